@@ -1,0 +1,66 @@
+/* See memory.h. The address that the allocator returned is kept just below the aligned one. */
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *default_alloc(void *ctx, size_t bytes)
+{
+    (void)ctx;
+    return malloc(bytes);
+}
+
+static void default_free(void *ctx, void *memory)
+{
+    (void)ctx;
+    free(memory);
+}
+
+static const scion_allocator default_allocator = {default_alloc, default_free, NULL};
+
+static const scion_allocator *actual(const scion_allocator *a)
+{
+    return a && a->alloc ? a : &default_allocator;
+}
+
+void *scn_alloc(const scion_allocator *a, size_t bytes)
+{
+    const size_t extra = SCN_ALIGN + sizeof(void *);
+    if (bytes > SIZE_MAX - extra)
+        return NULL;
+    a = actual(a);
+    char *raw = a->alloc(a->ctx, bytes + extra);
+    if (!raw)
+        return NULL;
+    uintptr_t start = ((uintptr_t)raw + extra) & ~(uintptr_t)(SCN_ALIGN - 1);
+    char *memory = raw + (start - (uintptr_t)raw);
+    memcpy(memory - sizeof(void *), &raw, sizeof raw);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+void scn_free(const scion_allocator *a, void *memory)
+{
+    if (!memory)
+        return;
+    void *raw;
+    memcpy(&raw, (char *)memory - sizeof(void *), sizeof raw);
+    a = actual(a);
+    a->free(a->ctx, raw);
+}
+
+void *scn_take(scn_arena *arena, size_t bytes)
+{
+    size_t start = arena->used;
+    arena->used += (bytes + SCN_ALIGN - 1) / SCN_ALIGN * SCN_ALIGN;
+    return arena->base ? arena->base + start : NULL;
+}
+
+char *scn_copy_string(const scion_allocator *a, const char *s)
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy = scn_alloc(a, bytes);
+    if (copy)
+        memcpy(copy, s, bytes);
+    return copy;
+}

@@ -1,0 +1,29 @@
+/* Memory from the caller's allocator, and an arena that hands out pieces of one block.
+ *
+ * Sizes are planned first with an arena that has no block (it only counts), then taken from one that has:
+ * the same code does both, so the plan cannot differ from the use. */
+#ifndef SCN_MEMORY_H
+#define SCN_MEMORY_H
+
+#include <stdbool.h>
+
+#include "scion.h"
+
+enum { SCN_ALIGN = 64 }; /* a cache line, and the widest vector */
+
+/* Zeroed memory aligned to SCN_ALIGN, or NULL. An allocator of zeros means malloc and free. */
+void *scn_alloc(const scion_allocator *a, size_t bytes);
+void scn_free(const scion_allocator *a, void *memory);
+
+typedef struct scn_arena {
+    char *base; /* NULL: only count */
+    size_t used, size;
+} scn_arena;
+
+/* The next piece, aligned; NULL when counting. Never past `size`: the plan was made by the same calls. */
+void *scn_take(scn_arena *arena, size_t bytes);
+
+/* A name that outlives the caller's, or NULL. */
+char *scn_copy_string(const scion_allocator *a, const char *s);
+
+#endif

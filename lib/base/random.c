@@ -1,0 +1,44 @@
+/* See random.h. */
+#include "base/random.h"
+
+#include <math.h>
+
+scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    scn_words c = {{(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c.w[0];
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c.w[2];
+        c = (scn_words){{(uint32_t)(p1 >> 32) ^ c.w[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w[3] ^ k1,
+                         (uint32_t)p0}};
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+/* The middle of the word's cell in (0, 1), so that the logarithm below is finite. */
+static double open_unit(uint32_t word)
+{
+    return ((double)word + 0.5) * 0x1p-32;
+}
+
+void scn_normals(uint64_t seed, uint64_t stream, int64_t first, int64_t n, float *out)
+{
+    const double two_pi = 6.283185307179586;
+    for (int64_t i = 0; i < n; i += 2) {
+        scn_words r = scn_philox(seed, stream, (uint64_t)(first + i) / 2);
+        double radius = sqrt(-2 * log(open_unit(r.w[0])));
+        double angle = two_pi * open_unit(r.w[1]);
+        out[i] = (float)(radius * cos(angle));
+        if (i + 1 < n)
+            out[i + 1] = (float)(radius * sin(angle));
+    }
+}
+
+double scn_uniform(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    scn_words r = scn_philox(seed, stream, index);
+    return (double)((((uint64_t)r.w[1] << 32) | r.w[0]) >> 11) * 0x1p-53;
+}

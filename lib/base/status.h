@@ -1,0 +1,14 @@
+/* Errors: a status for the program, a sentence for the person. Nothing is printed here. */
+#ifndef SCN_STATUS_H
+#define SCN_STATUS_H
+
+#include "scion.h"
+
+/* Fills err (which may be NULL) and returns status, so that callers can `return scn_fail(...)`. */
+scion_status scn_fail(scion_error *err, scion_status status, int64_t param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Clears err (which may be NULL) and returns SCION_OK. */
+scion_status scn_ok(scion_error *err);
+
+#endif

@@ -1,0 +1,49 @@
+/* Polar factor UV' of a matrix by odd polynomial iterations: the spectral lmo. See polar.c. */
+#ifndef SCN_POLAR_H
+#define SCN_POLAR_H
+
+#include "linalg/product.h"
+
+/* What a coefficient set promises. */
+typedef struct scn_polar_set {
+    const char *name;
+    int default_steps;
+    int longest;      /* steps in a row that the Gram form may take without a restart */
+    double overshoot; /* largest singular value of the result, with the default number of steps */
+    double safety;    /* steps before the last listed one take p(x / safety) in place of p(x) */
+    int listed;       /* rows of `step`; the last one is used again after that */
+    const double (*step)[3];
+} scn_polar_set;
+
+const scn_polar_set *scn_polar_set_at(int set); /* NULL: there is no such set */
+
+/* A way to run one shape: made once, used for every matrix of that shape. */
+typedef struct scn_polar_plan {
+    const scn_polar_set *set;
+    int steps;
+    int64_t m, n; /* short and long side */
+    bool symmetric; /* restart after every step */
+} scn_polar_plan;
+
+/* steps = 0: the set's own number. */
+scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, int64_t rows, int64_t cols);
+
+/* Operations that the formulation needs (for scheduling and benchmarks). */
+double scn_polar_flops(const scn_polar_plan *plan);
+
+/* Memory of one run with one thread team, taken from the arena. */
+typedef struct scn_polar_work {
+    scn_engine engine;
+    scn_panels r, p, q, s;              /* m x m */
+    scn_panels wide, tall, next;        /* X as m x n and n x m; the next X */
+} scn_polar_work;
+
+scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan, const scn_kernel *kernel,
+                                   int threads);
+
+/* z = keep z + alpha polar(g), where the iteration starts from g / (||g||_F + eps). z and g have the plan's
+ * shape or its transpose; they may not overlap. A zero g gives a zero polar factor. */
+void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double keep, double alpha,
+                   scn_mat g, double eps);
+
+#endif

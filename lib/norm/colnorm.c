@@ -1,0 +1,26 @@
+/* ColNorm: operator norm 1 -> RMS.
+ *     size = max_j ||col_j||_2,   dual size = sum_j ||col_j||_2,   direction_j = col_j / ||col_j||_2,
+ *     c = sqrt(d_out)/d_in; one-hot input sqrt(d_out).
+ * A zero column has no direction: its update is zero. An embedding table is stored transposed, so that its
+ * columns are rows in memory. */
+#include <math.h>
+
+#include "norm/lines.h"
+
+static double factor(scion_role role, scn_dims d)
+{
+    if (role == SCION_ROLE_PLAIN)
+        return 1;
+    return role == SCION_ROLE_ONEHOT ? sqrt(d.d_out) : sqrt(d.d_out) / (d.d_in * d.positions);
+}
+
+const scn_norm scn_norm_col = {
+    .name = "colnorm",
+    .rows = false,
+    .factor = factor,
+    .grain = scn_lines_grain,
+    .size = scn_lines_size,
+    .dual_size = scn_lines_dual,
+    .lmo = scn_lines_lmo,
+    .init = scn_lines_init,
+};

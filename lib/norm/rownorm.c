@@ -1,0 +1,23 @@
+/* RowNorm: operator norm RMS -> inf.
+ *     size = max_i ||row_i||_2,   dual size = sum_i ||row_i||_2,   direction_i = row_i / ||row_i||_2,
+ *     c = 1/sqrt(d_in); one-hot input 1.
+ * A zero row has no direction: its update is zero. */
+#include <math.h>
+
+#include "norm/lines.h"
+
+static double factor(scion_role role, scn_dims d)
+{
+    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / sqrt(d.d_in * d.positions);
+}
+
+const scn_norm scn_norm_row = {
+    .name = "rownorm",
+    .rows = true,
+    .factor = factor,
+    .grain = scn_lines_grain,
+    .size = scn_lines_size,
+    .dual_size = scn_lines_dual,
+    .lmo = scn_lines_lmo,
+    .init = scn_lines_init,
+};

@@ -1,0 +1,82 @@
+/* Sign: operator norm 1 -> inf, and the max norm of vectors, which is the same without dimensions.
+ *     size = max |a_ij|,   dual size = sum |a_ij|,   direction = sign(a_ij), sign(0) = 0,
+ *     c = 1/d_in; one-hot input 1; the max norm always 1. */
+#include "base/random.h"
+#include "linalg/vector.h"
+#include "norm/norm.h"
+
+static double factor(scion_role role, scn_dims d)
+{
+    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / (d.d_in * d.positions);
+}
+
+static double max_factor(scion_role role, scn_dims d)
+{
+    (void)role;
+    (void)d;
+    return 1;
+}
+
+static scn_grain grain(const scn_ball *b)
+{
+    (void)b;
+    return SCN_BY_ENTRY;
+}
+
+static double size(const scn_ball *b, scn_mat x, const scn_work *w)
+{
+    (void)b;
+    return scn_max_abs_mat(x, w->threads);
+}
+
+static double dual_size(const scn_ball *b, scn_mat s, const scn_work *w)
+{
+    (void)b;
+    return scn_sum_abs_mat(s, w->threads);
+}
+
+static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+{
+    (void)w;
+    for (int64_t i = 0; i < s.rows; i++)
+        scn_sign_axpby(s.cols, -step * b->c, scn_row(s, i), keep, scn_row(z, i));
+}
+
+static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+{
+    (void)w;
+    const float scale = (float)(b->c * radius);
+    for (int64_t i = 0; i < z.rows; i++)
+        for (int64_t j = 0; j < z.cols; j++) {
+            uint64_t bit = (uint64_t)(i * z.cols + j);
+            uint32_t word = scn_philox(seed, stream, bit / 128).w[bit / 32 % 4];
+            scn_row(z, i)[j] = word >> (bit % 32) & 1 ? scale : -scale;
+        }
+}
+
+/* The paper starts biases at zero: inside their ball, not on its boundary. */
+static void zero_init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+{
+    (void)b, (void)radius, (void)seed, (void)stream;
+    scn_scale_mat(z, 0, w->threads);
+}
+
+const scn_norm scn_norm_sign = {
+    .name = "sign",
+    .factor = factor,
+    .grain = grain,
+    .size = size,
+    .dual_size = dual_size,
+    .lmo = lmo,
+    .init = init,
+};
+
+const scn_norm scn_norm_max = {
+    .name = "max",
+    .factor = max_factor,
+    .grain = grain,
+    .size = size,
+    .dual_size = dual_size,
+    .lmo = lmo,
+    .init = zero_init,
+};

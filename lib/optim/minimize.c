@@ -1,0 +1,259 @@
+/* Any rule on a caller's stochastic gradient: uSCG, SCG and ALMOND as the paper analyses them.
+ *
+ * The theorems bound the expectation at an iterate drawn uniformly from x^1..x^n, which is the mean over
+ * all iterates: mean_dual_norm and mean_fw_gap. The draw itself is made by keeping x^k with probability
+ * 1/k, which is uniform whenever the run is stopped. */
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "optim/optimizer.h"
+
+enum { stream_samples = 1, stream_draw = 2 };
+
+typedef struct run {
+    const scion_problem *problem;
+    scion_options o;
+    scion_optimizer *opt;
+    scion_param *params;
+    void **kept;  /* the drawn iterate, or NULL */
+    void **saved; /* light: gradients, while the exact one is measured */
+    void **prev;  /* MARS: grad_prev */
+    scion_schedule schedule;
+    scion_result result;
+    int64_t reports;
+} run;
+
+static size_t weight_bytes(const run *r, int64_t i)
+{
+    return scn_tensor_bytes(&r->opt->tensors[i], r->params[i].weight_type);
+}
+
+static size_t grad_bytes(const run *r, int64_t i)
+{
+    return scn_tensor_bytes(&r->opt->tensors[i], r->params[i].grad_type);
+}
+
+static int64_t elements(const scion_param *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < p->ndim; i++)
+        n *= p->shape[i];
+    return n;
+}
+
+static void free_arrays(run *r, void **arrays)
+{
+    for (int64_t i = 0; arrays && i < r->problem->count; i++)
+        scn_free(&r->o.allocator, arrays[i]);
+    scn_free(&r->o.allocator, arrays);
+}
+
+/* An array of float32 for each parameter (wide enough for bfloat16). */
+static void **new_arrays(run *r)
+{
+    void **arrays = scn_alloc(&r->o.allocator, (size_t)r->problem->count * sizeof *arrays);
+    for (int64_t i = 0; arrays && i < r->problem->count; i++) {
+        arrays[i] = scn_alloc(&r->o.allocator, (size_t)elements(&r->params[i]) * sizeof(float));
+        if (!arrays[i]) {
+            free_arrays(r, arrays);
+            return NULL;
+        }
+    }
+    return arrays;
+}
+
+static scion_status check(const scion_problem *p, const scion_result *result, scion_error *err)
+{
+    if (!p || p->size < sizeof *p)
+        return scn_fail(err, SCION_EINVAL, -1, "problem is NULL or its size is not set");
+    if (result && result->size < sizeof *result)
+        return scn_fail(err, SCION_EINVAL, -1, "result: size is %zu, expected %zu", result->size, sizeof *result);
+    if (!p->gradient || !p->params || p->count < 1)
+        return scn_fail(err, SCION_EINVAL, -1, "problem: gradient or params is NULL, or count is below 1");
+    if (p->steps < 1 || p->report_every < 0)
+        return scn_fail(err, SCION_EINVAL, -1, "problem: steps is %lld and report_every %lld, expected >= 1 and >= 0",
+                        (long long)p->steps, (long long)p->report_every);
+    for (int64_t i = 0; i < p->count; i++) {
+        const scion_param *q = scn_param_at(p->params, i);
+        scn_layout l;
+        scion_status status = scn_layout_make(&l, q, SCION_CONFIG_IMAGE, i, err);
+        if (status != SCION_OK)
+            return status;
+        if (!q->grad)
+            return scn_fail(err, SCION_EINVAL, i, "problem: parameter %lld has no grad", (long long)i);
+    }
+    return SCION_OK;
+}
+
+static scion_status set_up(run *r, scion_error *err)
+{
+    const scion_problem *p = r->problem;
+    r->schedule = p->schedule;
+    r->schedule.size = sizeof r->schedule;
+    if (r->schedule.n == 0)
+        r->schedule.n = p->steps;
+    const int64_t first = r->schedule.kind == SCION_SCHEDULE_INV_SQRT_K;
+    if (isnan(scion_schedule_value(&r->schedule, first)))
+        return scn_fail(err, SCION_EINVAL, -1, "problem: the schedule has no value");
+    r->params = scn_alloc(&r->o.allocator, (size_t)p->count * sizeof *r->params);
+    bool ok = r->params != NULL;
+    for (int64_t i = 0; ok && i < p->count; i++) {
+        r->params[i] = *scn_param_at(p->params, i);
+        r->params[i].size = sizeof *r->params;
+    }
+    if (ok && p->uniform)
+        ok = (r->kept = new_arrays(r)) != NULL;
+    if (ok && r->o.light && p->exact)
+        ok = (r->saved = new_arrays(r)) != NULL;
+    if (ok && r->o.rule == SCION_RULE_MARS)
+        ok = (r->prev = new_arrays(r)) != NULL;
+    if (!ok)
+        return scn_fail(err, SCION_ENOMEM, -1, "out of memory for the minimisation");
+    for (int64_t i = 0; r->prev && i < p->count; i++)
+        r->params[i].grad_prev = r->prev[i];
+    return scion_optimizer_create(&r->opt, &r->o, r->params, p->count, err);
+}
+
+static void copy_grads(run *r, void **arrays, bool back)
+{
+    for (int64_t i = 0; i < r->problem->count; i++)
+        memcpy(back ? r->params[i].grad : arrays[i], back ? arrays[i] : r->params[i].grad, grad_bytes(r, i));
+}
+
+static void zero_grads(run *r)
+{
+    for (int64_t i = 0; i < r->problem->count; i++)
+        memset(r->params[i].grad, 0, grad_bytes(r, i));
+}
+
+/* Adds what the gradient buffers hold to a report. */
+static scion_status measure(run *r, scion_report *report, scion_error *err)
+{
+    report->dual_norm = report->fw_gap = 0;
+    for (int64_t i = 0; i < r->problem->count; i++) {
+        scion_info info = {.size = sizeof info};
+        scion_status status = scion_optimizer_inspect(r->opt, i, SCION_INSPECT_DUAL, &info, err);
+        if (status != SCION_OK)
+            return status;
+        report->dual_norm += info.radius * info.grad_dual;
+        report->fw_gap += info.fw_gap;
+    }
+    return SCION_OK;
+}
+
+static scion_status stopped(int64_t k, scion_error *err)
+{
+    return scn_fail(err, SCION_ESTOPPED, -1, "stopped by a callback in step %lld", (long long)k);
+}
+
+/* Measures x^k with the exact gradient, if there is one, else with the one in the buffers. */
+static scion_status report(run *r, int64_t k, double lr, scion_error *err)
+{
+    const scion_problem *p = r->problem;
+    scion_report now = {.k = k, .lr = lr, .momentum = scn_alpha(r->opt, &r->opt->tensors[0], r->opt->tensors[0].steps + 1)};
+    scion_status status = SCION_OK;
+    if (p->exact) {
+        if (r->saved)
+            copy_grads(r, r->saved, false);
+        zero_grads(r);
+        if (p->exact(p->ctx, k) != 0)
+            status = stopped(k, err);
+    }
+    if (status == SCION_OK)
+        status = measure(r, &now, err);
+    if (p->exact && r->saved)
+        copy_grads(r, r->saved, true);
+    if (status != SCION_OK)
+        return status;
+    r->result.last = now;
+    r->result.mean_dual_norm += now.dual_norm;
+    r->result.mean_fw_gap += now.fw_gap;
+    r->reports++;
+    return p->report && p->report(p->ctx, &now) != 0 ? stopped(k, err) : SCION_OK;
+}
+
+/* The gradient of step k, and for MARS the one of the same sample at the weights before. */
+static scion_status sample_gradient(run *r, int64_t k, scion_error *err)
+{
+    const scion_problem *p = r->problem;
+    const scn_words words = scn_philox(p->seed, stream_samples, (uint64_t)k);
+    const uint64_t sample = (uint64_t)words.w[1] << 32 | words.w[0];
+    if (r->prev && k > 1) {
+        scion_optimizer_previous(r->opt, NULL);
+        scion_optimizer_begin(r->opt);
+        int stop = p->gradient(p->ctx, k, sample);
+        copy_grads(r, r->prev, false);
+        scion_optimizer_previous(r->opt, NULL);
+        if (stop)
+            return stopped(k, err);
+    }
+    scion_optimizer_begin(r->opt);
+    return p->gradient(p->ctx, k, sample) != 0 ? stopped(k, err) : SCION_OK;
+}
+
+static scion_status iterate(run *r, scion_error *err)
+{
+    const scion_problem *p = r->problem;
+    scion_status status = SCION_OK;
+    if (r->o.light) /* the average starts at zero, wherever the caller's buffers start */
+        zero_grads(r);
+    for (int64_t k = 1; k <= p->steps && status == SCION_OK; k++) {
+        const double lr = scion_schedule_value(&r->schedule, k - 1 + (r->schedule.kind == SCION_SCHEDULE_INV_SQRT_K));
+        const bool due = k == p->steps || (p->report_every > 0 && (k - 1) % p->report_every == 0);
+        if (r->kept && scn_uniform(p->seed, stream_draw, (uint64_t)k) * (double)k < 1) {
+            for (int64_t i = 0; i < p->count; i++)
+                memcpy(r->kept[i], r->params[i].weight, weight_bytes(r, i));
+            r->result.iterate = k;
+        }
+        if (due && p->exact)
+            status = report(r, k, lr, err);
+        if (status == SCION_OK)
+            status = sample_gradient(r, k, err);
+        if (status == SCION_OK && due && !p->exact)
+            status = report(r, k, lr, err);
+        if (status == SCION_OK)
+            status = scion_optimizer_step(r->opt, lr, err);
+        r->result.steps += status == SCION_OK;
+    }
+    return status;
+}
+
+static void finish(run *r)
+{
+    for (int64_t i = 0; r->kept && r->result.iterate > 0 && i < r->problem->count; i++)
+        memcpy(r->params[i].weight, r->kept[i], weight_bytes(r, i));
+    if (!r->kept)
+        r->result.iterate = r->result.steps + 1;
+    if (r->reports > 0) {
+        r->result.mean_dual_norm /= (double)r->reports;
+        r->result.mean_fw_gap /= (double)r->reports;
+    }
+}
+
+scion_status scion_minimize(const scion_problem *problem, const scion_options *o, scion_result *result,
+                            scion_error *err)
+{
+    run r = {.problem = problem};
+    scion_status status = check(problem, result, err);
+    if (status == SCION_OK)
+        status = scn_options_take(&r.o, o, err);
+    if (status != SCION_OK)
+        return status;
+    status = set_up(&r, err);
+    if (status == SCION_OK) {
+        status = iterate(&r, err);
+        finish(&r);
+    }
+    if (result) {
+        size_t size = result->size;
+        *result = r.result;
+        result->size = size;
+    }
+    scion_optimizer_free(r.opt);
+    free_arrays(&r, r.kept);
+    free_arrays(&r, r.saved);
+    free_arrays(&r, r.prev);
+    scn_free(&r.o.allocator, r.params);
+    return status == SCION_OK ? scn_ok(err) : status;
+}

@@ -1,0 +1,214 @@
+/* The free-standing functions: one norm, one array, memory for the call. */
+#include <math.h>
+
+#include "base/thread.h"
+#include "linalg/vector.h"
+#include "optim/optimizer.h"
+
+/* A call: the blocks of one parameter, and memory for what is done with each. */
+typedef struct call {
+    scion_options o;
+    scn_layout layout;
+    scn_work work;
+    const int64_t *split_sizes;
+    double radius;
+} call;
+
+static scion_status call_begin(call *c, const scion_param *p, const scion_options *o, unsigned uses, scion_error *err)
+{
+    if (!p)
+        return scn_fail(err, SCION_EINVAL, -1, "p is NULL");
+    scion_status status = scn_options_take(&c->o, o, err);
+    if (status == SCION_OK)
+        status = scn_layout_make(&c->layout, p, c->o.config, 0, err);
+    if (status != SCION_OK)
+        return status;
+    c->split_sizes = p->split_sizes;
+    c->radius = p->radius;
+    c->work = scn_work_of(&c->o, scn_threads(c->o.threads));
+    size_t most = 0;
+    for (int k = 0; k < c->layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c->layout, c->split_sizes, k);
+        for (int use = 0; use <= SCN_USE_INIT; use++) {
+            size_t bytes = uses >> use & 1 ? scn_ball_memory(&b, (scn_use)use, &c->work) : 0;
+            most = bytes > most ? bytes : most;
+        }
+    }
+    c->work.arena = (scn_arena){NULL, 0, most};
+    if (most > 0) {
+        c->work.arena.base = scn_alloc(&c->o.allocator, most);
+        if (!c->work.arena.base)
+            return scn_fail(err, SCION_ENOMEM, -1, "out of memory: %zu bytes of workspace", most);
+    }
+    return scn_ok(err);
+}
+
+static void call_end(call *c)
+{
+    scn_free(&c->o.allocator, c->work.arena.base);
+}
+
+static scn_mat view(const scn_ball *b, const float *array)
+{
+    return scn_ball_view(b, (float *)(uintptr_t)array); /* views have no const twin; nothing writes here */
+}
+
+scion_status scion_lmo(const scion_param *p, const scion_options *o, const float *s, float *out, scion_error *err)
+{
+    call c;
+    if (!s || !out)
+        return scn_fail(err, SCION_EINVAL, -1, "s or out is NULL");
+    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_LMO, err);
+    if (status != SCION_OK)
+        return status;
+    for (int k = 0; k < c.layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
+        scn_ball_lmo(&b, view(&b, out), 0, c.radius, view(&b, s), &c.work);
+    }
+    call_end(&c);
+    return status;
+}
+
+scion_status scion_norm_value(const scion_param *p, const scion_options *o, const float *x, double *value,
+                              scion_error *err)
+{
+    call c;
+    if (!x || !value)
+        return scn_fail(err, SCION_EINVAL, -1, "x or value is NULL");
+    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_SIZE, err);
+    if (status != SCION_OK)
+        return status;
+    *value = 0;
+    for (int k = 0; k < c.layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
+        *value = fmax(*value, scn_ball_value(&b, view(&b, x), &c.work));
+    }
+    call_end(&c);
+    return status;
+}
+
+static double dual(const call *c, const float *s)
+{
+    double sum = 0;
+    for (int k = 0; k < c->layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c->layout, c->split_sizes, k);
+        sum += scn_ball_dual(&b, view(&b, s), &c->work);
+    }
+    return sum;
+}
+
+scion_status scion_dual_norm(const scion_param *p, const scion_options *o, const float *s, double *value,
+                             scion_error *err)
+{
+    call c;
+    if (!s || !value)
+        return scn_fail(err, SCION_EINVAL, -1, "s or value is NULL");
+    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_DUAL, err);
+    if (status != SCION_OK)
+        return status;
+    *value = dual(&c, s);
+    call_end(&c);
+    return status;
+}
+
+/* Settings under which the lmo is the exact one. */
+static scion_status exact_options(scion_options *exact, const scion_options *o, scion_error *err)
+{
+    scion_status status = scn_options_take(exact, o, err);
+    exact->polar = SCION_POLAR_CONVERGED;
+    exact->polar_steps = 0;
+    exact->eps = exact->polar_eps = 0;
+    return status;
+}
+
+scion_status scion_sharp(const scion_param *p, const scion_options *o, const float *s, float *out, scion_error *err)
+{
+    call c;
+    scion_options exact;
+    if (!s || !out)
+        return scn_fail(err, SCION_EINVAL, -1, "s or out is NULL");
+    scion_status status = exact_options(&exact, o, err);
+    if (status == SCION_OK)
+        status = call_begin(&c, p, &exact, 1u << SCN_USE_LMO | 1u << SCN_USE_DUAL, err);
+    if (status != SCION_OK)
+        return status;
+    const double length = dual(&c, s);
+    for (int k = 0; k < c.layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
+        scn_ball_lmo(&b, view(&b, out), 0, -length, view(&b, s), &c.work);
+    }
+    call_end(&c);
+    return status;
+}
+
+scion_status scion_fw_gap(const scion_param *p, const scion_options *o, const float *g, const float *x, double *gap,
+                          scion_error *err)
+{
+    call c;
+    if (!g || !x || !gap)
+        return scn_fail(err, SCION_EINVAL, -1, "g, x or gap is NULL");
+    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_DUAL, err);
+    if (status != SCION_OK)
+        return status;
+    *gap = scn_dot(c.layout.count, g, x) + c.radius * dual(&c, g);
+    call_end(&c);
+    return status;
+}
+
+scion_status scion_boundary_init(const scion_param *p, const scion_options *o, uint64_t seed, float *out,
+                                 scion_error *err)
+{
+    call c;
+    if (!out)
+        return scn_fail(err, SCION_EINVAL, -1, "out is NULL");
+    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_INIT, err);
+    if (status != SCION_OK)
+        return status;
+    for (int k = 0; k < c.layout.blocks; k++) {
+        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
+        b.norm->init(&b, view(&b, out), c.radius, seed, (uint64_t)k, &c.work);
+    }
+    call_end(&c);
+    return status;
+}
+
+static void plain_matrix(scion_param *p, int64_t rows, int64_t cols)
+{
+    scion_param_init(p);
+    p->ndim = 2;
+    p->shape[0] = rows;
+    p->shape[1] = cols;
+    p->norm = SCION_NORM_SPECTRAL;
+    p->role = SCION_ROLE_PLAIN;
+}
+
+scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out, const scion_options *o,
+                         scion_error *err)
+{
+    scion_param p;
+    call c;
+    if (!in || !out)
+        return scn_fail(err, SCION_EINVAL, -1, "in or out is NULL");
+    plain_matrix(&p, rows, cols);
+    scion_status status = call_begin(&c, &p, o, 1u << SCN_USE_LMO, err);
+    if (status != SCION_OK)
+        return status;
+    scn_ball b = scn_layout_ball(&c.layout, NULL, 0);
+    scn_ball_lmo(&b, view(&b, out), 0, -1, view(&b, in), &c.work);
+    call_end(&c);
+    return status;
+}
+
+size_t scion_polar_workspace(int64_t rows, int64_t cols, const scion_options *o)
+{
+    scion_param p;
+    scion_options options;
+    scn_layout l;
+    plain_matrix(&p, rows, cols);
+    if (scn_options_take(&options, o, NULL) != SCION_OK ||
+        scn_layout_make(&l, &p, options.config, 0, NULL) != SCION_OK)
+        return 0;
+    const scn_work w = scn_work_of(&options, scn_threads(options.threads));
+    const scn_ball b = scn_layout_ball(&l, NULL, 0);
+    return scn_ball_memory(&b, SCN_USE_LMO, &w);
+}

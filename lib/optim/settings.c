@@ -1,0 +1,169 @@
+/* What may change between steps: settings of parameters and groups, their memory, MARS's exchange. */
+#include <math.h>
+#include <string.h>
+
+#include "linalg/vector.h"
+#include "optim/optimizer.h"
+
+static scion_status check_tensor(const scion_optimizer *opt, int64_t i, scion_error *err)
+{
+    if (!opt)
+        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
+    if (i < 0 || i >= opt->count)
+        return scn_fail(err, SCION_EINVAL, i, "there is no parameter %lld, only 0 to %lld", (long long)i,
+                        (long long)opt->count - 1);
+    return SCION_OK;
+}
+
+static scion_status check_value(const scn_tensor *t, int64_t i, scion_setting what, double value, scion_error *err)
+{
+    bool good;
+    const char *expected;
+    switch (what) {
+    case SCION_SET_RADIUS:
+        good = value > 0 && !isinf(value);
+        expected = "radius > 0";
+        break;
+    case SCION_SET_LR_SCALE:
+        good = value >= 0 && !isinf(value);
+        expected = "lr_scale >= 0";
+        break;
+    case SCION_SET_WEIGHT_DECAY:
+        good = value >= 0 && !isinf(value) && (t->rule->decay == 0 || value == t->rule->decay);
+        expected = t->rule->decay != 0 ? "weight_decay 1, as the rule has it" : "weight_decay >= 0";
+        break;
+    case SCION_SET_MOMENTUM:
+        good = value > 0 && value <= 1 && (t->rule->average != SCN_AVERAGE_NONE || t->rule->entrywise || value == 1);
+        expected = "momentum in (0, 1], 1 where the rule has none";
+        break;
+    case SCION_SET_FROZEN:
+        good = value == 0 || value == 1;
+        expected = "frozen 0 or 1";
+        break;
+    default:
+        return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
+    }
+    if (!good)
+        return scn_fail(err, SCION_EINVAL, i, "%s: %g, expected %s", t->name, value, expected);
+    return SCION_OK;
+}
+
+/* A light gradient was shrunk for the alpha that was expected: (1-a)/a of what it was. Makes that right for
+ * another alpha. */
+static void rescale_light(scn_tensor *t, double expected, double alpha)
+{
+    if (t->steps == 0 || !t->grad || expected == 1)
+        return;
+    const double f = (1 - alpha) / alpha / ((1 - expected) / expected);
+    for (int64_t first = 0; first < t->layout.count; first += 1024) {
+        float buffer[1024];
+        int64_t n = t->layout.count - first < 1024 ? t->layout.count - first : 1024;
+        float *g = t->grad_type == SCION_F32 ? (float *)t->grad + first : buffer;
+        scn_floats(t->grad, t->grad_type, first, n, buffer);
+        scn_scale(n, f, g);
+        scn_store_grads(t, first, n, g);
+    }
+}
+
+static void apply(scion_optimizer *opt, scn_tensor *t, scion_setting what, double value)
+{
+    switch (what) {
+    case SCION_SET_RADIUS:
+        t->radius = value;
+        break;
+    case SCION_SET_LR_SCALE:
+        t->lr_scale = value;
+        break;
+    case SCION_SET_WEIGHT_DECAY:
+        t->decay = value;
+        break;
+    case SCION_SET_MOMENTUM:
+        if (opt->o.light)
+            rescale_light(t, scn_alpha(opt, t, t->steps + 1), value);
+        t->momentum = value;
+        t->vanishing = false;
+        break;
+    case SCION_SET_FROZEN:
+        t->frozen = value != 0;
+        break;
+    }
+}
+
+/* Checks all that are chosen before changing any. */
+static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group, int32_t group, scion_setting what,
+                               double value, scion_error *err)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < opt->count; i++) {
+            scn_tensor *t = &opt->tensors[i];
+            if (by_group ? t->group != group : only != SCION_ALL && only != i)
+                continue;
+            if (pass == 1) {
+                apply(opt, t, what, value);
+                continue;
+            }
+            scion_status status = check_value(t, i, what, value, err);
+            if (status != SCION_OK)
+                return status;
+        }
+    return scn_ok(err);
+}
+
+scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, scion_setting what, double value, scion_error *err)
+{
+    scion_status status = check_tensor(opt, i == SCION_ALL ? 0 : i, err);
+    return status == SCION_OK ? set_chosen(opt, i, false, 0, what, value, err) : status;
+}
+
+scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, scion_setting what, double value,
+                                       scion_error *err)
+{
+    scion_status status = check_tensor(opt, 0, err);
+    bool found = false;
+    for (int64_t i = 0; status == SCION_OK && i < opt->count; i++)
+        found = found || opt->tensors[i].group == group;
+    if (status == SCION_OK && !found)
+        return scn_fail(err, SCION_EINVAL, -1, "no parameter is in group %d", (int)group);
+    return status == SCION_OK ? set_chosen(opt, SCION_ALL, true, group, what, value, err) : status;
+}
+
+scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, scion_error *err)
+{
+    scion_status status = check_tensor(opt, i, err);
+    if (status != SCION_OK)
+        return status;
+    if (!weight)
+        return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", opt->tensors[i].name);
+    if (grad && opt->tensors[i].rule->average == SCN_AVERAGE_STORM && !opt->tensors[i].grad_prev)
+        return scn_fail(err, SCION_EINVAL, i, "%s: rule mars needs grad_prev", opt->tensors[i].name);
+    opt->tensors[i].weight = weight;
+    opt->tensors[i].grad = grad;
+    return scn_ok(err);
+}
+
+static void exchange(unsigned char *a, unsigned char *b, size_t bytes)
+{
+    unsigned char buffer[4096];
+    for (size_t first = 0; first < bytes; first += sizeof buffer) {
+        size_t n = bytes - first < sizeof buffer ? bytes - first : sizeof buffer;
+        memcpy(buffer, a + first, n);
+        memcpy(a + first, b + first, n);
+        memcpy(b + first, buffer, n);
+    }
+}
+
+scion_status scion_optimizer_previous(scion_optimizer *opt, scion_error *err)
+{
+    if (!opt)
+        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
+    if (opt->o.rule != SCION_RULE_MARS)
+        return scn_fail(err, SCION_EINVAL, -1, "rule %s does not keep previous weights, only mars does",
+                        scn_rule_at(opt->o.rule)->name);
+    for (int64_t i = 0; opt->steps > 0 && i < opt->count; i++) {
+        scn_tensor *t = &opt->tensors[i];
+        if (t->steps > 0)
+            exchange(t->weight, t->before, scn_tensor_bytes(t, t->weight_type));
+    }
+    opt->swapped = opt->steps > 0 && !opt->swapped;
+    return scn_ok(err);
+}
