@@ -22,7 +22,7 @@ typedef struct scn_polar_plan {
     const scn_polar_set *set;
     int steps;
     int64_t m, n; /* short and long side */
-    bool symmetric; /* restart after every step */
+    int longest;  /* steps between restarts; 1: the symmetric form */
 } scn_polar_plan;
 
 /* steps = 0: the set's own number. */

@@ -24,7 +24,7 @@ static int64_t round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-static int64_t min64(int64_t a, int64_t b)
+static inline int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -57,47 +57,54 @@ scn_factor scn_factor_of(double value)
     return (scn_factor){ldexpf(1, inside), (float)ldexp(rest, exponent - inside)};
 }
 
-static float *strip(scn_panels p, int64_t nr, int64_t col)
+static inline float *strip(scn_panels p, int64_t nr, int64_t col)
 {
     return p.at + col / nr * p.rows * nr;
 }
 
+/* Strip number s of a packed matrix. */
+SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t nr, scn_factor f)
+{
+    const int64_t width = min64(nr, from.cols - col);
+    for (int64_t i = 0; i < from.rows; i++, out += nr) {
+        const float *in = scn_row(from, i) + col;
+        for (int64_t j = 0; j < width; j++)
+            out[j] = in[j] * f.power * f.rest;
+        for (int64_t j = width; j < nr; j++)
+            out[j] = 0;
+    }
+}
+
+/* The same of the transposed matrix: columns of the strip are rows of `from`. A few columns of `from` at a time
+ * are turned, then scaled while they are in the cache. */
+SCN_CLONES static void pack_turned_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
+{
+    enum { some = 32 };
+    const int64_t width = min64(nr, from.rows - row);
+    for (int64_t i = 0; i < from.cols; i += some, out += some * nr) {
+        const int64_t n = min64(some, from.cols - i);
+        if (width < nr)
+            memset(out, 0, (size_t)(n * nr) * sizeof *out);
+        scn_transpose(out, nr, scn_row(from, row) + i, from.ld, width, n);
+        for (int64_t j = 0; j < n * nr; j++)
+            out[j] = out[j] * f.power * f.rest;
+    }
+}
+
 void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr;
-    const int64_t strips = round_up(to.cols, nr) / nr;
+    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
     SCN_PARALLEL_FOR(e->threads)
-    for (int64_t s = 0; s < strips; s++) {
-        int64_t width = min64(nr, from.cols - s * nr);
-        float *out = strip(to, nr, s * nr);
-        for (int64_t i = 0; i < from.rows; i++, out += nr) {
-            const float *in = scn_row(from, i) + s * nr;
-            for (int64_t j = 0; j < width; j++)
-                out[j] = in[j] * f.power * f.rest;
-            for (int64_t j = width; j < nr; j++)
-                out[j] = 0;
-        }
-    }
+    for (int64_t s = 0; s < strips; s++)
+        pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
 }
 
 void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr;
-    const int64_t strips = round_up(to.cols, nr) / nr;
+    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
     SCN_PARALLEL_FOR(e->threads)
-    for (int64_t s = 0; s < strips; s++) {
-        int64_t width = min64(nr, from.rows - s * nr);
-        float *out = strip(to, nr, s * nr);
-        scn_transpose(out, nr, scn_row(from, s * nr), from.ld, width, from.cols);
-        for (int64_t i = 0; i < from.cols; i++, out += nr) {
-            for (int64_t j = 0; j < width; j++)
-                out[j] *= f.power;
-            for (int64_t j = 0; j < width; j++)
-                out[j] *= f.rest;
-            for (int64_t j = width; j < nr; j++)
-                out[j] = 0;
-        }
-    }
+    for (int64_t s = 0; s < strips; s++)
+        pack_turned_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
 }
 
 /* What to do with a finished tile. */
@@ -110,7 +117,7 @@ typedef struct emitter {
     bool w_turned;
 } emitter;
 
-static void scale_add(int64_t n, float *t, double alpha, double beta, const float *add)
+static inline void scale_add(int64_t n, float *t, double alpha, double beta, const float *add)
 {
     const float al = (float)alpha, be = (float)beta;
     if (add)
@@ -121,7 +128,7 @@ static void scale_add(int64_t n, float *t, double alpha, double beta, const floa
             t[j] *= al;
 }
 
-static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)
+SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)
 {
     const int64_t nr = k->nr, rows = min64(k->mr, em->c.rows - i0);
     const int64_t at = i0 * nr;
@@ -138,7 +145,7 @@ static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_
     }
 }
 
-static void emit_row(float *w, const float *t, int64_t n, float keep, float alpha)
+static inline void emit_row(float *w, const float *t, int64_t n, float keep, float alpha)
 {
     if (keep == 0)
         for (int64_t j = 0; j < n; j++)
@@ -148,7 +155,7 @@ static void emit_row(float *w, const float *t, int64_t n, float keep, float alph
             w[j] = keep * w[j] + alpha * t[j];
 }
 
-static void emit_matrix(const emitter *em, const scn_kernel *k, const float *t, int64_t i0, int64_t j0)
+SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const float *t, int64_t i0, int64_t j0)
 {
     const int64_t nr = k->nr, mr = k->mr;
     const float keep = (float)em->keep, alpha = (float)em->alpha;
