@@ -94,7 +94,9 @@ typedef enum scion_norm {
  *
  * RMS has c = sqrt(count), EUCLID and MAX have c = 1, in every role. A convolution weight (out, in, k...)
  * is the matrix out x (in * k...): SPECTRAL takes d_in = in and divides by the number of kernel positions,
- * the others take d_in = in * k... A weight shared by the first and the last layer is one OUTPUT. */
+ * the others take d_in = in * k... (PLAIN divides by nothing). A weight shared by the first and the last layer is
+ * one OUTPUT. A spectral convolution starts position by position, as in the paper's code: its flattened norm is
+ * then up to sqrt(positions) rho, and shrinks to rho from there. */
 typedef enum scion_role {
     SCION_ROLE_HIDDEN = 0,
     SCION_ROLE_ONEHOT,        /* first layer, one-hot input: an embedding table */
@@ -125,16 +127,17 @@ typedef enum scion_rule {
     SCION_RULE_USCION,    /* the same d;  w = (1-lr mu)w + lr rho lmo(d); mu in (0,1] bounds ||w|| by rho/mu */
     SCION_RULE_ALMOND,    /* d = (1-alpha)d + alpha lmo(g);  w = (1-lr mu)w + lr rho d */
     SCION_RULE_MUON,      /* G = g + (1-alpha)G;  spectral lmo of g + (1-alpha)G, or of G without Nesterov, for
-                             HIDDEN and PLAIN matrices, times sqrt(max(d_in,d_out)) (HIDDEN) and
-                             muon_multiplier; AdamW for all others */
+                             HIDDEN and PLAIN matrices and convolutions whose norm is AUTO or SPECTRAL, times
+                             muon_multiplier and (HIDDEN) sqrt(max(rows, cols)); AdamW for all others */
     SCION_RULE_SIGNSGD,   /* uscion with alpha = 1 and the max norm */
     SCION_RULE_SIGNUM,    /* uscion with the max norm */
     SCION_RULE_NSGD,      /* uscion with alpha = 1 and the 2-norm of all parameters as one vector */
-    SCION_RULE_MNSGD,     /* the same with momentum; `layerwise` takes each parameter's own 2-norm */
+    SCION_RULE_MNSGD,     /* the same with momentum; `layerwise` takes each parameter's (or block's) own 2-norm */
     SCION_RULE_SSD,       /* steepest descent: w = (1-lr mu)w - lr sharp(g), sharp(g) = -rho^2 dual(g) lmo(g);
                              not `layerwise`: with the dual of the joint norm, sum of rho dual(g) */
     SCION_RULE_MARS,      /* scion with the STORM average d = g + (1-alpha)(d - g_prev), g_prev the gradient at
-                             the previous weights on the same batch (see scion_optimizer_previous) */
+                             the previous weights on the same batch (see scion_optimizer_previous); the first
+                             step has d = g and does not read g_prev */
     SCION_RULE_ADAMW,     /* decoupled decay, bias correction; w = (1-lr mu)w - lr mhat/(sqrt(vhat)+eps) */
     SCION_RULE_SGD        /* d = (1-alpha)d + g;  w = (1-lr mu)w - lr d */
 } scion_rule;
@@ -318,7 +321,8 @@ SCION_API size_t scion_optimizer_state_bytes(const scion_optimizer *opt);
 
 /* Saving: `save` writes exactly `save_size` bytes, versioned and checksummed, the same on every machine of
  * the same byte order. Weights are the caller's and so are, with `light`, the gradients: save those too.
- * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run goes on bit for bit. */
+ * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run goes on bit for bit: what
+ * scion_optimizer_set changed is part of the state. */
 SCION_API size_t scion_optimizer_save_size(const scion_optimizer *opt);
 SCION_API scion_status scion_optimizer_save(const scion_optimizer *opt, void *buffer, size_t bytes,
                                             scion_error *err);
@@ -382,7 +386,7 @@ typedef struct scion_problem {
     const scion_param *params;  /* weights: start and result; grads: where the callbacks add */
     int64_t count;
     void *ctx;
-    /* Adds a gradient at the present weights, drawn by `sample`, to the grads (zeroed before the call).
+    /* Adds a gradient at the present weights, drawn by `sample`, to the grads (zeroed, or with `light` shrunk).
      * The same sample at other weights must be the same draw. Nonzero stops the run. */
     int (*gradient)(void *ctx, int64_t k, uint64_t sample);
     /* Optional: the same without noise, for reports; else they use the stochastic gradient. */
@@ -390,7 +394,7 @@ typedef struct scion_problem {
     /* Optional: told every report_every steps; nonzero stops the run (Ctrl-C lands here). */
     int (*report)(void *ctx, const scion_report *r);
     int64_t steps;
-    int64_t report_every;       /* 0: only the last step is measured */
+    int64_t report_every;       /* measured are steps 1, 1 + e, 1 + 2e, ... and the last; 0: only the last */
     scion_schedule schedule;    /* its n is set to steps if 0 */
     int32_t uniform;            /* return an iterate drawn uniformly from x^1..x^steps, not the last one */
     uint64_t seed;              /* of samples and of that draw */

@@ -13,10 +13,13 @@ enum { lanes = 32, pieces = 64 };
 SCN_CLONES void scn_axpby(int64_t n, double a, const float *x, double keep, float *z)
 {
     const float af = (float)a, kf = (float)keep;
-    if (fabs(a) > 1e30)
+    if (fabs(a) > 1e30 || (a != 0 && fabs(a) < 1e-30)) { /* a power of two, which rounds nothing, times a rest */
+        int exponent;
+        const float rest = (float)frexp(a, &exponent), power = ldexpf(1, exponent < 127 ? exponent : 127);
+        const float more = ldexpf(1, exponent < 127 ? 0 : exponent - 127);
         for (int64_t i = 0; i < n; i++)
-            z[i] = (float)((kf != 0 ? keep * (double)z[i] : 0) + a * (double)x[i]);
-    else if (kf == 0)
+            z[i] = (kf != 0 ? kf * z[i] : 0) + x[i] * power * more * rest;
+    } else if (kf == 0)
         for (int64_t i = 0; i < n; i++)
             z[i] = af * x[i];
     else

@@ -11,7 +11,7 @@
 #include "linalg/matrix.h"
 
 /* z = keep z + a x; keep = 0 does not read z. A factor that float32 cannot hold (the direction of a tiny
- * vector needs one) is applied in double. */
+ * vector needs one) is applied in parts. */
 void scn_axpby(int64_t n, double a, const float *x, double keep, float *z);
 /* z = keep z + a sign(x), sign(0) = 0. */
 void scn_sign_axpby(int64_t n, double a, const float *x, double keep, float *z);

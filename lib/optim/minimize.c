@@ -17,7 +17,7 @@ typedef struct run {
     scion_optimizer *opt;
     scion_param *params;
     void **kept;  /* the drawn iterate, or NULL */
-    void **saved; /* light: gradients, while the exact one is measured */
+    void **saved; /* light: the averages, while a gradient alone is measured */
     void **prev;  /* MARS: grad_prev */
     scion_schedule schedule;
     scion_result result;
@@ -104,7 +104,7 @@ static scion_status set_up(run *r, scion_error *err)
     }
     if (ok && p->uniform)
         ok = (r->kept = new_arrays(r)) != NULL;
-    if (ok && r->o.light && p->exact)
+    if (ok && r->o.light)
         ok = (r->saved = new_arrays(r)) != NULL;
     if (ok && r->o.rule == SCION_RULE_MARS)
         ok = (r->prev = new_arrays(r)) != NULL;
@@ -119,6 +119,22 @@ static void copy_grads(run *r, void **arrays, bool back)
 {
     for (int64_t i = 0; i < r->problem->count; i++)
         memcpy(back ? r->params[i].grad : arrays[i], back ? arrays[i] : r->params[i].grad, grad_bytes(r, i));
+}
+
+/* Adds the saved averages back to gradients that were measured alone. */
+static void add_saved(run *r)
+{
+    for (int64_t i = 0; i < r->problem->count; i++) {
+        scn_tensor *t = &r->opt->tensors[i];
+        for (int64_t k = 0; k < t->layout.count; k++) {
+            float g, average;
+            g = *scn_floats(t->grad, t->grad_type, k, 1, &g) + *scn_floats(r->saved[i], t->grad_type, k, 1, &average);
+            if (t->grad_type == SCION_F32)
+                ((float *)t->grad)[k] = g;
+            else
+                scn_store_grads(t, k, 1, &g);
+        }
+    }
 }
 
 static void zero_grads(run *r)
@@ -206,12 +222,19 @@ static scion_status iterate(run *r, scion_error *err)
                 memcpy(r->kept[i], r->params[i].weight, weight_bytes(r, i));
             r->result.iterate = k;
         }
+        const bool alone = due && !p->exact && r->saved; /* light: the gradient apart from the average */
         if (due && p->exact)
             status = report(r, k, lr, err);
+        if (alone) {
+            copy_grads(r, r->saved, false);
+            zero_grads(r);
+        }
         if (status == SCION_OK)
             status = sample_gradient(r, k, err);
         if (status == SCION_OK && due && !p->exact)
             status = report(r, k, lr, err);
+        if (alone)
+            add_saved(r);
         if (status == SCION_OK)
             status = scion_optimizer_step(r->opt, lr, err);
         r->result.steps += status == SCION_OK;

@@ -161,8 +161,7 @@ scion_status scion_optimizer_previous(scion_optimizer *opt, scion_error *err)
                         scn_rule_at(opt->o.rule)->name);
     for (int64_t i = 0; opt->steps > 0 && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        if (t->steps > 0)
-            exchange(t->weight, t->before, scn_tensor_bytes(t, t->weight_type));
+        exchange(t->weight, t->before, scn_tensor_bytes(t, t->weight_type));
     }
     opt->swapped = opt->steps > 0 && !opt->swapped;
     return scn_ok(err);

@@ -75,6 +75,8 @@ static void walk_tensor(cursor *c, scn_tensor *t)
     same(c, t->name, length, "the name of a parameter is another");
     same_int(c, t->layout.rows, "its shape is another");
     same_int(c, t->layout.cols, "its shape is another");
+    same_int(c, t->layout.positions, "its shape is another");
+    same_int(c, t->layout.blocks, "it is split otherwise");
     same_int(c, t->id, "its rule is another");
     same_int(c, t->average != NULL, "one of the two is light");
     data(c, &t->radius, sizeof t->radius);

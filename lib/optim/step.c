@@ -30,8 +30,8 @@ bool scn_active(const scn_tensor *t)
 
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k)
 {
-    if (t->rule->average == SCN_AVERAGE_NONE)
-        return t->momentum;
+    if (t->rule->average == SCN_AVERAGE_NONE && !t->rule->entrywise)
+        return 1;
     if (t->vanishing)
         return 1 / sqrt((double)k);
     return opt->o.first_full && k == 1 ? 1 : t->momentum;
@@ -332,7 +332,7 @@ static void remember_weights(scion_optimizer *opt)
 {
     for (int64_t i = 0; i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        if (t->before && scn_active(t))
+        if (t->before)
             memcpy(t->before, t->weight, scn_tensor_bytes(t, t->weight_type));
     }
 }

@@ -1,0 +1,61 @@
+# The front door. Every target installs what it needs first (tools/deps), then lets CMake and Ninja work.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+MAKEFLAGS += --no-print-directory
+
+.PHONY: all deps demo test bench asan fmt check install clean help
+
+all: deps build/build.ninja
+	@cmake --build build
+
+demo: all
+	@build/mlp_fashion
+
+test: all
+	@cd build && ctest --output-on-failure -j2
+
+bench: all
+	@build/bench_scion
+
+asan: deps build-asan/build.ninja
+	@cmake --build build-asan
+	@cd build-asan && ctest --output-on-failure -j2
+
+fmt: deps
+	@tools/check-format --fix
+
+check: all
+	@tools/check-format
+	@tools/check-layers
+	@tools/check-symbols build
+	@echo "format, layers and symbols: fine"
+
+install: all
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+clean:
+	rm -rf build build-asan
+
+help:
+	@echo "make            build into build/"
+	@echo "make demo       train a network on Fashion-MNIST"
+	@echo "make test       run the tests"
+	@echo "make bench      measure; writes build/bench.json"
+	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make fmt        format the sources"
+	@echo "make check      check format, layers and exported symbols"
+	@echo "make install    install to PREFIX=$(PREFIX), below DESTDIR if given"
+	@echo "make clean      remove build/ and build-asan/"
+	@echo "Missing Debian packages are installed first; SCION_DEPS=skip in the environment prevents it."
+
+deps:
+	@tools/deps
+
+# Ninja runs CMake again by itself when a CMake file changes. The order matters only for a fresh machine.
+build/build.ninja: | deps
+	@cmake -S . -B build -G Ninja -DSCION_WERROR=ON
+
+build-asan/build.ninja: | deps
+	@cmake -S . -B build-asan -G Ninja -DSCION_ASAN=ON -DSCION_BENCH=OFF

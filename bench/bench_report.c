@@ -1,0 +1,121 @@
+/* bench_report.c - the table for people and the JSON for programs. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bench_row *bench_report_add(bench_report *r, const char *name, const bench_entry *ours, const bench_entry *plain)
+{
+    if (r->count == BENCH_ROWS_MAX)
+        bench_die("more than %d rows", BENCH_ROWS_MAX);
+    bench_row *row = &r->row[r->count++];
+    *row = (bench_row){
+        .name = name, .ms = bench_entry_median(ours), .plain_ms = bench_entry_median(plain), .rounds = ours->count};
+    return row;
+}
+
+static double ratio_of(const bench_row *row)
+{
+    return row->plain_ms / row->ms;
+}
+
+static double share_of(const bench_report *r, const bench_row *row)
+{
+    double ruler = row->memory_bound ? r->copy_gbytes : r->peak_gflops;
+    return row->work / (1e-3 * row->ms) / ruler;
+}
+
+static int reaches(double value, double bar)
+{
+    return !(bar > 0) || value >= bar;
+}
+
+/* "1.23" and the bar with its verdict, in a column of fixed width. */
+static void print_against(double value, double bar)
+{
+    if (bar > 0)
+        printf("  %6.2f  %4.2f %-5s", value, bar, reaches(value, bar) ? "ok" : "short");
+    else
+        printf("  %6.2f  %4s %-5s", value, "-", "");
+}
+
+void bench_report_print(const bench_report *r)
+{
+    printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), bench_blas_name(), r->options->threads);
+    if (r->peak_gflops > 0)
+        printf("peak    %.1f Gflop/s by sgemm\n", r->peak_gflops);
+    if (r->copy_gbytes > 0)
+        printf("copy    %.1f GB/s, read and written\n", r->copy_gbytes);
+    printf("\n%-24s %10s %10s  %6s  %-10s  %6s  %-10s %s\n", "name", "ms", "plain ms", "ratio", " bar", "share",
+           " bar", "of");
+    for (int i = 0; i < r->count; i++) {
+        const bench_row *row = &r->row[i];
+        printf("%-24s %10.3f %10.3f", row->name, row->ms, row->plain_ms);
+        print_against(ratio_of(row), row->ratio_bar);
+        print_against(share_of(r, row), row->share_bar);
+        printf(" %s%s%s\n", row->memory_bound ? "copy" : "peak", row->note[0] ? "; " : "", row->note);
+    }
+    printf("\nms: median of interleaved runs. ratio: plain / ours. share: of the peak or of the copy's bandwidth.\n");
+}
+
+static void json_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fputc('\\', f);
+        if ((unsigned char)*s >= 0x20)
+            fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void json_row(FILE *f, const bench_report *r, const bench_row *row)
+{
+    fputs("    {\"name\": ", f);
+    json_string(f, row->name);
+    fprintf(f, ", \"ms\": %.6g, \"plain_ms\": %.6g, \"ratio_plain\": %.4f, \"%s\": %.4f", row->ms, row->plain_ms,
+            ratio_of(row), row->memory_bound ? "share_of_copy" : "share_of_peak", share_of(r, row));
+    fprintf(f, ", \"%s\": %.6g", row->memory_bound ? "gbytes" : "gflop", row->work);
+    if (row->ratio_bar > 0)
+        fprintf(f, ", \"ratio_bar\": %.2f", row->ratio_bar);
+    if (row->share_bar > 0)
+        fprintf(f, ", \"share_bar\": %.2f", row->share_bar);
+    int ok = reaches(ratio_of(row), row->ratio_bar) && reaches(share_of(r, row), row->share_bar);
+    fprintf(f, ", \"ok\": %s, \"rounds\": %d, \"note\": ", ok ? "true" : "false", row->rounds);
+    json_string(f, row->note);
+    fputc('}', f);
+}
+
+static void json_ruler(FILE *f, const char *key, double value)
+{
+    if (value > 0)
+        fprintf(f, "  \"%s\": %.2f,\n", key, value);
+    else
+        fprintf(f, "  \"%s\": null,\n", key);
+}
+
+void bench_report_json(const bench_report *r)
+{
+    const char *path = r->options->json;
+    FILE *f = fopen(path, "w");
+    if (!f)
+        bench_die("cannot write %s", path);
+    fprintf(f, "{\n  \"version\": \"%s\",\n  \"threads\": %d,\n  \"quick\": %s,\n  \"blas\": ", scion_version(),
+            r->options->threads, r->options->quick ? "true" : "false");
+    json_string(f, bench_blas_name());
+    fputs(",\n  \"cpu\": ", f);
+    json_string(f, bench_cpu_name());
+    fputs(",\n", f);
+    json_ruler(f, "peak_gflops", r->peak_gflops);
+    json_ruler(f, "copy_gbytes_per_s", r->copy_gbytes);
+    fputs("  \"results\": [\n", f);
+    for (int i = 0; i < r->count; i++) {
+        json_row(f, r, &r->row[i]);
+        fputs(i + 1 < r->count ? ",\n" : "\n", f);
+    }
+    fputs("  ]\n}\n", f);
+    if (fclose(f))
+        bench_die("cannot write %s", path);
+    fprintf(stderr, "written: %s\n", path);
+}

@@ -1,0 +1,41 @@
+# Header, libraries, pkg-config file, CMake package, man pages and licence. The installed tree can be moved:
+# both package files find it from where they lie.
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/scion")
+
+install(TARGETS scion_shared scion_static EXPORT scionTargets
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/include/scion.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# ${name} is for pkg-config to replace, hence the brackets.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(SCION_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+    set(SCION_PC_LIBDIR "${CMAKE_INSTALL_FULL_LIBDIR}")
+    set(SCION_PC_INCLUDEDIR "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+else()
+    file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(SCION_PC_PREFIX [[${pcfiledir}/]])
+    string(APPEND SCION_PC_PREFIX "${up}")
+    set(SCION_PC_LIBDIR [[${prefix}/]])
+    string(APPEND SCION_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+    set(SCION_PC_INCLUDEDIR [[${prefix}/]])
+    string(APPEND SCION_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+list(JOIN scion_private " " SCION_PC_PRIVATE)
+configure_file("${PROJECT_SOURCE_DIR}/lib/scion.pc.in" "${PROJECT_BINARY_DIR}/scion.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/scion.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+# Until 1.0 a minor version may change the ABI.
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/scionConfig.cmake.in"
+    "${PROJECT_BINARY_DIR}/scionConfig.cmake" INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/scionConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/scionConfig.cmake" "${PROJECT_BINARY_DIR}/scionConfigVersion.cmake"
+    DESTINATION "${package_dir}")
+install(EXPORT scionTargets NAMESPACE scion:: DESTINATION "${package_dir}")
+
+foreach(section 1 3)
+    file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/*.${section}")
+    install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}")
+endforeach()

@@ -1,0 +1,62 @@
+# libscion: every source is compiled once, for the shared and for the static library.
+
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*/*.c")
+set(linalg "${PROJECT_SOURCE_DIR}/lib/linalg")
+
+include(CheckCSourceCompiles)
+check_c_source_compiles("
+#ifndef __x86_64__
+#error other machine
+#endif
+int main(void) { return 0; }" SCION_X86_64)
+if(NOT SCION_X86_64)
+    list(REMOVE_ITEM sources "${linalg}/kernel_avx512.c" "${linalg}/kernel_avx2.c")
+endif()
+
+# Kernels: loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno
+# nor the floating-point exception flags are kept. NaN, Inf and the order of sums keep their meaning.
+file(GLOB linalg_sources CONFIGURE_DEPENDS "${linalg}/*.c")
+set_property(SOURCE ${linalg_sources} APPEND PROPERTY COMPILE_OPTIONS
+    $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+
+# One template, three instruction sets; the library chooses among them at run time.
+set_property(SOURCE "${linalg}/kernel_avx512.c" APPEND PROPERTY COMPILE_OPTIONS
+    -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
+set_property(SOURCE "${linalg}/kernel_avx2.c" APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma)
+
+add_library(scion_objects OBJECT ${sources})
+set_target_properties(scion_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(scion_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/lib")
+target_link_libraries(scion_objects PRIVATE scion_warnings)
+
+# Libraries by name, so that the installed files hold no path of this machine.
+set(scion_private "")
+if(scion_openmp)
+    separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
+    target_compile_options(scion_objects PRIVATE ${openmp_flags})
+    foreach(name IN LISTS OpenMP_C_LIB_NAMES)
+        list(APPEND scion_private "-l${name}")
+    endforeach()
+endif()
+list(APPEND scion_private -lm)
+
+add_library(scion_shared SHARED $<TARGET_OBJECTS:scion_objects>)
+add_library(scion_static STATIC $<TARGET_OBJECTS:scion_objects>)
+add_library(scion::scion ALIAS scion_shared)
+add_library(scion::scion_static ALIAS scion_static)
+foreach(library scion_shared scion_static)
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME scion
+        ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+    target_include_directories(${library} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+        "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+endforeach()
+set_target_properties(scion_shared PROPERTIES EXPORT_NAME scion VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    LINK_DEPENDS "${PROJECT_SOURCE_DIR}/lib/scion.map")
+target_link_options(scion_shared PRIVATE "-Wl,--version-script=${PROJECT_SOURCE_DIR}/lib/scion.map"
+    -Wl,--as-needed)
+if(NOT sanitize)
+    target_link_options(scion_shared PRIVATE -Wl,-z,defs)
+endif()
+target_link_libraries(scion_shared PRIVATE ${scion_private})
+target_link_libraries(scion_static INTERFACE ${scion_private})

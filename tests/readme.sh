@@ -1,0 +1,17 @@
+#!/bin/sh
+# The first C block of README.md is a whole program: it must compile without a warning, and run.
+# Usage: readme.sh SOURCE BUILD CC [FLAG...]
+set -eu
+source=$1 build=$2 cc=$3
+shift 3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+awk '/^```/ { if (inside) exit; inside = ($0 == "```c"); next } inside' "$source/README.md" > "$work/example.c"
+if ! [ -s "$work/example.c" ]; then
+    echo "README.md has no block that opens with \`\`\`c" >&2
+    exit 1
+fi
+"$cc" -std=c11 -Wall -Wextra -Werror "$@" -I"$source/include" -o "$work/example" "$work/example.c" \
+    -L"$build" -Wl,-rpath,"$build" -lscion -lm
+"$work/example"

@@ -1,0 +1,324 @@
+/* What is wrong is refused before anything happens: EINVAL, and a sentence that names the parameter or the
+ * option. One table of wrong parameters, one of wrong options, then calls with wrong arguments. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static scion_error err;
+
+static float memory[4][64];
+static const int64_t sizes[][2] = {{3, 2}, {6, 0}, {7, -1}}; /* of a split of 6 rows, all wrong */
+
+static void good_params(scion_param *p)
+{
+    memset(memory, 0, sizeof memory);
+    p[0] = matrix_of(4, 5, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+    p[1] = matrix_of(6, 8, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+    p[0].name = "innocent";
+    p[1].name = "culprit";
+    p[0].weight = memory[0];
+    p[0].grad = memory[1];
+    p[1].weight = memory[2];
+    p[1].grad = memory[3];
+}
+
+/* A wrong struct is a good one with a few fields changed. */
+typedef struct change {
+    size_t offset;
+    enum { UNCHANGED, BYTES, INT32, INT64, DOUBLE, POINTER } type; /* BYTES is a size_t */
+    double value;
+} change;
+
+static void apply(void *whole, const change *c)
+{
+    unsigned char *at_field = (unsigned char *)whole + c->offset;
+    switch (c->type) {
+    case UNCHANGED: break;
+    case BYTES: *(size_t *)(void *)at_field = (size_t)c->value; break;
+    case INT32: *(int32_t *)(void *)at_field = (int32_t)c->value; break;
+    case INT64: *(int64_t *)(void *)at_field = (int64_t)c->value; break;
+    case DOUBLE: *(double *)(void *)at_field = c->value; break;
+    case POINTER: *(const void **)(void *)at_field = c->value < 0 ? NULL : sizes[(int)c->value]; break;
+    }
+}
+
+/* ---- Parameters ---------------------------------------------------------------------------------------- */
+
+#define P(field) offsetof(scion_param, field)
+
+typedef struct wrong_param {
+    const char *name;
+    change change[5];
+    int optimizer_only; /* a field that the free-standing functions do not look at */
+} wrong_param;
+
+static const wrong_param wrong_params[] = {
+    {"no size", .change = {{P(size), BYTES, 0}}},
+    {"size too small", .change = {{P(size), BYTES, 8}}},
+    {"0 dimensions", .change = {{P(ndim), INT32, 0}}},
+    {"5 dimensions", .change = {{P(ndim), INT32, 5}}},
+    {"-2 dimensions", .change = {{P(ndim), INT32, -2}}},
+    {"an empty dimension", .change = {{P(shape[1]), INT64, 0}}},
+    {"a negative dimension", .change = {{P(shape[0]), INT64, -6}}},
+    {"more elements than a machine has", .change = {{P(shape[0]), INT64, 0x1p40}, {P(shape[1]), INT64, 0x1p40}}},
+    {"no weight", .change = {{P(weight), POINTER, -1}}, .optimizer_only = 1},
+    {"unknown weight type", .change = {{P(weight_type), INT32, 7}}, .optimizer_only = 1},
+    {"unknown gradient type", .change = {{P(grad_type), INT32, -1}}, .optimizer_only = 1},
+    {"unknown norm", .change = {{P(norm), INT32, 99}}},
+    {"unknown role", .change = {{P(role), INT32, 99}}},
+    {"radius 0", .change = {{P(radius), DOUBLE, 0}}},
+    {"radius -1", .change = {{P(radius), DOUBLE, -1}}},
+    {"radius NaN", .change = {{P(radius), DOUBLE, NAN}}},
+    {"radius Inf", .change = {{P(radius), DOUBLE, INFINITY}}},
+    {"lr_scale NaN", .change = {{P(lr_scale), DOUBLE, NAN}}, .optimizer_only = 1},
+    {"lr_scale negative", .change = {{P(lr_scale), DOUBLE, -0.5}}, .optimizer_only = 1},
+    {"weight_decay NaN", .change = {{P(weight_decay), DOUBLE, NAN}}, .optimizer_only = 1},
+    {"weight_decay 0.5 for scion", .change = {{P(weight_decay), DOUBLE, 0.5}}, .optimizer_only = 1},
+    {"a negative split", .change = {{P(split_count), INT32, -1}}},
+    {"6 rows in 4 blocks", .change = {{P(split_count), INT32, 4}}},
+    {"6 rows in 7 blocks", .change = {{P(split_count), INT32, 7}}},
+    {"split along a third axis", .change = {{P(split_count), INT32, 2}, {P(split_axis), INT32, 2}}},
+    {"blocks that do not add up", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 0}}},
+    {"an empty block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 1}}},
+    {"a negative block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 2}}},
+    {"a split convolution",
+     .change = {{P(ndim), INT32, 3}, {P(shape[1]), INT64, 2}, {P(shape[2]), INT64, 4}, {P(split_count), INT32, 2}}},
+    {"a transposed convolution",
+     .change = {{P(ndim), INT32, 3}, {P(shape[1]), INT64, 2}, {P(shape[2]), INT64, 4}, {P(transposed), INT32, 1}}},
+};
+
+static void spoil_param(scion_param *p, const wrong_param *w)
+{
+    for (int i = 0; i < 5; i++)
+        apply(p, &w->change[i]);
+}
+
+static void test_wrong_parameters(void **state)
+{
+    (void)state;
+    for (int64_t t = 0; t < COUNT_OF(wrong_params); t++) {
+        scion_param p[2];
+        scion_optimizer *opt = (scion_optimizer *)&err;
+        good_params(p);
+        spoil_param(&p[1], &wrong_params[t]);
+        memset(&err, 0, sizeof err);
+        at("%s", wrong_params[t].name);
+        check_status(scion_optimizer_create(&opt, NULL, p, 2, &err), SCION_EINVAL, &err);
+        check(opt == NULL);
+        check(err.status == SCION_EINVAL);
+        assert_int_equal(err.param, 1);
+        if (p[1].size == sizeof p[1]) /* else the name is out of reach */
+            check(strstr(err.message, "culprit") != NULL);
+        check(strlen(err.message) > 10 && strlen(err.message) < sizeof err.message);
+        check_status(scion_optimizer_create(&opt, NULL, p, 2, NULL), SCION_EINVAL, NULL);
+    }
+}
+
+/* The same shapes, norms, radii and splits are refused by the free-standing functions. */
+static void test_wrong_parameters_free_standing(void **state)
+{
+    (void)state;
+    float x[64] = {0}, y[64] = {0};
+    double value;
+    for (int64_t t = 0; t < COUNT_OF(wrong_params); t++) {
+        scion_param p[2];
+        if (wrong_params[t].optimizer_only)
+            continue;
+        good_params(p);
+        spoil_param(&p[1], &wrong_params[t]);
+        at("%s", wrong_params[t].name);
+        check_status(scion_lmo(&p[1], NULL, x, y, &err), SCION_EINVAL, &err);
+        check_status(scion_norm_value(&p[1], NULL, x, &value, &err), SCION_EINVAL, &err);
+        check_status(scion_dual_norm(&p[1], NULL, x, &value, &err), SCION_EINVAL, &err);
+        check_status(scion_sharp(&p[1], NULL, x, y, &err), SCION_EINVAL, &err);
+        check_status(scion_fw_gap(&p[1], NULL, x, y, &value, &err), SCION_EINVAL, &err);
+        check_status(scion_boundary_init(&p[1], NULL, 1, y, &err), SCION_EINVAL, &err);
+        check(err.message[0] != '\0');
+    }
+}
+
+/* ---- Options ------------------------------------------------------------------------------------------- */
+
+#define O(field) offsetof(scion_options, field)
+
+typedef struct wrong_option {
+    const char *word; /* what the sentence must mention */
+    scion_rule rule;
+    change change;
+} wrong_option;
+
+static const wrong_option wrong_options[] = {
+    {"size", SCION_RULE_SCION, {O(size), BYTES, 0}},
+    {"size", SCION_RULE_SCION, {O(size), BYTES, 8}},
+    {"rule", SCION_RULE_SCION, {O(rule), INT32, 99}},
+    {"rule", SCION_RULE_SCION, {O(rule), INT32, -1}},
+    {"config", SCION_RULE_SCION, {O(config), INT32, 99}},
+    {"polar", SCION_RULE_SCION, {O(polar), INT32, 99}},
+    {"momentum", SCION_RULE_SCION, {O(momentum), DOUBLE, 0}},
+    {"momentum", SCION_RULE_USCION, {O(momentum), DOUBLE, 1.01}},
+    {"momentum", SCION_RULE_MUON, {O(momentum), DOUBLE, -0.1}},
+    {"momentum", SCION_RULE_SGD, {O(momentum), DOUBLE, NAN}},
+    {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, -1e-8}},
+    {"polar_eps", SCION_RULE_SCION, {O(polar_eps), DOUBLE, NAN}},
+    {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, -1}},
+    {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1000000}},
+    {"threads", SCION_RULE_SCION, {O(threads), INT32, -2}},
+    {"alloc", SCION_RULE_SCION, {O(allocator.alloc), POINTER, 0}}, /* without its free */
+    {"weight_decay", SCION_RULE_SCION, {O(weight_decay), DOUBLE, 0.5}},
+    {"weight_decay", SCION_RULE_MARS, {O(weight_decay), DOUBLE, 0.5}},
+    {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, NAN}},
+    {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, -0.1}},
+    {"light", SCION_RULE_ALMOND, {O(light), INT32, 1}},
+    {"light", SCION_RULE_MUON, {O(light), INT32, 1}},
+    {"light", SCION_RULE_SSD, {O(light), INT32, 1}},
+    {"light", SCION_RULE_MARS, {O(light), INT32, 1}},
+    {"light", SCION_RULE_ADAMW, {O(light), INT32, 1}},
+    {"light", SCION_RULE_SGD, {O(light), INT32, 1}},
+    {"beta1", SCION_RULE_ADAMW, {O(beta1), DOUBLE, 1}},
+    {"beta2", SCION_RULE_ADAMW, {O(beta2), DOUBLE, -0.1}},
+    {"adam_eps", SCION_RULE_ADAMW, {O(adam_eps), DOUBLE, -1}},
+    {"clip_norm", SCION_RULE_SGD, {O(clip_norm), DOUBLE, -1}},
+    {"muon_multiplier", SCION_RULE_MUON, {O(muon_multiplier), DOUBLE, NAN}},
+};
+
+static void test_wrong_options(void **state)
+{
+    (void)state;
+    for (int64_t t = 0; t < COUNT_OF(wrong_options); t++) {
+        scion_param p[2];
+        scion_options o;
+        scion_optimizer *opt = (scion_optimizer *)&err;
+        good_params(p);
+        scion_options_init(&o, wrong_options[t].rule);
+        p[0].grad_prev = p[1].grad_prev = memory[0];
+        apply(&o, &wrong_options[t].change);
+        memset(&err, 0, sizeof err);
+        at("option %s, row %lld", wrong_options[t].word, (long long)t);
+        check_status(scion_optimizer_create(&opt, &o, p, 2, &err), SCION_EINVAL, &err);
+        check(opt == NULL);
+        assert_int_equal(err.param, -1);
+        if (!strstr(err.message, wrong_options[t].word))
+            print_error("message: %s\n", err.message);
+        check(strstr(err.message, wrong_options[t].word) != NULL);
+    }
+}
+
+/* ---- Arguments ----------------------------------------------------------------------------------------- */
+
+static void test_wrong_arguments(void **state)
+{
+    (void)state;
+    scion_param p[2];
+    scion_optimizer *opt;
+    float x[64] = {0}, y[64] = {0};
+    double value;
+    good_params(p);
+    check_status(scion_optimizer_create(NULL, NULL, p, 2, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_create(&opt, NULL, NULL, 2, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_create(&opt, NULL, p, 0, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_create(&opt, NULL, p, -1, &err), SCION_EINVAL, &err);
+    check(opt == NULL);
+    check_status(scion_lmo(NULL, NULL, x, y, &err), SCION_EINVAL, &err);
+    check_status(scion_lmo(p, NULL, NULL, y, &err), SCION_EINVAL, &err);
+    check_status(scion_lmo(p, NULL, x, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_norm_value(p, NULL, NULL, &value, &err), SCION_EINVAL, &err);
+    check_status(scion_norm_value(p, NULL, x, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_dual_norm(p, NULL, NULL, &value, &err), SCION_EINVAL, &err);
+    check_status(scion_dual_norm(p, NULL, x, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_sharp(p, NULL, x, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_fw_gap(p, NULL, x, NULL, &value, &err), SCION_EINVAL, &err);
+    check_status(scion_fw_gap(p, NULL, x, y, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_boundary_init(p, NULL, 1, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_polar(0, 4, x, y, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_polar(4, -1, x, y, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_polar(4, 4, NULL, y, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_polar(4, 4, x, NULL, NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_route(NULL, 1, SCION_CONFIG_IMAGE, &err), SCION_EINVAL, &err);
+    check_status(scion_route(p, 2, (scion_config)99, &err), SCION_EINVAL, &err);
+    check(err.message[0] != '\0');
+}
+
+static void test_wrong_calls(void **state)
+{
+    (void)state;
+    static const double bad_lr[] = {NAN, INFINITY, -0.1};
+    scion_param p[2];
+    scion_optimizer *opt;
+    scion_info info = {.size = sizeof info};
+    good_params(p);
+    check_ok(scion_optimizer_create(&opt, NULL, p, 2, &err), &err);
+    check(err.status == SCION_OK);
+    for (int64_t t = 0; t < COUNT_OF(bad_lr); t++) {
+        at("lr %g", bad_lr[t]);
+        check_status(scion_optimizer_step(opt, bad_lr[t], &err), SCION_EINVAL, &err);
+        check(err.message[0] != '\0');
+    }
+    at("(1-lr)w with lr above 1 leaves the ball");
+    check_status(scion_optimizer_step(opt, 1.5, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "innocent") != NULL);
+    at("wrong calls");
+    check_status(scion_optimizer_step(NULL, 0.1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(NULL, 0, memory[0], memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_inspect(NULL, 0, 0, &info, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_mark_start(NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_init_weights(NULL, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(NULL, 0, SCION_SET_RADIUS, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_previous(NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_save(NULL, memory, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_load(NULL, memory, 1, &err), SCION_EINVAL, &err);
+    check(scion_optimizer_save_size(NULL) == 0 && scion_optimizer_steps(NULL) == 0);
+    assert_int_equal(scion_optimizer_steps(opt), 0);
+    check_status(scion_optimizer_bind(opt, 2, memory[0], memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, -1, memory[0], memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, 0, NULL, memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_inspect(opt, 2, 0, &info, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_inspect(opt, 0, 0, NULL, &err), SCION_EINVAL, &err);
+    info.size = 0;
+    check_status(scion_optimizer_inspect(opt, 0, 0, &info, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_previous(opt, &err), SCION_EINVAL, &err); /* MARS only */
+    check_status(scion_optimizer_set(opt, 5, SCION_SET_RADIUS, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, SCION_SET_RADIUS, 0, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, SCION_SET_RADIUS, NAN, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, SCION_SET_LR_SCALE, -1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, SCION_SET_WEIGHT_DECAY, NAN, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, SCION_ALL, SCION_SET_MOMENTUM, 0, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, SCION_ALL, SCION_SET_MOMENTUM, 1.5, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, SCION_SET_FROZEN, 2, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set(opt, 0, (scion_setting)99, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_set_group(opt, 12345, SCION_SET_RADIUS, 1, &err), SCION_EINVAL, &err);
+    check(err.message[0] != '\0');
+    scion_optimizer_free(opt);
+}
+
+/* MARS needs somewhere to find the second gradient. */
+static void test_mars_needs_grad_prev(void **state)
+{
+    (void)state;
+    scion_param p[2];
+    scion_options o;
+    scion_optimizer *opt;
+    good_params(p);
+    scion_options_init(&o, SCION_RULE_MARS);
+    p[0].grad_prev = memory[1];
+    check_status(scion_optimizer_create(&opt, &o, p, 2, &err), SCION_EINVAL, &err);
+    assert_int_equal(err.param, 1);
+    check(strstr(err.message, "culprit") != NULL);
+    check(strstr(err.message, "grad_prev") != NULL);
+    /* without a gradient it is skipped, and cannot be given one later */
+    p[1].grad = NULL;
+    check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+    check_status(scion_optimizer_bind(opt, 1, memory[2], memory[3], &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "grad_prev") != NULL);
+    scion_optimizer_free(opt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(test_wrong_parameters), LAW(test_wrong_parameters_free_standing),
+        LAW(test_wrong_options),    LAW(test_wrong_arguments),
+        LAW(test_wrong_calls),      LAW(test_mars_needs_grad_prev),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* Names, versions, routing, schedules and what `inspect` tells: known values and formulas. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static scion_error err;
+
+/* ---- Names --------------------------------------------------------------------------------------------- */
+
+/* Every value of every enum has a name, which leads back to it; past the last there is none. */
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        scion_names kind;
+        int count;
+        const char *some[4];
+    } kinds[] = {
+        {SCION_NAMES_NORM, 8, {"spectral", "sign", "rms", "max"}},
+        {SCION_NAMES_ROLE, 7, {"hidden", "onehot", "output", "plain"}},
+        {SCION_NAMES_CONFIG, 7, {"image", "onehot", "shared", "spectral"}},
+        {SCION_NAMES_RULE, 12, {"scion", "uscion", "muon", "adamw"}},
+        {SCION_NAMES_POLAR, 3, {"quintic", "express", "converged", "quintic"}},
+        {SCION_NAMES_SCHEDULE, 8, {"constant", "linear", "cosine", "constant"}},
+    };
+    for (int64_t t = 0; t < COUNT_OF(kinds); t++) {
+        for (int v = 0; v < kinds[t].count; v++) {
+            const char *name = scion_name(kinds[t].kind, v);
+            at("kind %d value %d", (int)t, v);
+            check(name != NULL && name[0] != '\0');
+            assert_int_equal(scion_find(kinds[t].kind, name), v);
+        }
+        for (int s = 0; s < 4; s++)
+            check(scion_find(kinds[t].kind, kinds[t].some[s]) >= 0);
+        check(scion_name(kinds[t].kind, kinds[t].count) == NULL);
+        check(scion_name(kinds[t].kind, -1) == NULL);
+        assert_int_equal(scion_find(kinds[t].kind, "no such name"), -1);
+        assert_int_equal(scion_find(kinds[t].kind, ""), -1);
+        assert_int_equal(scion_find(kinds[t].kind, NULL), -1);
+    }
+    check(scion_name((scion_names)99, 0) == NULL);
+    assert_int_equal(scion_find((scion_names)99, "scion"), -1);
+    assert_int_equal(scion_find(SCION_NAMES_RULE, "scion"), SCION_RULE_SCION);
+    assert_int_equal(scion_find(SCION_NAMES_NORM, "spectral"), SCION_NORM_SPECTRAL);
+}
+
+static void test_version_and_status(void **state)
+{
+    (void)state;
+    assert_string_equal(scion_version(), SCION_VERSION);
+    for (int s = SCION_OK; s <= SCION_ESTOPPED; s++) {
+        const char *text = scion_status_string((scion_status)s);
+        check(text != NULL && text[0] != '\0');
+        for (int t = SCION_OK; t < s; t++)
+            check(strcmp(text, scion_status_string((scion_status)t)) != 0);
+    }
+    check(scion_status_string((scion_status)99) != NULL);
+    check(scion_status_string((scion_status)-1) != NULL);
+}
+
+/* ---- Routing ------------------------------------------------------------------------------------------- */
+
+static void test_route(void **state)
+{
+    (void)state;
+    for (int config = 0; scion_name(SCION_NAMES_CONFIG, config); config++)
+        for (int role = 0; scion_name(SCION_NAMES_ROLE, role); role++)
+            for (int32_t ndim = 1; ndim <= 4; ndim++) {
+                scion_param p[2] = {
+                    param_of(ndim, (int64_t[]){4, 3, 2, 2}, SCION_NORM_AUTO, (scion_role)role),
+                    param_of(ndim, (int64_t[]){4, 3, 2, 2}, SCION_NORM_ROW, (scion_role)role),
+                };
+                at("config %d role %d ndim %d", config, role, (int)ndim);
+                check_ok(scion_route(p, 2, (scion_config)config, &err), &err);
+                assert_int_equal(p[0].norm, oracle_route((scion_config)config, (scion_role)role, ndim));
+                assert_int_equal(p[1].norm, SCION_NORM_ROW); /* what is not AUTO stays */
+            }
+}
+
+/* create routes as route does, and inspect tells the factor c of the table. */
+static void check_routing(const scion_param *q, rng *r)
+{
+    scion_info info = {.size = sizeof info};
+    scion_optimizer *opt;
+    scion_param p = *q;
+    int64_t n = elements(&p);
+    p.weight = gaussian(r, n);
+    p.grad = gaussian(r, n);
+    p.name = "this one";
+    check_ok(scion_optimizer_create(&opt, NULL, &p, 1, &err), &err);
+    check_ok(scion_optimizer_inspect(opt, 0, SCION_INSPECT_NORM | SCION_INSPECT_DUAL, &info, &err), &err);
+    assert_string_equal(info.name, "this one");
+    assert_int_equal(info.elements, n);
+    assert_int_equal(info.rule, SCION_RULE_SCION);
+    assert_int_equal(info.norm, p.norm);
+    assert_int_equal(info.role, p.role);
+    check_rel(info.scale, oracle_scale(&p), 1e-12);
+    check_rel(info.radius, p.radius, 0);
+    check_rel(info.weight_norm, oracle_norm(&p, widen(n, p.weight)), 1e-5);
+    double dual = oracle_dual(&p, widen(n, p.grad)), full = p.radius * dual;
+    check_rel(info.grad_dual, dual, 1e-5);
+    check_le(fabs(info.fw_gap - (dot(n, p.grad, p.weight) + full)), 1e-5 * full);
+    check(info.seconds >= 0);
+    check_le((double)n * sizeof(float), (double)info.state_bytes);
+    check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
+    check(isnan(info.weight_norm) && isnan(info.grad_dual) && isnan(info.fw_gap));
+    scion_optimizer_free(opt);
+}
+
+static void test_inspect(void **state)
+{
+    (void)state;
+    for_each_case(check_routing);
+}
+
+/* Muon leaves to AdamW what is not a hidden or plain matrix. */
+static void test_inspect_muon(void **state)
+{
+    (void)state;
+    static const scion_rule want[] = {SCION_RULE_MUON,  SCION_RULE_ADAMW, SCION_RULE_ADAMW, SCION_RULE_ADAMW,
+                                      SCION_RULE_ADAMW, SCION_RULE_ADAMW, SCION_RULE_MUON};
+    for (int role = 0; role < 7; role++) {
+        scion_param p = matrix_of(4, 6, SCION_NORM_AUTO, (scion_role)role);
+        scion_info info = {.size = sizeof info};
+        scion_options o;
+        scion_optimizer *opt;
+        p.weight = floats(24);
+        p.grad = floats(24);
+        scion_options_init(&o, SCION_RULE_MUON);
+        at("role %d", role);
+        check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+        check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+        check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
+        assert_int_equal(info.rule, want[role]);
+        check(info.seconds >= 0);
+        if (want[role] == SCION_RULE_ADAMW)
+            check(isinf(info.bound)); /* no promise */
+        scion_optimizer_free(opt);
+    }
+}
+
+/* Without a name a parameter is called by its index. Names are copied. */
+static void test_default_name(void **state)
+{
+    (void)state;
+    char name[] = "temporary";
+    scion_param p[3];
+    scion_info info = {.size = sizeof info};
+    scion_optimizer *opt;
+    for (int i = 0; i < 3; i++) {
+        p[i] = matrix_of(2, 2, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+        p[i].weight = floats(4);
+        p[i].grad = floats(4);
+    }
+    p[0].name = name;
+    check_ok(scion_optimizer_create(&opt, NULL, p, 3, &err), &err);
+    name[0] = 'T';
+    check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
+    assert_string_equal(info.name, "temporary");
+    check_ok(scion_optimizer_inspect(opt, 2, 0, &info, &err), &err);
+    check(strstr(info.name, "param") != NULL && strstr(info.name, "2") != NULL);
+    scion_optimizer_free(opt);
+}
+
+/* ---- Structs of other sizes ---------------------------------------------------------------------------- */
+
+/* init writes no byte past the size it is told, as a program compiled against a shorter struct would have it. */
+static void test_shorter_structs(void **state)
+{
+    (void)state;
+    enum { CANARY = 0x5A };
+    union {
+        scion_param p;
+        scion_options o;
+        unsigned char bytes[512];
+    } u;
+    size_t shorter = offsetof(scion_param, group);
+    memset(&u, CANARY, sizeof u);
+    scion_param_init_sized(&u.p, shorter);
+    assert_int_equal(u.p.size, shorter);
+    for (size_t i = shorter; i < sizeof u; i++)
+        assert_int_equal(u.bytes[i], CANARY);
+    memset(&u, CANARY, sizeof u);
+    shorter = offsetof(scion_options, seed);
+    scion_options_init_sized(&u.o, shorter, SCION_RULE_SIGNUM);
+    assert_int_equal(u.o.size, shorter);
+    assert_int_equal(u.o.rule, SCION_RULE_SIGNUM);
+    for (size_t i = shorter; i < sizeof u; i++)
+        assert_int_equal(u.bytes[i], CANARY);
+}
+
+/* Structs that a later version has made longer: arrays of them are walked by their size, and nothing is written
+ * past what this version knows. */
+static void test_longer_structs(void **state)
+{
+    (void)state;
+    enum { MORE = 40, CANARY = 0x5A };
+    struct {
+        scion_param p;
+        unsigned char more[MORE];
+    } p[3];
+    struct {
+        scion_options o;
+        unsigned char more[MORE];
+    } o;
+    struct {
+        scion_info i;
+        unsigned char more[MORE];
+    } info;
+    scion_optimizer *opt;
+    memset(p, CANARY, sizeof p);
+    memset(&info, CANARY, sizeof info);
+    scion_options_init_sized(&o.o, sizeof o, SCION_RULE_USCION);
+    o.o.size = sizeof o;
+    for (int i = 0; i < 3; i++) {
+        p[i].p = matrix_of(2 + i, 3, SCION_NORM_AUTO, SCION_ROLE_OUTPUT);
+        p[i].p.size = sizeof *p;
+        p[i].p.weight = floats(12);
+        p[i].p.grad = floats(12);
+    }
+    check_ok(scion_route(&p[0].p, 3, SCION_CONFIG_IMAGE, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(p[i].p.norm, SCION_NORM_SIGN);
+        for (int k = 0; k < MORE; k++)
+            assert_int_equal(p[i].more[k], CANARY);
+    }
+    check_ok(scion_optimizer_create(&opt, &o.o, &p[0].p, 3, &err), &err);
+    info.i.size = sizeof info;
+    check_ok(scion_optimizer_inspect(opt, 2, SCION_INSPECT_NORM, &info.i, &err), &err);
+    assert_int_equal(info.i.elements, 12);
+    for (int k = 0; k < MORE; k++)
+        assert_int_equal(info.more[k], CANARY);
+    scion_optimizer_free(opt);
+}
+
+/* ---- Defaults ------------------------------------------------------------------------------------------ */
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    scion_param p;
+    scion_options o;
+    scion_param_init(&p);
+    check(p.size == sizeof p && p.radius == 1 && p.lr_scale == 1 && p.weight_decay < 0);
+    check(p.norm == SCION_NORM_AUTO && p.role == SCION_ROLE_HIDDEN && !p.frozen && !p.transposed);
+    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+        scion_options_init(&o, (scion_rule)rule);
+        check(o.size == sizeof o && o.rule == (scion_rule)rule);
+        check(o.momentum > 0 && o.momentum <= 1);
+        check(o.eps == 0 && o.polar_eps == 0 && o.polar == SCION_POLAR_QUINTIC && o.polar_steps == 0);
+    }
+    scion_options_init(&o, SCION_RULE_SCION);
+    check(o.momentum == 0.1 && o.muon_multiplier == 0.1);
+}
+
+/* ---- Schedules ----------------------------------------------------------------------------------------- */
+
+static double value_of(scion_schedule_kind kind, int64_t k)
+{
+    scion_schedule s = {
+        .size = sizeof s, .kind = kind, .n = 100, .warmup = 10, .decay = 30, .peak = 2, .start = 0.5, .end = 0.25};
+    return scion_schedule_value(&s, k);
+}
+
+static void test_schedules(void **state)
+{
+    (void)state;
+    const double pi = 3.14159265358979323846;
+    for (int64_t k = 0; k <= 100; k++) {
+        double x = (double)k, warm = 0.5 + 1.5 * x / 10;
+        at("k = %lld", (long long)k);
+        check_rel(value_of(SCION_SCHEDULE_CONSTANT, k), 2, 0);
+        check_le(fabs(value_of(SCION_SCHEDULE_LINEAR, k) - 2 * (1 - x / 100)), 1e-12);
+        check_le(fabs(value_of(SCION_SCHEDULE_CONSTANT_LINEAR, k) - (k < 70 ? 2 : 2 * (100 - x) / 30)), 1e-12);
+        check_rel(value_of(SCION_SCHEDULE_COSINE, k), k < 10 ? warm : 0.25 + 1.75 * (1 + cos(pi * (x - 10) / 90)) / 2,
+                  1e-12);
+        check_rel(value_of(SCION_SCHEDULE_COSINE_UNSHIFTED, k),
+                  k < 10 ? warm : 0.25 + 1.75 * (1 + cos(pi * x / 100)) / 2, 1e-12);
+        check_rel(value_of(SCION_SCHEDULE_INV_SQRT_N, k), 0.2, 1e-12);
+        check_rel(value_of(SCION_SCHEDULE_INV_N34, k), 2 * 0.75 / pow(100, 0.75), 1e-12);
+        if (k > 0)
+            check_rel(value_of(SCION_SCHEDULE_INV_SQRT_K, k), 2 / sqrt(x), 1e-12);
+    }
+}
+
+static void test_senseless_schedules(void **state)
+{
+    (void)state;
+    scion_schedule good = {.size = sizeof good, .kind = SCION_SCHEDULE_LINEAR, .n = 10, .peak = 1}, s;
+    check(isnan(scion_schedule_value(NULL, 0)));
+    s = good, s.kind = (scion_schedule_kind)99;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.n = 0;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.size = 0;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.kind = SCION_SCHEDULE_INV_SQRT_N, s.n = -3;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.kind = SCION_SCHEDULE_COSINE, s.warmup = -1;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.kind = SCION_SCHEDULE_CONSTANT_LINEAR, s.decay = -1;
+    check(isnan(scion_schedule_value(&s, 0)));
+    s = good, s.kind = SCION_SCHEDULE_INV_SQRT_K;
+    check(isnan(scion_schedule_value(&s, 0)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(test_names),           LAW(test_version_and_status),  LAW(test_route),
+        LAW(test_inspect),         LAW(test_inspect_muon),        LAW(test_default_name),
+        LAW(test_shorter_structs), LAW(test_longer_structs),      LAW(test_defaults),
+        LAW(test_schedules),       LAW(test_senseless_schedules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* The polar factor by polynomial iterations: against the same iteration in double precision, for every kernel
+ * that this CPU runs, every kind of spectrum, and sizes that fit no tile; and what each coefficient set promises
+ * for the singular values. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "linalg/polar.h"
+
+static scion_error err;
+
+/* ---- Spectra, and what float32 can do on them ---------------------------------------------------------- */
+
+typedef enum spectrum { GAUSSIAN, ORTHOGONAL, HARMONIC, DECAY, LOW_RANK_NOISE, LOW_RANK, RANK_ONE } spectrum;
+
+static const char *const spectrum_name[] = {"Gaussian",           "orthogonal", "1/i",   "10^(-4i/m)",
+                                            "low rank and noise", "low rank",   "rank 1"};
+
+/* What e = ||X - X_double||_F / ||X_double||_F may be after `steps` steps; u = 6e-8, sums of n terms round at
+ * u sqrt(n), m <= n. A direction that starts at x grows by at most a = 3.4445 a step until it is about 1, so by
+ * g = min(a^steps, 1.2/x_min), and so does what was rounded into it.
+ *  - X is rounded in each step, and the first rounding grows by g:     u sqrt(n) (4 steps + g / ||X||).
+ *  - Between restarts the Gram form rounds three products of two rounded factors a step. What that mixes of one
+ *    direction of R into another grows by a in each of the s - 2 updates of R that remain, enters P times b, and is
+ *    multiplied by Q, which has grown to a^(s-1): 6 u sqrt(m) |b| a^(2s-3), again with g for a^s. Here s is the
+ *    length of the last stretch without a restart; after one, X is no longer of norm 1.
+ * On the cases below the errors reach a half of it. */
+static double quintic_tol(int64_t rows, int64_t cols, int steps, const float *in, const double *want)
+{
+    const double u = 6e-8, a = 3.4445, b = 4.7750;
+    int64_t m = rows < cols ? rows : cols, n = rows < cols ? cols : rows;
+    double *sigma = singular_values(rows, cols, widen(rows * cols, in)), squares = 0, size = 0;
+    for (int64_t i = 0; i < m; i++)
+        squares += sigma[i] * sigma[i];
+    for (int64_t i = 0; i < rows * cols; i++)
+        size += want[i] * want[i];
+    int longest = scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_QUINTIC), steps, rows, cols).longest;
+    double limit = 1.2 * sqrt(squares) / sigma[m - 1], last = ceil(steps / ceil((double)steps / longest));
+    double g = fmin(pow(a, steps), limit), g_last = fmin(pow(a, last), limit);
+    double product = u * sqrt((double)n) * (4 * steps + g / sqrt(size));
+    double gram = 6 * u * sqrt((double)m) * b * g_last * g_last / (a * a * a) / (steps <= longest ? sqrt(size) : 1);
+    return product + (longest > 1 ? gram : 0);
+}
+
+static float *matrix(rng *r, spectrum kind, int64_t rows, int64_t cols)
+{
+    int64_t m = rows < cols ? rows : cols;
+    double *sigma = doubles(m);
+    for (int64_t i = 0; i < m; i++) {
+        double low = i < (m + 7) / 8 ? 1 : 0;
+        sigma[i] = kind == ORTHOGONAL       ? 1
+                   : kind == HARMONIC       ? 1 / (double)(i + 1)
+                   : kind == DECAY          ? pow(10, -4 * (double)i / (double)m)
+                   : kind == LOW_RANK_NOISE ? fmax(low, 1e-3)
+                   : kind == LOW_RANK       ? low
+                                            : i == 0;
+    }
+    return kind == GAUSSIAN ? gaussian(r, rows * cols) : with_spectrum(r, rows, cols, sigma);
+}
+
+/* ---- Running it ---------------------------------------------------------------------------------------- */
+
+static float *polar(scion_polar_set set, int steps, int threads, int64_t rows, int64_t cols, const float *in)
+{
+    scion_options o;
+    scion_options_init(&o, SCION_RULE_SCION);
+    o.polar = set;
+    o.polar_steps = steps;
+    o.threads = threads;
+    float *out = floats(rows * cols);
+    check_ok(scion_polar(rows, cols, in, out, &o, &err), &err);
+    return out;
+}
+
+/* The same on a chosen kernel, below the public interface. */
+static float *polar_on(const scn_kernel *kernel, scion_polar_set set, int steps, int threads, int64_t rows,
+                       int64_t cols, float *in)
+{
+    static const scion_allocator heap;
+    scn_polar_plan plan = scn_polar_plan_make(scn_polar_set_at((int)set), steps, rows, cols);
+    scn_arena count = {0}, arena;
+    scn_polar_work_take(&count, &plan, kernel, threads);
+    arena = (scn_arena){.base = scn_alloc(&heap, count.used), .size = count.used};
+    check(arena.base != NULL);
+    scn_polar_work work = scn_polar_work_take(&arena, &plan, kernel, threads);
+    float *out = floats(rows * cols);
+    scn_polar_run(&plan, &work, (scn_mat){out, rows, cols, cols}, 0, 1, (scn_mat){in, rows, cols, cols}, 0);
+    scn_free(&heap, arena.base);
+    return out;
+}
+
+static double *quintic(int64_t rows, int64_t cols, int steps, const float *in)
+{
+    double *out = doubles(rows * cols);
+    oracle_quintic(rows, cols, widen(rows * cols, in), steps, out);
+    return out;
+}
+
+static void extremes(int64_t rows, int64_t cols, const float *x, double *low, double *high)
+{
+    double *sigma = singular_values(rows, cols, widen(rows * cols, x));
+    *high = sigma[0];
+    *low = sigma[(rows < cols ? rows : cols) - 1];
+}
+
+/* ---- The laws ------------------------------------------------------------------------------------------ */
+
+static const int64_t shapes[][2] = {{16, 16}, {24, 48}, {48, 24}, {7, 100}, {100, 7}, {65, 65}, {49, 97}, {40, 33}};
+
+static void check_quintic(spectrum kind, int64_t rows, int64_t cols, const int *steps, int count, rng *r)
+{
+    float *in = matrix(r, kind, rows, cols);
+    for (int t = 0; t < count; t++) {
+        double *want = quintic(rows, cols, steps[t], in), tol = quintic_tol(rows, cols, steps[t], in, want);
+        const scn_kernel *kernel;
+        for (int k = 0; (kernel = scn_kernel_at(k)) != NULL; k++) {
+            at("%s %lldx%lld, %d steps, kernel %s", spectrum_name[kind], (long long)rows, (long long)cols, steps[t],
+               kernel->name);
+            float *got = polar_on(kernel, SCION_POLAR_QUINTIC, steps[t], 2, rows, cols, in);
+            check_finite(rows * cols, got);
+            check_le(frobenius_error(rows * cols, got, want), tol);
+        }
+    }
+    release(NULL);
+}
+
+static void test_every_spectrum(void **state)
+{
+    (void)state;
+    static const int steps[] = {1, 2, 3, 4, 5, 6, 7, 9};
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int64_t kind = 0; kind < COUNT_OF(spectrum_name); kind++) {
+            rng r = rng_of((uint64_t)(100 * s + kind));
+            check_quintic((spectrum)kind, shapes[s][0], shapes[s][1], steps, (int)COUNT_OF(steps), &r);
+        }
+}
+
+/* Large enough for products in several blocks, and for five steps without a restart. */
+static void test_several_blocks(void **state)
+{
+    (void)state;
+    static const spectrum kinds[] = {GAUSSIAN, DECAY, RANK_ONE};
+    for (int64_t t = 0; t < COUNT_OF(kinds); t++) {
+        rng r = rng_of((uint64_t)(5000 + t));
+        check_quintic(kinds[t], t == 1 ? 330 : 260, t == 1 ? 260 : 330, (const int[]){5}, 1, &r);
+    }
+}
+
+/* Every size from 1 to 70, square and not, so that each kernel meets every remainder of its tile. */
+static void test_every_size(void **state)
+{
+    (void)state;
+    for (int64_t m = 1; m <= 70; m++)
+        for (int form = 0; form < 3; form++) {
+            int64_t rows = form == 2 ? 71 : m, cols = form == 0 ? m : form == 1 ? 73 : m;
+            rng r = rng_of((uint64_t)(10000 + 3 * m + form));
+            float *in = gaussian(&r, rows * cols);
+            double *want = quintic(rows, cols, 5, in), tol = quintic_tol(rows, cols, 5, in, want);
+            const scn_kernel *kernel;
+            for (int k = 0; (kernel = scn_kernel_at(k)) != NULL; k++) {
+                at("%lldx%lld on kernel %s", (long long)rows, (long long)cols, kernel->name);
+                float *got = polar_on(kernel, SCION_POLAR_QUINTIC, 5, 2, rows, cols, in);
+                check_le(frobenius_error(rows * cols, got, want), tol);
+            }
+            release(NULL);
+        }
+}
+
+/* The public function is the first kernel, and threads change no bit of it. */
+static void test_threads_do_not_matter(void **state)
+{
+    (void)state;
+    static const scion_polar_set sets[] = {SCION_POLAR_QUINTIC, SCION_POLAR_EXPRESS, SCION_POLAR_CONVERGED};
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int64_t t = 0; t < COUNT_OF(sets); t++) {
+            int64_t rows = 3 * shapes[s][0], cols = 3 * shapes[s][1];
+            size_t bytes = (size_t)(rows * cols) * sizeof(float);
+            rng r = rng_of((uint64_t)(20000 + s));
+            float *in = gaussian(&r, rows * cols);
+            at("set %d, %lldx%lld", (int)sets[t], (long long)rows, (long long)cols);
+            float *one = polar(sets[t], 0, 1, rows, cols, in), *two = polar(sets[t], 0, 2, rows, cols, in);
+            check_bits(bytes, one, two);
+            check_bits(bytes, one, polar(sets[t], 0, 0, rows, cols, in));
+            check_bits(bytes, one, polar_on(scn_kernel_at(0), sets[t], 0, 2, rows, cols, in));
+            release(NULL);
+        }
+}
+
+/* polar(A') = polar(A)': tall and wide are the same iteration. */
+static void test_transposition(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++) {
+        int64_t rows = shapes[s][0], cols = shapes[s][1];
+        rng r = rng_of((uint64_t)(30000 + s));
+        float *in = gaussian(&r, rows * cols), *turned = floats(rows * cols);
+        for (int64_t i = 0; i < rows * cols; i++)
+            turned[(i % cols) * rows + i / cols] = in[i];
+        float *a = polar(SCION_POLAR_QUINTIC, 5, 0, rows, cols, in);
+        float *b = polar(SCION_POLAR_QUINTIC, 5, 0, cols, rows, turned);
+        double *want = doubles(rows * cols);
+        for (int64_t i = 0; i < rows * cols; i++)
+            want[i] = (double)b[(i % cols) * rows + i / cols];
+        at("%lldx%lld", (long long)rows, (long long)cols);
+        /* both are off from the true iterate; a square one meets A'A in place of AA' */
+        check_le(frobenius_error(rows * cols, a, want), 2 * quintic_tol(rows, cols, 5, in, want));
+        release(NULL);
+    }
+}
+
+/* The quintic maps [0.02, 1] into [0.68, 1.21] in three to five steps (a bound of the scalar polynomial, which
+ * the iteration applies to each singular value over ||G||_F). */
+static void test_quintic_promise(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int steps = 3; steps <= 5; steps++) {
+            int64_t rows = shapes[s][0], cols = shapes[s][1], m = rows < cols ? rows : cols;
+            rng r = rng_of((uint64_t)(40000 + s));
+            double *sigma = doubles(m), low, high;
+            for (int64_t i = 0; i < m; i++)
+                sigma[i] = 0.17 + 0.83 * rng_uniform(&r); /* over the Frobenius norm, sqrt(65) at most: 0.02 */
+            float *x = polar(SCION_POLAR_QUINTIC, steps, 0, rows, cols, with_spectrum(&r, rows, cols, sigma));
+            extremes(rows, cols, x, &low, &high);
+            at("%lldx%lld, %d steps", (long long)rows, (long long)cols, steps);
+            check_le(0.68, low);
+            check_le(high, 1.203);
+            release(NULL);
+        }
+}
+
+/* Polar Express after six steps: singular values above 1e-3 of the Frobenius norm end within 1 % of 1. */
+static void test_express_promise(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int kind = 0; kind < 3; kind++) {
+            int64_t rows = shapes[s][0], cols = shapes[s][1], m = rows < cols ? rows : cols;
+            rng r = rng_of((uint64_t)(50000 + s));
+            double *sigma = doubles(m), low, high;
+            for (int64_t i = 0; i < m; i++)
+                sigma[i] = kind == 0 ? 1 : kind == 1 ? 1 / (double)(i + 1) : pow(10, -2 * (double)i / (double)m);
+            float *x = polar(SCION_POLAR_EXPRESS, 0, 0, rows, cols, with_spectrum(&r, rows, cols, sigma));
+            extremes(rows, cols, x, &low, &high);
+            at("%lldx%lld, spectrum %d", (long long)rows, (long long)cols, kind);
+            check_le(0.99, low);
+            check_le(high, 1.01);
+            release(NULL);
+        }
+}
+
+/* Converged: all that is above 1e-4 of the largest singular value becomes 1 as exactly as float32 can: in the
+ * last, contracting step X is rounded once in each of the m terms of its products, sqrt(m) * 6e-8 < 1e-6. */
+static void test_converged_promise(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int kind = 0; kind < 3; kind++) {
+            int64_t rows = shapes[s][0], cols = shapes[s][1], m = rows < cols ? rows : cols;
+            rng r = rng_of((uint64_t)(60000 + s));
+            double *sigma = doubles(m), low, high, *want = doubles(rows * cols);
+            double bottom = kind == 0 ? 0.5 : kind == 1 ? 1e-2 : 1e-4;
+            for (int64_t i = 0; i < m; i++)
+                sigma[i] = pow(bottom, (double)i / (double)(m > 1 ? m - 1 : 1));
+            float *in = with_spectrum(&r, rows, cols, sigma);
+            float *x = polar(SCION_POLAR_CONVERGED, 0, 0, rows, cols, in);
+            extremes(rows, cols, x, &low, &high);
+            at("%lldx%lld, smallest singular value %g", (long long)rows, (long long)cols, bottom);
+            check_le(1 - 1e-5, low);
+            check_le(high, 1 + 1e-5);
+            /* the factor itself is known as well as its input's condition number allows, times a few roundings */
+            oracle_polar(rows, cols, widen(rows * cols, in), 1e-6, want);
+            check_le(frobenius_error(rows * cols, x, want), 3e-6 / bottom);
+            release(NULL);
+        }
+}
+
+/* A matrix of exact rank k gives a partial isometry. Twelve steps multiply what is rounded in the other
+ * directions by 8.4e4 (the product of the linear coefficients, as long as it is small): 8.4e4 * 6e-8 = 5e-3 for
+ * each of them, and no more than 1. */
+static void test_partial_isometry(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int64_t rank = 1; rank <= 3; rank++) {
+            int64_t rows = shapes[s][0], cols = shapes[s][1], m = rows < cols ? rows : cols;
+            float *in = floats(rows * cols);
+            for (int64_t i = 0; i < rows * cols; i++) /* small integers: the rank is exact */
+                for (int64_t k = 0; k < rank; k++)
+                    in[i] += (float)(((i / cols * (k + 2)) % 7 - 3) * ((i % cols * (k + 3)) % 11 - 5));
+            float *x = polar(SCION_POLAR_CONVERGED, 0, 0, rows, cols, in);
+            double *before = singular_values(rows, cols, widen(rows * cols, in)), nuclear = 0;
+            double *after = singular_values(rows, cols, widen(rows * cols, x));
+            at("%lldx%lld of rank %lld", (long long)rows, (long long)cols, (long long)rank);
+            check_finite(rows * cols, x);
+            for (int64_t i = 0; i < m; i++) {
+                nuclear += before[i];
+                if (before[i] > 1e-4 * before[0])
+                    check_rel(after[i], 1, 1e-5);
+                else
+                    check_le(after[i], 2e-2);
+            }
+            check_rel(dot(rows * cols, in, x), nuclear, 1e-5);
+            release(NULL);
+        }
+}
+
+static void test_workspace(void **state)
+{
+    (void)state;
+    /* It grows with the matrix and is a small multiple of it. */
+    size_t small = scion_polar_workspace(64, 64, NULL), large = scion_polar_workspace(256, 1024, NULL);
+    check(small > 0 && large > small);
+    check_le((double)large, 8.0 * 256 * 1024 * sizeof(float));
+    check(scion_polar_workspace(0, 5, NULL) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(test_every_spectrum),   LAW(test_several_blocks),
+        LAW(test_every_size),       LAW(test_threads_do_not_matter),
+        LAW(test_transposition),    LAW(test_quintic_promise),
+        LAW(test_express_promise),  LAW(test_converged_promise),
+        LAW(test_partial_isometry), LAW(test_workspace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

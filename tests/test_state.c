@@ -1,0 +1,357 @@
+/* Saving and loading: a loaded run goes on bit for bit under every rule; what is damaged, cut short, or from
+ * another optimizer is refused with a sentence and changes nothing. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+static scion_error err;
+
+enum { PARAMS = 4 };
+
+typedef struct run {
+    scion_options o;
+    scion_param p[PARAMS];
+    int64_t n[PARAMS];
+    scion_optimizer *opt;
+    rng r;
+} run;
+
+static scion_options options_of(scion_rule rule, int light, int vanishing)
+{
+    scion_options o;
+    scion_options_init(&o, rule);
+    o.light = light;
+    o.vanishing = vanishing;
+    o.seed = 5;
+    return o;
+}
+
+/* One weight is bfloat16, so that the stochastic rounding has to go on as well. */
+static run *make(const scion_options *o)
+{
+    run *a = room(sizeof *a);
+    a->o = *o;
+    a->r = rng_of(9);
+    a->p[0] = matrix_of(5, 4, SCION_NORM_AUTO, SCION_ROLE_ONEHOT);
+    a->p[1] = matrix_of(6, 5, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+    a->p[2] = matrix_of(3, 6, SCION_NORM_AUTO, SCION_ROLE_OUTPUT);
+    a->p[3] = param_of(1, (int64_t[]){6}, SCION_NORM_AUTO, SCION_ROLE_VECTOR);
+    for (int i = 0; i < PARAMS; i++) {
+        a->n[i] = elements(&a->p[i]);
+        float *w = gaussian(&a->r, a->n[i]);
+        a->p[i].weight = i == 1 ? (void *)bf16_copy(a->n[i], w) : (void *)w;
+        a->p[i].weight_type = i == 1 ? SCION_BF16 : SCION_F32;
+        a->p[i].grad = floats(a->n[i]);
+        a->p[i].grad_prev = floats(a->n[i]);
+    }
+    check_ok(scion_optimizer_create(&a->opt, o, a->p, PARAMS, &err), &err);
+    return a;
+}
+
+static size_t weight_bytes(const run *a, int i)
+{
+    return (size_t)a->n[i] * (a->p[i].weight_type == SCION_BF16 ? 2 : 4);
+}
+
+static void steps(run *a, int count)
+{
+    for (int k = 0; k < count; k++) {
+        scion_optimizer_begin(a->opt);
+        for (int i = 0; i < PARAMS; i++) {
+            float *g = a->p[i].grad, *prev = a->p[i].grad_prev;
+            for (int64_t e = 0; e < a->n[i]; e++) {
+                g[e] += (float)rng_normal(&a->r);
+                prev[e] = (float)rng_normal(&a->r);
+            }
+        }
+        check_ok(scion_optimizer_step(a->opt, 0.05, &err), &err);
+    }
+}
+
+static unsigned char *save(const run *a, size_t *bytes)
+{
+    *bytes = scion_optimizer_save_size(a->opt);
+    unsigned char *buffer = room(*bytes);
+    check_ok(scion_optimizer_save(a->opt, buffer, *bytes, &err), &err);
+    return buffer;
+}
+
+/* ---- Going on ------------------------------------------------------------------------------------------ */
+
+static void check_continuation(scion_rule rule, int light, int vanishing)
+{
+    scion_options o = options_of(rule, light, vanishing);
+    size_t bytes, bytes_a, bytes_b;
+    at("rule %s%s%s", scion_name(SCION_NAMES_RULE, (int)rule), light ? " light" : "", vanishing ? " vanishing" : "");
+    run *a = make(&o), *b = make(&o);
+    steps(a, 5);
+    unsigned char *state = save(a, &bytes);
+    for (int i = 0; i < PARAMS; i++) {
+        memcpy(b->p[i].weight, a->p[i].weight, weight_bytes(a, i));
+        memcpy(b->p[i].grad, a->p[i].grad, (size_t)a->n[i] * sizeof(float));
+    }
+    b->r = a->r;
+    check_ok(scion_optimizer_load(b->opt, state, bytes, &err), &err);
+    assert_int_equal(scion_optimizer_steps(b->opt), 5);
+    for (int k = 0; k < 5; k++) {
+        steps(a, 1);
+        steps(b, 1);
+        for (int i = 0; i < PARAMS; i++)
+            check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
+    }
+    unsigned char *end_a = save(a, &bytes_a), *end_b = save(b, &bytes_b);
+    assert_int_equal(bytes_a, bytes_b);
+    check_bits(bytes_a, end_b, end_a);
+    if (rule == SCION_RULE_MARS) { /* the previous weights travel along */
+        check_ok(scion_optimizer_previous(a->opt, &err), &err);
+        check_ok(scion_optimizer_previous(b->opt, &err), &err);
+        for (int i = 0; i < PARAMS; i++)
+            check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
+    }
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+    release(NULL);
+}
+
+static void test_every_rule_goes_on(void **state)
+{
+    (void)state;
+    static const scion_rule light[] = {SCION_RULE_SCION, SCION_RULE_USCION, SCION_RULE_SIGNUM, SCION_RULE_MNSGD};
+    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++)
+        check_continuation((scion_rule)rule, 0, 0);
+    check_continuation(SCION_RULE_SCION, 0, 1);
+    check_continuation(SCION_RULE_USCION, 0, 1);
+    for (int64_t t = 0; t < COUNT_OF(light); t++)
+        check_continuation(light[t], 1, 0);
+}
+
+/* Saving twice gives the same bytes, and a state loaded and saved again is itself. */
+static void test_round_trip(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    size_t bytes, again_bytes;
+    run *a = make(&o), *b = make(&o);
+    steps(a, 3);
+    unsigned char *first = save(a, &bytes), *second = save(a, &again_bytes);
+    check_bits(bytes, first, second);
+    check_ok(scion_optimizer_load(b->opt, first, bytes, &err), &err);
+    check_bits(bytes, save(b, &again_bytes), first);
+    assert_int_equal(bytes, again_bytes);
+    check_le((double)scion_optimizer_state_bytes(a->opt), (double)bytes);
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
+/* The bounds go on too: the sum of step sizes and the start are part of the state. */
+static void test_bounds_travel(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_USCION, 0, 0);
+    scion_info ia = {.size = sizeof ia}, ib = {.size = sizeof ib};
+    size_t bytes;
+    run *a = make(&o), *b = make(&o);
+    check_ok(scion_optimizer_init_weights(a->opt, 1, &err), &err);
+    steps(a, 3);
+    unsigned char *bytes_of_a = save(a, &bytes);
+    check_ok(scion_optimizer_load(b->opt, bytes_of_a, bytes, &err), &err);
+    for (int i = 0; i < PARAMS; i++) {
+        check_ok(scion_optimizer_inspect(a->opt, i, 0, &ia, &err), &err);
+        check_ok(scion_optimizer_inspect(b->opt, i, 0, &ib, &err), &err);
+        check(ia.bound == ib.bound && isfinite(ia.bound));
+    }
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------------------ */
+
+/* Loads and expects a refusal that leaves the optimizer's own state alone. */
+static void check_refused(run *b, const void *buffer, size_t length, const unsigned char *own, size_t own_bytes)
+{
+    size_t bytes;
+    memset(&err, 0, sizeof err);
+    check_status(scion_optimizer_load(b->opt, buffer, length, &err), SCION_ESTATE, &err);
+    check(err.message[0] != '\0');
+    unsigned char *after = save(b, &bytes);
+    assert_int_equal(bytes, own_bytes);
+    check_bits(bytes, after, own);
+}
+
+static void check_damage(scion_rule rule)
+{
+    scion_options o = options_of(rule, 0, 0);
+    size_t bytes, own_bytes;
+    run *a = make(&o), *b = make(&o);
+    steps(a, 4);
+    steps(b, 2);
+    unsigned char *state = save(a, &bytes), *own = save(b, &own_bytes), *copy;
+    for (size_t length = 0; length < bytes; length++) {
+        at("rule %d cut to %zu of %zu bytes", (int)rule, length, bytes);
+        copy = room(length); /* exactly as long: a read past the end shows under AddressSanitizer */
+        memcpy(copy, state, length);
+        check_refused(b, copy, length, own, own_bytes);
+    }
+    for (size_t i = 0; i < bytes; i++)
+        for (int flip = 0; flip < 2; flip++) {
+            at("rule %d, byte %zu of %zu changed", (int)rule, i, bytes);
+            state[i] ^= flip ? 0xFF : 0x01;
+            check_refused(b, state, bytes, own, own_bytes);
+            state[i] ^= flip ? 0xFF : 0x01;
+        }
+    copy = room(bytes + 1);
+    memcpy(copy, state, bytes);
+    at("rule %d, one byte too many", (int)rule);
+    check_refused(b, copy, bytes + 1, own, own_bytes);
+    check_ok(scion_optimizer_load(b->opt, state, bytes, &err), &err);
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+    release(NULL);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    check_damage(SCION_RULE_SCION);
+    check_damage(SCION_RULE_ADAMW);
+    check_damage(SCION_RULE_MARS);
+    check_damage(SCION_RULE_SIGNSGD);
+}
+
+/* The version stands after eight bytes of magic: what another version wrote is refused, and the sentence says so. */
+static void test_other_versions(void **state)
+{
+    (void)state;
+    static const uint64_t others[] = {0, 2, 3, UINT64_MAX};
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    size_t bytes, own_bytes;
+    run *a = make(&o);
+    unsigned char *own = save(a, &own_bytes), *other = save(a, &bytes);
+    for (int64_t t = 0; t < COUNT_OF(others); t++) {
+        memcpy(other + 8, &others[t], sizeof others[t]);
+        check_status(scion_optimizer_load(a->opt, other, bytes, &err), SCION_ESTATE, &err);
+        check(strstr(err.message, "version") != NULL);
+        check_refused(a, other, bytes, own, own_bytes);
+    }
+    scion_optimizer_free(a->opt);
+}
+
+/* Settings that were changed on the way are part of the run. */
+static void test_settings_travel(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_USCION, 0, 1);
+    size_t bytes;
+    run *a = make(&o), *b = make(&o);
+    steps(a, 2);
+    check_ok(scion_optimizer_set(a->opt, 0, SCION_SET_RADIUS, 5, &err), &err);
+    check_ok(scion_optimizer_set(a->opt, 1, SCION_SET_LR_SCALE, 0.5, &err), &err);
+    check_ok(scion_optimizer_set(a->opt, 2, SCION_SET_WEIGHT_DECAY, 0.5, &err), &err);
+    check_ok(scion_optimizer_set(a->opt, 2, SCION_SET_MOMENTUM, 0.3, &err), &err);
+    check_ok(scion_optimizer_set(a->opt, 3, SCION_SET_FROZEN, 1, &err), &err);
+    unsigned char *saved = save(a, &bytes);
+    check_ok(scion_optimizer_load(b->opt, saved, bytes, &err), &err);
+    for (int i = 0; i < PARAMS; i++)
+        memcpy(b->p[i].weight, a->p[i].weight, weight_bytes(a, i));
+    b->r = a->r;
+    steps(a, 3);
+    steps(b, 3);
+    for (int i = 0; i < PARAMS; i++)
+        check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
+/* Weights, gradients and the run after a refusal are those of a run that never tried. */
+static void test_refusal_changes_nothing(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_MARS, 0, 0);
+    size_t bytes;
+    run *a = make(&o), *b = make(&o), *c = make(&o);
+    steps(a, 4);
+    steps(b, 2);
+    steps(c, 2);
+    unsigned char *bad = save(a, &bytes);
+    bad[bytes / 2] ^= 4;
+    check_status(scion_optimizer_load(b->opt, bad, bytes, &err), SCION_ESTATE, &err);
+    for (int k = 0; k < 3; k++) {
+        steps(b, 1);
+        steps(c, 1);
+        for (int i = 0; i < PARAMS; i++)
+            check_bits(weight_bytes(b, i), b->p[i].weight, c->p[i].weight);
+    }
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+    scion_optimizer_free(c->opt);
+}
+
+/* A state of another rule, of other shapes, or of more parameters. */
+static void test_misfits(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    size_t bytes, own_bytes;
+    run *a = make(&o);
+    steps(a, 2);
+    unsigned char *saved = save(a, &bytes);
+    for (int rule = 1; scion_name(SCION_NAMES_RULE, rule); rule++) {
+        scion_options other = options_of((scion_rule)rule, 0, 0);
+        run *b = make(&other);
+        unsigned char *own = save(b, &own_bytes);
+        at("a state of scion into %s", scion_name(SCION_NAMES_RULE, rule));
+        check_refused(b, saved, bytes, own, own_bytes);
+        scion_optimizer_free(b->opt);
+    }
+    run *b = make(&o), *c = room(sizeof *c);
+    unsigned char *own;
+    *c = *b;
+    at("other shape of the same size");
+    c->p[0].shape[0] = 4;
+    c->p[0].shape[1] = 5;
+    check_ok(scion_optimizer_create(&c->opt, &o, c->p, PARAMS, &err), &err);
+    own = save(c, &own_bytes);
+    check_refused(c, saved, bytes, own, own_bytes);
+    scion_optimizer_free(c->opt);
+    at("one parameter less");
+    check_ok(scion_optimizer_create(&c->opt, &o, b->p, PARAMS - 1, &err), &err);
+    own = save(c, &own_bytes);
+    check_refused(c, saved, bytes, own, own_bytes);
+    scion_optimizer_free(c->opt);
+    at("light into plain");
+    scion_options light = options_of(SCION_RULE_SCION, 1, 0);
+    check_ok(scion_optimizer_create(&c->opt, &light, b->p, PARAMS, &err), &err);
+    own = save(c, &own_bytes);
+    check_refused(c, saved, bytes, own, own_bytes);
+    scion_optimizer_free(c->opt);
+    scion_optimizer_free(b->opt);
+    scion_optimizer_free(a->opt);
+}
+
+static void test_save_needs_its_size(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    run *a = make(&o);
+    size_t bytes = scion_optimizer_save_size(a->opt);
+    unsigned char *buffer = room(bytes);
+    check(bytes > 0);
+    check_status(scion_optimizer_save(a->opt, buffer, bytes - 1, &err), SCION_EINVAL, &err);
+    check(err.message[0] != '\0');
+    check_status(scion_optimizer_save(a->opt, NULL, bytes, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_load(a->opt, NULL, bytes, &err), SCION_EINVAL, &err);
+    scion_optimizer_free(a->opt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(test_every_rule_goes_on),      LAW(test_round_trip),
+        LAW(test_bounds_travel),           LAW(test_damage),
+        LAW(test_other_versions),          LAW(test_settings_travel),
+        LAW(test_refusal_changes_nothing), LAW(test_misfits),
+        LAW(test_save_needs_its_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
