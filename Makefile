@@ -10,7 +10,7 @@ all: deps build/build.ninja
 	@cmake --build build
 
 demo: all
-	@build/mlp_fashion
+	@tools/demo build
 
 test: all
 	@cd build && ctest --output-on-failure -j2
@@ -40,7 +40,7 @@ clean:
 
 help:
 	@echo "make            build into build/"
-	@echo "make demo       train a network on Fashion-MNIST"
+	@echo "make demo       train a small GPT on a text, and let it write"
 	@echo "make test       run the tests"
 	@echo "make bench      measure; writes build/bench.json"
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"

@@ -6,7 +6,7 @@
  *
  *     bench_main.c         options, order of the run
  *     bench_race.c         clock, interleaved rounds, medians, memory, random numbers
- *     bench_blas.c         which BLAS this is, whether it chose the right kernels, its threads
+ *     bench_cpu.c          which CPU this is; which BLAS, at its best, tells train/tensor/gemm.h
  *     bench_rulers.c       sgemm rate and copy bandwidth
  *     bench_spectral.c     the spectral lmo: one matrix, and all of GPT-2
  *     bench_elementwise.c  the other lmos and the fused updates
@@ -100,15 +100,8 @@ typedef struct bench_recycler {
 scion_allocator bench_recycler_allocator(bench_recycler *r);
 void bench_recycler_free(bench_recycler *r);
 
-/* ---- BLAS (bench_blas.c) ----------------------------------------------------------------------------- */
+/* ---- The machine (bench_cpu.c; the BLAS is gemm.h's) ---------------------------------------------------- */
 
-/* Makes sure that OpenBLAS runs kernels worthy of this CPU; may execute the program again. */
-void bench_blas_setup(char **argv);
-/* For instance "OpenBLAS 0.3.21 SkylakeX (chosen by ...)". */
-const char *bench_blas_name(void);
-/* Threads of one BLAS call from now on. */
-void bench_blas_threads(int threads);
-/* Name of the CPU, "unknown" if the system does not say. */
 const char *bench_cpu_name(void);
 
 /* ---- Rulers (bench_rulers.c) ------------------------------------------------------------------------- */
@@ -184,6 +177,7 @@ typedef struct bench_report {
     bench_row row[BENCH_ROWS_MAX];
     double peak_gflops; /* 0: not measured */
     double copy_gbytes; /* 0: not measured */
+    double load;        /* processes that wanted the CPU when the run started */
 } bench_report;
 
 /* A new row; `ours` and `plain` have raced. */

@@ -1,8 +1,12 @@
 /* bench_report.c - the table for people and the JSON for programs. */
 #include "bench.h"
+#include "tensor/gemm.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* A load average (of the last minute) above this is more than a build that has just ended. */
+static const double BUSY = 1.5;
 
 bench_row *bench_report_add(bench_report *r, const char *name, const bench_entry *ours, const bench_entry *plain)
 {
@@ -41,11 +45,14 @@ static void print_against(double value, double bar)
 
 void bench_report_print(const bench_report *r)
 {
-    printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), bench_blas_name(), r->options->threads);
+    printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), gemm_library(), r->options->threads);
     if (r->peak_gflops > 0)
         printf("peak    %.1f Gflop/s by sgemm\n", r->peak_gflops);
     if (r->copy_gbytes > 0)
         printf("copy    %.1f GB/s, read and written\n", r->copy_gbytes);
+    if (r->load > BUSY)
+        printf("load    %.1f at the start: if other programs were running, these timings are not to be trusted\n",
+               r->load);
     printf("\n%-24s %10s %10s  %6s  %-10s  %6s  %-10s %s\n", "name", "ms", "plain ms", "ratio", " bar", "share",
            " bar", "of");
     for (int i = 0; i < r->count; i++) {
@@ -103,12 +110,13 @@ void bench_report_json(const bench_report *r)
         bench_die("cannot write %s", path);
     fprintf(f, "{\n  \"version\": \"%s\",\n  \"threads\": %d,\n  \"quick\": %s,\n  \"blas\": ", scion_version(),
             r->options->threads, r->options->quick ? "true" : "false");
-    json_string(f, bench_blas_name());
+    json_string(f, gemm_library());
     fputs(",\n  \"cpu\": ", f);
     json_string(f, bench_cpu_name());
     fputs(",\n", f);
     json_ruler(f, "peak_gflops", r->peak_gflops);
     json_ruler(f, "copy_gbytes_per_s", r->copy_gbytes);
+    fprintf(f, "  \"load\": %.2f,\n", r->load);
     fputs("  \"results\": [\n", f);
     for (int i = 0; i < r->count; i++) {
         json_row(f, r, &r->row[i]);

@@ -5,6 +5,7 @@
  * copy by a plain loop, by memcpy and by stores that bypass the cache. The winner is sampled again and again
  * during the run, and the median of all its samples is the figure that shares are counted in. */
 #include "bench.h"
+#include "tensor/gemm.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -49,11 +50,11 @@ static void gemm_run(void *ctx)
     const gemm_kind *k = ctx;
     int threads = k->owner->threads;
     if (!k->per_thread) {
-        bench_blas_threads(threads);
+        gemm_threads(threads);
         gemm_once(k, 0);
         return;
     }
-    bench_blas_threads(1);
+    gemm_threads(1);
 #pragma omp parallel num_threads(threads)
     gemm_once(k, omp_get_thread_num());
 }

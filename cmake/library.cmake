@@ -13,10 +13,9 @@ if(NOT SCION_X86_64)
     list(REMOVE_ITEM sources "${linalg}/kernel_avx512.c" "${linalg}/kernel_avx2.c")
 endif()
 
-# Kernels: loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno
-# nor the floating-point exception flags are kept. NaN, Inf and the order of sums keep their meaning.
-file(GLOB linalg_sources CONFIGURE_DEPENDS "${linalg}/*.c")
-set_property(SOURCE ${linalg_sources} APPEND PROPERTY COMPILE_OPTIONS
+# Loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno nor the
+# floating-point exception flags are kept. NaN, Inf and the order of sums keep their meaning.
+set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS
     $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno -fno-trapping-math)
 
 # One template, three instruction sets; the library chooses among them at run time.

@@ -173,8 +173,8 @@ static const struct rule_row {
     int layered;
     double lr;
 } RULES[] = {
-    {SCION_RULE_SCION, 1, 0.015},  {SCION_RULE_USCION, 1, 0.02}, {SCION_RULE_ALMOND, 1, 0.05},
-    {SCION_RULE_MARS, 1, 0.015},   {SCION_RULE_SSD, 0, 0.01},    {SCION_RULE_MUON, 0, 0.003},
+    {SCION_RULE_SCION, 1, 0.01},   {SCION_RULE_USCION, 1, 0.02}, {SCION_RULE_ALMOND, 1, 0.05},
+    {SCION_RULE_MARS, 1, 0.01},    {SCION_RULE_SSD, 0, 0.01},    {SCION_RULE_MUON, 0, 0.003},
     {SCION_RULE_SIGNSGD, 0, 5e-4}, {SCION_RULE_SIGNUM, 0, 5e-4}, {SCION_RULE_NSGD, 0, 0.1},
     {SCION_RULE_MNSGD, 0, 0.2},    {SCION_RULE_ADAMW, 0, 0.002}, {SCION_RULE_SGD, 0, 0.1},
 };
@@ -329,7 +329,7 @@ static void train(struct network *net, scion_optimizer *opt, const struct settin
 /* What the rule promised of each weight, and what came of it. */
 static void print_bounds(scion_optimizer *opt)
 {
-    printf("\n%-8s%-10s%-14s%10s%10s\n", "weight", "rule", "norm, role", "norm", "bound");
+    printf("\n%-8s%-10s%-22s%10s%10s\n", "weight", "rule", "norm, role", "norm", "bound");
     for (int t = 0; t < TENSORS; t++) {
         scion_info i = {.size = sizeof i};
         scion_error err;

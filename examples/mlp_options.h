@@ -17,7 +17,7 @@ struct settings {
 
 static struct settings settings = {.data = "/usr/share/datasets/fashion-mnist",
                                    .rule = "scion",
-                                   .epochs = 15,
+                                   .epochs = 12,
                                    .batch = 500,
                                    .lr = 0,
                                    .width = 256,

@@ -45,7 +45,7 @@ static void tile(int64_t k, const float *restrict a, const float *restrict b, fl
 /* strips[s][p][r] = entry (s * width + r, p) of v, zero beyond the last row. */
 static void pack(int64_t rows, int64_t k, struct view v, int64_t width, float *strips)
 {
-    PARALLEL(omp parallel for schedule(static))
+    PARALLEL(omp parallel for schedule(dynamic))
     for (int64_t s = 0; s < (rows + width - 1) / width; s++)
         for (int64_t p = 0; p < k; p++)
             for (int64_t r = 0; r < width; r++) {
@@ -61,7 +61,7 @@ static void product(int64_t m, int64_t n, int64_t k, struct view a, struct view 
     struct view b_transposed = {b.at, b.col, b.row};
     pack(m, k, a, STRIP_M, strips[0]);
     pack(n, k, b_transposed, STRIP_N, strips[1]);
-    PARALLEL(omp parallel for schedule(static) collapse(2))
+    PARALLEL(omp parallel for schedule(dynamic, 16) collapse(2))
     for (int64_t j = 0; j < n; j += STRIP_N)
         for (int64_t i = 0; i < m; i += STRIP_M) {
             float sums[STRIP_M * STRIP_N];

@@ -146,13 +146,14 @@ typedef enum scion_rule {
 typedef enum scion_polar_set {
     SCION_POLAR_QUINTIC = 0, /* (3.4445, -4.7750, 2.0315), as the paper ran: singular values 0.68 to 1.20 */
     SCION_POLAR_EXPRESS,     /* Polar Express: a different quintic each step, about 0.99 to 1.01 after 6 */
-    SCION_POLAR_CONVERGED    /* as exact as float32: singular values above 1e-4 of the largest become 1 */
+    SCION_POLAR_CONVERGED    /* as exact as float32: singular values above 1e-4 of the Frobenius norm become 1 */
 } scion_polar_set;
 
 typedef enum scion_schedule_kind {
     SCION_SCHEDULE_CONSTANT = 0,    /* peak */
     SCION_SCHEDULE_LINEAR,          /* peak (1 - k/n) */
-    SCION_SCHEDULE_CONSTANT_LINEAR, /* peak for k < n-decay, then peak (n-k)/decay */
+    SCION_SCHEDULE_CONSTANT_LINEAR, /* from start to peak in `warmup` steps, peak for k < n-decay, then
+                                       peak (n-k)/decay */
     SCION_SCHEDULE_COSINE,          /* from start to peak in `warmup` steps, then a half cosine to end */
     SCION_SCHEDULE_COSINE_UNSHIFTED, /* the same, the cosine's clock running from step 0 */
     SCION_SCHEDULE_INV_SQRT_N,      /* peak / sqrt(n): the analysis with constant momentum */
@@ -301,7 +302,8 @@ typedef struct scion_info {
     double bound;        /* what the rule promises for the norm of the weight: rho (SCION, MARS), rho/mu, or
                             rho times the sum of lr; counted with the start of init_weights or of
                             scion_optimizer_mark_start, else as if it started at 0. INFINITY: no promise */
-    double overshoot;    /* the factor by which the spectral iteration may exceed it: 1.21, 1.01 or 1 */
+    double overshoot;    /* the factor by which the spectral iteration may exceed it: 1.21, 1.01 or 1 with the
+                            sets' own number of steps */
     double weight_norm;  /* computed if SCION_INSPECT_NORM, else NaN */
     double grad_dual;    /* dual norm of the gradient buffer if SCION_INSPECT_DUAL, else NaN */
     double fw_gap;       /* <g, w> + rho dual(g) if SCION_INSPECT_DUAL, else NaN */
@@ -363,7 +365,7 @@ typedef struct scion_schedule {
     size_t size; /* sizeof(scion_schedule) */
     scion_schedule_kind kind;
     int64_t n;      /* number of steps */
-    int64_t warmup; /* COSINE */
+    int64_t warmup; /* COSINE, CONSTANT_LINEAR: steps of the rise */
     int64_t decay;  /* CONSTANT_LINEAR: steps of the decay */
     double peak, start, end;
 } scion_schedule;

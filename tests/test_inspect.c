@@ -273,7 +273,10 @@ static void test_schedules(void **state)
         at("k = %lld", (long long)k);
         check_rel(value_of(SCION_SCHEDULE_CONSTANT, k), 2, 0);
         check_le(fabs(value_of(SCION_SCHEDULE_LINEAR, k) - 2 * (1 - x / 100)), 1e-12);
-        check_le(fabs(value_of(SCION_SCHEDULE_CONSTANT_LINEAR, k) - (k < 70 ? 2 : 2 * (100 - x) / 30)), 1e-12);
+        check_le(fabs(value_of(SCION_SCHEDULE_CONSTANT_LINEAR, k) - (k < 10   ? warm
+                                                                     : k < 70 ? 2
+                                                                              : 2 * (100 - x) / 30)),
+                 1e-12);
         check_rel(value_of(SCION_SCHEDULE_COSINE, k), k < 10 ? warm : 0.25 + 1.75 * (1 + cos(pi * (x - 10) / 90)) / 2,
                   1e-12);
         check_rel(value_of(SCION_SCHEDULE_COSINE_UNSHIFTED, k),

@@ -6,7 +6,7 @@ source=$1 build=$2 cmake=$3 cc=$4
 
 [ -f "$build/build.ninja" ] ||
     "$cmake" -S "$source" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS_RELEASE="-O1 -g" \
-        -DSCION_TSAN=ON -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
+        -DSCION_TSAN=ON -DSCION_PROGRAM=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
 "$cmake" --build "$build" --target test_threads
 
 # Where the kernel spreads addresses wider than the sanitizer knows, it gives up before main.

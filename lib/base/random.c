@@ -10,8 +10,8 @@ scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c.w[0];
         uint64_t p1 = (uint64_t)0xCD9E8D57u * c.w[2];
-        c = (scn_words){{(uint32_t)(p1 >> 32) ^ c.w[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w[3] ^ k1,
-                         (uint32_t)p0}};
+        c = (scn_words){
+            {(uint32_t)(p1 >> 32) ^ c.w[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w[3] ^ k1, (uint32_t)p0}};
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }

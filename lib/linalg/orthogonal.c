@@ -16,8 +16,8 @@ static int64_t block_of(const scn_kernel *k)
     return k->nr * (48 / k->nr > 0 ? 48 / k->nr : 1);
 }
 
-scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols,
-                                             const scn_kernel *kernel, int threads)
+scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols, const scn_kernel *kernel,
+                                             int threads)
 {
     int64_t m = rows < cols ? rows : cols, n = rows < cols ? cols : rows;
     scn_orthogonal_work w = {.engine = scn_engine_take(arena, kernel, threads)};

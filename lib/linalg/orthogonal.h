@@ -6,12 +6,12 @@
 
 typedef struct scn_orthogonal_work {
     scn_engine engine;
-    float *rows;                          /* m x n, the short side first */
+    float *rows;                           /* m x n, the short side first */
     scn_panels wide, tall, block, overlap; /* the rows so far both ways; the block turned; its overlap */
 } scn_orthogonal_work;
 
-scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols,
-                                             const scn_kernel *kernel, int threads);
+scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols, const scn_kernel *kernel,
+                                             int threads);
 
 /* Q sign(diag R) of the QR decomposition of a Gaussian matrix: work->rows becomes m x n with orthonormal
  * rows, distributed uniformly (Haar). */

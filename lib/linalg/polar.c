@@ -48,6 +48,13 @@ const scn_polar_set *scn_polar_set_at(int set)
     return set >= 0 && (size_t)set < sizeof sets / sizeof *sets ? &sets[set] : NULL;
 }
 
+double scn_polar_overshoot(const scn_polar_set *set, int steps)
+{
+    if (steps == 0 || steps >= set->default_steps || set->listed == 1)
+        return set->overshoot;
+    return steps > 5 ? 1.01 : steps == 5 ? 1.13 : 2; /* the first steps of Polar Express swing as far as 2 */
+}
+
 /* Where G has low rank, Q still multiplies the null directions by a^5 = 485, and its rounding shows: 2e-3 to 4e-3 of
  * the result for ranks 1 to 4, where a restart leaves 1e-4 or less. Small matrices are cheap: they restart. */
 enum { small = 256, small_longest = 3 };

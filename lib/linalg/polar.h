@@ -17,6 +17,9 @@ typedef struct scn_polar_set {
 
 const scn_polar_set *scn_polar_set_at(int set); /* NULL: there is no such set */
 
+/* Largest singular value that `steps` steps (0: the set's own number) may leave. */
+double scn_polar_overshoot(const scn_polar_set *set, int steps);
+
 /* A way to run one shape: made once, used for every matrix of that shape. */
 typedef struct scn_polar_plan {
     const scn_polar_set *set;
@@ -34,8 +37,8 @@ double scn_polar_flops(const scn_polar_plan *plan);
 /* Memory of one run with one thread team, taken from the arena. */
 typedef struct scn_polar_work {
     scn_engine engine;
-    scn_panels r, p, q, s;              /* m x m */
-    scn_panels wide, tall, next;        /* X as m x n and n x m; the next X */
+    scn_panels r, p, q, s;       /* m x m */
+    scn_panels wide, tall, next; /* X as m x n and n x m; the next X */
 } scn_polar_work;
 
 scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan, const scn_kernel *kernel,

@@ -110,10 +110,10 @@ void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_facto
 /* What to do with a finished tile. */
 typedef struct emitter {
     double alpha, beta, gamma, keep;
-    const scn_panels *add;  /* D */
-    scn_panels c, turned;   /* panels for C and C', or at = NULL */
-    scn_mat w;              /* row-major target, or at = NULL */
-    bool symmetric;         /* C is symmetric: turned is c, beyond the diagonal square */
+    const scn_panels *add; /* D */
+    scn_panels c, turned;  /* panels for C and C', or at = NULL */
+    scn_mat w;             /* row-major target, or at = NULL */
+    bool symmetric;        /* C is symmetric: turned is c, beyond the diagonal square */
     bool w_turned;
 } emitter;
 
@@ -225,8 +225,8 @@ static void product(const scn_engine *e, scn_panels a, scn_panels b, const emitt
     }
 }
 
-void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b,
-                           double beta, const scn_panels *d, double gamma)
+void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
+                           const scn_panels *d, double gamma)
 {
     emitter em = {.alpha = alpha, .beta = beta, .gamma = gamma, .add = d, .c = c, .turned = c, .symmetric = true};
     product(e, a, b, &em);

@@ -51,8 +51,8 @@ void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_facto
 
 /* C = alpha A'B + beta D + gamma I, C symmetric: only one triangle is computed. D may be NULL. C must not
  * overlap A, B or D. */
-void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b,
-                           double beta, const scn_panels *d, double gamma);
+void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
+                           const scn_panels *d, double gamma);
 
 /* C = A'B in panels, and C' in panels too unless turned.at is NULL. B may have more rows than A: only as
  * many as A has take part. */

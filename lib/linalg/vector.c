@@ -5,6 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include "base/random.h"
 #include "base/thread.h"
 
@@ -36,6 +40,46 @@ SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, dou
     else
         for (int64_t i = 0; i < n; i++)
             z[i] = kf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
+}
+
+/* A run of values out of the first-level cache to z, in whole vectors where z is aligned. */
+static void store_past_cache(int64_t n, const float *from, float *z)
+{
+    int64_t i = 0;
+#ifdef __SSE2__
+    for (; i < n && (uintptr_t)(z + i) % 16 != 0; i++)
+        z[i] = from[i];
+    for (; i + 4 <= n; i += 4)
+        _mm_stream_ps(z + i, _mm_loadu_ps(from + i));
+#endif
+    for (; i < n; i++)
+        z[i] = from[i];
+}
+
+typedef void run_of(int64_t n, double a, const float *x, double keep, float *z);
+
+static void stream_run(int64_t n, double a, const float *x, float *z, run_of *kernel)
+{
+    enum { some = 1024 };
+    float buffer[some];
+    for (int64_t i = 0; i < n; i += some) {
+        int64_t m = n - i < some ? n - i : some;
+        kernel(m, a, x + i, 0, buffer);
+        store_past_cache(m, buffer, z + i);
+    }
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+void scn_stream(int64_t n, double a, const float *x, float *z)
+{
+    stream_run(n, a, x, z, scn_axpby);
+}
+
+void scn_sign_stream(int64_t n, double a, const float *x, float *z)
+{
+    stream_run(n, a, x, z, scn_sign_axpby);
 }
 
 SCN_CLONES void scn_scale(int64_t n, double a, float *z)
@@ -254,7 +298,15 @@ void scn_scale_mat(scn_mat a, double factor, int threads)
     }
 }
 
-void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, int threads)
+static void axpby_run(int64_t n, double a, const float *x, double keep, float *z, bool stream)
+{
+    if (stream && keep == 0)
+        scn_stream(n, a, x, z);
+    else
+        scn_axpby(n, a, x, keep, z);
+}
+
+void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, bool stream, int threads)
 {
     if (gapless(x) && gapless(z)) { /* both must be cut alike */
         x = (scn_mat){x.at, 1, x.rows * x.cols, x.rows * x.cols};
@@ -266,10 +318,10 @@ void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, int threads)
         int64_t n = x.rows == 1 ? x.cols : x.rows;
         int64_t first = piece_start(n, p), end = piece_start(n, p + 1);
         if (x.rows == 1)
-            scn_axpby(end - first, a, x.at + first, keep, z.at + first);
+            axpby_run(end - first, a, x.at + first, keep, z.at + first, stream);
         else
             for (int64_t i = first; i < end; i++)
-                scn_axpby(x.cols, a, scn_row(x, i), keep, scn_row(z, i));
+                axpby_run(x.cols, a, scn_row(x, i), keep, scn_row(z, i), stream);
     }
 }
 

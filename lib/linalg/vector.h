@@ -15,6 +15,9 @@
 void scn_axpby(int64_t n, double a, const float *x, double keep, float *z);
 /* z = keep z + a sign(x), sign(0) = 0. */
 void scn_sign_axpby(int64_t n, double a, const float *x, double keep, float *z);
+/* The same with keep = 0, stored past the cache: saves reading the lines of z before they are overwritten. */
+void scn_stream(int64_t n, double a, const float *x, float *z);
+void scn_sign_stream(int64_t n, double a, const float *x, float *z);
 /* z *= a; a = 0 stores zeros whatever was there. */
 void scn_scale(int64_t n, double a, float *z);
 /* sums[j] += x[j]^2. */
@@ -35,14 +38,14 @@ double scn_sum_abs_mat(scn_mat a, int threads);
 double scn_max_abs_mat(scn_mat a, int threads);
 double scn_dot_mat(scn_mat a, scn_mat b, int threads);
 void scn_scale_mat(scn_mat a, double factor, int threads);
-void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, int threads);
+/* stream: as scn_stream, if keep is 0. */
+void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, bool stream, int threads);
 
 /* bfloat16: to float32 exactly; back to nearest, ties to even; or up or down at random so that the mean is
  * right (number first + i of the random stream decides for element i; first is a multiple of 8). */
 void scn_from_bf16(int64_t n, const uint16_t *from, float *to);
 void scn_to_bf16(int64_t n, const float *from, uint16_t *to);
-void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream,
-                        int64_t first);
+void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first);
 bool scn_all_finite_bf16(int64_t n, const uint16_t *x);
 
 #endif

@@ -36,7 +36,7 @@ static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat 
 {
     double norm = size(b, s, w);
     double f = norm > 0 ? -step / (norm / b->c + w->eps) : 0;
-    scn_axpby_mat(f, s, keep, z, w->threads);
+    scn_axpby_mat(f, s, keep, z, w->stream, w->threads);
 }
 
 static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)

@@ -100,8 +100,9 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config
 {
     char buffer[32];
     if (p->size < sizeof *p)
-        return scn_fail(err, SCION_EINVAL, index, "parameter %lld: size is %zu, expected %zu (scion_param_init sets it)",
-                        (long long)index, p->size, sizeof *p);
+        return scn_fail(err, SCION_EINVAL, index,
+                        "parameter %lld: size is %zu, expected %zu (scion_param_init sets it)", (long long)index,
+                        p->size, sizeof *p);
     const char *name = scn_param_name(p, index, buffer);
     scion_status status = check_shape(p, name, index, err);
     if (status == SCION_OK)
@@ -130,7 +131,11 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config
 
 scn_ball scn_layout_ball(const scn_layout *l, const int64_t *split_sizes, int i)
 {
-    scn_ball b = {.norm = scn_norm_at(l->norm), .flip = l->flip, .rows = l->rows, .cols = l->cols, .ld = l->cols,
+    scn_ball b = {.norm = scn_norm_at(l->norm),
+                  .flip = l->flip,
+                  .rows = l->rows,
+                  .cols = l->cols,
+                  .ld = l->cols,
                   .positions = l->positions};
     if (l->blocks > 1) {
         int64_t length = l->split_axis == 0 ? l->rows : l->cols, first = 0, size = length / l->blocks;

@@ -1,5 +1,6 @@
-/* See lines.h. Columns are taken in strips, so that rows are read in runs of cache lines and the sums of a
- * strip live on the stack. */
+/* See lines.h. Columns are taken in strips, so that rows are read in runs of cache lines and the sums of a strip live on
+ * the stack. Where a strip does not stay in the cache (a tall block), threads share its rows instead of its columns: each
+ * slab of rows has its own sums, added in order, so that the result does not depend on the number of threads. */
 #include "norm/lines.h"
 
 #include <math.h>
@@ -9,21 +10,19 @@
 #include "base/thread.h"
 #include "linalg/vector.h"
 
-enum { strip = 512 };
+enum { strip = 512, slabs = 16, tall_rows = 4096 };
 
 static int64_t strip_width(scn_mat x, int64_t first)
 {
     return x.cols - first < strip ? x.cols - first : strip;
 }
 
-/* norms[j] = 2-norm of column first + j, j < n. */
-static void column_norms(scn_mat x, int64_t first, int64_t n, double *norms)
+/* sums[j] = sum of the squares of column j. */
+static void column_squares(scn_mat x, double *sums)
 {
-    memset(norms, 0, (size_t)n * sizeof *norms);
+    memset(sums, 0, (size_t)x.cols * sizeof *sums);
     for (int64_t i = 0; i < x.rows; i++)
-        scn_add_squares(n, scn_row(x, i) + first, norms);
-    for (int64_t j = 0; j < n; j++)
-        norms[j] = sqrt(norms[j]);
+        scn_add_squares(x.cols, scn_row(x, i), sums);
 }
 
 /* The largest norm of the lines, and their sum. */
@@ -39,12 +38,12 @@ static void survey(scn_mat x, bool along_rows, double *largest, double *sum)
         return;
     }
     for (int64_t first = 0; first < x.cols; first += strip) {
-        double norms[strip];
+        double squares[strip];
         int64_t n = strip_width(x, first);
-        column_norms(x, first, n, norms);
+        column_squares(scn_sub(x, 0, first, x.rows, n), squares);
         for (int64_t j = 0; j < n; j++) {
-            *largest = fmax(*largest, norms[j]);
-            *sum += norms[j];
+            *largest = fmax(*largest, sqrt(squares[j]));
+            *sum += sqrt(squares[j]);
         }
     }
 }
@@ -77,7 +76,9 @@ static bool along_rows(const scn_ball *b)
 
 scn_grain scn_lines_grain(const scn_ball *b)
 {
-    return along_rows(b) ? SCN_BY_ROW : SCN_BY_COL;
+    if (along_rows(b))
+        return SCN_BY_ROW;
+    return b->rows < tall_rows ? SCN_BY_COL : SCN_WHOLE;
 }
 
 double scn_lines_size(const scn_ball *b, scn_mat x, const scn_work *w)
@@ -100,8 +101,7 @@ static double multiplier(double norm, double step, double c, double eps)
     return norm > 0 ? -step / (norm / c + eps) : 0;
 }
 
-SCN_CLONES static void add_columns(int64_t n, const double *f, const float *x, double keep,
-                                   float *z)
+SCN_CLONES static void add_columns(int64_t n, const double *f, const float *x, double keep, float *z)
 {
     if (keep == 0)
         for (int64_t j = 0; j < n; j++)
@@ -111,23 +111,55 @@ SCN_CLONES static void add_columns(int64_t n, const double *f, const float *x, d
             z[j] = (float)(keep * (double)z[j] + f[j] * (double)x[j]);
 }
 
+static void rows_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+{
+    for (int64_t i = 0; i < s.rows; i++) {
+        const double f = multiplier(sqrt(scn_sum_squares(s.cols, scn_row(s, i))), step, b->c, w->eps);
+        if (w->stream)
+            scn_stream(s.cols, f, scn_row(s, i), scn_row(z, i));
+        else
+            scn_axpby(s.cols, f, scn_row(s, i), keep, scn_row(z, i));
+    }
+}
+
+/* Rows of slab k. */
+static scn_mat slab(scn_mat x, int k)
+{
+    const int64_t first = x.rows * k / slabs, end = x.rows * (k + 1) / slabs;
+    return scn_sub(x, first, 0, end - first, x.cols);
+}
+
+/* One strip of columns, by threads that share its rows. */
+static void strip_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+{
+    double sums[slabs][strip], f[strip];
+    const int threads = s.rows < tall_rows ? 1 : w->threads;
+    SCN_PARALLEL_FOR(threads)
+    for (int k = 0; k < slabs; k++)
+        column_squares(slab(s, k), sums[k]);
+    for (int64_t j = 0; j < s.cols; j++) {
+        double sum = 0;
+        for (int k = 0; k < slabs; k++)
+            sum += sums[k][j];
+        f[j] = multiplier(sqrt(sum), step, b->c, w->eps);
+    }
+    SCN_PARALLEL_FOR(threads)
+    for (int k = 0; k < slabs; k++) {
+        scn_mat from = slab(s, k), to = slab(z, k);
+        for (int64_t i = 0; i < from.rows; i++)
+            add_columns(from.cols, f, scn_row(from, i), keep, scn_row(to, i));
+    }
+}
+
 void scn_lines_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
 {
     if (along_rows(b)) {
-        for (int64_t i = 0; i < s.rows; i++) {
-            double norm = sqrt(scn_sum_squares(s.cols, scn_row(s, i)));
-            scn_axpby(s.cols, multiplier(norm, step, b->c, w->eps), scn_row(s, i), keep, scn_row(z, i));
-        }
+        rows_lmo(b, z, keep, step, s, w);
         return;
     }
     for (int64_t first = 0; first < s.cols; first += strip) {
-        double f[strip];
         int64_t n = strip_width(s, first);
-        column_norms(s, first, n, f);
-        for (int64_t j = 0; j < n; j++)
-            f[j] = multiplier(f[j], step, b->c, w->eps);
-        for (int64_t i = 0; i < s.rows; i++)
-            add_columns(n, f, scn_row(s, i) + first, keep, scn_row(z, i) + first);
+        strip_lmo(b, scn_sub(z, 0, first, z.rows, n), keep, step, scn_sub(s, 0, first, s.rows, n), w);
     }
 }
 

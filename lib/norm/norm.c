@@ -45,6 +45,9 @@ scion_norm scn_route(scion_config config, scion_role role, int32_t ndim)
 /* Entries that one thread takes at a time: a few arrays of them stay in the second-level cache. */
 enum { piece_entries = 16384, piece_cols_least = 64, piece_cols_most = 512 };
 
+/* Results of 16 MiB and more will not be found in a cache by whoever reads them. */
+enum { stream_entries = 1 << 22 };
+
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -104,15 +107,17 @@ void scn_ball_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_ma
 {
     const int64_t count = scn_pieces(b);
     const int threads = count > 1 ? w->threads : 1;
+    scn_work work = *w;
+    work.stream = keep == 0 && b->rows * b->cols >= stream_entries;
     if (count == 1) {
-        b->norm->lmo(b, z, keep, step, s, w);
+        b->norm->lmo(b, z, keep, step, s, &work);
         return;
     }
     SCN_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < count; i++) {
         scn_piece p = scn_piece_at(b, i);
         b->norm->lmo(b, scn_sub(z, p.row, p.col, p.rows, p.cols), keep, step,
-                     scn_sub(s, p.row, p.col, p.rows, p.cols), w);
+                     scn_sub(s, p.row, p.col, p.rows, p.cols), &work);
     }
 }
 

@@ -22,6 +22,7 @@ typedef struct scn_work {
     const scn_polar_set *set;
     int steps;
     const scn_kernel *kernel;
+    bool stream; /* lmos that do not read z write past the cache: the result is larger than it */
 } scn_work;
 
 /* Dimensions that the factor c depends on. */
@@ -39,8 +40,8 @@ struct scn_norm;
 typedef struct scn_ball {
     const struct scn_norm *norm;
     double c;
-    bool flip;         /* stored transposed: rows are the paper's columns */
-    int64_t offset;    /* of the block's first entry in the parameter */
+    bool flip;      /* stored transposed: rows are the paper's columns */
+    int64_t offset; /* of the block's first entry in the parameter */
     int64_t rows, cols, ld;
     int64_t positions; /* of a convolution kernel, else 1 */
 } scn_ball;
@@ -61,8 +62,8 @@ typedef struct scn_norm {
     size_t (*memory)(const scn_ball *b, scn_use use, const scn_work *w);
 } scn_norm;
 
-extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_sign, scn_norm_rms,
-    scn_norm_euclid, scn_norm_max;
+extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_sign, scn_norm_rms, scn_norm_euclid,
+    scn_norm_max;
 
 /* The descriptor of a norm, or NULL for AUTO and for what is no norm. */
 const scn_norm *scn_norm_at(scion_norm norm);

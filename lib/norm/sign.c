@@ -37,9 +37,11 @@ static double dual_size(const scn_ball *b, scn_mat s, const scn_work *w)
 
 static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
 {
-    (void)w;
     for (int64_t i = 0; i < s.rows; i++)
-        scn_sign_axpby(s.cols, -step * b->c, scn_row(s, i), keep, scn_row(z, i));
+        if (w->stream)
+            scn_sign_stream(s.cols, -step * b->c, scn_row(s, i), scn_row(z, i));
+        else
+            scn_sign_axpby(s.cols, -step * b->c, scn_row(s, i), keep, scn_row(z, i));
 }
 
 static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)

@@ -92,8 +92,7 @@ static size_t memory(const scn_ball *b, scn_use use, const scn_work *w)
         scn_take(&count, sizeof(float) * (size_t)(b->rows * b->cols));
         scn_polar_work_take(&count, &plan, w->kernel, w->threads);
         break;
-    case SCN_USE_SIZE:
-        return scn_lanczos_bytes(b->rows, b->cols);
+    case SCN_USE_SIZE: return scn_lanczos_bytes(b->rows, b->cols);
     case SCN_USE_INIT:
         scn_orthogonal_work_take(&count, b->rows, b->cols / b->positions, w->kernel, w->threads);
         break;

@@ -21,8 +21,8 @@ static scion_status check_rule_options(const scion_options *o, const scn_rule *r
         return scn_fail(err, SCION_EINVAL, -1, "weight_decay is %g, expected 0 or more", o->weight_decay);
     if (rule->decay != 0 && o->weight_decay != 0 && o->weight_decay != rule->decay)
         return scn_fail(err, SCION_EINVAL, -1,
-                        "weight_decay is %g, but rule %s decays by lr: leave it 0, or take uscion",
-                        o->weight_decay, rule->name);
+                        "weight_decay is %g, but rule %s decays by lr: leave it 0, or take uscion", o->weight_decay,
+                        rule->name);
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
         return scn_fail(err, SCION_EINVAL, -1, "beta1, beta2 are %g, %g, expected [0, 1)", o->beta1, o->beta2);
     if (!(o->adam_eps >= 0) || !(o->clip_norm >= 0) || !(o->muon_multiplier > 0) || isinf(o->muon_multiplier))
@@ -54,8 +54,7 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
     if (o->threads < 0 || o->threads > 4096)
         return scn_fail(err, SCION_EINVAL, -1, "threads is %d, expected 0 to 4096", (int)o->threads);
     if (!(o->eps >= 0) || !(o->polar_eps >= 0) || isinf(o->eps) || isinf(o->polar_eps))
-        return scn_fail(err, SCION_EINVAL, -1, "eps, polar_eps are %g, %g, expected 0 or more", o->eps,
-                        o->polar_eps);
+        return scn_fail(err, SCION_EINVAL, -1, "eps, polar_eps are %g, %g, expected 0 or more", o->eps, o->polar_eps);
     if (!o->allocator.alloc != !o->allocator.free)
         return scn_fail(err, SCION_EINVAL, -1, "allocator: alloc and free must both be given, or neither");
     return check_rule_options(o, rule, err);

@@ -88,7 +88,8 @@ static double bound(const scn_tensor *t)
 
 static double overshoot(const scion_optimizer *opt, const scn_tensor *t)
 {
-    double factor = t->layout.norm == SCION_NORM_SPECTRAL ? scn_polar_set_at((int)opt->o.polar)->overshoot : 1;
+    const scn_polar_set *set = scn_polar_set_at((int)opt->o.polar);
+    double factor = t->layout.norm == SCION_NORM_SPECTRAL ? scn_polar_overshoot(set, opt->o.polar_steps) : 1;
     return t->weight_type == SCION_BF16 ? factor * bf16_overshoot : factor;
 }
 

@@ -167,7 +167,8 @@ static scion_status stopped(int64_t k, scion_error *err)
 static scion_status report(run *r, int64_t k, double lr, scion_error *err)
 {
     const scion_problem *p = r->problem;
-    scion_report now = {.k = k, .lr = lr, .momentum = scn_alpha(r->opt, &r->opt->tensors[0], r->opt->tensors[0].steps + 1)};
+    scion_report now = {
+        .k = k, .lr = lr, .momentum = scn_alpha(r->opt, &r->opt->tensors[0], r->opt->tensors[0].steps + 1)};
     scion_status status = SCION_OK;
     if (p->exact) {
         if (r->saved)

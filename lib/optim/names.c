@@ -36,8 +36,8 @@ static const char *polar_name(int value)
 }
 
 static const char *(*const tables[])(int) = {
-    [SCION_NAMES_NORM] = norm_name,   [SCION_NAMES_ROLE] = role_name,   [SCION_NAMES_CONFIG] = config_name,
-    [SCION_NAMES_RULE] = rule_name,   [SCION_NAMES_POLAR] = polar_name, [SCION_NAMES_SCHEDULE] = scn_schedule_name,
+    [SCION_NAMES_NORM] = norm_name, [SCION_NAMES_ROLE] = role_name,   [SCION_NAMES_CONFIG] = config_name,
+    [SCION_NAMES_RULE] = rule_name, [SCION_NAMES_POLAR] = polar_name, [SCION_NAMES_SCHEDULE] = scn_schedule_name,
 };
 
 const char *scion_name(scion_names kind, int value)

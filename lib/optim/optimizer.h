@@ -40,14 +40,14 @@ typedef struct scn_tensor {
     double radius, lr_scale, decay, momentum;
     int32_t group;
     bool frozen, vanishing;
-    float *average;       /* d, m, or NULL */
-    float *second;        /* v, or NULL */
-    void *before;         /* MARS: weights before the last step, in the weights' type */
-    int64_t steps;        /* that this parameter took part in */
+    float *average; /* d, m, or NULL */
+    float *second;  /* v, or NULL */
+    void *before;   /* MARS: weights before the last step, in the weights' type */
+    int64_t steps;  /* that this parameter took part in */
     /* For the bound: a step w <- keep w + lr rho lmo multiplies start by keep and makes pushed
      * keep pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
     double start, start_norm, pushed;
-    double gain;          /* SSD: dual norm that multiplies the lmo, else 1 */
+    double gain; /* SSD: dual norm that multiplies the lmo, else 1 */
     double seconds;
 } scn_tensor;
 
@@ -99,7 +99,8 @@ void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first,
 void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *values);
 
 /* A tensor's array as float32: itself, or a copy for the caller to free (*copy); NULL: out of memory. */
-float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, scion_dtype type, float **copy);
+float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, scion_dtype type,
+                         float **copy);
 
 /* Steps of the rules that take no lmo. */
 void scn_step_entrywise(scion_optimizer *opt, scn_tensor *t, double lr, double grad_scale);

@@ -40,8 +40,7 @@ static scion_status check_value(const scn_tensor *t, int64_t i, scion_setting wh
         good = value == 0 || value == 1;
         expected = "frozen 0 or 1";
         break;
-    default:
-        return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
+    default: return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
     }
     if (!good)
         return scn_fail(err, SCION_EINVAL, i, "%s: %g, expected %s", t->name, value, expected);
@@ -68,24 +67,16 @@ static void rescale_light(scn_tensor *t, double expected, double alpha)
 static void apply(scion_optimizer *opt, scn_tensor *t, scion_setting what, double value)
 {
     switch (what) {
-    case SCION_SET_RADIUS:
-        t->radius = value;
-        break;
-    case SCION_SET_LR_SCALE:
-        t->lr_scale = value;
-        break;
-    case SCION_SET_WEIGHT_DECAY:
-        t->decay = value;
-        break;
+    case SCION_SET_RADIUS: t->radius = value; break;
+    case SCION_SET_LR_SCALE: t->lr_scale = value; break;
+    case SCION_SET_WEIGHT_DECAY: t->decay = value; break;
     case SCION_SET_MOMENTUM:
         if (opt->o.light)
             rescale_light(t, scn_alpha(opt, t, t->steps + 1), value);
         t->momentum = value;
         t->vanishing = false;
         break;
-    case SCION_SET_FROZEN:
-        t->frozen = value != 0;
-        break;
+    case SCION_SET_FROZEN: t->frozen = value != 0; break;
     }
 }
 

@@ -85,7 +85,8 @@ static scion_status check(const scion_optimizer *opt, double lr, scion_error *er
     if (!(lr >= 0) || isinf(lr))
         return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", lr);
     if (opt->swapped)
-        return scn_fail(err, SCION_EINVAL, -1, "the previous weights are in place: call scion_optimizer_previous again");
+        return scn_fail(err, SCION_EINVAL, -1,
+                        "the previous weights are in place: call scion_optimizer_previous again");
     for (int64_t i = 0; i < opt->count; i++) {
         const scn_tensor *t = &opt->tensors[i];
         if (!scn_active(t))
@@ -94,7 +95,8 @@ static scion_status check(const scion_optimizer *opt, double lr, scion_error *er
             return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name,
                             lr * t->lr_scale, t->decay);
         if (!clean(t->grad, t->grad_type, t->layout.count, opt->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed", t->name);
+            return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed",
+                            t->name);
         if (t->rule->average == SCN_AVERAGE_STORM && t->steps > 0 &&
             !clean(t->grad_prev, t->grad_type, t->layout.count, opt->threads))
             return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
@@ -127,12 +129,8 @@ static void average_run(const step_of *s, int64_t first, int64_t n)
     float *d = t->average + first, buffer[buffer_floats];
     const float *g = scn_floats(t->grad, t->grad_type, first, n, buffer);
     switch (t->rule->average) {
-    case SCN_AVERAGE_EMA:
-        scn_axpby(n, s->alpha, g, 1 - s->alpha, d);
-        break;
-    case SCN_AVERAGE_HEAVY:
-        scn_axpby(n, 1, g, 1 - s->alpha, d);
-        break;
+    case SCN_AVERAGE_EMA: scn_axpby(n, s->alpha, g, 1 - s->alpha, d); break;
+    case SCN_AVERAGE_HEAVY: scn_axpby(n, 1, g, 1 - s->alpha, d); break;
     case SCN_AVERAGE_STORM:
         scn_axpby(n, 1, g, 1 - s->alpha, d);
         if (t->steps > 0) {
@@ -141,8 +139,7 @@ static void average_run(const step_of *s, int64_t first, int64_t n)
         }
         break;
     case SCN_AVERAGE_NONE:
-    case SCN_AVERAGE_LMO:
-        break;
+    case SCN_AVERAGE_LMO: break;
     }
 }
 
@@ -215,13 +212,13 @@ static void step_piece(const step_of *s, scn_piece p, const scn_work *w, const s
     scn_mat from = source(s, p, scratch);
     scn_mat to = rows_of(t->weight, t->weight_type, s->b, p, scratch->weight);
     if (s->flat > 0) {
-        scn_axpby_mat(-s->push / s->flat, from, s->keep, to, w->threads);
+        scn_axpby_mat(-s->push / s->flat, from, s->keep, to, false, w->threads);
     } else if (t->rule->average == SCN_AVERAGE_LMO) {
         scn_mat z = {scratch->source, p.rows, p.cols, p.cols};
         scn_mat d = {t->average + entry(s->b, p, 0), p.rows, p.cols, s->b->ld};
         s->b->norm->lmo(s->b, z, 0, 1, from, w);
-        scn_axpby_mat(s->alpha, z, 1 - s->alpha, d, w->threads);
-        scn_axpby_mat(s->push, d, s->keep, to, w->threads);
+        scn_axpby_mat(s->alpha, z, 1 - s->alpha, d, false, w->threads);
+        scn_axpby_mat(s->push, d, s->keep, to, false, w->threads);
     } else {
         s->b->norm->lmo(s->b, to, s->keep, s->push, from, w);
     }

@@ -3,6 +3,7 @@
 #include "sched/schedule.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "scion.h"
@@ -18,9 +19,17 @@ static double linear(const scion_schedule *s, double k)
     return s->peak * (1 - k / (double)s->n);
 }
 
+/* The rise from start to peak, or -1 after it. */
+static double rise(const scion_schedule *s, double k)
+{
+    return k < (double)s->warmup ? s->start + (s->peak - s->start) * k / (double)s->warmup : -1;
+}
+
 static double constant_linear(const scion_schedule *s, double k)
 {
-    double n = (double)s->n, m = (double)s->decay;
+    const double n = (double)s->n, m = (double)s->decay, rising = rise(s, k);
+    if (rising >= 0)
+        return rising;
     if (k < n - m)
         return s->peak;
     return m > 0 ? s->peak * (n - k) / m : 0;
@@ -33,18 +42,14 @@ static double half_cosine(const scion_schedule *s, double part)
 
 static double cosine(const scion_schedule *s, double k)
 {
-    double w = (double)s->warmup;
-    if (k < w)
-        return s->start + (s->peak - s->start) * k / w;
-    return half_cosine(s, (k - w) / ((double)s->n - w));
+    const double w = (double)s->warmup, rising = rise(s, k);
+    return rising >= 0 ? rising : half_cosine(s, (k - w) / ((double)s->n - w));
 }
 
 static double cosine_unshifted(const scion_schedule *s, double k)
 {
-    double w = (double)s->warmup;
-    if (k < w)
-        return s->start + (s->peak - s->start) * k / w;
-    return half_cosine(s, k / (double)s->n);
+    const double rising = rise(s, k);
+    return rising >= 0 ? rising : half_cosine(s, k / (double)s->n);
 }
 
 static double inv_sqrt_n(const scion_schedule *s, double k)
@@ -94,10 +99,11 @@ double scion_schedule_value(const scion_schedule *s, int64_t k)
         return NAN;
     if (kind == SCION_SCHEDULE_INV_SQRT_K && k < 1)
         return NAN;
-    if (kind == SCION_SCHEDULE_CONSTANT_LINEAR && (s->decay < 0 || s->decay > s->n))
+    const bool falls = kind == SCION_SCHEDULE_CONSTANT_LINEAR;
+    const bool rises = falls || kind == SCION_SCHEDULE_COSINE || kind == SCION_SCHEDULE_COSINE_UNSHIFTED;
+    if (falls && (s->decay < 0 || s->decay > s->n))
         return NAN;
-    if ((kind == SCION_SCHEDULE_COSINE || kind == SCION_SCHEDULE_COSINE_UNSHIFTED) &&
-        (s->warmup < 0 || s->warmup >= s->n))
+    if (rises && (s->warmup < 0 || s->warmup >= s->n))
         return NAN;
     return table[kind].value(s, (double)k);
 }

@@ -162,9 +162,9 @@ OP_CLONES static void tanh_backward(float c, int64_t n, const float *z, const fl
 /* ---- The table --------------------------------------------------------------------------------------------- */
 
 static const activation TABLE[] = {
-    {"relu", 1, relu_forward, relu_backward},     {"scaled_relu", SQRT_2, relu_forward, relu_backward},
-    {"relu2", 1, relu2_forward, relu2_backward},  {"scaled_relu2", 2, relu2_forward, relu2_backward},
-    {"gelu", 1, gelu_forward, gelu_backward},     {"sqrt2_gelu", SQRT_2, gelu_forward, gelu_backward},
+    {"relu", 1, relu_forward, relu_backward},    {"scaled_relu", SQRT_2, relu_forward, relu_backward},
+    {"relu2", 1, relu2_forward, relu2_backward}, {"scaled_relu2", 2, relu2_forward, relu2_backward},
+    {"gelu", 1, gelu_forward, gelu_backward},    {"sqrt2_gelu", SQRT_2, gelu_forward, gelu_backward},
     {"tanh", 1, tanh_forward, tanh_backward},
 };
 

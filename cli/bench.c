@@ -1,0 +1,165 @@
+/* scion bench train: time of a training step and its parts, beside the sgemm peak of the same run. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cli.h"
+#include "run/trainer.h"
+#include "tensor/gemm.h"
+
+enum { most_steps = 64, peak_size = 1536, peak_runs = 7 };
+
+/* A run stops after this many seconds, but not before `least_steps` steps. */
+static const double budget_s = 30;
+enum { least_steps = 3 };
+
+typedef struct timings {
+    double forward[most_steps], backward[most_steps], optimizer[most_steps], step[most_steps];
+    int count;
+} timings;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static double median(const double *values, int count)
+{
+    double sorted[most_steps];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
+}
+
+/* GFLOP/s of a large square product, median of a few; 0: out of memory. */
+static double sgemm_peak(void)
+{
+    const int64_t n = peak_size;
+    double rate[peak_runs];
+    float *m = calloc(3 * (size_t)(n * n), sizeof *m);
+    if (!m)
+        return 0;
+    for (int64_t i = 0; i < 2 * n * n; i++)
+        m[i] = (float)(i % 7) - 3;
+    gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
+    for (int i = 0; i < peak_runs; i++) {
+        double begin = now();
+        gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
+        rate[i] = 2.0 * (double)(n * n * n) / (now() - begin) * 1e-9;
+    }
+    free(m);
+    return median(rate, peak_runs);
+}
+
+static scion_status measure(trainer *t, timings *times, scion_error *err)
+{
+    cli_progress progress = cli_progress_start();
+    double loss, begin = now();
+    scion_status status = trainer_step(t, &loss, err); /* warm-up */
+    while (status == SCION_OK && times->count < most_steps && !cli_interrupted() &&
+           (times->count < least_steps || now() - begin < budget_s)) {
+        double start = now();
+        status = trainer_step(t, &loss, err);
+        const int i = times->count++;
+        times->step[i] = now() - start;
+        times->forward[i] = t->forward_s;
+        times->backward[i] = t->backward_s;
+        times->optimizer[i] = t->optimizer_s;
+        cli_progress_show(&progress, false, "step %d  %.0f ms", i + 1, 1e3 * times->step[i]);
+    }
+    cli_progress_clear(&progress);
+    return status;
+}
+
+static int report(const trainer *t, const timings *times, double peak, const char *json_path)
+{
+    struct rusage usage;
+    const double forward = median(times->forward, times->count), backward = median(times->backward, times->count);
+    const double optimizer = median(times->optimizer, times->count), step = median(times->step, times->count);
+    const double rate = trainer_flops(t) / (forward + backward) * 1e-9, tokens = (double)trainer_samples(t) / step;
+    getrusage(RUSAGE_SELF, &usage);
+    const double bytes = 1024.0 * (double)usage.ru_maxrss;
+    char text[16];
+    printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
+           1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
+    printf("%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the sgemm peak of %.1f\n", tokens,
+           data_about(t->data)->tokens ? "tokens" : "images", rate, 100 * rate / peak, peak);
+    printf("%s, %d threads, %lld parameters, peak memory %s\n", gemm_library(), t->threads, (long long)t->elements,
+           cli_bytes(bytes, text));
+    if (!json_path)
+        return CLI_OK;
+    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
+                            1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
+                            1e3 * step, "tokens_per_s", tokens, "share_of_peak", rate / peak, "peak_gflops", peak,
+                            "peak_bytes", bytes, "threads", t->threads, "blas", gemm_library(), "parameters",
+                            (json_int_t)t->elements, "steps", times->count);
+    const bool written = out && json_dump_file(out, json_path, JSON_INDENT(2)) == 0;
+    json_decref(out);
+    return written ? CLI_OK : cli_error(CLI_FAILED, "%s: cannot write: %s", json_path, strerror(errno));
+}
+
+static int run_bench(int argc, char **argv)
+{
+    static const char *const flags[] = {"--json=", NULL};
+    cli_arguments a;
+    config c;
+    trainer *t = NULL;
+    timings times = {.count = 0};
+    scion_error err;
+    int status = CLI_USAGE;
+    if (!cli_parse(&a, argc, argv, flags))
+        goto done;
+    if (a.word_count < 1 || a.word_count > 2 || strcmp(a.words[0], "train") != 0) {
+        cli_error(CLI_USAGE, "say what to measure: scion bench train [PRESET] [key=value ...] [--json FILE]");
+        goto done;
+    }
+    config_init(&c);
+    if (a.word_count == 2 && config_preset(&c, a.words[1], &err) != SCION_OK)
+        goto wrong;
+    for (int i = 0; i < a.pair_count; i++)
+        if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
+            goto wrong;
+    if (!c.data[0])
+        config_set(&c, "data_kind", "synthetic", "bench", NULL);
+    if (c.steps < 1000) /* more than will be measured, so that no schedule ends */
+        c.steps = 1000;
+    if (config_check(&c, &err) != SCION_OK)
+        goto wrong;
+    status = CLI_FAILED;
+    cli_catch_signals();
+    if (trainer_create(&t, &c, NULL, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
+        goto wrong;
+    if (times.count > 0)
+        status = report(t, &times, sgemm_peak(), a.values[0]);
+    goto done;
+wrong:
+    cli_error(status, "%s", err.message);
+done:
+    trainer_free(t);
+    cli_parse_free(&a);
+    return status;
+}
+
+const cli_command cli_bench = {
+    "bench",
+    "train [PRESET] [key=value ...] [--json FILE]",
+    "measure the speed of training",
+    "Times forward pass, backward pass, optimizer and whole step (medians), in synthetic data unless data= is given, "
+    "and\n"
+    "compares forward + backward, counting the model's operations, with the sgemm peak of the same run.\n\n"
+    "  scion bench train nanogpt-124m batch=4 block=256\n"
+    "  scion bench train shakespeare --json bench.json\n",
+    run_bench,
+};

@@ -1,0 +1,46 @@
+/* scion eval: validation loss of a checkpoint. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+#include "run/run_dir.h"
+
+static int run_eval(int argc, char **argv)
+{
+    cli_arguments a;
+    char path[RUN_PATH];
+    trainer *t = NULL;
+    scion_error err;
+    double loss, accuracy;
+    int status = CLI_USAGE;
+    if (!cli_parse(&a, argc, argv, NULL))
+        goto done;
+    if (a.word_count != 1) {
+        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+        goto done;
+    }
+    status = CLI_FAILED;
+    if (run_dir_best(a.words[0], path, &err) != SCION_OK ||
+        trainer_open(&t, path, a.pairs, a.pair_count, &err) != SCION_OK ||
+        trainer_evaluate(t, t->c.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
+        cli_error(status, "%s", err.message);
+        goto done;
+    }
+    printf("%s\nstep %lld  validation loss %.4f  accuracy %.2f%%\n", path, (long long)t->step, loss, 100 * accuracy);
+    status = CLI_OK;
+done:
+    trainer_free(t);
+    cli_parse_free(&a);
+    return status;
+}
+
+const cli_command cli_eval = {
+    "eval",
+    "RUN [key=value ...]",
+    "measure a trained model",
+    "RUN is a folder (its best checkpoint is taken, else the newest) or a checkpoint. data, data_kind, val_data,\n"
+    "val_fraction, batch, block, threads and eval_batches may be changed. The accuracy is the share of tokens or "
+    "images\n"
+    "whose most likely prediction is right.\n\n"
+    "  scion eval runs/shakespeare\n"
+    "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
+    run_eval,
+};

@@ -1,0 +1,88 @@
+/* scion: the table of commands. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "tensor/gemm.h"
+
+static const cli_command *const commands[] = {&cli_train, &cli_resume,  &cli_eval,   &cli_sample,
+                                              &cli_bench, &cli_presets, &cli_version};
+
+enum { count = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *to)
+{
+    fputs("scion - train GPT and MLP models with norm-constrained optimizers\n\nusage: scion COMMAND [ARGUMENT "
+          "...]\n\n",
+          to);
+    for (int i = 0; i < count; i++)
+        fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\nscion COMMAND --help tells more of each.\n\n"
+          "  scion train shakespeare data=input.txt      train a small GPT on a text\n"
+          "  scion sample runs/shakespeare               and let it write\n",
+          to);
+}
+
+static void print_command_help(const cli_command *c)
+{
+    printf("usage: scion %s %s\n\n%s\n\n%s", c->name, c->usage, c->summary, c->help);
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+/* Threads that wait for work give their core away, and OpenBLAS takes kernels that fit the CPU. Both are decided
+ * while the libraries are loaded, by variables of the environment: where one is missing the program sets it and
+ * executes itself again, once. With spinning threads a second program on the machine costs a factor of four. */
+static void prepare_libraries(char **argv)
+{
+    const bool missing = !getenv("OMP_WAIT_POLICY");
+    if (missing)
+        setenv("OMP_WAIT_POLICY", "passive", 1);
+    gemm_best_core(argv);
+    if (missing)
+        execv("/proc/self/exe", argv);
+}
+
+/* What was printed must have arrived: on a full disk it has not. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    return status == CLI_OK ? cli_error(CLI_FAILED, "standard output could not be written") : status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    for (int i = 0; i < count; i++) {
+        if (strcmp(commands[i]->name, name) != 0)
+            continue;
+        if (wants_help(argc - 2, argv + 2)) {
+            print_command_help(commands[i]);
+            return finish(CLI_OK);
+        }
+        prepare_libraries(argv);
+        return finish(commands[i]->run(argc - 2, argv + 2));
+    }
+    const char *names[count + 1] = {NULL};
+    for (int i = 0; i < count; i++)
+        names[i] = commands[i]->name;
+    return cli_error(CLI_USAGE, "there is no command %s; did you mean scion %s? (scion --help lists them all)", name,
+                     cli_nearest(name, names));
+}

@@ -1,0 +1,46 @@
+/* scion presets: what can be trained, and with which settings. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+static void print_preset(void *ctx, const char *name, const char *about)
+{
+    (void)ctx;
+    printf("  %-26s %s\n", name, about);
+}
+
+static int run_presets(int argc, char **argv)
+{
+    static const char *const flags[] = {"--options", NULL};
+    cli_arguments a;
+    scion_error err;
+    config c;
+    int status = CLI_USAGE;
+    if (!cli_parse(&a, argc, argv, flags))
+        goto done;
+    status = CLI_OK;
+    if (a.values[0]) {
+        cli_print_options(stdout);
+    } else if (a.word_count == 0) {
+        config_presets(print_preset, NULL);
+        puts("\nscion train PRESET data=FILE trains one, scion presets PRESET shows all its settings.");
+    } else {
+        config_init(&c);
+        if (config_preset(&c, a.words[0], &err) == SCION_OK)
+            config_write(&c, stdout, false);
+        else
+            status = cli_error(CLI_USAGE, "%s", err.message);
+    }
+done:
+    cli_parse_free(&a);
+    return status;
+}
+
+const cli_command cli_presets = {
+    "presets",
+    "[PRESET | --options]",
+    "list the presets, show one, or list every option",
+    "  scion presets\n"
+    "  scion presets nanogpt-124m\n"
+    "  scion presets --options\n",
+    run_presets,
+};

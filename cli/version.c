@@ -1,0 +1,20 @@
+/* scion version: what this build is and what it runs on. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/thread.h"
+#include "cli.h"
+#include "linalg/kernel.h"
+#include "tensor/gemm.h"
+
+static int run_version(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 0)
+        return cli_error(CLI_USAGE, "scion version takes no arguments");
+    printf("scion %s\ncompiler %s\nBLAS     %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__,
+           gemm_library(), scn_kernel_at(0)->name, scn_threads(0));
+    return CLI_OK;
+}
+
+const cli_command cli_version = {
+    "version", "", "version, build, BLAS, threads, instruction set", "", run_version,
+};

@@ -1,0 +1,27 @@
+# The program `scion`: train/ as a library of its own, so that tests and benchmarks can use its parts, and cli/ on top.
+
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_package(ZLIB REQUIRED)
+
+file(GLOB train_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/*/*.c")
+add_library(scion_train STATIC ${train_sources})
+target_include_directories(scion_train PUBLIC "${PROJECT_SOURCE_DIR}/train" "${PROJECT_SOURCE_DIR}/lib")
+target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno
+    -fno-trapping-math)
+target_compile_definitions(scion_train PRIVATE
+    SCION_PRESET_DIR="${CMAKE_INSTALL_FULL_DATADIR}/scion/presets")
+target_link_libraries(scion_train PUBLIC scion::scion_static scion_openblas PkgConfig::JANSSON PkgConfig::INIH
+    PkgConfig::XXHASH ZLIB::ZLIB m PRIVATE scion_warnings)
+if(scion_openmp)
+    target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)
+endif()
+
+file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.c")
+add_executable(scion_program ${cli_sources})
+set_target_properties(scion_program PROPERTIES OUTPUT_NAME scion RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+target_include_directories(scion_program PRIVATE "${PROJECT_SOURCE_DIR}/cli")
+target_link_libraries(scion_program PRIVATE scion_train scion_warnings)
+install(TARGETS scion_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/presets/" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion/presets")

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Runs that are stopped: by Ctrl-C, SIGTERM and kill -9 at random moments. Whatever happened, the last checkpoint is
+# whole, the run goes on, and it ends with the tensors of a run that was never stopped.
+#     stop.sh PATH-OF-SCION PRESETS
+set -u
+scion=$1
+SCION_PRESETS=$2
+export SCION_PRESETS
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+faults=0
+fault() {
+    echo "FAIL $*"
+    faults=$((faults + 1))
+}
+seed=${SCION_TEST_SEED:-$(date +%s)}
+echo "SCION_TEST_SEED=$seed"
+# drawn: the next random number from 00 to 29.
+draw() {
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    drawn=$(printf %02d $((seed / 65536 % 30)))
+}
+
+i=0
+while [ $i -lt 1500 ]; do echo "$i the quick brown fox jumps"; i=$((i + 1)); done > text.txt
+steps=300
+# train FOLDER: with every option that leaves something in it; takes the place of the (sub)shell.
+train() {
+    exec "$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 light=1 steps=$steps \
+        log_every=7 eval_every=50 norm_every=50 save_every=5 eval_batches=2 out="$1"
+}
+
+# The tensors of a checkpoint: all that stands behind the header, whose length its first 8 bytes are.
+tensors() {
+    header=$(od -An -t u4 -N 4 "$1" | tr -d ' ')
+    tail -c +"$((header + 9))" "$1"
+}
+last=step-$(printf %08d $steps).safetensors
+
+# Every step of metrics.jsonl once; the lines of logging, validation and norms as in the run that never stopped, but
+# for steps that a process began with, which are logged as well.
+check_end() { # NAME FOLDER
+    [ -s "$2/$last" ] || { fault "$1: no last checkpoint in $(ls "$2")"; return; }
+    tensors "$2/$last" > got
+    cmp -s want got || fault "$1: other tensors"
+    [ -z "$(sed -n 's/^{"step":\([0-9]*\),"loss".*/\1/p' "$2/metrics.jsonl" | sort | uniq -d)" ] ||
+        fault "$1: steps appear twice in metrics.jsonl"
+    for kind in val_loss name; do
+        grep -c "\"$kind\":" whole/metrics.jsonl > a
+        grep -c "\"$kind\":" "$2/metrics.jsonl" > b
+        cmp -s a b || fault "$1: $(cat b) lines with $kind, expected $(cat a)"
+    done
+    ls "$2" | grep -q tmp && fault "$1: temporary files are left: $(ls "$2")"
+    grep -q "\"steps\": $steps" "$2/summary.json" || fault "$1: summary.json"
+}
+
+(train whole) > log 2>&1 || { cat log; fault "the run that is never stopped: $?"; exit 1; }
+tensors whole/$last > want
+
+# Ends process $1 by signal $2 as soon as folder $3 has step $4.
+stop_at() {
+    tries=0
+    while ! ls "$3"/step-*"$4".safetensors > /dev/null 2>&1 && [ $tries -lt 300 ] && kill -0 "$1" 2> /dev/null; do
+        sleep 0.02
+        tries=$((tries + 1))
+    done
+    kill -"$2" "$1" 2> /dev/null
+}
+
+# ---- Asked to stop
+for signal in INT TERM; do
+    (train $signal) > log 2>&1 &
+    stop_at $! $signal $signal 5
+    wait $!
+    status=$?
+    [ $status -eq 0 ] || fault "SIG$signal: exit status $status"
+    grep -q "scion resume $signal" log || fault "SIG$signal: does not say how to go on: $(tail -n 3 log)"
+    [ -e $signal/$last ] && fault "SIG$signal: the run ended before it was stopped"
+    "$scion" resume $signal > log 2>&1 || fault "SIG$signal: resume: $(cat log)"
+    check_end SIG$signal $signal
+done
+
+# ---- Killed, many times
+(train killed) > log 2>&1 &
+stop_at $! KILL killed 5
+wait $! 2> /dev/null
+for round in 1 2 3 4 5 6; do
+    "$scion" resume killed > log 2>&1 &
+    process=$!
+    draw
+    sleep 0.$drawn
+    kill -KILL $process 2> /dev/null
+    wait $process 2> /dev/null
+    "$scion" eval killed eval_batches=1 > log 2>&1 || fault "killed, round $round: $(cat log)"
+done
+"$scion" resume killed > log 2>&1 || fault "killed: resume: $(cat log)"
+check_end 'kill -9' killed
+
+# ---- From an earlier checkpoint; when there is nothing left to do; elsewhere
+before=$(ls killed/step-*.safetensors | head -n 1)
+"$scion" resume "$before" > log 2>&1 || fault "earlier checkpoint: $(cat log)"
+grep -q 'set aside' log || fault "earlier checkpoint: $(cat log)"
+check_end 'earlier checkpoint' killed
+"$scion" resume killed > log 2>&1 || fault "nothing left: $(cat log)"
+grep -q 'the run had ended' log || fault "nothing left: $(cat log)"
+check_end 'nothing left' killed
+"$scion" resume "$(ls killed/step-*.safetensors | head -n 1)" out=branch > log 2>&1 || fault "branch: $(cat log)"
+tensors branch/$last > got
+cmp -s want got || fault 'branch: other tensors'
+"$scion" resume killed out=branch > log 2>&1 && fault 'resume into a run should fail'
+grep -q 'already holds a run' log || fault "resume into a run: $(cat log)"
+"$scion" resume killed steps=10 > log 2>&1 && fault 'resume with fewer steps should fail'
+[ $faults -eq 0 ]

@@ -1,0 +1,87 @@
+#!/bin/sh
+# Wrong usage: every mistake gets one sentence, the nearest right name, and the right exit status (2 wrong usage, 1
+# the run failed); help is everywhere.
+#     usage.sh PATH-OF-SCION PRESETS
+set -u
+scion=$1
+SCION_PRESETS=$2
+export SCION_PRESETS
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+faults=0
+seq 1 3000 > text.txt
+
+fault() {
+    echo "FAIL $1: $2"
+    sed 's/^/    /' out
+    faults=$((faults + 1))
+}
+
+# expect STATUS TEXT ARGUMENT...: the output holds TEXT; an error is one line that starts with "scion: ".
+expect() {
+    want=$1 text=$2
+    shift 2
+    "$scion" "$@" > out 2>&1
+    status=$?
+    [ $status -eq "$want" ] || fault "scion $*" "exit status $status, expected $want"
+    grep -qF -e "$text" out || fault "scion $*" "should say '$text'"
+}
+refused() {
+    expect "$@"
+    shift 2
+    [ "$(grep -c . out)" -eq 1 ] && grep -q '^scion: ' out || fault "scion $*" 'should be one sentence'
+}
+
+expect 0 'usage: scion COMMAND' --help
+expect 0 'usage: scion COMMAND' help
+expect 2 'usage: scion COMMAND'
+for command in train resume eval sample bench presets version; do
+    expect 0 "usage: scion $command" $command --help
+    expect 0 "usage: scion $command" $command whatever=1 -h
+    grep -q "$command" out || fault "$command --help" 'no example'
+done
+expect 0 'scion 0' version
+expect 0 'BLAS' --version
+expect 0 'shakespeare' presets
+expect 0 'radius_hidden' presets --options
+expect 0 'width = 128' presets shakespeare
+
+refused 2 'did you mean scion train?' trian
+refused 2 'did you mean "shakespeare"?' train shakespere data=text.txt
+refused 2 'did you mean "width"?' train shakespeare data=text.txt widht=3
+refused 2 'did you mean --prompt?' sample . --promt x
+refused 2 '--tokens needs a value' sample . --tokens
+refused 2 'steps=VALUE' train shakespeare --steps 3
+refused 2 'expected a number from' sample . --temperature hot
+refused 2 'one preset at most' train shakespeare mlp
+refused 2 'nothing to learn from' train shakespeare
+refused 2 'expected 1 to' train shakespeare data=text.txt layers=0
+refused 2 'multiple of head_size' train shakespeare data=text.txt width=100
+refused 2 'expected one of' train shakespeare data=text.txt rule=lion
+refused 2 'takes no arguments' version now
+refused 2 'bench train' bench
+for command in resume eval sample; do
+    refused 2 'folder of a run' $command
+    refused 1 'nothing: there is no such run' $command nothing
+    mkdir -p empty
+    refused 1 'no checkpoint in this folder' $command empty
+    refused 1 'text.txt' $command text.txt
+done
+expect 2 'curl' train
+expect 2 'data=input.txt' train
+
+refused 1 'absent.txt' train shakespeare data=absent.txt
+[ -e runs ] && fault 'absent data' 'left a folder behind'
+refused 1 'too small' train shakespeare data=text.txt block=100000
+refused 1 'this machine has' train shakespeare data=text.txt width=512k
+refused 1 'cannot make this folder' train shakespeare data=text.txt steps=1 width=32 head_size=16 out=text.txt/run
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir locked && chmod 555 locked
+    refused 1 'locked' train shakespeare data=text.txt steps=1 width=32 head_size=16 out=locked/run
+fi
+if [ -w /dev/full ]; then
+    "$scion" presets > /dev/full 2> out
+    [ $? -eq 1 ] || fault 'presets > /dev/full' 'should fail'
+fi
+[ $faults -eq 0 ]

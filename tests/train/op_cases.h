@@ -1,0 +1,69 @@
+/* The operators' cases: one table serves the checks against naive double versions, the checks of gradients and the
+ * measurement of speed. Needs the program's tape and operators, and no test library.
+ *
+ *     op_fixture *f = op_fixture_create(c, &c->timing, threads, seed);
+ *     f->node.op->forward(&f->node, &f->run);
+ *     f->node.op->backward(&f->node, &f->run);
+ *     op_fixture_free(f); */
+#ifndef TESTS_OP_CASES_H
+#define TESTS_OP_CASES_H
+
+#include "ops/ops.h"
+
+/* B T C D V: batch, positions, width, head size (or run of a norm), vocabulary or width of the output. Letters
+ * that an operator does not know are 0. */
+typedef struct op_sizes {
+    int64_t B, T, C, D, V;
+} op_sizes;
+
+typedef struct op_case op_case;
+struct op_case {
+    const char *name;
+    /* Declares inputs on an empty tape and records the one operation. */
+    tape_value *(*build)(tape *t, const op_case *c, const op_sizes *s);
+    /* The result in double. in[i]: values of input i; ints: its whole numbers, if some input has them. */
+    void (*oracle)(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+    const char *function; /* of an activation */
+    double real;          /* eps, base, smoothing */
+    bool flag;            /* causal; bias or shift present */
+    bool gemm;            /* rests on the BLAS: bits may depend on the number of threads */
+    op_sizes small[7];    /* for comparisons; ends with zeros */
+    op_sizes wide;        /* large enough that all threads take part, small enough for a test */
+    op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens */
+};
+
+/* Case i, NULL past the last; the case of that name, or NULL. */
+const op_case *op_case_at(int i);
+const op_case *op_case_find(const char *name);
+
+/* One operation with memory of its own, filled at random: floats are Gaussian (none within 1e-3 of 0, where relu
+ * has its kink), tokens within the vocabulary, one target in eight negative. */
+typedef struct op_fixture {
+    tape *tape;
+    tape_value value[TAPE_INPUTS], out;
+    tape_node node;        /* wants every gradient that exists; keep is 1 */
+    tape_run run;          /* training, loss_scale 1 */
+    size_t saved, scratch; /* floats */
+} op_fixture;
+
+/* NULL: out of memory, or the builder refused. */
+op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, uint64_t seed);
+void op_fixture_free(op_fixture *f);
+
+/* The oracles (op_oracles.c). */
+void oracle_linear(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_embedding(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_rmsnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_layernorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_rotary(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_attention(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_activation(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_add(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_mse(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+
+/* f(z) and f'(z) of an activation, in double. */
+double oracle_function(const char *name, double z);
+double oracle_slope(const char *name, double z);
+
+#endif

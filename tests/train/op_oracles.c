@@ -1,0 +1,189 @@
+/* The operators in double, naively and straight from their definitions in ops.h: nothing is shared with the
+ * program. */
+#include "op_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void oracle_linear(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    for (int64_t n = 0; n < s->B * s->T; n++)
+        for (int64_t o = 0; o < s->V; o++) {
+            double sum = c->flag ? in[2][o] : 0;
+            for (int64_t i = 0; i < s->C; i++)
+                sum += in[0][n * s->C + i] * in[1][o * s->C + i];
+            out[n * s->V + o] = sum;
+        }
+}
+
+void oracle_embedding(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c;
+    for (int64_t n = 0; n < s->B * s->T; n++)
+        for (int64_t i = 0; i < s->C; i++)
+            out[n * s->C + i] = in[1][ints[n] * s->C + i];
+}
+
+void oracle_rmsnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t width = s->D ? s->D : s->C;
+    for (int64_t first = 0; first < s->B * s->T * s->C; first += width) {
+        double sum = 0;
+        for (int64_t i = first; i < first + width; i++)
+            sum += in[0][i] * in[0][i];
+        for (int64_t i = first; i < first + width; i++)
+            out[i] = in[0][i] / sqrt(sum / (double)width + c->real);
+    }
+}
+
+void oracle_layernorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    for (int64_t n = 0; n < s->B * s->T; n++) {
+        const double *x = in[0] + n * s->C;
+        double mean = 0, var = 0;
+        for (int64_t i = 0; i < s->C; i++)
+            mean += x[i] / (double)s->C;
+        for (int64_t i = 0; i < s->C; i++)
+            var += (x[i] - mean) * (x[i] - mean) / (double)s->C;
+        for (int64_t i = 0; i < s->C; i++)
+            out[n * s->C + i] = in[1][i] * (x[i] - mean) / sqrt(var + c->real) + (c->flag ? in[2][i] : 0);
+    }
+}
+
+void oracle_rotary(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    for (int64_t n = 0; n < s->B * s->T; n++)
+        for (int64_t h = 0; h < s->C; h += s->D)
+            for (int64_t i = 0; i < s->D / 2; i++) {
+                const double angle = (double)(n % s->T) * pow(c->real, -2.0 * (double)i / (double)s->D);
+                const int64_t u = n * s->C + h + i, v = u + s->D / 2;
+                out[u] = in[0][u] * cos(angle) - in[0][v] * sin(angle);
+                out[v] = in[0][u] * sin(angle) + in[0][v] * cos(angle);
+            }
+}
+
+/* One query row of one head: q at `at`, keys and values from `base` on, `seen` of them. */
+static void attend(const op_sizes *s, double *const *in, int64_t at, int64_t base, int64_t seen, double *p,
+                   double *out)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < seen; j++) {
+        p[j] = 0;
+        for (int64_t i = 0; i < s->D; i++)
+            p[j] += in[0][at + i] * in[1][base + j * s->C + i] / sqrt((double)s->D);
+        top = fmax(top, p[j]);
+    }
+    for (int64_t j = 0; j < seen; j++)
+        sum += p[j] = exp(p[j] - top);
+    for (int64_t i = 0; i < s->D; i++) {
+        out[at + i] = 0;
+        for (int64_t j = 0; j < seen; j++)
+            out[at + i] += p[j] / sum * in[2][base + j * s->C + i];
+    }
+}
+
+void oracle_attention(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    double *p = malloc((size_t)s->T * sizeof *p);
+    if (!p)
+        abort();
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t h = 0; h < s->C; h += s->D)
+            for (int64_t t = 0; t < s->T; t++)
+                attend(s, in, (b * s->T + t) * s->C + h, b * s->T * s->C + h, c->flag ? t + 1 : s->T, p, out);
+    free(p);
+}
+
+/* Value and slope of the function without its factor, and the factor. */
+static double function(const char *name, double z, double *slope)
+{
+    const double root = sqrt(2.0);
+    if (strcmp(name, "tanh") == 0) {
+        *slope = 1 / (cosh(z) * cosh(z));
+        return tanh(z);
+    }
+    if (strstr(name, "gelu")) {
+        const double factor = name[0] == 's' ? root : 1, phi = 0.5 * erfc(-z / root);
+        *slope = factor * (phi + z * exp(-z * z / 2) / sqrt(2 * 3.14159265358979323846));
+        return factor * z * phi;
+    }
+    const double r = z > 0 ? z : 0, one = z > 0 ? 1 : 0, scaled = name[0] == 's';
+    if (strstr(name, "relu2")) {
+        *slope = (scaled + 1) * 2 * r;
+        return (scaled + 1) * r * r;
+    }
+    *slope = (scaled > 0 ? root : 1) * one;
+    return (scaled > 0 ? root : 1) * r;
+}
+
+double oracle_function(const char *name, double z)
+{
+    double slope;
+    return function(name, z, &slope);
+}
+
+double oracle_slope(const char *name, double z)
+{
+    double slope;
+    function(name, z, &slope);
+    return slope;
+}
+
+void oracle_activation(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    for (int64_t i = 0; i < s->B * s->T * s->C; i++)
+        out[i] = oracle_function(c->function, in[0][i]);
+}
+
+void oracle_add(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    for (int64_t i = 0; i < s->B * s->T * s->C; i++)
+        out[i] = in[0][i] + in[1][i];
+}
+
+/* out: loss, hits, rows. The target distribution is written out, not folded into the formula. */
+void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    const op_case layer = {.flag = c->flag};
+    const int64_t rows = s->B * s->T, V = s->V;
+    double *z = malloc((size_t)(rows * V) * sizeof *z), loss = 0, hits = 0, count = 0;
+    if (!z)
+        abort();
+    oracle_linear(&layer, s, in, NULL, z);
+    for (int64_t n = 0; n < rows; n++) {
+        const double *row = z + n * V;
+        int64_t best = 0;
+        double sum = 0;
+        if (ints[n] < 0)
+            continue;
+        for (int64_t j = 1; j < V; j++)
+            best = row[j] > row[best] ? j : best;
+        for (int64_t j = 0; j < V; j++)
+            sum += exp(row[j] - row[best]);
+        for (int64_t j = 0; j < V; j++)
+            loss -= ((j == ints[n] ? 1 - c->real : 0) + c->real / (double)V) * (row[j] - row[best] - log(sum));
+        hits += best == ints[n];
+        count++;
+    }
+    out[0] = count > 0 ? loss / count : 0;
+    out[1] = hits;
+    out[2] = count;
+    free(z);
+}
+
+void oracle_mse(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    const int64_t count = s->B * s->T * s->C;
+    out[0] = 0;
+    for (int64_t i = 0; i < count; i++)
+        out[0] += (in[0][i] - in[1][i]) * (in[0][i] - in[1][i]) / (double)count;
+}

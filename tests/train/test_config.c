@@ -1,0 +1,326 @@
+/* Options: laws of the table, every value through text and back, sentences for what is wrong. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "ops/activation.h"
+
+static size_t size_of(const config_option *o)
+{
+    static const size_t sizes[] = {
+        [CONFIG_INT] = sizeof(int64_t), [CONFIG_REAL] = sizeof(double),   [CONFIG_BOOL] = sizeof(bool),
+        [CONFIG_STRING] = CONFIG_TEXT,  [CONFIG_SEED] = sizeof(uint64_t),
+    };
+    return sizes[o->type];
+}
+
+/* ---- The table ----------------------------------------------------------------------------------------- */
+
+/* Every byte of the struct belongs to one option, but for padding: less than a word, before an aligned field. */
+static void every_field_has_one_row(void **state)
+{
+    unsigned char *owners = room(sizeof(config));
+    const config_option *o;
+    (void)state;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        at("%s", o->key);
+        check(o->offset + size_of(o) <= sizeof(config));
+        for (size_t k = 0; k < size_of(o); k++)
+            check(owners[o->offset + k]++ == 0);
+    }
+    size_t gap = 0;
+    for (size_t k = 0; k < sizeof(config); k++) {
+        at("byte %zu", k);
+        gap = owners[k] ? 0 : gap + 1;
+        check(gap < sizeof(int64_t));
+        check(gap == 0 || k % sizeof(int64_t) != 0);
+    }
+}
+
+static void rows_are_complete(void **state)
+{
+    const config_option *o, *other;
+    config c;
+    (void)state;
+    config_init(&c);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        scion_error err;
+        at("%s", o->key);
+        check(strlen(o->help) > 5 && strlen(o->help) < 100);
+        check(o->section != NULL && o->least <= o->most);
+        check_ok(config_set(&c, o->key, o->initial, "default", &err), &err);
+        for (int k = 0; k < i && (other = config_option_at(k)) != NULL; k++)
+            check(strcmp(o->key, other->key) != 0);
+    }
+    check(config_option_at(-1) == NULL);
+}
+
+/* The words of an option's choices are exactly the names that somebody else's table has. */
+static void same_words(const char *key, const char *(*name)(int))
+{
+    const config_option *o = NULL;
+    char words[512] = "";
+    for (int i = 0; (o = config_option_at(i)) != NULL && strcmp(o->key, key) != 0; i++)
+        ;
+    for (int i = 0; name(i); i++) {
+        strcat(words, i > 0 ? " " : "");
+        strcat(words, name(i));
+    }
+    at("%s", key);
+    check(o != NULL);
+    check(strcmp(o->choices, words) == 0);
+}
+
+static const char *rule_name(int i)
+{
+    return scion_name(SCION_NAMES_RULE, i);
+}
+
+static const char *polar_name(int i)
+{
+    return scion_name(SCION_NAMES_POLAR, i);
+}
+
+static const char *schedule_name(int i)
+{
+    return scion_name(SCION_NAMES_SCHEDULE, i);
+}
+
+static const char *activation_name(int i)
+{
+    return activation_row(i) ? activation_row(i)->name : NULL;
+}
+
+static void choices_are_those_of_the_tables(void **state)
+{
+    (void)state;
+    same_words("rule", rule_name);
+    same_words("polar", polar_name);
+    same_words("schedule", schedule_name);
+    same_words("activation", activation_name);
+}
+
+/* ---- Values -------------------------------------------------------------------------------------------- */
+
+static void defaults_are_as_documented(void **state)
+{
+    config c;
+    (void)state;
+    config_init(&c);
+    check(strcmp(c.model, "gpt") == 0 && c.layers == 3 && c.width == 128 && c.head_size == 64 && c.block == 256);
+    check(c.lr == 0x1p-5 && c.momentum == 0.1 && c.beta1 == 0.9 && c.beta2 == 0.95 && c.adam_eps == 1e-8);
+    check(c.radius_first == 1 && c.radius_hidden == 3 && c.radius_last == 10 && c.muon_multiplier == 0.1);
+    check(c.boundary_init && c.qk_norm && !c.tied && !c.light && c.seed == 1 && c.steps == 0 && c.epochs == 0);
+}
+
+/* A random value in the range of an option, put where it belongs. */
+static void randomize(config *c, const config_option *o, rng *r)
+{
+    char *to = (char *)c + o->offset;
+    const double u = rng_uniform(r), most = o->most < 1e15 ? o->most : 1e15;
+    const bool flag = u < 0.5;
+    const double real = u < 0.3 ? o->least : u < 0.6 ? most : o->least + (most - o->least) * pow(u, 20);
+    const int64_t whole = (int64_t)floor(real);
+    const uint64_t seed = (uint64_t)(u * 0x1p63) * 2 + 1;
+    switch (o->type) {
+    case CONFIG_BOOL: memcpy(to, &flag, sizeof flag); break;
+    case CONFIG_REAL: memcpy(to, &real, sizeof real); break;
+    case CONFIG_INT: memcpy(to, &whole, sizeof whole); break;
+    case CONFIG_SEED: memcpy(to, &seed, sizeof seed); break;
+    case CONFIG_STRING:
+        memset(to, 0, CONFIG_TEXT);
+        for (int i = 0; !o->choices && i < (int)(u * CONFIG_TEXT) && i < CONFIG_TEXT - 1; i++)
+            to[i] = "abc/=\"\\'.*:-_"[(int)(rng_uniform(r) * 13)];
+        if (o->choices) /* the last one */
+            strcpy(to, strrchr(o->choices, ' ') + 1);
+        break;
+    }
+}
+
+static void every_option_goes_through_text_and_back(void **state)
+{
+    rng r = rng_of(2);
+    const config_option *o;
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        config c, back;
+        memset(&c, 0, sizeof c);
+        config_init(&back);
+        for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+            char text[CONFIG_TEXT];
+            scion_error err;
+            randomize(&c, o, &r);
+            config_get(&c, o, text, sizeof text);
+            at("%s = %s", o->key, text);
+            check_ok(config_set(&back, o->key, text, "test", &err), &err);
+            if (o->type == CONFIG_STRING)
+                check(strcmp((char *)&c + o->offset, (char *)&back + o->offset) == 0);
+            else
+                check_bits(size_of(o), (char *)&c + o->offset, (char *)&back + o->offset);
+        }
+    }
+}
+
+static void switches_have_four_pairs_of_words(void **state)
+{
+    static const char *const words[] = {"0", "1", "no", "yes", "false", "true", "off", "on", "No", "YES"};
+    (void)state;
+    for (int i = 0; i < COUNT_OF(words); i++) {
+        config c;
+        scion_error err;
+        config_init(&c);
+        c.light = i % 2 == 0;
+        at("%s", words[i]);
+        check_ok(config_set(&c, "light", words[i], "test", &err), &err);
+        check(c.light == (i % 2 == 1));
+    }
+}
+
+/* ---- Sentences ----------------------------------------------------------------------------------------- */
+
+static void wrong_input_is_refused_with_a_sentence(void **state)
+{
+    static const struct {
+        const char *pair, *says;
+    } cases[] = {
+        {"lrr=1", "there is no option \"lrr\"; did you mean \"lr\"?"},
+        {"widht=8", "did you mean \"width\"?"},
+        {"head-size=8", "did you mean \"head_size\"?"},
+        {"STEPS=8", "did you mean \"steps\"?"},
+        {"radius=8", "did you mean \"radius_"},
+        {"batch_size=8", "did you mean \"batch\"?"},
+        {"learning_rate=8", "did you mean \"lr\"?"},
+        {"lr=fast", "command line: lr is \"fast\", expected a number such as"},
+        {"lr=", "lr is \"\", expected a number"},
+        {"lr=-1", "lr is -1, expected 0 to 1000000"},
+        {"rotary_base=0", "rotary_base is 0, expected 1 or more"},
+        {"width=0", "width is 0, expected 1 to 1048576"},
+        {"width=1.5", "width is \"1.5\", expected a whole number"},
+        {"seed=-1", "seed is \"-1\", expected a whole number from 0"},
+        {"light=maybe", "light is \"maybe\", expected yes or no"},
+        {"rule=adam", "rule is \"adam\", expected one of: scion uscion"},
+        {"model=gpt mlp", "expected one of: gpt mlp"},
+        {"model=", "expected one of: gpt mlp"},
+        {"out=a\nb", "out: the value holds a control character"},
+        {"out=a ;b", "out: the value holds what starts a comment"},
+        {"out=#b", "out: the value holds what starts a comment"},
+        {"out=\xff", "out: the value is not UTF-8"},
+        {"out=\xe0\x80\x80", "out: the value is not UTF-8"},
+        {"width", "\"width\", expected key=value"},
+        {"=3", "expected key=value"},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        config c, before;
+        scion_error err = {0};
+        memset(&before, 0, sizeof before);
+        config_init(&before);
+        memcpy(&c, &before, sizeof c);
+        at("%s", cases[i].pair);
+        check_status(config_set_pair(&c, cases[i].pair, &err), SCION_EINVAL, &err);
+        at("%s: %s", cases[i].pair, err.message);
+        check(strstr(err.message, cases[i].says) != NULL);
+        check_bits(sizeof c, &c, &before);
+        check(config_set_pair(&c, cases[i].pair, NULL) == SCION_EINVAL);
+    }
+}
+
+static void long_values_are_refused(void **state)
+{
+    char pair[1000] = "out=";
+    scion_error err;
+    config c;
+    (void)state;
+    config_init(&c);
+    memset(pair + 4, 'x', CONFIG_TEXT - 1);
+    check_ok(config_set_pair(&c, pair, &err), &err);
+    memset(pair + 4, 'x', sizeof pair - 5);
+    check_status(config_set_pair(&c, pair, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "out: the value is longer than 255 bytes") != NULL);
+    memset(pair, 'x', sizeof pair - 1);
+    pair[900] = '=';
+    check_status(config_set_pair(&c, pair, &err), SCION_EINVAL, &err);
+}
+
+static void options_that_contradict_are_refused(void **state)
+{
+    static const struct {
+        const char *pairs, *says; /* pairs apart by spaces; says NULL: they agree */
+    } cases[] = {
+        {"", NULL},
+        {"rule=adamw weight_decay=0.1 clip_norm=1", NULL},
+        {"light=1", NULL},
+        {"rule=uscion light=1", NULL},
+        {"rule=signum light=1", NULL},
+        {"rule=mnsgd light=1", NULL},
+        {"rule=mars", NULL},
+        {"momentum=0", NULL},
+        {"schedule=cosine warmup=5 lr_end=1e-6", NULL},
+        {"schedule=constant_linear decay=10", NULL},
+        {"schedule=constant_linear decay=6 warmup=4 lr_start=1e-3", NULL},
+        {"norms=colnorm,spectral,sign", NULL},
+        {"model=mlp layers=2 steps=0 epochs=0.5", NULL},
+        {"data= data_kind=synthetic", NULL},
+        {"width=100", "width is 100, expected a multiple of head_size 64"},
+        {"head_size=3 width=9", "head_size is 3, expected an even number"},
+        {"model=mlp layers=1", "layers is 1, expected 2 or more"},
+        {"model=mlp tied=1", "tied is for model gpt"},
+        {"steps=0", "steps is not given"},
+        {"data=", "data is not given"},
+        {"rule=adamw light=1", "rule adamw cannot keep its average in the gradient"},
+        {"rule=muon light=1", "rule muon cannot keep"},
+        {"weight_decay=0.5", "weight_decay is 0.5, but rule scion decays by lr"},
+        {"schedule=constant_linear", "needs decay"},
+        {"schedule=constant_linear decay=11", "decay is 11, expected at most steps 10"},
+        {"decay=5", "decay is for schedule constant_linear, schedule linear has none"},
+        {"warmup=5", "warmup is for schedules cosine and constant_linear, schedule linear has none"},
+        {"schedule=constant_linear decay=6 warmup=5", "warmup 5 and decay 6 are more than steps 10"},
+        {"schedule=constant_linear decay=6 lr_end=1e-3", "lr_end is for schedule cosine"},
+        {"schedule=cosine warmup=10", "warmup is 10, expected fewer than steps 10"},
+        {"schedule=cosine lr_end=1", "lr_end is 1, expected at most lr 0.03125"},
+        {"norms=colnorm,spectral", "norms is \"colnorm,spectral\", expected image, onehot"},
+        {"norms=colnorm,spectral,auto", "expected image, onehot"},
+        {"norms=colnorm,spectral,sign,", "expected image, onehot"},
+        {"norms=", "expected image, onehot"},
+        {"radius_last=0", "radius_last is 0, expected more"},
+        {"rule=muon muon_multiplier=0", "muon_multiplier 0"},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        char pairs[256];
+        scion_error err = {0};
+        config c;
+        config_init(&c);
+        snprintf(pairs, sizeof pairs, "data=text steps=10 %s", cases[i].pairs);
+        at("%s", pairs);
+        for (char *pair = strtok(pairs, " "); pair; pair = strtok(NULL, " "))
+            check_ok(config_set_pair(&c, pair, &err), &err);
+        at("%s: %s", cases[i].pairs, err.message);
+        if (!cases[i].says) {
+            check_ok(config_check(&c, &err), &err);
+        } else {
+            check_status(config_check(&c, &err), SCION_EINVAL, &err);
+            at("%s: %s", cases[i].pairs, err.message);
+            check(strstr(err.message, cases[i].says) != NULL);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(every_field_has_one_row),
+        LAW(rows_are_complete),
+        LAW(choices_are_those_of_the_tables),
+        LAW(defaults_are_as_documented),
+        LAW(every_option_goes_through_text_and_back),
+        LAW(switches_have_four_pairs_of_words),
+        LAW(wrong_input_is_refused_with_a_sentence),
+        LAW(long_values_are_refused),
+        LAW(options_that_contradict_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

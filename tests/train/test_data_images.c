@@ -1,0 +1,341 @@
+/* Images: every image once in an epoch, in an order that only the seed and the epoch decide, with its own label, of
+ * about zero mean and unit RMS. Then synthetic data, which have the same laws. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data_files.h"
+
+/* ---- Which images -------------------------------------------------------------------------------------- */
+
+/* A set of idx images of one pixel 7 i mod 256: with count <= 256 the pixel tells the image. Its value for pixel v is
+ * increasing in v, so sorting the values gives the images back. */
+static data_set *open_points(int train, int val, int gz, uint64_t seed)
+{
+    idx_folder(gz ? "points_gz" : "points", train, val, 1, 1, 10, gz);
+    const data_options o = {.kind = "auto", .path = files_path(gz ? "points_gz" : "points"), .seed = seed};
+    return must_open(&o);
+}
+
+/* Number of the image with this value, from the moments of the pixels. */
+static int image_of(float value, int train)
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < train; i++) {
+        const double v = 7 * i % 256;
+        sum += v;
+        squares += v * v;
+    }
+    const double mean = sum / train, deviation = sqrt(squares / train - mean * mean);
+    const int pixel = (int)lround((double)value * deviation + mean);
+    return pixel * 183 % 256; /* 7 * 183 = 1 mod 256 */
+}
+
+/* An epoch of any size, in batches that do not divide it, has every image once; the next has another order. */
+static void test_epochs(void **state)
+{
+    static const int counts[] = {1, 2, 3, 4, 5, 16, 17, 63, 100, 256};
+    enum { batch = 7, epochs = 3 };
+    (void)state;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const int n = counts[c];
+        data_set *d = open_points(n, 1, c % 2, 9);
+        int order[epochs * 256 + batch] = {0}, at = 0;
+        for (int64_t i = 0; at < epochs * n; i++) {
+            float pixels[batch];
+            int32_t labels[batch];
+            data_images(d, DATA_TRAIN, i, batch, pixels, labels);
+            for (int b = 0; b < batch; b++, at++) {
+                order[at] = n == 1 ? 0 : image_of(pixels[b], n);
+                assert_int_equal(labels[b], order[at] % 10);
+            }
+        }
+        for (int epoch = 0; epoch < epochs; epoch++) {
+            int seen[256] = {0};
+            for (int i = 0; i < n; i++)
+                seen[order[epoch * n + i]]++;
+            for (int i = 0; i < n; i++)
+                assert_int_equal(seen[i], 1);
+        }
+        if (n >= 16)
+            assert_memory_not_equal(order, order + n, (size_t)n * sizeof *order);
+        data_close(d);
+    }
+}
+
+/* Position i of an epoch is any image equally often: over 4000 epochs of 8 images, each of the 64 pairs has 500
+ * expected, deviation 21; five deviations are 105. */
+static void test_shuffle_is_even(void **state)
+{
+    enum { n = 8, trials = 4000 };
+    int seen[n][n] = {{0}};
+    (void)state;
+    data_set *d = open_points(n, 1, 0, 4);
+    for (int64_t epoch = 0; epoch < trials; epoch++) {
+        float pixels[n];
+        int32_t labels[n];
+        data_images(d, DATA_TRAIN, epoch, n, pixels, labels);
+        for (int i = 0; i < n; i++)
+            seen[i][labels[i]]++;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            assert_in_range(seen[i][k], 395, 605);
+    data_close(d);
+}
+
+/* Validation is in order; what is missing in the last batch has label -1 and pixels 0. */
+static void test_validation_order(void **state)
+{
+    enum { n = 11, batch = 4 };
+    (void)state;
+    data_set *d = open_points(20, n, 0, 1);
+    assert_int_equal(data_about(d)->val, n);
+    assert_int_equal(data_batches(d, DATA_VAL, batch, 1), 3);
+    assert_int_equal(data_batches(d, DATA_TRAIN, batch, 1), 5);
+    for (int64_t i = 0; i < 3; i++) {
+        float pixels[batch];
+        int32_t labels[batch];
+        data_images(d, DATA_VAL, i, batch, pixels, labels);
+        for (int b = 0; b < batch; b++) {
+            const int image = (int)i * batch + b;
+            assert_int_equal(labels[b], image < n ? image % 10 : -1);
+            if (image < n)
+                assert_int_equal(image_of(pixels[b], 20), image);
+            else
+                assert_true(pixels[b] == 0);
+        }
+    }
+    data_close(d);
+}
+
+/* Rows do not depend on the size of the batch, on the data set that is asked, or on what was asked before. */
+static void test_determinism(void **state)
+{
+    enum { n = 30, batch = 5 };
+    (void)state;
+    data_set *a = open_points(n, 3, 0, 11), *b = open_points(n, 3, 1, 11), *c = open_points(n, 3, 0, 12);
+    float all[2 * n], part[batch], other[2 * n];
+    int32_t all_labels[2 * n], labels[2 * n];
+    data_images(a, DATA_TRAIN, 0, 2 * n, all, all_labels);
+    for (int64_t i = 2 * n / batch - 1; i >= 0; i--) {
+        data_images(b, DATA_TRAIN, i, batch, part, labels);
+        assert_memory_equal(part, all + i * batch, sizeof part);
+        assert_memory_equal(labels, all_labels + i * batch, sizeof part);
+    }
+    data_images(c, DATA_TRAIN, 0, 2 * n, other, labels);
+    assert_memory_not_equal(all, other, sizeof all);
+    data_close(a);
+    data_close(b);
+    data_close(c);
+}
+
+/* ---- Which values -------------------------------------------------------------------------------------- */
+
+/* Mean 0 and mean square 1 over the training images, by channel, to the rounding of floats: the mean of pixels is off
+ * by 2^-17 at most, and here the deviation is at least 4. */
+static void must_be_standard(const data_set *d)
+{
+    const double tolerance = 0x1p-19;
+    const data_info *info = data_about(d);
+    float *pixels = malloc((size_t)(info->train * info->features) * sizeof *pixels);
+    int32_t *labels = malloc((size_t)info->train * sizeof *labels);
+    assert_true(pixels && labels);
+    data_images(d, DATA_TRAIN, 0, info->train, pixels, labels);
+    const int64_t area = info->height * info->width_px;
+    assert_int_equal(info->channels * area, info->features);
+    for (int64_t c = 0; c < info->channels; c++) {
+        double sum = 0, squares = 0;
+        for (int64_t i = 0; i < info->train; i++)
+            for (int64_t k = 0; k < area; k++) {
+                const double v = (double)pixels[i * info->features + c * area + k];
+                sum += v;
+                squares += v * v;
+            }
+        const double n = (double)(info->train * area);
+        assert_true(fabs(sum / n) < tolerance);
+        assert_true(fabs(squares / n - 1) < tolerance);
+    }
+    for (int64_t i = 0; i < info->train; i++)
+        assert_in_range(labels[i], 0, info->classes - 1);
+    free(pixels);
+    free(labels);
+}
+
+static void test_cifar10(void **state)
+{
+    enum { records = 3 };
+    static float pixels[5 * records][3072];
+    int32_t labels[5 * records];
+    int seen[5 * records] = {0};
+    (void)state;
+    cifar_folder("cifar", records);
+    const data_options o = {.kind = "auto", .path = files_path("cifar"), .seed = 2};
+    data_set *d = must_open(&o);
+    const data_info *info = data_about(d);
+    assert_int_equal(info->channels, 3);
+    assert_int_equal(info->classes, 10);
+    assert_int_equal(info->train, 5 * records);
+    assert_int_equal(info->val, records);
+    must_be_standard(d);
+    data_images(d, DATA_TRAIN, 0, 5 * records, pixels[0], labels);
+    /* The first pixel of image i is i, and the last of the same channel too: so they are equal. Sorted by it, the
+     * labels are 0, 1, ... */
+    for (int i = 0; i < 5 * records; i++) {
+        int rank = 0;
+        for (int k = 0; k < 5 * records; k++)
+            rank += pixels[k][0] < pixels[i][0];
+        seen[rank]++;
+        assert_int_equal(labels[i], rank % 10);
+        assert_true(pixels[i][0] == pixels[i][1023]);
+        assert_true(pixels[i][1024] == pixels[i][2047] && pixels[i][2048] == pixels[i][3071]);
+    }
+    for (int i = 0; i < 5 * records; i++)
+        assert_int_equal(seen[i], 1);
+    data_images(d, DATA_VAL, 0, records, pixels[0], labels);
+    for (int i = 0; i < records; i++)
+        assert_int_equal(labels[i], (5 * records + i) % 10);
+    data_close(d);
+}
+
+static void test_idx_values(void **state)
+{
+    (void)state;
+    idx_folder("pictures", 40, 10, 5, 3, 4, 0);
+    const data_options o = {.kind = "idx", .path = files_path("pictures")};
+    data_set *d = must_open(&o);
+    assert_int_equal(data_about(d)->height, 5);
+    assert_int_equal(data_about(d)->width_px, 3);
+    assert_int_equal(data_about(d)->classes, 4);
+    must_be_standard(d);
+    data_close(d);
+    uint8_t grey[16 + 8]; /* all alike: no deviation to divide by */
+    idx_images(grey, 2, 2, 2);
+    memset(grey + 16, 200, 8);
+    idx_folder("grey", 2, 2, 2, 2, 2, 0);
+    files_write("grey/train-images-idx3-ubyte", grey, sizeof grey);
+    const data_options g = {.kind = "auto", .path = files_path("grey")};
+    d = must_open(&g);
+    float pixels[8];
+    int32_t labels[2];
+    data_images(d, DATA_TRAIN, 0, 2, pixels, labels);
+    for (int k = 0; k < 8; k++)
+        assert_true(pixels[k] == 0);
+    data_close(d);
+}
+
+/* ---- Errors -------------------------------------------------------------------------------------------- */
+
+static void test_errors(void **state)
+{
+    uint8_t bytes[2 * CIFAR_RECORD];
+    (void)state;
+    data_options o = {.kind = "idx", .path = files_path("wrong")};
+    must_refuse(&o, "train-images-idx3-ubyte", "No such file", NULL);
+    idx_folder("wrong", 6, 4, 3, 4, 2, 0);
+    files_write("wrong/t10k-images-idx3-ubyte", bytes, idx_images(bytes, 4, 4, 3));
+    must_refuse(&o, "t10k-images-idx3-ubyte", "4 x 3", "3 x 4", NULL);
+    files_write("wrong/t10k-images-idx3-ubyte", bytes, idx_images(bytes, 5, 3, 4));
+    must_refuse(&o, "t10k-labels-idx1-ubyte", "4 labels", "5 images", NULL);
+    files_write("wrong/t10k-images-idx3-ubyte", bytes, idx_images(bytes, 4, 3, 4));
+    files_write("wrong/t10k-labels-idx1-ubyte", bytes, idx_labels(bytes, 4, 3));
+    must_refuse(&o, "t10k-labels-idx1-ubyte", "label 2 of image 2", NULL);
+    files_write("wrong/t10k-labels-idx1-ubyte", bytes, idx_images(bytes, 4, 1, 1));
+    must_refuse(&o, "t10k-labels-idx1-ubyte", "0x00000803", "0x00000801", NULL);
+    files_write("wrong/t10k-labels-idx1-ubyte", bytes, idx_labels(bytes, 4, 2) + 1);
+    must_refuse(&o, "t10k-labels-idx1-ubyte", "more data than the 4 bytes", NULL);
+    idx_images(bytes, 4, 3, 4);
+    memset(bytes + 4, 0xff, 12);
+    files_write("wrong/train-images-idx3-ubyte", bytes, 64);
+    must_refuse(&o, "train-images-idx3-ubyte", "more than it has", NULL);
+    files_write_gz("wrong/train-images-idx3-ubyte", bytes, 64); /* gzipped under any name */
+    must_refuse(&o, "train-images-idx3-ubyte", "more than it has", NULL);
+
+    o = (data_options){.kind = "cifar10", .path = files_path("wrong_cifar")};
+    must_refuse(&o, "data_batch_1.bin", "No such file", NULL);
+    cifar_folder("wrong_cifar", 2);
+    files_read("wrong_cifar/data_batch_4.bin", bytes, sizeof bytes);
+    bytes[CIFAR_RECORD] = 10;
+    files_write("wrong_cifar/data_batch_4.bin", bytes, sizeof bytes);
+    must_refuse(&o, "data_batch_4.bin", "label 10 of record 1", NULL);
+    bytes[CIFAR_RECORD] = 9;
+    files_write("wrong_cifar/data_batch_4.bin", bytes, CIFAR_RECORD);
+    must_refuse(&o, "data_batch_4.bin", "1 records", "2", NULL);
+    files_write("wrong_cifar/data_batch_4.bin", bytes, CIFAR_RECORD + 1);
+    must_refuse(&o, "data_batch_4.bin", "3074 bytes", NULL);
+}
+
+/* ---- Synthetic ----------------------------------------------------------------------------------------- */
+
+static void test_synthetic_images(void **state)
+{
+    enum { batch = 16, features = 23 };
+    (void)state;
+    data_options o = {.kind = "synthetic", .features = features, .classes = 5, .seed = 7};
+    data_set *a = must_open(&o), *b = must_open(&o);
+    float x[batch * features], y[batch * features];
+    int32_t labels[batch], again[batch];
+    must_be_standard(a);
+    data_images(a, DATA_VAL, 3, batch, x, labels);
+    data_images(b, DATA_VAL, 3, batch, y, again);
+    assert_memory_equal(x, y, sizeof x);
+    assert_memory_equal(labels, again, sizeof labels);
+    data_close(a);
+    data_close(b);
+    o.classes = 257;
+    must_refuse(&o, "257", NULL);
+    o.classes = 5;
+    o.features = INT64_MAX / 2;
+    must_refuse(&o, "features", NULL);
+}
+
+/* The first successor of each symbol follows it seven times of ten, and no symbol has more than four. */
+static void test_synthetic_text(void **state)
+{
+    enum { vocab = 17, batch = 64, block = 256 };
+    static int32_t inputs[batch * block], targets[batch * block];
+    static int follows[vocab][vocab];
+    (void)state;
+    data_options o = {.kind = "synthetic", .vocab = vocab, .val_fraction = 0.1, .seed = 7};
+    data_set *d = must_open(&o);
+    assert_int_equal(data_about(d)->vocab, vocab);
+    assert_int_equal(data_about(d)->train + data_about(d)->val, 1 << 20);
+    data_tokens(d, DATA_TRAIN, 0, batch, block, inputs, targets);
+    for (int i = 0; i < batch * block; i++) {
+        assert_in_range(inputs[i], 0, vocab - 1);
+        assert_in_range(targets[i], 0, vocab - 1);
+        follows[inputs[i]][targets[i]]++;
+    }
+    for (int i = 0; i < vocab; i++) {
+        int successors = 0, all = 0, largest = 0;
+        for (int k = 0; k < vocab; k++) {
+            successors += follows[i][k] > 0;
+            all += follows[i][k];
+            largest = follows[i][k] > largest ? follows[i][k] : largest;
+        }
+        assert_in_range(successors, 0, 4);
+        assert_true(all < 200 || largest > 0.55 * all); /* 0.7 less four deviations and a half of 200 draws */
+    }
+    data_close(d);
+    o.vocab = 65537;
+    must_refuse(&o, "65537", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epochs),           cmocka_unit_test(test_shuffle_is_even),
+        cmocka_unit_test(test_validation_order), cmocka_unit_test(test_determinism),
+        cmocka_unit_test(test_cifar10),          cmocka_unit_test(test_idx_values),
+        cmocka_unit_test(test_errors),           cmocka_unit_test(test_synthetic_images),
+        cmocka_unit_test(test_synthetic_text),
+    };
+    return cmocka_run_group_tests(tests, files_setup, files_teardown);
+}

@@ -1,0 +1,112 @@
+/* Token shards: windows run through all files in order, over their borders; validation is apart; errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data_files.h"
+
+/* Shards with 7, 1, 20 and 12 tokens that count on, and one of 9 for validation. */
+static void write_shards(void)
+{
+    static const struct {
+        const char *name;
+        int32_t count, first;
+    } shards[] = {{"shards/x_train_000000.bin", 7, 0},
+                  {"shards/x_train_000001.bin", 1, 7},
+                  {"shards/x_train_000002.bin", 20, 8},
+                  {"shards/x_train_000010.bin", 12, 28},
+                  {"shards/x_val_000000.bin", 9, 100}};
+    uint8_t bytes[SHARD_HEAD + 2 * 20];
+    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
+        files_write(shards[i].name, bytes, shard_bytes(bytes, shards[i].count, shards[i].first, 1000));
+}
+
+/* Training runs through the files in order, over their borders, once in an epoch, and starts again. */
+static void must_count_on(const data_set *d, int64_t batch, int64_t block)
+{
+    enum { total = 40 };
+    int32_t inputs[total], targets[total];
+    const int64_t windows = (total - 1) / block;
+    assert_int_equal(data_about(d)->train, total);
+    assert_int_equal(data_about(d)->val, 9);
+    assert_int_equal(data_batches(d, DATA_TRAIN, batch, block), windows / batch);
+    for (int64_t i = 0; i < 3 * windows; i++) {
+        data_tokens(d, DATA_TRAIN, i, batch, block, inputs, targets);
+        for (int64_t k = 0; k < batch * block; k++) {
+            const int64_t place = (i * batch + k / block) % windows * block + k % block;
+            assert_int_equal(inputs[k], place);
+            assert_int_equal(targets[k], place + 1);
+        }
+    }
+    data_tokens(d, DATA_VAL, 0, 1, 8, inputs, targets);
+    for (int k = 0; k < 8; k++)
+        assert_int_equal(targets[k] - 1, inputs[k]);
+    assert_int_equal(inputs[0], 100);
+    assert_int_equal(data_batches(d, DATA_VAL, 1, 8), 1);
+    assert_int_equal(data_batches(d, DATA_VAL, 1, 9), 0);
+}
+
+static void test_shards(void **state)
+{
+    (void)state;
+    write_shards();
+    const char *folder = files_path("shards"), *val = files_path("shards/x_val_*.bin");
+    const data_options ways[] = {{.kind = "tokens", .path = folder},
+                                 {.kind = "auto", .path = folder},
+                                 {.kind = "auto", .path = files_path("shards/*")},
+                                 {.kind = "auto", .path = files_path("shards/x_train_*.bin"), .val = val},
+                                 {.kind = "tokens", .path = folder, .val = val, .vocab = 109}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        data_set *d = must_open(&ways[i]);
+        assert_int_equal(data_about(d)->vocab, ways[i].vocab ? ways[i].vocab : 50304);
+        assert_null(data_about(d)->vocabulary);
+        for (int64_t block = 1; block <= 13; block++)
+            must_count_on(d, 1 + block % 3, block);
+        data_close(d);
+    }
+}
+
+static void test_shard_errors(void **state)
+{
+    uint8_t bytes[SHARD_HEAD + 2 * 20];
+    (void)state;
+    write_shards();
+    data_options o = {.kind = "tokens", .path = files_path("shards"), .vocab = 108};
+    must_refuse(&o, "x_val_000000.bin", "token 108", "only 108", NULL);
+    o.path = files_path("nothing_*.bin");
+    must_refuse(&o, "nothing_*.bin", "no such file", NULL);
+    o = (data_options){.kind = "tokens", .path = files_path("shards/x_val_000000.bin")};
+    must_refuse(&o, "x_val_000000.bin", "all shards are for validation", NULL);
+    o.val = files_path("none");
+    must_refuse(&o, "none", "no such file", NULL);
+    o.val = NULL;
+    size_t n = shard_bytes(bytes, 20, 0, 1000);
+    bytes[4] = 2;
+    o.path = files_write("[odd]*.bin", bytes, n);
+    must_refuse(&o, "[odd]*.bin", "version 2", NULL);
+    bytes[4] = 1;
+    bytes[8] = 21;
+    o.path = files_write("[odd]*.bin", bytes, n);
+    must_refuse(&o, "[odd]*.bin", "1064 bytes", "21 tokens", "1066", NULL);
+    memset(bytes + 8, 0, 4);
+    o.path = files_write("[odd]*.bin", bytes, SHARD_HEAD);
+    must_refuse(&o, "[odd]*.bin", "0 tokens", NULL);
+    bytes[11] = 0x80;
+    o.path = files_write("[odd]*.bin", bytes, n);
+    must_refuse(&o, "[odd]*.bin", "-2147483648 tokens", NULL);
+    o.path = files_write("[odd]*.bin", bytes, (size_t)shard_bytes(bytes, 20, 0, 1000));
+    data_close(must_open(&o)); /* the name is no pattern, for there is such a file */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_shard_errors),
+    };
+    return cmocka_run_group_tests(tests, files_setup, files_teardown);
+}

@@ -1,0 +1,150 @@
+/* The decoder, which writes the forward pass of gpt.c out for one position, against the tape: the probability of
+ * every next token, and what happens when the context is full. */
+#include "tiny.h"
+
+#include "base/random.h"
+#include "models/gpt_decode.h"
+#include "models/model.h"
+
+enum { vocab = 24, block = 12, stream_weights = 1, stream_tokens = 2 };
+
+static const uint64_t seed = 20250608;
+
+typedef struct bench {
+    config c;
+    model m;
+    float *weights;
+} bench;
+
+static bench start(const char *pairs)
+{
+    const model_shape s = {.batch = 1, .block = block, .vocab = vocab};
+    bench b = {.c = tiny(pairs)};
+    scion_error err;
+    b.c.block = block;
+    OK(model_record(&b.m, &b.c, &s, &err));
+    OK(tape_plan(b.m.tape, b.m.loss, TAPE_INFER, 2, &err));
+    const int64_t n = tape_param_elements(b.m.tape);
+    b.weights = calloc((size_t)n, sizeof *b.weights);
+    assert_non_null(b.weights);
+    scn_normals(seed, stream_weights, 0, n, b.weights);
+    tape_bind(b.m.tape, b.weights, NULL);
+    for (int64_t i = 0; i < tape_param_count(b.m.tape); i++) {
+        const tape_value *v = tape_param_at(b.m.tape, i);
+        for (int64_t k = 0; k < v->count; k++)
+            v->data[k] *= 2 / sqrtf((float)v->shape[1]);
+    }
+    return b;
+}
+
+static void stop(bench *b)
+{
+    model_free(&b->m);
+    free(b->weights);
+}
+
+static int32_t token_at(int64_t i)
+{
+    return (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * vocab);
+}
+
+/* -log softmax(logits)[target] */
+static double cost(const float *logits, int32_t target)
+{
+    double most = -INFINITY, sum = 0;
+    for (int i = 0; i < vocab; i++)
+        most = fmax(most, (double)logits[i]);
+    for (int i = 0; i < vocab; i++)
+        sum += exp((double)logits[i] - most);
+    return log(sum) + most - (double)logits[target];
+}
+
+/* What the tape says that `target` costs at position `at`, all other positions masked. */
+static double tape_cost(bench *b, int64_t at, int32_t target)
+{
+    tape_run run = {.threads = 2, .training = false, .loss_scale = 1};
+    for (int64_t i = 0; i < block; i++) {
+        b->m.tokens->ints[i] = token_at(i);
+        b->m.targets->ints[i] = i == at ? target : -1;
+    }
+    return (double)tape_forward(b->m.tape, &run);
+}
+
+/* Both sum in float32 over 128 terms at most, in another order: 1e-5 of a cost of a few nats is ten times that. */
+static const double tolerance = 1e-5;
+
+static void the_decoder_is_the_model(void **state)
+{
+    const char *cases[] = {
+        "layers=2 width=32 head_size=16",
+        "layers=2 width=32 head_size=8 tied=1 activation=scaled_relu2",
+        "layers=1 width=32 head_size=32 qk_norm=no activation=gelu rotary_base=100",
+    };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        bench b = start(cases[i]);
+        gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab);
+        assert_non_null(d);
+        for (int64_t at = 0; at < block; at++) {
+            const float *logits = gpt_decoder_step(d, token_at(at));
+            for (int32_t target = 0; target < vocab; target += 5) {
+                char what[128];
+                snprintf(what, sizeof what, "%s: cost of %d at %d", cases[i], (int)target, (int)at);
+                near(what, cost(logits, target), tape_cost(&b, at, target), tolerance);
+            }
+        }
+        gpt_decoder_free(d);
+        stop(&b);
+    }
+}
+
+/* A full context goes on with its second half: what a fresh decoder says that was fed those tokens alone. */
+static void a_full_context_goes_on_with_its_second_half(void **state)
+{
+    bench b = start("layers=2 width=32 head_size=16");
+    gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab);
+    int64_t first = 0; /* of the tokens in the context */
+    (void)state;
+    assert_non_null(d);
+    for (int64_t at = 0; at < 5 * block; at++) {
+        const float *logits = gpt_decoder_step(d, token_at(at)), *want = NULL;
+        if (at - first == block)
+            first = at - block / 2;
+        gpt_decoder *fresh = gpt_decoder_create(&b.c, b.m.tape, vocab);
+        for (int64_t i = first; i <= at; i++)
+            want = gpt_decoder_step(fresh, token_at(i));
+        assert_memory_equal(logits, want, vocab * sizeof(float));
+        gpt_decoder_free(fresh);
+    }
+    gpt_decoder_free(d);
+    stop(&b);
+}
+
+/* A context of one token has no half to keep. */
+static void a_context_of_one_token_works(void **state)
+{
+    bench b = start("layers=1 width=32 head_size=16");
+    b.c.block = 1;
+    gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab), *fresh = gpt_decoder_create(&b.c, b.m.tape, vocab);
+    float first[vocab];
+    (void)state;
+    assert_true(d && fresh);
+    memcpy(first, gpt_decoder_step(fresh, 7), sizeof first);
+    for (int32_t i = 0; i < 4; i++)
+        gpt_decoder_step(d, i);
+    assert_memory_equal(gpt_decoder_step(d, 7), first, sizeof first);
+    gpt_decoder_free(d);
+    gpt_decoder_free(fresh);
+    gpt_decoder_free(NULL);
+    stop(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_decoder_is_the_model),
+        cmocka_unit_test(a_full_context_goes_on_with_its_second_half),
+        cmocka_unit_test(a_context_of_one_token_works),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* metrics.jsonl and summary.json: what the lines say, one line per step whatever was resumed, full disks. */
+#include "scratch.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <jansson.h>
+
+#include "run/metrics.h"
+
+static char *folder(const char *name)
+{
+    char *path = scratch(name);
+    mkdir(path, 0777);
+    return path;
+}
+
+static char *in(const char *dir, const char *name)
+{
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = room(bytes);
+    snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
+static void lines_are_as_documented(void **state)
+{
+    const char *dir = folder("lines");
+    metrics *m = NULL;
+    scion_error err;
+    (void)state;
+    check_ok(metrics_open(&m, dir, 0, &err), &err);
+    metrics_step(m, 10, 3.25, 0.03125, 50000, 0.1);
+    metrics_val(m, 10, 3.5, NAN);
+    metrics_norm(m, 10, "a \"b\"\n\xc3\xa9", 9, INFINITY, -INFINITY);
+    metrics_norm(m, 10, "\xff", 9, 10, 0.9);
+    check_ok(metrics_failed(m, &err), &err);
+    metrics_close(m);
+    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
+                 "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1}\n"
+                 "{\"step\":10,\"val_loss\":3.5,\"accuracy\":null}\n"
+                 "{\"step\":10,\"name\":\"a \\\"b\\\"\\n\xc3\xa9\",\"norm\":9,\"bound\":null,\"ratio\":null}\n"
+                 "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n") == 0);
+}
+
+/* Whatever the numbers, a line is JSON and holds them to the last bit. */
+static void numbers_come_back(void **state)
+{
+    const char *dir = folder("numbers");
+    rng r = rng_of(41);
+    metrics *m = NULL;
+    scion_error err;
+    double loss[100];
+    (void)state;
+    check_ok(metrics_open(&m, dir, 0, &err), &err);
+    for (int i = 0; i < 100; i++) {
+        loss[i] = rng_normal(&r) * exp(50 * rng_normal(&r));
+        metrics_step(m, i, loss[i], 1, 1, 1);
+    }
+    metrics_close(m);
+    char *line = strtok(scratch_get(in(dir, "metrics.jsonl"), NULL), "\n");
+    for (int i = 0; i < 100; i++, line = strtok(NULL, "\n")) {
+        json_t *object = json_loads(line, 0, NULL);
+        const double back = json_number_value(json_object_get(object, "loss"));
+        at("%s", line);
+        check_bits(sizeof back, &back, &loss[i]);
+        json_decref(object);
+    }
+}
+
+static void write_steps(metrics *m, int first, int last)
+{
+    for (int i = first; i <= last; i++) {
+        metrics_step(m, i, 1, 1, 1, 1);
+        if (i % 2 == 0)
+            metrics_val(m, i, 1, 1);
+    }
+}
+
+/* A run that is stopped anywhere and goes on from an earlier checkpoint has the file of one that was not stopped. */
+static void a_resumed_run_has_each_step_once(void **state)
+{
+    const char *dir = folder("resumed"), *path = in(dir, "metrics.jsonl");
+    rng r = rng_of(42);
+    metrics *m = NULL;
+    scion_error err;
+    (void)state;
+    check_ok(metrics_open(&m, dir, 0, &err), &err);
+    write_steps(m, 1, 30);
+    metrics_close(m);
+    char *whole = scratch_get(path, NULL);
+    for (int i = 0; i < 100; i++) {
+        const int stopped = 1 + (int)(rng_uniform(&r) * 29), saved = (int)(rng_uniform(&r) * (stopped + 1));
+        check_ok(metrics_open(&m, dir, 0, &err), &err);
+        write_steps(m, 1, stopped);
+        metrics_close(m);
+        if (i % 2 == 0 && saved < stopped) { /* killed in the middle of a line */
+            size_t bytes;
+            scratch_get(path, &bytes);
+            check(truncate(path, (off_t)(bytes - 1 - (size_t)(rng_uniform(&r) * 20))) == 0);
+        }
+        at("stopped after %d, resumed from %d", stopped, saved);
+        check_ok(metrics_open(&m, dir, saved, &err), &err);
+        write_steps(m, saved + 1, 30);
+        metrics_close(m);
+        check(strcmp(scratch_get(path, NULL), whole) == 0);
+    }
+}
+
+static void a_new_run_starts_empty(void **state)
+{
+    const char *dir = folder("new");
+    metrics *m = NULL;
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":0}\nwhatever\n{\"step\":1}\n");
+    check_ok(metrics_open(&m, dir, 0, &err), &err);
+    metrics_close(m);
+    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL), "") == 0);
+    check_ok(metrics_open(&m, folder("newer"), 5, &err), &err); /* a run resumed without its metrics */
+    metrics_close(m);
+}
+
+static void strange_files_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *says, *left;
+    } cases[] = {
+        {"{\"step\":1}\nnonsense\n{\"step\":2}\n", "metrics.jsonl:2: not a line of metrics", NULL},
+        {"{\"loss\":1}\n{\"step\":2}\n", "metrics.jsonl:1: not a line of metrics", NULL},
+        {"{\"step\":1}\nnonsense\n", NULL, "{\"step\":1}\n"}, /* an end that a crash left */
+        {"{\"step\":1}\n{\"step\":2}", NULL, "{\"step\":1}\n"},
+        {"{\"step\":6}\n{\"step\":2}\n", NULL, ""},
+    };
+    const char *dir = folder("strange"), *path = in(dir, "metrics.jsonl");
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        metrics *m = NULL;
+        scion_error err = {0};
+        scratch_text(path, cases[i].text);
+        at("%s", cases[i].text);
+        check_status(metrics_open(&m, dir, 5, &err), cases[i].says ? SCION_ESTATE : SCION_OK, &err);
+        check(!cases[i].says || strstr(err.message, cases[i].says) != NULL);
+        metrics_close(m);
+        check(strcmp(scratch_get(path, NULL), cases[i].left ? cases[i].left : cases[i].text) == 0);
+    }
+}
+
+static void a_full_disk_keeps_whole_lines(void **state)
+{
+    const char *dir = folder("full"), *path = in(dir, "metrics.jsonl");
+    struct rlimit before, limit;
+    metrics *m = NULL;
+    scion_error err = {0};
+    size_t bytes, after;
+    (void)state;
+    check_ok(metrics_open(&m, dir, 0, &err), &err);
+    write_steps(m, 1, 3);
+    scratch_get(path, &bytes);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = (struct rlimit){bytes + 7, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    metrics_step(m, 4, 1, 1, 1, 1);
+    limit.rlim_cur = 5;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const scion_status summary = metrics_write_summary(dir, &(metrics_summary){.config = "{}"}, NULL);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    check_status(metrics_failed(m, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "full/metrics.jsonl: cannot be written: ") != NULL);
+    metrics_close(m);
+    scratch_get(path, &after);
+    check(after == bytes);
+    check(summary == SCION_EINVAL && scratch_count(dir) == 1);
+}
+
+static void folders_that_are_not_there(void **state)
+{
+    metrics *m = NULL;
+    scion_error err;
+    (void)state;
+    check_status(metrics_open(&m, scratch("nowhere"), 0, &err), SCION_EINVAL, &err);
+    check(m == NULL && strstr(err.message, "nowhere/metrics.jsonl: cannot be written: No such file") != NULL);
+    check_status(metrics_write_summary(scratch("nowhere"), &(metrics_summary){0}, &err), SCION_EINVAL, &err);
+    metrics_step(NULL, 1, 1, 1, 1, 1);
+    metrics_val(NULL, 1, 1, 1);
+    metrics_norm(NULL, 1, "a", 1, 1, 1);
+    check(metrics_failed(NULL, NULL) == SCION_OK);
+    metrics_close(NULL);
+}
+
+static void the_summary_is_one_object(void **state)
+{
+    const char *dir = folder("summary");
+    const metrics_summary s = {
+        .steps = 122,
+        .parameters = 3000000000,
+        .samples = 999424,
+        .seconds = 1.5,
+        .samples_per_s = 1e5,
+        .loss = 1.75,
+        .val_loss = 1.8155,
+        .best_val_loss = 1.8,
+        .accuracy = NAN,
+        .baseline = INFINITY,
+        .peak_bytes = 1ull << 40,
+        .config = "{\"lr\":\"0.1\"}",
+    };
+    scion_error err;
+    (void)state;
+    check_ok(metrics_write_summary(dir, &s, &err), &err);
+    json_t *object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    check(json_object_size(object) == 12);
+    check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
+    check(json_integer_value(json_object_get(object, "peak_bytes")) == 1ll << 40);
+    check(json_real_value(json_object_get(object, "val_loss")) == 1.8155);
+    check(json_is_null(json_object_get(object, "accuracy")) && json_is_null(json_object_get(object, "baseline")));
+    check(strcmp(json_string_value(json_object_get(json_object_get(object, "config"), "lr")), "0.1") == 0);
+    json_decref(object);
+    check_status(metrics_write_summary(dir, &(metrics_summary){.config = "{"}, &err), SCION_EINVAL, &err);
+    check(scratch_count(dir) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(lines_are_as_documented),    LAW(numbers_come_back),         LAW(a_resumed_run_has_each_step_once),
+        LAW(a_new_run_starts_empty),     LAW(strange_files_are_refused), LAW(a_full_disk_keeps_whole_lines),
+        LAW(folders_that_are_not_there), LAW(the_summary_is_one_object),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}

@@ -1,0 +1,319 @@
+/* gpt and mlp record what they say: names, shapes, roles, numbers of parameters; the loss of a model that knows
+ * nothing is ln V; the gradient is the derivative of the loss; recomputation changes no bit. */
+#include "tiny.h"
+
+#include "base/random.h"
+#include "models/model.h"
+
+enum { stream_weights = 1, stream_tokens = 2, stream_direction = 3 };
+
+static const uint64_t seed = 20250607;
+
+typedef struct expected {
+    const char *name;
+    scion_role role;
+    bool transposed;
+    int ndim;
+    int64_t shape[2];
+} expected;
+
+static model record(const config *c, const model_shape *s)
+{
+    model m;
+    scion_error err;
+    OK(model_record(&m, c, s, &err));
+    return m;
+}
+
+static void check_params(const model *m, const expected *want, int64_t count)
+{
+    int64_t elements = 0;
+    assert_int_equal(tape_param_count(m->tape), count);
+    for (int64_t i = 0; i < count; i++) {
+        const tape_value *v = tape_param_at(m->tape, i);
+        assert_string_equal(v->name, want[i].name);
+        assert_int_equal(v->role, want[i].role);
+        assert_int_equal(v->transposed, want[i].transposed);
+        assert_int_equal(v->ndim, want[i].ndim);
+        assert_int_equal(v->offset, elements);
+        for (int k = 0; k < v->ndim; k++)
+            assert_int_equal(v->shape[k], want[i].shape[k]);
+        elements += v->count;
+    }
+    assert_int_equal(tape_param_elements(m->tape), elements);
+}
+
+static void gpt_declares_its_parameters(void **state)
+{
+    const expected want[] = {
+        {"embedding", SCION_ROLE_ONEHOT, true, 2, {24, 32}},
+        {"blocks.0.attn.q", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.k", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.v", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.o", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.mlp.up", SCION_ROLE_HIDDEN, false, 2, {128, 32}},
+        {"blocks.0.mlp.down", SCION_ROLE_HIDDEN, false, 2, {32, 128}},
+        {"head", SCION_ROLE_OUTPUT, false, 2, {24, 32}},
+    };
+    const model_shape s = {.batch = 2, .block = 4, .vocab = 24};
+    config c = tiny("layers=1 width=32 head_size=16");
+    model m = record(&c, &s);
+    (void)state;
+    check_params(&m, want, 8);
+    model_free(&m);
+    c = tiny("layers=1 width=32 head_size=16 tied=1 zero_init=1");
+    m = record(&c, &s); /* the table is then the head: not transposed, an output */
+    const tape_value *table = tape_param_at(m.tape, 0);
+    assert_int_equal(tape_param_count(m.tape), 7);
+    assert_int_equal(table->role, SCION_ROLE_OUTPUT);
+    assert_false(table->transposed);
+    for (int64_t i = 0; i < 7; i++) {
+        const tape_value *v = tape_param_at(m.tape, i);
+        assert_int_equal(v->zero_start, strstr(v->name, "attn.o") || strstr(v->name, "mlp.down"));
+    }
+    model_free(&m);
+}
+
+static void mlp_declares_its_parameters(void **state)
+{
+    const expected want[] = {
+        {"layers.0.weight", SCION_ROLE_INPUT, false, 2, {24, 50}},
+        {"layers.0.bias", SCION_ROLE_VECTOR, false, 1, {24, 0}},
+        {"layers.1.weight", SCION_ROLE_HIDDEN, false, 2, {24, 24}},
+        {"layers.1.bias", SCION_ROLE_VECTOR, false, 1, {24, 0}},
+        {"layers.2.weight", SCION_ROLE_OUTPUT, false, 2, {7, 24}},
+    };
+    const model_shape s = {.batch = 3, .block = 1, .features = 50, .classes = 7};
+    config c = tiny("model=mlp layers=3 width=24");
+    model m = record(&c, &s);
+    (void)state;
+    check_params(&m, want, 5);
+    model_free(&m);
+    c = tiny("model=mlp layers=3 width=24 bias=no");
+    m = record(&c, &s);
+    assert_int_equal(tape_param_count(m.tape), 3);
+    model_free(&m);
+}
+
+/* 12 width^2 per block and one vocabulary x width, or two: the sizes by which the paper calls its models. */
+static void sizes_are_the_papers(void **state)
+{
+    const struct {
+        const char *pairs;
+        int64_t count;
+    } cases[] = {
+        {"layers=12 width=512 head_size=128 tied=1", 63504384},    /* 64M */
+        {"layers=12 width=768 head_size=128 tied=1", 123568128},   /* 124M */
+        {"layers=12 width=1280 head_size=128 tied=1", 300318720},  /* 300M */
+        {"layers=12 width=2560 head_size=128 tied=1", 1072496640}, /* 1B */
+        {"layers=36 width=2560 head_size=128 tied=1", 2959933440}, /* 3B */
+        {"layers=12 width=768 head_size=128", 162201600},          /* 124M with a head of its own */
+    };
+    const model_shape s = {.batch = 1, .block = 8, .vocab = 50304};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config c = tiny(cases[i].pairs);
+        model m = record(&c, &s);
+        assert_int_equal(tape_param_elements(m.tape), cases[i].count);
+        model_free(&m);
+    }
+}
+
+/* ---- Values and gradients --------------------------------------------------------------------------------- */
+
+typedef struct run {
+    model m;
+    int64_t n;
+    float *weights, *grads;
+} run;
+
+/* A planned model with random weights of RMS 1/sqrt(columns) and a random batch. */
+static run start(const config *c, const model_shape *s)
+{
+    run r = {.m = record(c, s)};
+    scion_error err;
+    r.n = tape_param_elements(r.m.tape);
+    r.weights = calloc((size_t)r.n, sizeof *r.weights);
+    r.grads = calloc((size_t)r.n, sizeof *r.grads);
+    assert_true(r.weights && r.grads);
+    OK(tape_plan(r.m.tape, r.m.loss, TAPE_TRAIN, 2, &err));
+    tape_bind(r.m.tape, r.weights, r.grads);
+    scn_normals(seed, stream_weights, 0, r.n, r.weights);
+    for (int64_t i = 0; i < tape_param_count(r.m.tape); i++) {
+        const tape_value *v = tape_param_at(r.m.tape, i);
+        const float reach = v->ndim > 1 ? 1 / sqrtf((float)v->shape[1]) : 0.1f;
+        for (int64_t k = 0; k < v->count; k++)
+            v->data[k] *= reach;
+    }
+    for (int64_t i = 0; i < r.m.targets->count; i++)
+        r.m.targets->ints[i] =
+            (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * (double)(s->vocab > 0 ? s->vocab : s->classes));
+    for (int64_t i = 0; r.m.tokens && i < r.m.tokens->count; i++)
+        r.m.tokens->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i + 999) * (double)s->vocab);
+    if (r.m.pixels)
+        scn_normals(seed, stream_tokens, 5000, r.m.pixels->count, r.m.pixels->data);
+    return r;
+}
+
+static void stop(run *r)
+{
+    model_free(&r->m);
+    free(r->weights);
+    free(r->grads);
+}
+
+static double loss_of(run *r)
+{
+    tape_run how = {.threads = 2, .training = false, .loss_scale = 1};
+    return (double)tape_forward(r->m.tape, &how);
+}
+
+static void gradient(run *r)
+{
+    tape_run how = {.threads = 2, .training = true, .loss_scale = 1};
+    memset(r->grads, 0, (size_t)r->n * sizeof *r->grads);
+    tape_forward(r->m.tape, &how);
+    tape_backward(r->m.tape, &how);
+}
+
+static const model_shape text_shape = {.batch = 3, .block = 10, .vocab = 24};
+static const model_shape image_shape = {.batch = 6, .block = 1, .features = 20, .classes = 7};
+
+/* A head of zeros gives every symbol the same probability. Float32 sums of 24 equal terms are good to 1e-6. */
+static void knowing_nothing_costs_ln_v(void **state)
+{
+    const char *pairs[] = {"layers=2 width=32 head_size=16", "model=mlp layers=3 width=16",
+                           "layers=2 width=32 head_size=16 smoothing=0.1"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        config c = tiny(pairs[i]);
+        run r = start(&c, i == 1 ? &image_shape : &text_shape);
+        const tape_value *head = tape_param_at(r.m.tape, tape_param_count(r.m.tape) - 1);
+        memset(head->data, 0, (size_t)head->count * sizeof(float));
+        near(pairs[i], loss_of(&r), log(i == 1 ? 7 : 24), 1e-6);
+        stop(&r);
+    }
+}
+
+/* For every parameter: <g, u> against (L(w + hu) - L(w - hu)) / 2h, u its gradient's direction plus a random one,
+ * each of length 1. The loss, about 4, is rounded to 2.4e-7 and carries a few times that, which the division by 2h
+ * turns into 5e-5; the third derivative times h^2/6 adds up to 4e-4 of the gradient's norm, which is 0.1 to 3 here. So
+ * 3e-3 of the norm, and at least 3e-4, is six times what is natural, and a wrong factor or sign is far more. */
+static const double step_h = 1e-2, tolerance = 3e-3, least = 3e-4;
+
+static double length(int64_t n, const float *x)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum += (double)x[k] * (double)x[k];
+    return sqrt(sum);
+}
+
+static void check_direction(run *r, const tape_value *v, int64_t index)
+{
+    const size_t bytes = (size_t)v->count * sizeof(float);
+    float *u = malloc(bytes), *kept = malloc(bytes);
+    assert_true(u && kept);
+    scn_normals(seed, stream_direction + (uint64_t)index, 0, v->count, u);
+    memcpy(kept, v->data, bytes);
+    const double g_length = length(v->count, v->grad), u_length = length(v->count, u);
+    double want = 0, at[2];
+    assert_true(g_length > 0);
+    for (int64_t k = 0; k < v->count; k++) {
+        u[k] = (float)((double)u[k] / u_length + (double)v->grad[k] / g_length);
+        want += (double)u[k] * (double)v->grad[k];
+    }
+    for (int side = 0; side < 2; side++) {
+        for (int64_t k = 0; k < v->count; k++)
+            v->data[k] = (float)((double)kept[k] + (side == 0 ? step_h : -step_h) * (double)u[k]);
+        at[side] = loss_of(r);
+    }
+    memcpy(v->data, kept, bytes);
+    const double got = (at[0] - at[1]) / (2 * step_h);
+    if (!(fabs(got - want) <= fmax(least, tolerance * g_length)))
+        fail_msg("%s: the loss changes by %.7g, its gradient says %.7g (of norm %.3g)", v->name, got, want, g_length);
+    free(u);
+    free(kept);
+}
+
+static void gradients_are_derivatives(void **state)
+{
+    const char *pairs[] = {
+        "layers=2 width=32 head_size=16",
+        "layers=2 width=32 head_size=16 tied=1 smoothing=0.1 activation=scaled_relu2",
+        "layers=1 width=16 head_size=8 qk_norm=no activation=gelu recompute=1",
+        "model=mlp layers=3 width=16 activation=tanh",
+    };
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        config c = tiny(pairs[i]);
+        run r = start(&c, i == 3 ? &image_shape : &text_shape);
+        gradient(&r);
+        for (int64_t k = 0; k < tape_param_count(r.m.tape); k++)
+            check_direction(&r, tape_param_at(r.m.tape, k), k);
+        stop(&r);
+    }
+}
+
+static void recomputation_changes_no_bit(void **state)
+{
+    config c = tiny("layers=3 width=32 head_size=16");
+    run kept = start(&c, &text_shape);
+    c.recompute = true;
+    run again = start(&c, &text_shape);
+    (void)state;
+    gradient(&kept);
+    gradient(&again);
+    assert_memory_equal(kept.grads, again.grads, (size_t)kept.n * sizeof(float));
+    stop(&kept);
+    stop(&again);
+}
+
+/* ---- Faults ----------------------------------------------------------------------------------------------- */
+
+static void refuse(const char *pairs, const char *activation, const model_shape *s, const char *part)
+{
+    config c = tiny(pairs);
+    model m;
+    scion_error err = {0};
+    if (activation)
+        snprintf(c.activation, sizeof c.activation, "%s", activation);
+    assert_int_equal(model_record(&m, &c, s, &err), SCION_EINVAL);
+    assert_null(m.tape);
+    if (!strstr(err.message, part))
+        fail_msg("\"%s\" should hold \"%s\"", err.message, part);
+}
+
+static void wrong_configurations_get_a_sentence(void **state)
+{
+    (void)state;
+    refuse("width=30 head_size=16", NULL, &text_shape, "multiple of head_size");
+    refuse("width=30 head_size=15", NULL, &text_shape, "must be even");
+    refuse("width=32 head_size=16", "swish", &text_shape, "no activation swish");
+    refuse("model=mlp layers=1", NULL, &image_shape, "expected 2 or more");
+    refuse("model=mlp", NULL, &text_shape, "learns from images");
+    refuse("model=gpt", NULL, &image_shape, "learns from sequences");
+    config c = tiny("");
+    model m;
+    scion_error err = {0};
+    snprintf(c.model, sizeof c.model, "rnn");
+    assert_int_equal(model_record(&m, &c, &text_shape, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "no model rnn"));
+    assert_null(model_find("rnn"));
+    assert_ptr_equal(model_find("mlp"), model_at(1));
+    assert_null(model_at(2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_declares_its_parameters),
+        cmocka_unit_test(mlp_declares_its_parameters),
+        cmocka_unit_test(sizes_are_the_papers),
+        cmocka_unit_test(knowing_nothing_costs_ln_v),
+        cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(recomputation_changes_no_bit),
+        cmocka_unit_test(wrong_configurations_get_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* Laws of single operators beyond the comparison of test_ops.c: what attention may see, what rotation preserves,
+ * small products, activations over their whole range, refusals. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "op_cases.h"
+#include "ops/tile.h"
+
+static op_fixture *fixture(const char *name, op_sizes s)
+{
+    const op_case *c = op_case_find(name);
+    at("%s", name);
+    check(c != NULL);
+    op_fixture *f = op_fixture_create(c, &s, 2, run_seed());
+    check(f != NULL);
+    return f;
+}
+
+static void forward(op_fixture *f)
+{
+    f->node.op->forward(&f->node, &f->run);
+}
+
+static void backward(op_fixture *f)
+{
+    f->node.op->backward(&f->node, &f->run);
+}
+
+/* ---- Attention --------------------------------------------------------------------------------------------- */
+
+/* Weights sum to one: values that are the same at all positions come out as they are. Rounding: 150 weights. */
+static void attention_averages(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"attention_causal", "attention_full"};
+    for (int k = 0; k < 2; k++) {
+        op_fixture *f = fixture(NAMES[k], (op_sizes){2, 150, 12, 4, 0});
+        float *v = f->value[2].data;
+        for (int64_t i = 0; i < f->out.count; i++)
+            v[i] = v[i / (150 * 12) * (150 * 12) + i % 12];
+        forward(f);
+        check_array(f->out.count, f->out.data, widen(f->out.count, v), 2e-6);
+        op_fixture_free(f);
+    }
+}
+
+/* Nothing before t changes by a bit when position t and later ones do; in full attention everything does. */
+static void causal_attention_does_not_see_the_future(void **state)
+{
+    (void)state;
+    const int64_t T = 150, C = 12;
+    for (int64_t t = 1; t < T; t += 21) {
+        op_fixture *a = fixture("attention_causal", (op_sizes){1, T, C, 6, 0});
+        op_fixture *b = fixture("attention_causal", (op_sizes){1, T, C, 6, 0});
+        for (int i = 0; i < 3; i++)
+            for (int64_t j = t * C; j < T * C; j++)
+                b->value[i].data[j] = -3 * b->value[i].data[j] + 1;
+        forward(a);
+        forward(b);
+        check_bits((size_t)(t * C) * sizeof(float), a->out.data, b->out.data);
+        check(memcmp(a->out.data + t * C, b->out.data + t * C, sizeof(float)) != 0);
+        op_fixture_free(a);
+        op_fixture_free(b);
+    }
+}
+
+/* Scores in the thousands: the largest wins, nothing overflows. */
+static void attention_survives_large_scores(void **state)
+{
+    (void)state;
+    op_fixture *f = fixture("attention_causal", (op_sizes){1, 70, 8, 8, 0});
+    for (int64_t i = 0; i < f->out.count; i++)
+        f->value[0].data[i] *= 3000;
+    forward(f);
+    backward(f);
+    check_finite(f->out.count, f->out.data);
+    for (int i = 0; i < 3; i++)
+        check_finite(f->out.count, f->value[i].grad);
+    op_fixture_free(f);
+}
+
+/* ---- Small products ------------------------------------------------------------------------------------------ */
+
+static void check_tile(op_tile_product *product, bool turn, int64_t m, int64_t n, int64_t k, float beta, rng *r)
+{
+    const int64_t lda = (turn ? m : k) + 3, ldb = n + 5, ldc = n + 1;
+    const float *a = gaussian(r, lda * (turn ? k : m)), *b = gaussian(r, ldb * k), alpha = 0.5f;
+    float *c = gaussian(r, ldc * m);
+    double *want = widen(ldc * m, c);
+    at("%d x %d x %d%s, beta %g", (int)m, (int)n, (int)k, turn ? " turned" : "", (double)beta);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (double)a[turn ? p * lda + i : i * lda + p] * (double)b[p * ldb + j];
+            want[i * ldc + j] = (double)beta * want[i * ldc + j] + (double)alpha * sum;
+            if (beta == 0)
+                c[i * ldc + j] = NAN; /* it must not be read */
+        }
+    if (product)
+        product(m, n, k, alpha, a, turn ? 1 : lda, turn ? lda : 1, b, ldb, beta, c, ldc);
+    else
+        op_tile_gemm(turn, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    check_array(ldc * m, c, want, 2e-6); /* sums of up to 40 terms; what lies between rows stays */
+}
+
+/* For each instruction set that this CPU has, and as the program chooses. */
+static void small_products_are_products(void **state)
+{
+    (void)state;
+    rng r = rng_of(3);
+    op_tile_product *products[3] = {NULL};
+    int count = 1;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        products[count++] = op_tile_avx2;
+    if (__builtin_cpu_supports("avx512f"))
+        products[count++] = op_tile_avx512;
+#endif
+    for (int i = 0; i < count; i++)
+        for (int64_t m = 1; m < 20; m += 3)
+            for (int64_t n = 16; n <= 112; n += 16)
+                for (int k = 0; k < 4; k++)
+                    check_tile(products[i], k % 2, m, products[i] ? n : n - 5 * (m % 2), 1 + 13 * k, (float)(k / 2),
+                               &r);
+}
+
+/* ---- Rotation ---------------------------------------------------------------------------------------------- */
+
+static double turned_product(const op_fixture *f, int64_t t, int64_t u)
+{
+    return dot(16, f->out.data + t * 16, f->out.data + u * 16);
+}
+
+/* Norms stay, and the product of a query at t with a key at u depends on t - u alone. Float32 rounds the angles'
+ * sines and cosines; the products are of size 16. */
+static void rotation_keeps_norms_and_knows_differences_only(void **state)
+{
+    (void)state;
+    const double tol = 2e-6;
+    const int64_t T = 200;
+    op_fixture *f = fixture("rotary", (op_sizes){1, T, 16, 16, 0});
+    float *x = f->value[0].data;
+    for (int64_t t = 2; t < T; t++) /* the same vector at even positions, another at odd ones */
+        memcpy(x + t * 16, x + t % 2 * 16, 16 * sizeof *x);
+    forward(f);
+    check_bits(16 * sizeof(float), f->out.data, x); /* position 0 is not turned */
+    for (int64_t t = 0; t < T; t++)
+        check_rel(dot(16, f->out.data + t * 16, f->out.data + t * 16), dot(16, x + t * 16, x + t * 16), tol);
+    for (int64_t t = 0; t + 7 < T; t += 2)
+        check_le(fabs(turned_product(f, t, t + 7) - turned_product(f, 0, 7)), 16 * tol);
+    op_fixture_free(f);
+}
+
+/* ---- Activations ------------------------------------------------------------------------------------------- */
+
+/* Over the range in which floats are of use, to float32 rounding of values of size max(1, |z|) (relu2: z^2). */
+static void activations_are_exact_to_rounding(void **state)
+{
+    (void)state;
+    enum { n = 40001 };
+    float *z = floats(n), *y = floats(n), *ones = floats(n), *slope = floats(n);
+    for (int i = 0; i < n; i++) {
+        z[i] = (float)(i - n / 2) * 1e-3f;
+        ones[i] = 1;
+    }
+    for (int k = 0; activation_row(k); k++) {
+        const activation *f = activation_row(k);
+        activation_forward(f, n, z, y);
+        activation_backward(f, n, z, ones, 0, slope);
+        for (int i = 0; i < n; i++) {
+            at("%s(%.9g) = %.9g, slope %.9g", f->name, (double)z[i], (double)y[i], (double)slope[i]);
+            const double want = oracle_function(f->name, (double)z[i]);
+            check_le(fabs((double)y[i] - want), 3e-7 * fmax(fmin(1, fabs((double)z[i])), fabs(want)));
+            const double rise = oracle_slope(f->name, (double)z[i]);
+            check_le(fabs((double)slope[i] - rise), 4e-7 * fmax(1, fabs(rise)));
+        }
+        activation_forward(f, 1, &(float){NAN}, y);
+        check(isnan(y[0]));
+        activation_forward(f, n, z, z); /* in place */
+        for (int i = 0; i < n; i++)
+            z[i] = (float)(i - n / 2) * 1e-3f;
+    }
+    check(activation_find("identity") == NULL && activation_find("gelu") != NULL);
+}
+
+/* ---- Refusals ---------------------------------------------------------------------------------------------- */
+
+/* What does not fit is refused in recording, with a sentence; what follows returns NULL and changes nothing. */
+static void builders_refuse_what_does_not_fit(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 12; k++) {
+        at("refusal %d", k);
+        tape *t = tape_create();
+        tape_value *x = tape_floats(t, "x", 3, (const int64_t[]){2, 3, 8});
+        tape_value *u = tape_floats(t, "u", 3, (const int64_t[]){2, 3, 8});
+        tape_value *flat = tape_floats(t, "flat", 2, (const int64_t[]){5, 8});
+        tape_value *w = tape_param(t, "w", SCION_ROLE_HIDDEN, 2, (const int64_t[]){4, 7});
+        tape_value *b = tape_param(t, "b", SCION_ROLE_VECTOR, 1, (const int64_t[]){3});
+        tape_value *whole = tape_ints(t, "whole", 1, (const int64_t[]){5});
+        tape_value *bad = k == 0    ? op_linear(t, x, w, NULL)
+                          : k == 1  ? op_linear(t, tape_floats(t, "y", 2, (const int64_t[]){2, 7}), w, b)
+                          : k == 2  ? op_embedding(t, x, w)
+                          : k == 3  ? op_rmsnorm(t, x, 3, 0)
+                          : k == 4  ? op_layernorm(t, x, b, NULL, 0)
+                          : k == 5  ? op_rotary(t, x, 1, 10000)
+                          : k == 6  ? op_rotary(t, flat, 4, 10000)
+                          : k == 7  ? op_attention(t, x, u, flat, 4, true)
+                          : k == 8  ? op_attention(t, x, x, u, 4, true)
+                          : k == 9  ? op_activation(t, x, activation_find("none"))
+                          : k == 10 ? op_add(t, x, flat)
+                                    : op_cross_entropy(t, x, w, NULL, whole, 0);
+        check(bad == NULL);
+        check(tape_failed(t) != NULL);
+        check(op_add(t, bad, x) == NULL);
+        tape_free(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(attention_averages),
+        LAW(causal_attention_does_not_see_the_future),
+        LAW(attention_survives_large_scores),
+        LAW(small_products_are_products),
+        LAW(rotation_keeps_norms_and_knows_differences_only),
+        LAW(activations_are_exact_to_rounding),
+        LAW(builders_refuse_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* What the tests of models, trainer and decoder share: configurations of a line, and checks that name their case. */
+#ifndef TESTS_TRAIN_TINY_H
+#define TESTS_TRAIN_TINY_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+
+/* A GPT that takes a millisecond a step, on synthetic text. */
+#define TINY_GPT "layers=2 width=32 head_size=16 vocab=24 block=16 batch=8 steps=40 data_kind=synthetic threads=2 "
+#define TINY_MLP "model=mlp layers=3 width=24 batch=16 steps=40 data_kind=synthetic norms=image threads=2 "
+
+/* Defaults, then "key=value key=value"; what config says is wrong is a fault of the test. */
+static inline config tiny(const char *pairs)
+{
+    config c;
+    scion_error err;
+    char text[1024];
+    config_init(&c);
+    assert_true(strlen(pairs) < sizeof text);
+    memcpy(text, pairs, strlen(pairs) + 1);
+    for (char *pair = strtok(text, " "); pair; pair = strtok(NULL, " "))
+        if (config_set_pair(&c, pair, &err) != SCION_OK)
+            fail_msg("%s", err.message);
+    return c;
+}
+
+/* |got - want| <= tolerance max(1, |want|) */
+static inline void near(const char *what, double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
+        fail_msg("%s is %.9g, expected %.9g within %g", what, got, want, tolerance);
+}
+
+#define OK(call)                                    \
+    do {                                            \
+        if ((call) != SCION_OK)                     \
+            fail_msg("%s: %s", #call, err.message); \
+    } while (0)
+
+#endif

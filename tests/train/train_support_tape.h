@@ -1,0 +1,46 @@
+/* What the tests of the tape share: toy operators, a naive interpreter that keeps every array apart, and a run of
+ * the plan that poisons all memory which the plan calls dead. */
+#ifndef TESTS_TRAIN_SUPPORT_TAPE_H
+#define TESTS_TRAIN_SUPPORT_TAPE_H
+
+#include "tensor/plan.h"
+#include "tensor/tape.h"
+
+/* Elementwise, the result has the shape of a. The rows that end in _here may work in place. */
+extern const tape_op toy_scale, toy_scale_here; /* c a */
+extern const tape_op toy_mix, toy_mix_here;     /* c a + d b */
+extern const tape_op toy_mul;                   /* a b: backward reads both inputs; uses scratch memory */
+extern const tape_op toy_tanh, toy_tanh_here;   /* tanh(a): backward reads its own result */
+extern const tape_op toy_cube, toy_cube_here;   /* a^3: saves 3 a^2 */
+extern const tape_op toy_blind;                 /* a, without a backward pass */
+
+tape_value *toy(tape *t, const tape_op *op, tape_value *a, tape_value *b, double c, double d);
+
+/* Another number of elements: copies of a, or means of its elements. */
+tape_value *toy_resize(tape *t, tape_value *a, int64_t count);
+/* sum of a_i^2 / 2 */
+tape_value *toy_energy(tape *t, tape_value *a);
+/* sum of w_i a_i^2, w a parameter. Like the program's cross-entropy it computes gradients in the forward pass: it
+ * adds w's at once and saves a's. */
+tape_value *toy_loss(tape *t, tape_value *a, tape_value *w);
+
+/* Short forms of recording. */
+tape_value *toy_param(tape *t, const char *name, int64_t count);
+tape_value *toy_input(tape *t, const char *name, int64_t count);
+
+/* The loss, and the gradients of the parameters added to grads, with memory of its own for every value. */
+float naive_run(const tape *t, const tape_value *loss, float scale, float *weights, float *grads);
+
+/* The same through the plan, every byte of planned memory set to NaN as soon as the plan says that it is dead.
+ * A plan for TAPE_INFER runs forwards only. */
+float poisoned_run(tape *t, const tape_run *run);
+
+/* Random numbers: SCION_TEST_SEED replaces the seed, which is printed. */
+uint64_t toy_seed(void);
+int64_t toy_random(uint64_t *state, int64_t n);      /* 0 .. n-1 */
+void toy_fill(uint64_t *state, int64_t n, float *x); /* in [-1, 1] */
+
+/* A random network of about `nodes` toys in which values stay within [-1, 1], and its loss. */
+tape_value *toy_network(tape *t, uint64_t *state, int nodes, bool recompute);
+
+#endif

@@ -1,0 +1,240 @@
+/* Configurations as .ini files, which libinih reads, and as JSON. Whatever goes wrong, the caller's configuration
+ * is as it was. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <ini.h>
+#include <jansson.h>
+
+#include "config/config_parts.h"
+#include "config/fail.h"
+#include "config/path.h"
+
+/* No configuration is larger, and one that includes that many others includes itself. */
+enum { most_bytes = 1 << 20, most_depth = 8 };
+
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* some editors put it in front of UTF-8 */
+
+/* A file being read. inih neither tells a handler the line nor takes lines of more than about 200 bytes, so that it
+ * gets its lines from next_line, which knows the number and keeps a long value aside. */
+typedef struct source {
+    FILE *file;
+    const char *path;
+    config *c;
+    int depth;
+    int line;
+    char *text; /* the line, from getline */
+    size_t room;
+    const char *kept; /* value of the present line, if it is too long for inih */
+    int *first;       /* line of each option, 0: not yet given */
+    bool any;         /* an option was given */
+    scion_status status;
+    scion_error *err;
+} source;
+
+/* Remembers the first fault of the file: what is wrong in which line. */
+static void fault(source *s, const char *what)
+{
+    if (s->status == SCION_OK)
+        s->status = train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, what);
+}
+
+/* The line without spaces around it and without its comment, which starts the line or follows a space. */
+static char *strip(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    for (char *at = text; *at != '\0'; at++)
+        if ((*at == ';' || *at == '#') && (at == text || isspace((unsigned char)at[-1]))) {
+            *at = '\0';
+            break;
+        }
+    for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
+        text[n - 1] = '\0';
+    return text;
+}
+
+/* inih's reader, in the manner of fgets. */
+static char *next_line(char *to, int room, void *stream)
+{
+    source *s = stream;
+    const ssize_t length = s->status == SCION_OK ? getline(&s->text, &s->room, s->file) : -1;
+    if (length < 0)
+        return NULL;
+    s->line++;
+    s->kept = NULL;
+    if (strlen(s->text) != (size_t)length) {
+        fault(s, "holds a zero byte: this is no text file");
+        return NULL;
+    }
+    const bool marked = s->line == 1 && strncmp(s->text, byte_order_mark, 3) == 0;
+    char *line = strip(s->text + (marked ? 3 : 0));
+    if (strlen(line) + 2 > (size_t)room) {
+        char *value = line + strcspn(line, "=:");
+        if (*value == '\0' || value - line + 4 > room) {
+            fault(s, "expected key = value");
+            return NULL;
+        }
+        *value = '\0';
+        s->kept = value + 1;
+        snprintf(to, (size_t)room, "%s=.\n", line);
+    } else {
+        snprintf(to, (size_t)room, "%s\n", line);
+    }
+    return to;
+}
+
+static int handle(void *user, const char *section, const char *key, const char *value)
+{
+    source *s = user;
+    const config_option *o;
+    char where[1024], what[160];
+    (void)section;
+    if (s->status != SCION_OK)
+        return 0;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (strcmp(o->key, key) == 0) {
+            if (s->first[i] > 0) {
+                snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
+                fault(s, what);
+                return 0;
+            }
+            s->first[i] = s->line;
+        }
+    if (s->kept)
+        value = s->kept;
+    if (strcmp(key, "preset") == 0) {
+        if (s->any)
+            fault(s, "preset has to be the first key, for it sets all others");
+        else
+            s->status = config_preset_at(s->c, value, s->path, s->depth + 1, s->err);
+    } else {
+        snprintf(where, sizeof where, "%s:%d", path_end(s->path), s->line);
+        s->status = config_set(s->c, key, value, where, s->err);
+    }
+    s->any = true;
+    return s->status == SCION_OK;
+}
+
+/* A regular file of a size that a configuration can have, open; NULL: err says why not. */
+static FILE *open_source(const char *path, scion_error *err)
+{
+    struct stat about;
+    FILE *file = NULL;
+    if (stat(path, &about) != 0)
+        train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
+    else if (!S_ISREG(about.st_mode))
+        train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
+    else if (about.st_size > most_bytes)
+        train_fail(err, SCION_EINVAL, "%s: has %lld bytes, which is no configuration", path_end(path),
+                   (long long)about.st_size);
+    else if (!(file = fopen(path, "re")))
+        train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
+    return file;
+}
+
+scion_status config_load_at(config *c, const char *path, int depth, scion_error *err)
+{
+    config copy = *c;
+    int count = 0;
+    if (depth > most_depth)
+        return train_fail(err, SCION_EINVAL, "%s: its presets name each other in a circle", path_end(path));
+    while (config_option_at(count))
+        count++;
+    source s = {.path = path, .c = &copy, .depth = depth, .status = SCION_OK, .err = err};
+    s.file = open_source(path, err);
+    if (!s.file)
+        return SCION_EINVAL;
+    s.first = calloc((size_t)count, sizeof *s.first);
+    if (!s.first) {
+        fclose(s.file);
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    }
+    const int bad = ini_parse_stream(next_line, &s, handle, &s);
+    if (s.status == SCION_OK && bad > 0) {
+        s.line = bad;
+        fault(&s, "expected key = value or [section]");
+    }
+    if (s.status == SCION_OK && (bad < 0 || ferror(s.file)))
+        fault(&s, "the file could not be read to its end");
+    fclose(s.file);
+    free(s.text);
+    free(s.first);
+    if (s.status == SCION_OK)
+        *c = copy;
+    return s.status;
+}
+
+scion_status config_load(config *c, const char *path, scion_error *err)
+{
+    return config_load_at(c, path, 0, err);
+}
+
+void config_write(const config *c, FILE *to, bool only_changed)
+{
+    const char *section = "";
+    const config_option *o;
+    char text[CONFIG_TEXT];
+    config fresh;
+    config_init(&fresh);
+    /* A comment: all that the preset said is below, and a file that names it would depend on finding it. */
+    if (c->preset[0])
+        fprintf(to, "# preset: %s\n", c->preset);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        if (strcmp(o->key, "preset") == 0 || (only_changed && config_same(c, &fresh, o)))
+            continue;
+        if (strcmp(section, o->section) != 0)
+            fprintf(to, "[%s]\n", o->section);
+        section = o->section;
+        config_get(c, o, text, sizeof text);
+        fprintf(to, "%s = %s\n", o->key, text);
+    }
+}
+
+char *config_to_json(const config *c)
+{
+    json_t *object = json_object();
+    const config_option *o;
+    char text[CONFIG_TEXT], *json;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        config_get(c, o, text, sizeof text);
+        if (json_object_set_new(object, o->key, json_string(text)) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    json = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    return json;
+}
+
+scion_status config_from_json(config *c, const char *json, scion_error *err)
+{
+    json_error_t why;
+    json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &why), *value;
+    const char *key;
+    config copy = *c;
+    scion_status status = SCION_OK;
+    if (!json_is_object(object)) {
+        status = train_fail(err, SCION_ESTATE, "stored configuration: not a JSON object: %.100s",
+                            object ? "something else" : why.text);
+        json_decref(object);
+        return status;
+    }
+    json_object_foreach(object, key, value)
+    {
+        if (status != SCION_OK)
+            break;
+        if (json_is_string(value))
+            status = config_set(&copy, key, json_string_value(value), "stored configuration", err);
+        else
+            status = train_fail(err, SCION_ESTATE, "stored configuration: %.40s is not a string", key);
+    }
+    json_decref(object);
+    if (status == SCION_OK)
+        *c = copy;
+    return status;
+}

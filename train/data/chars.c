@@ -1,0 +1,294 @@
+/* Text at the level of characters. Symbols are the code points of a UTF-8 text, or the bytes of any other file; a
+ * token is the place of its symbol in their order. A model's vocabulary fixes them; it may stand alone, without a
+ * text, for sampling.
+ *
+ * The vocabulary is a string of valid UTF-8, for it is kept in the JSON of a checkpoint: the symbols as code points,
+ * strictly ascending. What that cannot say is said by doubled symbols at its start, which no such order has:
+ *     U+FFFD U+FFFD  the symbols are bytes, written as the code points of the same number
+ *     U+FFFE U+FFFE  the symbol 0, which a string cannot hold */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/fail.h"
+#include "data/data_set.h"
+
+enum { most_symbols = 65536, code_points = 0x110000, mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
+
+static bool looks(const char *path)
+{
+    return !data_is_folder(path);
+}
+
+/* ---- UTF-8 --------------------------------------------------------------------------------------------- */
+
+/* Length of the UTF-8 sequence at s (n > 0 bytes left) and its code point; 0: not UTF-8. */
+static int decode(const uint8_t *s, size_t n, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int length = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+    if (length == 0 || (size_t)length > n)
+        return 0;
+    *code = length == 1 ? s[0] : s[0] & (0x7fu >> length);
+    for (int i = 1; i < length; i++) {
+        if (s[i] >> 6 != 2)
+            return 0;
+        *code = *code << 6 | (s[i] & 0x3fu);
+    }
+    bool good = *code >= least[length] && *code < code_points && !(*code >= 0xd800 && *code < 0xe000);
+    return good ? length : 0;
+}
+
+/* A code point as UTF-8; returns its length. */
+static int encode(uint32_t code, char *out)
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    int length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (int i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)((0xf00 >> length & 0xff) | code);
+    return length;
+}
+
+/* Bytes of s before the first that is no UTF-8: n if all are. */
+static size_t utf8_length(const uint8_t *s, size_t n)
+{
+    size_t i = 0;
+    uint32_t code;
+    for (int length = 1; i < n && length > 0; i += (size_t)length)
+        length = decode(s + i, n - i, &code);
+    return i;
+}
+
+/* The symbol at s and its length: a code point (0: not UTF-8), or a byte. */
+static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
+{
+    *symbol = s[0];
+    return utf8 ? decode(s, n, symbol) : 1;
+}
+
+/* ---- Vocabulary ---------------------------------------------------------------------------------------- */
+
+/* Which of all code points are symbols: first 1, then the symbol's token + 1; 0: it is none. */
+typedef struct alphabet {
+    int32_t *at;
+    uint32_t end; /* 1 + the largest symbol */
+} alphabet;
+
+static void add_symbol(alphabet *a, uint32_t symbol)
+{
+    a->at[symbol] = 1;
+    a->end = symbol >= a->end ? symbol + 1 : a->end;
+}
+
+/* Counts out the tokens of an alphabet, takes its symbols as those of d, and writes the vocabulary. */
+static scion_status set_symbols(data_set *d, alphabet *a, const data_options *o, scion_error *err)
+{
+    int32_t count = 0;
+    for (uint32_t c = 0; c < a->end; c++)
+        if (a->at[c])
+            a->at[c] = ++count;
+    if (count > most_symbols)
+        return data_fail(err, SCION_EINVAL, o->vocabulary ? "the model's vocabulary" : o->path,
+                         "%d different symbols, at most %d are possible", (int)count, most_symbols);
+    d->symbols = data_own(d, (size_t)count * sizeof *d->symbols, err);
+    d->vocabulary = d->symbols ? data_own(d, (size_t)count * 4 + 4 * mark_length + 1, err) : NULL;
+    if (!d->vocabulary)
+        return SCION_ENOMEM;
+    char *out = d->vocabulary;
+    if (!d->utf8)
+        for (int i = 0; i < 2; i++)
+            out += encode(mark_bytes, out);
+    if (a->at[0])
+        for (int i = 0; i < 2; i++)
+            out += encode(mark_zero, out);
+    for (uint32_t c = 0; c < a->end; c++)
+        if (a->at[c]) {
+            d->symbols[a->at[c] - 1] = c;
+            out += c > 0 ? encode(c, out) : 0;
+        }
+    d->info.vocab = count;
+    d->info.vocabulary = d->vocabulary;
+    return SCION_OK;
+}
+
+/* Is the code point doubled at the start of the text? Then steps over both. */
+static bool take_mark(const char **text, uint32_t code)
+{
+    char mark[2 * mark_length];
+    encode(code, mark);
+    encode(code, mark + mark_length);
+    const bool found = strncmp(*text, mark, sizeof mark) == 0;
+    *text += found ? sizeof mark : 0;
+    return found;
+}
+
+static scion_status read_vocabulary(const char *text, bool *utf8, alphabet *a, scion_error *err)
+{
+    *utf8 = !take_mark(&text, mark_bytes);
+    if (take_mark(&text, mark_zero))
+        add_symbol(a, 0);
+    const size_t n = strlen(text);
+    const uint32_t end = *utf8 ? code_points : 256;
+    uint32_t before = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t code = 0;
+        int length = decode((const uint8_t *)text + i, n - i, &code);
+        if (length == 0 || code <= before || code >= end)
+            return train_fail(err, SCION_ESTATE, "the model's vocabulary is damaged: %s at byte %zu",
+                              length == 0 ? "not UTF-8" : "symbols out of order", i);
+        add_symbol(a, code);
+        before = code;
+        i += (size_t)length;
+    }
+    if (a->end == 0)
+        return train_fail(err, SCION_ESTATE, "the model's vocabulary is empty");
+    return SCION_OK;
+}
+
+/* Place of a symbol in the order, -1: none. */
+static int64_t token_of(const data_set *d, uint32_t symbol)
+{
+    int64_t low = 0, high = d->info.vocab - 1;
+    while (low <= high) {
+        int64_t middle = (low + high) / 2;
+        if (d->symbols[middle] == symbol)
+            return middle;
+        if (d->symbols[middle] < symbol)
+            low = middle + 1;
+        else
+            high = middle - 1;
+    }
+    return -1;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------------- */
+
+static void find_symbols(bool utf8, const uint8_t *text, size_t bytes, alphabet *a)
+{
+    for (size_t i = 0; i < bytes;) {
+        uint32_t symbol;
+        i += (size_t)symbol_at(utf8, text + i, bytes - i, &symbol);
+        add_symbol(a, symbol);
+    }
+}
+
+static int64_t line_of(const uint8_t *text, size_t place)
+{
+    int64_t line = 1;
+    for (size_t i = 0; i < place; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+/* The text as tokens, in two parts. */
+static scion_status read_text(data_set *d, const data_options *o, const uint8_t *text, size_t bytes,
+                              const alphabet *a, scion_error *err)
+{
+    uint16_t *tokens = data_own(d, bytes * sizeof *tokens, err);
+    int64_t count = 0;
+    if (!tokens)
+        return SCION_ENOMEM;
+    for (size_t i = 0; i < bytes;) {
+        uint32_t symbol;
+        const int length = symbol_at(d->utf8, text + i, bytes - i, &symbol);
+        if (!a->at[symbol])
+            return data_fail(
+                err, SCION_EINVAL, o->path, "line %lld has %s%04X, which is not in the model's vocabulary",
+                (long long)line_of(text, i), d->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol);
+        tokens[count++] = (uint16_t)(a->at[symbol] - 1);
+        i += (size_t)length;
+    }
+    scion_status status = data_split(d, o, tokens, count, err);
+    snprintf(d->info.description, sizeof d->info.description,
+             "%s, %lld %s of %lld kinds, the last %lld for validation", data_tail(o->path, 60), (long long)count,
+             d->utf8 ? "characters" : "bytes", (long long)d->info.vocab, (long long)d->info.val);
+    return status;
+}
+
+/* Which symbols there are: those of the model's vocabulary if it is given, else those of the text. */
+static scion_status choose_symbols(data_set *d, const data_options *o, const uint8_t *text, size_t bytes, alphabet *a,
+                                   scion_error *err)
+{
+    const size_t good = text ? utf8_length(text, bytes) : 0;
+    if (!o->vocabulary) {
+        d->utf8 = good == bytes;
+        find_symbols(d->utf8, text, bytes, a);
+        return SCION_OK;
+    }
+    scion_status status = read_vocabulary(o->vocabulary, &d->utf8, a, err);
+    if (status == SCION_OK && d->utf8 && good < bytes)
+        return data_fail(err, SCION_EINVAL, o->path,
+                         "line %lld is not UTF-8, but the model's vocabulary is of characters",
+                         (long long)line_of(text, good));
+    return status;
+}
+
+static scion_status open_chars(data_set *d, const data_options *o, scion_error *err)
+{
+    const uint8_t *text = NULL;
+    size_t bytes = 0;
+    scion_status status = SCION_OK;
+    d->info.tokens = true;
+    d->random_windows = true;
+    if (o->path && o->path[0])
+        status = data_map(d, o->path, &text, &bytes, err);
+    else if (!o->vocabulary)
+        status = train_fail(err, SCION_EINVAL, "no text is given");
+    if (status != SCION_OK)
+        return status;
+    alphabet a = {calloc(code_points, sizeof *a.at), 0};
+    if (!a.at)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
+    status = choose_symbols(d, o, text, bytes, &a, err);
+    if (status == SCION_OK)
+        status = set_symbols(d, &a, o, err);
+    if (status == SCION_OK && text)
+        status = read_text(d, o, text, bytes, &a, err);
+    else if (status == SCION_OK)
+        snprintf(d->info.description, sizeof d->info.description, "no text, %lld kinds of %s",
+                 (long long)d->info.vocab, d->utf8 ? "characters" : "bytes");
+    free(a.at);
+    return status;
+}
+
+int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t most, scion_error *err)
+{
+    const size_t n = strlen(text);
+    int64_t count = 0;
+    if (!d->symbols) {
+        train_fail(err, SCION_EINVAL, "these data have no characters");
+        return -1;
+    }
+    for (size_t i = 0; i < n && count < most;) {
+        uint32_t symbol;
+        const int length = symbol_at(d->utf8, (const uint8_t *)text + i, n - i, &symbol);
+        const int64_t token = length > 0 ? token_of(d, symbol) : -1;
+        if (token < 0) {
+            const bool byte = !d->utf8 || length == 0, print = !byte && symbol >= ' ' && symbol != 0x7f;
+            train_fail(err, SCION_EINVAL, "\"%.*s\" (%s%04X, at byte %zu) is not in the model's vocabulary",
+                       print ? length : 0, text + i, byte ? "byte 0x" : "U+",
+                       byte ? (uint8_t)text[i] : (unsigned)symbol, i);
+            return -1;
+        }
+        tokens[count++] = (int32_t)token;
+        i += (size_t)length;
+    }
+    return count;
+}
+
+int data_decode(const data_set *d, int32_t token, char text[5])
+{
+    memset(text, 0, 5);
+    if (!d->symbols || token < 0 || token >= d->info.vocab)
+        return 0;
+    if (d->utf8)
+        return encode(d->symbols[token], text);
+    text[0] = (char)d->symbols[token];
+    return 1;
+}
+
+const data_kind data_kind_chars = {"chars", looks, open_chars};

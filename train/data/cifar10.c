@@ -1,0 +1,91 @@
+/* CIFAR-10, binary version: a folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin; records of one
+ * byte label and 3 x 32 x 32 bytes, channel by channel. All files have the same number of records (10000 as
+ * published): that finds a file that was cut off between two records. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config/fail.h"
+#include "data/data_set.h"
+
+enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };
+
+static bool looks(const char *path)
+{
+    char train[data_path_bytes], test[data_path_bytes];
+    return data_path(train, "%s/data_batch_1.bin", path) && data_path(test, "%s/test_batch.bin", path) &&
+           data_exists(train) && data_exists(test);
+}
+
+/* Maps a file and counts its records. */
+static scion_status map_file(data_set *d, const char *path, const uint8_t **bytes, int64_t *count, scion_error *err)
+{
+    size_t size;
+    scion_status status = data_map(d, path, bytes, &size, err);
+    if (status != SCION_OK)
+        return status;
+    if (size % record != 0)
+        return data_fail(err, SCION_EINVAL, path,
+                         "%zu bytes are no whole number of records of %d: cut off or foreign", size, record);
+    *count = (int64_t)(size / record);
+    for (int64_t i = 0; i < *count; i++)
+        if ((*bytes)[i * record] >= classes)
+            return data_fail(err, SCION_EINVAL, path, "label %d of record %lld, expected 0 to %d",
+                             (*bytes)[i * record], (long long)i, classes - 1);
+    return SCION_OK;
+}
+
+/* `files` files into one array of pixels and one of labels. *records: of the files before, 0 if there are none. */
+static scion_status read_part(data_set *d, const char *folder, data_part part, int files, int64_t *records,
+                              scion_error *err)
+{
+    const uint8_t *bytes[train_files];
+    int64_t count[train_files], total = 0;
+    for (int i = 0; i < files; i++) {
+        char path[data_path_bytes];
+        if (part == DATA_TRAIN ? !data_path(path, "%s/data_batch_%d.bin", folder, i + 1)
+                               : !data_path(path, "%s/test_batch.bin", folder))
+            return data_fail(err, SCION_EINVAL, folder, "the path is too long");
+        scion_status status = map_file(d, path, &bytes[i], &count[i], err);
+        if (status != SCION_OK)
+            return status;
+        if (*records > 0 && count[i] != *records)
+            return data_fail(err, SCION_EINVAL, path, "%lld records, but data_batch_1.bin has %lld",
+                             (long long)count[i], (long long)*records);
+        *records = count[i];
+        total += count[i];
+    }
+    uint8_t *pixels = data_own(d, (size_t)total * features, err);
+    uint8_t *labels = pixels ? data_own(d, (size_t)total, err) : NULL;
+    if (!labels)
+        return SCION_ENOMEM;
+    int64_t at = 0;
+    for (int i = 0; i < files; i++)
+        for (int64_t k = 0; k < count[i]; k++, at++) {
+            labels[at] = bytes[i][k * record];
+            memcpy(pixels + at * features, bytes[i] + k * record + 1, features);
+        }
+    d->pictures[part] = (data_pictures){pixels, labels, total};
+    return SCION_OK;
+}
+
+static scion_status open_cifar10(data_set *d, const data_options *o, scion_error *err)
+{
+    if (!o->path || !o->path[0])
+        return train_fail(err, SCION_EINVAL, "no folder of CIFAR-10 is given");
+    int64_t records = 0;
+    scion_status status = read_part(d, o->path, DATA_TRAIN, train_files, &records, err);
+    if (status == SCION_OK)
+        status = read_part(d, o->path, DATA_VAL, 1, &records, err);
+    if (status != SCION_OK)
+        return status;
+    d->info.channels = 3;
+    d->info.height = d->info.width_px = 32;
+    d->info.features = features;
+    d->info.classes = classes;
+    data_standardise(d);
+    snprintf(d->info.description, sizeof d->info.description, "%s, CIFAR-10, %lld images to train, %lld to validate",
+             data_tail(o->path, 60), (long long)d->info.train, (long long)d->info.val);
+    return SCION_OK;
+}
+
+const data_kind data_kind_cifar10 = {"cifar10", looks, open_cifar10};

@@ -1,0 +1,159 @@
+/* Images in idx files, gzipped or not, as MNIST and Fashion-MNIST come: a folder with
+ *     train-images-idx3-ubyte   train-labels-idx1-ubyte   t10k-images-idx3-ubyte   t10k-labels-idx1-ubyte
+ * Numbers are big-endian; the magic is 0x0803 for images (count, height, width) and 0x0801 for labels (count). */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "config/fail.h"
+#include "data/data_set.h"
+
+enum { magic_images = 0x0803, magic_labels = 0x0801, most_dims = 3 };
+
+/* Deflate makes at most 1032 bytes out of one: a header that promises more is wrong; no memory is taken for it. */
+enum { most_expansion = 1032 };
+
+static const char *const stems[2] = {"train", "t10k"};
+
+/* The file of a name in a folder, gzipped if only that exists. */
+static bool path_of(char path[data_path_bytes], const char *folder, const char *stem, const char *what)
+{
+    if (data_path(path, "%s/%s-%s.gz", folder, stem, what) && data_exists(path)) {
+        char plain[data_path_bytes];
+        if (!data_path(plain, "%s/%s-%s", folder, stem, what) || !data_exists(plain))
+            return true;
+    }
+    return data_path(path, "%s/%s-%s", folder, stem, what);
+}
+
+static bool looks(const char *path)
+{
+    char images[data_path_bytes];
+    return path_of(images, path, stems[DATA_TRAIN], "images-idx3-ubyte") && data_exists(images);
+}
+
+static uint32_t big_endian(const uint8_t *b)
+{
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* Reads exactly n bytes. */
+static bool read_bytes(gzFile f, void *to, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        unsigned chunk = n - done < 1u << 24 ? (unsigned)(n - done) : 1u << 24;
+        int got = gzread(f, (uint8_t *)to + done, chunk);
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* The header: `dims` numbers behind the magic. *bytes: how many the data have, which the file of `size` may hold. */
+static scion_status read_head(gzFile f, const char *path, double size, uint32_t magic, int dims,
+                              int64_t shape[most_dims], size_t *bytes, scion_error *err)
+{
+    uint8_t head[4 + 4 * most_dims];
+    double product = 1;
+    if (!read_bytes(f, head, 4 + 4 * (size_t)dims))
+        return data_fail(err, SCION_EINVAL, path, "cut off, damaged or too short for an idx header");
+    if (big_endian(head) != magic)
+        return data_fail(err, SCION_EINVAL, path, "magic 0x%08x, expected 0x%08x: not the idx file it should be",
+                         (unsigned)big_endian(head), (unsigned)magic);
+    for (int i = 0; i < dims; i++) {
+        shape[i] = big_endian(head + 4 + 4 * i);
+        product *= (double)shape[i];
+    }
+    if (product < 1)
+        return data_fail(err, SCION_EINVAL, path, "its header says that there are no data");
+    if (product > size * (gzdirect(f) ? 1 : most_expansion))
+        return data_fail(err, SCION_EINVAL, path,
+                         "cut off or damaged: its header says %.0f bytes of data, more than it has", product);
+    *bytes = (size_t)product;
+    return SCION_OK;
+}
+
+/* A whole idx file with `dims` dimensions into memory of d's. */
+static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int dims, int64_t shape[most_dims],
+                             const uint8_t **data, scion_error *err)
+{
+    struct stat s;
+    size_t bytes = 0;
+    uint8_t *memory = NULL, beyond;
+    errno = 0;
+    gzFile f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? gzopen(path, "rb") : NULL;
+    if (!f)
+        return data_fail(err, SCION_EINVAL, path, "cannot open: %s", errno ? strerror(errno) : "not a regular file");
+    scion_status status = read_head(f, path, (double)s.st_size, magic, dims, shape, &bytes, err);
+    if (status == SCION_OK && !(memory = data_own(d, bytes, NULL)))
+        status = data_fail(err, SCION_ENOMEM, path, "out of memory: its header says %zu bytes of data", bytes);
+    if (status == SCION_OK && !read_bytes(f, memory, bytes))
+        status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: expected %zu bytes of data", bytes);
+    /* One byte more, to reach the checksum at the end of a .gz; that it is cut off only the closing tells. */
+    const int more = status == SCION_OK ? gzread(f, &beyond, 1) : 0;
+    const bool whole = gzclose(f) == Z_OK && more >= 0;
+    if (more > 0)
+        status = data_fail(err, SCION_EINVAL, path, "more data than the %zu bytes that its header says", bytes);
+    else if (status == SCION_OK && !whole)
+        status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: its checksum is missing or wrong");
+    *data = memory;
+    return status;
+}
+
+static scion_status read_part(data_set *d, const char *folder, data_part part, scion_error *err)
+{
+    char images[data_path_bytes], labels[data_path_bytes];
+    int64_t shape[most_dims] = {0}, count[most_dims] = {0};
+    data_pictures *p = &d->pictures[part];
+    if (!path_of(images, folder, stems[part], "images-idx3-ubyte") ||
+        !path_of(labels, folder, stems[part], "labels-idx1-ubyte"))
+        return data_fail(err, SCION_EINVAL, folder, "the path is too long");
+    scion_status status = read_idx(d, images, magic_images, 3, shape, &p->pixels, err);
+    if (status == SCION_OK)
+        status = read_idx(d, labels, magic_labels, 1, count, &p->labels, err);
+    if (status != SCION_OK)
+        return status;
+    if (shape[0] != count[0])
+        return data_fail(err, SCION_EINVAL, labels, "%lld labels for %lld images", (long long)count[0],
+                         (long long)shape[0]);
+    if (part == DATA_VAL && (shape[1] != d->info.height || shape[2] != d->info.width_px))
+        return data_fail(err, SCION_EINVAL, images, "%lld x %lld pixels, but the training images are %lld x %lld",
+                         (long long)shape[1], (long long)shape[2], (long long)d->info.height,
+                         (long long)d->info.width_px);
+    p->count = shape[0];
+    d->info.height = shape[1];
+    d->info.width_px = shape[2];
+    d->info.features = shape[1] * shape[2];
+    for (int64_t i = 0; i < p->count; i++) {
+        if (part == DATA_TRAIN && p->labels[i] >= d->info.classes)
+            d->info.classes = p->labels[i] + 1;
+        if (part == DATA_VAL && p->labels[i] >= d->info.classes)
+            return data_fail(err, SCION_EINVAL, labels, "label %d of image %lld, but the training labels end at %lld",
+                             p->labels[i], (long long)i, (long long)d->info.classes - 1);
+    }
+    return SCION_OK;
+}
+
+static scion_status open_idx(data_set *d, const data_options *o, scion_error *err)
+{
+    if (!o->path || !o->path[0])
+        return train_fail(err, SCION_EINVAL, "no folder of idx files is given");
+    d->info.channels = 1;
+    scion_status status = read_part(d, o->path, DATA_TRAIN, err);
+    if (status == SCION_OK)
+        status = read_part(d, o->path, DATA_VAL, err);
+    if (status != SCION_OK)
+        return status;
+    data_standardise(d);
+    snprintf(d->info.description, sizeof d->info.description,
+             "%s, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
+             (long long)d->info.train, (long long)d->info.height, (long long)d->info.width_px,
+             (long long)d->info.val);
+    return SCION_OK;
+}
+
+const data_kind data_kind_idx = {"idx", looks, open_idx};

@@ -1,0 +1,172 @@
+/* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic 20240520, version 1, number of tokens), then
+ * the tokens as uint16, little-endian as the machine must be. Files are mapped; training runs through them in the
+ * order of their names (as bytes, in any locale) and starts again. Every token is read once at opening, so that none
+ * can be outside the vocabulary later. */
+#define _POSIX_C_SOURCE 200809L
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config/fail.h"
+#include "data/data_set.h"
+
+enum { magic = 20240520, version = 1, header_ints = 256, header_bytes = header_ints * 4, gpt2_vocab = 50304 };
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The files that `path` means: a file, a folder's *.bin, or a pattern. What exists is taken literally, so its special
+ * characters are escaped. false: there are none; else globfree is due. */
+static bool list_files(const char *path, glob_t *files)
+{
+    char pattern[2 * data_path_bytes];
+    const bool exists = data_exists(path);
+    size_t n = 0;
+    if (strlen(path) >= data_path_bytes - sizeof "/*.bin")
+        return false;
+    for (const char *c = path; *c; c++) {
+        if (exists && strchr("*?[\\", *c))
+            pattern[n++] = '\\';
+        pattern[n++] = *c;
+    }
+    snprintf(pattern + n, sizeof pattern - n, "%s", data_is_folder(path) ? "/*.bin" : "");
+    if (glob(pattern, GLOB_NOSORT, NULL, files) != 0)
+        return false;
+    qsort(files->gl_pathv, files->gl_pathc, sizeof *files->gl_pathv, by_bytes);
+    return true;
+}
+
+static bool starts_with_magic(const char *path)
+{
+    struct stat s;
+    int32_t first = 0;
+    FILE *f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
+    bool found = f && fread(&first, sizeof first, 1, f) == 1 && first == magic;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* A folder with *.bin, a pattern of files, or a file with the magic. */
+static bool looks(const char *path)
+{
+    glob_t files;
+    if (data_exists(path) && !data_is_folder(path))
+        return starts_with_magic(path);
+    bool found = list_files(path, &files);
+    if (found)
+        globfree(&files);
+    return found;
+}
+
+/* The largest of n tokens, by sixteen so that a compiler sees vectors. */
+static uint16_t largest_of(const uint16_t *tokens, int64_t n)
+{
+    enum { lanes = 16 };
+    uint16_t most[lanes] = {0}, largest = 0;
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        for (int k = 0; k < lanes; k++)
+            most[k] = tokens[i + k] > most[k] ? tokens[i + k] : most[k];
+    for (; i < n; i++)
+        largest = tokens[i] > largest ? tokens[i] : largest;
+    for (int k = 0; k < lanes; k++)
+        largest = most[k] > largest ? most[k] : largest;
+    return largest;
+}
+
+static scion_status add_shard(data_set *d, data_part part, const char *path, scion_error *err)
+{
+    const uint8_t *bytes;
+    size_t size;
+    int32_t head[3];
+    scion_status status = data_map(d, path, &bytes, &size, err);
+    if (status != SCION_OK)
+        return status;
+    if (size < header_bytes)
+        return data_fail(err, SCION_EINVAL, path, "%zu bytes are too few for a token shard's header of %d", size,
+                         header_bytes);
+    memcpy(head, bytes, sizeof head);
+    const int64_t count = head[2], expected = header_bytes + 2 * count;
+    if (head[0] != magic || head[1] != version)
+        return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
+                         (int)head[0], (int)head[1], magic, version);
+    if (count < 1)
+        return data_fail(err, SCION_EINVAL, path, "its header says %lld tokens", (long long)count);
+    if ((int64_t)size != expected)
+        return data_fail(err, SCION_EINVAL, path, "%zu bytes, but its header says %lld tokens: expected %lld bytes",
+                         size, (long long)count, (long long)expected);
+    const uint16_t *tokens = (const uint16_t *)(const void *)(bytes + header_bytes);
+    const uint16_t largest = largest_of(tokens, count);
+    if (largest >= d->info.vocab)
+        return data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
+                         (long long)d->info.vocab);
+    return data_add_segment(d, part, tokens, count, err);
+}
+
+/* Does a file's name say that it is for validation? */
+static bool is_val(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strstr(slash ? slash + 1 : path, "val") != NULL;
+}
+
+/* Is a file one of the list, under whatever name? */
+static bool is_listed(const char *path, const glob_t *files)
+{
+    struct stat a, b;
+    if (stat(path, &a) != 0)
+        return false;
+    for (size_t i = 0; i < files->gl_pathc; i++)
+        if (stat(files->gl_pathv[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return true;
+    return false;
+}
+
+/* All shards to their parts; val may be NULL. */
+static scion_status add_shards(data_set *d, const glob_t *all, const glob_t *val, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (size_t i = 0; status == SCION_OK && i < all->gl_pathc; i++) {
+        const char *path = all->gl_pathv[i];
+        if (val && is_listed(path, val))
+            continue;
+        status = add_shard(d, !val && is_val(path) ? DATA_VAL : DATA_TRAIN, path, err);
+    }
+    for (size_t i = 0; val && status == SCION_OK && i < val->gl_pathc; i++)
+        status = add_shard(d, DATA_VAL, val->gl_pathv[i], err);
+    return status;
+}
+
+static scion_status open_tokens(data_set *d, const data_options *o, scion_error *err)
+{
+    glob_t all, val;
+    const bool has_val = o->val && o->val[0];
+    if (!o->path || !o->path[0])
+        return train_fail(err, SCION_EINVAL, "no token shards are given");
+    d->info.tokens = true;
+    d->info.vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
+    if (!list_files(o->path, &all))
+        return data_fail(err, SCION_EINVAL, o->path, "there is no such file");
+    if (has_val && !list_files(o->val, &val)) {
+        globfree(&all);
+        return data_fail(err, SCION_EINVAL, o->val, "there is no such file");
+    }
+    scion_status status = add_shards(d, &all, has_val ? &val : NULL, err);
+    if (has_val)
+        globfree(&val);
+    globfree(&all);
+    if (status == SCION_OK && d->streams[DATA_TRAIN].total == 0)
+        status = data_fail(err, SCION_EINVAL, o->path, "all shards are for validation");
+    d->info.train = d->streams[DATA_TRAIN].total;
+    d->info.val = d->streams[DATA_VAL].total;
+    snprintf(d->info.description, sizeof d->info.description, "%s, %d shards, %lld tokens to train, %lld to validate",
+             data_tail(o->path, 60), d->map_count, (long long)d->info.train, (long long)d->info.val);
+    return status;
+}
+
+const data_kind data_kind_tokens = {"tokens", looks, open_tokens};

@@ -1,0 +1,45 @@
+/* y = a + b;  da = dy,  db = dy. */
+#include "ops/ops.h"
+
+#include "ops/rows.h"
+#include "ops/table.h"
+
+OP_CLONES static void add(int64_t n, const float *a, const float *b, float *y)
+{
+    OP_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const float *a = n->in[0]->data, *b = n->in[1]->data;
+    float *y = n->out->data;
+    const op_pieces p = op_split(run->threads, n->out->count, 1);
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        add(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
+}
+
+/* One input after the other: they may be the same. */
+static void backward(const tape_node *n, const tape_run *run)
+{
+    for (int i = 0; i < 2; i++)
+        if (n->wants[i])
+            op_add_scaled(run->threads, n->out->count, 1, n->out->grad, n->keep[i], n->in[i]->grad);
+}
+
+const tape_op op_add_row = {.name = "add", .forward = forward, .backward = backward, .in_place = true};
+
+tape_value *op_add(tape *t, tape_value *a, tape_value *b)
+{
+    if (!a || !b)
+        return NULL;
+    if (a->count != b->count || op_width(a) != op_width(b)) {
+        tape_fail(t, "add: rows of %lld and of %lld, or numbers of rows, differ", (long long)op_width(a),
+                  (long long)op_width(b));
+        return NULL;
+    }
+    tape_value *const in[] = {a, b};
+    return op_result(op_record(t, &op_add_row, a, op_width(a), in, 2));
+}

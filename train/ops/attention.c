@@ -1,0 +1,287 @@
+/* y = softmax(q k' / sqrt(D)) v for each head of each sequence; causal: position t sees positions 0..t only.
+ *
+ *     P_ij = e^(S_ij - L_i),  S = q k' / sqrt(D),  L_i = log of the sum of e^(S_ij) over the j that i sees
+ *     dv = P' dy,   dS = P * (dy v' - rowsum(dy * y)),   dq = dS k / sqrt(D),   dk = dS' q / sqrt(D)
+ *
+ * Saved: L alone; P is computed again in backward (as in FlashAttention, Dao et al., 2022). Each thread takes whole
+ * heads and in them blocks of queries against all the keys that these see, so that it holds one or two blocks of
+ * rows of P, which stay in its cache. Heads are read and written where they are, as strided views of (B, T, C);
+ * only k' and v' are laid out once per head, for the products with them. Blocks are taken from the last to the
+ * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. Where the
+ * BLAS is not asked (see tile.h) results do not depend on the number of threads. */
+#include "ops/ops.h"
+
+#include "ops/rows.h"
+#include "ops/softmax.h"
+#include "ops/table.h"
+#include "ops/tile.h"
+
+/* Queries at a time: few waste little above the diagonal, many make better products. */
+enum { most_queries = 48 };
+
+/* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
+OP_INLINE int64_t columns(int64_t keys)
+{
+    return (keys + OP_TILE_COLUMNS - 1) / OP_TILE_COLUMNS * OP_TILE_COLUMNS;
+}
+
+/* Sizes of one node. */
+typedef struct heads {
+    int64_t batch, time, width, size; /* B T C D */
+    int64_t block, stride;            /* queries at a time; distance of the rows of a block of P */
+    bool causal;
+    float scale; /* 1/sqrt(D) */
+} heads;
+
+static heads heads_of(const tape_node *n)
+{
+    heads a = {.batch = n->out->shape[0], .time = n->out->shape[1], .width = n->out->shape[2], .size = n->whole[0]};
+    a.block = a.time < most_queries ? a.time : most_queries;
+    a.stride = columns(a.time);
+    a.causal = n->whole[1] != 0;
+    a.scale = (float)(1 / sqrt((double)a.size));
+    return a;
+}
+
+/* One thread's memory: rows of a->stride floats. */
+typedef struct room {
+    float *k, *v;  /* k' and v', D rows each */
+    float *p, *ds; /* blocks of P and of dP or dS */
+    float inverse[most_queries];
+} room;
+
+static size_t scratch_each(const heads *a)
+{
+    return (size_t)(2 * (a->size + a->block) * a->stride);
+}
+
+static room room_of(const heads *a, float *scratch)
+{
+    float *own = scratch + (size_t)op_thread() * scratch_each(a);
+    room m = {.k = own, .v = own + a->size * a->stride};
+    m.p = m.v + a->size * a->stride;
+    m.ds = m.p + a->block * a->stride;
+    return m;
+}
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* to = x' for 4 x 4 elements. */
+OP_INLINE void turn_four(const float *x, int64_t ldx, float *to, int64_t ldt)
+{
+    const four a = *(const four *)x, b = *(const four *)(x + ldx);
+    const four c = *(const four *)(x + 2 * ldx), d = *(const four *)(x + 3 * ldx);
+    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const four ba = __builtin_shufflevector(a, b, 2, 6, 3, 7), dc = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(four *)(to + ldt) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(four *)(to + 2 * ldt) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
+    *(four *)(to + 3 * ldt) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
+}
+
+/* to = x', x a head; columns behind the last position are zero. */
+static void turn_head(const heads *a, const float *x, float *to)
+{
+    const int64_t T = a->time, D = a->size, C = a->width, ld = a->stride;
+    for (int64_t t = 0; t + 4 <= T; t += 4) {
+        for (int64_t i = 0; i + 4 <= D; i += 4)
+            turn_four(x + t * C + i, C, to + i * ld + t, ld);
+        for (int64_t i = D / 4 * 4; i < D; i++)
+            for (int64_t j = t; j < t + 4; j++)
+                to[i * ld + j] = x[j * C + i];
+    }
+    for (int64_t i = 0; i < D; i++)
+        for (int64_t t = T / 4 * 4; t < ld; t++)
+            to[i * ld + t] = t < T ? x[t * C + i] : 0;
+}
+
+/* Makes a row of scores that ends at `limit` end at a whole vector; e^(-inf) = 0. Returns the new end. */
+OP_INLINE int64_t round_up(float *s, int64_t limit)
+{
+    const int64_t end = columns(limit);
+    for (int64_t j = limit; j < end; j++)
+        s[j] = -INFINITY;
+    return end;
+}
+
+/* Zero from `end`, that of round_up, to the last of the keys of this block. */
+OP_INLINE void clear_rest(float *s, int64_t end, int64_t keys)
+{
+    if (end < keys)
+        memset(s + end, 0, (size_t)(keys - end) * sizeof *s);
+}
+
+/* Where head h of sequence b begins in (B, T, C), h and b given by one index. */
+static int64_t head_offset(const heads *a, int64_t index)
+{
+    const int64_t count = a->width / a->size;
+    return index / count * a->time * a->width + index % count * a->size;
+}
+
+/* Row i of a block that begins at query `first` sees this many keys. */
+OP_INLINE int64_t seen(const heads *a, int64_t first, int64_t i)
+{
+    return a->causal ? first + i + 1 : a->time;
+}
+
+/* s = e^(s - largest of the row), 0 from the last key seen up to `keys`. */
+OP_CLONES static void exp_rows(const heads *a, int64_t first, int64_t rows, int64_t keys, float *s, float *inverse,
+                               float *lse)
+{
+    for (int64_t i = 0; i < rows; i++, s += a->stride) {
+        const int64_t end = round_up(s, seen(a, first, i));
+        const float top = op_row_max(end, s);
+        const double sum = op_row_exp(end, top, s);
+        clear_rest(s, end, keys);
+        inverse[i] = (float)(1 / sum);
+        if (lse)
+            lse[i] = (float)((double)top + log(sum));
+    }
+}
+
+OP_CLONES static void scale_rows(int64_t rows, int64_t cols, int64_t stride, const float *factor, float *y)
+{
+    for (int64_t i = 0; i < rows; i++, y += stride) {
+        OP_SIMD
+        for (int64_t j = 0; j < cols; j++)
+            y[j] *= factor[i];
+    }
+}
+
+static void forward_head(const tape_node *n, const heads *a, int64_t index, room m)
+{
+    const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
+    const float *q = n->in[0]->data + at, *v = n->in[2]->data + at;
+    float *y = n->out->data + at;
+    turn_head(a, n->in[1]->data + at, m.k);
+    for (int64_t i = 0; i < T; i += a->block) {
+        const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
+        op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
+        exp_rows(a, i, rows, keys, m.p, m.inverse, n->saved ? n->saved + index * T + i : NULL);
+        op_tile_gemm(false, rows, D, keys, 1, m.p, ld, v, C, 0, y + i * C, C);
+        scale_rows(rows, D, C, m.inverse, y + i * C);
+    }
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const heads a = heads_of(n);
+    const int64_t count = a.batch * (a.width / a.size);
+    const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
+    OP_PARALLEL_FOR(threads)
+    for (int64_t i = 0; i < count; i++)
+        forward_head(n, &a, i, room_of(&a, run->scratch));
+}
+
+/* p = e^(s - lse), 0 from the last key seen up to `keys`. */
+OP_CLONES static void weights_again(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
+                                    float *s)
+{
+    for (int64_t i = 0; i < rows; i++, s += a->stride) {
+        const int64_t end = round_up(s, seen(a, first, i));
+        OP_SIMD
+        for (int64_t j = 0; j < end; j++)
+            s[j] = op_exp_below(s[j] - lse[i]);
+        clear_rest(s, end, keys);
+    }
+}
+
+/* dp becomes dS / sqrt(D); y and dy are this block's rows of the result and of its gradient. */
+OP_CLONES static void slopes(const heads *a, int64_t rows, int64_t keys, const float *p, const float *y,
+                             const float *dy, float *dp)
+{
+    for (int64_t i = 0; i < rows; i++, p += a->stride, dp += a->stride, y += a->width, dy += a->width) {
+        float sum = 0;
+        OP_SIMD_SUM(sum)
+        for (int64_t j = 0; j < a->size; j++)
+            sum += y[j] * dy[j];
+        OP_SIMD
+        for (int64_t j = 0; j < columns(keys); j++)
+            dp[j] = a->scale * p[j] * (dp[j] - sum);
+    }
+}
+
+static void backward_head(const tape_node *n, const heads *a, int64_t index, room m)
+{
+    const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
+    const float *q = n->in[0]->data + at, *k = n->in[1]->data + at, *v = n->in[2]->data + at;
+    turn_head(a, k, m.k);
+    turn_head(a, v, m.v);
+    for (int64_t i = (T - 1) / a->block * a->block, last = 1; i >= 0; i -= a->block, last = 0) {
+        const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
+        const float keep_k = last ? n->keep[1] : 1, keep_v = last ? n->keep[2] : 1;
+        const float *y = n->out->data + at + i * C, *dy = n->out->grad + at + i * C;
+        op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
+        weights_again(a, i, rows, keys, n->saved + index * T + i, m.p);
+        if (n->wants[2])
+            op_tile_gemm(true, keys, D, rows, 1, m.p, ld, dy, C, keep_v, n->in[2]->grad + at, C);
+        op_tile_gemm(false, rows, columns(keys), D, 1, dy, C, m.v, ld, 0, m.ds, ld);
+        slopes(a, rows, keys, m.p, y, dy, m.ds);
+        if (n->wants[0])
+            op_tile_gemm(false, rows, D, keys, 1, m.ds, ld, k, C, n->keep[0], n->in[0]->grad + at + i * C, C);
+        if (n->wants[1])
+            op_tile_gemm(true, keys, D, rows, 1, m.ds, ld, q + i * C, C, keep_k, n->in[1]->grad + at, C);
+    }
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    const heads a = heads_of(n);
+    const int64_t count = a.batch * (a.width / a.size);
+    const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
+    OP_PARALLEL_FOR(threads)
+    for (int64_t i = 0; i < count; i++)
+        backward_head(n, &a, i, room_of(&a, run->scratch));
+}
+
+static size_t saved(const tape_node *n)
+{
+    return (size_t)(n->out->count / n->whole[0]);
+}
+
+static size_t scratch(const tape_node *n, int threads)
+{
+    const heads a = heads_of(n);
+    return (size_t)(threads > 1 ? threads : 1) * scratch_each(&a);
+}
+
+/* Pairs of query and key that see each other, twice D multiply-adds each. */
+static double flops(const tape_node *n)
+{
+    const heads a = heads_of(n);
+    const double T = (double)a.time, pairs = a.causal ? T * (T + 1) / 2 : T * T;
+    return 4.0 * (double)(a.batch * a.width) * pairs;
+}
+
+const tape_op op_attention_row = {
+    .name = "attention",
+    .forward = forward,
+    .backward = backward,
+    .saved = saved,
+    .scratch = scratch,
+    .flops = flops,
+    .backward_reads = 1 << 0 | 1 << 1 | 1 << 2 | TAPE_READS_OUT,
+};
+
+tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, int64_t head_size, bool causal)
+{
+    if (!q || !k || !v)
+        return NULL;
+    if (q->ndim != 3 || memcmp(q->shape, k->shape, 3 * sizeof *q->shape) != 0 || k->ndim != 3 ||
+        memcmp(q->shape, v->shape, 3 * sizeof *q->shape) != 0 || v->ndim != 3 || q == k || k == v || v == q) {
+        tape_fail(t, "attention: queries, keys and values must be three arrays of one shape (batch, time, width)");
+        return NULL;
+    }
+    if (head_size < 1 || op_width(q) % head_size != 0) {
+        tape_fail(t, "attention: the head size %lld does not divide the width %lld", (long long)head_size,
+                  (long long)op_width(q));
+        return NULL;
+    }
+    tape_value *const in[] = {q, k, v};
+    tape_node *n = op_record(t, &op_attention_row, q, op_width(q), in, 3);
+    if (n) {
+        n->whole[0] = head_size;
+        n->whole[1] = causal;
+    }
+    return op_result(n);
+}

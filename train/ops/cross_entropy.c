@@ -1,0 +1,209 @@
+/* The output layer and the loss in one: logits z = x w' + bias, and the mean over rows of
+ *
+ *     log(sum_j e^(z_j)) - (1-s) z_target - s mean_j(z_j)
+ *
+ * which is the cross-entropy of softmax(z) against (1-s) one-hot + s/V. Rows with a negative target do not count.
+ * A target of V or more makes the loss NaN.
+ *
+ *     dz = (softmax(z) - (1-s) one-hot - s/V) / rows,    dx = dz w,   dw = dz' x,   dbias = sum of the rows of dz
+ *
+ * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and what
+ * backward needs of it is computed while it is there. So in training, FORWARD does this:
+ *   - dw and dbias are added to the parameters' gradients, times run->loss_scale: gradients must have been cleared
+ *     before forward, and forward must not run twice in one step with `training` set (not inside a segment that is
+ *     recomputed, and not when looking for a non-finite value);
+ *   - dx is saved; backward multiplies it by the loss's gradient (run->loss_scale) and hands it on.
+ * It follows that the loss must be the tape's last value, and that w and bias are parameters.
+ *
+ * The result has three elements: the loss, the rows whose largest logit is the target's (the first of equals
+ * counts), and the rows that count. Row losses are summed in double, in order. */
+#include "ops/ops.h"
+
+#include "ops/rows.h"
+#include "ops/softmax.h"
+#include "ops/table.h"
+#include "tensor/gemm.h"
+
+/* Logits of a chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB there: with smaller
+ * chunks that would be felt. A node's whole[0] holds the number, so that tests can make it smaller. */
+enum { chunk_elements = 256 * 50304, chunk_rows_least = 16 };
+
+static int64_t chunk_rows(const tape_node *n)
+{
+    const int64_t rows = op_rows(n->in[0]), fit = n->whole[0] / n->in[1]->shape[0];
+    const int64_t chunk = fit < chunk_rows_least ? chunk_rows_least : fit;
+    return chunk < rows ? chunk : rows;
+}
+
+/* What one row needs to know. */
+typedef struct row_task {
+    int64_t vocab;
+    double smoothing;
+    float weight; /* 1/rows, or 0: no gradient is wanted */
+} row_task;
+
+/* Whether the target is the first of the largest. */
+OP_INLINE bool is_hit(const float *z, int64_t target, float top)
+{
+    if (z[target] != top)
+        return false;
+    for (int64_t i = 0; i < target; i++)
+        if (z[i] == top)
+            return false;
+    return true;
+}
+
+/* Loss of one row; z becomes dz if the gradient is wanted, else it is spoilt. */
+OP_CLONES static float row_loss(const row_task *k, float *z, int64_t target, float *hit)
+{
+    const int64_t V = k->vocab;
+    *hit = 0;
+    if (target < 0 || target >= V) {
+        if (k->weight != 0)
+            memset(z, 0, (size_t)V * sizeof *z);
+        return target < 0 ? 0 : NAN;
+    }
+    const float top = op_row_max(V, z), own = z[target];
+    double mean = 0;
+    *hit = is_hit(z, target, top) ? 1 : 0;
+    if (k->smoothing > 0) {
+        OP_SIMD_SUM(mean)
+        for (int64_t i = 0; i < V; i++)
+            mean += (double)z[i];
+        mean /= (double)V;
+    }
+    const double sum = op_row_exp(V, top, z);
+    if (k->weight != 0) {
+        const float scale = (float)((double)k->weight / sum);
+        const float less = (float)((double)k->weight * k->smoothing / (double)V);
+        OP_SIMD
+        for (int64_t i = 0; i < V; i++)
+            z[i] = scale * z[i] - less;
+        z[target] -= (float)((double)k->weight * (1 - k->smoothing));
+    }
+    return (float)((double)top + log(sum) - (1 - k->smoothing) * (double)own - k->smoothing * mean);
+}
+
+/* Losses and hits of a chunk of rows. */
+static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32_t *targets, float *z, float *loss,
+                       float *hit)
+{
+    const op_pieces p = op_split(threads, rows, k->vocab);
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++)
+            loss[r] = row_loss(k, z + r * k->vocab, targets[r], hit + r);
+}
+
+/* dx, dw and dbias of the rows from `first` on, given dz. */
+static void chunk_gradients(const tape_node *n, const tape_run *run, int64_t first, int64_t rows, const float *dz)
+{
+    const tape_value *w = n->in[1], *bias = n->in[2];
+    const int64_t V = w->shape[0], C = w->shape[1];
+    if (n->wants[0])
+        gemm(false, false, rows, C, V, 1, dz, V, w->data, C, 0, n->saved + first * C, C);
+    if (n->wants[1])
+        gemm(true, false, V, C, rows, run->loss_scale, dz, V, n->in[0]->data + first * C, C, 1, w->grad, C);
+    if (bias && n->wants[2])
+        op_add_rows(run->threads, rows, V, run->loss_scale, dz, 1, bias->grad);
+}
+
+static int64_t counting_rows(const tape_value *targets)
+{
+    int64_t rows = 0;
+    for (int64_t i = 0; i < targets->count; i++)
+        rows += targets->ints[i] >= 0;
+    return rows;
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3];
+    const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
+    const bool slopes = run->training && (n->wants[0] || n->wants[1] || n->wants[2]);
+    const row_task k = {V, n->real[0], slopes && count > 0 ? 1 / (float)count : 0};
+    float *z = run->scratch, *loss = z + chunk * V, *hit = loss + chunk;
+    double sum = 0, hits = 0;
+    for (int64_t first = 0; first < x->count / C; first += chunk) {
+        const int64_t left = x->count / C - first, rows = left < chunk ? left : chunk;
+        if (bias)
+            op_fill_rows(run->threads, rows, V, bias->data, z);
+        gemm(false, true, rows, V, C, 1, x->data + first * C, C, w->data, C, bias ? 1 : 0, z, V);
+        chunk_loss(&k, run->threads, rows, targets->ints + first, z, loss, hit);
+        for (int64_t i = 0; i < rows; i++) {
+            sum += (double)loss[i];
+            hits += (double)hit[i];
+        }
+        if (k.weight != 0)
+            chunk_gradients(n, run, first, rows, z);
+    }
+    if (slopes && count == 0 && n->wants[0])
+        memset(n->saved, 0, (size_t)x->count * sizeof *n->saved);
+    n->out->data[0] = count > 0 ? (float)(sum / (double)count) : 0;
+    n->out->data[1] = (float)hits;
+    n->out->data[2] = (float)count;
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    if (n->wants[0])
+        op_add_scaled(run->threads, n->in[0]->count, n->out->grad[0], n->saved, n->keep[0], n->in[0]->grad);
+}
+
+static size_t saved(const tape_node *n)
+{
+    return (size_t)n->in[0]->count;
+}
+
+static size_t scratch(const tape_node *n, int threads)
+{
+    (void)threads;
+    return (size_t)(chunk_rows(n) * (n->in[1]->shape[0] + 2));
+}
+
+static double flops(const tape_node *n)
+{
+    return 2.0 * (double)n->in[0]->count * (double)n->in[1]->shape[0];
+}
+
+const tape_op op_cross_entropy_row = {
+    .name = "cross_entropy",
+    .forward = forward,
+    .backward = backward,
+    .saved = saved,
+    .scratch = scratch,
+    .flops = flops,
+};
+
+tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *bias, tape_value *targets,
+                             double smoothing)
+{
+    if (!x || !w || !targets)
+        return NULL;
+    if (w->kind != TAPE_PARAM || w->ndim != 2 || w->shape[1] != op_width(x) ||
+        (bias && (bias->kind != TAPE_PARAM || bias->count != w->shape[0]))) {
+        tape_fail(t, "cross_entropy: %s and its bias must be parameters that fit to inputs of width %lld", w->name,
+                  (long long)op_width(x));
+        return NULL;
+    }
+    if (targets->kind != TAPE_INTS || targets->count != op_rows(x) || !(smoothing >= 0 && smoothing < 1)) {
+        tape_fail(t,
+                  "cross_entropy: needs one target for each of %lld rows (there are %lld) and a smoothing in [0,1)",
+                  (long long)op_rows(x), (long long)targets->count);
+        return NULL;
+    }
+    tape_value *const in[] = {x, w, bias, targets};
+    tape_node *n = tape_record(t, &op_cross_entropy_row, 1, (const int64_t[]){3}, in, 4);
+    if (n) {
+        n->real[0] = smoothing;
+        n->whole[0] = chunk_elements;
+    }
+    return op_result(n);
+}
+
+void op_cross_entropy_hits(const tape_value *loss, const tape *t, int64_t *hits, int64_t *rows)
+{
+    (void)t;
+    *hits = (int64_t)loss->data[1];
+    *rows = (int64_t)loss->data[2];
+}

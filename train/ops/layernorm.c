@@ -1,0 +1,138 @@
+/* y = gain * z + shift with z = r (x - mean), r = 1/sqrt(var + eps), over rows.
+ *
+ *     dx = r (dz - mean(dz) - z mean(dz z)),  dz = gain * dy;    dgain = sum over rows of dy * z,  dshift: of dy
+ *
+ * Saved: mean and r of each row. The sums over rows are taken in a fixed number of parts, each by one thread, which
+ * are then added in order: they do not depend on the number of threads. */
+#include "ops/ops.h"
+
+#include <math.h>
+
+#include "ops/rows.h"
+#include "ops/table.h"
+
+enum { parts = 32 };
+
+OP_CLONES static void forward_rows(int64_t rows, int64_t width, double eps, const float *x, const float *gain,
+                                   const float *shift, float *y, float *saved)
+{
+    for (int64_t k = 0; k < rows; k++, x += width, y += width) {
+        float sum = 0, squares = 0;
+        OP_SIMD_SUM(sum)
+        for (int64_t i = 0; i < width; i++)
+            sum += x[i];
+        const float mean = sum / (float)width;
+        OP_SIMD_SUM(squares)
+        for (int64_t i = 0; i < width; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        const float r = (float)(1 / sqrt((double)squares / (double)width + eps));
+        OP_SIMD
+        for (int64_t i = 0; i < width; i++)
+            y[i] = gain[i] * (r * (x[i] - mean)) + (shift ? shift[i] : 0);
+        if (saved) {
+            saved[2 * k] = mean;
+            saved[2 * k + 1] = r;
+        }
+    }
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const int64_t width = op_width(n->out);
+    const float *shift = n->in[2] ? n->in[2]->data : NULL;
+    const op_pieces p = op_split(run->threads, op_rows(n->out), width);
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++) {
+        const int64_t first = i * p.step;
+        forward_rows(op_piece_rows(&p, i), width, n->real[0], n->in[0]->data + first * width, n->in[1]->data, shift,
+                     n->out->data + first * width, n->saved ? n->saved + 2 * first : NULL);
+    }
+}
+
+/* dgain and dshift are this part's sums; dx may be NULL. */
+OP_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x, const float *gain, const float *dy,
+                                    const float *saved, float keep, float *dx, float *dgain, float *dshift)
+{
+    for (int64_t k = 0; k < rows; k++, x += width, dy += width) {
+        const float mean = saved[2 * k], r = saved[2 * k + 1];
+        float sum = 0, along = 0;
+        OP_SIMD_SUM(sum, along)
+        for (int64_t i = 0; i < width; i++) {
+            const float z = r * (x[i] - mean), dz = gain[i] * dy[i];
+            sum += dz;
+            along += dz * z;
+            dgain[i] += dy[i] * z;
+            dshift[i] += dy[i];
+        }
+        const float a = sum / (float)width, b = along / (float)width;
+        float *to = dx ? dx + k * width : NULL;
+        if (to && keep == 0) {
+            OP_SIMD
+            for (int64_t i = 0; i < width; i++)
+                to[i] = r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean)));
+        } else if (to) {
+            OP_SIMD
+            for (int64_t i = 0; i < width; i++)
+                to[i] += r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean)));
+        }
+    }
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    const int64_t rows = op_rows(n->out), width = op_width(n->out), step = (rows + parts - 1) / parts;
+    const int threads = op_split(run->threads, rows, width).threads;
+    float *dx = n->wants[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
+    memset(sums, 0, (size_t)(parts * 2 * width) * sizeof *sums);
+    OP_PARALLEL_FOR(threads)
+    for (int64_t i = 0; i < parts; i++) {
+        const int64_t first = i * step, count = rows - first < step ? rows - first : step;
+        if (count > 0)
+            backward_rows(count, width, n->in[0]->data + first * width, n->in[1]->data, n->out->grad + first * width,
+                          n->saved + 2 * first, n->keep[0], dx ? dx + first * width : NULL, sums + i * 2 * width,
+                          sums + i * 2 * width + width);
+    }
+    /* a part is a row of 2 width: add them all into the first */
+    op_add_rows(1, parts, 2 * width, 1, sums, 0, sums);
+    if (n->wants[1])
+        op_add_scaled(1, width, 1, sums, n->keep[1], n->in[1]->grad);
+    if (n->in[2] && n->wants[2])
+        op_add_scaled(1, width, 1, sums + width, n->keep[2], n->in[2]->grad);
+}
+
+static size_t saved(const tape_node *n)
+{
+    return (size_t)(2 * op_rows(n->out));
+}
+
+static size_t scratch(const tape_node *n, int threads)
+{
+    (void)threads;
+    return (size_t)(parts * 2 * op_width(n->out));
+}
+
+const tape_op op_layernorm_row = {
+    .name = "layernorm",
+    .forward = forward,
+    .backward = backward,
+    .saved = saved,
+    .scratch = scratch,
+    .backward_reads = 1 << 0 | 1 << 1,
+    .in_place = true,
+};
+
+tape_value *op_layernorm(tape *t, tape_value *x, tape_value *gain, tape_value *shift, double eps)
+{
+    if (!x || !gain)
+        return NULL;
+    if (gain->count != op_width(x) || (shift && shift->count != op_width(x))) {
+        tape_fail(t, "layernorm: %s and its shift must have as many elements as the rows they scale, %lld",
+                  gain->name, (long long)op_width(x));
+        return NULL;
+    }
+    tape_value *const in[] = {x, gain, shift};
+    tape_node *n = op_record(t, &op_layernorm_row, x, op_width(x), in, 3);
+    if (n)
+        n->real[0] = eps;
+    return op_result(n);
+}

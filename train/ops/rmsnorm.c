@@ -1,0 +1,111 @@
+/* y = r x with r = 1/sqrt(mean(x^2) + eps) over runs of `width` elements: a row, or a head of a row (QK-norm).
+ *
+ *     dx = r (dy - y mean(dy y))
+ *
+ * which needs y and r but not x, so y may take x's place. Saved: r of each run. */
+#include "ops/ops.h"
+
+#include <math.h>
+
+#include "ops/rows.h"
+#include "ops/table.h"
+
+OP_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, float *saved)
+{
+    for (int64_t k = 0; k < runs; k++, x += width, y += width) {
+        float sum = 0;
+        OP_SIMD_SUM(sum)
+        for (int64_t i = 0; i < width; i++)
+            sum += x[i] * x[i];
+        const float r = (float)(1 / sqrt((double)sum / (double)width + eps));
+        OP_SIMD
+        for (int64_t i = 0; i < width; i++)
+            y[i] = r * x[i];
+        if (saved)
+            saved[k] = r;
+    }
+}
+
+OP_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y, const float *dy, const float *saved,
+                                    float keep, float *dx)
+{
+    for (int64_t k = 0; k < runs; k++, y += width, dy += width, dx += width) {
+        const float r = saved[k];
+        float sum = 0;
+        OP_SIMD_SUM(sum)
+        for (int64_t i = 0; i < width; i++)
+            sum += dy[i] * y[i];
+        const float mean = sum / (float)width;
+        if (keep == 0) {
+            OP_SIMD
+            for (int64_t i = 0; i < width; i++)
+                dx[i] = r * (dy[i] - mean * y[i]);
+        } else {
+            OP_SIMD
+            for (int64_t i = 0; i < width; i++)
+                dx[i] += r * (dy[i] - mean * y[i]);
+        }
+    }
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const int64_t width = n->whole[0];
+    const float *x = n->in[0]->data;
+    float *y = n->out->data;
+    const op_pieces p = op_split(run->threads, n->out->count / width, width);
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++) {
+        const int64_t first = i * p.step;
+        forward_runs(op_piece_rows(&p, i), width, n->real[0], x + first * width, y + first * width,
+                     n->saved ? n->saved + first : NULL);
+    }
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    const int64_t width = n->whole[0];
+    const float *y = n->out->data, *dy = n->out->grad;
+    float *dx = n->in[0]->grad;
+    const op_pieces p = op_split(run->threads, n->out->count / width, width);
+    if (!n->wants[0])
+        return;
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++) {
+        const int64_t first = i * p.step;
+        backward_runs(op_piece_rows(&p, i), width, y + first * width, dy + first * width, n->saved + first,
+                      n->keep[0], dx + first * width);
+    }
+}
+
+static size_t saved(const tape_node *n)
+{
+    return (size_t)(n->out->count / n->whole[0]);
+}
+
+const tape_op op_rmsnorm_row = {
+    .name = "rmsnorm",
+    .forward = forward,
+    .backward = backward,
+    .saved = saved,
+    .backward_reads = TAPE_READS_OUT,
+    .in_place = true,
+};
+
+tape_value *op_rmsnorm(tape *t, tape_value *x, int64_t width, double eps)
+{
+    if (!x)
+        return NULL;
+    if (width < 1 || op_width(x) % width != 0) {
+        tape_fail(t, "rmsnorm: rows of %lld cannot be cut into runs of %lld", (long long)op_width(x),
+                  (long long)width);
+        return NULL;
+    }
+    tape_value *const in[] = {x};
+    tape_node *n = op_record(t, &op_rmsnorm_row, x, op_width(x), in, 1);
+    if (n) {
+        n->whole[0] = width;
+        n->real[0] = eps;
+    }
+    return op_result(n);
+}

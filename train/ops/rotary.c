@@ -1,0 +1,150 @@
+/* Rotary position embedding (Su et al., 2021): in each head of size D, the pair (x_i, x_{i + D/2}) at position t is
+ * turned by the angle t base^(-2i/D), so that products of turned queries and keys depend on differences of
+ * positions. Backward turns by the opposite angle: no data is needed.
+ *
+ * Sines and cosines are made on the fly in double: by their series for the first of a span of positions, then from
+ * position to position by turning. The span is short and fixed, so the error stays below 1e-14 and results do not
+ * depend on the number of threads. */
+#include "ops/ops.h"
+
+#include <math.h>
+
+#include "ops/rows.h"
+#include "ops/table.h"
+
+enum { span = 32 };
+
+/* One thread's tables, half = D/2 entries each. */
+typedef struct turns {
+    int64_t half;
+    double *c, *s, *step_c, *step_s; /* of the angle at this position; of the angle between positions */
+    float *cf, *sf;
+} turns;
+
+static size_t turns_floats(int64_t head_size)
+{
+    return ((size_t)head_size * 5 + 15) / 16 * 16;
+}
+
+static turns turns_at(const tape_node *n, float *room, int64_t position)
+{
+    const int64_t half = n->whole[0] / 2;
+    double *d = (double *)(void *)room;
+    turns a = {half, d, d + half, d + 2 * half, d + 3 * half, room + 8 * half, room + 9 * half};
+    for (int64_t i = 0; i < half; i++) {
+        const double rate = pow(n->real[0], -(double)i / (double)half), angle = rate * (double)position;
+        a.c[i] = cos(angle);
+        a.s[i] = sin(angle);
+        a.step_c[i] = cos(rate);
+        a.step_s[i] = sin(rate);
+    }
+    return a;
+}
+
+/* sign -1: the tables in float32 are for the opposite angle. */
+OP_CLONES static void turns_floats_of(turns *a, float sign)
+{
+    OP_SIMD
+    for (int64_t i = 0; i < a->half; i++) {
+        a->cf[i] = (float)a->c[i];
+        a->sf[i] = sign * (float)a->s[i];
+    }
+}
+
+OP_CLONES static void turns_next(turns *a)
+{
+    OP_SIMD
+    for (int64_t i = 0; i < a->half; i++) {
+        const double c = a->c[i], s = a->s[i];
+        a->c[i] = c * a->step_c[i] - s * a->step_s[i];
+        a->s[i] = s * a->step_c[i] + c * a->step_s[i];
+    }
+}
+
+/* Turns all heads of `rows` rows that lie `stride` apart: y = keep y + turned x. y may be x if keep is 0. */
+OP_CLONES static void turn_rows(const turns *a, int64_t rows, int64_t stride, int64_t width, const float *x,
+                                float keep, float *y)
+{
+    const int64_t half = a->half;
+    const float *c = a->cf, *s = a->sf;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = r * stride; h < r * stride + width; h += 2 * half) {
+            const float *u = x + h, *v = x + h + half;
+            float *yu = y + h, *yv = y + h + half;
+            if (keep == 0) {
+                OP_SIMD
+                for (int64_t i = 0; i < half; i++) {
+                    const float p = u[i], q = v[i];
+                    yu[i] = p * c[i] - q * s[i];
+                    yv[i] = q * c[i] + p * s[i];
+                }
+            } else {
+                OP_SIMD
+                for (int64_t i = 0; i < half; i++) {
+                    const float p = u[i], q = v[i];
+                    yu[i] += p * c[i] - q * s[i];
+                    yv[i] += q * c[i] + p * s[i];
+                }
+            }
+        }
+}
+
+static void turn(const tape_node *n, const tape_run *run, const float *x, float sign, float keep, float *y)
+{
+    const int64_t batch = n->out->shape[0], time = n->out->shape[1], width = n->out->shape[2];
+    const int64_t spans = (time + span - 1) / span;
+    const int threads = op_split(run->threads, batch * time, width).threads;
+    const size_t room = turns_floats(n->whole[0]);
+    OP_PARALLEL_FOR(threads)
+    for (int64_t k = 0; k < spans; k++) {
+        const int64_t end = (k + 1) * span < time ? (k + 1) * span : time;
+        turns a = turns_at(n, run->scratch + (size_t)op_thread() * room, k * span);
+        for (int64_t t = k * span; t < end; t++) {
+            turns_floats_of(&a, sign);
+            turn_rows(&a, batch, time * width, width, x + t * width, keep, y + t * width);
+            turns_next(&a);
+        }
+    }
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    turn(n, run, n->in[0]->data, 1, 0, n->out->data);
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    if (n->wants[0])
+        turn(n, run, n->out->grad, -1, n->keep[0], n->in[0]->grad);
+}
+
+static size_t scratch(const tape_node *n, int threads)
+{
+    return (size_t)(threads > 1 ? threads : 1) * turns_floats(n->whole[0]);
+}
+
+const tape_op op_rotary_row = {
+    .name = "rotary",
+    .forward = forward,
+    .backward = backward,
+    .scratch = scratch,
+    .in_place = true,
+};
+
+tape_value *op_rotary(tape *t, tape_value *x, int64_t head_size, double base)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim != 3 || head_size < 2 || head_size % 2 != 0 || op_width(x) % head_size != 0 || !(base > 0)) {
+        tape_fail(t, "rotary: the head size %lld must be even and divide the width %lld of (batch, time, width)",
+                  (long long)head_size, (long long)op_width(x));
+        return NULL;
+    }
+    tape_value *const in[] = {x};
+    tape_node *n = op_record(t, &op_rotary_row, x, op_width(x), in, 1);
+    if (n) {
+        n->whole[0] = head_size;
+        n->real[0] = base;
+    }
+    return op_result(n);
+}

@@ -1,0 +1,74 @@
+/* Work on the rows of a value, shared among threads.
+ *
+ * Rows are cut into pieces whose size does not depend on the number of threads, and what is summed over rows is
+ * summed piece by piece in a fixed order: results do not depend on the number of threads either. */
+#ifndef TRAIN_OPS_ROWS_H
+#define TRAIN_OPS_ROWS_H
+
+#include "ops/vectorise.h"
+#include "tensor/tape.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* In front of a for loop whose turns are independent. */
+#ifdef _OPENMP
+#define OP_PARALLEL_FOR(threads) OP_PRAGMA(omp parallel for schedule(static) num_threads(threads) if ((threads) > 1))
+#else
+#define OP_PARALLEL_FOR(threads) (void)(threads);
+#endif
+
+/* Index of the calling thread inside such a loop. */
+static inline int op_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Length and number of a value's rows. */
+static inline int64_t op_width(const tape_value *v)
+{
+    return v->ndim > 0 ? v->shape[v->ndim - 1] : 1;
+}
+
+static inline int64_t op_rows(const tape_value *v)
+{
+    return v->count / op_width(v);
+}
+
+/* Piece i has rows i*step .. i*step + op_piece_rows(i) - 1. */
+typedef struct op_pieces {
+    int64_t rows, step, count;
+    int threads;
+} op_pieces;
+
+static inline op_pieces op_split(int threads, int64_t rows, int64_t width)
+{
+    const int64_t piece = 1 << 14; /* elements: about the second-level cache's share of three arrays */
+    op_pieces p = {.rows = rows, .step = width < piece ? piece / width : 1};
+    p.count = (rows + p.step - 1) / p.step;
+    /* waking threads takes longer than two pieces */
+    p.threads = p.count <= 2 || threads < 1 ? 1 : p.count < threads ? (int)p.count : threads;
+    return p;
+}
+
+static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
+{
+    const int64_t left = p->rows - i * p->step;
+    return left < p->step ? left : p->step;
+}
+
+/* Every row of y (rows x cols) = line. */
+void op_fill_rows(int threads, int64_t rows, int64_t cols, const float *line, float *y);
+
+/* sums = keep sums + factor * sum of the rows of x (rows x cols); keep 0 (sums is not read) or 1. */
+void op_add_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, float keep, float *sums);
+
+/* z = keep z + factor x for n elements; keep 0 (z is not read) or 1. */
+void op_add_scaled(int threads, int64_t n, float factor, const float *x, float keep, float *z);
+
+#endif

@@ -1,0 +1,271 @@
+/* See metrics.h. A line is one write, so that a killed run leaves at most its last line unfinished. */
+#define _GNU_SOURCE 1 /* asprintf */
+#include "run/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "config/fail.h"
+#include "config/number.h"
+#include "config/path.h"
+#include "run/replace.h"
+
+struct metrics {
+    int fd;
+    char path[4096];
+    scion_error failed; /* the first failure; its status is OK if there was none */
+};
+
+/* ---- Going on ---------------------------------------------------------------------------------------------- */
+
+/* The step of a line, -1: it is no line of metrics. */
+static int64_t step_of(const char *line, size_t length)
+{
+    json_t *object = json_loadb(line, length, 0, NULL);
+    const json_t *step = json_object_get(object, "step");
+    const int64_t value = json_is_integer(step) ? json_integer_value(step) : -1;
+    json_decref(object);
+    return value;
+}
+
+/* Length of the lines up to `step`. What follows is later, or the end that a killed run left. A line that cannot be
+ * read before one that can is neither: *bad is its number, else 0. */
+static off_t kept_length(FILE *file, int64_t step, long *bad)
+{
+    char *line = NULL;
+    size_t room = 0;
+    long number = 0, unread = 0; /* unread: the first line that cannot be read */
+    off_t kept = 0;
+    bool later = false;
+    *bad = 0;
+    for (ssize_t n; *bad == 0 && (n = getline(&line, &room, file)) > 0;) {
+        const int64_t found = line[n - 1] == '\n' ? step_of(line, (size_t)n) : -1;
+        number++;
+        if (found < 0) {
+            unread = unread > 0 ? unread : number;
+            continue;
+        }
+        *bad = unread;
+        later = later || found > step;
+        if (!later)
+            kept += n;
+    }
+    free(line);
+    return kept;
+}
+
+static scion_status cut(const metrics *m, int64_t step, scion_error *err)
+{
+    const char *shown = path_end(m->path);
+    off_t kept = 0;
+    long bad = 0;
+    if (step > 0) {
+        FILE *file = fopen(m->path, "re");
+        if (!file)
+            return train_fail(err, SCION_EINVAL, "%s: %s", shown, strerror(errno));
+        kept = kept_length(file, step, &bad);
+        const bool unread = ferror(file) != 0;
+        fclose(file);
+        if (unread)
+            return train_fail(err, SCION_EINVAL, "%s: cannot be read to its end", shown);
+    }
+    if (bad > 0)
+        return train_fail(err, SCION_ESTATE, "%s:%ld: not a line of metrics (a JSON object with a step)", shown, bad);
+    if (ftruncate(m->fd, kept) != 0)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be cut to step %lld: %s", shown, (long long)step,
+                          strerror(errno));
+    return SCION_OK;
+}
+
+scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_error *err)
+{
+    metrics *m = calloc(1, sizeof *m);
+    struct stat about;
+    scion_status status = SCION_OK;
+    *out = NULL;
+    if (!m)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
+    m->fd = -1;
+    if ((size_t)snprintf(m->path, sizeof m->path, "%s/metrics.jsonl", dir) >= sizeof m->path)
+        status = train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
+    if (status == SCION_OK) {
+        m->fd = open(m->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+        if (m->fd < 0 || fstat(m->fd, &about) != 0)
+            status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
+        else if (!S_ISREG(about.st_mode))
+            status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
+        else
+            status = cut(m, step, err);
+    }
+    if (status != SCION_OK)
+        metrics_close(m);
+    else
+        *out = m;
+    return status;
+}
+
+void metrics_close(metrics *m)
+{
+    if (!m)
+        return;
+    if (m->fd >= 0) {
+        fsync(m->fd);
+        close(m->fd);
+    }
+    free(m);
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------------------- */
+
+static const char *json_number(double value, char text[NUMBER_TEXT])
+{
+    if (isfinite(value))
+        number_write(value, text);
+    else
+        memcpy(text, "null", 5);
+    return text;
+}
+
+/* A text as a JSON string, quotation marks included; the caller frees it. What is not UTF-8 becomes "?". */
+static char *json_quoted(const char *text)
+{
+    json_t *string = json_string(text);
+    char *quoted;
+    if (!string)
+        string = json_string("?");
+    quoted = json_dumps(string, JSON_ENCODE_ANY);
+    json_decref(string);
+    return quoted;
+}
+
+static void append(metrics *m, const char *line)
+{
+    const size_t length = strlen(line);
+    const off_t before = lseek(m->fd, 0, SEEK_END);
+    ssize_t written;
+    do
+        written = write(m->fd, line, length);
+    while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)length)
+        return;
+    const int reason = written < 0 ? errno : ENOSPC;
+    const bool clean = written <= 0 || (before >= 0 && ftruncate(m->fd, before) == 0);
+    if (m->failed.status == SCION_OK)
+        train_fail(&m->failed, SCION_EINVAL, "%s: cannot be written: %s%s", path_end(m->path), strerror(reason),
+                   clean ? "" : "; its last line is unfinished");
+}
+
+scion_status metrics_failed(const metrics *m, scion_error *err)
+{
+    if (!m || m->failed.status == SCION_OK)
+        return SCION_OK;
+    if (err)
+        *err = m->failed;
+    return m->failed.status;
+}
+
+void metrics_step(metrics *m, int64_t step, double loss, double lr, double tokens_per_s, double optimizer_share)
+{
+    char line[256], a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT];
+    if (!m)
+        return;
+    snprintf(line, sizeof line, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s}\n",
+             (long long)step, json_number(loss, a), json_number(lr, b), json_number(tokens_per_s, c),
+             json_number(optimizer_share, d));
+    append(m, line);
+}
+
+void metrics_val(metrics *m, int64_t step, double val_loss, double accuracy)
+{
+    char line[256], a[NUMBER_TEXT], b[NUMBER_TEXT];
+    if (!m)
+        return;
+    snprintf(line, sizeof line, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s}\n", (long long)step,
+             json_number(val_loss, a), json_number(accuracy, b));
+    append(m, line);
+}
+
+void metrics_norm(metrics *m, int64_t step, const char *name, double norm, double bound, double ratio)
+{
+    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
+    char *quoted = m ? json_quoted(name) : NULL;
+    if (!m)
+        return;
+    if (quoted &&
+        asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n", (long long)step,
+                 quoted, json_number(norm, a), json_number(bound, b), json_number(ratio, c)) >= 0) {
+        append(m, line);
+        free(line);
+    } else if (m->failed.status == SCION_OK) {
+        train_fail(&m->failed, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
+    }
+    free(quoted);
+}
+
+/* ---- The summary ------------------------------------------------------------------------------------------- */
+
+/* The object as text, which the caller frees; NULL: no memory. */
+static char *summary_text(const metrics_summary *s)
+{
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"steps", (double)s->steps},
+        {"seconds", s->seconds},
+        {"tokens", (double)s->samples},
+        {"tokens_per_s", s->samples_per_s},
+        {"parameters", (double)s->parameters},
+        {"loss", s->loss},
+        {"val_loss", s->val_loss},
+        {"best_val_loss", s->best_val_loss},
+        {"accuracy", s->accuracy},
+        {"baseline", s->baseline},
+        {"peak_bytes", (double)s->peak_bytes},
+    };
+    char *text = NULL, number[NUMBER_TEXT];
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return NULL;
+    fprintf(to, "{\n");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number(numbers[i].value, number));
+    fprintf(to, "  \"config\": %s\n}\n", s->config ? s->config : "null");
+    if (fclose(to) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+scion_status metrics_write_summary(const char *dir, const metrics_summary *s, scion_error *err)
+{
+    char path[4096], *text;
+    replacement r;
+    if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
+        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
+    json_t *config = s->config ? json_loads(s->config, 0, NULL) : json_null();
+    if (!config)
+        return train_fail(err, SCION_EINVAL, "%s: its configuration is not valid JSON", path_end(path));
+    json_decref(config);
+    text = summary_text(s);
+    if (!text)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    scion_status status = replace_begin(&r, path, err);
+    if (status == SCION_OK)
+        status = replace_write(&r, text, strlen(text), err);
+    if (status == SCION_OK)
+        status = replace_commit(&r, err);
+    free(text);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* See routing.h. `norms` is the name of a configuration of scion.h (onehot, image, shared, sign, ...) or three norms
+ * "first,hidden,last", for the paper's sweeps over input and output layers; vectors then take RMS. The radius goes by
+ * role: first layer, last layer, and everything else hidden. */
+#include "run/routing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/fail.h"
+
+typedef enum place { FIRST, HIDDEN, LAST, VECTOR } place;
+
+static place place_of(const tape_value *v)
+{
+    if (v->ndim == 1 || v->role == SCION_ROLE_VECTOR || v->role == SCION_ROLE_NORMALIZATION)
+        return VECTOR;
+    if (v->role == SCION_ROLE_OUTPUT)
+        return LAST;
+    return v->role == SCION_ROLE_ONEHOT || v->role == SCION_ROLE_INPUT ? FIRST : HIDDEN;
+}
+
+/* "a,b,c" into three norms. */
+static scion_status three_norms(const char *text, scion_norm norm[3], scion_error *err)
+{
+    char name[3][32] = {"", "", ""};
+    if (sscanf(text, "%31[^,],%31[^,],%31[^,]", name[0], name[1], name[2]) == 3) {
+        int found[3];
+        for (int i = 0; i < 3; i++) {
+            found[i] = scion_find(SCION_NAMES_NORM, name[i]);
+            norm[i] = (scion_norm)found[i];
+        }
+        if (found[0] > 0 && found[1] > 0 && found[2] > 0)
+            return SCION_OK;
+    }
+    return train_fail(err, SCION_EINVAL,
+                      "norms: \"%s\" is neither a configuration (image, onehot, shared, sign, colnorm, rownorm, "
+                      "spectral) nor three norms such as colnorm,spectral,sign",
+                      text);
+}
+
+scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err)
+{
+    scion_norm norm[3] = {SCION_NORM_AUTO, SCION_NORM_AUTO, SCION_NORM_AUTO};
+    const double radius[] = {c->radius_first, c->radius_hidden, c->radius_last, c->radius_hidden};
+    if (scion_find(SCION_NAMES_CONFIG, c->norms) < 0) {
+        scion_status status = three_norms(c->norms, norm, err);
+        if (status != SCION_OK)
+            return status;
+    }
+    for (int64_t i = 0; i < tape_param_count(t); i++) {
+        const tape_value *v = tape_param_at(t, i);
+        scion_param *p = &params[i];
+        place at = place_of(v);
+        scion_param_init(p);
+        p->name = v->name;
+        p->ndim = v->ndim;
+        memcpy(p->shape, v->shape, sizeof p->shape);
+        p->weight = v->data;
+        p->grad = v->grad;
+        p->role = v->role;
+        p->transposed = v->transposed;
+        p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];
+        p->radius = radius[at];
+        p->group = (int32_t)at;
+    }
+    return SCION_OK;
+}
+
+scion_status routing_options(const config *c, scion_options *o, scion_error *err)
+{
+    const int rule = scion_find(SCION_NAMES_RULE, c->rule), named = scion_find(SCION_NAMES_CONFIG, c->norms);
+    const int polar = scion_find(SCION_NAMES_POLAR, c->polar);
+    if (rule < 0 || polar < 0)
+        return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
+                          rule < 0 ? c->rule : c->polar);
+    scion_options_init(o, (scion_rule)rule);
+    o->config = named >= 0 ? (scion_config)named : SCION_CONFIG_IMAGE;
+    if (c->momentum > 0)
+        o->momentum = c->momentum;
+    o->vanishing = c->vanishing;
+    o->light = c->light;
+    o->nesterov = c->nesterov;
+    o->weight_decay = c->weight_decay;
+    o->muon_multiplier = c->muon_multiplier;
+    o->beta1 = c->beta1;
+    o->beta2 = c->beta2;
+    o->adam_eps = c->adam_eps;
+    o->clip_norm = c->clip_norm;
+    o->eps = c->eps;
+    o->polar_eps = c->eps > 0 ? 10 * c->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
+    o->polar = (scion_polar_set)polar;
+    o->polar_steps = (int32_t)c->polar_steps;
+    o->threads = (int32_t)c->threads;
+    o->seed = c->seed;
+    return SCION_OK;
+}

@@ -1,0 +1,142 @@
+/* See run_dir.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "run/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/fail.h"
+
+static const char best_name[] = "best.safetensors";
+
+/* Step of a checkpoint's file name, or -1. */
+static int64_t step_of(const char *name)
+{
+    long long step;
+    int end = 0;
+    return sscanf(name, "step-%lld.safetensors%n", &step, &end) == 1 && end > 0 && name[end] == '\0' ? step : -1;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static bool exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+/* The largest step below `below` of which dir has a checkpoint, or -1. */
+static int64_t newest(const char *dir, int64_t below)
+{
+    int64_t found = -1;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        int64_t step = step_of(e->d_name);
+        if (step > found && step < below)
+            found = step;
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static void step_path(const char *dir, int64_t step, char path[RUN_PATH])
+{
+    snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", dir, (long long)step);
+}
+
+scion_status run_dir_create(const char *dir, scion_error *err)
+{
+    char part[CONFIG_TEXT];
+    if (newest(dir, INT64_MAX) >= 0)
+        return train_fail(err, SCION_EINVAL,
+                          "%s already holds a run: scion resume %s goes on with it, another out=DIR starts a new one",
+                          dir, dir);
+    for (size_t i = 1; i <= strlen(dir); i++) {
+        if (dir[i] != '/' && dir[i] != '\0')
+            continue;
+        snprintf(part, sizeof part, "%.*s", (int)i, dir);
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", part, strerror(errno));
+    }
+    if (!is_folder(dir))
+        return train_fail(err, SCION_EINVAL, "%s is not a folder", dir);
+    return SCION_OK;
+}
+
+void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
+{
+    snprintf(name, CONFIG_TEXT, "%s", base);
+    for (int i = 2; exists(name) && i < 100000; i++)
+        snprintf(name, CONFIG_TEXT, "%.*s-%d", CONFIG_TEXT - 16, base, i);
+}
+
+scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err)
+{
+    if (!is_folder(path)) {
+        snprintf(latest, RUN_PATH, "%s", path);
+        return exists(path) ? SCION_OK
+                            : train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path);
+    }
+    const int64_t step = newest(path, INT64_MAX);
+    if (step < 0)
+        return train_fail(err, SCION_EINVAL, "%s: there is no checkpoint in this folder", path);
+    step_path(path, step, latest);
+    return SCION_OK;
+}
+
+scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err)
+{
+    snprintf(best, RUN_PATH, "%s/%s", path, best_name);
+    return is_folder(path) && exists(best) ? SCION_OK : run_dir_latest(path, best, err);
+}
+
+int run_dir_set_aside(const char *dir, int64_t step)
+{
+    char path[RUN_PATH], aside[RUN_PATH + 8];
+    int count = 0;
+    for (int64_t later; (later = newest(dir, INT64_MAX)) > step; count++) {
+        step_path(dir, later, path);
+        snprintf(aside, sizeof aside, "%s.aside", path);
+        if (rename(path, aside) != 0)
+            break;
+    }
+    return count;
+}
+
+void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT])
+{
+    const char *slash = strrchr(checkpoint, '/');
+    snprintf(dir, CONFIG_TEXT, "%.*s", slash ? (int)(slash - checkpoint) : 1, slash ? checkpoint : ".");
+}
+
+scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], scion_error *err)
+{
+    char old[RUN_PATH];
+    step_path(t->c.out, t->step, path);
+    scion_status status = trainer_save(t, path, err);
+    int64_t step = t->step;
+    for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
+        step = newest(t->c.out, step);
+        if (step >= 0 && kept >= (keep > 0 ? keep : 1)) {
+            step_path(t->c.out, step, old);
+            unlink(old);
+        }
+    }
+    return status;
+}
+
+scion_status run_dir_save_best(const trainer *t, scion_error *err)
+{
+    char path[RUN_PATH];
+    snprintf(path, sizeof path, "%s/%s", t->c.out, best_name);
+    return trainer_save(t, path, err);
+}

@@ -1,0 +1,29 @@
+/* The folder of a run: step-00000122.safetensors (the last few), best.safetensors, metrics.jsonl, summary.json. */
+#ifndef TRAIN_RUN_RUN_DIR_H
+#define TRAIN_RUN_RUN_DIR_H
+
+#include "run/trainer.h"
+
+enum { RUN_PATH = 512 };
+
+/* Makes the folder (and those above it). A folder that already holds a run is refused. */
+scion_status run_dir_create(const char *dir, scion_error *err);
+/* A name for a new run: base, or base-2, base-3, ... */
+void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
+
+/* The newest checkpoint of a run, or `path` itself if it is a file. */
+scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err);
+/* best.safetensors if there is one, else the newest. */
+scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err);
+/* Renames the checkpoints of later steps than `step` to NAME.aside: they belong to a run that this one replaces.
+ * Returns their number. */
+int run_dir_set_aside(const char *dir, int64_t step);
+/* The folder that a checkpoint lies in. */
+void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
+
+/* Saves a checkpoint of the present step and removes all but the newest `keep` (at least one). */
+scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], scion_error *err);
+/* Saves best.safetensors. */
+scion_status run_dir_save_best(const trainer *t, scion_error *err);
+
+#endif

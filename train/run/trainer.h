@@ -1,0 +1,67 @@
+/* Training: data, model, weights and optimizer together. One step is a straight line:
+ *
+ *     batch   <- data                    for each micro-batch
+ *     loss    <- tape forward
+ *     grads   <- tape backward           (adds; the optimizer zeroed or shrank them)
+ *     weights <- optimizer step(lr)
+ *
+ * A trainer prints nothing; cli/ does. */
+#ifndef TRAIN_RUN_TRAINER_H
+#define TRAIN_RUN_TRAINER_H
+
+#include "config/config.h"
+#include "data/data.h"
+#include "models/model.h"
+
+typedef struct trainer {
+    config c;
+    data_set *data;
+    model train, eval;      /* the same parameters, two plans */
+    float *weights, *grads; /* flat */
+    float *grads_before;    /* rule mars: gradient at the weights before, else NULL */
+    int64_t elements;
+    scion_optimizer *optimizer;
+    int64_t step;  /* steps taken */
+    int64_t steps; /* of the whole run */
+    double best;   /* lowest validation loss so far, INFINITY: none yet */
+    int threads;
+    double forward_s, backward_s, optimizer_s; /* of the last step */
+} trainer;
+
+/* Bytes of the parts of a run. */
+typedef struct trainer_memory {
+    size_t weights, gradients, state, workspace, activations, evaluation, total;
+    size_t machine; /* physical memory, 0: unknown */
+} trainer_memory;
+
+/* Opens the data, records the model, refuses what cannot fit in memory (after filling in *memory, which may be
+ * NULL), allocates, initialises the weights. */
+scion_status trainer_create(trainer **out, const config *c, trainer_memory *memory, scion_error *err);
+/* The same from a checkpoint: configuration, weights, optimizer, position. Pairs "key=value" change what may be
+ * changed on the way (out, steps, log and save intervals, threads). */
+scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
+/* Only data vocabulary, model and weights of a checkpoint, for evaluation and sampling: no gradients, no optimizer.
+ * Pairs change data, batch, block and threads. */
+scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
+/* The same without data: the vocabulary and the model alone, for sampling. */
+scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,
+                                scion_error *err);
+void trainer_free(trainer *t);
+
+/* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
+ * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
+ * gradients are not). */
+scion_status trainer_step(trainer *t, double *loss, scion_error *err);
+/* Step size of the next step. */
+double trainer_lr(const trainer *t);
+/* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */
+scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
+
+/* Writes everything that a resumed run needs; ENONFINITE, and the file is as it was, if a weight is not finite. */
+scion_status trainer_save(const trainer *t, const char *path, scion_error *err);
+
+/* Tokens or images of one step; operations of one step's forward and backward passes. */
+int64_t trainer_samples(const trainer *t);
+double trainer_flops(const trainer *t);
+
+#endif
