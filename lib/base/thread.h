@@ -33,9 +33,9 @@ static inline int scn_thread_index(void)
 /* `#pragma omp parallel for` with a chosen schedule and number of threads, or nothing. */
 #ifdef _OPENMP
 #define SCN_PRAGMA(x) _Pragma(#x)
-#define SCN_PARALLEL_FOR(threads) SCN_PRAGMA(omp parallel for schedule(dynamic) num_threads(threads) if ((threads) > 1))
+#define SCN_PARALLEL_FOR(n) SCN_PRAGMA(omp parallel for schedule(dynamic) num_threads(n) if ((n) > 1))
 #else
-#define SCN_PARALLEL_FOR(threads)
+#define SCN_PARALLEL_FOR(n)
 #endif
 
 /* Compiles a function once for each instruction set and chooses when the program is loaded. */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef __SSE2__
+#ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
@@ -42,18 +42,48 @@ SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, dou
             z[i] = kf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
 }
 
-/* A run of values out of the first-level cache to z, in whole vectors where z is aligned. */
+/* A run of values out of the first-level cache to z, in whole cache lines where the CPU can, else in vectors of four. */
+#ifdef __x86_64__
+__attribute__((target("avx512f"))) static int64_t store_lines(int64_t n, const float *from, float *z)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm512_stream_ps(z + i, _mm512_loadu_ps(from + i));
+    return i;
+}
+
 static void store_past_cache(int64_t n, const float *from, float *z)
 {
     int64_t i = 0;
-#ifdef __SSE2__
-    for (; i < n && (uintptr_t)(z + i) % 16 != 0; i++)
+    for (; i < n && (uintptr_t)(z + i) % 64 != 0; i++)
         z[i] = from[i];
+    if (__builtin_cpu_supports("avx512f"))
+        i += store_lines(n - i, from + i, z + i);
     for (; i + 4 <= n; i += 4)
         _mm_stream_ps(z + i, _mm_loadu_ps(from + i));
-#endif
     for (; i < n; i++)
         z[i] = from[i];
+}
+
+void scn_stream_end(void)
+{
+    _mm_sfence();
+}
+#else
+static void store_past_cache(int64_t n, const float *from, float *z)
+{
+    memcpy(z, from, (size_t)n * sizeof *z);
+}
+
+void scn_stream_end(void)
+{
+}
+#endif
+
+void scn_prefetch(int64_t n, const float *x)
+{
+    for (int64_t i = 0; i < n; i += 16)
+        __builtin_prefetch((const char *)x + 4 * i);
 }
 
 typedef void run_of(int64_t n, double a, const float *x, double keep, float *z);
@@ -64,12 +94,10 @@ static void stream_run(int64_t n, double a, const float *x, float *z, run_of *ke
     float buffer[some];
     for (int64_t i = 0; i < n; i += some) {
         int64_t m = n - i < some ? n - i : some;
+        scn_prefetch(m, x + i + m);
         kernel(m, a, x + i, 0, buffer);
         store_past_cache(m, buffer, z + i);
     }
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
 }
 
 void scn_stream(int64_t n, double a, const float *x, float *z)
@@ -80,6 +108,38 @@ void scn_stream(int64_t n, double a, const float *x, float *z)
 void scn_sign_stream(int64_t n, double a, const float *x, float *z)
 {
     stream_run(n, a, x, z, scn_sign_axpby);
+}
+
+SCN_CLONES static void multiply(int64_t n, const float *f, const float *x, float *z)
+{
+    for (int64_t j = 0; j < n; j++)
+        z[j] = f[j] * x[j];
+}
+
+SCN_CLONES static void multiply_add(int64_t n, const float *restrict f, const float *restrict x, float keep,
+                                    float *restrict z)
+{
+    for (int64_t j = 0; j < n; j++)
+        z[j] = keep * z[j] + f[j] * x[j];
+}
+
+void scn_multiply(int64_t n, const float *f, const float *x, double keep, float *z, bool stream)
+{
+    enum { some = 1024 };
+    float buffer[some];
+    if (keep != 0) {
+        multiply_add(n, f, x, (float)keep, z);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += some) {
+        int64_t m = n - i < some ? n - i : some;
+        if (stream && z != x) {
+            multiply(m, f + i, x + i, buffer);
+            store_past_cache(m, buffer, z + i);
+        } else {
+            multiply(m, f + i, x + i, z + i);
+        }
+    }
 }
 
 SCN_CLONES void scn_scale(int64_t n, double a, float *z)
@@ -110,9 +170,12 @@ SCN_CLONES double scn_sum_squares(int64_t n, const float *x)
 {
     double part[lanes] = {0};
     int64_t i = 0;
-    for (; i + lanes <= n; i += lanes)
+    for (; i + lanes <= n; i += lanes) {
+        __builtin_prefetch((const char *)(x + i) + 4096);
+        __builtin_prefetch((const char *)(x + i) + 4096 + 64);
         for (int l = 0; l < lanes; l++)
             part[l] += (double)x[i + l] * (double)x[i + l];
+    }
     for (int l = 0; i < n; i++, l++)
         part[l] += (double)x[i] * (double)x[i];
     return total(part);
@@ -322,6 +385,8 @@ void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, bool stream, int
         else
             for (int64_t i = first; i < end; i++)
                 axpby_run(x.cols, a, scn_row(x, i), keep, scn_row(z, i), stream);
+        if (stream)
+            scn_stream_end();
     }
 }
 

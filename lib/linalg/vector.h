@@ -18,6 +18,12 @@ void scn_sign_axpby(int64_t n, double a, const float *x, double keep, float *z);
 /* The same with keep = 0, stored past the cache: saves reading the lines of z before they are overwritten. */
 void scn_stream(int64_t n, double a, const float *x, float *z);
 void scn_sign_stream(int64_t n, double a, const float *x, float *z);
+/* z = keep z + f x entry by entry; stream: past the cache, if keep is 0. */
+void scn_multiply(int64_t n, const float *f, const float *x, double keep, float *z, bool stream);
+/* Asks for n values that will be read next. The CPU's own prefetching stops at every page. */
+void scn_prefetch(int64_t n, const float *x);
+/* After the last of a thread's streams: makes them visible to other threads. */
+void scn_stream_end(void);
 /* z *= a; a = 0 stores zeros whatever was there. */
 void scn_scale(int64_t n, double a, float *z);
 /* sums[j] += x[j]^2. */

@@ -1,6 +1,7 @@
-/* See lines.h. Columns are taken in strips, so that rows are read in runs of cache lines and the sums of a strip live on
- * the stack. Where a strip does not stay in the cache (a tall block), threads share its rows instead of its columns: each
- * slab of rows has its own sums, added in order, so that the result does not depend on the number of threads. */
+/* See lines.h. Columns are taken in strips, so that rows are read in runs of cache lines and the sums of a strip
+ * live on the stack. Where a strip does not stay in the cache (a tall block), threads share its rows instead of its
+ * columns: each slab of rows has its own sums, added in order, so that the result does not depend on the number of
+ * threads. */
 #include "norm/lines.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "base/thread.h"
 #include "linalg/vector.h"
 
-enum { strip = 512, slabs = 16, tall_rows = 4096 };
+enum { strip = 1024, slabs = 16, tall_rows = 4096 };
 
 static int64_t strip_width(scn_mat x, int64_t first)
 {
@@ -21,8 +22,11 @@ static int64_t strip_width(scn_mat x, int64_t first)
 static void column_squares(scn_mat x, double *sums)
 {
     memset(sums, 0, (size_t)x.cols * sizeof *sums);
-    for (int64_t i = 0; i < x.rows; i++)
+    for (int64_t i = 0; i < x.rows; i++) {
+        if (i + 1 < x.rows)
+            scn_prefetch(x.cols, scn_row(x, i + 1));
         scn_add_squares(x.cols, scn_row(x, i), sums);
+    }
 }
 
 /* The largest norm of the lines, and their sum. */
@@ -101,19 +105,34 @@ static double multiplier(double norm, double step, double c, double eps)
     return norm > 0 ? -step / (norm / c + eps) : 0;
 }
 
-SCN_CLONES static void add_columns(int64_t n, const double *f, const float *x, double keep, float *z)
+/* What the columns of a strip are multiplied by: power * rest. Where all of it fits float32, power is not used. */
+typedef struct factors {
+    float power[strip], rest[strip];
+    bool extreme;
+} factors;
+
+static void set_factor(factors *f, int64_t j, double value)
 {
-    if (keep == 0)
-        for (int64_t j = 0; j < n; j++)
-            z[j] = (float)(f[j] * (double)x[j]);
-    else
-        for (int64_t j = 0; j < n; j++)
-            z[j] = (float)(keep * (double)z[j] + f[j] * (double)x[j]);
+    const scn_factor parts = scn_factor_of(value);
+    f->power[j] = parts.power;
+    f->rest[j] = parts.rest;
+    f->extreme = f->extreme || (value != 0 && !(fabs(value) > 1e-30 && fabs(value) < 1e30));
+}
+
+/* One row: z = keep z + power rest x. */
+static void add_row(const factors *f, int64_t n, const float *x, double keep, float *z, bool stream)
+{
+    float scaled[strip];
+    if (f->extreme)
+        scn_multiply(n, f->power, x, 0, scaled, false);
+    scn_multiply(n, f->rest, f->extreme ? scaled : x, keep, z, stream);
 }
 
 static void rows_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
 {
     for (int64_t i = 0; i < s.rows; i++) {
+        if (i + 1 < s.rows && keep != 0)
+            scn_prefetch(s.cols, scn_row(z, i + 1));
         const double f = multiplier(sqrt(scn_sum_squares(s.cols, scn_row(s, i))), step, b->c, w->eps);
         if (w->stream)
             scn_stream(s.cols, f, scn_row(s, i), scn_row(z, i));
@@ -132,7 +151,8 @@ static scn_mat slab(scn_mat x, int k)
 /* One strip of columns, by threads that share its rows. */
 static void strip_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
 {
-    double sums[slabs][strip], f[strip];
+    double sums[slabs][strip];
+    factors f = {.extreme = false};
     const int threads = s.rows < tall_rows ? 1 : w->threads;
     SCN_PARALLEL_FOR(threads)
     for (int k = 0; k < slabs; k++)
@@ -141,13 +161,20 @@ static void strip_lmo(const scn_ball *b, scn_mat z, double keep, double step, sc
         double sum = 0;
         for (int k = 0; k < slabs; k++)
             sum += sums[k][j];
-        f[j] = multiplier(sqrt(sum), step, b->c, w->eps);
+        set_factor(&f, j, multiplier(sqrt(sum), step, b->c, w->eps));
     }
+    for (int64_t j = 0; j < s.cols && !f.extreme; j++)
+        f.rest[j] *= f.power[j];
     SCN_PARALLEL_FOR(threads)
     for (int k = 0; k < slabs; k++) {
         scn_mat from = slab(s, k), to = slab(z, k);
-        for (int64_t i = 0; i < from.rows; i++)
-            add_columns(from.cols, f, scn_row(from, i), keep, scn_row(to, i));
+        for (int64_t i = 0; i < from.rows; i++) {
+            if (i + 1 < from.rows)
+                scn_prefetch(from.cols, scn_row(from, i + 1));
+            add_row(&f, from.cols, scn_row(from, i), keep, scn_row(to, i), w->stream);
+        }
+        if (w->stream)
+            scn_stream_end();
     }
 }
 

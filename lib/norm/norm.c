@@ -2,6 +2,7 @@
 #include "norm/norm.h"
 
 #include "base/thread.h"
+#include "linalg/vector.h"
 
 static const scn_norm *const table[] = {
     [SCION_NORM_AUTO] = NULL,
@@ -111,6 +112,8 @@ void scn_ball_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_ma
     work.stream = keep == 0 && b->rows * b->cols >= stream_entries;
     if (count == 1) {
         b->norm->lmo(b, z, keep, step, s, &work);
+        if (work.stream)
+            scn_stream_end();
         return;
     }
     SCN_PARALLEL_FOR(threads)
@@ -118,6 +121,8 @@ void scn_ball_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_ma
         scn_piece p = scn_piece_at(b, i);
         b->norm->lmo(b, scn_sub(z, p.row, p.col, p.rows, p.cols), keep, step,
                      scn_sub(s, p.row, p.col, p.rows, p.cols), &work);
+        if (work.stream)
+            scn_stream_end();
     }
 }
 
