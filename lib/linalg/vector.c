@@ -42,7 +42,7 @@ SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, dou
             z[i] = kf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
 }
 
-/* A run of values out of the first-level cache to z, in whole cache lines where the CPU can, else in vectors of four. */
+/* A run of values from the first-level cache to z: whole cache lines where the CPU can, else vectors of four. */
 #ifdef __x86_64__
 __attribute__((target("avx512f"))) static int64_t store_lines(int64_t n, const float *from, float *z)
 {

@@ -197,8 +197,8 @@ static void knowing_nothing_costs_ln_v(void **state)
 
 /* For every parameter: <g, u> against (L(w + hu) - L(w - hu)) / 2h, u its gradient's direction plus a random one,
  * each of length 1. The loss, about 4, is rounded to 2.4e-7 and carries a few times that, which the division by 2h
- * turns into 5e-5; the third derivative times h^2/6 adds up to 4e-4 of the gradient's norm, which is 0.1 to 3 here. So
- * 3e-3 of the norm, and at least 3e-4, is six times what is natural, and a wrong factor or sign is far more. */
+ * turns into 5e-5; the third derivative times h^2/6 adds up to 4e-4 of the gradient's norm, which is 0.1 to 3 here.
+ * So 3e-3 of the norm, and at least 3e-4, is six times what is natural, and a wrong factor or sign is far more. */
 static const double step_h = 1e-2, tolerance = 3e-3, least = 3e-4;
 
 static double length(int64_t n, const float *x)
