@@ -188,7 +188,7 @@ static void print_end(loop *l)
     if (has_validation(t) && !data_about(t->data)->tokens)
         printf(", accuracy %.2f%%", 100 * l->accuracy);
     if (has_validation(t) && t->c.baseline > 0)
-        printf(" (AdamW, recorded in the preset: %.4f)", t->c.baseline);
+        printf(" (AdamW on the text that the preset names: %.4f)", t->c.baseline);
     printf("\n%s\n", l->saved);
     if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
         printf("let it write: scion sample %s\n", t->c.out);
