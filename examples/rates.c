@@ -49,7 +49,7 @@ static const double ALPHA = 0.5;
 /* Where there is noise, the mean over x^1..x^n is taken at up to REPORTS evenly spaced k: it is off by no more
  * than 1/REPORTS of the measure at x^1, below 1 % of what is left at the largest n. Without noise the iterates
  * end up going round in a cycle, with which an even spacing would fall into step: there every k counts. */
-enum { LOG_MAX = 14, SEEDS_MAX = 8, FIT = 5, REPORTS = 2048 };
+enum { LOG_MAX = 14, SEEDS_MAX = 5, FIT = 5, REPORTS = 2048 };
 
 /* n = 2^log_first .. 2^log_last. The curves reach their exponents from above: for small n, where a step is not
  * small beside the bumps of f, they are flatter. At the full size the last slopes are within 0.04 of them; at
@@ -58,7 +58,7 @@ enum { LOG_MAX = 14, SEEDS_MAX = 8, FIT = 5, REPORTS = 2048 };
 static const struct mode {
     int log_first, log_last, seeds;
     double sigma, slope_margin;
-} FULL = {6, 14, 8, 0.05, 0.05}, QUICK = {7, 11, 2, 0.1, 0.12};
+} FULL = {6, 14, 5, 0.05, 0.05}, QUICK = {7, 11, 2, 0.1, 0.12};
 
 /* Doubled noise: the floor is 2 times as high, or between these, as the 1/sqrt(n) term adds to both and as f
  * bends. */
@@ -235,12 +235,12 @@ static double fit(const double *y, int first, int last)
     return xy / xx;
 }
 
-static struct curve run_curve(const struct experiment *e, const struct mode *mode, FILE *csv)
+static struct curve run_curve(const struct experiment *e, const struct mode *mode, int log_first, FILE *csv)
 {
     struct curve c = {.within = 1};
     double all[SEEDS_MAX][LOG_MAX + 1], sum = 0, squares = 0, seeds = mode->seeds;
     const char *method = scion_name(SCION_NAMES_RULE, (int)e->rule);
-    for (int l = mode->log_first; l <= mode->log_last; l++) {
+    for (int l = log_first; l <= mode->log_last; l++) {
         int64_t n = (int64_t)1 << l;
         double first[SEEDS_MAX], start = 0;
         if (isatty(STDERR_FILENO))
@@ -258,16 +258,19 @@ static struct curve run_curve(const struct experiment *e, const struct mode *mod
             fprintf(csv, "%s,%s,%s,%g,%lld,%.9g,%.9g\n", e->ball->name, method,
                     e->vanishing ? "vanishing" : "constant", e->sigma, (long long)n, c.mean[l], c.bound[l]);
     }
-    c.slope = fit(c.mean, mode->log_last - FIT + 1, mode->log_last);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    int fit_first = mode->log_last - FIT + 1;
+    if (log_first > fit_first)
+        return c; /* too few points for a slope */
+    c.slope = fit(c.mean, fit_first, mode->log_last);
     for (int s = 0; s < mode->seeds; s++) {
-        double slope = fit(all[s], mode->log_last - FIT + 1, mode->log_last);
+        double slope = fit(all[s], fit_first, mode->log_last);
         sum += slope;
         squares += slope * slope;
     }
     double variance = (squares - sum * sum / seeds) / (seeds - 1);
     c.slope_error = variance > 0 ? sqrt(variance / seeds) : 0;
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
     return c;
 }
 
@@ -293,7 +296,7 @@ static void slope_table(const struct mode *mode, int vanishing, FILE *csv, struc
         for (int constrained = 0; constrained < 2; constrained++) {
             struct experiment e = {&BALLS[b], constrained ? SCION_RULE_SCION : SCION_RULE_USCION, vanishing,
                                    vanishing ? mode->sigma : 0};
-            struct curve c = run_curve(&e, mode, csv);
+            struct curve c = run_curve(&e, mode, first, csv);
             int kept = c.within && c.slope - 2 * c.slope_error <= promise + mode->slope_margin;
             printf("%-9s %-7s %-9s %9.4f %9.4f   %6.3f +- %5.3f   %5.2f   %5.1f   %s\n", e.ball->name,
                    constrained ? "SCG" : "uSCG", constrained ? "gap" : "dual norm", c.mean[first], c.mean[last],
@@ -305,15 +308,15 @@ static void slope_table(const struct mode *mode, int vanishing, FILE *csv, struc
 
 static void floor_table(const struct mode *mode, FILE *csv, struct curve vanishing[BALL_COUNT][2])
 {
-    int last = mode->log_last;
+    int last = mode->log_last, first = csv ? mode->log_first : last; /* the file shows how the curves flatten */
     printf("\nconstant momentum, step 1/sqrt(n), with noise: the floor at n = %lld\n", 1LL << last);
     printf("%-9s %-7s %11s %11s %7s   %18s\n", "norm", "method", "sigma", "2 sigma", "ratio", "vanishing, sigma");
     for (int b = 0; b < BALL_COUNT; b++)
         for (int constrained = 0; constrained < 2; constrained++) {
             struct experiment e = {&BALLS[b], constrained ? SCION_RULE_SCION : SCION_RULE_USCION, 0, mode->sigma};
-            struct curve once = run_curve(&e, mode, csv);
+            struct curve once = run_curve(&e, mode, first, csv);
             e.sigma *= 2;
-            struct curve twice = run_curve(&e, mode, csv);
+            struct curve twice = run_curve(&e, mode, first, csv);
             double ratio = twice.mean[last] / once.mean[last], below = vanishing[b][constrained].mean[last];
             int kept = once.within && twice.within;
             if (!P.gaussian) /* a floor is what the other noise is made for */
@@ -327,7 +330,7 @@ static void floor_table(const struct mode *mode, FILE *csv, struct curve vanishi
 static void usage(FILE *to)
 {
     fputs("rates: measures the convergence rates of uSCG and SCG beside what the paper proves\n\n"
-          "  --quick      up to n = 2^11 with 2 seeds; without it 2^14 with 8\n"
+          "  --quick      up to n = 2^11 with 2 seeds; without it 2^14 with 5\n"
           "  --gaussian   symmetric noise, under which constant momentum has no floor\n"
           "  --csv FILE   also writes every point: norm,method,momentum,sigma,n,mean,bound\n",
           to);
