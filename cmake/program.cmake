@@ -4,6 +4,7 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(ZLIB REQUIRED)
+find_package(SQLite3 REQUIRED)
 
 file(GLOB train_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/*/*.c")
 add_library(scion_train STATIC ${train_sources})
@@ -13,7 +14,7 @@ target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-co
 target_compile_definitions(scion_train PRIVATE
     SCION_PRESET_DIR="${CMAKE_INSTALL_FULL_DATADIR}/scion/presets")
 target_link_libraries(scion_train PUBLIC scion::scion_static scion_openblas PkgConfig::JANSSON PkgConfig::INIH
-    PkgConfig::XXHASH ZLIB::ZLIB m PRIVATE scion_warnings)
+    PkgConfig::XXHASH ZLIB::ZLIB SQLite::SQLite3 m PRIVATE scion_warnings)
 if(scion_openmp)
     target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)
 endif()

@@ -12,6 +12,10 @@ typedef struct norms_worst {
     double share;       /* norm / (overshoot bound): above 1, the rule's promise is broken */
 } norms_worst;
 
+/* Calls back for each parameter with its weight_norm, bound and overshoot. */
+scion_status norms_each(const trainer *t, void (*each)(void *context, const scion_info *info), void *context,
+                        scion_error *err);
+
 /* Measures every parameter and writes a line each to m (NULL: none). */
 scion_status norms_measure(const trainer *t, metrics *m, norms_worst *worst, scion_error *err);
 

@@ -1,0 +1,116 @@
+/* See estimate.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "sweep/estimate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "config/fail.h"
+#include "run/trainer.h"
+
+enum { timed_steps = 2 };
+
+/* What a process that measures one size sends back. */
+typedef struct probe {
+    double create, step, evaluation; /* seconds: to begin, of one step, of one batch of validation */
+    int64_t steps, batches;          /* of the whole run */
+    char message[256];               /* "": it worked */
+} probe;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void measure(const config *c, probe *p)
+{
+    trainer *t;
+    scion_error err;
+    double loss, accuracy, begin = now();
+    scion_status status = trainer_create(&t, c, NULL, &err);
+    p->create = now() - begin;
+    if (status == SCION_OK)
+        status = trainer_step(t, &loss, &err); /* the first one is slower */
+    begin = now();
+    for (int i = 0; status == SCION_OK && i < timed_steps; i++)
+        status = trainer_step(t, &loss, &err);
+    p->step = (now() - begin) / timed_steps;
+    if (status == SCION_OK) {
+        p->steps = t->steps;
+        p->batches = data_batches(t->data, DATA_VAL, c->batch, c->block);
+        if (c->eval_batches > 0 && c->eval_batches < p->batches)
+            p->batches = c->eval_batches;
+        begin = now();
+        if (p->batches > 0)
+            status = trainer_evaluate(t, 1, &loss, &accuracy, &err);
+        p->evaluation = now() - begin;
+    }
+    snprintf(p->message, sizeof p->message, "%s", status == SCION_OK ? "" : err.message);
+    trainer_free(t);
+}
+
+static scion_status measure_apart(const config *c, probe *p, scion_error *err)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        measure(c, p);
+        _exit(write(ends[1], p, sizeof *p) == (ssize_t)sizeof *p ? 0 : 1);
+    }
+    close(ends[1]);
+    const bool heard = pid > 0 && read(ends[0], p, sizeof *p) == (ssize_t)sizeof *p;
+    close(ends[0]);
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    if (!heard)
+        return train_fail(err, SCION_EINVAL, "a trial run of width %lld did not come to an end", (long long)c->width);
+    return p->message[0] ? train_fail(err, SCION_EINVAL, "%s", p->message) : SCION_OK;
+}
+
+static bool same_size(const config *a, const config *b)
+{
+    return strcmp(a->model, b->model) == 0 && a->width == b->width && a->layers == b->layers &&
+           a->batch == b->batch && a->block == b->block && a->accum == b->accum;
+}
+
+/* The number of steps differs between runs of one size. */
+static double seconds_of(const config *c, const config *measured, const probe *p)
+{
+    const double steps = c->steps > 0           ? (double)c->steps
+                         : measured->epochs > 0 ? (double)p->steps * c->epochs / measured->epochs
+                                                : (double)p->steps;
+    return p->create + steps * p->step + (double)p->batches * p->evaluation;
+}
+
+scion_status sweep_estimate(const config *points, int64_t count, int jobs, int threads, double *seconds,
+                            scion_error *err)
+{
+    bool *counted = calloc((size_t)count + 1, sizeof *counted);
+    scion_status status = counted ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    const int each = scn_threads(threads) / jobs;
+    *seconds = 0;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        probe p = {.steps = 0};
+        config c = points[i];
+        if (counted[i])
+            continue;
+        c.threads = each > 1 ? each : 1;
+        status = measure_apart(&c, &p, err);
+        for (int64_t k = i; status == SCION_OK && k < count; k++)
+            if (!counted[k] && same_size(&points[k], &points[i])) {
+                counted[k] = true;
+                *seconds += seconds_of(&points[k], &points[i], &p) / jobs;
+            }
+    }
+    free(counted);
+    return status;
+}

@@ -1,0 +1,259 @@
+/* See grid.h. Each key=value becomes an axis, a list of values as text that config_set reads; the points are counted
+ * like the digits of a number whose last digit is the last axis. */
+#include "sweep/grid.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config_parts.h"
+#include "config/fail.h"
+#include "config/number.h"
+
+typedef struct axis {
+    const config_option *option;
+    char (*values)[CONFIG_TEXT];
+    int64_t count;
+} axis;
+
+static bool is_path(const config_option *o)
+{
+    return strcmp(o->key, "data") == 0 || strcmp(o->key, "val_data") == 0 || strcmp(o->key, "out") == 0;
+}
+
+/* What stands between the values of a list; 0: the option takes no list. */
+static char separator(const config_option *o)
+{
+    return is_path(o) ? '\0' : strcmp(o->key, "norms") == 0 ? '/' : ',';
+}
+
+bool grid_computes(const config_option *o)
+{
+    static const char *const beside[] = {"preset", "threads", "recompute", "out", "max_minutes", "baseline", "keep"};
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (strcmp(o->key, beside[i]) == 0)
+            return false;
+    const size_t length = strlen(o->key);
+    return length < 6 || strcmp(o->key + length - 6, "_every") != 0;
+}
+
+bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o)
+{
+    for (int64_t i = 1; i < count; i++)
+        if (!config_same(first, (const config *)(const void *)((const char *)first + (size_t)i * stride), o))
+            return true;
+    return false;
+}
+
+void grid_rate(double lr, char text[CONFIG_TEXT])
+{
+    int exponent;
+    if (lr > 0 && frexp(lr, &exponent) == 0.5)
+        snprintf(text, CONFIG_TEXT, "2^%d", exponent - 1);
+    else
+        number_write(lr, text);
+}
+
+void grid_pretty(const config *c, const config_option *o, char text[CONFIG_TEXT])
+{
+    if (strcmp(o->key, "lr") == 0)
+        grid_rate(c->lr, text);
+    else
+        config_get(c, o, text, CONFIG_TEXT);
+}
+
+static scion_status add_value(axis *a, const char *text, scion_error *err)
+{
+    if (strlen(text) >= CONFIG_TEXT)
+        return train_fail(err, SCION_EINVAL, "command line: %s: the value is longer than %d bytes", a->option->key,
+                          CONFIG_TEXT - 1);
+    if (a->count >= GRID_MOST)
+        return train_fail(err, SCION_EINVAL, "command line: %s has more than %d values", a->option->key, GRID_MOST);
+    if ((a->count & (a->count - 1)) == 0) {
+        void *larger = realloc(a->values, (size_t)(a->count ? 2 * a->count : 1) * sizeof *a->values);
+        if (!larger)
+            return train_fail(err, SCION_ENOMEM, "out of memory for the grid");
+        a->values = larger;
+    }
+    memcpy(a->values[a->count++], text, strlen(text) + 1);
+    return SCION_OK;
+}
+
+typedef struct range {
+    double first, last, step;
+    double base; /* > 0: the values are base^first, base^(first + step), ... */
+    bool factor; /* the values are first, first * step, ... */
+} range;
+
+/* "2^-5" into base and exponent. */
+static bool read_power(const char *text, double *base, double *exponent)
+{
+    char left[NUMBER_TEXT];
+    const char *hat = strchr(text, '^');
+    if (!hat || hat - text >= NUMBER_TEXT)
+        return false;
+    snprintf(left, sizeof left, "%.*s", (int)(hat - text), text);
+    return number_real(left, base) && *base > 0 && *base != 1 && number_real(hat + 1, exponent);
+}
+
+/* "a..b", "a..b:s" or "a..b:*f". */
+static scion_status read_range(range *r, const config_option *o, const char *text, scion_error *err)
+{
+    char part[CONFIG_TEXT];
+    double bases[2];
+    snprintf(part, sizeof part, "%s", text);
+    char *right = strstr(part, ".."), *step = strchr(part, ':');
+    *right = '\0';
+    right += 2;
+    if (step)
+        *step++ = '\0';
+    *r = (range){.step = 1};
+    const bool powers =
+        read_power(part, &bases[0], &r->first) && read_power(right, &bases[1], &r->last) && bases[0] == bases[1];
+    if (powers && !(step && *step == '*')) {
+        r->base = bases[0];
+    } else if (!number_real(part, &r->first) || !number_real(right, &r->last)) {
+        return train_fail(err, SCION_EINVAL,
+                          "command line: %s=%.60s, expected a range of numbers such as 2^-8..2^-2 or 1..3", o->key,
+                          text);
+    } else if (!step && o->type == CONFIG_REAL) {
+        return train_fail(err, SCION_EINVAL,
+                          "command line: %s=%.60s needs a step: %s..%s:0.1, or :*2 to double each time, or "
+                          "powers such as 2^-8..2^-2",
+                          o->key, text, part, right);
+    }
+    if (step) {
+        r->factor = *step == '*';
+        if (!number_real(step + r->factor, &r->step) || !(r->step > r->factor) || (r->factor && !(r->first > 0)))
+            return train_fail(
+                err, SCION_EINVAL,
+                "command line: %s=%.60s: the step is \"%.20s\", expected a number above 0, or * and one "
+                "above 1",
+                o->key, text, step);
+    }
+    if (r->last < r->first)
+        return train_fail(err, SCION_EINVAL,
+                          "command line: %s=%.60s is empty: a range goes from the smaller to the larger", o->key,
+                          text);
+    return SCION_OK;
+}
+
+static scion_status add_range(axis *a, const char *text, scion_error *err)
+{
+    range r;
+    char value[64], number[NUMBER_TEXT];
+    scion_status status = read_range(&r, a->option, text, err);
+    if (status != SCION_OK)
+        return status;
+    const double steps = r.factor ? log(r.last / r.first) / log(r.step) : (r.last - r.first) / r.step;
+    if (!(steps < GRID_MOST))
+        return train_fail(err, SCION_EINVAL, "command line: %s=%.60s has more than %d values", a->option->key, text,
+                          GRID_MOST);
+    const int64_t count = (int64_t)floor(steps * (1 + 1e-12) + 1e-9) + 1; /* 0.1..0.3:0.1 has three */
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        const double at = r.factor ? r.first * pow(r.step, (double)i) : r.first + (double)i * r.step;
+        snprintf(number, sizeof number, "%.12g", at);
+        if (r.base > 0)
+            snprintf(value, sizeof value, "%g^%s", r.base, number);
+        else
+            snprintf(value, sizeof value, "%s", number);
+        status = add_value(a, value, err);
+    }
+    return status;
+}
+
+static scion_status make_axis(axis *a, const char *pair, scion_error *err)
+{
+    const char *equal = strchr(pair, '=');
+    char key[64];
+    if (!equal || equal == pair)
+        return train_fail(err, SCION_EINVAL, "command line: \"%.80s\", expected key=value", pair);
+    snprintf(key, sizeof key, "%.*s", (int)(equal - pair < 63 ? equal - pair : 63), pair);
+    a->option = config_find(key);
+    if (!a->option || strcmp(key, "preset") == 0) {
+        config any;
+        config_init(&any);
+        return a->option ? train_fail(err, SCION_EINVAL,
+                                      "command line: presets are not swept with preset=; name each of them")
+                         : config_set(&any, key, "", "command line", err);
+    }
+    const char between[] = {separator(a->option), '\0'};
+    const bool numbers =
+        a->option->type == CONFIG_INT || a->option->type == CONFIG_REAL || a->option->type == CONFIG_SEED;
+    if (between[0] == '\0')
+        return add_value(a, equal + 1, err);
+    scion_status status = SCION_OK;
+    for (const char *at = equal + 1; status == SCION_OK; at++) {
+        char value[CONFIG_TEXT];
+        const size_t length = strcspn(at, between);
+        if (length == 0)
+            return train_fail(err, SCION_EINVAL, "command line: %.80s: a value is missing", pair);
+        snprintf(value, sizeof value, "%.*s", (int)(length < CONFIG_TEXT ? length : CONFIG_TEXT - 1), at);
+        status = length >= CONFIG_TEXT ? train_fail(err, SCION_EINVAL, "command line: %s: a value is too long", key)
+                 : numbers && strstr(value, "..") ? add_range(a, value, err)
+                                                  : add_value(a, value, err);
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    return status;
+}
+
+/* Two axes of one key, or a value twice, would be one run twice. */
+static scion_status check_axes(const axis *axes, int count, scion_error *err)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (axes[i].option == axes[k].option)
+                return train_fail(err, SCION_EINVAL, "command line: %s is given twice", axes[i].option->key);
+    return SCION_OK;
+}
+
+static scion_status fill_point(config *c, const axis *axes, int count, int64_t index, scion_error *err)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        scion_status status =
+            config_set(c, axes[i].option->key, axes[i].values[index % axes[i].count], "command line", err);
+        if (status != SCION_OK)
+            return status;
+        index /= axes[i].count;
+    }
+    return config_check(c, err);
+}
+
+scion_status grid_make(grid *g, const config *base, const char *const *pairs, int count, scion_error *err)
+{
+    axis *axes = calloc((size_t)count + 1, sizeof *axes);
+    scion_status status = axes ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the grid");
+    double points = 1;
+    *g = (grid){NULL, 0};
+    for (int i = 0; status == SCION_OK && i < count; i++) {
+        status = make_axis(&axes[i], pairs[i], err);
+        points *= (double)axes[i].count;
+    }
+    if (status == SCION_OK)
+        status = check_axes(axes, count, err);
+    if (status == SCION_OK && points > GRID_MOST)
+        status = train_fail(err, SCION_EINVAL, "command line: the grid has %.0f points, at most %d are possible",
+                            points, GRID_MOST);
+    if (status == SCION_OK) {
+        g->points = malloc((size_t)points * sizeof *g->points);
+        g->count = g->points ? (int64_t)points : 0;
+        status =
+            g->points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for a grid of %.0f points", points);
+    }
+    for (int64_t i = 0; status == SCION_OK && i < g->count; i++) {
+        g->points[i] = *base;
+        status = fill_point(&g->points[i], axes, count, i, err);
+    }
+    for (int i = 0; axes && i < count; i++)
+        free(axes[i].values);
+    free(axes);
+    return status;
+}
+
+void grid_free(grid *g)
+{
+    free(g->points);
+    *g = (grid){NULL, 0};
+}

@@ -1,0 +1,39 @@
+/* A grid of configurations: every combination of the values that each key=value names.
+ *
+ *     lr=2^-12..2^-2         powers of two from the one to the other
+ *     width=64..512:*2       the same with any factor
+ *     momentum=0.1..0.5:0.1  equal steps; whole numbers step by 1 if no step is given: seed=1..3
+ *     rule=scion,adamw       a list, of values and ranges
+ *     norms=onehot/shared    norms are listed with /, for one value may have commas: sign,spectral,sign/onehot
+ *
+ * Paths (data, val_data, out) are taken as they stand. */
+#ifndef TRAIN_SWEEP_GRID_H
+#define TRAIN_SWEEP_GRID_H
+
+#include "config/config.h"
+
+enum { GRID_MOST = 100000 }; /* configurations in a grid */
+
+typedef struct grid {
+    config *points;
+    int64_t count;
+} grid;
+
+/* Every combination, on top of `base`; the first key varies slowest. Each point passes config_check. EINVAL: a value
+ * that config_set refuses, an empty range, too many points. Free with grid_free, also after an error. */
+scion_status grid_make(grid *g, const config *base, const char *const *pairs, int count, scion_error *err);
+void grid_free(grid *g);
+
+/* Whether an option decides what a run computes; the others (threads, out, intervals, ...) may differ between two
+ * descriptions of the same run. */
+bool grid_computes(const config_option *o);
+
+/* Whether option o has more than one value among count configurations, `stride` bytes apart. */
+bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o);
+
+/* A learning rate as people write it: 2^-5 if it is a power of two. */
+void grid_rate(double lr, char text[CONFIG_TEXT]);
+/* The value of an option in the same way. */
+void grid_pretty(const config *c, const config_option *o, char text[CONFIG_TEXT]);
+
+#endif

@@ -1,0 +1,457 @@
+/* See ledger.h. One table holds the runs; a column is one row of `columns` below, which serves reading and writing.
+ * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
+#define _POSIX_C_SOURCE 200809L
+#include "sweep/ledger.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "config/config_parts.h"
+#include "config/fail.h"
+#include "config/path.h"
+#include "sweep/grid.h"
+#include "sweep/ledger_parts.h"
+
+enum {
+    application = 0x5363696f, /* marks the file: "Scio" */
+    version = 1,
+    wait_ms = 60000,
+    most_attempts = 3 /* a run whose processes died that often is itself at fault */
+};
+
+static const char schema[] =
+    "PRAGMA application_id = 1399023983;" /* application */
+    "PRAGMA user_version = 1;"
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
+    " state TEXT NOT NULL, config TEXT NOT NULL, worker TEXT, beat REAL, attempts INTEGER NOT NULL DEFAULT 0,"
+    " step INTEGER, steps INTEGER, parameters INTEGER, seconds REAL, loss REAL, val_loss REAL, accuracy REAL,"
+    " samples_per_s REAL, forward_s REAL, backward_s REAL, optimizer_s REAL, state_bytes REAL, peak_bytes REAL,"
+    " message TEXT);"
+    "CREATE INDEX runs_by_state ON runs (state);"
+    "CREATE TABLE points (run INTEGER NOT NULL, step INTEGER NOT NULL, loss REAL, lr REAL, val_loss REAL, accuracy "
+    "REAL);"
+    "CREATE INDEX points_by_run ON points (run);"
+    "CREATE TABLE norms (run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, norm REAL, bound REAL);"
+    "CREATE INDEX norms_by_run ON norms (run);"
+    "CREATE TABLE coords (run INTEGER NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL,"
+    " rms REAL);"
+    "CREATE INDEX coords_by_run ON coords (run);";
+
+/* The columns of a result, in the order of `result_columns`. */
+static const struct {
+    size_t offset;
+    bool whole;
+} result_fields[] = {
+#define WHOLE(field)                         \
+    {                                        \
+        offsetof(ledger_result, field), true \
+    }
+#define REAL(field)                           \
+    {                                         \
+        offsetof(ledger_result, field), false \
+    }
+    WHOLE(step),       WHOLE(steps),      WHOLE(parameters),   REAL(seconds),   REAL(loss),
+    REAL(val_loss),    REAL(accuracy),    REAL(samples_per_s), REAL(forward_s), REAL(backward_s),
+    REAL(optimizer_s), REAL(state_bytes), REAL(peak_bytes)
+#undef WHOLE
+#undef REAL
+};
+
+enum { fields = sizeof result_fields / sizeof *result_fields };
+
+#define RESULT_COLUMNS                                                                                   \
+    "step, steps, parameters, seconds, loss, val_loss, accuracy, samples_per_s, forward_s, backward_s, " \
+    "optimizer_s, state_bytes, peak_bytes, message"
+
+static const char *const state_names[LEDGER_STATES] = {"waiting", "running", "done", "diverged", "failed"};
+
+const char *ledger_state_name(ledger_state s)
+{
+    return state_names[s];
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+scion_status ledger_broken(const ledger *l, scion_error *err)
+{
+    const int code = sqlite3_errcode(l->db);
+    if (code == SQLITE_NOTADB)
+        return train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
+    if (code == SQLITE_READONLY)
+        return train_fail(err, SCION_EINVAL, "%s cannot be written", path_end(l->path));
+    if (code == SQLITE_FULL)
+        return train_fail(err, SCION_EINVAL, "%s: the disk is full", path_end(l->path));
+    return train_fail(err, SCION_EINVAL, "%s: %.120s", path_end(l->path), sqlite3_errmsg(l->db));
+}
+
+scion_status ledger_execute(ledger *l, const char *sql, scion_error *err)
+{
+    return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : ledger_broken(l, err);
+}
+
+/* Ends a transaction by what became of it. */
+scion_status ledger_end(ledger *l, scion_status status, scion_error *err)
+{
+    if (status == SCION_OK)
+        status = ledger_execute(l, "COMMIT", err);
+    if (status != SCION_OK)
+        sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+sqlite3_stmt *ledger_prepare(ledger *l, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    return sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) == SQLITE_OK ? s : NULL;
+}
+
+/* Runs a statement that gives no row. */
+scion_status ledger_step(ledger *l, sqlite3_stmt *s, scion_error *err)
+{
+    const scion_status status = s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : ledger_broken(l, err);
+    sqlite3_finalize(s);
+    return status;
+}
+
+void ledger_bind_real(sqlite3_stmt *s, int i, double value)
+{
+    if (isnan(value))
+        sqlite3_bind_null(s, i);
+    else
+        sqlite3_bind_double(s, i, value);
+}
+
+double ledger_column_real(sqlite3_stmt *s, int i)
+{
+    return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
+}
+
+void ledger_column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
+{
+    const char *text = (const char *)sqlite3_column_text(s, i);
+    snprintf(to, bytes, "%s", text ? text : "");
+}
+
+static int64_t pragma(ledger *l, const char *name, bool *read)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA %s", name);
+    sqlite3_stmt *s = ledger_prepare(l, sql);
+    *read = s && sqlite3_step(s) == SQLITE_ROW;
+    const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return value;
+}
+
+/* Makes the tables in an empty file, if `create`; refuses what is no ledger. */
+static scion_status identify(ledger *l, bool create, scion_error *err)
+{
+    bool read;
+    scion_status status = create ? ledger_execute(l, "BEGIN IMMEDIATE", err) : SCION_OK;
+    if (status != SCION_OK)
+        return status;
+    const int64_t mark = pragma(l, "application_id", &read), made = read ? pragma(l, "user_version", &read) : 0;
+    if (!read)
+        status = ledger_broken(l, err);
+    else if (create && mark == 0 && pragma(l, "schema_version", &read) == 0)
+        status = ledger_execute(l, schema, err);
+    else if (mark != application)
+        status = train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
+    else if (made != version)
+        status = train_fail(err, SCION_EINVAL, "%s is a ledger of version %lld, this program knows version %d",
+                            path_end(l->path), (long long)made, version);
+    return create ? ledger_end(l, status, err) : status;
+}
+
+scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err)
+{
+    ledger *l = calloc(1, sizeof *l);
+    *out = NULL;
+    if (!l)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    snprintf(l->path, sizeof l->path, "%s", path);
+    worker_name(l->worker);
+    const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
+    scion_status status = SCION_OK;
+    errno = 0;
+    if (!create && access(path, F_OK) != 0)
+        status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
+    else if (sqlite3_open_v2(path, &l->db, flags, NULL) != SQLITE_OK)
+        status = train_fail(err, SCION_EINVAL, "%s cannot be %s%s%s", path_end(path),
+                            create ? "made or written" : "read", errno ? ": " : "", errno ? strerror(errno) : "");
+    if (status == SCION_OK) {
+        sqlite3_busy_timeout(l->db, wait_ms);
+        status = identify(l, create, err);
+    }
+    if (status != SCION_OK) {
+        ledger_close(l);
+        return status;
+    }
+    *out = l;
+    return SCION_OK;
+}
+
+void ledger_close(ledger *l)
+{
+    if (!l)
+        return;
+    sqlite3_close(l->db);
+    free(l);
+}
+
+/* 128 bits over everything that decides what the run computes. */
+static void hash_of(ledger_kind kind, const config *c, char hash[33])
+{
+    XXH3_state_t *state = XXH3_createState();
+    char value[CONFIG_TEXT], line[2 * CONFIG_TEXT];
+    const config_option *o;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &kind, sizeof kind);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        if (!grid_computes(o))
+            continue;
+        config_get(c, o, value, sizeof value);
+        const int length = snprintf(line, sizeof line, "%s=%s\n", o->key, value);
+        XXH3_128bits_update(state, line, (size_t)length);
+    }
+    const XXH128_hash_t h = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+}
+
+scion_status ledger_insert(ledger *l, ledger_kind kind, const config *c, ledger_state state, bool *added,
+                           scion_error *err)
+{
+    char hash[33], *json = config_to_json(c);
+    if (!json)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    hash_of(kind, c, hash);
+    sqlite3_stmt *s = ledger_prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
+    sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int(s, 2, (int)kind);
+    sqlite3_bind_text(s, 3, state_names[state], -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 4, json, -1, SQLITE_TRANSIENT);
+    scion_status status = ledger_step(l, s, err);
+    *added = status == SCION_OK && sqlite3_changes(l->db) > 0;
+    free(json);
+    return status;
+}
+
+scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
+                            scion_error *err)
+{
+    scion_status status = ledger_execute(l, "BEGIN IMMEDIATE", err);
+    *added = 0;
+    if (status != SCION_OK)
+        return status;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        bool is_new;
+        status = ledger_insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
+        *added += is_new;
+    }
+    return ledger_end(l, status, err);
+}
+
+scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *added, scion_error *err)
+{
+    int64_t count;
+    scion_status status = ledger_add_all(l, kind, c, 1, &count, err);
+    if (added)
+        *added = count > 0;
+    return status;
+}
+
+static const char select_runs[] = "SELECT id, kind, state, attempts, config, " RESULT_COLUMNS " FROM runs ";
+
+static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_error *err)
+{
+    enum { first = 5 };
+    memset(run, 0, sizeof *run);
+    run->id = sqlite3_column_int64(s, 0);
+    run->kind = (ledger_kind)sqlite3_column_int(s, 1);
+    const char *state = (const char *)sqlite3_column_text(s, 2), *json = (const char *)sqlite3_column_text(s, 4);
+    for (int i = 0; i < LEDGER_STATES; i++)
+        if (state && strcmp(state, state_names[i]) == 0)
+            run->state = (ledger_state)i;
+    run->attempts = sqlite3_column_int(s, 3);
+    for (int i = 0; i < fields; i++) {
+        char *field = (char *)&run->result + result_fields[i].offset;
+        if (result_fields[i].whole)
+            *(int64_t *)(void *)field = sqlite3_column_int64(s, first + i);
+        else
+            *(double *)(void *)field = ledger_column_real(s, first + i);
+    }
+    ledger_column_text(s, first + fields, run->result.message, sizeof run->result.message);
+    scion_error wrong;
+    config_init(&run->c);
+    if (!json || config_from_json(&run->c, json, &wrong) != SCION_OK)
+        return train_fail(err, SCION_EINVAL, "%s: run %lld: %.150s", path_end(l->path), (long long)run->id,
+                          json ? wrong.message : "it has no configuration");
+    return SCION_OK;
+}
+
+/* Sets the state of one run; beside it `worker` (NULL: none). */
+static scion_status set_state(ledger *l, int64_t id, ledger_state state, const char *worker, int more_attempts,
+                              const char *message, scion_error *err)
+{
+    sqlite3_stmt *s =
+        ledger_prepare(l, "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
+                          "WHERE id = ?");
+    sqlite3_bind_text(s, 1, state_names[state], -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, worker, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_double(s, 3, now());
+    sqlite3_bind_int(s, 4, more_attempts);
+    sqlite3_bind_text(s, 5, message, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(s, 6, id);
+    return ledger_step(l, s, err);
+}
+
+/* Puts back what workers hold that are gone. */
+static scion_status free_orphans(ledger *l, scion_error *err)
+{
+    sqlite3_stmt *s = ledger_prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
+    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    while (status == SCION_OK && sqlite3_step(s) == SQLITE_ROW) {
+        char worker[WORKER_TEXT];
+        ledger_column_text(s, 1, worker, sizeof worker);
+        if (worker_lives(worker, now() - sqlite3_column_double(s, 2)))
+            continue;
+        const bool again = sqlite3_column_int(s, 3) < most_attempts;
+        status = set_state(l, sqlite3_column_int64(s, 0), again ? LEDGER_WAITING : LEDGER_FAILED, NULL, 0,
+                           again ? NULL : "its process died each time it was tried", err);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+/* The first run that a condition selects. */
+static scion_status select_one(ledger *l, const char *condition, const char *bound, ledger_run *run, bool *found,
+                               scion_error *err)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql, "%s %s", select_runs, condition);
+    sqlite3_stmt *s = ledger_prepare(l, sql);
+    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    if (bound)
+        sqlite3_bind_text(s, 1, bound, -1, SQLITE_TRANSIENT);
+    *found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (*found)
+        status = read_run(l, s, run, err);
+    sqlite3_finalize(s);
+    return status;
+}
+
+scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err)
+{
+    scion_status status = ledger_execute(l, "BEGIN IMMEDIATE", err);
+    *found = false;
+    if (status != SCION_OK)
+        return status;
+    status = free_orphans(l, err);
+    if (status == SCION_OK)
+        status = select_one(l, "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1", NULL, run, found, err);
+    if (status == SCION_OK && *found) {
+        status = set_state(l, run->id, LEDGER_RUNNING, l->worker, 1, NULL, err);
+        run->state = LEDGER_RUNNING;
+        run->attempts++;
+    }
+    return ledger_end(l, status, err);
+}
+
+scion_status ledger_write_run(ledger *l, const ledger_run *run, bool held, bool *lost, scion_error *err)
+{
+    enum { first = 2 };
+    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = ?1, (" RESULT_COLUMNS ") = "
+                                        "(?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15), beat = ?16 "
+                                        "WHERE id = ?17 AND (NOT ?19 OR (state = 'running' AND worker = ?18))");
+    sqlite3_bind_text(s, 1, state_names[run->state], -1, SQLITE_STATIC);
+    for (int i = 0; i < fields; i++) {
+        const char *field = (const char *)&run->result + result_fields[i].offset;
+        if (result_fields[i].whole)
+            sqlite3_bind_int64(s, first + i, *(const int64_t *)(const void *)field);
+        else
+            ledger_bind_real(s, first + i, *(const double *)(const void *)field);
+    }
+    sqlite3_bind_text(s, 15, run->result.message, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_double(s, 16, now());
+    sqlite3_bind_int64(s, 17, run->id);
+    sqlite3_bind_text(s, 18, l->worker, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int(s, 19, held);
+    scion_status status = ledger_step(l, s, err);
+    *lost = status == SCION_OK && sqlite3_changes(l->db) == 0;
+    return status;
+}
+
+scion_status ledger_beat(ledger *l, const ledger_run *run, bool *lost, scion_error *err)
+{
+    return ledger_write_run(l, run, true, lost, err);
+}
+
+scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err)
+{
+    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = attempts - 1 "
+                                        "WHERE id = ? AND state = 'running' AND worker = ?");
+    sqlite3_bind_int64(s, 1, run->id);
+    sqlite3_bind_text(s, 2, l->worker, -1, SQLITE_TRANSIENT);
+    return ledger_step(l, s, err);
+}
+
+scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error *err)
+{
+    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 "
+                                        "WHERE kind = 0 AND (state = 'failed' OR (? AND state = 'diverged'))");
+    sqlite3_bind_int(s, 1, diverged);
+    scion_status status = ledger_step(l, s, err);
+    *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
+    return status;
+}
+
+scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_run *run, bool *found, scion_error *err)
+{
+    char hash[33];
+    hash_of(kind, c, hash);
+    return select_one(l, "WHERE hash = ?", hash, run, found, err);
+}
+
+scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_error *err)
+{
+    char sql[512];
+    int code = SQLITE_DONE;
+    int64_t room = 0;
+    snprintf(sql, sizeof sql, "%s ORDER BY id", select_runs);
+    sqlite3_stmt *s = ledger_prepare(l, sql);
+    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    *runs = NULL;
+    *count = 0;
+    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        if (*count == room) {
+            room = room ? 2 * room : 64;
+            ledger_run *larger = realloc(*runs, (size_t)room * sizeof **runs);
+            status =
+                larger ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)room);
+            *runs = larger ? larger : *runs;
+        }
+        if (status == SCION_OK)
+            status = read_run(l, s, &(*runs)[(*count)++], err);
+    }
+    if (status == SCION_OK && code != SQLITE_DONE)
+        status = ledger_broken(l, err);
+    sqlite3_finalize(s);
+    if (status != SCION_OK) {
+        free(*runs);
+        *runs = NULL;
+        *count = 0;
+    }
+    return status;
+}

@@ -1,0 +1,112 @@
+/* The ledger of a sweep: an SQLite file in which every run stands once, with its full configuration, its state, what
+ * it has come to, and its curves. Processes on one machine, or on several that share a folder, work on it at once: a
+ * run is taken in one transaction, and the result of a worker that lost its run is not written.
+ *
+ *     waiting -> running -> done | diverged | failed      running -> waiting: its worker is gone
+ *
+ * All times are seconds since 1970. Numbers that are not known are NAN. */
+#ifndef TRAIN_SWEEP_LEDGER_H
+#define TRAIN_SWEEP_LEDGER_H
+
+#include "config/config.h"
+
+typedef struct ledger ledger;
+
+typedef enum ledger_state {
+    LEDGER_WAITING,
+    LEDGER_RUNNING,
+    LEDGER_DONE,
+    LEDGER_DIVERGED, /* the loss was not finite, or grew without end */
+    LEDGER_FAILED,   /* could not be run: the message says why */
+    LEDGER_STATES
+} ledger_state;
+
+const char *ledger_state_name(ledger_state s);
+
+typedef enum ledger_kind {
+    LEDGER_TRAINING,
+    LEDGER_COORD /* a coordinate check: has coordinates instead of a validation loss */
+} ledger_kind;
+
+/* What a run has come to. */
+typedef struct ledger_result {
+    int64_t step, steps; /* so far, of the whole run */
+    int64_t parameters;
+    double seconds;                            /* of training and evaluation */
+    double loss;                               /* mean over the last steps */
+    double val_loss, accuracy;                 /* at the end; accuracy for images */
+    double samples_per_s;                      /* tokens or images */
+    double forward_s, backward_s, optimizer_s; /* sums over all steps */
+    double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
+    char message[256];                         /* diverged, failed: why */
+} ledger_result;
+
+typedef struct ledger_run {
+    int64_t id;
+    ledger_kind kind;
+    ledger_state state;
+    int attempts;
+    config c;
+    ledger_result result;
+} ledger_run;
+
+/* Points of the curves of a run. */
+typedef struct ledger_point {
+    int64_t step;
+    double loss, lr;           /* training loss; NAN in a line of validation */
+    double val_loss, accuracy; /* NAN in a line of training */
+} ledger_point;
+
+typedef struct ledger_norm {
+    int64_t step;
+    char name[64]; /* parameter */
+    double norm, bound;
+} ledger_norm;
+
+typedef struct ledger_coord {
+    int64_t step;
+    int64_t place; /* of the layer, in forward order */
+    char name[64]; /* layer: the parameter it applies */
+    double rms;    /* of the layer's result */
+} ledger_coord;
+
+/* Opens a ledger; create: makes one where there is no file. Errors name the file: no such file, not a ledger, a newer
+ * version, a folder that cannot be written. */
+scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err);
+void ledger_close(ledger *l);
+
+/* Adds a run unless it is there; *added (may be NULL): whether it was new. Two configurations are the same run if all
+ * options agree that grid_computes names. */
+scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *added, scion_error *err);
+/* Adds many in one transaction; *added: how many were new. */
+scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
+                            scion_error *err);
+
+/* Takes the next waiting training run, first putting back the runs of workers that are gone; *found false: none waits.
+ * A run whose workers died `most` times is failed instead. */
+scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
+/* Tells that the worker lives, and how far it is; *lost: the run is no longer this worker's. */
+scion_status ledger_beat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);
+/* Writes the end of a run: run->state, run->result and its curves, in one transaction. */
+scion_status ledger_finish(ledger *l, const ledger_run *run, const ledger_point *points, int64_t point_count,
+                           const ledger_norm *norms, int64_t norm_count, bool *lost, scion_error *err);
+/* Puts a run back that this worker took (the user stopped the sweep). */
+scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err);
+/* Puts back all failed (and diverged) runs. *count: how many. */
+scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error *err);
+
+/* All runs, in the order in which they were added; the caller frees. */
+scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_error *err);
+/* The row of a configuration; *found false: it is not there. */
+scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_run *run, bool *found,
+                         scion_error *err);
+/* Curves of one run in order of steps; the caller frees. */
+scion_status ledger_points(ledger *l, int64_t run, ledger_point **points, int64_t *count, scion_error *err);
+scion_status ledger_norms(ledger *l, int64_t run, ledger_norm **norms, int64_t *count, scion_error *err);
+scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err);
+
+/* A coordinate check: replaces what the ledger has of this configuration by a run that is done. */
+scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_coord *coords, int64_t count,
+                               scion_error *err);
+
+#endif

@@ -1,0 +1,39 @@
+/* Works off the runs that wait in a ledger, in processes of its own: a run that crashes takes nothing with it. */
+#ifndef TRAIN_SWEEP_SWEEP_H
+#define TRAIN_SWEEP_SWEEP_H
+
+#include "run/trainer.h"
+#include "sweep/ledger.h"
+
+enum { SWEEP_JOBS = 64 };
+
+typedef struct sweep_progress {
+    int64_t count[LEDGER_STATES]; /* runs of the ledger by state */
+    double seconds, left;         /* since the sweep began; NAN: not known yet */
+    const ledger_run *runs;       /* all of the ledger, while it is shown; NULL afterwards */
+    int64_t run_count;
+} sweep_progress;
+
+typedef struct sweep_options {
+    int jobs, threads;     /* processes, and threads of all of them together; 0: one, all */
+    double seconds;        /* no run is begun after that time; 0: no limit */
+    bool (*stopped)(void); /* asked often; may be NULL */
+    void (*show)(void *context, const sweep_progress *p); /* about once a second; may be NULL */
+    void *context;
+} sweep_options;
+
+/* Returns when nothing waits or runs here any more, when the time is up, or when stopped (what was running waits
+ * again). *end may be NULL. OK even if runs failed: the counts tell. No OpenMP region may have been opened before. */
+scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
+
+/* Trains one configuration and fills in the state, the result and the curves, which the caller frees. `beat` is called
+ * about once a second with the result so far; false stops the run (state: running). */
+typedef struct sweep_curves {
+    ledger_point *points;
+    ledger_norm *norms;
+    int64_t point_count, norm_count;
+} sweep_curves;
+void sweep_train(ledger_run *run, sweep_curves *curves, bool (*beat)(void *context), void *context);
+void sweep_curves_free(sweep_curves *curves);
+
+#endif
