@@ -152,7 +152,7 @@ static void a_written_file_stands_alone(void **state)
 
 typedef struct listing {
     int count;
-    char text[2048];
+    char text[16384];
 } listing;
 
 static void note(void *ctx, const char *name, const char *about)

@@ -190,6 +190,52 @@ static void test_first_nonfinite(void **unused)
     tape_free(t);
 }
 
+/* What a look saw: the nodes in order, a copy of each result, and the node at which it ends the run (-1: none). */
+typedef struct sight {
+    const tape *t;
+    int64_t count, end;
+    float first[8]; /* element 0 of each result */
+} sight;
+
+static bool look(void *context, const tape_node *n)
+{
+    sight *s = context;
+    assert_ptr_equal(n, tape_node_at(s->t, s->count));
+    s->first[s->count] = n->out->data[0];
+    return s->count++ != s->end;
+}
+
+/* Every node is seen once, in forward order, with its own result, though in_place overwrites it next; gradients are
+ * left alone; a look that says so ends the run at its node. */
+static void test_watch(void **unused)
+{
+    (void)unused;
+    tape *t = tape_create();
+    tape_value *a = toy_param(t, "a", 4), *q = toy_param(t, "q", 4);
+    tape_value *x = toy(t, &toy_scale_here, toy(t, &toy_scale, a, NULL, 2, 0), NULL, 3, 0);
+    tape_recompute_begin(t);
+    x = toy(t, &toy_scale_here, toy(t, &toy_cube_here, x, NULL, 0, 0), NULL, 0.5, 0);
+    tape_recompute_end(t);
+    tape_value *loss = toy_loss(t, x, q);
+    float w[8] = {1, 1, 1, 1, 1, 1, 1, 1}, g[8] = {0};
+    const float expected[] = {2, 6, 216, 108, 4 * 108 * 108};
+    for (int mode = TAPE_INFER; mode <= TAPE_TRAIN; mode++) {
+        must_plan(t, loss, (tape_mode)mode);
+        tape_bind(t, w, g);
+        for (int64_t end = -1; end < 5; end++) {
+            sight s = {.t = t, .end = end};
+            const tape_node *n = tape_watch(t, &training, look, &s);
+            assert_ptr_equal(n, tape_node_at(t, end));
+            assert_int_equal(s.count, end < 0 ? 5 : end + 1);
+            for (int64_t i = 0; i < s.count; i++)
+                assert_true(s.first[i] == expected[i]);
+        }
+    }
+    for (int i = 0; i < 8; i++)
+        assert_true(g[i] == 0);
+    tape_free(t);
+}
+
 /* ---- Errors -------------------------------------------------------------------------------------------- */
 
 typedef tape_value *wrong_recording(tape *t);
@@ -314,15 +360,11 @@ static void test_planning_errors(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_diamond),
-        cmocka_unit_test(test_used_twice),
-        cmocka_unit_test(test_wants),
-        cmocka_unit_test(test_micro_batches),
-        cmocka_unit_test(test_eager_loss_recomputed),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_first_nonfinite),
-        cmocka_unit_test(test_recording_errors),
+        cmocka_unit_test(test_chain),           cmocka_unit_test(test_diamond),
+        cmocka_unit_test(test_used_twice),      cmocka_unit_test(test_wants),
+        cmocka_unit_test(test_micro_batches),   cmocka_unit_test(test_eager_loss_recomputed),
+        cmocka_unit_test(test_parameters),      cmocka_unit_test(test_first_nonfinite),
+        cmocka_unit_test(test_watch),           cmocka_unit_test(test_recording_errors),
         cmocka_unit_test(test_planning_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,8 @@ static const config_option table[] = {
     REAL(radius_first, "optimizer", "1", 0, 1e9, "radius of the first layer"),
     REAL(radius_hidden, "optimizer", "3", 0, 1e9, "radius of the hidden layers and of vectors"),
     REAL(radius_last, "optimizer", "10", 0, 1e9, "radius of the last layer"),
+    ONE_OF(input_scale, "optimizer", "max", "max plain",
+           "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
     REAL(muon_multiplier, "optimizer", "0.1", 0, 1e6, "muon: factor on the step size of the hidden layers"),
     REAL(beta1, "optimizer", "0.9", 0, 0.9999999, "adamw: average of the gradient"),
     REAL(beta2, "optimizer", "0.95", 0, 0.9999999, "adamw: average of its square"),

@@ -41,6 +41,7 @@ typedef struct config {
     double momentum, weight_decay;
     bool vanishing, light, nesterov, boundary_init;
     double radius_first, radius_hidden, radius_last;
+    char input_scale[CONFIG_TEXT]; /* max, plain */
     double muon_multiplier, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[CONFIG_TEXT];
     int64_t polar_steps;

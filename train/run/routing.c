@@ -3,10 +3,12 @@
  * role: first layer, last layer, and everything else hidden. */
 #include "run/routing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config/fail.h"
+#include "norm/norm.h"
 
 typedef enum place { FIRST, HIDDEN, LAST, VECTOR } place;
 
@@ -38,6 +40,18 @@ static scion_status three_norms(const char *text, scion_norm norm[3], scion_erro
                       text);
 }
 
+/* The library scales a spectral layer of dense inputs by max(1, sqrt(d_out/d_in)); input_scale=plain takes the 1 out
+ * again, to show why it is there (appendix "Input radius scaling" of the paper). */
+static double input_factor(const config *c, const tape_value *v, scion_norm norm)
+{
+    const int named = scion_find(SCION_NAMES_CONFIG, c->norms);
+    if (norm == SCION_NORM_AUTO && named >= 0)
+        norm = scn_route((scion_config)named, v->role, v->ndim);
+    if (v->role != SCION_ROLE_INPUT || norm != SCION_NORM_SPECTRAL || strcmp(c->input_scale, "plain") != 0)
+        return 1;
+    return fmin(1, sqrt((double)v->shape[0] / (double)v->shape[1]));
+}
+
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err)
 {
     scion_norm norm[3] = {SCION_NORM_AUTO, SCION_NORM_AUTO, SCION_NORM_AUTO};
@@ -60,7 +74,7 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         p->role = v->role;
         p->transposed = v->transposed;
         p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];
-        p->radius = radius[at];
+        p->radius = radius[at] * input_factor(c, v, p->norm);
         p->group = (int32_t)at;
     }
     return SCION_OK;

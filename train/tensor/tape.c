@@ -367,17 +367,30 @@ void tape_backward(tape *t, tape_run *run)
     }
 }
 
-const char *tape_first_nonfinite(tape *t, tape_run *run)
+const tape_node *tape_watch(tape *t, tape_run *run, tape_look *look, void *context)
 {
     tape_run now = settle(t, run);
     now.training = false;
     for (int64_t i = 0; i < t->plan.forward; i++) {
         const tape_node *n = tape_node_of(t, i);
         n->op->forward(n, &now);
-        for (int64_t k = 0; k < n->out->count; k++) {
-            if (!isfinite(n->out->data[k]))
-                return n->out->name;
-        }
+        if (!look(context, n))
+            return n;
     }
     return NULL;
+}
+
+static bool is_finite(void *context, const tape_node *n)
+{
+    (void)context;
+    for (int64_t k = 0; k < n->out->count; k++)
+        if (!isfinite(n->out->data[k]))
+            return false;
+    return true;
+}
+
+const char *tape_first_nonfinite(tape *t, tape_run *run)
+{
+    const tape_node *n = tape_watch(t, run, is_finite, NULL);
+    return n ? n->out->name : NULL;
 }

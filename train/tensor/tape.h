@@ -139,9 +139,14 @@ void tape_backward(tape *t, tape_run *run);
 
 /* Operations of one forward pass; a training step counts three times that. */
 double tape_flops(const tape *t);
+
+/* Runs the forward pass again with the present inputs and weights, without gradients, and shows each node to `look`
+ * before the memory of its result is used again (its inputs are there too, unless the operator works in place). Ends
+ * at the node for which `look` returns false, and returns it; NULL: none did. */
+typedef bool tape_look(void *context, const tape_node *n);
+const tape_node *tape_watch(tape *t, tape_run *run, tape_look *look, void *context);
 /* Name of the result of the first node, in forward order, that is not finite, or NULL: "linear blocks.3.attn.q", or
- * "add after blocks.3.attn.o" for a node without parameters. Runs the forward pass again with the present inputs and
- * weights, without gradients, and looks at each result before it is overwritten. */
+ * "add after blocks.3.attn.o" for a node without parameters. A run of tape_watch. */
 const char *tape_first_nonfinite(tape *t, tape_run *run);
 
 #endif
