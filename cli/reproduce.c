@@ -1,0 +1,265 @@
+/* scion reproduce: the paper's figures, at a size for this machine. */
+#include "reproduce/reproduce.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "report/report.h"
+#include "run/run_dir.h"
+#include "sweep/estimate.h"
+#include "sweep/sweep.h"
+#include "sweep_progress.h"
+#include "sweep_show.h"
+
+/* Where Debian's dataset-fashion-mnist puts its files. */
+static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
+
+/* Shorter runs than this part of the full number of steps would say nothing about it. */
+static const double least_share = 0.05;
+
+typedef struct job {
+    const reproduce_figure *figure;
+    bool full;
+    double budget; /* seconds, 0: none */
+    int64_t jobs, threads;
+    char data[CONFIG_TEXT], folder[CONFIG_TEXT], ledger[RUN_PATH], page[RUN_PATH];
+} job;
+
+static cli_progress progress;
+
+/* For figures that are no sweeps. */
+static bool show_share(double share)
+{
+    cli_progress_show(&progress, false, "%.0f%%", 100 * share);
+    return !cli_interrupted();
+}
+
+static void list_figures(FILE *to)
+{
+    const reproduce_figure *f;
+    for (int i = 0; (f = reproduce_at(i)) != NULL; i++)
+        fprintf(to, "  %-22s %s\n", f->name, f->title);
+}
+
+/* Makes the folder, and those above it. */
+static bool make_folder(const char *path)
+{
+    char part[CONFIG_TEXT];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(part, 0777);
+        *at = '/';
+    }
+    struct stat found;
+    return (mkdir(part, 0777) == 0 || stat(part, &found) == 0) && access(part, W_OK) == 0;
+}
+
+/* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is left as it is: it is
+ * gone on with. */
+static scion_status plan(const job *j, scion_error *err)
+{
+    ledger *l = NULL;
+    ledger_run *runs = NULL;
+    config *points = NULL;
+    int64_t before, count = 0, added;
+    double seconds = 0;
+    char left[16], allowed[16];
+    scion_status status = ledger_open(&l, j->ledger, true, err);
+    if (status == SCION_OK)
+        status = ledger_runs(l, &runs, &before, err);
+    free(runs);
+    ledger_close(l);
+    if (status != SCION_OK || before > 0)
+        return status;
+    status = reproduce_points(j->figure, j->full, j->data[0] ? j->data : NULL, &points, &count, err);
+    if (status == SCION_OK && !j->full) {
+        cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)count);
+        status = sweep_estimate(points, count, (int)j->jobs, (int)j->threads, &seconds, err);
+    }
+    if (status == SCION_OK && j->budget > 0 && seconds > j->budget) {
+        const double share = fmax(least_share, j->budget / seconds);
+        cli_progress_show(&progress, true, "%lld runs would take %s; shortened to %.0f%% of their steps for %s%s",
+                          (long long)count, cli_duration(seconds, left), 100 * share,
+                          cli_duration(j->budget, allowed),
+                          share > j->budget / seconds ? ", which will not be enough" : "");
+        reproduce_shorten(points, count, share);
+    } else if (status == SCION_OK && !j->full) {
+        cli_progress_show(&progress, true, "%lld runs, about %s", (long long)count, cli_duration(seconds, left));
+    }
+    if (status == SCION_OK)
+        status = ledger_open(&l, j->ledger, true, err);
+    else
+        l = NULL;
+    if (status == SCION_OK)
+        status = ledger_add_all(l, LEDGER_TRAINING, points, count, &added, err);
+    if (l)
+        ledger_close(l);
+    free(points);
+    return status;
+}
+
+static scion_status judge(const job *j, reproduce_judgement *verdict, scion_error *err)
+{
+    ledger *l;
+    ledger_run *runs = NULL;
+    int64_t count;
+    scion_status status = ledger_open(&l, j->ledger, false, err);
+    if (status == SCION_OK)
+        status = ledger_runs(l, &runs, &count, err);
+    if (status == SCION_OK)
+        j->figure->judge(l, runs, count, verdict);
+    free(runs);
+    ledger_close(l);
+    return status;
+}
+
+static scion_status write_page(const job *j, const reproduce_judgement *verdict, scion_error *err)
+{
+    char lead[1280];
+    const char *source = j->ledger;
+    snprintf(lead, sizeof lead, "Claim: %s. Here: %s (%s). Size: %s.", j->figure->claim, verdict->sentence,
+             reproduce_verdict_name(verdict->verdict), j->full ? "the paper's own" : "reduced, for two cores");
+    const report_options o = {.title = j->figure->title, .lead = lead};
+    return report_write(&source, 1, j->page, &o, err);
+}
+
+/* Runs what waits; *open: how many runs are left. */
+static scion_status run_sweeps(const job *j, int64_t *open, scion_error *err)
+{
+    sweep_view view = {.progress = cli_progress_start()};
+    sweep_progress end = {.left = 0};
+    const sweep_options o = {
+        .jobs = (int)j->jobs,
+        .threads = (int)j->threads,
+        .seconds = 1.25 * j->budget, /* an estimate is none too exact */
+        .stopped = cli_interrupted,
+        .show = sweep_view_show,
+        .context = &view,
+    };
+    scion_status status = plan(j, err);
+    if (status == SCION_OK)
+        status = sweep_work(j->ledger, &o, &end, err);
+    cli_progress_clear(&view.progress);
+    sweep_view_free(&view);
+    *open = end.count[LEDGER_WAITING] + end.count[LEDGER_RUNNING];
+    return status;
+}
+
+static int reproduce(const job *j)
+{
+    reproduce_judgement verdict = {REPRODUCE_OPEN, ""};
+    scion_error err;
+    int64_t open = 0;
+    scion_status status = j->figure->make ? j->figure->make(j->folder, j->full, j->data, show_share, &verdict, &err)
+                                          : run_sweeps(j, &open, &err);
+    cli_progress_clear(&progress);
+    if (status == SCION_OK && !j->figure->make) {
+        status = judge(j, &verdict, &err);
+        if (status == SCION_OK)
+            status = write_page(j, &verdict, &err);
+        if (status == SCION_OK)
+            cli_show_sweep(j->ledger, NULL);
+    }
+    if (status != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
+    printf("\nclaim: %s\n", j->figure->claim);
+    if (open > 0)
+        printf("not complete: %lld runs are left, the same command goes on with them\n", (long long)open);
+    printf("%s: %s\n%s\n", reproduce_verdict_name(verdict.verdict), verdict.sentence, j->page);
+    return CLI_OK;
+}
+
+/* Fills in data and folder; false: told what is missing. */
+static bool complete(job *j)
+{
+    if (j->figure->data == REPRODUCE_IMAGES && !j->data[0] && access(fashion_mnist, R_OK) == 0)
+        snprintf(j->data, sizeof j->data, "%s", fashion_mnist);
+    if (j->figure->data != REPRODUCE_NONE && !j->data[0] && !(j->full && j->figure->data == REPRODUCE_TEXT)) {
+        cli_error(CLI_USAGE, "%s learns from %s: give data=%s", j->figure->name,
+                  j->figure->data == REPRODUCE_TEXT ? "a text" : "images",
+                  j->figure->data == REPRODUCE_TEXT ? "FILE (scion train alone tells where to get one)"
+                                                    : "FOLDER of Fashion-MNIST or CIFAR-10");
+        return false;
+    }
+    if (!j->folder[0])
+        snprintf(j->folder, sizeof j->folder, "reproduce/%s", j->figure->name);
+    if (!make_folder(j->folder)) {
+        cli_error(CLI_FAILED, "%s: cannot make this folder, or not write in it", j->folder);
+        return false;
+    }
+    snprintf(j->ledger, sizeof j->ledger, "%s/ledger.db", j->folder);
+    snprintf(j->page, sizeof j->page, "%s/report.html", j->folder);
+    return true;
+}
+
+static int run_reproduce(int argc, char **argv)
+{
+    static const char *const flags[] = {"--full", "--budget=", NULL};
+    cli_arguments a;
+    job j = {.budget = 20 * 60, .jobs = 0};
+    int status = CLI_USAGE;
+    progress = cli_progress_start();
+    if (!cli_parse(&a, argc, argv, flags) || !cli_take_text(&a, "data", j.data, sizeof j.data) ||
+        !cli_take_text(&a, "out", j.folder, sizeof j.folder) || !cli_take_int(&a, "jobs", 1, SWEEP_JOBS, &j.jobs) ||
+        !cli_take_int(&a, "threads", 0, 4096, &j.threads))
+        goto done;
+    if (a.word_count != 1 || a.pair_count > 0) {
+        cli_error(CLI_USAGE, "%s%s; the figures are:", a.pair_count ? "unknown here: " : "name one figure",
+                  a.pair_count ? a.pairs[0] : "");
+        list_figures(stderr);
+        goto done;
+    }
+    j.figure = reproduce_find(a.words[0]);
+    if (!j.figure) {
+        cli_error(CLI_USAGE, "there is no figure %s; the figures are:", a.words[0]);
+        list_figures(stderr);
+        goto done;
+    }
+    j.full = a.values[0] != NULL;
+    j.budget = j.full ? 0 : j.budget;
+    if (a.values[1] && !cli_seconds(a.values[1], &j.budget)) {
+        cli_error(CLI_USAGE, "--budget is \"%.40s\", expected a time such as 20m, 90s or 1h30m", a.values[1]);
+        goto done;
+    }
+    if (j.jobs == 0) /* small runs: one core each is the best use of two */
+        j.jobs = j.full ? 1 : 2;
+    status = complete(&j) ? CLI_OK : CLI_USAGE;
+    if (status == CLI_OK) {
+        cli_catch_signals();
+        status = reproduce(&j);
+    }
+done:
+    cli_parse_free(&a);
+    return status;
+}
+
+const cli_command cli_reproduce = {
+    "reproduce",
+    "FIGURE [data=PATH] [out=FOLDER] [--budget TIME] [--full] [jobs=N]",
+    "make a figure of the paper again, and compare",
+    "Figures:\n"
+    "  mlp-transfer           the best step size against width, three norms of the output layer\n"
+    "  shallow-gpt-transfer   the same for a GPT, three norms of the input layer, and AdamW\n"
+    "  shallow-gpt-same-norm  the same with one norm in all layers\n"
+    "  gpt-transfer           scion, uscion, muon, adamw\n"
+    "  batch-size             loss against batch size with a fixed number of tokens\n"
+    "  spectral-norms         norms of the weights during training\n"
+    "  epochs-sweep           norms of the weights against the number of epochs\n"
+    "  input-radius           coordinate check of the first layer's scale\n"
+    "  rates                  rates of convergence against the theorems\n\n"
+    "Texts and images are the user's (data=); Debian's Fashion-MNIST is found by itself. Sizes are for two cores, "
+    "and\n"
+    "runs are shortened until all of them fit in the budget (20m); --full takes the paper's own sizes. The folder\n"
+    "(reproduce/FIGURE) holds the ledger, from which a stopped figure goes on, and the page report.html. The last "
+    "line\n"
+    "says whether the paper's claim was reproduced, and the number that decides.\n\n"
+    "  scion reproduce shallow-gpt-transfer data=input.txt --budget 30m\n"
+    "  scion reproduce mlp-transfer\n"
+    "  scion reproduce rates\n",
+    run_reproduce,
+};

@@ -1,0 +1,216 @@
+/* The table of figures. See reproduce.h.
+ *
+ * The small sizes keep what a figure is about (layers, norms, radii, schedules, at least four widths over a factor of
+ * eight) and save on what costs: sequences of 128 characters instead of 1024, batches of 8 instead of 32. */
+#include "reproduce/reproduce.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/fail.h"
+#include "sweep/grid.h"
+
+#define SHORT " batch=8 block=128 eval_batches=32"
+#define WIDTHS " width=64..512:*2 lr=2^-10..2^-1"
+#define PAPER " width=256..4096:*2 lr=2^-10..2^-1"
+
+/* NanoGPT's settings for a text of characters: three layers, no tokens; the constant part and the decay of the step
+ * size keep their shares. */
+#define NANO " layers=3 head_size=64 vocab=0 data_kind=chars accum=1 eval_every=0"
+#define NANO_SHORT NANO SHORT " steps=120 decay=34"
+
+/* The same 262144 characters in batches of 4 to 64 sequences, so in 512 to 32 steps; the best of eight step sizes at
+ * each. The decay is 2/7 of the steps, the warm-up 1/20. */
+#define BATCH(batch, steps, decay) \
+    NANO " width=128 block=128 eval_batches=64 batch=" batch " steps=" steps " decay=" decay
+#define BATCH_PARTS(preset, rates)                                                   \
+    preset rates BATCH("4", "512", "146"), preset rates BATCH("8", "256", "73"),     \
+        preset rates BATCH("16", "128", "37"), preset rates BATCH("32", "64", "18"), \
+        preset rates BATCH("64", "32", "9")
+/* The paper's own: batches of 512 to 6144 sequences. */
+#define LARGE_PARTS(preset)                                                            \
+    preset " lr=2^-17..2^-5", preset " lr=2^-17..2^-5 accum=128 steps=2550 decay=725", \
+        preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363",                       \
+        preset " lr=2^-17..2^-5 accum=768 steps=425 decay=121"
+
+static const reproduce_figure table[] = {
+    {
+        .name = "mlp-transfer",
+        .title = "MLP: the best step size against width, for three norms of the output layer",
+        .claim =
+            "with Spectral, RowNorm or Sign as norm of the output layer the best step size of a 3-layer MLP does "
+            "not depend on its width",
+        .data = REPRODUCE_IMAGES,
+        .small = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
+                  " width=64..512:*2 lr=2^-12..2^-3 batch=512 epochs=2"},
+        .full = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
+                 " width=64..4096:*2 lr=2^-14..2^-2"},
+        .judge = reproduce_judge_transfer,
+    },
+    {
+        .name = "shallow-gpt-transfer",
+        .title = "Shallow GPT: the best step size against width, for three norms of the input layer",
+        .claim = "with Sign, Spectral or ColNorm as norm of the input layer the best step size of Scion and "
+                 "Unconstrained Scion does not depend on the width of a 3-layer GPT",
+        .data = REPRODUCE_TEXT,
+        .small = {"shallow-gpt rule=scion,uscion "
+                  "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" WIDTHS SHORT,
+                  "shallow-gpt-adamw" WIDTHS SHORT},
+        .full = {"shallow-gpt rule=scion,uscion "
+                 "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" PAPER,
+                 "shallow-gpt-adamw" PAPER},
+        .judge = reproduce_judge_transfer,
+    },
+    {
+        .name = "shallow-gpt-same-norm",
+        .title = "Shallow GPT: the best step size against width, with one norm in all layers",
+        .claim = "with Sign, ColNorm or RowNorm in every layer, scaled layer by layer, the best step size does not "
+                 "depend on the width of a 3-layer GPT",
+        .data = REPRODUCE_TEXT,
+        .small = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" WIDTHS SHORT},
+        .full = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" PAPER},
+        .judge = reproduce_judge_transfer,
+    },
+    {
+        .name = "gpt-transfer",
+        .title = "NanoGPT: the best step size against width, for four optimizers",
+        .claim =
+            "the best step size of Scion and Unconstrained Scion does not depend on the width of NanoGPT, that of "
+            "Muon and AdamW does",
+        .data = REPRODUCE_TEXT,
+        .small = {"nanogpt-124m width=64..512:*2 lr=2^-14..2^-5" NANO_SHORT,
+                  "nanogpt-124m-uscion width=64..512:*2 lr=2^-14..2^-5" NANO_SHORT,
+                  "nanogpt-124m-muon width=64..512:*2 lr=2^-11..2^-2" NANO_SHORT,
+                  "nanogpt-124m-adamw width=64..512:*2 lr=2^-12..2^-3" NANO_SHORT " warmup=6"},
+        .full = {"nanogpt-124m width=256,768,1280,2048 lr=2^-17..2^-5",
+                 "nanogpt-124m-uscion width=256,768,1280,2048 lr=2^-17..2^-5",
+                 "nanogpt-124m-muon width=256,768,1280,2048 lr=2^-17..2^-5",
+                 "nanogpt-124m-adamw width=256,768,1280,2048 lr=2^-17..2^-5"},
+        .judge = reproduce_judge_transfer,
+    },
+    {
+        .name = "batch-size",
+        .title = "Loss against batch size, with a fixed number of tokens",
+        .claim = "with a fixed number of tokens the loss of Scion rises less with the size of the batch than that of "
+                 "Muon and AdamW",
+        .data = REPRODUCE_TEXT,
+        .small = {BATCH_PARTS("nanogpt-124m", " lr=2^-12..2^-5"), BATCH_PARTS("nanogpt-124m-muon", " lr=2^-10..2^-3"),
+                  BATCH_PARTS("nanogpt-124m-adamw", " lr=2^-11..2^-4")},
+        .full = {LARGE_PARTS("nanogpt-124m"), LARGE_PARTS("nanogpt-124m-uscion"), LARGE_PARTS("nanogpt-124m-muon"),
+                 LARGE_PARTS("nanogpt-124m-adamw")},
+        .judge = reproduce_judge_batch,
+    },
+    {
+        .name = "spectral-norms",
+        .title = "Norms of the weights during training",
+        .claim = "the norms of the weights stay within their bounds under Scion, and end smaller than under "
+                 "Unconstrained Scion",
+        .data = REPRODUCE_TEXT,
+        .small = {"shallow-gpt rule=scion,uscion width=128 lr=2^-4 steps=488 batch=8 block=128",
+                  "shallow-gpt-adamw width=128 lr=2^-8 steps=488 batch=8 block=128"},
+        .full = {"nanogpt-124m", "nanogpt-124m-uscion", "nanogpt-124m-adamw"},
+        .judge = reproduce_judge_norms,
+    },
+    {
+        .name = "epochs-sweep",
+        .title = "Norms of the weights against the number of epochs",
+        .claim =
+            "with a fixed step size the norms of the weights grow like the square root of the number of steps under "
+            "Unconstrained Scion, and stay bounded under Scion",
+        .data = REPRODUCE_IMAGES,
+        .small = {"mlp rule=scion,uscion width=128 lr=2^-7 batch=512 epochs=1,2,4,8,16 schedule=constant"},
+        .full = {"mlp rule=scion,uscion width=512 lr=2^-7 epochs=5,10,20,40,80 schedule=constant"},
+        .judge = reproduce_judge_epochs,
+    },
+    {
+        .name = "input-radius",
+        .title = "Coordinate check of the input layer",
+        .claim = "where the input is wider than the first layer, preactivations grow with the width under the scale "
+                 "sqrt(d_out/d_in) of the spectral norm, and are constant under max(1, sqrt(d_out/d_in))",
+        .data = REPRODUCE_NONE,
+        .make = reproduce_input_radius,
+    },
+    {
+        .name = "rates",
+        .title = "Rates of convergence",
+        .claim = "with steps of 1/sqrt(n) the dual norm of the gradient and the Frank-Wolfe gap fall like n^(-1/2) "
+                 "without noise; with noise and vanishing momentum they fall like n^(-1/4) or faster",
+        .data = REPRODUCE_NONE,
+        .make = reproduce_rates,
+    },
+};
+
+enum { figures = sizeof table / sizeof *table };
+
+const reproduce_figure *reproduce_at(int i)
+{
+    return i >= 0 && i < figures ? &table[i] : NULL;
+}
+
+const reproduce_figure *reproduce_find(const char *name)
+{
+    for (int i = 0; i < figures; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* Adds the grid of one part to points. */
+static scion_status add_part(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
+{
+    enum { most_words = 32 };
+    char text[1024], path[CONFIG_TEXT + 8];
+    const char *words[most_words];
+    int found = 0;
+    config base;
+    grid g = {NULL, 0};
+    snprintf(text, sizeof text, "%s", part);
+    for (char *at = strtok(text, " "); at && found < most_words - 1; at = strtok(NULL, " "))
+        words[found++] = at;
+    if (data) {
+        snprintf(path, sizeof path, "data=%.255s", data);
+        words[found++] = path;
+    }
+    config_init(&base);
+    scion_status status = config_preset(&base, words[0], err);
+    if (status == SCION_OK)
+        status = grid_make(&g, &base, words + 1, found - 1, err);
+    config *more = status == SCION_OK ? realloc(*points, (size_t)(*count + g.count) * sizeof *more) : NULL;
+    if (status == SCION_OK && !more)
+        status = train_fail(err, SCION_ENOMEM, "out of memory for the runs of a figure");
+    if (more) {
+        *points = more;
+        memcpy(more + *count, g.points, (size_t)g.count * sizeof *more);
+        *count += g.count;
+    }
+    grid_free(&g);
+    return status;
+}
+
+scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, config **points, int64_t *count,
+                              scion_error *err)
+{
+    const char *const *parts = full ? f->full : f->small;
+    scion_status status = SCION_OK;
+    *points = NULL;
+    *count = 0;
+    for (int i = 0; status == SCION_OK && i < REPRODUCE_PARTS && parts[i]; i++)
+        status = add_part(parts[i], data, points, count, err);
+    return status;
+}
+
+void reproduce_shorten(config *points, int64_t count, double factor)
+{
+    for (int64_t i = 0; i < count; i++) {
+        config *c = &points[i];
+        const double before = (double)c->steps;
+        if (c->steps > 0)
+            c->steps = (int64_t)fmax(1, floor(before * factor));
+        else
+            c->epochs *= factor;
+        const double share = c->steps > 0 ? (double)c->steps / before : factor;
+        c->warmup = (int64_t)floor((double)c->warmup * share);
+        c->decay = (int64_t)floor((double)c->decay * share);
+    }
+}
