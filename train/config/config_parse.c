@@ -246,8 +246,10 @@ void config_get(const config *c, const config_option *o, char *text, size_t byte
 
 bool config_same(const config *a, const config *b, const config_option *o)
 {
-    char left[CONFIG_TEXT], right[CONFIG_TEXT];
-    config_get(a, o, left, sizeof left);
-    config_get(b, o, right, sizeof right);
-    return strcmp(left, right) == 0;
+    const char *left = (const char *)a + o->offset, *right = (const char *)b + o->offset;
+    switch (o->type) {
+    case CONFIG_STRING: return strcmp(left, right) == 0;
+    case CONFIG_BOOL: return *(const bool *)left == *(const bool *)right;
+    default: return memcmp(left, right, 8) == 0; /* whole numbers and reals, of which -0 and NaN are refused */
+    }
 }

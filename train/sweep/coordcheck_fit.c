@@ -21,19 +21,12 @@ const double coordcheck_flat = 0.125;
 
 /* ---- Groups ---------------------------------------------------------------------------------------------- */
 
-/* Whether an option tells groups apart. */
-static bool divides(const config_option *o)
-{
-    return grid_computes(o) && strcmp(o->key, "width") != 0 && strcmp(o->key, "seed") != 0;
-}
+/* The axes of a check; everything else makes a group. */
+static const char *const axes[] = {"width", "seed", NULL};
 
 static bool same_group(const config *a, const config *b)
 {
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (divides(o) && !config_same(a, b, o))
-            return false;
-    return true;
+    return grid_same(a, b, axes);
 }
 
 static void make_label(coordcheck_group *g, const coordcheck_run *runs, int64_t count)
@@ -42,7 +35,7 @@ static void make_label(coordcheck_group *g, const coordcheck_run *runs, int64_t 
     size_t at = 0;
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char value[CONFIG_TEXT];
-        if (!divides(o) || !grid_varies(&runs[0].c, sizeof *runs, count, o))
+        if (!grid_computes(o) || grid_is_axis(o, axes) || !grid_varies(&runs[0].c, sizeof *runs, count, o))
             continue;
         grid_pretty(&g->c, o, value);
         snprintf(g->label + at, sizeof g->label - at, "%s%s=%.80s", at > 0 ? " " : "", o->key, value);

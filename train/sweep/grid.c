@@ -37,6 +37,23 @@ bool grid_computes(const config_option *o)
     return length < 6 || strcmp(o->key + length - 6, "_every") != 0;
 }
 
+bool grid_is_axis(const config_option *o, const char *const *axes)
+{
+    for (; *axes; axes++)
+        if (strcmp(o->key, *axes) == 0)
+            return true;
+    return false;
+}
+
+bool grid_same(const config *a, const config *b, const char *const *axes)
+{
+    const config_option *o;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (grid_computes(o) && !grid_is_axis(o, axes) && !config_same(a, b, o))
+            return false;
+    return true;
+}
+
 bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o)
 {
     for (int64_t i = 1; i < count; i++)

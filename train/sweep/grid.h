@@ -28,6 +28,10 @@ void grid_free(grid *g);
  * descriptions of the same run. */
 bool grid_computes(const config_option *o);
 
+/* Whether two configurations are the same run but for the options whose keys are in `axes` (up to a NULL). */
+bool grid_same(const config *a, const config *b, const char *const *axes);
+bool grid_is_axis(const config_option *o, const char *const *axes);
+
 /* Whether option o has more than one value among count configurations, `stride` bytes apart. */
 bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o);
 

@@ -17,7 +17,7 @@ static const double hopeless = 3;
 static const double smoothing = 0.1;
 enum { settled = 10 };
 
-enum { curve_points = 200, norm_points = 20 };
+enum { curve_points = 200, norm_points = 10 };
 
 static const double beat_s = 1;
 

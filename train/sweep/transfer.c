@@ -10,19 +10,7 @@
 #include "sweep/grid.h"
 
 /* The axes of a transfer; everything else makes a group. */
-static bool is_axis(const config_option *o)
-{
-    return strcmp(o->key, "lr") == 0 || strcmp(o->key, "width") == 0 || strcmp(o->key, "seed") == 0;
-}
-
-static bool same_group(const config *a, const config *b)
-{
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (grid_computes(o) && !is_axis(o) && !config_same(a, b, o))
-            return false;
-    return true;
-}
+static const char *const axes[] = {"lr", "width", "seed", NULL};
 
 /* Element i of an array that is made one longer; the rest of it is zero. NULL: out of memory. */
 static void *grow(void *array, int64_t *count, size_t bytes)
@@ -39,7 +27,7 @@ static void *grow(void *array, int64_t *count, size_t bytes)
 static transfer_group *group_of(transfer *t, const config *c)
 {
     for (int64_t i = 0; i < t->count; i++)
-        if (same_group(&t->groups[i].c, c))
+        if (grid_same(&t->groups[i].c, c, axes))
             return &t->groups[i];
     transfer_group *g = grow(&t->groups, &t->count, sizeof *g);
     if (g)
@@ -178,7 +166,7 @@ static void name_groups(transfer *t)
     const config_option *o;
     int64_t apart = t->count > 0;
     for (int i = 0; apart < t->count && (o = naming_option(i)) != NULL; i++) {
-        if (!grid_computes(o) || is_axis(o))
+        if (!grid_computes(o) || grid_is_axis(o, axes))
             continue;
         for (int64_t k = 0; k < t->count; k++) {
             char *label = t->groups[k].label, value[CONFIG_TEXT];
