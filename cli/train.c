@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "run_loop.h"
@@ -84,7 +85,7 @@ static int run_train(int argc, char **argv)
     trainer *t = NULL;
     trainer_memory memory;
     scion_error err;
-    int status = CLI_USAGE;
+    int status = CLI_USAGE, lock = -1;
     if (argc == 0) {
         fputs(first_steps, stderr);
         return CLI_USAGE;
@@ -111,7 +112,8 @@ static int run_train(int argc, char **argv)
     if (config_check(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
-    if (trainer_create(&t, &c, &memory, &err) != SCION_OK || run_dir_create(c.out, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &memory, &err) != SCION_OK || run_dir_create(c.out, &err) != SCION_OK ||
+        run_dir_lock(c.out, &lock, &err) != SCION_OK)
         goto wrong;
     print_routing(t);
     print_memory(&memory);
@@ -121,13 +123,15 @@ static int run_train(int argc, char **argv)
 wrong:
     cli_error(status, "%s", err.message);
 done:
+    if (lock >= 0)
+        close(lock);
     trainer_free(t);
     cli_parse_free(&a);
     return status;
 }
 
 /* Goes on in the folder of the checkpoint, or in another (out=DIR), which may not hold a run. */
-static scion_status resume_folder(trainer *t, const char *path, const cli_arguments *a, scion_error *err)
+static scion_status resume_folder(trainer *t, const char *path, const cli_arguments *a, int *lock, scion_error *err)
 {
     char elsewhere[CONFIG_TEXT] = "";
     for (int i = 0; i < a->pair_count; i++)
@@ -136,8 +140,12 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     run_dir_of(path, t->c.out);
     if (elsewhere[0] && strcmp(elsewhere, t->c.out) != 0) {
         snprintf(t->c.out, sizeof t->c.out, "%s", elsewhere);
-        return run_dir_create(t->c.out, err);
+        const scion_status status = run_dir_create(t->c.out, err);
+        return status == SCION_OK ? run_dir_lock(t->c.out, lock, err) : status;
     }
+    const scion_status status = run_dir_lock(t->c.out, lock, err);
+    if (status != SCION_OK)
+        return status;
     const int later = run_dir_set_aside(t->c.out, t->step);
     if (later > 0)
         printf("set aside (renamed to *.aside): %d checkpoint%s of later steps\n", later, later > 1 ? "s" : "");
@@ -150,7 +158,7 @@ static int run_resume(int argc, char **argv)
     char path[RUN_PATH];
     trainer *t = NULL;
     scion_error err;
-    int status = CLI_USAGE;
+    int status = CLI_USAGE, lock = -1;
     if (!cli_parse(&a, argc, argv, NULL))
         goto done;
     if (a.word_count != 1) {
@@ -163,7 +171,7 @@ static int run_resume(int argc, char **argv)
         cli_error(status, "%s", err.message);
         goto done;
     }
-    if (resume_folder(t, path, &a, &err) != SCION_OK) {
+    if (resume_folder(t, path, &a, &lock, &err) != SCION_OK) {
         cli_error(status, "%s", err.message);
         goto done;
     }
@@ -172,6 +180,8 @@ static int run_resume(int argc, char **argv)
     fflush(stdout);
     status = run_loop(t);
 done:
+    if (lock >= 0)
+        close(lock);
     trainer_free(t);
     cli_parse_free(&a);
     return status;

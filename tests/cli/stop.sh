@@ -81,10 +81,16 @@ for signal in INT TERM; do
     check_end SIG$signal $signal
 done
 
-# ---- Killed, many times
+# ---- Two at once: the second is kept out of the folder
 (train killed) > log 2>&1 &
-stop_at $! KILL killed 5
-wait $! 2> /dev/null
+process=$!
+stop_at $process STOP killed 5
+"$scion" resume killed > second 2>&1 && fault 'a second process in the same folder should be refused'
+grep -q 'another process is training' second || fault "a second process: $(cat second)"
+
+# ---- Killed, many times
+kill -KILL $process
+wait $process 2> /dev/null
 for round in 1 2 3 4 5 6; do
     "$scion" resume killed > log 2>&1 &
     process=$!

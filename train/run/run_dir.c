@@ -1,11 +1,13 @@
 /* See run_dir.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE 1 /* flock */
 #include "run/run_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +72,16 @@ scion_status run_dir_create(const char *dir, scion_error *err)
     if (!is_folder(dir))
         return train_fail(err, SCION_EINVAL, "%s is not a folder", dir);
     return SCION_OK;
+}
+
+scion_status run_dir_lock(const char *dir, int *lock, scion_error *err)
+{
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return SCION_OK;
+    close(*lock);
+    *lock = -1;
+    return train_fail(err, SCION_EINVAL, "%s: another process is training in this folder", dir);
 }
 
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT])

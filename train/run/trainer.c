@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/random.h"
 #include "base/thread.h"
@@ -14,9 +13,6 @@
 #include "run/trainer_parts.h"
 
 enum { stream_init = 0x1000 };
-
-/* Share of the machine's memory that a run may plan to use. */
-static const double memory_share = 0.95;
 
 /* Standard deviation of an embedding table that does not start on the boundary. */
 static const double embedding_deviation = 0.02;
@@ -88,50 +84,6 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->eval.tape);
     return status;
-}
-
-static size_t physical_memory(void)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGE_SIZE);
-    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes : 0;
-}
-
-/* What the run will take. The optimizer's share is an upper estimate until it exists. */
-static void plan_memory(const trainer *t, trainer_memory *m)
-{
-    const size_t floats = (size_t)t->elements * sizeof(float);
-    const int rule = scion_find(SCION_NAMES_RULE, t->c.rule);
-    const size_t copies = rule == SCION_RULE_ADAMW || rule == SCION_RULE_MUON || rule == SCION_RULE_MARS ? 2 : 1;
-    *m = (trainer_memory){
-        .weights = floats,
-        .gradients = floats * (rule == SCION_RULE_MARS ? 2 : 1),
-        .state = t->c.light ? 0 : copies * floats,
-        .activations = tape_plan_bytes(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads),
-        .evaluation = tape_plan_bytes(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads),
-        .machine = physical_memory(),
-    };
-    m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
-}
-
-static scion_status check_plan(const trainer_memory *m, scion_error *err)
-{
-    const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
-    /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
-    const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations;
-    if (m->machine == 0 || total <= memory_share * (double)m->machine)
-        return SCION_OK;
-    return train_fail(
-        err, SCION_ENOMEM,
-        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and this "
-        "machine has %.3g: take a smaller model or batch, light=1 or recompute=1",
-        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
-        (double)m->machine / gb);
-}
-
-scion_status trainer_check_memory(const trainer *t, trainer_memory *m, scion_error *err)
-{
-    plan_memory(t, m);
-    return check_plan(m, err);
 }
 
 scion_status trainer_allocate(trainer *t, bool training, scion_error *err)

@@ -31,7 +31,7 @@ typedef struct trainer {
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, evaluation, total;
-    size_t machine; /* physical memory, 0: unknown */
+    size_t machine; /* memory that may be used: the machine's, or a container's; 0: unknown */
 } trainer_memory;
 
 /* Opens the data, records the model, refuses what cannot fit in memory (after filling in *memory, which may be
