@@ -36,7 +36,7 @@ refused() {
 expect 0 'usage: scion COMMAND' --help
 expect 0 'usage: scion COMMAND' help
 expect 2 'usage: scion COMMAND'
-for command in train resume eval sample bench presets version; do
+for command in train resume eval sample sweep tune coordcheck report reproduce bench presets version; do
     expect 0 "usage: scion $command" $command --help
     expect 0 "usage: scion $command" $command whatever=1 -h
     grep -q "$command" out || fault "$command --help" 'no example'

@@ -1,7 +1,8 @@
 /* The table of figures. See reproduce.h.
  *
  * The small sizes keep what a figure is about (layers, norms, radii, schedules, at least four widths over a factor of
- * eight) and save on what costs: sequences of 128 characters instead of 1024, batches of 8 instead of 32. */
+ * eight) and save on what costs: narrow models with heads of 32, sequences of 128 characters instead of 1024, batches of
+ * 8 instead of 32. */
 #include "reproduce/reproduce.h"
 
 #include <math.h>
@@ -12,27 +13,27 @@
 #include "sweep/grid.h"
 
 #define SHORT " batch=8 block=128 eval_batches=32"
-#define WIDTHS " width=64..512:*2 lr=2^-10..2^-1"
+#define WIDTHS " width=32..256:*2 head_size=32 lr=2^-10..2^-1"
 #define PAPER " width=256..4096:*2 lr=2^-10..2^-1"
 
 /* NanoGPT's settings for a text of characters: three layers, no tokens; the constant part and the decay of the step
  * size keep their shares. */
-#define NANO " layers=3 head_size=64 vocab=0 data_kind=chars accum=1 eval_every=0"
+#define NANO " layers=3 head_size=32 vocab=0 data_kind=chars accum=1 eval_every=0"
 #define NANO_SHORT NANO SHORT " steps=120 decay=34"
 
 /* The same 262144 characters in batches of 4 to 64 sequences, so in 512 to 32 steps; the best of eight step sizes at
- * each. The decay is 2/7 of the steps, the warm-up 1/20. */
-#define BATCH(batch, steps, decay) \
-    NANO " width=128 block=128 eval_batches=64 batch=" batch " steps=" steps " decay=" decay
-#define BATCH_PARTS(preset, rates)                                                   \
-    preset rates BATCH("4", "512", "146"), preset rates BATCH("8", "256", "73"),     \
-        preset rates BATCH("16", "128", "37"), preset rates BATCH("32", "64", "18"), \
-        preset rates BATCH("64", "32", "9")
-/* The paper's own: batches of 512 to 6144 sequences. */
-#define LARGE_PARTS(preset)                                                            \
-    preset " lr=2^-17..2^-5", preset " lr=2^-17..2^-5 accum=128 steps=2550 decay=725", \
-        preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363",                       \
-        preset " lr=2^-17..2^-5 accum=768 steps=425 decay=121"
+ * each. The decay is 2/7 of the steps; AdamW has a warm-up of 1/20. The paper's own batches are 512 to 6144 sequences. */
+#define BATCH NANO " width=128 block=128 eval_batches=64"
+#define NO_WARMUP "0", "0", "0", "0", "0"
+#define BATCHES(preset, rates, ...) BATCHES_(preset rates BATCH, __VA_ARGS__)
+#define BATCHES_(part, w4, w8, w16, w32, w64)                                                            \
+    part " batch=4 steps=512 decay=146 warmup=" w4, part " batch=8 steps=256 decay=73 warmup=" w8,       \
+        part " batch=16 steps=128 decay=37 warmup=" w16, part " batch=32 steps=64 decay=18 warmup=" w32, \
+        part " batch=64 steps=32 decay=9 warmup=" w64
+#define LARGE(preset, w512, w1024, w2048, w6144)                                                                  \
+    preset " lr=2^-17..2^-5 warmup=" w512, preset " lr=2^-17..2^-5 accum=128 steps=2550 decay=725 warmup=" w1024, \
+        preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363 warmup=" w2048,                                    \
+        preset " lr=2^-17..2^-5 accum=768 steps=425 decay=121 warmup=" w6144
 
 static const reproduce_figure table[] = {
     {
@@ -79,10 +80,10 @@ static const reproduce_figure table[] = {
             "the best step size of Scion and Unconstrained Scion does not depend on the width of NanoGPT, that of "
             "Muon and AdamW does",
         .data = REPRODUCE_TEXT,
-        .small = {"nanogpt-124m width=64..512:*2 lr=2^-14..2^-5" NANO_SHORT,
-                  "nanogpt-124m-uscion width=64..512:*2 lr=2^-14..2^-5" NANO_SHORT,
-                  "nanogpt-124m-muon width=64..512:*2 lr=2^-11..2^-2" NANO_SHORT,
-                  "nanogpt-124m-adamw width=64..512:*2 lr=2^-12..2^-3" NANO_SHORT " warmup=6"},
+        .small = {"nanogpt-124m width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
+                  "nanogpt-124m-uscion width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
+                  "nanogpt-124m-muon width=32..256:*2 lr=2^-11..2^-2" NANO_SHORT,
+                  "nanogpt-124m-adamw width=32..256:*2 lr=2^-12..2^-3" NANO_SHORT " warmup=6"},
         .full = {"nanogpt-124m width=256,768,1280,2048 lr=2^-17..2^-5",
                  "nanogpt-124m-uscion width=256,768,1280,2048 lr=2^-17..2^-5",
                  "nanogpt-124m-muon width=256,768,1280,2048 lr=2^-17..2^-5",
@@ -95,10 +96,12 @@ static const reproduce_figure table[] = {
         .claim = "with a fixed number of tokens the loss of Scion rises less with the size of the batch than that of "
                  "Muon and AdamW",
         .data = REPRODUCE_TEXT,
-        .small = {BATCH_PARTS("nanogpt-124m", " lr=2^-12..2^-5"), BATCH_PARTS("nanogpt-124m-muon", " lr=2^-10..2^-3"),
-                  BATCH_PARTS("nanogpt-124m-adamw", " lr=2^-11..2^-4")},
-        .full = {LARGE_PARTS("nanogpt-124m"), LARGE_PARTS("nanogpt-124m-uscion"), LARGE_PARTS("nanogpt-124m-muon"),
-                 LARGE_PARTS("nanogpt-124m-adamw")},
+        .small = {BATCHES("nanogpt-124m", " lr=2^-12..2^-5", NO_WARMUP),
+                  BATCHES("nanogpt-124m-muon", " lr=2^-10..2^-3", NO_WARMUP),
+                  BATCHES("nanogpt-124m-adamw", " lr=2^-11..2^-4", "26", "13", "6", "3", "2")},
+        .full = {LARGE("nanogpt-124m", "0", "0", "0", "0"), LARGE("nanogpt-124m-uscion", "0", "0", "0", "0"),
+                 LARGE("nanogpt-124m-muon", "0", "0", "0", "0"),
+                 LARGE("nanogpt-124m-adamw", "255", "128", "64", "21")},
         .judge = reproduce_judge_batch,
     },
     {
