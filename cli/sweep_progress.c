@@ -7,37 +7,17 @@
 
 #include "sweep/grid.h"
 
-/* Options in which the runs of a ledger differ, in the order of the option table. */
-static int varying(const ledger_run *runs, int64_t count, const config_option *options[], int most)
-{
-    const config_option *o;
-    int found = 0;
-    for (int i = 0; found < most && (o = config_option_at(i)) != NULL; i++)
-        if (grid_computes(o) && grid_varies(&runs[0].c, sizeof *runs, count, o))
-            options[found++] = o;
-    return found;
-}
-
-static void settings(const ledger_run *run, const config_option *const *options, int count, char *text, size_t bytes)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < count && at < bytes; i++) {
-        char value[CONFIG_TEXT];
-        grid_pretty(&run->c, options[i], value);
-        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%s", at ? " " : "", options[i]->key, value);
-    }
-}
-
 static void tell_end(sweep_view *v, const ledger_run *r, const char *text)
 {
-    char took[16], accuracy[32] = "";
+    char took[16], validation[32] = "", accuracy[32] = "";
     const ledger_result *e = &r->result;
+    if (!isnan(e->val_loss))
+        snprintf(validation, sizeof validation, "  validation %.4f", e->val_loss);
     if (!isnan(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
     if (r->state == LEDGER_DONE)
-        cli_progress_show(&v->progress, true, "%-9s %-44s  loss %.4f  validation %.4f%s  %s", "done", text, e->loss,
-                          e->val_loss, accuracy, cli_duration(e->seconds, took));
+        cli_progress_show(&v->progress, true, "%-9s %-44s  loss %.4f%s%s  %s", "done", text, e->loss, validation,
+                          accuracy, cli_duration(e->seconds, took));
     else
         cli_progress_show(&v->progress, true, "%-9s %-44s  %s", ledger_state_name(r->state), text, e->message);
 }
@@ -52,23 +32,21 @@ static bool make_room(sweep_view *v, const sweep_progress *p)
         more[i] = v->room == 0 && p->runs[i].state >= LEDGER_DONE;
     v->told = more;
     v->room = p->run_count;
+    v->column_count = grid_naming(&p->runs[0].c, sizeof *p->runs, p->run_count, NULL, v->columns, SWEEP_COLUMNS);
     return true;
 }
 
 void sweep_view_show(void *context, const sweep_progress *p)
 {
-    enum { most = 16 };
     sweep_view *v = context;
-    const config_option *options[most];
     char text[256], running[96] = "", left[16];
-    const int columns = p->run_count > 0 ? varying(p->runs, p->run_count, options, most) : 0;
     if (p->run_count > v->room && !make_room(v, p))
         return;
     for (int64_t i = 0; i < p->run_count; i++) {
         const ledger_run *r = &p->runs[i];
         if (r->kind != LEDGER_TRAINING)
             continue;
-        settings(r, options, columns, text, sizeof text);
+        grid_label(&r->c, v->columns, v->column_count, text, sizeof text);
         if (r->state == LEDGER_RUNNING && r->result.steps > 0 && !running[0])
             snprintf(running, sizeof running, "  now %.44s: step %lld/%lld", text, (long long)r->result.step,
                      (long long)r->result.steps);

@@ -254,8 +254,8 @@ static void slopes_and_groups(void **state)
     OK(coordcheck_make(&k, runs, 7, &err));
     assert_int_equal(k.count, 2);
     const coordcheck_group *a = &k.groups[0], *b = &k.groups[1];
-    assert_string_equal(a->label, "lr=2^-5 rule=scion");
-    assert_string_equal(b->label, "lr=2^-9 rule=adamw");
+    assert_string_equal(a->label, "rule=scion");
+    assert_string_equal(b->label, "rule=adamw");
     assert_int_equal(a->seeds, 2);
     assert_int_equal(a->width_count, 2);
     assert_int_equal(a->widths[0], 64);

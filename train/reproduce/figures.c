@@ -23,7 +23,7 @@
 
 /* The same 262144 characters in batches of 4 to 64 sequences, so in 512 to 32 steps; the best of eight step sizes at
  * each. The decay is 2/7 of the steps; AdamW has a warm-up of 1/20. The paper's own batches are 512 to 6144 sequences. */
-#define BATCH NANO " width=128 block=128 eval_batches=64"
+#define BATCH NANO " width=128 block=128 eval_batches=0"
 #define NO_WARMUP "0", "0", "0", "0", "0"
 #define BATCHES(preset, rates, ...) BATCHES_(preset rates BATCH, __VA_ARGS__)
 #define BATCHES_(part, w4, w8, w16, w32, w64)                                                            \

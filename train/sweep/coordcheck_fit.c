@@ -29,20 +29,6 @@ static bool same_group(const config *a, const config *b)
     return grid_same(a, b, axes);
 }
 
-static void make_label(coordcheck_group *g, const coordcheck_run *runs, int64_t count)
-{
-    const config_option *o;
-    size_t at = 0;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
-        char value[CONFIG_TEXT];
-        if (!grid_computes(o) || grid_is_axis(o, axes) || !grid_varies(&runs[0].c, sizeof *runs, count, o))
-            continue;
-        grid_pretty(&g->c, o, value);
-        snprintf(g->label + at, sizeof g->label - at, "%s%s=%.80s", at > 0 ? " " : "", o->key, value);
-        at = strlen(g->label);
-    }
-}
-
 static int64_t width_index(const coordcheck_group *g, int64_t width)
 {
     int64_t i = 0;
@@ -145,7 +131,6 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
 {
     int64_t *members = calloc((size_t)count, sizeof *members);
     g->c = first->c;
-    make_label(g, runs, count);
     scion_status status =
         members ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
     if (status == SCION_OK)
@@ -167,6 +152,16 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
     return status;
 }
 
+static void name_groups(coordcheck *k)
+{
+    enum { most = 16 };
+    const config_option *options[most];
+    const int named =
+        k->count > 0 ? grid_naming(&k->groups[0].c, sizeof *k->groups, k->count, axes, options, most) : 0;
+    for (int64_t i = 0; i < k->count; i++)
+        grid_label(&k->groups[i].c, options, named, k->groups[i].label, sizeof k->groups[i].label);
+}
+
 scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t count, scion_error *err)
 {
     scion_status status = SCION_OK;
@@ -180,6 +175,8 @@ scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t 
         if (!known)
             status = make_group(&k->groups[k->count++], &runs[i], runs, count, err);
     }
+    if (status == SCION_OK)
+        name_groups(k);
     return status;
 }
 

@@ -54,12 +54,72 @@ bool grid_same(const config *a, const config *b, const char *const *axes)
     return true;
 }
 
+static const config *nth(const config *first, size_t stride, int64_t i)
+{
+    return (const config *)(const void *)((const char *)first + (size_t)i * stride);
+}
+
 bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o)
 {
     for (int64_t i = 1; i < count; i++)
-        if (!config_same(first, (const config *)(const void *)((const char *)first + (size_t)i * stride), o))
+        if (!config_same(first, nth(first, stride, i), o))
             return true;
     return false;
+}
+
+/* Splits the classes of n configurations by the values of one more option; returns their number. */
+static int64_t split(const config *first, size_t stride, int64_t n, const config_option *o, const int64_t *before,
+                     int64_t *after)
+{
+    int64_t classes = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = 0;
+        while (k < i && !(before[k] == before[i] && config_same(nth(first, stride, k), nth(first, stride, i), o)))
+            k++;
+        after[i] = k < i ? after[k] : classes++;
+    }
+    return classes;
+}
+
+/* The options in the order in which they name runs: what people ask about first. */
+static const config_option *naming_option(int i)
+{
+    static const char *const ahead[] = {"rule", "norms"};
+    enum { aheads = sizeof ahead / sizeof *ahead };
+    return i < aheads ? config_find(ahead[i]) : config_option_at(i - aheads);
+}
+
+int grid_naming(const config *first, size_t stride, int64_t count, const char *const *axes,
+                const config_option *options[], int most)
+{
+    enum { sample = 512 };
+    static const char *const none[] = {NULL};
+    const int64_t step = 1 + (count - 1) / sample, n = count > 0 ? 1 + (count - 1) / step : 0;
+    int64_t class[sample + 1] = {0}, finer[sample + 1], classes = n > 0;
+    const config_option *o;
+    int found = 0;
+    for (int i = 0; classes < n && found < most && (o = naming_option(i)) != NULL; i++) {
+        if (!grid_computes(o) || grid_is_axis(o, axes ? axes : none))
+            continue;
+        const int64_t now = split(first, stride * (size_t)step, n, o, class, finer);
+        if (now == classes)
+            continue;
+        memcpy(class, finer, (size_t)n * sizeof *class);
+        classes = now;
+        options[found++] = o;
+    }
+    return found;
+}
+
+void grid_label(const config *c, const config_option *const *options, int count, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        const size_t at = strlen(text);
+        char value[CONFIG_TEXT];
+        grid_pretty(c, options[i], value);
+        snprintf(text + at, bytes - at, "%s%s=%.80s", at > 0 ? " " : "", options[i]->key, value);
+    }
 }
 
 void grid_rate(double lr, char text[CONFIG_TEXT])

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/config_parts.h"
 #include "config/fail.h"
 #include "sweep/grid.h"
 
@@ -139,49 +138,14 @@ static void finish_group(transfer_group *g)
     g->cost = loss_at(large, from) - large->points[large->best].loss;
 }
 
-/* The options in the order in which they name groups: what people ask about first. */
-static const config_option *naming_option(int i)
-{
-    static const char *const first[] = {"rule", "norms"};
-    enum { firsts = sizeof first / sizeof *first };
-    return i < firsts ? config_find(first[i]) : config_option_at(i - firsts);
-}
-
-/* How many groups the labels so far tell apart. */
-static int64_t distinct(const transfer *t)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < t->count; i++) {
-        bool seen = false;
-        for (int64_t k = 0; k < i && !seen; k++)
-            seen = strcmp(t->groups[i].label, t->groups[k].label) == 0;
-        count += !seen;
-    }
-    return count;
-}
-
-/* Labels of as few options as tell the groups apart. */
 static void name_groups(transfer *t)
 {
-    const config_option *o;
-    int64_t apart = t->count > 0;
-    for (int i = 0; apart < t->count && (o = naming_option(i)) != NULL; i++) {
-        if (!grid_computes(o) || grid_is_axis(o, axes))
-            continue;
-        for (int64_t k = 0; k < t->count; k++) {
-            char *label = t->groups[k].label, value[CONFIG_TEXT];
-            const size_t before = strlen(label);
-            grid_pretty(&t->groups[k].c, o, value);
-            snprintf(label + before, sizeof t->groups[k].label - before, "%s%s=%.60s", before ? " " : "", o->key,
-                     value);
-        }
-        const int64_t now = distinct(t);
-        for (int64_t k = 0; now == apart && k < t->count; k++) { /* it told nothing: off again */
-            char *label = t->groups[k].label, *space = strrchr(label, ' ');
-            *(space ? space : label) = '\0';
-        }
-        apart = now;
-    }
+    enum { most = 16 };
+    const config_option *options[most];
+    const int named =
+        t->count > 0 ? grid_naming(&t->groups[0].c, sizeof *t->groups, t->count, axes, options, most) : 0;
+    for (int64_t i = 0; i < t->count; i++)
+        grid_label(&t->groups[i].c, options, named, t->groups[i].label, sizeof t->groups[i].label);
 }
 
 scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, scion_error *err)
