@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config/config_parts.h"
+#include "config/number.h"
 
 int cli_error(int status, const char *format, ...)
 {
@@ -103,6 +104,53 @@ void cli_parse_free(cli_arguments *a)
     free(a->pairs);
 }
 
+/* The value of the last pair of that key; all of them are taken out. NULL: there is none. */
+static const char *take(cli_arguments *a, const char *key)
+{
+    const size_t length = strlen(key);
+    const char *value = NULL;
+    int kept = 0;
+    for (int i = 0; i < a->pair_count; i++)
+        if (strncmp(a->pairs[i], key, length) == 0 && a->pairs[i][length] == '=')
+            value = a->pairs[i] + length + 1;
+        else
+            a->pairs[kept++] = a->pairs[i];
+    a->pair_count = kept;
+    return value;
+}
+
+bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes)
+{
+    const char *text = take(a, key);
+    if (!text)
+        return true;
+    if (strlen(text) >= bytes || !text[0]) {
+        cli_error(CLI_USAGE, "%s=%.60s: a value of 1 to %d bytes was expected", key, text, (int)bytes - 1);
+        return false;
+    }
+    memcpy(value, text, strlen(text) + 1);
+    return true;
+}
+
+bool cli_take_int(cli_arguments *a, const char *key, int64_t least, int64_t most, int64_t *value)
+{
+    const char *text = take(a, key);
+    if (!text || (number_int(text, value) && *value >= least && *value <= most))
+        return true;
+    cli_error(CLI_USAGE, "%s=%.40s: a whole number from %lld to %lld was expected", key, text, (long long)least,
+              (long long)most);
+    return false;
+}
+
+bool cli_take_real(cli_arguments *a, const char *key, double *value)
+{
+    const char *text = take(a, key);
+    if (!text || (number_real(text, value) && *value >= 0))
+        return true;
+    cli_error(CLI_USAGE, "%s=%.40s: a number of 0 or more was expected", key, text);
+    return false;
+}
+
 void cli_print_options(FILE *to)
 {
     const char *section = "";
@@ -186,6 +234,40 @@ const char *cli_duration(double seconds, char text[16])
     else
         snprintf(text, 16, "%uh%02um", s / 3600, s / 60 % 60);
     return text;
+}
+
+bool cli_seconds(const char *text, double *seconds)
+{
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
+    double sum = 0;
+    size_t next = 0; /* units come in this order, each at most once */
+    for (bool first = true; first || *text; first = false) {
+        const size_t length = strspn(text, "0123456789.");
+        char number[NUMBER_TEXT];
+        double value;
+        if (length >= sizeof number)
+            return false;
+        memcpy(number, text, length);
+        number[length] = '\0';
+        if (!number_real(number, &value))
+            return false;
+        text += length;
+        if (*text == '\0' && first) {
+            sum = value;
+            break;
+        }
+        while (next < 3 && units[next].name != *text)
+            next++;
+        if (next == 3)
+            return false;
+        sum += value * units[next++].seconds;
+        text++;
+    }
+    *seconds = sum;
+    return sum > 0;
 }
 
 const char *cli_bytes(double bytes, char text[16])

@@ -19,7 +19,8 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* the arguments after the command's name */
 } cli_command;
 
-extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version;
+extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
+    cli_coordcheck, cli_tune, cli_report, cli_reproduce;
 
 /* "scion: " and a sentence to standard error; returns the status it was given. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -40,6 +41,12 @@ typedef struct cli_arguments {
 
 bool cli_parse(cli_arguments *a, int argc, char **argv, const char *const *flags);
 void cli_parse_free(cli_arguments *a);
+
+/* key=value pairs that are a command's own (jobs=2) are taken out of the pairs and leave *value as it is if they are not
+ * there. False: wrong, and told. */
+bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes);
+bool cli_take_int(cli_arguments *a, const char *key, int64_t least, int64_t most, int64_t *value);
+bool cli_take_real(cli_arguments *a, const char *key, double *value); /* 0 or above */
 
 /* Prints the help of all options by section. */
 void cli_print_options(FILE *to);
@@ -65,6 +72,8 @@ void cli_progress_clear(cli_progress *p);
 
 /* 3725 -> "1h02m", 61 -> "1m01s", 2.5 -> "2.5s". */
 const char *cli_duration(double seconds, char text[16]);
+/* A duration as people write it: "90" (seconds), "90s", "20m", "1h30m", "1.5h". False: it is none, or not above 0. */
+bool cli_seconds(const char *text, double *seconds);
 /* 1234567 -> "1.2 MB". */
 const char *cli_bytes(double bytes, char text[16]);
 
