@@ -11,8 +11,9 @@
 #include <xmmintrin.h>
 #endif
 
-static const cli_command *const commands[] = {&cli_train, &cli_resume,  &cli_eval,   &cli_sample,
-                                              &cli_bench, &cli_presets, &cli_version};
+static const cli_command *const commands[] = {&cli_train,     &cli_resume, &cli_eval,       &cli_sample,
+                                              &cli_sweep,     &cli_tune,   &cli_coordcheck, &cli_report,
+                                              &cli_reproduce, &cli_bench,  &cli_presets,    &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -22,7 +23,7 @@ static void print_help(FILE *to)
           "...]\n\n",
           to);
     for (int i = 0; i < count; i++)
-        fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+        fprintf(to, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nscion COMMAND --help tells more of each.\n\n"
           "  scion train shakespeare data=input.txt      train a small GPT on a text\n"
           "  scion sample runs/shakespeare               and let it write\n",

@@ -1,0 +1,84 @@
+#!/bin/sh
+# scion report: two short runs on one page, the files beside it, the script that the page's policy lets run, wrong usage.
+#     report.sh PATH-OF-SCION PRESETS
+set -u
+scion=$1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+faults=0
+fault() {
+    echo "FAIL $*"
+    faults=$((faults + 1))
+}
+holds() { # FILE TEXT
+    grep -qF -e "$2" "$1" || { fault "$1 should hold '$2':"; head -c 2000 "$1" | sed 's/^/    /'; }
+}
+
+tiny='model=mlp norms=image data_kind=synthetic batch=16 steps=30 log_every=1 eval_every=10 norm_every=10 threads=1'
+# shellcheck disable=SC2086 # one word per setting
+"$scion" train $tiny width=16 out=narrow > log 2>&1 || { fault "train: $?"; cat log; }
+# shellcheck disable=SC2086
+"$scion" train $tiny width=32 lr=0.125 out=lr=0.125 > log 2>&1 || { fault "train: $?"; cat log; }
+
+# ---- One run, by default to report.html
+"$scion" report narrow > out 2>&1 || { fault "report: $?"; cat out; }
+holds out 'report/loss.svg  Loss'
+[ "$(tail -n 1 out)" = report.html ] || fault 'the page is named last'
+for id in loss accuracy lr norms speed optimizer; do
+    holds report.html "<figure id=\"$id\">"
+    [ -s report/$id.svg ] && [ -s report/$id.csv ] || fault "figure $id is not in the folder"
+done
+[ "$(grep -c '^training,' report/loss.csv)" -eq 30 ] || fault 'every logged step is a point of the loss'
+[ "$(grep -c '^validation,' report/loss.csv)" -eq 3 ] || fault '3 validations'
+holds report.html '<tr><th>data_kind</th><td>synthetic</td></tr>'
+
+# ---- Two, and a run that has not ended; a name with a '=' is no setting
+"$scion" report narrow lr=0.125/ -o two.html > out 2>&1 || { fault "report of two: $?"; cat out; }
+holds two.html 'Runs compared'
+holds two.html 'width=32 lr=2^-3'
+holds two/compare-training.csv 'lr=0.125,1,'
+rm lr=0.125/summary.json
+"$scion" report lr=0.125 --out=unfinished.html > out 2>&1 || { fault "report of an unfinished run: $?"; cat out; }
+holds unfinished.html 'the run has not ended'
+"$scion" report narrow -onarrow.html --title 'A <title>' > out 2>&1 || { fault '-oFILE'; cat out; }
+holds narrow.html '<h1>A &lt;title&gt;</h1>'
+[ -e narrow/loss.svg ] && fault 'figures were put among the files of a run'
+[ -s narrow.files/loss.svg ] || fault 'no figures beside narrow.html'
+
+# ---- The same runs give the same bytes
+"$scion" report narrow -o again.html --title 'Report on narrow' > /dev/null 2>&1
+sed 's/"again\//"report\//g' again.html | cmp -s - report.html || fault 'two reports of one run differ'
+
+# ---- The policy names the hash of the script
+sed -n '/^<script>/,/^<\/script>/p' report.html | sed '1s/^<script>//' | sed '$d' > script
+for byte in $(sha256sum script | cut -c 1-64 | sed 's/../& /g'); do
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\$(printf %03o "0x$byte")"
+done > hash
+holds report.html "script-src 'sha256-$(base64 hash)'"
+
+# ---- Wrong usage and wrong files
+refused() { # STATUS TEXT ARGUMENT...
+    want=$1 text=$2
+    shift 2
+    "$scion" report "$@" > out 2>&1
+    status=$?
+    [ $status -eq "$want" ] || fault "report $*: exit status $status, expected $want"
+    [ "$(grep -c . out)" -eq 1 ] || fault "report $*: should be one sentence"
+    holds out "$text"
+}
+mkdir empty
+echo 'no ledger' > text.txt
+refused 2 'give the folder of a run'
+refused 2 'did you mean --out?' narrow --ot x.html
+refused 2 '-o needs a value' narrow -o
+refused 1 'nothing: No such file' nothing
+refused 1 'empty: not the folder of a run' empty
+refused 1 'text.txt' text.txt
+refused 1 'cannot make this folder' narrow -o absent/x.html
+echo 'nonsense' >> lr=0.125/metrics.jsonl
+echo '{"step":99,"loss":1}' >> lr=0.125/metrics.jsonl
+refused 1 'not a line of metrics' narrow lr=0.125 -o bad.html
+[ -e bad.html ] && fault 'a page of damaged runs was written'
+[ $faults -eq 0 ]

@@ -1,0 +1,367 @@
+/* Reports: the page and its files, what is read of run folders, and known numbers of ledgers in the figures. */
+#include "test_report_markup.h"
+
+#include <math.h>
+
+#include "report/page.h"
+#include "report/report.h"
+#include "report/run_read.h"
+#include "sweep/ledger.h"
+
+static char *in(const char *dir, const char *name)
+{
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = room(bytes);
+    snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
+static char *folder(const char *name)
+{
+    char *path = scratch(name);
+    mkdir(path, 0777);
+    return path;
+}
+
+static void holds(const char *text, const char *part)
+{
+    at("should hold %s", part);
+    check(strstr(text, part) != NULL);
+}
+
+/* ---- Pages ------------------------------------------------------------------------------------------------- */
+
+static figure *line(const char *id)
+{
+    figure *f = figure_create(id, "A line", "Straight.");
+    const int s = figure_series(f, "a", FIGURE_LINE);
+    figure_point(f, s, 0, 0);
+    figure_point(f, s, 1, 1);
+    return f;
+}
+
+static void a_page_needs_nothing_else(void **state)
+{
+    static const char *const names[] = {"a & b", "<i>"};
+    const char *path = scratch("page.html");
+    scion_error err;
+    (void)state;
+    for (int again = 0; again < 2; again++) { /* the second one replaces the first */
+        page *p = page_create(path, "Title <b> & \"more\"");
+        page_card(p, "label", "<1>", NULL);
+        page_card(p, "label", "2", "note");
+        page_section(p, "One & only");
+        page_paragraph(p, "%d < %s", 3, "4");
+        page_figure(p, line("first"));
+        page_figure(p, line("second"));
+        page_figure(p, figure_create("empty", "Empty", "")); /* is left out */
+        page_table(p, "fold & open", 2, names, "lr");
+        for (int i = 0; i < 3; i++)
+            page_cell(p, "<%d>", i); /* the last row is not full */
+        page_table_end(p);
+        page_settings(p, NULL);
+        page_setting(p, "key", "a<b");
+        page_settings_end(p);
+        check(page_figures(p) == 2);
+        check_ok(page_write(p, &err), &err);
+        page_free(p);
+    }
+    const char *html = scratch_get(path, NULL);
+    markup_check(html);
+    holds(html, "<html lang=\"en\">");
+    holds(html, "<title>Title &lt;b&gt; &amp; &quot;more&quot;</title>");
+    holds(html, "<meta name=\"viewport\"");
+    holds(html, "default-src 'none'");
+    holds(html, "@media print");
+    holds(html, "<p>3 &lt; 4</p>");
+    holds(html, "<figure id=\"second\">");
+    /* Nothing is loaded: no address but the name of the format, no file but the links to the figures. */
+    check(markup_count_of(html, "http:") + markup_count_of(html, "https:") == markup_count_of(html, "<svg"));
+    check(strstr(html, "src=") == NULL && strstr(html, "url(http") == NULL && strstr(html, "<link") == NULL);
+    check(markup_count_of(html, "<td") == 4 + 1 + 4);
+    const char *dir = scratch("page");
+    check(scratch_count(dir) == 4);
+    markup_check(scratch_get(in(dir, "first.svg"), NULL));
+    check(strcmp(scratch_get(in(dir, "second.csv"), NULL), "series,x,y,low,high,marked\na,0,0,,,0\na,1,1,,,0\n") ==
+          0);
+}
+
+static void a_page_that_cannot_be_written(void **state)
+{
+    scion_error err = {0};
+    (void)state;
+    page *p = page_create(scratch("nowhere/page.html"), "Title");
+    page_figure(p, line("first"));
+    check_status(page_write(p, &err), SCION_EINVAL, &err);
+    holds(err.message, "nowhere/page: cannot make this folder");
+    page_free(p);
+    scratch_text(scratch("taken"), "a file");
+    p = page_create(scratch("taken.html"), "Title");
+    page_figure(p, line("first"));
+    check_status(page_write(p, &err), SCION_EINVAL, &err);
+    holds(err.message, "taken: is there and is not a folder");
+    page_free(p);
+    check(access(scratch("taken.html"), F_OK) != 0);
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------------------- */
+
+static const char some_lines[] = "{\"step\":1,\"loss\":4,\"lr\":0.5,\"tokens_per_s\":100,\"optimizer_share\":0.1}\n"
+                                 "{\"step\":10,\"loss\":2,\"lr\":0.25,\"tokens_per_s\":110,\"optimizer_share\":0.2}\n"
+                                 "{\"step\":10,\"val_loss\":2.5,\"accuracy\":0.25}\n"
+                                 "{\"step\":10,\"name\":\"head\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n"
+                                 "{\"step\":20,\"loss\":null,\"lr\":0,\"tokens_per_s\":120,\"optimizer_share\":0.3}\n"
+                                 "{\"step\":20,\"val_loss\":3,\"accuracy\":null}\n"
+                                 "{\"step\":20,\"name\":\"head\",\"norm\":11,\"bound\":null,\"ratio\":null}\n";
+
+static void runs_are_read(void **state)
+{
+    const char *dir = folder("run");
+    run_data run;
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    check_ok(run_read(&run, dir, &err), &err);
+    check(run.step_count == 3 && run.val_count == 2 && run.norm_count == 2 && !run.ended);
+    check(run.steps[1].loss == 2 && run.steps[1].lr == 0.25 && run.steps[1].rate == 110 && run.steps[1].share == 0.2);
+    check(isinf(run.steps[2].loss) && isnan(run.vals[1].accuracy) && isinf(run.norms[1].bound));
+    check(run_best(&run) == 2.5 && run_last_val(&run) == 3 && strcmp(run.name, "run") == 0);
+    run_free(&run);
+    scratch_text(in(dir, "summary.json"),
+                 "{\"steps\": 20, \"parameters\": 1234, \"seconds\": 1.5, \"peak_bytes\": 1e6,"
+                 "\"config\": {\"lr\": \"2^-5\", \"width\": \"77\"}}");
+    check_ok(run_read(&run, dir, &err), &err);
+    check(run.ended && run.configured && run.c.width == 77 && run.parameters == 1234 && run.seconds == 1.5);
+    run_free(&run);
+    /* Killed in the middle of a line. */
+    const size_t length = strlen(some_lines);
+    scratch_put(in(dir, "metrics.jsonl"), some_lines, length - 30);
+    check_ok(run_read(&run, dir, &err), &err);
+    check(run.norm_count == 1);
+    run_free(&run);
+}
+
+static void strange_sources_are_refused(void **state)
+{
+    static const struct {
+        const char *metrics, *summary, *says;
+    } cases[] = {
+        {"{\"step\":1,\"loss\":1}\nnonsense\n{\"step\":2,\"loss\":1}\n", NULL,
+         "metrics.jsonl:2: not a line of metrics"},
+        {"nonsense\n", NULL, "metrics.jsonl:1: not a line of metrics"},
+        {"{\"loss\":1}\n", NULL, "metrics.jsonl:1: not a line of metrics"},
+        {"{\"step\":1}\n", NULL, "metrics.jsonl:1: not a line of metrics"},
+        {"{\"step\":1,\"loss\":\"a\"}\n", NULL, "metrics.jsonl:1: not a line of metrics"},
+        {"", NULL, "no step has been logged yet"},
+        {"{\"step\":1,\"lo", NULL, "no step has been logged yet"},
+        {"{\"step\":1,\"loss\":1}\n", "{\"steps\": 1,", "summary.json: not the summary of a run"},
+        {"{\"step\":1,\"loss\":1}\n", "[]", "summary.json: not the summary of a run"},
+    };
+    scion_error err = {0};
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "strange-%d", (int)i);
+        const char *dir = folder(name), *out = scratch("strange.html");
+        scratch_text(in(dir, "metrics.jsonl"), cases[i].metrics);
+        if (cases[i].summary)
+            scratch_text(in(dir, "summary.json"), cases[i].summary);
+        const scion_status status = report_write(&dir, 1, out, NULL, &err);
+        holds(err.message, cases[i].says);
+        check(status != SCION_OK && access(out, F_OK) != 0);
+    }
+    const char *source = scratch("not-there");
+    check(report_write(&source, 1, scratch("strange.html"), NULL, &err) == SCION_EINVAL);
+    holds(err.message, "not-there");
+    source = folder("bare");
+    check(report_write(&source, 1, scratch("strange.html"), NULL, &err) == SCION_EINVAL);
+    holds(err.message, "it has no metrics.jsonl");
+    source = scratch("text");
+    scratch_text(source, "just some text that is no database at all\n");
+    check(report_write(&source, 1, scratch("strange.html"), NULL, &err) != SCION_OK);
+    holds(err.message, "text");
+}
+
+static void a_run_has_its_figures(void **state)
+{
+    const char *dir = folder("whole"), *out = scratch("whole.html");
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    check_ok(report_write(&dir, 1, out, &(report_options){.title = "T & T", .lead = "Lead <b>."}, &err), &err);
+    const char *html = scratch_get(out, NULL);
+    markup_check(html);
+    holds(html, "<h1>T &amp; T</h1>");
+    holds(html, "<p>Lead &lt;b&gt;.</p>");
+    holds(html, "the run has not ended");
+    /* whole/ is the run itself: its figures lie elsewhere. */
+    const char *files = scratch("whole.files");
+    check(strcmp(scratch_get(in(files, "loss.csv"), NULL),
+                 "series,x,y,low,high,marked\ntraining,1,4,,,0\ntraining,10,2,,,0\ntraining,20,inf,,,0\n"
+                 "validation,10,2.5,,,1\nvalidation,20,3,,,0\n") == 0);
+    check(strcmp(scratch_get(in(files, "norms.csv"), NULL),
+                 "series,x,y,low,high,marked\nhead,10,0.9,,,0\nhead,20,,,,0\nbound,10,1,,,0\nbound,20,1,,,0\n") == 0);
+    check(strcmp(scratch_get(in(files, "optimizer.csv"), NULL),
+                 "series,x,y,low,high,marked\npercent of a step,1,10,,,0\npercent of a step,10,20,,,0\n"
+                 "percent of a step,20,30,,,0\n") == 0);
+    check(scratch_count(dir) == 1);
+    const char *ids[] = {"loss", "accuracy", "lr", "norms", "speed", "optimizer"};
+    for (int64_t i = 0; i < COUNT_OF(ids); i++) {
+        char mark[64];
+        snprintf(mark, sizeof mark, "<figure id=\"%s\">", ids[i]);
+        holds(html, mark);
+    }
+}
+
+static void runs_are_compared_best_first(void **state)
+{
+    const char *sources[2] = {folder("worse"), folder("better")};
+    scion_error err;
+    (void)state;
+    scratch_text(in(sources[0], "metrics.jsonl"), "{\"step\":1,\"loss\":2}\n{\"step\":1,\"val_loss\":2.25}\n");
+    scratch_text(in(sources[1], "metrics.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":1,\"val_loss\":1.25}\n");
+    check_ok(report_write(sources, 2, scratch("both.html"), NULL, &err), &err);
+    const char *html = scratch_get(scratch("both.html"), NULL);
+    markup_check(html);
+    holds(html, "Report on worse and better");
+    check(strcmp(scratch_get(in(scratch("both"), "compare-validation.csv"), NULL),
+                 "series,x,y,low,high,marked\nbetter,1,1.25,,,0\nworse,1,2.25,,,0\n") == 0);
+    check(strstr(html, "<td>better (not ended)</td>") < strstr(html, "<td>worse (not ended)</td>"));
+}
+
+/* ---- Ledgers ----------------------------------------------------------------------------------------------- */
+
+static void finish(ledger *l, ledger_state state, double loss, const char *message)
+{
+    ledger_run run;
+    bool found = false, lost = true;
+    scion_error err;
+    check_ok(ledger_take(l, &run, &found, &err), &err);
+    check(found);
+    run.state = state;
+    run.result = (ledger_result){.step = 10,
+                                 .steps = 10,
+                                 .parameters = 100,
+                                 .seconds = 1,
+                                 .loss = NAN,
+                                 .val_loss = loss,
+                                 .accuracy = NAN,
+                                 .forward_s = 0.1,
+                                 .backward_s = 0.2,
+                                 .optimizer_s = 0.05,
+                                 .state_bytes = 1e6,
+                                 .peak_bytes = 2e6};
+    snprintf(run.result.message, sizeof run.result.message, "%s", message);
+    const ledger_point points[] = {{5, 3, 0.1, NAN, NAN}, {10, NAN, NAN, 2, NAN}};
+    const ledger_norm norms[] = {{.step = 10, .name = "head", .norm = 5, .bound = 10}};
+    check_ok(ledger_finish(l, &run, points, 2, norms, 1, &lost, &err), &err);
+    check(!lost);
+}
+
+/* Two widths, three learning rates; the loss of the wider one has its minimum one step lower. */
+static const char *make_ledger(const char *name)
+{
+    static const double loss[2][3] = {{3, 2, 2.5}, {2, 2.25, INFINITY}};
+    const char *path = scratch(name);
+    ledger *l = NULL;
+    scion_error err;
+    check_ok(ledger_open(&l, path, true, &err), &err);
+    for (int w = 0; w < 2; w++) {
+        for (int i = 0; i < 3; i++) {
+            config c;
+            config_init(&c);
+            c.width = w > 0 ? 128 : 64;
+            c.lr = ldexp(1, i - 6);
+            c.steps = 10;
+            check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+            finish(l, isinf(loss[w][i]) ? LEDGER_DIVERGED : LEDGER_DONE, isinf(loss[w][i]) ? NAN : loss[w][i],
+                   isinf(loss[w][i]) ? "step 3: the loss <was> & is lost" : "");
+        }
+    }
+    for (int w = 0; w < 2; w++) {
+        ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE};
+        const ledger_coord coords[] = {{0, 0, "embedding", 1}, {0, 1, "logits", w > 0 ? 4 : 1}};
+        config_init(&run.c);
+        run.c.width = w > 0 ? 128 : 64;
+        run.c.steps = 10;
+        check_ok(ledger_put_coords(l, &run, coords, 2, &err), &err);
+    }
+    ledger_close(l);
+    return path;
+}
+
+static void a_ledger_has_its_figures(void **state)
+{
+    const char *source = make_ledger("sweep.db"), *out = scratch("swept.html"), *dir = scratch("swept");
+    scion_error err;
+    (void)state;
+    check_ok(report_write(&source, 1, out, NULL, &err), &err);
+    const char *html = scratch_get(out, NULL);
+    markup_check(html);
+    check(strcmp(
+              scratch_get(in(dir, "lr.csv"), NULL),
+              "series,x,y,low,high,marked\nwidth 64,0.015625,3,,,0\nwidth 64,0.03125,2,,,1\nwidth 64,0.0625,2.5,,,0\n"
+              "width 128,0.015625,2,,,1\nwidth 128,0.03125,2.25,,,0\nwidth 128,0.0625,inf,,,0\n") == 0);
+    check(
+        strcmp(
+            scratch_get(in(dir, "best-lr.csv"), NULL),
+            "series,x,y,low,high,marked\nbest learning rate,64,0.03125,,,0\nbest learning rate,128,0.015625,,,0\n") ==
+        0);
+    check(strcmp(scratch_get(in(dir, "norms.csv"), NULL),
+                 "series,x,y,low,high,marked\nhead,10,0.5,,,0\nbound,10,1,,,0\nbound,10,1,,,0\n") == 0);
+    /* RMS of the logits grows by 4 as the width doubles: slope 2. */
+    holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "embedding +0.00,64,1,,,0\n");
+    holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "logits +2.00,128,4,,,0\n");
+    holds(scratch_get(in(dir, "time.csv"), NULL), "backward pass,64,20,,,0\n"); /* ms of one of ten steps */
+    holds(scratch_get(in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0\n");
+    holds(html, "step 3: the loss &lt;was&gt; &amp; is lost");
+    holds(html, "<td class=\"r\">-1</td><td class=\"r\">0.25</td>"); /* moved by a step, which costs a quarter */
+    check(access(in(dir, "batch.csv"), F_OK) != 0);                  /* was not swept */
+}
+
+static void the_same_ledger_gives_the_same_page(void **state)
+{
+    const char *source = make_ledger("again.db");
+    scion_error err;
+    (void)state;
+    check_ok(report_write(&source, 1, scratch("x.html"), NULL, &err), &err);
+    char *first = scratch_get(scratch("x.html"), NULL);
+    check_ok(report_write(&source, 1, scratch("x.html"), NULL, &err), &err);
+    check(strcmp(first, scratch_get(scratch("x.html"), NULL)) == 0);
+}
+
+/* A run and two ledgers on one page: no id stands there twice. */
+static void ids_are_unique(void **state)
+{
+    const char *sources[] = {folder("mixed"), make_ledger("one.db"), make_ledger("two.db")};
+    scion_error err;
+    (void)state;
+    scratch_text(in(sources[0], "metrics.jsonl"), some_lines);
+    check_ok(report_write(sources, 3, scratch("all.html"), NULL, &err), &err);
+    const char *html = scratch_get(scratch("all.html"), NULL);
+    markup_check(html);
+    int count = 0;
+    for (const char *id = html; (id = strstr(id, " id=\"")) != NULL; id++, count++) {
+        char mark[128];
+        snprintf(mark, sizeof mark, "%.*s\"", (int)strcspn(id + 5, "\"") + 5, id);
+        at("%s", mark);
+        check(markup_count_of(html, mark) == 1);
+    }
+    check(count > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(a_page_needs_nothing_else),
+        LAW(a_page_that_cannot_be_written),
+        LAW(runs_are_read),
+        LAW(strange_sources_are_refused),
+        LAW(a_run_has_its_figures),
+        LAW(runs_are_compared_best_first),
+        LAW(a_ledger_has_its_figures),
+        LAW(the_same_ledger_gives_the_same_page),
+        LAW(ids_are_unique),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}

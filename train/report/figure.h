@@ -1,0 +1,72 @@
+/* A figure: a title, one sentence, two axes, and series of points; as SVG that stands alone, as CSV, and as HTML with
+ * the drawing and a table of its numbers.
+ *
+ *     figure *f = figure_create("loss", "Loss", "Mean over the batch.");
+ *     figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
+ *     const int s = figure_series(f, "training", FIGURE_LINE);
+ *     figure_point(f, s, 10, 3.2);
+ *
+ * y = NAN is a gap; y = INFINITY, a run that diverged, is a cross at the upper edge. Series differ by colour, by the
+ * shape of their markers and by their dashes. What has no place on a logarithmic axis is left out of the drawing.
+ *
+ * Functions that add do not fail: a figure that ran out of memory says so when it is written. */
+#ifndef TRAIN_REPORT_FIGURE_H
+#define TRAIN_REPORT_FIGURE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/axis.h"
+#include "scion.h"
+
+typedef struct figure figure;
+
+typedef enum figure_style {
+    FIGURE_LINE,  /* markers, joined */
+    FIGURE_DOTS,  /* markers alone */
+    FIGURE_BOUND, /* dashed, thin, no markers, in the colour of the text: a limit */
+    FIGURE_FIT    /* dashed, in the colour of the series before: a line fitted to it */
+} figure_style;
+
+enum { FIGURE_MOST = 12 }; /* series that can be told apart */
+
+/* id: letters, digits and -, unique on its page; it names the files. All texts are copied; NULL: no memory. */
+figure *figure_create(const char *id, const char *title, const char *caption);
+void figure_free(figure *f);
+
+void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
+/* Makes the y axis logarithmic if the points that are there now span a large factor. */
+void figure_stretch(figure *f);
+/* The largest y that the axis shows; points above it are drawn as arrows at the edge. */
+void figure_limit(figure *f, double y);
+/* The y axis shows this value, whatever the data are. */
+void figure_include(figure *f, double y);
+/* The series are steps of one quantity (widths), in order: their colours are a ramp. */
+void figure_ordered(figure *f);
+/* What a mark means, for the legend: "minimum". */
+void figure_mark_label(figure *f, const char *text);
+
+/* Adds a series, and returns its number. */
+int figure_series(figure *f, const char *name, figure_style style);
+void figure_point(figure *f, int series, double x, double y);
+/* With whiskers from low to high; NAN: none. */
+void figure_range(figure *f, int series, double x, double y, double low, double high);
+/* Draws a ring around the last point that was added to the series. */
+void figure_mark(figure *f, int series);
+
+const char *figure_id(const figure *f);
+const char *figure_title(const figure *f);
+/* Whether there is anything to be seen: a point that is finite, or diverged. */
+bool figure_empty(const figure *f);
+
+/* alone: as a file of its own, with its title and style; else for a page that has figure_style_sheet. */
+scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err);
+/* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
+scion_status figure_csv(const figure *f, FILE *to, scion_error *err);
+/* folder: where ID.svg and ID.csv lie, seen from the page; NULL: nowhere. */
+scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err);
+
+/* CSS of the drawings. */
+extern const char figure_style_sheet[];
+
+#endif

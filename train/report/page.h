@@ -1,0 +1,44 @@
+/* A page of figures: one HTML file that needs nothing else, and beside it a folder with every figure as ID.svg and
+ * ID.csv. Light and dark, on paper and on a telephone, with and without scripts.
+ *
+ * Parts stand on the page in the order in which they are added. As with figures, adding does not fail: page_write
+ * tells what did. */
+#ifndef TRAIN_REPORT_PAGE_H
+#define TRAIN_REPORT_PAGE_H
+
+#include "report/figure.h"
+
+typedef struct page page;
+
+/* path: the file that page_write writes. NULL: no memory. */
+page *page_create(const char *path, const char *title);
+void page_free(page *p);
+
+/* A number that matters, at the top of the page or of a section. Cards that follow each other stand side by side. */
+void page_card(page *p, const char *label, const char *value, const char *note);
+void page_section(page *p, const char *title);
+void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Takes the figure over. One without anything to see is not shown; NULL is a lack of memory. */
+void page_figure(page *p, figure *f);
+
+/* A table. columns: names; align: a letter each, l, r (numbers) or w (sentences). Then page_cell for each cell,
+ * row by row. fold: a line to click on, which opens the table; NULL: it is open. */
+void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align);
+void page_cell(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void page_table_end(page *p);
+/* The same with two columns, key and value, for a configuration. */
+void page_settings(page *p, const char *fold);
+void page_setting(page *p, const char *key, const char *value);
+void page_settings_end(page *p);
+
+int page_figures(const page *p);
+const figure *page_figure_at(const page *p, int i);
+
+/* Writes the page, and the figures in the folder of the same name without .html (with .files, if
+ * it has no .html, or if a run has that folder),
+ * each file at once as replace.h does. The page is then complete: nothing can be added. */
+scion_status page_write(page *p, scion_error *err);
+/* That folder. */
+const char *page_folder(const page *p);
+
+#endif

@@ -1,0 +1,156 @@
+/* See report.h. */
+#include "report/report.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config/fail.h"
+#include "config/path.h"
+#include "report/report_parts.h"
+
+void report_settings(page *p, const config *c)
+{
+    const config_option *o;
+    page_settings(p, "Configuration");
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        char value[CONFIG_TEXT];
+        config_get(c, o, value, sizeof value);
+        page_setting(p, o->key, value);
+    }
+    page_settings_end(p);
+}
+
+void report_fold_name(const char *name, bool fold, char folded[64])
+{
+    size_t n = 0;
+    for (; *name && n + 1 < 64; name++) {
+        const bool digit = fold && isdigit((unsigned char)*name);
+        if (digit && n > 0 && folded[n - 1] == 'N')
+            continue;
+        folded[n++] = digit ? 'N' : *name;
+    }
+    folded[n] = '\0';
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double report_limit(double *losses, int64_t count)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(losses[i]))
+            losses[n++] = losses[i];
+    if (n < 4)
+        return NAN;
+    qsort(losses, (size_t)n, sizeof *losses, by_value);
+    /* Three quarters of the values show the valley; the rest of the axis is as high as that at most. */
+    const double low = losses[0], usual = losses[(3 * n) / 4], most = low + 2 * (usual - low);
+    return usual > low && losses[n - 1] > most ? most : NAN;
+}
+
+/* ---- Sources ----------------------------------------------------------------------------------------------- */
+
+/* A folder is a run; a file, or what is not there, is a ledger to be opened, whose error tells. */
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Best first; runs without a loss last. */
+static int by_loss(const void *a, const void *b)
+{
+    const double x = run_best(a), y = run_best(b);
+    return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+}
+
+/* What stands behind the last slash that is not at the end. */
+static const char *end_of(const char *path)
+{
+    const char *end = path;
+    for (const char *c = path; *c; c++)
+        if (*c == '/' && c[1] != '\0')
+            end = c + 1;
+    return end;
+}
+
+static scion_status read_runs(run_data *runs, int *count, const char *const *sources, int all, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < all; i++)
+        if (is_folder(sources[i]))
+            status = run_read(&runs[(*count)++], sources[i], err);
+    if (status == SCION_OK)
+        qsort(runs, (size_t)*count, sizeof *runs, by_loss);
+    return status;
+}
+
+static void make_title(const char *const *sources, int count, const report_options *o, char title[256])
+{
+    enum { named = 3 };
+    size_t at = 0;
+    title[0] = '\0';
+    if (o && o->title) {
+        snprintf(title, 256, "%s", o->title);
+        return;
+    }
+    for (int i = 0; i < count && i < named; i++) {
+        snprintf(title + at, 256 - at, "%s%.60s",
+                 i == 0           ? "Report on "
+                 : i == count - 1 ? " and "
+                                  : ", ",
+                 end_of(sources[i]));
+        at += strlen(title + at);
+    }
+    if (count > named)
+        snprintf(title + at, 256 - at, " and %d more", count - named);
+}
+
+static void tell(const page *p, const report_options *o)
+{
+    for (int i = 0; o && o->wrote && i < page_figures(p); i++)
+        o->wrote(o->context, figure_id(page_figure_at(p, i)), figure_title(page_figure_at(p, i)), page_folder(p));
+}
+
+scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,
+                          scion_error *err)
+{
+    char title[256];
+    int run_count = 0, ledgers = 0;
+    run_data *runs = calloc((size_t)count + 1, sizeof *runs);
+    make_title(sources, count, o, title);
+    page *p = page_create(out_html, title);
+    scion_status status = SCION_OK;
+    if (!runs || !p)
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html));
+    if (status == SCION_OK)
+        status = read_runs(runs, &run_count, sources, count, err);
+    if (status == SCION_OK && o && o->lead)
+        page_paragraph(p, "%s", o->lead);
+    if (status == SCION_OK && run_count > 0)
+        report_runs(p, runs, run_count);
+    for (int i = 0; status == SCION_OK && i < count; i++) {
+        char prefix[32] = "";
+        if (is_folder(sources[i]))
+            continue;
+        if (count > 1)
+            snprintf(prefix, sizeof prefix, "ledger%d-", ++ledgers);
+        status = report_ledger(p, sources[i], prefix, count > 1 ? end_of(sources[i]) : "", err);
+    }
+    if (status == SCION_OK)
+        status = page_write(p, err);
+    if (status == SCION_OK)
+        tell(p, o);
+    for (int i = 0; i < run_count; i++)
+        run_free(&runs[i]);
+    free(runs);
+    page_free(p);
+    return status;
+}

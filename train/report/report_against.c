@@ -1,0 +1,158 @@
+/* The best loss over all learning rates against one more option: the batch size, or the length of a run. A series is
+ * all runs that agree in everything else. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/ledger_view.h"
+
+/* What a figure is drawn against. */
+typedef struct against {
+    const char *id, *title, *caption, *label;
+    const char *but; /* options that may differ in a series */
+    double (*value)(const config *c);
+    axis_scale scale;
+} against;
+
+static double batch_size(const config *c)
+{
+    return (double)(c->batch * c->accum);
+}
+
+static double step_count(const config *c)
+{
+    return (double)c->steps;
+}
+
+static double epoch_count(const config *c)
+{
+    return c->epochs;
+}
+
+/* A point of a series: the best of one group at one width. */
+typedef struct entry {
+    const transfer_group *g;
+    const transfer_width *w;
+    double x;
+    int series;
+} entry;
+
+static int by_place(const void *a, const void *b)
+{
+    const entry *p = a, *q = b;
+    return p->series != q->series ? p->series - q->series : (p->x > q->x) - (p->x < q->x);
+}
+
+/* With another batch size a run may have as many more steps as see the same number of samples. */
+static bool same_length(const config *a, const config *b)
+{
+    return a->steps == b->steps || a->steps * a->batch * a->accum == b->steps * b->batch * b->accum;
+}
+
+static bool same_series(const against *k, const entry *a, const entry *b)
+{
+    return a->w->width == b->w->width && view_same(&a->g->c, &b->g->c, k->but) &&
+           (k->value != batch_size || same_length(&a->g->c, &b->g->c));
+}
+
+/* The entries by series and value; *varies: some series has two values. The caller frees. */
+static entry *gather(const ledger_view *v, const against *k, int64_t *count, bool *varies)
+{
+    int64_t room = 0, n = 0;
+    int series = 0;
+    for (int64_t i = 0; i < v->t.count; i++)
+        room += v->t.groups[i].count;
+    entry *all = calloc((size_t)room + 1, sizeof *all);
+    *varies = false;
+    for (int64_t i = 0; all && i < v->t.count; i++) {
+        for (int64_t w = 0; w < v->t.groups[i].count; w++) {
+            entry e = {&v->t.groups[i], &v->t.groups[i].widths[w], k->value(&v->t.groups[i].c), -1};
+            if (e.w->best < 0 || !(e.x > 0))
+                continue;
+            for (int64_t o = 0; o < n && e.series < 0; o++)
+                if (same_series(k, &all[o], &e)) {
+                    e.series = all[o].series;
+                    *varies = *varies || all[o].x != e.x;
+                }
+            if (e.series < 0)
+                e.series = series++;
+            all[n++] = e;
+        }
+    }
+    if (all)
+        qsort(all, (size_t)n, sizeof *all, by_place);
+    *count = all ? n : 0;
+    return all;
+}
+
+static figure *draw(const ledger_view *v, const against *k, const entry *all, int64_t count, bool rates)
+{
+    char id[REPORT_ID], name[64], title[VIEW_LABEL];
+    int s = -1, drawn = 0;
+    snprintf(name, sizeof name, "%s%s", rates ? "best-lr-" : "", k->id);
+    view_id(v, name, 0, id);
+    snprintf(title, sizeof title, "%s against %s", rates ? "Best learning rate" : "Best loss", k->title);
+    figure *f = figure_create(id, title, k->caption);
+    if (!f)
+        return NULL;
+    figure_axes(f, k->label, k->scale, rates ? "best learning rate" : view_loss_name(v),
+                rates ? AXIS_LOG2 : AXIS_LINEAR);
+    for (int64_t i = 0; i < count; i++) {
+        const transfer_point *best = &all[i].w->points[all[i].w->best];
+        if (i == 0 || all[i].series != all[i - 1].series) {
+            char label[VIEW_LABEL], but[128];
+            bool alone = i + 1 == count || all[i + 1].series != all[i].series;
+            snprintf(but, sizeof but, "%s", k->but);
+            view_label(v, &all[i].g->c, but, label);
+            char full[VIEW_LABEL + 32];
+            snprintf(full, sizeof full, "%s%swidth %lld", label, label[0] ? " " : "", (long long)all[i].w->width);
+            s = alone || drawn == FIGURE_MOST ? -1 : figure_series(f, full, FIGURE_LINE);
+            drawn += s >= 0;
+        }
+        if (s >= 0 && rates)
+            figure_point(f, s, all[i].x, best->lr);
+        else if (s >= 0)
+            figure_range(f, s, all[i].x, best->loss, best->seeds > 1 ? best->low : NAN,
+                         best->seeds > 1 ? best->high : NAN);
+    }
+    return f;
+}
+
+static void show(const ledger_view *v, const against *k, const char *section)
+{
+    bool varies;
+    int64_t count;
+    entry *all = gather(v, k, &count, &varies);
+    if (all && varies) {
+        view_section(v, section);
+        page_figure(v->p, draw(v, k, all, count, false));
+        page_figure(v->p, draw(v, k, all, count, true));
+    }
+    free(all);
+}
+
+void view_batch(const ledger_view *v)
+{
+    static const against batch = {
+        .id = "batch",
+        .title = "batch size",
+        .caption = "For each batch size, the learning rate that suits it best; all else is the same along a line.",
+        .label = "samples in a step",
+        .but = " lr width seed batch accum steps ",
+        .value = batch_size,
+        .scale = AXIS_LOG2,
+    };
+    show(v, &batch, "Batch size");
+}
+
+void view_length(const ledger_view *v)
+{
+    static const against kinds[] = {
+        {"steps", "steps", "For each length of a run, the learning rate that suits it best.", "steps of the run",
+         " lr width seed steps ", step_count, AXIS_LOG2},
+        {"epochs", "epochs", "For each length of a run, the learning rate that suits it best.", "epochs of the run",
+         " lr width seed epochs ", epoch_count, AXIS_LOG2},
+    };
+    for (int i = 0; i < 2; i++)
+        show(v, &kinds[i], i > 0 ? "Epochs" : "Steps");
+}

@@ -1,0 +1,187 @@
+/* Coordinate checks of a ledger: the size of each layer's result against the width, and its slope. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/fail.h"
+#include "report/ledger_view.h"
+#include "sweep/coordcheck.h"
+
+enum { figures_most = 4, groups_most = 6 };
+
+static bool same_kind(const coordcheck_group *g, int64_t a, int64_t b, bool fold)
+{
+    char x[64], y[64];
+    report_fold_name(g->names[a], fold, x);
+    report_fold_name(g->names[b], fold, y);
+    return strcmp(x, y) == 0;
+}
+
+/* Geometric mean over the layers of one kind, which keeps slopes. */
+static double mean_rms(const coordcheck_group *g, int64_t layer, int64_t step, int64_t width, bool fold)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = layer; i < g->layer_count; i++) {
+        const double rms = coordcheck_rms(g, i, step, width);
+        if (!same_kind(g, layer, i, fold))
+            continue;
+        if (!(rms > 0) || isinf(rms))
+            return rms;
+        sum += log(rms);
+        count++;
+    }
+    return exp(sum / (double)count);
+}
+
+static double mean_slope(const coordcheck_group *g, int64_t layer, int64_t step, bool fold)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = layer; i < g->layer_count; i++)
+        if (same_kind(g, layer, i, fold)) {
+            sum += coordcheck_slope(g, i, step);
+            count++;
+        }
+    return sum / (double)count;
+}
+
+static void draw_layer(figure *f, const coordcheck_group *g, int64_t layer, int64_t step, bool fold)
+{
+    char kind[64], name[96];
+    const double exact = mean_slope(g, layer, step, fold);
+    const double slope = fabs(exact) < 0.005 ? 0 : exact; /* not -0.00 */
+    report_fold_name(g->names[layer], fold, kind);
+    if (isfinite(slope))
+        snprintf(name, sizeof name, "%s %+.2f", kind, slope);
+    else
+        snprintf(name, sizeof name, "%s", kind);
+    const int s = figure_series(f, name, FIGURE_LINE);
+    for (int64_t w = 0; w < g->width_count; w++)
+        figure_point(f, s, (double)g->widths[w], mean_rms(g, layer, step, w, fold));
+}
+
+static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int64_t number, int64_t step)
+{
+    char id[REPORT_ID], name[48], title[VIEW_LABEL], when[48] = "Layers at initialisation";
+    const bool fold = g->layer_count > FIGURE_MOST;
+    int drawn = 0;
+    if (step > 0)
+        snprintf(when, sizeof when, "Layers after %lld step%s", (long long)step, step > 1 ? "s" : "");
+    snprintf(name, sizeof name, "coords-step%lld", (long long)step);
+    view_id(v, name, number, id);
+    view_title(when, g->label, title);
+    figure *f = figure_create(
+        id, title,
+        fold ? "RMS of the result of each layer, with its slope on these axes; N: the geometric "
+               "mean over the layers of this kind."
+             : "RMS of the result of each layer; the number behind its name is the slope on these axes.");
+    if (!f)
+        return NULL;
+    figure_axes(f, "width", AXIS_LOG2, "RMS of the layer", AXIS_LOG10);
+    for (int64_t i = 0; i < g->layer_count && drawn < FIGURE_MOST; i++) {
+        bool known = false;
+        for (int64_t k = 0; k < i && !known; k++)
+            known = same_kind(g, k, i, fold);
+        if (!known) {
+            draw_layer(f, g, i, step, fold);
+            drawn++;
+        }
+    }
+    return f;
+}
+
+/* Steps that have a figure: the first two, the last, and one between. */
+static int shown_steps(int64_t steps, int64_t shown[figures_most])
+{
+    const int64_t wanted[figures_most] = {0, 1, steps / 2, steps};
+    int count = 0;
+    for (int i = 0; i < figures_most; i++)
+        if (wanted[i] <= steps && (count == 0 || wanted[i] > shown[count - 1]))
+            shown[count++] = wanted[i];
+    return count;
+}
+
+static void slope_table(const ledger_view *v, const coordcheck_group *g)
+{
+    const char *names[8];
+    char titles[8][32], fold[VIEW_LABEL];
+    int64_t shown[figures_most];
+    const int count = shown_steps(g->steps, shown);
+    names[0] = "layer";
+    for (int i = 0; i < count; i++) {
+        snprintf(titles[i], sizeof titles[i], shown[i] > 0 ? "after %lld" : "at start", (long long)shown[i]);
+        names[i + 1] = titles[i];
+    }
+    names[count + 1] = "verdict";
+    snprintf(fold, sizeof fold, "Slopes of all layers%s%.130s", g->label[0] ? ", " : "", g->label);
+    page_table(v->p, fold, count + 2, names,
+               count == 1   ? "lrl"
+               : count == 2 ? "lrrl"
+               : count == 3 ? "lrrrl"
+                            : "lrrrrl");
+    for (int64_t i = 0; i < g->layer_count; i++) {
+        page_cell(v->p, "%s", g->names[i]);
+        for (int k = 0; k < count; k++) {
+            const double slope = coordcheck_slope(g, i, shown[k]);
+            if (isfinite(slope))
+                page_cell(v->p, "%+.3f", slope);
+            else
+                page_cell(v->p, "%s", isnan(slope) ? "\u2013" : "diverged");
+        }
+        page_cell(v->p, "%s", coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, i, g->steps))));
+    }
+    page_table_end(v->p);
+}
+
+static void show_group(const ledger_view *v, const coordcheck_group *g, int64_t number)
+{
+    char sentence[256];
+    int64_t shown[figures_most];
+    const int count = shown_steps(g->steps, shown);
+    coordcheck_sentence(g, sentence);
+    page_paragraph(v->p, "%s%s%s.", g->label, g->label[0] ? ": " : "", sentence);
+    for (int i = 0; i < count; i++)
+        page_figure(v->p, step_figure(v, g, number, shown[i]));
+    slope_table(v, g);
+}
+
+/* The checks of the ledger, measured; the caller frees. */
+static scion_status read_checks(const ledger_view *v, coordcheck_run *checks, int64_t *count, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < v->count; i++) {
+        coordcheck_run *c = &checks[*count];
+        if (v->runs[i].kind != LEDGER_COORD || v->runs[i].state != LEDGER_DONE)
+            continue;
+        c->c = v->runs[i].c;
+        status = ledger_coords(v->l, v->runs[i].id, &c->coords, &c->count, err);
+        *count += status == SCION_OK && c->count > 0;
+    }
+    return status;
+}
+
+scion_status view_coords(const ledger_view *v, scion_error *err)
+{
+    coordcheck k = {NULL, 0};
+    int64_t count = 0;
+    scion_error why;
+    coordcheck_run *checks = calloc((size_t)v->count + 1, sizeof *checks);
+    scion_status status = checks ? read_checks(v, checks, &count, err)
+                                 : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate checks");
+    if (status == SCION_OK && count > 0) {
+        view_section(v, "Coordinate check");
+        page_paragraph(v->p, "Layers that keep their size as the network gets wider have slope 0: the learning rate "
+                             "then means the same at every width.");
+        if (coordcheck_make(&k, checks, count, &why) != SCION_OK)
+            page_paragraph(v->p, "No slopes: %s.", why.message);
+        else
+            for (int64_t i = 0; i < k.count && i < groups_most; i++)
+                show_group(v, &k.groups[i], k.count > 1 ? i + 1 : 0);
+    }
+    coordcheck_free(&k);
+    for (int64_t i = 0; i < count; i++)
+        free(checks[i].coords);
+    free(checks);
+    return status;
+}

@@ -1,0 +1,156 @@
+/* Learning rates across widths: loss against learning rate, the best learning rate against width, the verdicts. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/ledger_view.h"
+
+enum { groups_most = 16 }; /* figures of this kind; the table has all */
+
+/* A figure of every group is drawn on the same footing, so that their heights can be compared. */
+static double common_limit(const ledger_view *v)
+{
+    int64_t room = 0, n = 0;
+    for (int64_t g = 0; g < v->t.count; g++)
+        for (int64_t w = 0; w < v->t.groups[g].count; w++)
+            room += v->t.groups[g].widths[w].count;
+    double *losses = malloc((size_t)(room + 1) * sizeof *losses);
+    if (!losses)
+        return NAN;
+    for (int64_t g = 0; g < v->t.count; g++)
+        for (int64_t w = 0; w < v->t.groups[g].count; w++)
+            for (int64_t i = 0; i < v->t.groups[g].widths[w].count; i++)
+                losses[n++] = v->t.groups[g].widths[w].points[i].loss;
+    const double limit = report_limit(losses, n);
+    free(losses);
+    return limit;
+}
+
+/* INFINITY in a point means that it diverged, or that no run of it came to an end. */
+static double height(const transfer_point *p)
+{
+    return isinf(p->loss) && p->diverged == 0 ? NAN : p->loss;
+}
+
+static void draw_width(figure *f, const transfer_width *w)
+{
+    char name[48];
+    snprintf(name, sizeof name, "width %lld", (long long)w->width);
+    const int s = figure_series(f, name, FIGURE_LINE);
+    for (int64_t i = 0; i < w->count; i++) {
+        const transfer_point *p = &w->points[i];
+        const bool spread = p->seeds > 1 && isfinite(p->loss);
+        figure_range(f, s, p->lr, height(p), spread ? p->low : NAN, spread ? p->high : NAN);
+        if (i == w->best && w->count > 1)
+            figure_mark(f, s);
+    }
+}
+
+static figure *lr_figure(const ledger_view *v, const transfer_group *g, int64_t number, double limit)
+{
+    char id[REPORT_ID], title[VIEW_LABEL];
+    bool seeds = false;
+    view_id(v, "lr", v->t.count > 1 ? number : 0, id);
+    view_title("Loss against learning rate", g->label, title);
+    for (int64_t w = 0; w < g->count; w++)
+        for (int64_t i = 0; i < g->widths[w].count; i++)
+            seeds = seeds || g->widths[w].points[i].seeds > 1;
+    figure *f = figure_create(id, title,
+                              seeds ? "Mean over the seeds, with whiskers from the lowest to the highest; the best "
+                                      "learning rate of each width is ringed."
+                                    : "The best learning rate of each width is ringed.");
+    if (!f)
+        return NULL;
+    figure_axes(f, "learning rate", AXIS_LOG2, view_loss_name(v), AXIS_LINEAR);
+    figure_ordered(f);
+    figure_mark_label(f, "best of its width");
+    if (isfinite(limit))
+        figure_limit(f, limit);
+    const int64_t drawn = g->count < FIGURE_MOST ? g->count : FIGURE_MOST;
+    for (int64_t i = 0; i < drawn; i++) /* of too many widths, some between the smallest and the largest */
+        draw_width(f, &g->widths[drawn > 1 ? i * (g->count - 1) / (drawn - 1) : 0]);
+    return f;
+}
+
+static bool has_grid(const transfer_group *g)
+{
+    for (int64_t i = 0; i < g->count; i++)
+        if (g->widths[i].count > 1)
+            return true;
+    return false;
+}
+
+static bool has_widths(const transfer_group *g)
+{
+    int64_t known = 0;
+    for (int64_t i = 0; i < g->count; i++)
+        known += g->widths[i].best >= 0;
+    return known > 1;
+}
+
+static figure *best_figure(const ledger_view *v)
+{
+    char id[REPORT_ID];
+    int drawn = 0;
+    view_id(v, "best-lr", 0, id);
+    figure *f = figure_create(id, "Best learning rate against width",
+                              "A flat line is a learning rate that can be tuned on a small model and used on a large "
+                              "one.");
+    if (!f)
+        return NULL;
+    figure_axes(f, "width", AXIS_LOG2, "best learning rate", AXIS_LOG2);
+    for (int64_t i = 0; i < v->t.count && drawn < FIGURE_MOST; i++) {
+        const transfer_group *g = &v->t.groups[i];
+        if (!has_widths(g))
+            continue;
+        const int s = figure_series(f, g->label[0] ? g->label : "best learning rate", FIGURE_LINE);
+        drawn++;
+        for (int64_t w = 0; w < g->count; w++)
+            if (g->widths[w].best >= 0)
+                figure_point(f, s, (double)g->widths[w].width, g->widths[w].points[g->widths[w].best].lr);
+    }
+    return f;
+}
+
+static void verdicts(const ledger_view *v)
+{
+    static const char *const names[] = {"group", "widths", "moved, in grid steps", "cost in loss", "in words"};
+    bool any = false;
+    for (int64_t i = 0; i < v->t.count; i++) {
+        const transfer_group *g = &v->t.groups[i];
+        char sentence[256], text[MARKUP_NUMBER];
+        if (!has_widths(g) || !has_grid(g))
+            continue;
+        if (!any)
+            page_table(v->p, NULL, 5, names, "wlrrw");
+        any = true;
+        transfer_sentence(g, sentence);
+        page_cell(v->p, "%s", g->label[0] ? g->label : "all runs");
+        page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)g->widths[g->count - 1].width);
+        page_cell(v->p, "%s", markup_number(g->moved, 3, text));
+        page_cell(v->p, "%s", markup_number(g->cost, 3, text));
+        page_cell(v->p, "%s", sentence);
+    }
+    if (any)
+        page_table_end(v->p);
+}
+
+void view_transfer(const ledger_view *v)
+{
+    const double limit = common_limit(v);
+    int64_t drawn = 0, grids = 0;
+    for (int64_t i = 0; i < v->t.count; i++)
+        grids += has_grid(&v->t.groups[i]);
+    if (grids == 0)
+        return;
+    view_section(v, "Learning rate and width");
+    page_figure(v->p, best_figure(v));
+    for (int64_t i = 0; i < v->t.count && drawn < groups_most; i++) {
+        if (!has_grid(&v->t.groups[i]))
+            continue;
+        page_figure(v->p, lr_figure(v, &v->t.groups[i], i + 1, limit));
+        drawn++;
+    }
+    if (drawn < grids)
+        page_paragraph(v->p, "%lld more groups of runs have no figure here.", (long long)(grids - drawn));
+    verdicts(v);
+}
