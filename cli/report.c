@@ -57,7 +57,7 @@ static bool parse(report_arguments *a, int argc, char **argv)
 
 static void list_figure(void *context, const char *id, const char *title, const char *folder)
 {
-    (void)context;
+    cli_progress_clear(context);
     printf("  %s/%s.svg  %s\n", folder, id, title);
 }
 
@@ -72,9 +72,13 @@ static int run_report(int argc, char **argv)
         cli_error(CLI_USAGE, "give the folder of a run, or the ledger of a sweep: scion report runs/shakespeare");
         goto done;
     }
-    const report_options o = {.title = a.title, .wrote = list_figure};
+    cli_progress progress = cli_progress_start(); /* a slow disk takes its time to keep a hundred files */
+    cli_progress_show(&progress, false, "writing %s and its figures ...", a.out);
+    const report_options o = {.title = a.title, .wrote = list_figure, .context = &progress};
+    const scion_status written = report_write(a.sources, a.count, a.out, &o, &err);
+    cli_progress_clear(&progress);
     status = CLI_OK;
-    if (report_write(a.sources, a.count, a.out, &o, &err) != SCION_OK)
+    if (written != SCION_OK)
         status = cli_error(CLI_FAILED, "%s", err.message);
     else
         printf("%s\n", a.out);

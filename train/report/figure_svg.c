@@ -68,12 +68,26 @@ static void fit_x(figure_frame *r, const figure *f, const extent *e)
     }
 }
 
+/* The title of a drawing that stands alone, in one line or two; returns their number. */
+static int title_lines(const figure *f, char lines[2][256])
+{
+    const double room = (FIGURE_WIDTH - 8) / 17.0; /* bold and larger than the rest */
+    markup_shorten(f->title, room, lines[0], sizeof lines[0]);
+    char *blank = strcmp(lines[0], f->title) == 0 ? NULL : strrchr(lines[0], ' ');
+    if (!blank)
+        return 1;
+    *blank = '\0';
+    markup_shorten(f->title + (blank - lines[0]) + 1, room, lines[1], sizeof lines[1]);
+    return 2;
+}
+
 static figure_frame frame_of(const figure *f, bool alone)
 {
+    char lines[2][256];
     const extent e = extent_of(f);
     figure_frame r = {.strip = NAN};
     double gutter = e.diverged ? FIGURE_FONT * markup_width("diverged") : 0;
-    r.top = (alone ? 34 : 4) + 26;
+    r.top = (alone ? 14 + 20 * title_lines(f, lines) : 4) + 26;
     if (e.diverged) {
         r.strip = r.top + 8;
         r.top += 22;
@@ -292,13 +306,15 @@ static void draw_head(const figure *f, const figure_frame *r, bool alone, FILE *
     markup_text(to, f->caption);
     fputs("</desc>\n", to);
     if (alone) {
-        char title[256];
-        markup_shorten(f->title, (FIGURE_WIDTH - 8) / 17.0, title, sizeof title);
+        char lines[2][256];
+        const int count = title_lines(f, lines);
         fprintf(to, "<style>\n@media screen and (prefers-color-scheme:dark){.fig{background:#1b1d20}}\n%s</style>\n",
                 figure_style_sheet);
-        fputs("<text class=\"t\" x=\"4\" y=\"22\">", to);
-        markup_text(to, title);
-        fputs("</text>\n", to);
+        for (int i = 0; i < count; i++) {
+            fprintf(to, "<text class=\"t\" x=\"4\" y=\"%d\">", 22 + 20 * i);
+            markup_text(to, lines[i]);
+            fputs("</text>\n", to);
+        }
     }
     fprintf(to, "<clipPath id=\"%s-clip\"><rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/></clipPath>\n",
             f->id, r->left - 6, r->top, r->right - r->left + 12, r->bottom - r->top + 3);
