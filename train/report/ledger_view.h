@@ -3,6 +3,7 @@
 #define TRAIN_REPORT_LEDGER_VIEW_H
 
 #include "report/report_parts.h"
+#include "sweep/grid.h"
 #include "sweep/transfer.h"
 
 enum { VIEW_LABEL = 200, VIEW_NAMING = 24 };
@@ -25,10 +26,11 @@ double view_loss(const ledger_run *r);
 /* "validation loss" or "training loss". */
 const char *view_loss_name(const ledger_view *v);
 
-/* Whether two configurations compute the same but for these options (keys between blanks: " lr width "). */
-bool view_same(const config *a, const config *b, const char *but);
+/* A list of options, ended by NULL. */
+#define VIEW_KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 /* What tells a configuration from the others of the ledger, but for these options: "rule=scion norms=onehot". */
-void view_label(const ledger_view *v, const config *c, const char *but, char text[VIEW_LABEL]);
+void view_label(const ledger_view *v, const config *c, const char *const *but, char text[VIEW_LABEL]);
 /* Prefix and name, and a number if n > 0. */
 void view_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID]);
 /* A section, called after the ledger where there are several. */

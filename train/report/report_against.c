@@ -9,7 +9,7 @@
 /* What a figure is drawn against. */
 typedef struct against {
     const char *id, *title, *caption, *label;
-    const char *but; /* options that may differ in a series */
+    const char *const *but; /* options that may differ in a series */
     double (*value)(const config *c);
     axis_scale scale;
 } against;
@@ -51,7 +51,7 @@ static bool same_length(const config *a, const config *b)
 
 static bool same_series(const against *k, const entry *a, const entry *b)
 {
-    return a->w->width == b->w->width && view_same(&a->g->c, &b->g->c, k->but) &&
+    return a->w->width == b->w->width && grid_same(&a->g->c, &b->g->c, k->but) &&
            (k->value != batch_size || same_length(&a->g->c, &b->g->c));
 }
 
@@ -100,10 +100,9 @@ static figure *draw(const ledger_view *v, const against *k, const entry *all, in
     for (int64_t i = 0; i < count; i++) {
         const transfer_point *best = &all[i].w->points[all[i].w->best];
         if (i == 0 || all[i].series != all[i - 1].series) {
-            char label[VIEW_LABEL], but[128];
+            char label[VIEW_LABEL];
             bool alone = i + 1 == count || all[i + 1].series != all[i].series;
-            snprintf(but, sizeof but, "%s", k->but);
-            view_label(v, &all[i].g->c, but, label);
+            view_label(v, &all[i].g->c, k->but, label);
             char full[VIEW_LABEL + 32];
             snprintf(full, sizeof full, "%s%swidth %lld", label, label[0] ? " " : "", (long long)all[i].w->width);
             s = alone || drawn == FIGURE_MOST ? -1 : figure_series(f, full, FIGURE_LINE);
@@ -133,12 +132,14 @@ static void show(const ledger_view *v, const against *k, const char *section)
 
 void view_batch(const ledger_view *v)
 {
+    /* With the batch goes the number of steps, and with that what is counted in steps. */
+    static const char *const but[] = {"lr", "width", "seed", "batch", "accum", "steps", "warmup", "decay", NULL};
     static const against batch = {
         .id = "batch",
         .title = "batch size",
         .caption = "For each batch size, the learning rate that suits it best; all else is the same along a line.",
         .label = "samples in a step",
-        .but = " lr width seed batch accum steps ",
+        .but = but,
         .value = batch_size,
         .scale = AXIS_LOG2,
     };
@@ -147,11 +148,13 @@ void view_batch(const ledger_view *v)
 
 void view_length(const ledger_view *v)
 {
+    static const char *const but_steps[] = {"lr", "width", "seed", "steps", "warmup", "decay", NULL};
+    static const char *const but_epochs[] = {"lr", "width", "seed", "epochs", "warmup", "decay", NULL};
     static const against kinds[] = {
         {"steps", "steps", "For each length of a run, the learning rate that suits it best.", "steps of the run",
-         " lr width seed steps ", step_count, AXIS_LOG2},
+         but_steps, step_count, AXIS_LOG2},
         {"epochs", "epochs", "For each length of a run, the learning rate that suits it best.", "epochs of the run",
-         " lr width seed epochs ", epoch_count, AXIS_LOG2},
+         but_epochs, epoch_count, AXIS_LOG2},
     };
     for (int i = 0; i < 2; i++)
         show(v, &kinds[i], i > 0 ? "Epochs" : "Steps");

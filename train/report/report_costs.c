@@ -7,11 +7,12 @@
 #include "report/ledger_view.h"
 
 /* Options that change what is computed but hardly how long it takes. */
-static const char free_options[] =
-    " width lr seed rule norms momentum weight_decay vanishing nesterov boundary_init radius_first radius_hidden "
-    "radius_last muon_multiplier beta1 beta2 adam_eps clip_norm eps schedule warmup decay lr_start lr_end steps "
-    "epochs "
-    "smoothing zero_init data val_data val_fraction preset baseline activation ";
+static const char *const free_options[] = {
+    "width",     "lr",       "seed",          "rule",         "norms",         "momentum",    "weight_decay",
+    "vanishing", "nesterov", "boundary_init", "radius_first", "radius_hidden", "radius_last", "muon_multiplier",
+    "beta1",     "beta2",    "adam_eps",      "clip_norm",    "eps",           "schedule",    "warmup",
+    "decay",     "lr_start", "lr_end",        "steps",        "epochs",        "smoothing",   "zero_init",
+    "data",      "val_data", "val_fraction",  "preset",       "baseline",      "activation",  NULL};
 
 typedef struct cost {
     const char *name;
@@ -30,7 +31,7 @@ static double cost_of(const ledger_run *r, const cost *k)
 static bool counts(const ledger_run *r, const config *like)
 {
     return r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && r->result.step > 0 &&
-           view_same(&r->c, like, free_options);
+           grid_same(&r->c, like, free_options);
 }
 
 /* Mean at each width, of the runs of one rule or of all (NULL). */

@@ -8,18 +8,23 @@
 
 enum { norms_most = 4 }; /* figures of norms */
 
-/* One of the two curves of a run, if it has points. */
+static double height(const ledger_point *p, bool validation)
+{
+    return validation ? p->val_loss : p->loss;
+}
+
+/* One of the two curves of a run; one point is no curve. */
 static void draw_curve(figure *f, const char *name, const ledger_point *points, int64_t count, bool validation)
 {
-    int s = -1;
-    for (int64_t i = 0; i < count; i++) {
-        const double y = validation ? points[i].val_loss : points[i].loss;
-        if (isnan(y))
-            continue;
-        if (s < 0)
-            s = figure_series(f, name, FIGURE_LINE);
-        figure_point(f, s, (double)points[i].step, y);
-    }
+    int64_t known = 0;
+    for (int64_t i = 0; i < count; i++)
+        known += !isnan(height(&points[i], validation));
+    if (known < 2)
+        return;
+    const int s = figure_series(f, name, FIGURE_LINE);
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(height(&points[i], validation)))
+            figure_point(f, s, (double)points[i].step, height(&points[i], validation));
 }
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)
@@ -33,7 +38,7 @@ static scion_status draw_group(const ledger_view *v, const transfer_group *g, fi
     const scion_status status = ledger_points(v->l, best->id, &points, &count, err);
     if (status != SCION_OK)
         return status;
-    view_label(v, &best->c, " seed ", label);
+    view_label(v, &best->c, VIEW_KEYS("seed"), label);
     for (int i = 0; i < 2; i++)
         draw_curve(f[i], label[0] ? label : "best run", points, count, i > 0);
     free(points);
@@ -71,7 +76,7 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
         if (status == SCION_OK && count > 0) {
             if (drawn == 0)
                 view_section(v, "Norms of the weights");
-            view_label(v, &best->c, " seed ", label);
+            view_label(v, &best->c, VIEW_KEYS("seed"), label);
             view_id(v, "norms", v->t.count > 1 ? i + 1 : 0, id);
             view_title("Norms of the best run", label, title);
             report_norms(v->p, id, title, norms, count);

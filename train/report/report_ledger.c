@@ -25,87 +25,14 @@ const char *view_loss_name(const ledger_view *v)
     return v->validated ? "validation loss" : "training loss";
 }
 
-/* Whether a key is one of a list between blanks. */
-static bool listed(const char *list, const char *key)
+void view_label(const ledger_view *v, const config *c, const char *const *but, char text[VIEW_LABEL])
 {
-    const size_t n = strlen(key);
-    for (const char *at = list; (at = strstr(at, key)) != NULL; at++)
-        if (at > list && at[-1] == ' ' && at[n] == ' ')
-            return true;
-    return false;
-}
-
-bool view_same(const config *a, const config *b, const char *but)
-{
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (grid_computes(o) && !listed(but, o->key) && !config_same(a, b, o))
-            return false;
-    return true;
-}
-
-/* The options in the order in which they name runs. */
-static const config_option *naming_option(int i)
-{
-    static const char *const first[] = {"rule", "norms", "width", "lr"};
-    enum { firsts = sizeof first / sizeof *first };
-    const config_option *o = i < firsts ? config_find(first[i]) : config_option_at(i - firsts);
-    for (int k = 0; i >= firsts && o && k < firsts; k++)
-        if (strcmp(o->key, first[k]) == 0)
-            return naming_option(i + 1);
-    return o;
-}
-
-/* Whether two of these runs differ in o, and in none of the options that name them so far. */
-static bool tells_more(const ledger_view *v, const int64_t *runs, int count, const config_option *o)
-{
-    for (int a = 0; a < count; a++)
-        for (int b = 0; b < a; b++) {
-            const config *x = &v->runs[runs[a]].c, *y = &v->runs[runs[b]].c;
-            bool same = !config_same(x, y, o);
-            for (int i = 0; i < v->naming_count && same; i++)
-                same = config_same(x, y, v->naming[i]);
-            if (same)
-                return true;
-        }
-    return false;
-}
-
-/* Finds as few options as tell all runs apart: adamw may differ from scion in ten, and the rule says it. */
-static void find_naming(ledger_view *v)
-{
-    enum { most = 200 };
-    static const char axes[] = " width lr seed ";
-    int64_t groups[most];
+    const config_option *options[VIEW_NAMING];
     int count = 0;
-    const config_option *o, *last = NULL;
-    for (int64_t i = 0; i < v->count && count < most; i++) {
-        int known = 0;
-        while (known < count && !view_same(&v->runs[groups[known]].c, &v->runs[i].c, axes))
-            known++;
-        if (known == count)
-            groups[count++] = i;
-    }
-    for (int i = 0; v->naming_count < VIEW_NAMING && (o = naming_option(i)) != NULL; i++) {
-        if (o != last && grid_computes(o) && grid_varies(&v->runs[0].c, sizeof *v->runs, v->count, o) &&
-            (listed(axes, o->key) || tells_more(v, groups, count, o)))
-            v->naming[v->naming_count++] = o;
-        last = o;
-    }
-}
-
-void view_label(const ledger_view *v, const config *c, const char *but, char text[VIEW_LABEL])
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < v->naming_count && at + 1 < VIEW_LABEL; i++) {
-        char value[CONFIG_TEXT];
-        if (listed(but, v->naming[i]->key))
-            continue;
-        grid_pretty(c, v->naming[i], value);
-        snprintf(text + at, VIEW_LABEL - at, "%s%s=%.80s", at > 0 ? " " : "", v->naming[i]->key, value);
-        at += strlen(text + at);
-    }
+    for (int i = 0; i < v->naming_count; i++)
+        if (!grid_is_axis(v->naming[i], but))
+            options[count++] = v->naming[i];
+    grid_label(c, options, count, text, VIEW_LABEL);
 }
 
 void view_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID])
@@ -134,7 +61,8 @@ const ledger_run *view_best(const ledger_view *v, const transfer_group *g)
     for (int64_t i = 0; i < v->count; i++) {
         const ledger_run *r = &v->runs[i];
         if (r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && isfinite(view_loss(r)) &&
-            (!best || view_loss(r) < view_loss(best)) && (!g || view_same(&r->c, &g->c, " lr width seed ")))
+            (!best || view_loss(r) < view_loss(best)) &&
+            (!g || grid_same(&r->c, &g->c, VIEW_KEYS("lr", "width", "seed"))))
             best = r;
     }
     return best;
@@ -154,7 +82,7 @@ static void cards(const ledger_view *v)
             seconds += v->runs[i].result.seconds;
     }
     if (best) {
-        view_label(v, &best->c, " seed ", label);
+        view_label(v, &best->c, VIEW_KEYS("seed"), label);
         page_card(v->p, v->validated ? "lowest validation loss" : "lowest training loss",
                   markup_number(view_loss(best), 5, text), label);
     }
@@ -245,7 +173,7 @@ enum { rows_most = 2000, rows_open = 24 };
 static void run_row(const ledger_view *v, const ledger_run *r)
 {
     char text[MARKUP_NUMBER], label[VIEW_LABEL];
-    view_label(v, &r->c, " ", label);
+    view_label(v, &r->c, VIEW_KEYS(NULL), label);
     page_cell(v->p, "%lld", (long long)r->id);
     page_cell(v->p, "%s%s", ledger_state_name(r->state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
     page_cell(v->p, "%s", label);
@@ -300,7 +228,8 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
         goto done;
     for (int64_t i = 0; i < v.count; i++)
         v.validated = v.validated || (v.runs[i].state == LEDGER_DONE && !isnan(v.runs[i].result.val_loss));
-    find_naming(&v);
+    if (v.count > 0)
+        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.count, NULL, v.naming, VIEW_NAMING);
     if (name[0])
         page_section(p, name);
     cards(&v);
