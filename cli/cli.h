@@ -42,8 +42,8 @@ typedef struct cli_arguments {
 bool cli_parse(cli_arguments *a, int argc, char **argv, const char *const *flags);
 void cli_parse_free(cli_arguments *a);
 
-/* key=value pairs that are a command's own (jobs=2) are taken out of the pairs and leave *value as it is if they are not
- * there. False: wrong, and told. */
+/* key=value pairs that are a command's own (jobs=2) are taken out of the pairs and leave *value as it is if they are
+ * not there. False: wrong, and told. */
 bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes);
 bool cli_take_int(cli_arguments *a, const char *key, int64_t least, int64_t most, int64_t *value);
 bool cli_take_real(cli_arguments *a, const char *key, double *value); /* 0 or above */

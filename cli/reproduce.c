@@ -74,6 +74,9 @@ static scion_status plan(const job *j, scion_error *err)
         status = ledger_runs(l, &runs, &before, err);
     free(runs);
     ledger_close(l);
+    if (status == SCION_OK && before > 0)
+        cli_progress_show(&progress, true, "going on with the %lld runs of %s (out=FOLDER begins anew elsewhere)",
+                          (long long)before, j->ledger);
     if (status != SCION_OK || before > 0)
         return status;
     status = reproduce_points(j->figure, j->full, j->data[0] ? j->data : NULL, &points, &count, err);
@@ -160,6 +163,8 @@ static int reproduce(const job *j)
     cli_progress_clear(&progress);
     if (status == SCION_OK && !j->figure->make) {
         status = judge(j, &verdict, &err);
+        if (open > 0)
+            verdict.verdict = REPRODUCE_OPEN; /* whatever the runs that have ended say */
         if (status == SCION_OK)
             status = write_page(j, &verdict, &err);
         if (status == SCION_OK)
@@ -174,27 +179,24 @@ static int reproduce(const job *j)
     return CLI_OK;
 }
 
-/* Fills in data and folder; false: told what is missing. */
-static bool complete(job *j)
+/* Fills in data and folder; not CLI_OK: told what is missing. */
+static int complete(job *j)
 {
     if (j->figure->data == REPRODUCE_IMAGES && !j->data[0] && access(fashion_mnist, R_OK) == 0)
         snprintf(j->data, sizeof j->data, "%s", fashion_mnist);
     if (j->figure->data != REPRODUCE_NONE && !j->data[0] && !(j->full && j->figure->data == REPRODUCE_TEXT)) {
-        cli_error(CLI_USAGE, "%s learns from %s: give data=%s", j->figure->name,
-                  j->figure->data == REPRODUCE_TEXT ? "a text" : "images",
-                  j->figure->data == REPRODUCE_TEXT ? "FILE (scion train alone tells where to get one)"
-                                                    : "FOLDER of Fashion-MNIST or CIFAR-10");
-        return false;
+        return cli_error(CLI_USAGE, "%s learns from %s: give data=%s", j->figure->name,
+                         j->figure->data == REPRODUCE_TEXT ? "a text" : "images",
+                         j->figure->data == REPRODUCE_TEXT ? "FILE (scion train alone tells where to get one)"
+                                                           : "FOLDER of Fashion-MNIST or CIFAR-10");
     }
     if (!j->folder[0])
         snprintf(j->folder, sizeof j->folder, "reproduce/%s", j->figure->name);
-    if (!make_folder(j->folder)) {
-        cli_error(CLI_FAILED, "%s: cannot make this folder, or not write in it", j->folder);
-        return false;
-    }
+    if (!make_folder(j->folder))
+        return cli_error(CLI_FAILED, "%s: cannot make this folder, or not write in it", j->folder);
     snprintf(j->ledger, sizeof j->ledger, "%s/ledger.db", j->folder);
     snprintf(j->page, sizeof j->page, "%s/report.html", j->folder);
-    return true;
+    return CLI_OK;
 }
 
 static int run_reproduce(int argc, char **argv)
@@ -228,7 +230,7 @@ static int run_reproduce(int argc, char **argv)
     }
     if (j.jobs == 0) /* small runs: one core each is the best use of two */
         j.jobs = j.full ? 1 : 2;
-    status = complete(&j) ? CLI_OK : CLI_USAGE;
+    status = complete(&j);
     if (status == CLI_OK) {
         cli_catch_signals();
         status = reproduce(&j);

@@ -31,14 +31,23 @@ static scion_status add_grid(ledger *l, const char *preset, const cli_arguments 
         return status;
     base.out[0] = '\0';
     status = grid_make(&g, &base, a->pairs, a->pair_count, err);
-    if (status == SCION_OK && !g.points[0].data[0] && strcmp(g.points[0].data_kind, "synthetic") != 0) {
-        snprintf(err->message, sizeof err->message,
-                 "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data");
-        status = SCION_EINVAL;
-    }
     if (status == SCION_OK && l)
         status = ledger_add_all(l, LEDGER_TRAINING, g.points, g.count, added, err);
     grid_free(&g);
+    return status;
+}
+
+static int grids_of(const cli_arguments *a)
+{
+    return a->word_count > 0 ? a->word_count : a->pair_count > 0;
+}
+
+/* All are looked at before one is added. */
+static scion_status check_grids(const cli_arguments *a, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < grids_of(a); i++)
+        status = add_grid(NULL, a->words[i], a, NULL, err);
     return status;
 }
 
@@ -46,11 +55,9 @@ static scion_status add_grids(const char *path, const cli_arguments *a, int64_t 
 {
     ledger *l = NULL;
     scion_status status = SCION_OK;
-    const int grids = a->word_count > 0 ? a->word_count : a->pair_count > 0;
+    const int grids = grids_of(a);
     *added = 0;
-    for (int i = 0; status == SCION_OK && i < grids; i++) /* all are looked at before one is added */
-        status = add_grid(NULL, a->words[i], a, added, err);
-    if (status == SCION_OK && strncmp(path, "sweeps/", 7) == 0)
+    if (strncmp(path, "sweeps/", 7) == 0)
         mkdir("sweeps", 0777); /* if that fails, so does what follows, and says why */
     if (status == SCION_OK)
         status = ledger_open(&l, path, grids > 0, err);
@@ -76,7 +83,7 @@ static scion_status retry(const char *path, bool diverged, scion_error *err)
     return status;
 }
 
-static int finish(const char *path, const sweep_progress *p)
+static int finish(const char *path, const char *json, const sweep_progress *p)
 {
     const int64_t open = p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING];
     char took[16];
@@ -85,7 +92,7 @@ static int finish(const char *path, const sweep_progress *p)
     if (open > 0)
         printf(", %lld to go (scion sweep ledger=%s goes on)", (long long)open, path);
     printf("; %s in %s\n", path, cli_duration(p->seconds, took));
-    return cli_show_sweep(path, NULL);
+    return cli_show_sweep(path, json);
 }
 
 static int run_sweep(int argc, char **argv)
@@ -117,9 +124,11 @@ static int run_sweep(int argc, char **argv)
     }
     if (!path[0])
         name_ledger(a.words[0], path);
-    if (add_grids(path, &a, &added, &err) != SCION_OK)
+    if (check_grids(&a, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
+    if (add_grids(path, &a, &added, &err) != SCION_OK)
+        goto wrong;
     if ((a.values[0] || a.values[1]) && retry(path, a.values[1] != NULL, &err) != SCION_OK)
         goto wrong;
     printf("%lld new runs in %s\n", (long long)added, path);
@@ -141,7 +150,7 @@ static int run_sweep(int argc, char **argv)
     if (sweep_work(path, &o, &end, &err) != SCION_OK)
         goto wrong;
     cli_progress_clear(&w.progress);
-    status = finish(path, &end);
+    status = finish(path, a.values[3], &end);
     goto done;
 wrong:
     cli_progress_clear(&w.progress);

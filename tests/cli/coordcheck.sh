@@ -1,30 +1,7 @@
 #!/bin/sh
 # scion coordcheck: its table and verdicts, the figures that it writes, the presets of the paper's figure, mistakes.
 #     coordcheck.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-SCION_PRESETS=$2
-export SCION_PRESETS
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
-holds() { # FILE TEXT
-    grep -qF -e "$2" "$1" || { fault "$1 should hold '$2':"; sed 's/^/    /' "$1"; }
-}
-refused() { # STATUS TEXT ARGUMENT...: one sentence
-    want=$1 text=$2
-    shift 2
-    "$scion" coordcheck "$@" > out 2>&1
-    status=$?
-    [ $status -eq "$want" ] || fault "coordcheck $*: exit status $status, expected $want"
-    [ "$(grep -c . out)" -eq 1 ] && grep -q '^scion: ' out || fault "coordcheck $*: should be one sentence"
-    holds out "$text"
-}
+. "${0%/*}/opening"
 
 # ---- The paper's figure: the plain scale grows as the square root, the other one is flat
 "$scion" coordcheck input-radius width=16..128:*2 data_kind=synthetic --steps 0 > out 2>&1 || fault "input-radius: $?"
@@ -36,7 +13,7 @@ grep -q 'growing: at initialisation layers.0.weight goes as width^0.\(4[5-9]\|5[
 
 # ---- Two groups, two seeds; JSON and ledger
 "$scion" coordcheck mlp width=16,32 batch=32 rule=scion,adamw seed=1..2 --steps 2 --json out.json --ledger out.db \
-    > out 2>&1 || fault "mlp: $?"
+    > out 2> log || fault "mlp: $?"
 holds out 'mean over 2 seeds'
 holds out 'rule=scion'
 holds out 'rule=adamw'
@@ -49,7 +26,7 @@ done
 
 # ---- The same numbers again; a text; a GPT
 "$scion" coordcheck mlp width=16,32 batch=32 rule=scion,adamw seed=1..2 --steps 2 --json again.json --ledger out.db \
-    > again 2>&1 || fault "mlp again: $?"
+    > again 2> log || fault "mlp again: $?"
 cmp -s out again || fault 'two checks of the same runs differ'
 seq 1 3000 > text.txt
 "$scion" coordcheck shallow-gpt data=text.txt width=32,64 head_size=16 layers=1 block=16 batch=4 --steps 1 > out 2>&1 ||
@@ -58,18 +35,18 @@ holds out 'data: text.txt'
 holds out 'blocks.0.attn.q'
 
 # ---- Mistakes
-refused 2 'two widths' mlp
-refused 2 'two widths' mlp width=64
-refused 2 'two widths' mlp width=64,64
-refused 2 'did you mean "width"?' mlp widht=3
-refused 2 'did you mean "mlp"?' mpl width=1,2
-refused 2 'multiple of head_size' shallow-gpt width=64,100
-refused 2 '--steps' mlp width=1,2 --steps many
-refused 2 'did you mean --json' mlp width=1,2 --jsn x
-refused 2 'one preset at most' mlp input-radius width=1,2
-refused 1 'absent.txt' shallow-gpt data=absent.txt width=64,128
-refused 1 'the run has only 2' mlp width=8,16 steps=2 --steps 3
-refused 1 'no/such/out.db' mlp width=8,16 --ledger no/such/out.db
+refused 2 'two widths' coordcheck mlp
+refused 2 'two widths' coordcheck mlp width=64
+refused 2 'two widths' coordcheck mlp width=64,64
+refused 2 'did you mean "width"?' coordcheck mlp widht=3
+refused 2 'did you mean "mlp"?' coordcheck mpl width=1,2
+refused 2 'multiple of head_size' coordcheck shallow-gpt width=64,100
+refused 2 '--steps' coordcheck mlp width=1,2 --steps many
+refused 2 'did you mean --json' coordcheck mlp width=1,2 --jsn x
+refused 2 'one preset at most' coordcheck mlp input-radius width=1,2
+refused 1 'absent.txt' coordcheck shallow-gpt data=absent.txt width=64,128
+refused 1 'the run has only 2' coordcheck mlp width=8,16 steps=2 --steps 3
+refused 1 'no/such/out.db' coordcheck mlp width=8,16 --ledger no/such/out.db
 "$scion" coordcheck mlp width=8,16 batch=8 --json no/such/out.json > out 2>&1 && fault 'a folder that is not there'
 holds out 'no/such/out.json: cannot write'
 [ $faults -eq 0 ]

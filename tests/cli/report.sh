@@ -1,19 +1,7 @@
 #!/bin/sh
 # scion report: two short runs on one page, the files beside it, the script that the page's policy lets run, wrong usage.
 #     report.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
-holds() { # FILE TEXT
-    grep -qF -e "$2" "$1" || { fault "$1 should hold '$2':"; head -c 2000 "$1" | sed 's/^/    /'; }
-}
+. "${0%/*}/opening"
 
 tiny='model=mlp norms=image data_kind=synthetic batch=16 steps=30 log_every=1 eval_every=10 norm_every=10 threads=1'
 # shellcheck disable=SC2086 # one word per setting
@@ -59,26 +47,17 @@ done > hash
 holds report.html "script-src 'sha256-$(base64 hash)'"
 
 # ---- Wrong usage and wrong files
-refused() { # STATUS TEXT ARGUMENT...
-    want=$1 text=$2
-    shift 2
-    "$scion" report "$@" > out 2>&1
-    status=$?
-    [ $status -eq "$want" ] || fault "report $*: exit status $status, expected $want"
-    [ "$(grep -c . out)" -eq 1 ] || fault "report $*: should be one sentence"
-    holds out "$text"
-}
 mkdir empty
 echo 'no ledger' > text.txt
-refused 2 'give the folder of a run'
-refused 2 'did you mean --out?' narrow --ot x.html
-refused 2 '-o needs a value' narrow -o
-refused 1 'nothing: No such file' nothing
-refused 1 'empty: not the folder of a run' empty
-refused 1 'text.txt' text.txt
-refused 1 'cannot make this folder' narrow -o absent/x.html
+refused 2 'give the folder of a run' report
+refused 2 'did you mean --out?' report narrow --ot x.html
+refused 2 '-o needs a value' report narrow -o
+refused 1 'nothing: No such file' report nothing
+refused 1 'empty: not the folder of a run' report empty
+refused 1 'text.txt' report text.txt
+refused 1 'cannot make this folder' report narrow -o absent/x.html
 echo 'nonsense' >> lr=0.125/metrics.jsonl
 echo '{"step":99,"loss":1}' >> lr=0.125/metrics.jsonl
-refused 1 'not a line of metrics' narrow lr=0.125 -o bad.html
+refused 1 'not a line of metrics' report narrow lr=0.125 -o bad.html
 [ -e bad.html ] && fault 'a page of damaged runs was written'
 [ $faults -eq 0 ]

@@ -2,18 +2,9 @@
 # The page in a browser: no message on the console, all figures there, points that tell their numbers, and nothing
 # wider than a telephone. Without Chromium: skipped (77). KEEP=FOLDER in the environment keeps the pictures.
 #     report_browser.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
     { echo 'SKIPPED: there is no chromium here'; exit 77; }
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
+. "${0%/*}/opening"
 
 # A name that nobody can break a line in, and characters that HTML knows.
 long='a_run_with_a_rather_long_name_that_has_no_blank_in_it_and_goes_on_and_on_and_on<&>'

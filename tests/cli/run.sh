@@ -2,25 +2,10 @@
 # One short run from beginning to end: what it prints and leaves in its folder, eval, sample, bench, checkpoints that
 # are damaged.
 #     run.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-SCION_PRESETS=$2
-export SCION_PRESETS
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
-holds() { # FILE TEXT
-    grep -qF -e "$2" "$1" || { fault "$1 should hold '$2':"; sed 's/^/    /' "$1"; }
-}
+. "${0%/*}/opening"
 
 # A text that can be learned: numbers, and a line of letters between them.
-i=0
-while [ $i -lt 1500 ]; do echo "$i the quick brown fox jumps"; i=$((i + 1)); done > text.txt
+text 1500 > text.txt
 tiny='width=32 head_size=16 layers=2 block=32 batch=8'
 
 # ---- A run

@@ -2,28 +2,10 @@
 # Runs that are stopped: by Ctrl-C, SIGTERM and kill -9 at random moments. Whatever happened, the last checkpoint is
 # whole, the run goes on, and it ends with the tensors of a run that was never stopped.
 #     stop.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-SCION_PRESETS=$2
-export SCION_PRESETS
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
-seed=${SCION_TEST_SEED:-$(date +%s)}
+. "${0%/*}/opening"
 echo "SCION_TEST_SEED=$seed"
-# drawn: the next random number from 00 to 29.
-draw() {
-    seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    drawn=$(printf %02d $((seed / 65536 % 30)))
-}
 
-i=0
-while [ $i -lt 1500 ]; do echo "$i the quick brown fox jumps"; i=$((i + 1)); done > text.txt
+text 1500 > text.txt
 steps=300
 # train FOLDER: with every option that leaves something in it; takes the place of the (sub)shell.
 train() {
@@ -94,8 +76,8 @@ wait $process 2> /dev/null
 for round in 1 2 3 4 5 6; do
     "$scion" resume killed > log 2>&1 &
     process=$!
-    draw
-    sleep 0.$drawn
+    draw 30
+    sleep 0.$(printf %02d $drawn)
     kill -KILL $process 2> /dev/null
     wait $process 2> /dev/null
     "$scion" eval killed eval_batches=1 > log 2>&1 || fault "killed, round $round: $(cat log)"

@@ -2,21 +2,7 @@
 # scion tune from beginning to end on a tiny model: the file that it writes trains, a second time does nothing new, what
 # was stopped or killed goes on to the same end, two processes share the work, wrong input gets one sentence.
 #     tune.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-SCION_PRESETS=$2
-export SCION_PRESETS
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
-fault() {
-    echo "FAIL $*"
-    faults=$((faults + 1))
-}
-holds() { # FILE TEXT
-    grep -qF -e "$2" "$1" || { fault "$1 should hold '$2':"; sed 's/^/    /' "$1"; }
-}
+. "${0%/*}/opening"
 tiny='data_kind=synthetic vocab=24 layers=1 width=32 head_size=8 block=16 batch=4 steps=12 eval_batches=1'
 # tune FILE LEDGER ARGUMENT...
 tune() {
@@ -148,31 +134,22 @@ case $? in
 esac
 
 # ---- Wrong input: one sentence and the right status
-refused() { # STATUS TEXT ARGUMENT...
-    want=$1 text=$2
-    shift 2
-    "$scion" tune "$@" > out 2>&1
-    status=$?
-    [ $status -eq "$want" ] || fault "tune $*: exit status $status, expected $want"
-    holds out "$text"
-    [ "$(grep -c . out)" -eq 1 ] && grep -q '^scion: ' out || fault "tune $*: should be one sentence: $(cat out)"
-}
-refused 2 'give one preset'
-refused 2 'give one preset' shakespeare mlp
-refused 2 'did you mean "shakespeare"?' shakespere data_kind=synthetic
-refused 2 'nothing to learn from' shakespeare
-refused 1 'absent.txt' shakespeare data=absent.txt
-refused 2 'did you mean "width"?' shakespeare $tiny widht=3
-refused 2 'proxy is 64, expected at most the width 32' shakespeare $tiny proxy=64
-refused 2 'multiple of head_size' shakespeare $tiny proxy=20
-refused 2 'proxy=x' shakespeare $tiny proxy=x
-refused 2 'width' shakespeare $tiny width=32,64
-refused 2 '--out FILE.ini' shakespeare $tiny out=here
-refused 2 '--candidates: "none"' shakespeare $tiny --candidates none
-refused 2 '--rungs: "99"' shakespeare $tiny --rungs 99
-refused 2 'lr is 2, expected at most 1' shakespeare $tiny lr=2
-refused 1 'nowhere/x.ini' shakespeare $tiny -o nowhere/x.ini
-refused 1 'whole.ini exists' shakespeare $tiny -o whole.ini
+refused 2 'give one preset' tune
+refused 2 'give one preset' tune shakespeare mlp
+refused 2 'did you mean "shakespeare"?' tune shakespere data_kind=synthetic
+refused 2 'nothing to learn from' tune shakespeare
+refused 1 'absent.txt' tune shakespeare data=absent.txt
+refused 2 'did you mean "width"?' tune shakespeare $tiny widht=3
+refused 2 'proxy is 64, expected at most the width 32' tune shakespeare $tiny proxy=64
+refused 2 'multiple of head_size' tune shakespeare $tiny proxy=20
+refused 2 'proxy=x' tune shakespeare $tiny proxy=x
+refused 2 'width' tune shakespeare $tiny width=32,64
+refused 2 '--out FILE.ini' tune shakespeare $tiny out=here
+refused 2 '--candidates: "none"' tune shakespeare $tiny --candidates none
+refused 2 '--rungs: "99"' tune shakespeare $tiny --rungs 99
+refused 2 'lr is 2, expected at most 1' tune shakespeare $tiny lr=2
+refused 1 'nowhere/x.ini' tune shakespeare $tiny -o nowhere/x.ini
+refused 1 'whole.ini exists' tune shakespeare $tiny -o whole.ini
 "$scion" tune shakespeare $tiny --ledger whole.ini --out new.ini > out 2>&1 && fault 'a ledger that is none'
 holds out 'whole.ini is not a ledger'
 [ -e new.ini ] && fault 'a file was written without a result'

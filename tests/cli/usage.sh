@@ -2,35 +2,17 @@
 # Wrong usage: every mistake gets one sentence, the nearest right name, and the right exit status (2 wrong usage, 1
 # the run failed); help is everywhere.
 #     usage.sh PATH-OF-SCION PRESETS
-set -u
-scion=$1
-SCION_PRESETS=$2
-export SCION_PRESETS
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-faults=0
+. "${0%/*}/opening"
 seq 1 3000 > text.txt
 
-fault() {
-    echo "FAIL $1: $2"
-    sed 's/^/    /' out
-    faults=$((faults + 1))
-}
-
-# expect STATUS TEXT ARGUMENT...: the output holds TEXT; an error is one line that starts with "scion: ".
+# STATUS TEXT ARGUMENT...: the output of scion ARGUMENT... holds TEXT.
 expect() {
-    want=$1 text=$2
+    want=$1 said=$2
     shift 2
     "$scion" "$@" > out 2>&1
     status=$?
-    [ $status -eq "$want" ] || fault "scion $*" "exit status $status, expected $want"
-    grep -qF -e "$text" out || fault "scion $*" "should say '$text'"
-}
-refused() {
-    expect "$@"
-    shift 2
-    [ "$(grep -c . out)" -eq 1 ] && grep -q '^scion: ' out || fault "scion $*" 'should be one sentence'
+    [ $status -eq "$want" ] || fault "scion $*: exit status $status, expected $want"
+    holds out "$said"
 }
 
 expect 0 'usage: scion COMMAND' --help
@@ -39,7 +21,7 @@ expect 2 'usage: scion COMMAND'
 for command in train resume eval sample sweep tune coordcheck report reproduce bench presets version; do
     expect 0 "usage: scion $command" $command --help
     expect 0 "usage: scion $command" $command whatever=1 -h
-    grep -q "$command" out || fault "$command --help" 'no example'
+    grep -q "$command" out || fault "$command --help: no example"
 done
 expect 0 'scion 0' version
 expect 0 'BLAS' --version

@@ -1,6 +1,7 @@
-/* The coordinate check: what is measured equals the network computed in double; slopes and verdicts of made-up numbers
- * are as computed by hand; and the paper's laws hold: fitting norms give layers that do not change with the width, a
- * step of AdamW gives layers that grow with it, the plain scale of the first layer goes as the square root. */
+/* The coordinate check: what is measured equals the network computed in double; slopes and verdicts of made-up
+ * numbers are as computed by hand; and the paper's laws hold: fitting norms give layers that do not change with the
+ * width, a step of AdamW gives layers that grow with it, the plain scale of the first layer goes as the square
+ * root. */
 #include "tiny.h"
 
 #include "run/trainer.h"

@@ -1,4 +1,5 @@
-/* scion tune: candidates, successive halving on losses that are made up, the runs of a rung, and the file at the end. */
+/* scion tune: candidates, successive halving on losses that are made up, the runs of a rung, and the file at the
+ * end. */
 #include "scratch.h"
 #include "tiny.h"
 
@@ -68,8 +69,8 @@ static void a_small_space_is_searched_whole(void **state)
 
 /* ---- Halving ------------------------------------------------------------------------------------------- */
 
-/* A convex loss with its minimum at `best`, to which a short run adds as much as one step of the grid in lr is worth:
- * it wants larger steps. */
+/* A convex loss with its minimum at `best`, to which a short run adds as much as one step of the grid in lr is
+ * worth: it wants larger steps. */
 typedef struct valley {
     tune_point best;
     double seconds;      /* of a run of the first rung */
@@ -149,8 +150,8 @@ static void the_minimum_of_the_grid_is_found(void **state)
         }
 }
 
-/* A few of them: near the minimum in lr, the value that matters most, wherever it lies: the neighbours in lr are walked
- * to, also beyond the grid. */
+/* A few of them: near the minimum in lr, the value that matters most, wherever it lies: the neighbours in lr are
+ * walked to, also beyond the grid. */
 static void few_candidates_find_lr(void **state)
 {
     scion_error err;

@@ -32,7 +32,7 @@ static void open_question(reproduce_judgement *j, const char *why)
 void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j)
 {
     transfer t;
-    int64_t groups = 0, holding = 0, others = 0;
+    int64_t groups = 0, holding = 0, others = 0, unknown = 0;
     double most = 0, cost = 0;
     char others_text[160] = "";
     (void)l;
@@ -46,6 +46,7 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
         const size_t at = strlen(others_text);
         if (is_scion(&g->c)) {
             groups++;
+            unknown += isnan(g->moved);
             holding += fabs(g->moved) <= same_step;
             most = fmax(most, fabs(g->moved));
             cost = isfinite(g->cost) ? fmax(cost, g->cost) : cost;
@@ -58,6 +59,14 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
     transfer_free(&t);
     if (groups == 0) {
         open_question(j, "no run came to an end");
+        return;
+    }
+    if (unknown > 0) {
+        snprintf(j->sentence, sizeof j->sentence,
+                 "of %lld of %lld Scion variants fewer than two widths have a best "
+                 "step size",
+                 (long long)unknown, (long long)groups);
+        j->verdict = REPRODUCE_OPEN;
         return;
     }
     j->verdict = holding == groups ? REPRODUCE_YES : 2 * holding >= groups ? REPRODUCE_PARTLY : REPRODUCE_NO;
@@ -99,11 +108,11 @@ void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, rep
             snprintf(text + at, sizeof text - at, "%s%s %.3f to %.3f (%+.3f)", at ? ", " : "", rules[i], from, to,
                      rise[i]);
     }
-    if (isnan(rise[0]) || (isnan(rise[2]) && isnan(rise[3]))) {
+    if (isnan(rise[0]) || isnan(rise[2]) || isnan(rise[3])) {
         open_question(j, "the runs that are compared did not come to an end");
         return;
     }
-    const int beaten = (isnan(rise[2]) || rise[0] < rise[2]) + (isnan(rise[3]) || rise[0] < rise[3]);
+    const int beaten = (rise[0] < rise[2]) + (rise[0] < rise[3]);
     j->verdict = beaten == 2 ? REPRODUCE_YES : beaten == 1 ? REPRODUCE_PARTLY : REPRODUCE_NO;
     snprintf(j->sentence, sizeof j->sentence, "from batches of %lld to %lld the loss goes: %s", (long long)small,
              (long long)large, text);

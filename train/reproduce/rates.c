@@ -16,7 +16,7 @@
 #include "reproduce/reproduce.h"
 #include "run/run_dir.h"
 
-enum { rows = 12, columns = 8, entries = rows * columns, log_first = 6, log_small = 13, log_full = 17, fitted = 5 };
+enum { rows = 12, columns = 8, entries = rows * columns, log_first = 6, log_small = 12, log_full = 17, fitted = 5 };
 
 static const double rho = 1, sigma = 0.1, alpha = 0.5;
 

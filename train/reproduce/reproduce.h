@@ -1,5 +1,5 @@
-/* The paper's figures, again: each is one or more grids of runs, a claim, and a judgement of what came out. One row of
- * the table in figures.c each. */
+/* The paper's figures, again: each is one or more grids of runs, a claim, and a judgement of what came out. One row
+ * of the table in figures.c each. */
 #ifndef TRAIN_REPRODUCE_REPRODUCE_H
 #define TRAIN_REPRODUCE_REPRODUCE_H
 

@@ -8,8 +8,8 @@ enum { RUN_PATH = 512 };
 
 /* Makes the folder (and those above it). A folder that already holds a run is refused. */
 scion_status run_dir_create(const char *dir, scion_error *err);
-/* Keeps other processes out of the folder until *lock is closed or the process ends. EINVAL: another one is in it. Where
- * the file system knows no locks, all may enter. */
+/* Keeps other processes out of the folder until *lock is closed or the process ends. EINVAL: another one is in it.
+ * Where the file system knows no locks, all may enter. */
 scion_status run_dir_lock(const char *dir, int *lock, scion_error *err);
 /* A name for a new run: base, or base-2, base-3, ... */
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);

@@ -46,13 +46,13 @@ extern const double coordcheck_flat;
 
 /* Measures c at initialisation and after each of `steps` steps, on batch 0 of the training part: every layer with a
  * matrix (linear, embedding, logits). `beat` (may be NULL) is told of each finished step and returns false to stop:
- * SCION_ESTOPPED. A run whose loss is no longer finite has the value INFINITY from there on. The trainer is freed again;
- * run->coords is the caller's to free. */
+ * SCION_ESTOPPED. A run whose loss is no longer finite has the value INFINITY from there on. The trainer is freed
+ * again; run->coords is the caller's to free. */
 scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,
                                 bool (*beat)(void *context, int64_t step), void *context, scion_error *err);
 
-/* Groups and fits, over the steps that all runs of a group have. EINVAL: a group whose runs have different layers. Free
- * with coordcheck_free, also after an error. */
+/* Groups and fits, over the steps that all runs of a group have. EINVAL: a group whose runs have different layers.
+ * Free with coordcheck_free, also after an error. */
 scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t count, scion_error *err);
 void coordcheck_free(coordcheck *k);
 
@@ -73,8 +73,8 @@ const char *coordcheck_verdict_name(coordcheck_verdict v);
  * as another layer can be named: see coordcheck.c. */
 int64_t coordcheck_worst(const coordcheck_group *g, int64_t step);
 
-/* One sentence on the last step: "flat: after 4 steps the steepest layer blocks.0.attn.q goes as width^0.04 from width
- * 64 to 512". */
+/* One sentence on the last step: "flat: after 4 steps the steepest layer blocks.0.attn.q goes as width^0.04 from
+ * width 64 to 512". */
 void coordcheck_sentence(const coordcheck_group *g, char text[256]);
 
 #endif

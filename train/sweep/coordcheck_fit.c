@@ -1,10 +1,10 @@
 /* Groups, slopes and verdicts of coordinate checks; see coordcheck.h.
  *
- * Not every slope but 0 is a fault. The weights of the last layer start independent of its input, and the few sums over
- * many terms that the logits are cancel to width^(-1/2), with Sign and with Spectral alike; only what is learned adds up,
- * to width^0. The first steps therefore show logits that shrink with width, ever less. The paper's lemma on transfer
- * asks for changes that do not depend on the width, and not that of the start, so the verdict on a network leaves
- * shrinking logits out. */
+ * Not every slope but 0 is a fault. The weights of the last layer start independent of its input, and the few sums
+ * over many terms that the logits are cancel to width^(-1/2), with Sign and with Spectral alike; only what is learned
+ * adds up, to width^0. The first steps therefore show logits that shrink with width, ever less. The paper's lemma on
+ * transfer asks for changes that do not depend on the width, and not that of the start, so the verdict on a network
+ * leaves shrinking logits out. */
 #include "sweep/coordcheck.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 #include "sweep/estimate.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -38,10 +39,13 @@ static void measure(const config *c, probe *p)
     p->create = now() - begin;
     if (status == SCION_OK)
         status = trainer_step(t, &loss, &err); /* the first one is slower */
+    p->step = now() - begin - p->create;
     begin = now();
-    for (int i = 0; status == SCION_OK && i < timed_steps; i++)
+    int timed = 0;
+    for (; status == SCION_OK && timed < timed_steps && t->step < t->steps; timed++)
         status = trainer_step(t, &loss, &err);
-    p->step = (now() - begin) / timed_steps;
+    if (timed > 0)
+        p->step = (now() - begin) / timed;
     if (status == SCION_OK) {
         p->steps = t->steps;
         p->batches = data_batches(t->data, DATA_VAL, c->batch, c->block);
@@ -67,10 +71,15 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
         _exit(write(ends[1], p, sizeof *p) == (ssize_t)sizeof *p ? 0 : 1);
     }
     close(ends[1]);
-    const bool heard = pid > 0 && read(ends[0], p, sizeof *p) == (ssize_t)sizeof *p;
+    const ssize_t length = pid > 0 ? read(ends[0], p, sizeof *p) : 0;
+    const bool heard = length == (ssize_t)sizeof *p, stopped = length < 0 && errno == EINTR; /* Ctrl-C */
     close(ends[0]);
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
+    if (stopped)
+        kill(pid, SIGKILL);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (stopped)
+        return train_fail(err, SCION_ESTOPPED, "stopped");
     if (!heard)
         return train_fail(err, SCION_EINVAL, "a trial run of width %lld did not come to an end", (long long)c->width);
     return p->message[0] ? train_fail(err, SCION_EINVAL, "%s", p->message) : SCION_OK;

@@ -4,8 +4,9 @@
 
 #include "config/config.h"
 
-/* Seconds for all configurations with `jobs` processes that share `threads` (0: all). Sizes that differ in nothing but
- * rule, norms and numbers count as one. Measures in processes of its own: no OpenMP region may have been opened. */
+/* Seconds for all configurations with `jobs` processes that share `threads` (0: all). Sizes that differ in nothing
+ * but rule, norms and numbers count as one. ESTOPPED: a signal came. Measures in processes of its own: no OpenMP
+ * region may have been opened. */
 scion_status sweep_estimate(const config *points, int64_t count, int jobs, int threads, double *seconds,
                             scion_error *err);
 

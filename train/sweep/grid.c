@@ -179,9 +179,10 @@ static scion_status read_range(range *r, const config_option *o, const char *tex
     char part[CONFIG_TEXT];
     double bases[2];
     snprintf(part, sizeof part, "%s", text);
-    char *right = strstr(part, ".."), *step = strchr(part, ':');
+    char *right = strstr(part, "..");
     *right = '\0';
     right += 2;
+    char *step = strchr(right, ':');
     if (step)
         *step++ = '\0';
     *r = (range){.step = 1};
@@ -218,7 +219,7 @@ static scion_status read_range(range *r, const config_option *o, const char *tex
 static scion_status add_range(axis *a, const char *text, scion_error *err)
 {
     range r;
-    char value[64], number[NUMBER_TEXT];
+    char value[2 * NUMBER_TEXT + 2], number[NUMBER_TEXT], base[NUMBER_TEXT];
     scion_status status = read_range(&r, a->option, text, err);
     if (status != SCION_OK)
         return status;
@@ -227,11 +228,13 @@ static scion_status add_range(axis *a, const char *text, scion_error *err)
         return train_fail(err, SCION_EINVAL, "command line: %s=%.60s has more than %d values", a->option->key, text,
                           GRID_MOST);
     const int64_t count = (int64_t)floor(steps * (1 + 1e-12) + 1e-9) + 1; /* 0.1..0.3:0.1 has three */
+    number_write(r.base, base);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         const double at = r.factor ? r.first * pow(r.step, (double)i) : r.first + (double)i * r.step;
-        snprintf(number, sizeof number, "%.12g", at);
+        /* Twelve digits: 0.30000000000000004 is 0.3. Whole numbers are exact. */
+        snprintf(number, sizeof number, at == floor(at) && fabs(at) <= 0x1p53 ? "%.0f" : "%.12g", at);
         if (r.base > 0)
-            snprintf(value, sizeof value, "%g^%s", r.base, number);
+            snprintf(value, sizeof value, "%s^%s", base, number);
         else
             snprintf(value, sizeof value, "%s", number);
         status = add_value(a, value, err);
@@ -276,7 +279,7 @@ static scion_status make_axis(axis *a, const char *pair, scion_error *err)
     return status;
 }
 
-/* Two axes of one key, or a value twice, would be one run twice. */
+/* The second axis of one key would undo the first. */
 static scion_status check_axes(const axis *axes, int count, scion_error *err)
 {
     for (int i = 0; i < count; i++)

@@ -35,8 +35,8 @@ bool grid_is_axis(const config_option *o, const char *const *axes);
 /* Whether option o has more than one value among count configurations, `stride` bytes apart. */
 bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o);
 
-/* The fewest options (rule and norms first, then as in the table) whose values tell the configurations apart as well as
- * all together do; those in `axes` (up to a NULL; NULL: none) are left out. Returns their number. Of very many
+/* The fewest options (rule and norms first, then as in the table) whose values tell the configurations apart as well
+ * as all together do; those in `axes` (up to a NULL; NULL: none) are left out. Returns their number. Of very many
  * configurations a sample is looked at. */
 int grid_naming(const config *first, size_t stride, int64_t count, const char *const *axes,
                 const config_option *options[], int most);

@@ -322,7 +322,8 @@ static scion_status free_orphans(ledger *l, scion_error *err)
 {
     sqlite3_stmt *s = ledger_prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
     scion_status status = s ? SCION_OK : ledger_broken(l, err);
-    while (status == SCION_OK && sqlite3_step(s) == SQLITE_ROW) {
+    int code = SQLITE_DONE;
+    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
         char worker[WORKER_TEXT];
         ledger_column_text(s, 1, worker, sizeof worker);
         if (worker_lives(worker, now() - sqlite3_column_double(s, 2)))
@@ -331,6 +332,8 @@ static scion_status free_orphans(ledger *l, scion_error *err)
         status = set_state(l, sqlite3_column_int64(s, 0), again ? LEDGER_WAITING : LEDGER_FAILED, NULL, 0,
                            again ? NULL : "its process died each time it was tried", err);
     }
+    if (status == SCION_OK && code != SQLITE_DONE)
+        status = ledger_broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
@@ -345,9 +348,12 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
     scion_status status = s ? SCION_OK : ledger_broken(l, err);
     if (bound)
         sqlite3_bind_text(s, 1, bound, -1, SQLITE_TRANSIENT);
-    *found = s && sqlite3_step(s) == SQLITE_ROW;
+    const int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    *found = code == SQLITE_ROW;
     if (*found)
         status = read_run(l, s, run, err);
+    else if (s && code != SQLITE_DONE)
+        status = ledger_broken(l, err);
     sqlite3_finalize(s);
     return status;
 }

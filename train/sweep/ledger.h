@@ -82,8 +82,8 @@ scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *adde
 scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                             scion_error *err);
 
-/* Takes the next waiting training run, first putting back the runs of workers that are gone; *found false: none waits.
- * A run whose workers died `most` times is failed instead. */
+/* Takes the next waiting training run, first putting back the runs of workers that are gone; *found false: none
+ * waits. A run whose workers died `most` times is failed instead. */
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
 /* Tells that the worker lives, and how far it is; *lost: the run is no longer this worker's. */
 scion_status ledger_beat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);

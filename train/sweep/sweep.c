@@ -119,14 +119,19 @@ static scion_status hire(crew *c, scion_error *err)
 /* Takes note of workers that have ended. */
 static void reap(crew *c)
 {
+    bool dry = false, other = false;
     for (int i = 0; i < c->working; i++) {
-        int status;
+        int status = 0;
         if (waitpid(c->pid[i], &status, WNOHANG) == 0)
             continue;
         c->pid[i--] = c->pid[--c->working];
-        c->dry = WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_WAITS;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_WAITS)
+            dry = true;
+        else
+            other = true; /* may have died, and its run waits again */
         c->broken = c->broken || (WIFEXITED(status) && WEXITSTATUS(status) == BROKEN);
     }
+    c->dry = other ? false : dry || c->dry;
 }
 
 static void dismiss(crew *c)
@@ -250,6 +255,7 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
     c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a worker ended */
     if (status == SCION_OK) {
         status = supervise(&c, o, &p, err);
         dismiss(&c);

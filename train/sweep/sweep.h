@@ -26,8 +26,8 @@ typedef struct sweep_options {
  * again). *end may be NULL. OK even if runs failed: the counts tell. No OpenMP region may have been opened before. */
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
 
-/* Trains one configuration and fills in the state, the result and the curves, which the caller frees. `beat` is called
- * about once a second with the result so far; false stops the run (state: running). */
+/* Trains one configuration and fills in the state, the result and the curves, which the caller frees. `beat` is
+ * called about once a second with the result so far; false stops the run (state: running). */
 typedef struct sweep_curves {
     ledger_point *points;
     ledger_norm *norms;

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "config/fail.h"
 #include "run/norms.h"
 #include "sweep/sweep.h"
 
@@ -110,6 +111,11 @@ static scion_status evaluate(training *k, scion_error *err)
     scion_status status = trainer_evaluate(t, t->c.eval_batches, &r->val_loss, &r->accuracy, err);
     if (data_about(t->data)->tokens)
         r->accuracy = NAN;
+    if (status == SCION_OK && !isfinite(r->val_loss)) {
+        r->val_loss = r->accuracy = NAN;
+        return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
+                          (long long)t->step);
+    }
     if (status == SCION_OK)
         add_point(k, (ledger_point){t->step, NAN, NAN, r->val_loss, r->accuracy});
     return status;
@@ -152,10 +158,9 @@ static void train(training *k, bool (*beat)(void *context), void *context)
     if (status == SCION_OK && k->stopped && k->t->step < k->t->steps)
         return;
     run->state = LEDGER_DONE;
-    if (status == SCION_ENONFINITE || (status == SCION_OK && isinf(r->val_loss))) {
+    if (status == SCION_ENONFINITE) {
         run->state = LEDGER_DIVERGED;
-        snprintf(r->message, sizeof r->message, "%s",
-                 status == SCION_OK ? "the validation loss is infinite" : err.message);
+        snprintf(r->message, sizeof r->message, "%s", err.message);
     } else if (status != SCION_OK || k->full) {
         run->state = LEDGER_FAILED;
         snprintf(r->message, sizeof r->message, "%s", k->full ? "out of memory" : err.message);

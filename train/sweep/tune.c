@@ -8,19 +8,21 @@
  *
  *   - adamw, sgd: no radii. muon: that of the hidden layers, for its other layers are AdamW's.
  *   - A radius that no layer has: radius_first of a tied gpt, radius_hidden of an mlp of two layers without biases.
- *   - Start without radii (boundary_init=no, or a rule with vectors' norms, which start elsewhere), and mu = 0: W sees
- *     lr rho alone (ssd: lr rho^2), and one radius stays where it is. With mu > 0 lr also sets how fast W forgets, and
- *     with a start on the boundary rho is its size: then lr and rho are two things, and both are searched.
- *   - Start on the boundary, mlp without biases, activation with f(ax) = a^k f(x): the radii multiply the logits by one
- *     factor, and all gradients of a layer by another: radius_last alone is searched. (ssd, whose step is not free of
- *     the gradient's size, has all of them.)
- *   - Start on the boundary, gpt with QK-norm, two matrices, and k = 1: every block adds to the residual a term of size
- *     radius_hidden^2, the embedding one of radius_first, and the next norm sees their ratio alone: radius_first stays.
+ *   - Start without radii (boundary_init=no, or a rule with vectors' norms, which start elsewhere), and mu = 0: W
+ *     sees lr rho alone (ssd: lr rho^2), and one radius stays where it is. With mu > 0 lr also sets how fast W
+ *     forgets, and with a start on the boundary rho is its size: then lr and rho are two things, and both are
+ *     searched.
+ *   - Start on the boundary, mlp without biases, activation with f(ax) = a^k f(x): the radii multiply the logits by
+ *     one factor, and all gradients of a layer by another: radius_last alone is searched. (ssd, whose step is not
+ *     free of the gradient's size, has all of them.)
+ *   - Start on the boundary, gpt with QK-norm, two matrices, and k = 1: every block adds to the residual a term of
+ *     size radius_hidden^2, the embedding one of radius_first, and the next norm sees their ratio alone: radius_first
+ *     stays.
  *
  * Momentum, weight decay and the others are the preset's.
  *
- * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own. lr
- * matters most, and so even a few candidates see its whole range. */
+ * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own.
+ * lr matters most, and so even a few candidates see its whole range. */
 #include "sweep/tune.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Tuning on a small model: learning rate and radii by successive halving, for a larger one to use.
  *
- * Many points of a grid of powers of two around the preset's values are trained for a ninth of the steps, the best
- * third of them for a third, the best third of these for all; then the winner's neighbours in lr are tried until both
- * are worse (Jamieson and Talwalkar 2016, with the schedule of every run over the run's own steps). tune.c says which
- * values are searched; it knows nothing of how a point is measured. tune_runs.c measures by the runs of a ledger,
- * tune_write.c writes what was found. */
+ * Many points of a grid of powers of two around the preset's values are trained for a ninth of the steps, the
+ * best third of them for a third, the best third of these for all; then the winner's neighbours in lr are tried
+ * until both are worse (Jamieson and Talwalkar 2016, with the schedule of every run over the run's own steps).
+ * tune.c says which values are searched; it knows nothing of how a point is measured. tune_runs.c measures by
+ * the runs of a ledger, tune_write.c writes what was found. */
 #ifndef TRAIN_SWEEP_TUNE_H
 #define TRAIN_SWEEP_TUNE_H
 
@@ -25,8 +25,8 @@ typedef struct tune_point {
     int power[TUNE_AXES];
 } tune_point;
 
-/* What is searched: the powers from low to high of each axis. An axis that is not searched has 0 and 0, and `fixed`
- * says why not. */
+/* What is searched: the powers from low to high of each axis. An axis that is not searched has 0 and 0, and
+ * `fixed` says why not. */
 typedef struct tune_space {
     int low[TUNE_AXES], high[TUNE_AXES];
     int most;                     /* the highest power of lr that the rule takes; at least high */
@@ -41,12 +41,12 @@ scion_status tune_space_make(tune_space *s, const config *c, scion_error *err);
 /* Number of points in it. */
 int64_t tune_space_size(const tune_space *s);
 
-/* Distinct points of the space, the preset's own first: `count`, or as many as there are; returns their number. Fewer
- * points of the same seed are the first of more. */
+/* Distinct points of the space, the preset's own first: `count`, or as many as there are; returns their number.
+ * Fewer points of the same seed are the first of more. */
 int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, int64_t count);
 
-/* The run of a point for 1/share of the steps: radii and lr multiplied (lr_start and lr_end as lr, so that the schedule
- * keeps its shape), steps or epochs, warmup and decay divided. */
+/* The run of a point for 1/share of the steps: radii and lr multiplied (lr_start and lr_end as lr, so that the
+ * schedule keeps its shape), steps or epochs, warmup and decay divided. */
 config tune_config(const config *base, const tune_point *p, int64_t share);
 
 /* One point in one rung. */
@@ -76,8 +76,8 @@ typedef struct tune {
     char failure[256]; /* why the first of the failed runs failed, "": none did */
 } tune;
 
-/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung; t->time_up if it could not for
- * lack of time, t->failure. ESTOPPED ends the search. */
+/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung; t->time_up if it could
+ * not for lack of time, t->failure. ESTOPPED ends the search. */
 typedef scion_status (*tune_measure)(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
 
 /* Defaults: 27 candidates, 3 rungs, 1 seed. */
@@ -109,11 +109,12 @@ scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t co
 
 /* ---- Writing (tune_write.c) -------------------------------------------------------------------------------- */
 
-/* The target with the values that were found: `target` is the preset at its own width. Settings of the machine and of
- * one run (threads, out) are as in a fresh configuration. */
+/* The target with the values that were found: `target` is the preset at its own width. Settings of the machine and
+ * of one run (threads, out) are as in a fresh configuration. */
 config tune_result(const tune *t, const config *target);
 
-/* The trials of a rung, the best first: index in t->trials, into `order` (room for t->count); returns their number. */
+/* The trials of a rung, the best first: their indices in t->trials, into `order` (room for t->count). Returns their
+ * number. */
 int64_t tune_order(const tune *t, int rung, int64_t *order);
 
 /* A value of a trial as people write it: powers of two of lr as 2^-5, losses with four digits or "diverged". */
@@ -126,8 +127,8 @@ bool tune_at_edge(const tune *t, tune_axis axis);
 /* Whether the argument for carrying values over to another width holds for the rule. */
 bool tune_carries(const config *c);
 
-/* An .ini file that config_load reads as tune_result, with what was measured in its comments. Replaces `path` at once;
- * a value that an .ini file cannot hold is refused. `command`: what the user typed. */
+/* An .ini file that config_load reads as tune_result, with what was measured in its comments. Replaces `path` at
+ * once; a value that an .ini file cannot hold is refused. `command`: what the user typed. */
 scion_status tune_write(const tune *t, const config *target, const char *command, const char *path, scion_error *err);
 
 #endif

@@ -1,0 +1,128 @@
+#!/bin/sh
+# Sweeps of tiny models from beginning to end: grid, ledger, table, JSON, going on, several jobs and presets, what is
+# wrong.
+#     sweep.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+lacks() { # FILE TEXT
+    grep -qF -e "$2" "$1" && { fault "$1 should not hold '$2':"; sed 's/^/    /' "$1"; }
+}
+base='model=mlp norms=image layers=2 eval_batches=2 threads=1'
+tiny="$base batch=16 steps=12 data_kind=synthetic"
+
+# ---- A sweep, its table and its JSON
+"$scion" sweep $tiny width=8,16 lr=2^-6..2^-4 ledger=a.db > out 2> log || fault "sweep: $?"
+holds out '6 new runs in a.db'
+holds out '6 runs done, 0 diverged, 0 failed; a.db'
+holds out 'lr \ width         8         16'
+holds out 'from width 8 to 16'
+[ "$(grep -c '^2^-[456] ' out)" -eq 3 ] || fault "three learning rates: $(cat out)"
+[ "$(grep -o '\*' out | wc -l)" -eq 3 ] || fault "each of two widths has one best value (and one * explains it)"
+"$scion" sweep show a.db --json a.json > shown 2>&1 || fault "show: $?"
+sed -n '/^validation/,$p' out > table
+cmp -s table shown || fault "show prints something else: $(cat shown)"
+for key in label moved cost at_edge verdict width best_lr best_loss points lr loss accuracy seeds diverged failed; do
+    holds a.json "\"$key\":"
+done
+[ "$(grep -c '"seeds": 1' a.json)" -eq 6 ] || fault "a.json: six points of one seed"
+
+# ---- Again: nothing new, nothing done, the same table
+"$scion" sweep $tiny width=8,16 lr=2^-6..2^-4 ledger=a.db > out 2> log || fault "again: $?"
+holds out '0 new runs'
+holds out '6 runs done'
+sed -n '/^validation/,$p' out > again
+cmp -s table again || fault "the same sweep again has another table: $(cat again)"
+[ -s log ] && fault "nothing was to be done: $(cat log)"
+
+# ---- One more width: only its runs are new, the others stay what they were
+"$scion" sweep $tiny width=8,16,32 lr=2^-6..2^-4 ledger=a.db jobs=2 > out 2> log || fault "one more width: $?"
+holds out '3 new runs'
+holds out '9 runs done'
+holds out 'from width 8 to 32'
+cut -c 1-31 shown | grep '^2^-' > before
+cut -c 1-31 out | grep '^2^-' > after
+cmp -s before after || fault "runs that were done have changed: $(cat out)"
+
+# ---- jobs=3 gives what jobs=1 gives
+"$scion" sweep $tiny width=8,16,32 lr=2^-6..2^-4 ledger=jobs.db jobs=3 > out 2> log || fault "jobs=3: $?"
+"$scion" sweep show a.db --json a.json > /dev/null || fault 'show'
+"$scion" sweep show jobs.db --json jobs.json > /dev/null || fault 'show'
+cmp -s a.json jobs.json || fault 'jobs=3 and jobs=1 have other losses'
+
+# ---- --add leaves the runs to others; a ledger alone goes on
+"$scion" sweep $tiny width=8 lr=0.1,0.2 seed=1..2 ledger=add.db --add > out 2>&1 || fault "--add: $?"
+holds out '4 new runs in add.db'
+"$scion" sweep show add.db > out 2>&1 || fault "show of a sweep that has not begun: $?"
+holds out 'no run has ended yet'
+"$scion" sweep ledger=add.db threads=1 --json add.json > out 2>&1 || fault "ledger alone: $?"
+holds out '4 runs done'
+[ "$(grep -c '"seeds": 2' add.json)" -eq 2 ] || fault "sweep --json: two points of two seeds"
+
+# ---- Several presets in one ledger; the ledger's own name
+"$scion" sweep shallow-gpt shallow-gpt-adamw data_kind=synthetic vocab=16 layers=1 width=16,32 head_size=16 block=8 \
+    batch=4 steps=3 eval_batches=1 threads=1 ledger=both.db > out 2>&1 || fault "two presets: $?"
+holds out '4 new runs'
+holds out '4 runs done'
+holds out 'rule=scion'
+holds out 'rule=adamw'
+"$scion" sweep mlp $tiny width=8 > out 2>&1 || fault "without ledger=: $?"
+[ -s sweeps/mlp.db ] || fault 'without ledger= it is sweeps/PRESET.db'
+
+# ---- Runs that diverge or fail are told, and are tried again on request only
+"$scion" sweep $tiny width=8 rule=sgd lr=1e-3,1e6 ledger=bad.db > out 2> log || fault "a run that diverges: $?"
+holds out '1 runs done, 1 diverged, 0 failed'
+holds out 'diverged'
+holds log 'diverged'
+"$scion" sweep $base data=absent.txt batch=16 steps=12 width=8 ledger=bad.db > out 2> log
+holds out '1 runs done, 1 diverged, 1 failed'
+holds out 'absent.txt'
+"$scion" sweep ledger=bad.db threads=1 > out 2>&1
+lacks out 'tried again'
+"$scion" sweep ledger=bad.db threads=1 --retry > out 2>&1
+holds out '1 runs are tried again'
+"$scion" sweep ledger=bad.db threads=1 --retry-diverged > out 2>&1
+holds out '2 runs are tried again'
+holds out '1 runs done, 1 diverged, 1 failed'
+
+# ---- Ctrl-C: what was running waits again, and the same command goes on
+"$scion" sweep $base batch=16 data_kind=synthetic steps=300000 width=8 ledger=long.db > out 2> log &
+process=$!
+tries=0
+while [ $tries -lt 100 ] && ! grep -q 'new runs' out; do sleep 0.05; tries=$((tries + 1)); done
+sleep 1 # the worker has begun
+kill -INT $process
+wait $process
+status=$?
+[ $status -eq 0 ] || fault "SIGINT: exit status $status"
+holds out '1 to go (scion sweep ledger=long.db goes on)'
+
+# ---- What is wrong: one sentence, exit status 2 for what was typed and 1 for what was found
+printf 'this is not a ledger, but a text that is longer than one hundred bytes, which is what SQLite looks at at first\n' \
+    > text.txt
+refused 2 'lr=2^-2..2^-5 is empty' sweep $tiny lr=2^-2..2^-5 ledger=x.db
+refused 2 'needs a step' sweep $tiny lr=0.1..0.5 ledger=x.db
+refused 2 'did you mean "width"' sweep $tiny widht=8 ledger=x.db
+refused 2 'seed is given twice' sweep $tiny seed=1 seed=2 ledger=x.db
+refused 2 'a value is missing' sweep $tiny width= ledger=x.db
+refused 2 'at most 100000' sweep $base steps=1 data_kind=synthetic seed=1..1000 batch=1..1000 ledger=x.db
+refused 2 'preset' sweep nonsense ledger=x.db
+refused 2 'name a preset' sweep jobs=1
+refused 2 'jobs=0' sweep $tiny jobs=0 ledger=x.db
+refused 2 'jobs=many' sweep $tiny jobs=many ledger=x.db
+refused 2 'data' sweep mlp ledger=x.db
+refused 2 '--retri' sweep $tiny ledger=x.db --retri
+refused 2 'one ledger' sweep show
+refused 2 'one ledger' sweep show a.db b.db
+[ -e x.db ] && fault 'wrong arguments made a ledger'
+refused 1 'text.txt is not a ledger' sweep $tiny ledger=text.txt
+refused 1 'text.txt is not a ledger' sweep ledger=text.txt
+refused 1 'text.txt is not a ledger' sweep show text.txt
+refused 1 'absent.db' sweep ledger=absent.db
+refused 1 'absent.db' sweep show absent.db
+refused 1 '/dev/null/x.db' sweep $tiny ledger=/dev/null/x.db
+refused 1 'text.txt/x.db' sweep $tiny ledger=text.txt/x.db
+refused 1 'directory' sweep $tiny ledger=.
+[ -e /dev/full ] && refused 1 '/dev/full' sweep $tiny ledger=/dev/full
+"$scion" sweep show a.db --json text.txt/x.json > out 2> log && fault '--json below a file'
+holds log 'text.txt/x.json: cannot write'
+grep -q '^this is not' text.txt || fault 'a file that is not a ledger was written to'
+[ $faults -eq 0 ]

@@ -1,0 +1,345 @@
+/* The files of ledgers: what was written comes back; files that are no ledgers, were cut, or hold wrong bytes. */
+#include "ledger_cases.h"
+
+#include "config/config_parts.h"
+
+/* ---- What was written comes back ----------------------------------------------------------------------- */
+
+static bool same(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b;
+}
+
+static void results_and_curves_come_back(void **state)
+{
+    char *path = scratch("curves.db");
+    ledger *l = open_new(path);
+    const ledger_point points[] = {{10, 1.5, 0x1p-5, NAN, NAN},
+                                   {20, 1 / 3.0, 1e-300, NAN, NAN},
+                                   {20, NAN, NAN, 1.25, NAN},
+                                   {30, INFINITY, 0, NAN, NAN},
+                                   {30, NAN, NAN, 0, 0.125}};
+    const ledger_norm norms[] = {{10, "embedding", 2.5, NAN}, {10, "blocks.0.attn.q", 0, 1}, {20, "head", NAN, 1e10}};
+    const ledger_result result = {
+        .step = 30,
+        .steps = 40,
+        .parameters = (int64_t)1 << 40,
+        .seconds = 0.1,
+        .loss = 1 / 7.0,
+        .val_loss = NAN,
+        .accuracy = 0.5,
+        .samples_per_s = 1e6,
+        .forward_s = 1,
+        .backward_s = 2,
+        .optimizer_s = 3,
+        .state_bytes = 4e9,
+        .peak_bytes = NAN,
+        .message = "it's \"so\"; DROP TABLE runs; \xc3\xa9",
+    };
+    ledger_run run;
+    ledger_point *p;
+    ledger_norm *n;
+    int64_t count;
+    bool lost;
+    scion_error err;
+    (void)state;
+    add_runs(l, 2);
+    for (int round = 0; round < 2; round++) { /* a second attempt replaces the first */
+        check(take(l, &run) == 1);
+        run.state = LEDGER_DIVERGED;
+        run.result = result;
+        check_ok(ledger_finish(l, &run, points, COUNT_OF(points), norms, COUNT_OF(norms), &lost, &err), &err);
+        check(!lost);
+        if (round == 0)
+            check_ok(ledger_retry(l, true, &count, &err), &err);
+    }
+    ledger_close(l);
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    const ledger_run back = find(l, LEDGER_TRAINING, &run.c);
+    const ledger_result *r = &back.result;
+    check(back.state == LEDGER_DIVERGED && back.id == 1 && strcmp(r->message, result.message) == 0);
+    check(r->step == 30 && r->steps == 40 && r->parameters == (int64_t)1 << 40);
+    check(same(r->seconds, 0.1) && same(r->loss, 1 / 7.0) && same(r->val_loss, NAN) && same(r->accuracy, 0.5));
+    check(same(r->samples_per_s, 1e6) && same(r->forward_s, 1) && same(r->backward_s, 2));
+    check(same(r->optimizer_s, 3) && same(r->state_bytes, 4e9) && same(r->peak_bytes, NAN));
+    check_ok(ledger_points(l, 1, &p, &count, &err), &err);
+    check(count == COUNT_OF(points));
+    for (int64_t i = 0; i < count; i++) {
+        at("point %lld", (long long)i);
+        check(p[i].step == points[i].step && same(p[i].loss, points[i].loss) && same(p[i].lr, points[i].lr));
+        check(same(p[i].val_loss, points[i].val_loss) && same(p[i].accuracy, points[i].accuracy));
+    }
+    free(p);
+    check_ok(ledger_norms(l, 1, &n, &count, &err), &err);
+    check(count == COUNT_OF(norms));
+    for (int64_t i = 0; i < count; i++) {
+        at("norm %lld", (long long)i);
+        check(n[i].step == norms[i].step && strcmp(n[i].name, norms[i].name) == 0);
+        check(same(n[i].norm, norms[i].norm) && same(n[i].bound, norms[i].bound));
+    }
+    free(n);
+    check_ok(ledger_points(l, 2, &p, &count, &err), &err); /* the other run has none */
+    check(count == 0 && p == NULL);
+    ledger_close(l);
+}
+
+static void configurations_come_back(void **state)
+{
+    ledger *l = open_new(scratch("config.db"));
+    config c = tiny(TINY_GPT "rule=adamw lr=0.1 seed=18446744073709551615 norms=sign,spectral,sign");
+    const config_option *o;
+    scion_error err;
+    (void)state;
+    strcpy(c.data, "a \"file\" with spaces, commas/../and \xc3\xa9.txt");
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    const ledger_run run = find(l, LEDGER_TRAINING, &c);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        at("%s", o->key);
+        check(config_same(&c, &run.c, o));
+    }
+    ledger_close(l);
+}
+
+static void coordinates_replace_those_before(void **state)
+{
+    ledger *l = open_new(scratch("coords.db"));
+    const ledger_coord first[] = {{0, 0, "embedding", 1}, {0, 1, "head", 2}, {1, 0, "embedding", 3}};
+    const ledger_coord second[] = {{0, 1, "head", INFINITY}, {0, 0, "embedding", 0.5}};
+    ledger_run run = {.kind = LEDGER_COORD, .c = with_lr(0.5)};
+    ledger_run *runs;
+    ledger_coord *coords;
+    int64_t count;
+    scion_error err;
+    (void)state;
+    check_ok(ledger_put_coords(l, &run, first, COUNT_OF(first), &err), &err);
+    check_ok(ledger_coords(l, 1, &coords, &count, &err), &err);
+    check(count == 3 && coords[2].step == 1 && coords[2].rms == 3 && strcmp(coords[1].name, "head") == 0);
+    free(coords);
+    run.result.seconds = 7;
+    check_ok(ledger_put_coords(l, &run, second, COUNT_OF(second), &err), &err);
+    check_ok(ledger_coords(l, 1, &coords, &count, &err), &err);
+    check(count == 2 && coords[0].place == 0 && coords[0].rms == 0.5 && isinf(coords[1].rms)); /* in forward order */
+    free(coords);
+    check_ok(ledger_runs(l, &runs, &count, &err), &err);
+    check(count == 1 && runs[0].state == LEDGER_DONE && runs[0].kind == LEDGER_COORD && runs[0].result.seconds == 7);
+    free(runs);
+    ledger_close(l);
+}
+
+/* ---- Files that are no ledgers ------------------------------------------------------------------------- */
+
+static void refused(const char *path, bool create, const char *says)
+{
+    ledger *l = (ledger *)(void *)&l;
+    scion_error err = {0};
+    at("%s, create %d", path, create);
+    check_status(ledger_open(&l, path, create, &err), SCION_EINVAL, &err);
+    at("%s, create %d: %s", path, create, err.message);
+    check(l == NULL);
+    check(strstr(err.message, strrchr(path, '/') + 1) != NULL && strstr(err.message, says) != NULL);
+    check(strchr(err.message, '\n') == NULL);
+}
+
+static void what_is_no_ledger_is_refused(void **state)
+{
+    char *path = scratch("text.db");
+    size_t bytes;
+    (void)state;
+    scratch_text(path, "This is a text that is longer than the header of an SQLite file, which has 100 bytes, "
+                       "so that it cannot be taken for one that is still being written.");
+    refused(path, false, "is not a ledger");
+    refused(path, true, "is not a ledger");
+    check(scratch_get(path, &bytes)[0] == 'T'); /* left alone */
+    path = scratch("other.db");
+    sql(path, "CREATE TABLE people (name TEXT)");
+    refused(path, false, "is not a ledger");
+    refused(path, true, "is not a ledger");
+    check(sql(path, "SELECT count(*) FROM sqlite_schema") == 1);
+    path = scratch("empty.db");
+    scratch_text(path, "");
+    refused(path, false, "is not a ledger");
+    ledger_close(open_new(path)); /* is made one */
+    path = scratch("newer.db");
+    ledger_close(open_new(path));
+    sql(path, "PRAGMA user_version = 2");
+    refused(path, false, "version 2");
+    refused(path, true, "version 2");
+    refused(scratch("absent.db"), false, "No such file");
+    check(access(scratch("absent.db"), F_OK) != 0);
+    refused(scratch("no/folder.db"), true, "No such file");
+    refused(scratch("text.db/below.db"), true, "Not a directory");
+    refused(scratch("text.db/below.db"), false, "Not a directory");
+    check(mkdir(scratch("folder.db"), 0777) == 0);
+    refused(scratch("folder.db"), false, "directory");
+    refused(scratch("folder.db"), true, "directory");
+}
+
+/* A path of any length: the message shows its end. */
+static void long_paths_are_named_by_their_end(void **state)
+{
+    char name[240];
+    (void)state;
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = '\0';
+    ledger *l = NULL;
+    scion_error err = {0};
+    check_status(ledger_open(&l, scratch(name), false, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "xxx: No such file") != NULL);
+}
+
+/* Does all that a sweep does. The file may be broken; whatever happens, it is told or works. */
+static bool use(const char *path)
+{
+    ledger *l;
+    ledger_run *runs, run;
+    ledger_point *points;
+    const config c = with_lr(0.125);
+    int64_t count;
+    bool found, lost, good = true;
+    scion_error err = {0};
+    if (ledger_open(&l, path, false, &err) != SCION_OK) {
+        check(strstr(err.message, "cut.db") != NULL);
+        return false;
+    }
+    good = ledger_runs(l, &runs, &count, &err) == SCION_OK && good;
+    if (good && count > 0) {
+        good = ledger_points(l, runs[0].id, &points, &count, &err) == SCION_OK;
+        free(points);
+    }
+    free(runs);
+    good = ledger_take(l, &run, &found, &err) == SCION_OK && good;
+    if (good && found) {
+        run.state = LEDGER_DONE;
+        good = ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, &err) == SCION_OK;
+    }
+    good = ledger_add(l, LEDGER_TRAINING, &c, NULL, &err) == SCION_OK && good;
+    run = (ledger_run){.kind = LEDGER_COORD, .c = c};
+    good = ledger_put_coords(l, &run, NULL, 0, &err) == SCION_OK && good;
+    if (!good)
+        check(strstr(err.message, "cut.db") != NULL);
+    ledger_close(l);
+    return good;
+}
+
+/* A ledger with something in every table. */
+static char *filled(size_t *bytes)
+{
+    char *path = scratch("whole.db");
+    ledger *l = open_new(path);
+    ledger_point points[50];
+    ledger_run run;
+    bool lost;
+    scion_error err;
+    for (int i = 0; i < 50; i++)
+        points[i] = (ledger_point){i, 1, 2, 3, 4};
+    add_runs(l, 12);
+    check(take(l, &run) == 1);
+    run.state = LEDGER_DONE;
+    check_ok(ledger_finish(l, &run, points, 50, NULL, 0, &lost, &err), &err);
+    ledger_close(l);
+    return scratch_get(path, bytes);
+}
+
+static void a_file_that_was_cut_is_no_crash(void **state)
+{
+    size_t bytes;
+    char *whole = filled(&bytes), *path = scratch("cut.db");
+    int bad = 0, tries = 0;
+    (void)state;
+    for (size_t cut = 0; cut < bytes; cut += cut < 128 ? 9 : 1531) {
+        at("cut at %zu of %zu", cut, bytes);
+        scratch_put(path, whole, cut);
+        bad += !use(path);
+        tries++;
+    }
+    at("%d of %d", bad, tries);
+    check(bad > tries / 2); /* most of it cannot be used, and that is told */
+    scratch_put(path, whole, bytes);
+    check(use(path));
+}
+
+static void a_file_with_wrong_bytes_is_no_crash(void **state)
+{
+    size_t bytes;
+    char *whole = filled(&bytes), *broken = room(bytes), *path = scratch("cut.db");
+    rng r = rng_of(1);
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        memcpy(broken, whole, bytes);
+        const size_t from = (size_t)(rng_uniform(&r) * (double)bytes), page = from / 4096 * 4096;
+        const size_t start = round % 2 ? page : from; /* headers of pages are where it hurts */
+        for (size_t i = start; i < bytes && i < start + 64; i++)
+            broken[i] = (char)(int)(rng_uniform(&r) * 256 - 128);
+        at("round %d: from %zu of %zu", round, start, bytes);
+        scratch_put(path, broken, bytes);
+        use(path);
+    }
+}
+
+/* A page that is no page of a table, where an index was: none of what needs it says that there is nothing. */
+static void a_broken_index_is_told(void **state)
+{
+    static const char *const indexes[] = {"runs_by_state", "sqlite_autoindex_runs_1"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        size_t bytes;
+        char *whole = filled(&bytes), *path = scratch("index.db"), text[128];
+        const config c = with_lr(0.5);
+        ledger *l = NULL;
+        ledger_run run;
+        bool found = true;
+        scion_error err = {0};
+        snprintf(text, sizeof text, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", indexes[i]);
+        const size_t page = (size_t)sql(scratch("whole.db"), text) - 1;
+        memset(whole + page * 4096, 0x7f, 64);
+        scratch_put(path, whole, bytes);
+        check_ok(ledger_open(&l, path, false, &err), &err);
+        check_status(i == 0 ? ledger_take(l, &run, &found, &err)
+                            : ledger_find(l, LEDGER_TRAINING, &c, &run, &found, &err),
+                     SCION_EINVAL, &err);
+        at("%s: %s", indexes[i], err.message);
+        check(!found && strstr(err.message, "index.db") != NULL);
+        ledger_close(l);
+    }
+}
+
+/* A configuration that an older or newer program wrote, or that somebody touched. */
+static void a_bad_configuration_is_told_with_its_run(void **state)
+{
+    static const char *const texts[] = {"'nonsense'", "'{\"lrr\":\"1\"}'", "'{\"lr\":\"fast\"}'", "'[]'", "''"};
+    char *path = scratch("json.db"), text[128];
+    (void)state;
+    for (int i = 0; i < COUNT_OF(texts); i++) {
+        ledger *l = open_new(path);
+        ledger_run *runs, run;
+        int64_t count;
+        bool found;
+        scion_error err = {0};
+        add_runs(l, 2);
+        snprintf(text, sizeof text, "UPDATE runs SET config = %s WHERE id = 2", texts[i]);
+        sql(path, text);
+        check_status(ledger_runs(l, &runs, &count, &err), SCION_EINVAL, &err);
+        at("%s: %s", texts[i], err.message);
+        check(runs == NULL && count == 0);
+        check(strstr(err.message, "json.db: run 2: ") != NULL);
+        check(take(l, &run) == 1); /* the other one is good */
+        check_status(ledger_take(l, &run, &found, &err), SCION_EINVAL, &err);
+        ledger_close(l);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(results_and_curves_come_back),
+        LAW(configurations_come_back),
+        LAW(coordinates_replace_those_before),
+        LAW(what_is_no_ledger_is_refused),
+        LAW(long_paths_are_named_by_their_end),
+        LAW(a_file_that_was_cut_is_no_crash),
+        LAW(a_file_with_wrong_bytes_is_no_crash),
+        LAW(a_broken_index_is_told),
+        LAW(a_bad_configuration_is_told_with_its_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}

@@ -1,0 +1,400 @@
+/* Sweeps: a run of a sweep is the run that the trainer alone does; runs that diverge or cannot begin; workers over
+ * a ledger; the time that runs will take. */
+#include "ledger_cases.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+#include "run/trainer.h"
+#include "sweep/estimate.h"
+#include "sweep/sweep.h"
+
+#define FEW "eval_batches=2 " /* of validation: the synthetic sets have many */
+
+/* Tests of sweep_train open OpenMP regions, after which a process must not fork: they run in processes of their
+ * own. */
+static void apart(void (*test)(void))
+{
+    int status;
+    const pid_t pid = fork();
+    check(pid >= 0);
+    if (pid == 0) {
+        test();
+        _exit(0);
+    }
+    check(waitpid(pid, &status, 0) == pid);
+    at("signal %d, exit status %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Ends the process with a sentence: cmocka's own way out leads back to the parent's. */
+#define must(cond)                                                        \
+    do {                                                                  \
+        if (!(cond)) {                                                    \
+            fprintf(stderr, "not true: %s (line %d)\n", #cond, __LINE__); \
+            _exit(1);                                                     \
+        }                                                                 \
+    } while (0)
+
+static ledger_run train(const char *pairs, sweep_curves *curves)
+{
+    ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(pairs)};
+    sweep_train(&run, curves, NULL, NULL);
+    return run;
+}
+
+/* ---- One run ------------------------------------------------------------------------------------------- */
+
+static void compare_with_trainer(const char *pairs, bool images)
+{
+    const config c = tiny(pairs);
+    sweep_curves curves;
+    const ledger_run run = train(pairs, &curves);
+    const ledger_result *r = &run.result;
+    double loss, val_loss, accuracy, smooth = 0;
+    int64_t seen = 0, validations = 0;
+    trainer *t;
+    must(trainer_create(&t, &c, NULL, NULL) == SCION_OK);
+    must(run.state == LEDGER_DONE && r->step == c.steps && r->steps == c.steps && r->parameters == t->elements);
+    for (int64_t i = 0; i < c.steps; i++) {
+        const double lr = trainer_lr(t);
+        must(trainer_step(t, &loss, NULL) == SCION_OK);
+        smooth = i == 0 ? loss : smooth + 0.1 * (loss - smooth);
+        if (c.eval_every > 0 && t->step % c.eval_every == 0) { /* as the run did: it must not change what follows */
+            must(trainer_evaluate(t, c.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
+            validations++;
+        }
+        while (seen < curves.point_count && isnan(curves.points[seen].loss))
+            seen++;
+        must(seen < curves.point_count); /* fewer than 200 steps: each is a point */
+        must(curves.points[seen].step == t->step && curves.points[seen].loss == loss && curves.points[seen].lr == lr);
+        seen++;
+    }
+    must(trainer_evaluate(t, c.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
+    validations += c.eval_every == 0 || c.steps % c.eval_every != 0;
+    must(curves.point_count == c.steps + validations);
+    must(curves.points[curves.point_count - 1].val_loss == val_loss);
+    must(r->val_loss == val_loss && r->loss == smooth);
+    must(images ? r->accuracy == accuracy : isnan(r->accuracy));
+    must(curves.norm_count > 0 && curves.norms[curves.norm_count - 1].step == c.steps);
+    for (int64_t i = 0; i < curves.norm_count; i++)
+        must(curves.norms[i].norm > 0 && curves.norms[i].name[0]);
+    must(r->seconds > 0 && r->samples_per_s > 0 && r->state_bytes >= 8 * (double)t->elements && r->peak_bytes > 0);
+    trainer_free(t);
+    sweep_curves_free(&curves);
+    must(curves.points == NULL && curves.norms == NULL);
+}
+
+static void as_the_trainer(void)
+{
+    compare_with_trainer(TINY_GPT FEW "steps=30 eval_every=0 threads=1", false);
+    compare_with_trainer(TINY_GPT FEW "steps=20 eval_every=8 threads=1 rule=adamw lr=0.001 boundary_init=0", false);
+    compare_with_trainer(TINY_MLP FEW "steps=20 eval_every=10 threads=1", true);
+}
+
+static void a_run_is_what_the_trainer_does(void **state)
+{
+    (void)state;
+    apart(as_the_trainer);
+}
+
+/* Curves of long runs are thinned: each point is the mean since the last one, and the last step has one. */
+static void long_curve(void)
+{
+    sweep_curves curves;
+    const ledger_run run = train(TINY_MLP FEW "steps=1003 width=8 batch=4 threads=1 eval_every=0", &curves);
+    must(run.state == LEDGER_DONE);
+    must(curves.point_count >= 200 && curves.point_count <= 210);
+    for (int64_t i = 1; i < curves.point_count; i++)
+        must(curves.points[i].step >= curves.points[i - 1].step);
+    must(curves.points[curves.point_count - 2].step == 1003 && curves.points[curves.point_count - 1].step == 1003);
+    sweep_curves_free(&curves);
+}
+
+static void curves_of_long_runs_are_thinned(void **state)
+{
+    (void)state;
+    apart(long_curve);
+}
+
+/* Step sizes that no network survives; long before the end it is given up. */
+static void huge_rates(void)
+{
+    static const char *const pairs[] = {
+        TINY_MLP FEW "rule=adamw lr=1e6 steps=2000 threads=1",
+        TINY_MLP FEW "rule=sgd lr=1e6 steps=2000 threads=1",
+        TINY_GPT FEW "rule=sgd lr=1e6 steps=2000 threads=1",
+    };
+    for (int i = 0; i < COUNT_OF(pairs); i++) {
+        sweep_curves curves;
+        const ledger_run run = train(pairs[i], &curves);
+        fprintf(stderr, "%s: %s after %lld steps: %s\n", pairs[i], ledger_state_name(run.state),
+                (long long)run.result.step, run.result.message);
+        must(run.state == LEDGER_DIVERGED);
+        must(run.result.step < 100 && run.result.message[0]);
+        must(isnan(run.result.val_loss));
+        sweep_curves_free(&curves);
+    }
+}
+
+static void huge_rates_diverge_and_stop_early(void **state)
+{
+    (void)state;
+    apart(huge_rates);
+}
+
+/* AdamW without its epsilon divides 0 by 0 where a token never occurs: the weights are not finite after the only
+ * step, whose own loss was. */
+static void bad_end(void)
+{
+    sweep_curves curves;
+    const ledger_run run =
+        train(TINY_GPT FEW "rule=adamw lr=0.001 adam_eps=0 boundary_init=0 vocab=200 steps=1 threads=1", &curves);
+    fprintf(stderr, "%s: %s\n", ledger_state_name(run.state), run.result.message);
+    must(run.state == LEDGER_DIVERGED && run.result.message[0]);
+    sweep_curves_free(&curves);
+}
+
+static void a_validation_loss_that_is_no_number_is_divergence(void **state)
+{
+    (void)state;
+    apart(bad_end);
+}
+
+static void no_data(void)
+{
+    static const struct {
+        const char *pairs, *says;
+    } cases[] = {
+        {TINY_GPT FEW "data_kind=chars data=absent-file.txt", "absent-file.txt"},
+        {TINY_MLP FEW "rule=adamw light=1", "light"}, /* what config_check refuses */
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        sweep_curves curves;
+        const ledger_run run = train(cases[i].pairs, &curves);
+        must(run.state == LEDGER_FAILED && strstr(run.result.message, cases[i].says));
+        must(curves.point_count == 0 && isnan(run.result.loss) && isnan(run.result.val_loss));
+        sweep_curves_free(&curves);
+    }
+}
+
+static void a_run_that_cannot_begin_has_failed(void **state)
+{
+    (void)state;
+    apart(no_data);
+}
+
+static bool refuse(void *context)
+{
+    (*(int *)context)++;
+    return false;
+}
+
+/* About once a second the run is asked; it stops, and is as it was. */
+static void ask(void)
+{
+    ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(TINY_MLP FEW "steps=100000000 threads=1")};
+    sweep_curves curves;
+    int asked = 0;
+    sweep_train(&run, &curves, refuse, &asked);
+    must(asked == 1 && run.state == LEDGER_RUNNING && run.result.step > 0 && run.result.step < run.result.steps);
+    sweep_curves_free(&curves);
+}
+
+static void a_run_that_is_stopped_is_still_running(void **state)
+{
+    (void)state;
+    apart(ask);
+}
+
+/* ---- Workers ------------------------------------------------------------------------------------------- */
+
+static void fill(const char *path, const char *pairs, int seeds)
+{
+    ledger *l = open_new(path);
+    config c = tiny(pairs);
+    scion_error err;
+    for (int i = 1; i <= seeds; i++) {
+        c.seed = (uint64_t)i;
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    }
+    ledger_close(l);
+}
+
+static ledger_run *results(const char *path, int64_t *count)
+{
+    ledger *l;
+    ledger_run *runs;
+    scion_error err;
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_ok(ledger_runs(l, &runs, count, &err), &err);
+    ledger_close(l);
+    return runs;
+}
+
+static void count_shows(void *context, const sweep_progress *p)
+{
+    check(p->runs != NULL && p->run_count > 0);
+    (*(int *)context)++;
+}
+
+/* Any number of jobs gives the same losses: each run has its own process, and threads change no bit. */
+static void jobs_change_no_loss(void **state)
+{
+    double losses[6] = {0};
+    (void)state;
+    for (int jobs = 1; jobs <= 3; jobs++) {
+        char *path = scratch("jobs.db");
+        sweep_progress end;
+        int64_t count;
+        int shows = 0;
+        scion_error err;
+        fill(path, TINY_MLP FEW "steps=10", 6);
+        const sweep_options o = {.jobs = jobs, .threads = 1, .show = count_shows, .context = &shows};
+        check_ok(sweep_work(path, &o, &end, &err), &err);
+        check(end.count[LEDGER_DONE] == 6 && end.count[LEDGER_WAITING] == 0 && end.runs == NULL && shows > 0);
+        ledger_run *runs = results(path, &count);
+        check(count == 6);
+        for (int i = 0; i < 6; i++) {
+            at("jobs %d, run %d", jobs, i + 1);
+            check(runs[i].state == LEDGER_DONE && runs[i].attempts == 1 && runs[i].result.val_loss > 0);
+            check(jobs == 1 || runs[i].result.val_loss == losses[i]);
+            losses[i] = runs[i].result.val_loss;
+        }
+        free(runs);
+        check_ok(sweep_work(path, &o, &end, &err), &err); /* nothing is left */
+        check(end.count[LEDGER_DONE] == 6);
+    }
+}
+
+static void bad_runs_do_not_stop_a_sweep(void **state)
+{
+    char *path = scratch("bad.db");
+    config c = tiny(TINY_MLP FEW "steps=10 data_kind=auto data=absent-file");
+    sweep_progress end;
+    ledger *l;
+    scion_error err;
+    (void)state;
+    fill(path, TINY_MLP FEW "steps=10", 1);
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    c = tiny(TINY_MLP FEW "rule=sgd lr=1e6");
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    ledger_close(l);
+    const sweep_options o = {.threads = 1};
+    check_ok(sweep_work(path, &o, &end, &err), &err);
+    check(end.count[LEDGER_DONE] == 1 && end.count[LEDGER_FAILED] == 1 && end.count[LEDGER_DIVERGED] == 1);
+}
+
+static void a_bad_ledger_is_told(void **state)
+{
+    const sweep_options o = {.threads = 1};
+    char *path = scratch("text.db");
+    scion_error err = {0};
+    (void)state;
+    scratch_text(path,
+                 "no ledger, but a text that is long enough not to be taken for an empty file, as it were, or a "
+                 "file that is being written");
+    check_status(sweep_work(path, &o, NULL, &err), SCION_EINVAL, &err);
+    at("%s", err.message);
+    check(strstr(err.message, "text.db is not a ledger") != NULL);
+}
+
+static double stop_time;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool stop(void)
+{
+    return now() > stop_time;
+}
+
+/* What was running when a sweep is stopped waits again, and lost no attempt. */
+static void a_stopped_run_waits_again(void **state)
+{
+    char *path = scratch("stopped.db");
+    sweep_progress end;
+    int64_t count;
+    scion_error err;
+    (void)state;
+    fill(path, TINY_MLP FEW "steps=100000000", 3);
+    stop_time = now() + 0.3;
+    const sweep_options o = {.jobs = 2, .threads = 1, .stopped = stop};
+    check_ok(sweep_work(path, &o, &end, &err), &err);
+    check(end.count[LEDGER_WAITING] == 3 && end.count[LEDGER_RUNNING] == 0);
+    ledger_run *runs = results(path, &count);
+    for (int i = 0; i < 3; i++)
+        check(runs[i].state == LEDGER_WAITING && runs[i].attempts == 0);
+    free(runs);
+}
+
+static void no_run_begins_when_the_time_is_up(void **state)
+{
+    char *path = scratch("late.db");
+    sweep_progress end;
+    scion_error err;
+    (void)state;
+    fill(path, TINY_MLP FEW "steps=10", 3);
+    const sweep_options o = {.threads = 1, .seconds = 1e-9};
+    check_ok(sweep_work(path, &o, &end, &err), &err);
+    check(end.count[LEDGER_WAITING] == 3 && end.count[LEDGER_DONE] == 0);
+}
+
+/* ---- Estimates ----------------------------------------------------------------------------------------- */
+
+static double estimate(const config *points, int64_t count, int jobs)
+{
+    double seconds = NAN;
+    scion_error err;
+    check_ok(sweep_estimate(points, count, jobs, 1, &seconds, &err), &err);
+    return seconds;
+}
+
+static void estimates_grow_with_the_work(void **state)
+{
+    config points[8];
+    double seconds;
+    scion_error err = {0};
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        points[i] = tiny(TINY_MLP FEW "steps=1"); /* fewer than are timed */
+    const double one = estimate(points, 1, 1);
+    check(one > 0 && isfinite(one));
+    points[1].steps = 1000000; /* of the same size, so of the same measurement */
+    seconds = estimate(points, 2, 1);
+    at("%g and %g seconds", one, seconds);
+    check(seconds > 100 * one);
+    points[1].steps = 0;
+    points[1].epochs = 1e6;
+    points[1].width = 32; /* another measurement */
+    check(estimate(points, 2, 1) > 100 * one);
+    check(estimate(points, 0, 1) == 0);
+    check(estimate(points + 2, 1, 4) > 0); /* more jobs than threads */
+    points[3] = tiny(TINY_GPT FEW "data_kind=chars data=absent-file.txt");
+    check_status(sweep_estimate(points, 4, 1, 1, &seconds, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "absent-file.txt") != NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAW(a_run_is_what_the_trainer_does),
+        LAW(curves_of_long_runs_are_thinned),
+        LAW(huge_rates_diverge_and_stop_early),
+        LAW(a_validation_loss_that_is_no_number_is_divergence),
+        LAW(a_run_that_cannot_begin_has_failed),
+        LAW(a_run_that_is_stopped_is_still_running),
+        LAW(jobs_change_no_loss),
+        LAW(bad_runs_do_not_stop_a_sweep),
+        LAW(a_bad_ledger_is_told),
+        LAW(a_stopped_run_waits_again),
+        LAW(no_run_begins_when_the_time_is_up),
+        LAW(estimates_grow_with_the_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
