@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "cli.h"
 #include "run/trainer.h"
 #include "tensor/gemm.h"
+#include "run/clock.h"
 
 enum { most_steps = 64, peak_size = 1536, peak_runs = 7 };
 
@@ -22,13 +22,6 @@ typedef struct timings {
     double forward[most_steps], backward[most_steps], optimizer[most_steps], step[most_steps];
     int count;
 } timings;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int by_value(const void *x, const void *y)
 {
@@ -56,9 +49,9 @@ static double sgemm_peak(void)
         m[i] = (float)(i % 7) - 3;
     gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
     for (int i = 0; i < peak_runs; i++) {
-        double begin = now();
+        double begin = clock_now();
         gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
-        rate[i] = 2.0 * (double)(n * n * n) / (now() - begin) * 1e-9;
+        rate[i] = 2.0 * (double)(n * n * n) / (clock_now() - begin) * 1e-9;
     }
     free(m);
     return median(rate, peak_runs);
@@ -67,14 +60,14 @@ static double sgemm_peak(void)
 static scion_status measure(trainer *t, timings *times, scion_error *err)
 {
     cli_progress progress = cli_progress_start();
-    double loss, begin = now();
+    double loss, begin = clock_now();
     scion_status status = trainer_step(t, &loss, err); /* warm-up */
     while (status == SCION_OK && times->count < most_steps && !cli_interrupted() &&
-           (times->count < least_steps || now() - begin < budget_s)) {
-        double start = now();
+           (times->count < least_steps || clock_now() - begin < budget_s)) {
+        double start = clock_now();
         status = trainer_step(t, &loss, err);
         const int i = times->count++;
-        times->step[i] = now() - start;
+        times->step[i] = clock_now() - start;
         times->forward[i] = t->forward_s;
         times->backward[i] = t->backward_s;
         times->optimizer[i] = t->optimizer_s;

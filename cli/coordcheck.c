@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
@@ -14,6 +13,7 @@
 #include "config/number.h"
 #include "sweep/coordcheck.h"
 #include "sweep/grid.h"
+#include "run/clock.h"
 
 enum { steps_default = 4, steps_most = 1000 };
 enum { FLAG_STEPS, FLAG_JSON, FLAG_LEDGER, FLAGS };
@@ -35,26 +35,19 @@ typedef struct check {
     double shown; /* clock */
 } check;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Measuring ------------------------------------------------------------------------------------------- */
 
 static bool beat(void *context, int64_t step)
 {
     check *k = context;
     const config *c = &k->g.points[k->done];
-    const bool keep = !k->progress.live && now() - k->shown >= quiet_s;
+    const bool keep = !k->progress.live && clock_now() - k->shown >= quiet_s;
     if (k->progress.live || keep)
         cli_progress_show(&k->progress, keep, "run %lld/%lld  width %lld  seed %llu  step %lld/%lld",
                           (long long)k->done + 1, (long long)k->g.count, (long long)c->width,
                           (unsigned long long)c->seed, (long long)step, (long long)k->steps);
     if (keep)
-        k->shown = now();
+        k->shown = clock_now();
     return !cli_interrupted();
 }
 
@@ -81,7 +74,7 @@ static scion_status measure(check *k, scion_error *err)
 {
     scion_status status = SCION_OK;
     k->progress = cli_progress_start();
-    k->shown = now();
+    k->shown = clock_now();
     for (; status == SCION_OK && k->done < k->g.count; k->done += status == SCION_OK) {
         coordcheck_run *r = &k->runs[k->done];
         status = coordcheck_measure(r, &k->g.points[k->done], k->steps, beat, k, err);

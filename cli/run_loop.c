@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "cli.h"
 #include "run/metrics.h"
 #include "run/norms.h"
 #include "run/replace.h"
 #include "run/run_dir.h"
+#include "run/clock.h"
 
 typedef struct loop {
     trainer *t;
@@ -27,13 +27,6 @@ typedef struct loop {
     int64_t saved_step;
 } loop;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Every n-th step; 0: never. */
 static bool due(const trainer *t, int64_t every)
 {
@@ -47,10 +40,10 @@ static void show(loop *l, double lr, bool keep)
 {
     const trainer *t = l->t;
     char left[16];
-    if (!keep && now() - l->shown < live_s)
+    if (!keep && clock_now() - l->shown < live_s)
         return;
-    l->shown = now();
-    const double each = (now() - l->begin) / (double)(t->step - l->first);
+    l->shown = clock_now();
+    const double each = (clock_now() - l->begin) / (double)(t->step - l->first);
     cli_progress_show(&l->progress, keep, "step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  optimizer %.0f%%  %s left",
                       (long long)t->step, (long long)t->steps, l->loss, lr, l->rate,
                       data_about(t->data)->tokens ? "tokens" : "images", 100 * l->share,
@@ -127,11 +120,11 @@ static scion_status save(loop *l, scion_error *err)
 static scion_status one_step(loop *l, scion_error *err)
 {
     trainer *t = l->t;
-    const double lr = trainer_lr(t), begin = now();
+    const double lr = trainer_lr(t), begin = clock_now();
     scion_status status = trainer_step(t, &l->loss, err);
     if (status != SCION_OK)
         return status;
-    after_step(l, lr, now() - begin);
+    after_step(l, lr, clock_now() - begin);
     if (due(t, t->c.norm_every) || (t->c.norm_every > 0 && t->step == t->steps))
         status = log_norms(l, err);
     if (status == SCION_OK && (due(t, t->c.eval_every) || t->step == t->steps))
@@ -150,7 +143,7 @@ static size_t peak_bytes(void)
 static scion_status summarise(const loop *l, scion_error *err)
 {
     const trainer *t = l->t;
-    const double seconds = now() - l->begin;
+    const double seconds = clock_now() - l->begin;
     char *json = config_to_json(&t->c);
     const metrics_summary s = {
         .steps = t->step,
@@ -176,8 +169,9 @@ static void print_end(loop *l)
     const trainer *t = l->t;
     char text[16];
     if (t->step > l->first)
-        printf("%lld steps in %s, %.0f %s/s: ", (long long)(t->step - l->first), cli_duration(now() - l->begin, text),
-               (double)((t->step - l->first) * trainer_samples(t)) / (now() - l->begin),
+        printf("%lld steps in %s, %.0f %s/s: ", (long long)(t->step - l->first),
+               cli_duration(clock_now() - l->begin, text),
+               (double)((t->step - l->first) * trainer_samples(t)) / (clock_now() - l->begin),
                data_about(t->data)->tokens ? "tokens" : "images");
     else
         printf("the run had ended (steps=N goes on): ");
@@ -209,7 +203,7 @@ int run_loop(trainer *t)
     scion_error err = {0};
     loop l = {.t = t,
               .progress = cli_progress_start(),
-              .begin = now(),
+              .begin = clock_now(),
               .first = t->step,
               .loss = NAN,
               .val_loss = NAN,
@@ -221,7 +215,7 @@ int run_loop(trainer *t)
     cli_catch_signals();
     while (status == SCION_OK && t->step < t->steps && !stopped) {
         status = one_step(&l, &err);
-        stopped = cli_interrupted() || (t->c.max_minutes > 0 && now() - l.begin > 60 * t->c.max_minutes);
+        stopped = cli_interrupted() || (t->c.max_minutes > 0 && clock_now() - l.begin > 60 * t->c.max_minutes);
     }
     cli_progress_clear(&l.progress);
     if (status == SCION_OK && l.first == t->steps) {

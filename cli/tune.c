@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -14,6 +13,7 @@
 #include "config/number.h"
 #include "sweep/grid.h"
 #include "tune_show.h"
+#include "run/clock.h"
 
 enum { mlp_least = 64, proxy_part = 4, most_jobs = 4 };
 
@@ -33,13 +33,6 @@ typedef struct tuning {
     int64_t first; /* trial of those that are being measured */
     double begin;
 } tuning;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- What is shown --------------------------------------------------------------------------------------- */
 
@@ -93,7 +86,7 @@ static scion_status measure(void *context, tune *t, int64_t first, int64_t count
         printf(", %lld not run", (long long)waiting);
     if (best >= 0)
         printf("; best %.4f at %s", t->trials[best].loss, tune_show_point(t, &t->trials[best].at, values));
-    printf(" (%s)\n", cli_duration(now() - u->begin, took));
+    printf(" (%s)\n", cli_duration(clock_now() - u->begin, took));
     fflush(stdout);
     return SCION_OK;
 }
@@ -267,7 +260,7 @@ static int work(tuning *u, const char *command)
     if (strncmp(u->ledger, folder, sizeof folder - 1) == 0)
         mkdir(folder, 0777); /* ledger_open tells if it is not there */
     cli_catch_signals();
-    u->begin = now();
+    u->begin = clock_now();
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
     u->runs.sweep.stopped = cli_interrupted;
     u->runs.sweep.show = show_progress;

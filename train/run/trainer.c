@@ -4,25 +4,18 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/random.h"
 #include "base/thread.h"
 #include "config/fail.h"
 #include "run/routing.h"
 #include "run/trainer_parts.h"
+#include "run/clock.h"
 
 enum { stream_init = 0x1000 };
 
 /* Standard deviation of an embedding table that does not start on the boundary. */
 static const double embedding_deviation = 0.02;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static model_shape shape_of(const trainer *t)
 {
@@ -270,9 +263,9 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
     double sum = 0;
     for (int64_t i = 0; i < t->c.accum; i++) {
         fill(t, &t->train, DATA_TRAIN, t->step * t->c.accum + i);
-        double begin = now();
+        double begin = clock_now();
         double part = (double)tape_forward(t->train.tape, &run);
-        double middle = now();
+        double middle = clock_now();
         if (!isfinite(part)) {
             const char *bad = tape_first_nonfinite(t->train.tape, &run);
             return train_fail(
@@ -281,7 +274,7 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
         }
         tape_backward(t->train.tape, &run);
         t->forward_s += middle - begin;
-        t->backward_s += now() - middle;
+        t->backward_s += clock_now() - middle;
         sum += part;
     }
     *loss = sum / (double)t->c.accum;
@@ -307,15 +300,15 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
     t->forward_s = t->backward_s = 0;
     if (t->grads_before)
         status = gradients_before(t, err);
-    double begin = now();
+    double begin = clock_now();
     scion_optimizer_begin(t->optimizer);
-    t->optimizer_s = now() - begin;
+    t->optimizer_s = clock_now() - begin;
     if (status == SCION_OK)
         status = gradients(t, loss, err);
-    begin = now();
+    begin = clock_now();
     if (status == SCION_OK)
         status = scion_optimizer_step(t->optimizer, trainer_lr(t), err);
-    t->optimizer_s += now() - begin;
+    t->optimizer_s += clock_now() - begin;
     if (status == SCION_OK)
         t->step++;
     return status;

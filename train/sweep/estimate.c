@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "config/fail.h"
 #include "run/trainer.h"
+#include "run/clock.h"
 
 enum { timed_steps = 2 };
 
@@ -23,38 +23,31 @@ typedef struct probe {
     char message[256];               /* "": it worked */
 } probe;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void measure(const config *c, probe *p)
 {
     trainer *t;
     scion_error err;
-    double loss, accuracy, begin = now();
+    double loss, accuracy, begin = clock_now();
     scion_status status = trainer_create(&t, c, NULL, &err);
-    p->create = now() - begin;
+    p->create = clock_now() - begin;
     if (status == SCION_OK)
         status = trainer_step(t, &loss, &err); /* the first one is slower */
-    p->step = now() - begin - p->create;
-    begin = now();
+    p->step = clock_now() - begin - p->create;
+    begin = clock_now();
     int timed = 0;
     for (; status == SCION_OK && timed < timed_steps && t->step < t->steps; timed++)
         status = trainer_step(t, &loss, &err);
     if (timed > 0)
-        p->step = (now() - begin) / timed;
+        p->step = (clock_now() - begin) / timed;
     if (status == SCION_OK) {
         p->steps = t->steps;
         p->batches = data_batches(t->data, DATA_VAL, c->batch, c->block);
         if (c->eval_batches > 0 && c->eval_batches < p->batches)
             p->batches = c->eval_batches;
-        begin = now();
+        begin = clock_now();
         if (p->batches > 0)
             status = trainer_evaluate(t, 1, &loss, &accuracy, &err);
-        p->evaluation = now() - begin;
+        p->evaluation = clock_now() - begin;
     }
     snprintf(p->message, sizeof p->message, "%s", status == SCION_OK ? "" : err.message);
     trainer_free(t);

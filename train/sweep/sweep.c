@@ -16,16 +16,10 @@
 
 #include "base/thread.h"
 #include "config/fail.h"
+#include "run/clock.h"
 
 /* How a worker ends. */
 enum { WORKED = 0, NOTHING_WAITS = 10, BROKEN = 11 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- The worker ---- */
 
@@ -201,7 +195,7 @@ static scion_status show(const crew *c, const sweep_options *o, sweep_progress *
 {
     ledger_run *runs;
     scion_status status = look(c, p, &runs, err);
-    p->seconds = now() - begin;
+    p->seconds = clock_now() - begin;
     if (status == SCION_OK && o->show)
         o->show(o->context, p);
     free(runs);
@@ -221,12 +215,12 @@ static scion_status tell_broken(const crew *c, scion_error *err)
 static scion_status supervise(crew *c, const sweep_options *o, sweep_progress *p, scion_error *err)
 {
     const struct timespec pause = {0, 20000000};
-    const double begin = now();
+    const double begin = clock_now();
     double looked = -INFINITY, spent = 0;
     scion_status status = SCION_OK;
     for (;;) {
         reap(c);
-        const bool late = o->seconds > 0 && now() - begin > o->seconds;
+        const bool late = o->seconds > 0 && clock_now() - begin > o->seconds;
         if (c->broken)
             return tell_broken(c, err);
         if (o->stopped && o->stopped())
@@ -235,10 +229,11 @@ static scion_status supervise(crew *c, const sweep_options *o, sweep_progress *p
             status = hire(c, err);
         if (status != SCION_OK || c->working == 0)
             break;
-        if (o->show && now() - looked > fmax(1, 20 * spent)) { /* looking takes at most a twentieth of the time */
-            const double before = now();
+        if (o->show &&
+            clock_now() - looked > fmax(1, 20 * spent)) { /* looking takes at most a twentieth of the time */
+            const double before = clock_now();
             status = show(c, o, p, begin, err);
-            looked = now();
+            looked = clock_now();
             spent = looked - before;
         }
         nanosleep(&pause, NULL);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "config/fail.h"
 #include "run/norms.h"
 #include "sweep/sweep.h"
+#include "run/clock.h"
 
 /* A smoothed loss this many times that of the first step (and one more, for losses near zero) will not come back in
  * time: networks begin near the loss of guessing, and a spike that a run recovers from is lower. */
@@ -31,13 +31,6 @@ typedef struct training {
     int64_t summed;
     bool stopped, full; /* full: out of memory for a curve */
 } training;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Room for one more in an array that doubles. */
 static void *next(training *k, void **array, int64_t *count, size_t bytes)
@@ -92,7 +85,7 @@ static void after_step(training *k, double loss, double lr)
     r->forward_s += t->forward_s;
     r->backward_s += t->backward_s;
     r->optimizer_s += t->optimizer_s;
-    r->seconds = now() - k->begin;
+    r->seconds = clock_now() - k->begin;
     k->sum += loss;
     k->summed++;
     if (!due(t, curve_points))
@@ -150,8 +143,8 @@ static void train(training *k, bool (*beat)(void *context), void *context)
     scion_status status = SCION_OK;
     while (status == SCION_OK && k->t->step < k->t->steps && !is_hopeless(k) && !k->stopped) {
         status = one_step(k, &err);
-        if (beat && now() - k->beaten > beat_s) {
-            k->beaten = now();
+        if (beat && clock_now() - k->beaten > beat_s) {
+            k->beaten = clock_now();
             k->stopped = !beat(context);
         }
     }
@@ -175,7 +168,7 @@ static void measure_end(training *k, const trainer_memory *memory)
 {
     ledger_result *r = &k->run->result;
     struct rusage usage;
-    r->seconds = now() - k->begin;
+    r->seconds = clock_now() - k->begin;
     r->samples_per_s = (double)(r->step * trainer_samples(k->t)) / (r->forward_s + r->backward_s + r->optimizer_s);
     r->state_bytes = (double)(memory->weights + memory->gradients + memory->state);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
@@ -184,7 +177,7 @@ static void measure_end(training *k, const trainer_memory *memory)
 
 void sweep_train(ledger_run *run, sweep_curves *curves, bool (*beat)(void *context), void *context)
 {
-    training k = {.run = run, .curves = curves, .begin = now(), .beaten = now()};
+    training k = {.run = run, .curves = curves, .begin = clock_now(), .beaten = clock_now()};
     trainer_memory memory;
     scion_error err;
     memset(curves, 0, sizeof *curves);

@@ -7,13 +7,7 @@
 
 #include "config/fail.h"
 #include "sweep/tune.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "run/clock.h"
 
 /* The runs of `count` trials, one for each seed; NULL: out of memory. */
 static config *configs_of(const tune *t, int64_t first, int64_t count)
@@ -110,11 +104,11 @@ scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t co
         status = look(r, t, first, points, count, &waiting, err);
     while (status == SCION_OK && waiting > 0) {
         sweep_progress at;
-        if (r->end > 0 && now() >= r->end) {
+        if (r->end > 0 && clock_now() >= r->end) {
             t->time_up = true;
             break;
         }
-        r->sweep.seconds = r->end > 0 ? r->end - now() : 0;
+        r->sweep.seconds = r->end > 0 ? r->end - clock_now() : 0;
         if (r->sweep.seconds < 0.001 && r->end > 0)
             r->sweep.seconds = 0.001; /* 0 would be no limit */
         status = sweep_work(r->path, &r->sweep, &at, err);

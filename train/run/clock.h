@@ -1,0 +1,8 @@
+/* Time that passes. */
+#ifndef TRAIN_RUN_CLOCK_H
+#define TRAIN_RUN_CLOCK_H
+
+/* Seconds since some moment; only differences mean something, and setting the machine's clock does not change them. */
+double clock_now(void);
+
+#endif
