@@ -12,7 +12,8 @@ static config *points_of(const reproduce_figure *f, bool full, int64_t *count)
     at("%s, full %d", f->name, full);
     check_ok(reproduce_points(f, full, "x.txt", &points, count, &err), &err);
     config *copy = room((size_t)(*count + 1) * sizeof *copy);
-    memcpy(copy, points, (size_t)*count * sizeof *copy);
+    if (*count > 0) /* a figure that is no sweep has none */
+        memcpy(copy, points, (size_t)*count * sizeof *copy);
     free(points);
     return copy;
 }
