@@ -2,7 +2,7 @@
 #ifndef TRAIN_RUN_CLOCK_H
 #define TRAIN_RUN_CLOCK_H
 
-/* Seconds since some moment; only differences mean something, and setting the machine's clock does not change them. */
+/* Seconds since some moment. Only differences mean something; setting the machine's clock does not change them. */
 double clock_now(void);
 
 #endif
