@@ -5,27 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "op_cases.h"
-
-static op_fixture *fixture(const char *name, op_sizes s)
-{
-    const op_case *c = op_case_find(name);
-    at("%s", name);
-    check(c != NULL);
-    op_fixture *f = op_fixture_create(c, &s, 2, run_seed());
-    check(f != NULL);
-    return f;
-}
-
-static void forward(op_fixture *f)
-{
-    f->node.op->forward(&f->node, &f->run);
-}
-
-static void backward(op_fixture *f)
-{
-    f->node.op->backward(&f->node, &f->run);
-}
+#include "op_law_cases.h"
 
 /* ---- Cross-entropy ----------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,29 @@
+/* What the tests of single operators' laws share: a case by its name, at sizes of the test's own, run forward and
+ * backward. */
+#ifndef SCION_TESTS_OP_LAW_CASES_H
+#define SCION_TESTS_OP_LAW_CASES_H
+
+#include "op_cases.h"
+#include "support.h"
+
+static inline op_fixture *fixture(const char *name, op_sizes s)
+{
+    const op_case *c = op_case_find(name);
+    at("%s", name);
+    check(c != NULL);
+    op_fixture *f = op_fixture_create(c, &s, 2, run_seed());
+    check(f != NULL);
+    return f;
+}
+
+static inline void forward(op_fixture *f)
+{
+    f->node.op->forward(&f->node, &f->run);
+}
+
+static inline void backward(op_fixture *f)
+{
+    f->node.op->backward(&f->node, &f->run);
+}
+
+#endif
