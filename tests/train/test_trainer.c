@@ -2,6 +2,7 @@
  * batch; a run that is saved and resumed anywhere is the run that never stopped, bit for bit; what goes wrong is
  * told before work is lost. */
 #define _GNU_SOURCE 1
+#include "scratch.h"
 #include "tiny.h"
 
 #include <time.h>
@@ -10,28 +11,6 @@
 #include "run/norms.h"
 #include "run/run_dir.h"
 #include "run/trainer.h"
-
-static char folder[64] = "/tmp/scion-trainer-XXXXXX";
-
-static char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(in_folder("a.safetensors"));
-    return rmdir(folder);
-}
 
 static trainer *create(const config *c)
 {
@@ -171,7 +150,7 @@ static void a_resumed_run_is_the_same_run(void **state)
     srand(seed);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const config c = tiny(cases[i]);
-        const char *path = in_folder("a.safetensors");
+        const char *path = scratch("a.safetensors");
         const int64_t stop = 1 + rand() % (steps - 1);
         scion_error err;
         trainer *never = create(&c), *first = create(&c), *then = NULL;
@@ -194,7 +173,7 @@ static void a_resumed_run_is_the_same_run(void **state)
 static void what_a_run_computes_cannot_be_changed(void **state)
 {
     const config c = tiny(TINY_GPT);
-    const char *path = in_folder("a.safetensors"), *wrong[] = {"lr=1"}, *right[] = {"steps=50", "log_every=3"};
+    const char *path = scratch("a.safetensors"), *wrong[] = {"lr=1"}, *right[] = {"steps=50", "log_every=3"};
     trainer *t = create(&c), *then = NULL;
     scion_error err;
     (void)state;
@@ -280,10 +259,10 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     assert_non_null(strstr(err.message, "blocks.1.attn.o"));
     assert_int_equal(t->step, 2);
     assert_int_equal(scion_optimizer_steps(t->optimizer), 2);
-    unlink(in_folder("a.safetensors"));
-    assert_int_equal(trainer_save(t, in_folder("a.safetensors"), &err), SCION_ENONFINITE);
+    unlink(scratch("a.safetensors"));
+    assert_int_equal(trainer_save(t, scratch("a.safetensors"), &err), SCION_ENONFINITE);
     assert_non_null(strstr(err.message, "blocks.1.attn.o"));
-    assert_int_not_equal(access(in_folder("a.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(scratch("a.safetensors"), F_OK), 0);
     trainer_free(t);
 }
 
@@ -336,5 +315,5 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused_first),
         cmocka_unit_test(light_takes_eight_bytes_a_parameter),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
