@@ -21,50 +21,49 @@ static scion_status clear(ledger *l, int64_t run, scion_error *err)
     return status;
 }
 
-static scion_status add_points(ledger *l, int64_t run, const ledger_point *points, int64_t count, scion_error *err)
+/* Adds rows to a table of curves; the first column is the run, `bind` fills in the others from an element. */
+static scion_status add_rows(ledger *l, const char *sql, int64_t run, const void *rows, int64_t count, size_t bytes,
+                             void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
 {
-    scion_status status = SCION_OK;
+    sqlite3_stmt *s = ledger_prepare(l, sql);
+    scion_status status = s ? SCION_OK : ledger_broken(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        sqlite3_stmt *s = ledger_prepare(l, "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)");
         sqlite3_bind_int64(s, 1, run);
-        sqlite3_bind_int64(s, 2, points[i].step);
-        ledger_bind_real(s, 3, points[i].loss);
-        ledger_bind_real(s, 4, points[i].lr);
-        ledger_bind_real(s, 5, points[i].val_loss);
-        ledger_bind_real(s, 6, points[i].accuracy);
-        status = ledger_step(l, s, err);
+        bind(s, (const char *)rows + (size_t)i * bytes);
+        if (sqlite3_step(s) != SQLITE_DONE)
+            status = ledger_broken(l, err);
+        sqlite3_reset(s);
     }
+    sqlite3_finalize(s);
     return status;
 }
 
-static scion_status add_norms(ledger *l, int64_t run, const ledger_norm *norms, int64_t count, scion_error *err)
+static void bind_point(sqlite3_stmt *s, const void *row)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        sqlite3_stmt *s = ledger_prepare(l, "INSERT INTO norms VALUES (?, ?, ?, ?, ?)");
-        sqlite3_bind_int64(s, 1, run);
-        sqlite3_bind_int64(s, 2, norms[i].step);
-        sqlite3_bind_text(s, 3, norms[i].name, -1, SQLITE_STATIC);
-        ledger_bind_real(s, 4, norms[i].norm);
-        ledger_bind_real(s, 5, norms[i].bound);
-        status = ledger_step(l, s, err);
-    }
-    return status;
+    const ledger_point *p = row;
+    sqlite3_bind_int64(s, 2, p->step);
+    ledger_bind_real(s, 3, p->loss);
+    ledger_bind_real(s, 4, p->lr);
+    ledger_bind_real(s, 5, p->val_loss);
+    ledger_bind_real(s, 6, p->accuracy);
 }
 
-static scion_status add_coords(ledger *l, int64_t run, const ledger_coord *coords, int64_t count, scion_error *err)
+static void bind_norm(sqlite3_stmt *s, const void *row)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        sqlite3_stmt *s = ledger_prepare(l, "INSERT INTO coords VALUES (?, ?, ?, ?, ?)");
-        sqlite3_bind_int64(s, 1, run);
-        sqlite3_bind_int64(s, 2, coords[i].step);
-        sqlite3_bind_int64(s, 3, coords[i].place);
-        sqlite3_bind_text(s, 4, coords[i].name, -1, SQLITE_STATIC);
-        ledger_bind_real(s, 5, coords[i].rms);
-        status = ledger_step(l, s, err);
-    }
-    return status;
+    const ledger_norm *n = row;
+    sqlite3_bind_int64(s, 2, n->step);
+    sqlite3_bind_text(s, 3, n->name, -1, SQLITE_TRANSIENT);
+    ledger_bind_real(s, 4, n->norm);
+    ledger_bind_real(s, 5, n->bound);
+}
+
+static void bind_coord(sqlite3_stmt *s, const void *row)
+{
+    const ledger_coord *c = row;
+    sqlite3_bind_int64(s, 2, c->step);
+    sqlite3_bind_int64(s, 3, c->place);
+    sqlite3_bind_text(s, 4, c->name, -1, SQLITE_TRANSIENT);
+    ledger_bind_real(s, 5, c->rms);
 }
 
 scion_status ledger_finish(ledger *l, const ledger_run *run, const ledger_point *points, int64_t point_count,
@@ -78,9 +77,11 @@ scion_status ledger_finish(ledger *l, const ledger_run *run, const ledger_point 
     if (status == SCION_OK && !*lost) {
         status = clear(l, run->id, err);
         if (status == SCION_OK)
-            status = add_points(l, run->id, points, point_count, err);
+            status = add_rows(l, "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)", run->id, points, point_count,
+                              sizeof *points, bind_point, err);
         if (status == SCION_OK)
-            status = add_norms(l, run->id, norms, norm_count, err);
+            status = add_rows(l, "INSERT INTO norms VALUES (?, ?, ?, ?, ?)", run->id, norms, norm_count,
+                              sizeof *norms, bind_norm, err);
     }
     return ledger_end(l, status, err);
 }
@@ -104,7 +105,8 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
     if (status == SCION_OK)
         status = clear(l, stored.id, err);
     if (status == SCION_OK)
-        status = add_coords(l, stored.id, coords, count, err);
+        status = add_rows(l, "INSERT INTO coords VALUES (?, ?, ?, ?, ?)", stored.id, coords, count, sizeof *coords,
+                          bind_coord, err);
     return ledger_end(l, status, err);
 }
 
