@@ -10,7 +10,7 @@
 #include "cli.h"
 #include "run/trainer.h"
 #include "tensor/gemm.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 enum { most_steps = 64, peak_size = 1536, peak_runs = 7 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "config/config_parts.h"
-#include "config/number.h"
+#include "base/number.h"
 
 int cli_error(int status, const char *format, ...)
 {

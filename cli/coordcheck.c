@@ -9,11 +9,11 @@
 
 #include "cli.h"
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/number.h"
-#include "sweep/coordcheck.h"
+#include "base/fail.h"
+#include "base/number.h"
+#include "tune/coordcheck.h"
 #include "sweep/grid.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 enum { steps_default = 4, steps_most = 1000 };
 enum { FLAG_STEPS, FLAG_JSON, FLAG_LEDGER, FLAGS };

@@ -9,10 +9,10 @@
 
 #include "cli.h"
 #include "run/metrics.h"
-#include "run/norms.h"
-#include "run/replace.h"
+#include "run/norm_watch.h"
+#include "base/atomic_file.h"
 #include "run/run_dir.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 typedef struct loop {
     trainer *t;
@@ -211,7 +211,7 @@ int run_loop(trainer *t)
               .saved_step = -1};
     scion_status status = metrics_open(&l.m, t->c.out, t->step, &err);
     bool stopped = false;
-    replace_sweep(t->c.out);
+    atomic_remove_stale(t->c.out);
     cli_catch_signals();
     while (status == SCION_OK && t->step < t->steps && !stopped) {
         status = one_step(&l, &err);

@@ -10,7 +10,7 @@
 
 #include "cli.h"
 #include "sweep/grid.h"
-#include "sweep/transfer.h"
+#include "tune/transfer.h"
 
 static int by_value(const void *a, const void *b)
 {

@@ -10,10 +10,10 @@
 #include "base/thread.h"
 #include "cli.h"
 #include "config/config_parts.h"
-#include "config/number.h"
+#include "base/number.h"
 #include "sweep/grid.h"
 #include "tune_show.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 enum { mlp_least = 64, proxy_part = 4, most_jobs = 4 };
 

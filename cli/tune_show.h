@@ -2,7 +2,7 @@
 #ifndef CLI_TUNE_SHOW_H
 #define CLI_TUNE_SHOW_H
 
-#include "sweep/tune.h"
+#include "tune/tune.h"
 
 /* "lr 2^-5, radius_last 10": the values that are searched. */
 const char *tune_show_point(const tune *t, const tune_point *p, char text[256]);

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/thread.h"
 #include "cli.h"
-#include "linalg/kernel.h"
+#include "product/kernel.h"
 #include "tensor/gemm.h"
 
 static int run_version(int argc, char **argv)

@@ -1,7 +1,9 @@
 # libscion: every source is compiled once, for the shared and for the static library.
 
-file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*/*.c")
-set(linalg "${PROJECT_SOURCE_DIR}/lib/linalg")
+# base/ and product/ are inside both the library and the program; their symbols are hidden from the library's users.
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/base/*.c" "${PROJECT_SOURCE_DIR}/product/*.c"
+    "${PROJECT_SOURCE_DIR}/lib/*/*.c")
+set(product "${PROJECT_SOURCE_DIR}/product")
 
 include(CheckCSourceCompiles)
 check_c_source_compiles("
@@ -10,7 +12,7 @@ check_c_source_compiles("
 #endif
 int main(void) { return 0; }" SCION_X86_64)
 if(NOT SCION_X86_64)
-    list(REMOVE_ITEM sources "${linalg}/kernel_avx512.c" "${linalg}/kernel_avx2.c")
+    list(REMOVE_ITEM sources "${product}/kernel_avx512.c" "${product}/kernel_avx2.c")
 endif()
 
 # Loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno nor the
@@ -19,13 +21,14 @@ set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS
     $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno -fno-trapping-math)
 
 # One template, three instruction sets; the library chooses among them at run time.
-set_property(SOURCE "${linalg}/kernel_avx512.c" APPEND PROPERTY COMPILE_OPTIONS
+set_property(SOURCE "${product}/kernel_avx512.c" APPEND PROPERTY COMPILE_OPTIONS
     -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
-set_property(SOURCE "${linalg}/kernel_avx2.c" APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma)
+set_property(SOURCE "${product}/kernel_avx2.c" APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma)
 
 add_library(scion_objects OBJECT ${sources})
 set_target_properties(scion_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_include_directories(scion_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/lib")
+target_include_directories(scion_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/lib")
 target_link_libraries(scion_objects PRIVATE scion_warnings)
 
 # Libraries by name, so that the installed files hold no path of this machine.

@@ -3,7 +3,7 @@
 #define SCN_LANCZOS_H
 
 #include "base/memory.h"
-#include "linalg/matrix.h"
+#include "product/matrix.h"
 
 /* Bytes that scn_largest_singular_value takes from the arena. */
 size_t scn_lanczos_bytes(int64_t rows, int64_t cols);

@@ -2,7 +2,7 @@
 #ifndef SCN_ORTHOGONAL_H
 #define SCN_ORTHOGONAL_H
 
-#include "linalg/product.h"
+#include "product/product.h"
 
 typedef struct scn_orthogonal_work {
     scn_engine engine;

@@ -2,7 +2,7 @@
 #ifndef SCN_POLAR_H
 #define SCN_POLAR_H
 
-#include "linalg/product.h"
+#include "product/product.h"
 
 /* What a coefficient set promises. */
 typedef struct scn_polar_set {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "linalg/matrix.h"
+#include "product/matrix.h"
 
 /* z = keep z + a x; keep = 0 does not read z. A factor that float32 cannot hold (the direction of a tiny
  * vector needs one) is applied in parts. */

@@ -5,7 +5,7 @@
  * columns are rows in memory. */
 #include <math.h>
 
-#include "norm/lines.h"
+#include "norm/row_col_norm.h"
 
 static double factor(scion_role role, scn_dims d)
 {

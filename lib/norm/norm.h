@@ -49,7 +49,7 @@ typedef struct scn_ball {
 typedef struct scn_norm {
     const char *name;
     double (*factor)(scion_role role, scn_dims d);
-    bool rows; /* norms of lines (lines.h): the lines are rows */
+    bool rows; /* norms of lines (row_col_norm.h): the lines are rows */
     scn_grain (*grain)(const scn_ball *b);
     double (*size)(const scn_ball *b, scn_mat x, const scn_work *w);
     double (*dual_size)(const scn_ball *b, scn_mat s, const scn_work *w);

@@ -4,7 +4,7 @@
  * A zero row has no direction: its update is zero. */
 #include <math.h>
 
-#include "norm/lines.h"
+#include "norm/row_col_norm.h"
 
 static double factor(scion_role role, scn_dims d)
 {

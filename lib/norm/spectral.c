@@ -13,7 +13,7 @@
 
 #include "linalg/lanczos.h"
 #include "linalg/orthogonal.h"
-#include "linalg/transpose.h"
+#include "product/transpose.h"
 #include "linalg/vector.h"
 
 static double factor(scion_role role, scn_dims d)

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "run/replace.h"
+#include "base/atomic_file.h"
 
 static void what_is_written_reads_back(void **state)
 {
@@ -342,9 +342,9 @@ static void a_killed_process_leaves_a_whole_file(void **state)
     }
     scratch_text(scratch("killed/other.tmp.x1"), "not ours");
     scratch_text(scratch("killed/living.tmp.1"), "of a process that lives");
-    replace_sweep(scratch("killed"));
+    atomic_remove_stale(scratch("killed"));
     check(scratch_count(scratch("killed")) == 3);
-    replace_sweep("/nonexistent");
+    atomic_remove_stale("/nonexistent");
 }
 
 int main(void)

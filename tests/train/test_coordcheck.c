@@ -5,7 +5,7 @@
 #include "tiny.h"
 
 #include "run/trainer.h"
-#include "sweep/coordcheck.h"
+#include "tune/coordcheck.h"
 
 #define MLP "model=mlp layers=3 batch=32 steps=40 data_kind=synthetic norms=image activation=relu threads=1 "
 

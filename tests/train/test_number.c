@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "config/number.h"
+#include "base/number.h"
 
 static void numbers_are_read_as_people_write_them(void **state)
 {

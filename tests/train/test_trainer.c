@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/norms.h"
+#include "run/norm_watch.h"
 #include "run/run_dir.h"
 #include "run/trainer.h"
 

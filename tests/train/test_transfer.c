@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-#include "sweep/transfer.h"
+#include "tune/transfer.h"
 
 enum { MOST = 400 };
 

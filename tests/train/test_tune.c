@@ -4,7 +4,7 @@
 #include "tiny.h"
 
 #include "config/config_parts.h"
-#include "sweep/tune.h"
+#include "tune/tune.h"
 
 /* ---- Candidates ---------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "run/trainer.h"
-#include "sweep/tune.h"
+#include "tune/tune.h"
 
 #define LR 1u
 #define FIRST 2u

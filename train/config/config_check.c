@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
+#include "base/fail.h"
 
 static scion_status check_model(const config *c, scion_error *err)
 {

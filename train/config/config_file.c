@@ -10,8 +10,8 @@
 #include <jansson.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 
 /* No configuration is larger, and one that includes that many others includes itself. */
 enum { most_bytes = 1 << 20, most_depth = 8 };

@@ -6,9 +6,9 @@
 #include <strings.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/number.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/number.h"
+#include "base/path.h"
 
 enum { word = 64 }; /* letters that are compared */
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 
 enum { path_bytes = 4096, about_bytes = 160 };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 enum { most_symbols = 65536, code_points = 0x110000, mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 /* In the order in which "auto" asks them; any file is a text. */

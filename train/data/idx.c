@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 enum { magic_images = 0x0803, magic_labels = 0x0801, most_dims = 3 };

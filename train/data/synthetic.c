@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 enum { text_tokens = 1 << 20, images_train = 4096, images_val = 1024, most_vocab = 65536, most_features = 1 << 20 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "data/data_set.h"
 
 enum { magic = 20240520, version = 1, header_ints = 256, header_bytes = header_ints * 4, gpt2_vocab = 50304 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "models/models.h"
 
 static const model_row *const table[] = {&model_gpt, &model_mlp};

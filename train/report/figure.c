@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
-#include "config/number.h"
+#include "base/fail.h"
+#include "base/number.h"
 
 /* Values that are further apart cannot be told from zero on a linear axis. */
 static const double stretched = 60;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 
 /* A series with more points has markers only here and there, and its line is thinned out to what can be seen. */
 enum { dense = 48, hands = 60, sparse_marks = 8 };

@@ -4,7 +4,7 @@
 
 #include "report/report_parts.h"
 #include "sweep/grid.h"
-#include "sweep/transfer.h"
+#include "tune/transfer.h"
 
 enum { VIEW_LABEL = 200, VIEW_NAMING = 24 };
 

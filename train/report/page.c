@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 #include "report/page_parts.h"
-#include "run/replace.h"
+#include "base/atomic_file.h"
 
 /* A stream and the text it has gathered. */
 typedef struct gather {
@@ -297,12 +297,12 @@ void page_settings_end(page *p)
 
 static scion_status write_file(const char *path, const char *text, size_t bytes, scion_error *err)
 {
-    replacement r;
-    scion_status status = replace_begin(&r, path, err);
+    atomic_file r;
+    scion_status status = atomic_begin(&r, path, err);
     if (status == SCION_OK)
-        status = replace_write(&r, text, bytes, err);
+        status = atomic_write(&r, text, bytes, err);
     if (status == SCION_OK)
-        status = replace_commit(&r, err);
+        status = atomic_commit(&r, err);
     return status;
 }
 

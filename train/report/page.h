@@ -36,7 +36,7 @@ const figure *page_figure_at(const page *p, int i);
 
 /* Writes the page, and the figures in the folder of the same name without .html (with .files, if
  * it has no .html, or if a run has that folder),
- * each file at once as replace.h does. The page is then complete: nothing can be added. */
+ * each file at once as atomic_file.h does. The page is then complete: nothing can be added. */
 scion_status page_write(page *p, scion_error *err);
 /* That folder. */
 const char *page_folder(const page *p);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 #include "report/report_parts.h"
 
 void report_settings(page *p, const config *c)

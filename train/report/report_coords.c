@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "report/ledger_view.h"
-#include "sweep/coordcheck.h"
+#include "tune/coordcheck.h"
 
 enum { figures_most = 4, groups_most = 6 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "report/ledger_view.h"
 
 enum { norms_most = 4 }; /* figures of norms */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/number.h"
+#include "base/fail.h"
+#include "base/number.h"
 #include "report/ledger_view.h"
 #include "sweep/grid.h"
 

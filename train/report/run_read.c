@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 
 /* ---- Lines of metrics -------------------------------------------------------------------------------------- */
 

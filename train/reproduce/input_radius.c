@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "report/report.h"
 #include "reproduce/reproduce.h"
 #include "run/run_dir.h"
-#include "sweep/coordcheck.h"
+#include "tune/coordcheck.h"
 #include "sweep/grid.h"
 
 /* The first layer of a group, at the start. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "reproduce/reproduce.h"
-#include "sweep/transfer.h"
+#include "tune/transfer.h"
 
 /* Five Newton-Schulz steps leave singular values up to 1.2, so that norms may exceed their bounds by that. */
 static const double overshoot = 1.21;

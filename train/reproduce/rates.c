@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "config/fail.h"
+#include "base/fail.h"
 #include "report/page.h"
 #include "reproduce/reproduce.h"
 #include "run/run_dir.h"

@@ -1,4 +1,4 @@
-/* Writing checkpoints. See checkpoint.h and, for the file, replace.h. */
+/* Writing checkpoints. See checkpoint.h and, for the file, atomic_file.h. */
 #include "run/checkpoint.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 #include "run/checkpoint_parts.h"
-#include "run/replace.h"
+#include "base/atomic_file.h"
 
 size_t checkpoint_item(const char *dtype)
 {
@@ -211,16 +211,16 @@ static scion_status check_all(const char *path, const checkpoint_tensor *tensors
 static scion_status write_file(const char *path, const char *header, uint64_t length, const place *order, int count,
                                scion_error *err)
 {
-    replacement r;
-    scion_status status = replace_begin(&r, path, err);
+    atomic_file r;
+    scion_status status = atomic_begin(&r, path, err);
     if (status == SCION_OK)
-        status = replace_write(&r, &length, checkpoint_prefix, err);
+        status = atomic_write(&r, &length, checkpoint_prefix, err);
     if (status == SCION_OK)
-        status = replace_write(&r, header, (size_t)length, err);
+        status = atomic_write(&r, header, (size_t)length, err);
     for (int i = 0; status == SCION_OK && i < count; i++)
-        status = replace_write(&r, order[i].tensor->data, order[i].tensor->bytes, err);
+        status = atomic_write(&r, order[i].tensor->data, order[i].tensor->bytes, err);
     if (status == SCION_OK)
-        status = replace_commit(&r, err);
+        status = atomic_commit(&r, err);
     return status;
 }
 

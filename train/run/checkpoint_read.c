@@ -14,8 +14,8 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 #include "run/checkpoint_parts.h"
 
 struct checkpoint {

@@ -14,10 +14,10 @@
 
 #include <jansson.h>
 
-#include "config/fail.h"
-#include "config/number.h"
-#include "config/path.h"
-#include "run/replace.h"
+#include "base/fail.h"
+#include "base/number.h"
+#include "base/path.h"
+#include "base/atomic_file.h"
 
 struct metrics {
     int fd;
@@ -251,7 +251,7 @@ static char *summary_text(const metrics_summary *s)
 scion_status metrics_write_summary(const char *dir, const metrics_summary *s, scion_error *err)
 {
     char path[4096], *text;
-    replacement r;
+    atomic_file r;
     if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
     json_t *config = s->config ? json_loads(s->config, 0, NULL) : json_null();
@@ -261,11 +261,11 @@ scion_status metrics_write_summary(const char *dir, const metrics_summary *s, sc
     text = summary_text(s);
     if (!text)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    scion_status status = replace_begin(&r, path, err);
+    scion_status status = atomic_begin(&r, path, err);
     if (status == SCION_OK)
-        status = replace_write(&r, text, strlen(text), err);
+        status = atomic_write(&r, text, strlen(text), err);
     if (status == SCION_OK)
-        status = replace_commit(&r, err);
+        status = atomic_commit(&r, err);
     free(text);
     return status;
 }

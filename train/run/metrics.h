@@ -43,7 +43,7 @@ typedef struct metrics_summary {
     const char *config; /* JSON, or NULL */
 } metrics_summary;
 
-/* Writes dir/summary.json at once, as replace.h does. */
+/* Writes dir/summary.json at once, as atomic_file.h does. */
 scion_status metrics_write_summary(const char *dir, const metrics_summary *s, scion_error *err);
 
 #endif

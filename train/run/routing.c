@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "norm/norm.h"
 
 typedef enum place { FIRST, HIDDEN, LAST, VECTOR } place;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 
 static const char best_name[] = "best.safetensors";
 

@@ -7,10 +7,10 @@
 
 #include "base/random.h"
 #include "base/thread.h"
-#include "config/fail.h"
+#include "base/fail.h"
 #include "run/routing.h"
 #include "run/trainer_parts.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 enum { stream_init = 0x1000 };
 

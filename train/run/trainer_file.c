@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "run/checkpoint.h"
 #include "run/trainer_parts.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "run/trainer_parts.h"
 
 /* Share of the machine's memory that a run may plan to use. */

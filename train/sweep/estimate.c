@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "config/fail.h"
+#include "base/fail.h"
 #include "run/trainer.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 enum { timed_steps = 2 };
 

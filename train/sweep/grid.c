@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/number.h"
+#include "base/fail.h"
+#include "base/number.h"
 
 typedef struct axis {
     const config_option *option;

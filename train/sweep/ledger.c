@@ -13,8 +13,8 @@
 #include <xxhash.h>
 
 #include "config/config_parts.h"
-#include "config/fail.h"
-#include "config/path.h"
+#include "base/fail.h"
+#include "base/path.h"
 #include "sweep/grid.h"
 #include "sweep/ledger_parts.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 #include "sweep/ledger_parts.h"
 
 /* Removes what the tables of curves have of a run: a second attempt replaces the first. */

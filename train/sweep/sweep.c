@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "config/fail.h"
-#include "run/clock.h"
+#include "base/fail.h"
+#include "base/clock.h"
 
 /* How a worker ends. */
 enum { WORKED = 0, NOTHING_WAITS = 10, BROKEN = 11 };

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "config/fail.h"
-#include "run/norms.h"
+#include "base/fail.h"
+#include "run/norm_watch.h"
 #include "sweep/sweep.h"
-#include "run/clock.h"
+#include "base/clock.h"
 
 /* A smoothed loss this many times that of the first step (and one more, for losses near zero) will not come back in
  * time: networks begin near the loss of guessing, and a spike that a run recovers from is lower. */

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 
 static size_t round_up(size_t bytes)
 {

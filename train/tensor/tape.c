@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/fail.h"
+#include "base/fail.h"
 
 /* A quarter of a million gigabytes: far more than any machine, and sums of sizes do not overflow. */
 static const int64_t MOST_ELEMENTS = (int64_t)1 << 46;

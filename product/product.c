@@ -1,0 +1,246 @@
+/* Products in panels: the loops around the kernel. See product.h for the layout.
+ *
+ * The result is cut into blocks of at most block_rows x block_cols, each computed by one thread into its
+ * scratch: for a stretch of depth (<= block_depth) of the sum, the strips of B one after another stay in
+ * the first-level cache while the block of A streams from the second level. When the sum is complete the
+ * block is emitted: scaled, added to, written and mirrored. */
+#include "product/product.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "product/transpose.h"
+
+enum {
+    block_rows = 256,
+    block_cols = 128, /* rounded down to whole strips */
+    block_depth = 256,
+    tasks_per_thread = 6, /* enough for the dynamic schedule to balance a triangle */
+};
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static inline int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t scratch_floats(const scn_kernel *k)
+{
+    return (size_t)(round_up(block_rows, k->nr) * round_up(block_cols, k->nr));
+}
+
+scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threads)
+{
+    scn_engine e = {kernel, threads, NULL};
+    e.scratch = scn_take(arena, (size_t)threads * scratch_floats(kernel) * sizeof(float));
+    return e;
+}
+
+scn_panels scn_panels_take(scn_arena *arena, const scn_kernel *kernel, int64_t rows, int64_t cols)
+{
+    size_t floats = (size_t)rows * (size_t)round_up(cols, kernel->nr);
+    return (scn_panels){scn_take(arena, floats * sizeof(float)), rows, cols};
+}
+
+scn_factor scn_factor_of(double value)
+{
+    int exponent;
+    double rest = frexp(value, &exponent);
+    /* Float32 has powers 2^-149 .. 2^127; the factor of an input that float32 can hold is within
+     * 2^(+-170), and its rest takes what the power cannot. */
+    int inside = exponent > 120 ? 120 : exponent < -120 ? -120 : exponent;
+    return (scn_factor){ldexpf(1, inside), (float)ldexp(rest, exponent - inside)};
+}
+
+static inline float *strip(scn_panels p, int64_t nr, int64_t col)
+{
+    return p.at + col / nr * p.rows * nr;
+}
+
+/* Strip number s of a packed matrix. */
+SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t nr, scn_factor f)
+{
+    const int64_t width = min64(nr, from.cols - col);
+    for (int64_t i = 0; i < from.rows; i++, out += nr) {
+        const float *in = scn_row(from, i) + col;
+        for (int64_t j = 0; j < width; j++)
+            out[j] = in[j] * f.power * f.rest;
+        for (int64_t j = width; j < nr; j++)
+            out[j] = 0;
+    }
+}
+
+/* The same of the transposed matrix: columns of the strip are rows of `from`. A few columns of `from` at a time
+ * are turned, then scaled while they are in the cache. */
+SCN_CLONES static void pack_turned_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
+{
+    enum { some = 32 };
+    const int64_t width = min64(nr, from.rows - row);
+    for (int64_t i = 0; i < from.cols; i += some, out += some * nr) {
+        const int64_t n = min64(some, from.cols - i);
+        if (width < nr)
+            memset(out, 0, (size_t)(n * nr) * sizeof *out);
+        scn_transpose(out, nr, scn_row(from, row) + i, from.ld, width, n);
+        for (int64_t j = 0; j < n * nr; j++)
+            out[j] = out[j] * f.power * f.rest;
+    }
+}
+
+void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
+{
+    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
+    SCN_PARALLEL_FOR(e->threads)
+    for (int64_t s = 0; s < strips; s++)
+        pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
+}
+
+void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
+{
+    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
+    SCN_PARALLEL_FOR(e->threads)
+    for (int64_t s = 0; s < strips; s++)
+        pack_turned_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
+}
+
+/* What to do with a finished tile. */
+typedef struct emitter {
+    double alpha, beta, gamma, keep;
+    const scn_panels *add; /* D */
+    scn_panels c, turned;  /* panels for C and C', or at = NULL */
+    scn_mat w;             /* row-major target, or at = NULL */
+    bool symmetric;        /* C is symmetric: turned is c, beyond the diagonal square */
+    bool w_turned;
+} emitter;
+
+static inline void scale_add(int64_t n, float *t, double alpha, double beta, const float *add)
+{
+    const float al = (float)alpha, be = (float)beta;
+    if (add)
+        for (int64_t j = 0; j < n; j++)
+            t[j] = al * t[j] + be * add[j];
+    else
+        for (int64_t j = 0; j < n; j++)
+            t[j] *= al;
+}
+
+SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)
+{
+    const int64_t nr = k->nr, rows = min64(k->mr, em->c.rows - i0);
+    const int64_t at = i0 * nr;
+    if (em->alpha != 1 || em->add)
+        scale_add(rows * nr, t, em->alpha, em->beta, em->add ? strip(*em->add, nr, j0) + at : NULL);
+    if (em->gamma != 0)
+        for (int64_t i = 0; i < rows; i++)
+            if (i0 + i >= j0 && i0 + i < j0 + nr)
+                t[i * nr + i0 + i - j0] += (float)em->gamma;
+    memcpy(strip(em->c, nr, j0) + at, t, (size_t)(rows * nr) * sizeof *t);
+    if (em->turned.at && !(em->symmetric && i0 < j0 + nr)) {
+        float *to = strip(em->turned, nr, i0) + j0 * nr + i0 % nr;
+        scn_transpose(to, nr, t, nr, k->mr, min64(nr, em->turned.rows - j0));
+    }
+}
+
+static inline void emit_row(float *w, const float *t, int64_t n, float keep, float alpha)
+{
+    if (keep == 0)
+        for (int64_t j = 0; j < n; j++)
+            w[j] = alpha * t[j];
+    else
+        for (int64_t j = 0; j < n; j++)
+            w[j] = keep * w[j] + alpha * t[j];
+}
+
+SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const float *t, int64_t i0, int64_t j0)
+{
+    const int64_t nr = k->nr, mr = k->mr;
+    const float keep = (float)em->keep, alpha = (float)em->alpha;
+    if (!em->w_turned) {
+        int64_t rows = min64(mr, em->w.rows - i0), cols = min64(nr, em->w.cols - j0);
+        for (int64_t i = 0; i < rows; i++)
+            emit_row(scn_row(em->w, i0 + i) + j0, t + i * nr, cols, keep, alpha);
+    } else {
+        float turned[256]; /* mr * nr of every kernel fits */
+        int64_t rows = min64(nr, em->w.rows - j0), cols = min64(mr, em->w.cols - i0);
+        scn_transpose(turned, mr, t, nr, mr, nr);
+        for (int64_t j = 0; j < rows; j++)
+            emit_row(scn_row(em->w, j0 + j) + i0, turned + j * mr, cols, keep, alpha);
+    }
+}
+
+/* Rows i0.. and columns j0.. (rows x cols, padded to tiles) of A'B into the scratch, then out. */
+static void compute_block(const scn_kernel *k, scn_panels a, scn_panels b, const emitter *em, float *scratch,
+                          int64_t i0, int64_t j0, int64_t rows, int64_t cols)
+{
+    const int64_t nr = k->nr, mr = k->mr, depth = a.rows;
+    const int64_t pieces = (depth + block_depth - 1) / block_depth;
+    const int64_t piece = (depth + pieces - 1) / pieces;
+    for (int64_t p0 = 0; p0 < depth; p0 += piece)
+        for (int64_t j = 0; j < cols; j += nr) {
+            const float *bs = strip(b, nr, j0 + j) + p0 * nr;
+            int64_t first = em->symmetric && j0 + j > i0 ? j0 + j - i0 : 0;
+            for (int64_t i = first; i < rows; i += mr) {
+                const float *as = strip(a, nr, i0 + i) + p0 * nr + (i0 + i) % nr;
+                k->tile(min64(piece, depth - p0), as, bs, scratch + j * rows + i * nr, p0 > 0);
+            }
+        }
+    for (int64_t j = 0; j < cols; j += nr) {
+        int64_t first = em->symmetric && j0 + j > i0 ? j0 + j - i0 : 0;
+        for (int64_t i = first; i < rows; i += mr) {
+            float *t = scratch + j * rows + i * nr;
+            if (em->w.at)
+                emit_matrix(em, k, t, i0 + i, j0 + j);
+            else
+                emit_panels(em, k, t, i0 + i, j0 + j);
+        }
+    }
+}
+
+static void product(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
+{
+    const scn_kernel *k = e->kernel;
+    /* Rows are padded to whole tiles; strips are whole tiles high and wide. */
+    const int64_t rows = round_up(a.cols, k->mr), cols = round_up(b.cols, k->nr);
+    int64_t br = round_up(block_rows, k->nr), bc = block_cols / k->nr * k->nr;
+    if (e->threads > 1) {
+        int64_t half = em->symmetric ? 2 : 1;
+        while ((rows / br + 1) * (cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->nr) {
+            br = round_up(br / 2, k->nr);
+            bc = bc > br ? br : bc;
+        }
+    }
+    const int64_t down = (rows + br - 1) / br, across = (cols + bc - 1) / bc;
+    SCN_PARALLEL_FOR(e->threads)
+    for (int64_t task = 0; task < down * across; task++) {
+        int64_t i0 = task % down * br, j0 = task / down * bc;
+        int64_t r = min64(br, rows - i0), c = min64(bc, cols - j0);
+        if (em->symmetric && i0 + r <= j0)
+            continue;
+        float *scratch = e->scratch + (size_t)scn_thread_index() * scratch_floats(k) * (size_t)(e->threads > 1);
+        compute_block(k, a, b, em, scratch, i0, j0, r, c);
+    }
+}
+
+void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
+                           const scn_panels *d, double gamma)
+{
+    emitter em = {.alpha = alpha, .beta = beta, .gamma = gamma, .add = d, .c = c, .turned = c, .symmetric = true};
+    product(e, a, b, &em);
+}
+
+void scn_product_both(const scn_engine *e, scn_panels c, scn_panels turned, scn_panels a, scn_panels b)
+{
+    emitter em = {.alpha = 1, .c = c, .turned = turned};
+    product(e, a, b, &em);
+}
+
+void scn_product_into(const scn_engine *e, scn_mat w, double keep, double alpha, scn_panels a, scn_panels b,
+                      bool turned)
+{
+    emitter em = {.alpha = alpha, .keep = keep, .w = w, .w_turned = turned};
+    product(e, a, b, &em);
+}

@@ -1,0 +1,65 @@
+/* Matrix products in panels.
+ *
+ * A matrix in panels has its columns cut into strips of nr columns, nr the width of the kernel's tile; in
+ * a strip, row follows row; the last strip is padded with zero columns. Both operands of C = A'B can then
+ * be read by the kernel as they are: nothing is packed again between the products of an iteration. That
+ * suits the spectral lmo, whose products are mostly of symmetric matrices (A' = A): the result of one is
+ * an operand of the next, only one triangle of it is computed, and the mirror image is written by the
+ * tile that was computed.
+ *
+ * Why our own kernel: no CBLAS call computes one triangle of a product of two different matrices, and
+ * cutting the triangle into panels of sgemm costs 25 to 35 % (docs/numerics.md has the measurements).
+ * A tile is always computed in the same order, so results do not depend on the number of threads. */
+#ifndef SCN_PRODUCT_H
+#define SCN_PRODUCT_H
+
+#include <stdbool.h>
+
+#include "base/memory.h"
+#include "product/kernel.h"
+#include "product/matrix.h"
+
+typedef struct scn_panels {
+    float *at; /* element (i, j) is at[(j / nr) * rows * nr + i * nr + j % nr] */
+    int64_t rows, cols;
+} scn_panels;
+
+/* How products run: kernel, threads, and a block of memory for each thread. */
+typedef struct scn_engine {
+    const scn_kernel *kernel;
+    int threads;
+    float *scratch; /* threads * scn_engine_floats */
+} scn_engine;
+
+/* Takes memory for an engine of `threads` from the arena. */
+scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threads);
+
+/* Takes memory for a rows x cols matrix in panels from the arena. */
+scn_panels scn_panels_take(scn_arena *arena, const scn_kernel *kernel, int64_t rows, int64_t cols);
+
+/* A factor as a power of two times a number near one, so that factors beyond float32's range can be
+ * applied, and so that scaling the input by a power of two changes no bit of the result. */
+typedef struct scn_factor {
+    float power, rest;
+} scn_factor;
+
+scn_factor scn_factor_of(double value);
+
+/* to = f * from, and to = f * from' (to has from's shape, or the transposed one). */
+void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
+void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
+
+/* C = alpha A'B + beta D + gamma I, C symmetric: only one triangle is computed. D may be NULL. C must not
+ * overlap A, B or D. */
+void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
+                           const scn_panels *d, double gamma);
+
+/* C = A'B in panels, and C' in panels too unless turned.at is NULL. B may have more rows than A: only as
+ * many as A has take part. */
+void scn_product_both(const scn_engine *e, scn_panels c, scn_panels turned, scn_panels a, scn_panels b);
+
+/* w = keep w + alpha A'B, or with `turned` w = keep w + alpha (A'B)'. keep = 0 does not read w. */
+void scn_product_into(const scn_engine *e, scn_mat w, double keep, double alpha, scn_panels a, scn_panels b,
+                      bool turned);
+
+#endif

@@ -1,0 +1,35 @@
+/* Replacing a file at once: what is written goes to a temporary file in the same folder (PATH.tmp.PID), which takes
+ * the file's place when all of it is on the disk. Until then, and if anything fails, the old file is as it was.
+ *
+ *     atomic_file r;
+ *     status = atomic_begin(&r, path, err);
+ *     if (status == SCION_OK)
+ *         status = atomic_write(&r, data, bytes, err);     any number of times, until one fails
+ *     if (status == SCION_OK)
+ *         status = atomic_commit(&r, err);
+ *
+ * A call that fails has already removed the temporary file; atomic_abort is for giving up without a failure. */
+#ifndef TRAIN_BASE_ATOMIC_FILE_H
+#define TRAIN_BASE_ATOMIC_FILE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "scion.h"
+
+typedef struct atomic_file {
+    const char *path; /* the caller's, as long as the atomic_file lives */
+    char *temporary;
+    FILE *file;
+} atomic_file;
+
+scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err);
+scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_error *err);
+scion_status atomic_commit(atomic_file *r, scion_error *err);
+void atomic_abort(atomic_file *r);
+
+/* Removes the temporary files that processes which are no more (kill -9) left in a folder. Not while this process
+ * replaces a file in it. */
+void atomic_remove_stale(const char *folder);
+
+#endif
