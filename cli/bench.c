@@ -89,7 +89,7 @@ static int report(const trainer *t, const timings *times, double peak, const cha
     printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
            1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
     printf("%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the sgemm peak of %.1f\n", tokens,
-           data_about(t->data)->tokens ? "tokens" : "images", rate, 100 * rate / peak, peak);
+           trainer_unit(t), rate, 100 * rate / peak, peak);
     printf("%s, %d threads, %lld parameters, peak memory %s\n", gemm_library(), t->threads, (long long)t->elements,
            cli_bytes(bytes, text));
     if (!json_path)
@@ -122,15 +122,15 @@ static int run_bench(int argc, char **argv)
     config_init(&c);
     if (a.word_count == 2 && config_preset(&c, a.words[1], &err) != SCION_OK)
         goto wrong;
-    c.data[0] = '\0'; /* a preset's data are for its training; here one micro-batch of made-up ones will do */
-    c.accum = 1;
+    c.data.path[0] = '\0'; /* a preset's data are for its training; here one micro-batch of made-up ones will do */
+    c.training.accum = 1;
     for (int i = 0; i < a.pair_count; i++)
         if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
             goto wrong;
-    if (!c.data[0])
+    if (!c.data.path[0])
         config_set(&c, "data_kind", "synthetic", "bench", NULL);
-    if (c.steps < 1000) /* more than will be measured, so that no schedule ends */
-        c.steps = 1000;
+    if (c.training.steps < 1000) /* more than will be measured, so that no schedule ends */
+        c.training.steps = 1000;
     if (config_check(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;

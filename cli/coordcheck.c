@@ -44,8 +44,8 @@ static bool beat(void *context, int64_t step)
     const bool keep = !k->progress.live && clock_now() - k->shown >= quiet_s;
     if (k->progress.live || keep)
         cli_progress_show(&k->progress, keep, "run %lld/%lld  width %lld  seed %llu  step %lld/%lld",
-                          (long long)k->done + 1, (long long)k->g.count, (long long)c->width,
-                          (unsigned long long)c->seed, (long long)step, (long long)k->steps);
+                          (long long)k->done + 1, (long long)k->g.count, (long long)c->model.width,
+                          (unsigned long long)c->training.seed, (long long)step, (long long)k->steps);
     if (keep)
         k->shown = clock_now();
     return !cli_interrupted();
@@ -190,11 +190,11 @@ static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
     if (status != SCION_OK)
         return status;
     if (names_key(a, "data_kind") && !names_key(a, "data"))
-        base.data[0] = '\0'; /* a preset's data are of its own kind */
-    else if (!base.data[0] && !names_key(a, "data"))
+        base.data.path[0] = '\0'; /* a preset's data are of its own kind */
+    else if (!base.data.path[0] && !names_key(a, "data"))
         config_set(&base, "data_kind", "synthetic", "coordcheck", NULL);
-    if (base.steps == 0 && base.epochs == 0)
-        base.steps = run_steps;
+    if (base.training.steps == 0 && base.training.epochs == 0)
+        base.training.steps = run_steps;
     status = grid_make(&k->g, &base, a->pairs, a->pair_count, err);
     if (status != SCION_OK)
         return status;
@@ -218,7 +218,8 @@ static void show(const check *k)
     const config *c = &k->g.points[0];
     const coordcheck_group *g = &k->result.groups[0];
     printf("data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat\n\n",
-           c->data[0] ? c->data : "synthetic", (long long)g->seeds, g->seeds == 1 ? "" : "s", coordcheck_flat);
+           c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, g->seeds == 1 ? "" : "s",
+           coordcheck_flat);
     for (int64_t i = 0; i < k->result.count; i++)
         print_group(&k->result.groups[i]);
 }

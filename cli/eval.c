@@ -20,7 +20,7 @@ static int run_eval(int argc, char **argv)
     status = CLI_FAILED;
     if (run_dir_best(a.words[0], path, &err) != SCION_OK ||
         trainer_open(&t, path, a.pairs, a.pair_count, &err) != SCION_OK ||
-        trainer_evaluate(t, t->c.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
+        trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
         cli_error(status, "%s", err.message);
         goto done;
     }

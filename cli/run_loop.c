@@ -45,8 +45,7 @@ static void show(loop *l, double lr, bool keep)
     l->shown = clock_now();
     const double each = (clock_now() - l->begin) / (double)(t->step - l->first);
     cli_progress_show(&l->progress, keep, "step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  optimizer %.0f%%  %s left",
-                      (long long)t->step, (long long)t->steps, l->loss, lr, l->rate,
-                      data_about(t->data)->tokens ? "tokens" : "images", 100 * l->share,
+                      (long long)t->step, (long long)t->steps, l->loss, lr, l->rate, trainer_unit(t), 100 * l->share,
                       cli_duration(each * (double)(t->steps - t->step), left));
 }
 
@@ -58,15 +57,15 @@ static void after_step(loop *l, double lr, double seconds)
     const double weight = t->step - l->first == 1 ? 1 : 0.1;
     l->rate += weight * (rate - l->rate);
     l->share += weight * (share - l->share);
-    const bool log = due(t, t->c.log_every) || t->step == t->steps || t->step == l->first + 1;
+    const bool log = due(t, t->c.run.log_every) || t->step == t->steps || t->step == l->first + 1;
     if (log)
         metrics_step(l->m, t->step, l->loss, lr, rate, share);
-    show(l, lr, log && (!l->progress.live || due(t, t->c.eval_every) || t->step == t->steps));
+    show(l, lr, log && (!l->progress.live || due(t, t->c.run.eval_every) || t->step == t->steps));
 }
 
 static bool has_validation(const trainer *t)
 {
-    return data_batches(t->data, DATA_VAL, t->c.batch, t->c.block) > 0;
+    return trainer_validation_batches(t) > 0;
 }
 
 static scion_status evaluate(loop *l, scion_error *err)
@@ -74,19 +73,19 @@ static scion_status evaluate(loop *l, scion_error *err)
     trainer *t = l->t;
     if (!has_validation(t))
         return SCION_OK;
-    scion_status status = trainer_evaluate(t, t->c.eval_batches, &l->val_loss, &l->accuracy, err);
+    scion_status status = trainer_evaluate(t, t->c.run.eval_batches, &l->val_loss, &l->accuracy, err);
     if (status != SCION_OK)
         return status;
     if (t->step > l->first) /* else a run that had ended is looked at again, and has its line */
         metrics_val(l->m, t->step, l->val_loss, l->accuracy);
-    if (data_about(t->data)->tokens)
+    if (!trainer_reports_accuracy(t))
         cli_progress_show(&l->progress, true, "step %lld  validation loss %.4f", (long long)t->step, l->val_loss);
     else
         cli_progress_show(&l->progress, true, "step %lld  validation loss %.4f  accuracy %.2f%%", (long long)t->step,
                           l->val_loss, 100 * l->accuracy);
     if (l->val_loss < t->best) {
         t->best = l->val_loss;
-        status = t->c.keep > 0 ? run_dir_save_best(t, err) : SCION_OK;
+        status = t->c.run.keep > 0 ? run_dir_save_best(t, err) : SCION_OK;
     }
     return status;
 }
@@ -111,7 +110,7 @@ static scion_status save(loop *l, scion_error *err)
 {
     if (l->saved_step == l->t->step)
         return SCION_OK;
-    scion_status status = run_dir_save(l->t, l->t->c.keep, l->saved, err);
+    scion_status status = run_dir_save(l->t, l->t->c.run.keep, l->saved, err);
     if (status == SCION_OK)
         l->saved_step = l->t->step;
     return status;
@@ -125,11 +124,11 @@ static scion_status one_step(loop *l, scion_error *err)
     if (status != SCION_OK)
         return status;
     after_step(l, lr, clock_now() - begin);
-    if (due(t, t->c.norm_every) || (t->c.norm_every > 0 && t->step == t->steps))
+    if (due(t, t->c.run.norm_every) || (t->c.run.norm_every > 0 && t->step == t->steps))
         status = log_norms(l, err);
-    if (status == SCION_OK && (due(t, t->c.eval_every) || t->step == t->steps))
+    if (status == SCION_OK && (due(t, t->c.run.eval_every) || t->step == t->steps))
         status = evaluate(l, err);
-    if (status == SCION_OK && (due(t, t->c.save_every) || t->step == t->steps))
+    if (status == SCION_OK && (due(t, t->c.run.save_every) || t->step == t->steps))
         status = save(l, err);
     return status;
 }
@@ -154,12 +153,12 @@ static scion_status summarise(const loop *l, scion_error *err)
         .loss = l->loss,
         .val_loss = l->val_loss,
         .best_val_loss = t->best,
-        .accuracy = data_about(t->data)->tokens ? NAN : l->accuracy,
-        .baseline = t->c.baseline > 0 ? t->c.baseline : NAN,
+        .accuracy = trainer_reports_accuracy(t) ? l->accuracy : NAN,
+        .baseline = t->c.run.baseline > 0 ? t->c.run.baseline : NAN,
         .peak_bytes = peak_bytes(),
         .config = json,
     };
-    scion_status status = metrics_write_summary(t->c.out, &s, err);
+    scion_status status = metrics_write_summary(t->c.run.out, &s, err);
     free(json);
     return status == SCION_OK ? metrics_failed(l->m, err) : status;
 }
@@ -171,21 +170,20 @@ static void print_end(loop *l)
     if (t->step > l->first)
         printf("%lld steps in %s, %.0f %s/s: ", (long long)(t->step - l->first),
                cli_duration(clock_now() - l->begin, text),
-               (double)((t->step - l->first) * trainer_samples(t)) / (clock_now() - l->begin),
-               data_about(t->data)->tokens ? "tokens" : "images");
+               (double)((t->step - l->first) * trainer_samples(t)) / (clock_now() - l->begin), trainer_unit(t));
     else
         printf("the run had ended (steps=N goes on): ");
     if (has_validation(t))
         printf("validation loss %.4f", l->val_loss);
     else
         printf("loss %.4f, no validation", l->loss);
-    if (has_validation(t) && !data_about(t->data)->tokens)
+    if (has_validation(t) && trainer_reports_accuracy(t))
         printf(", accuracy %.2f%%", 100 * l->accuracy);
-    if (has_validation(t) && t->c.baseline > 0)
-        printf(" (AdamW on the text that the preset names: %.4f)", t->c.baseline);
+    if (has_validation(t) && t->c.run.baseline > 0)
+        printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
     printf("\n%s\n", l->saved);
-    if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
-        printf("let it write: scion sample %s\n", t->c.out);
+    if (strcmp(t->c.model.name, "gpt") == 0 && data_about(t->data)->vocabulary)
+        printf("let it write: scion sample %s\n", t->c.run.out);
 }
 
 /* An error, and what is left. */
@@ -193,7 +191,7 @@ static int failed(const loop *l, const scion_error *err)
 {
     char latest[RUN_PATH];
     cli_error(CLI_FAILED, "%s", err->message);
-    if (run_dir_latest(l->t->c.out, latest, NULL) == SCION_OK)
+    if (run_dir_latest(l->t->c.run.out, latest, NULL) == SCION_OK)
         cli_error(CLI_FAILED, "the last checkpoint is %s", latest);
     return CLI_FAILED;
 }
@@ -209,18 +207,19 @@ int run_loop(trainer *t)
               .val_loss = NAN,
               .accuracy = NAN,
               .saved_step = -1};
-    scion_status status = metrics_open(&l.m, t->c.out, t->step, &err);
+    scion_status status = metrics_open(&l.m, t->c.run.out, t->step, &err);
     bool stopped = false;
-    atomic_remove_stale(t->c.out);
+    atomic_remove_stale(t->c.run.out);
     cli_catch_signals();
     while (status == SCION_OK && t->step < t->steps && !stopped) {
         status = one_step(&l, &err);
-        stopped = cli_interrupted() || (t->c.max_minutes > 0 && clock_now() - l.begin > 60 * t->c.max_minutes);
+        stopped =
+            cli_interrupted() || (t->c.run.max_minutes > 0 && clock_now() - l.begin > 60 * t->c.run.max_minutes);
     }
     cli_progress_clear(&l.progress);
     if (status == SCION_OK && l.first == t->steps) {
         status = evaluate(&l, &err);
-        run_dir_latest(t->c.out, l.saved, NULL);
+        run_dir_latest(t->c.run.out, l.saved, NULL);
     }
     if (status == SCION_OK && t->step < t->steps)
         status = save(&l, &err);
@@ -231,7 +230,7 @@ int run_loop(trainer *t)
         return failed(&l, &err);
     if (t->step < t->steps)
         printf("stopped after step %lld of %lld and saved; go on with: scion resume %s\n", (long long)t->step,
-               (long long)t->steps, t->c.out);
+               (long long)t->steps, t->c.run.out);
     else
         print_end(&l);
     return CLI_OK;

@@ -29,7 +29,7 @@ static scion_status add_grid(ledger *l, const char *preset, const cli_arguments 
     scion_status status = preset ? config_preset(&base, preset, err) : SCION_OK;
     if (status != SCION_OK)
         return status;
-    base.out[0] = '\0';
+    base.run.out[0] = '\0';
     status = grid_make(&g, &base, a->pairs, a->pair_count, err);
     if (status == SCION_OK && l)
         status = ledger_add_all(l, LEDGER_TRAINING, g.points, g.count, added, err);

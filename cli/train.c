@@ -50,9 +50,9 @@ static void print_memory(const trainer_memory *m)
 static void print_run(const trainer *t)
 {
     printf("data: %s\n", data_about(t->data)->description);
-    printf("run: %s %s, lr %g %s, %lld steps of %lld %s, %d threads, into %s\n", t->c.rule, t->c.norms, t->c.lr,
-           t->c.schedule, (long long)t->steps, (long long)trainer_samples(t),
-           data_about(t->data)->tokens ? "tokens" : "images", t->threads, t->c.out);
+    printf("run: %s %s, lr %g %s, %lld steps of %lld %s, %d threads, into %s\n", t->c.optimizer.rule,
+           t->c.optimizer.norms, t->c.training.lr, t->c.training.schedule, (long long)t->steps,
+           (long long)trainer_samples(t), trainer_unit(t), t->threads, t->c.run.out);
     fflush(stdout);
 }
 
@@ -60,12 +60,12 @@ static void print_run(const trainer *t)
 static void name_run(config *c)
 {
     char base[CONFIG_TEXT];
-    const char *preset = c->preset[0] ? c->preset : c->model, *slash = strrchr(preset, '/');
+    const char *preset = c->preset[0] ? c->preset : c->model.name, *slash = strrchr(preset, '/');
     snprintf(base, sizeof base, "runs/%.*s", CONFIG_TEXT - 32, slash ? slash + 1 : preset);
     char *ending = strstr(base, ".ini");
     if (ending && ending[4] == '\0')
         *ending = '\0';
-    run_dir_free_name(base, c->out);
+    run_dir_free_name(base, c->run.out);
 }
 
 /* For who does not yet know how to begin. */
@@ -102,18 +102,18 @@ static int run_train(int argc, char **argv)
     for (int i = 0; i < a.pair_count; i++)
         if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
             goto wrong;
-    if (!c.data[0] && strcmp(c.data_kind, "synthetic") != 0) {
+    if (!c.data.path[0] && strcmp(c.data.kind, "synthetic") != 0) {
         cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data "
                              "(scion train alone tells where to get a text)");
         goto done;
     }
-    if (!c.out[0])
+    if (!c.run.out[0])
         name_run(&c);
     if (config_check(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
-    if (trainer_create(&t, &c, &memory, &err) != SCION_OK || run_dir_create(c.out, &err) != SCION_OK ||
-        run_dir_lock(c.out, &lock, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &memory, &err) != SCION_OK || run_dir_create(c.run.out, &err) != SCION_OK ||
+        run_dir_lock(c.run.out, &lock, &err) != SCION_OK)
         goto wrong;
     print_routing(t);
     print_memory(&memory);
@@ -137,16 +137,16 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     for (int i = 0; i < a->pair_count; i++)
         if (strncmp(a->pairs[i], "out=", 4) == 0)
             snprintf(elsewhere, sizeof elsewhere, "%s", a->pairs[i] + 4);
-    run_dir_of(path, t->c.out);
-    if (elsewhere[0] && strcmp(elsewhere, t->c.out) != 0) {
-        snprintf(t->c.out, sizeof t->c.out, "%s", elsewhere);
-        const scion_status status = run_dir_create(t->c.out, err);
-        return status == SCION_OK ? run_dir_lock(t->c.out, lock, err) : status;
+    run_dir_of(path, t->c.run.out);
+    if (elsewhere[0] && strcmp(elsewhere, t->c.run.out) != 0) {
+        snprintf(t->c.run.out, sizeof t->c.run.out, "%s", elsewhere);
+        const scion_status status = run_dir_create(t->c.run.out, err);
+        return status == SCION_OK ? run_dir_lock(t->c.run.out, lock, err) : status;
     }
-    const scion_status status = run_dir_lock(t->c.out, lock, err);
+    const scion_status status = run_dir_lock(t->c.run.out, lock, err);
     if (status != SCION_OK)
         return status;
-    const int later = run_dir_set_aside(t->c.out, t->step);
+    const int later = run_dir_set_aside(t->c.run.out, t->step);
     if (later > 0)
         printf("set aside (renamed to *.aside): %d checkpoint%s of later steps\n", later, later > 1 ? "s" : "");
     return SCION_OK;

@@ -132,12 +132,12 @@ static bool read_flags(tuning *u, cli_arguments *a)
 /* A quarter of the target's width, in whole heads. */
 static int64_t default_proxy(const config *c)
 {
-    int64_t width = c->width / proxy_part;
-    if (strcmp(c->model, "gpt") == 0)
-        width = width / c->head_size > 0 ? width / c->head_size * c->head_size : c->head_size;
+    int64_t width = c->model.width / proxy_part;
+    if (strcmp(c->model.name, "gpt") == 0)
+        width = width / c->model.head_size > 0 ? width / c->model.head_size * c->model.head_size : c->model.head_size;
     else if (width < mlp_least)
         width = mlp_least;
-    return width < c->width ? width : c->width;
+    return width < c->model.width ? width : c->model.width;
 }
 
 /* The name of the preset without folder and ending. */
@@ -174,7 +174,7 @@ static void check_baseline(config *c, const config *preset)
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)
         if (grid_computes(o) && strncmp(o->key, "data", 4) != 0 && strcmp(o->key, "lr") != 0 &&
             !config_same(c, preset, o))
-            c->baseline = 0;
+            c->run.baseline = 0;
 }
 
 /* The target's configuration and the proxy's; false: told what is wrong. */
@@ -195,20 +195,20 @@ static bool read_target(tuning *u, const cli_arguments *a)
         if (config_set_pair(c, pair, &err) != SCION_OK)
             goto wrong;
     }
-    if (!c->data[0] && strcmp(c->data_kind, "synthetic") != 0) {
+    if (!c->data.path[0] && strcmp(c->data.kind, "synthetic") != 0) {
         cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data");
         return false;
     }
-    c->out[0] = '\0';
+    c->run.out[0] = '\0';
     check_baseline(c, &preset);
     u->t.base = *c;
-    u->t.base.width = u->proxy > 0 ? u->proxy : default_proxy(c);
-    if (u->t.base.width > c->width) {
+    u->t.base.model.width = u->proxy > 0 ? u->proxy : default_proxy(c);
+    if (u->t.base.model.width > c->model.width) {
         cli_error(CLI_USAGE, "proxy is %lld, expected at most the width %lld that it stands for", (long long)u->proxy,
-                  (long long)c->width);
+                  (long long)c->model.width);
         return false;
     }
-    u->runs.sweep.threads = (int)c->threads;
+    u->runs.sweep.threads = (int)c->training.threads;
     if (config_check(c, &err) == SCION_OK && config_check(&u->t.base, &err) == SCION_OK &&
         tune_space_make(&u->t.space, &u->t.base, &err) == SCION_OK)
         return true;
@@ -220,7 +220,7 @@ wrong:
 /* Files that are in the way or cannot be written are told of before the work, not after. */
 static bool check_files(const tuning *u, const cli_arguments *a)
 {
-    const bool made_up = strcmp(u->target.data_kind, "synthetic") == 0;
+    const bool made_up = strcmp(u->target.data.kind, "synthetic") == 0;
     struct stat about;
     char beside[CONFIG_TEXT];
     snprintf(beside, sizeof beside, "%s", u->out);
@@ -230,8 +230,8 @@ static bool check_files(const tuning *u, const cli_arguments *a)
         cli_error(CLI_FAILED, "%s exists; --force replaces it, --out names another file", u->out);
     else if (access(beside, W_OK) != 0)
         cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or closed", u->out);
-    else if (!made_up && !strchr(u->target.data, '*') && access(u->target.data, R_OK) != 0)
-        cli_error(CLI_FAILED, "%s: cannot be read: %s", u->target.data, strerror(errno));
+    else if (!made_up && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
+        cli_error(CLI_FAILED, "%s: cannot be read: %s", u->target.data.path, strerror(errno));
     else
         return true;
     return false;

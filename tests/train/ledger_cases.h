@@ -21,7 +21,7 @@ static inline ledger *open_new(const char *path)
 static inline config with_lr(double lr)
 {
     config c = tiny(TINY_MLP);
-    c.lr = lr;
+    c.training.lr = lr;
     return c;
 }
 
@@ -33,7 +33,7 @@ static inline void add_runs(ledger *l, int count)
     scion_error err;
     for (int i = 0; i < count; i++) {
         points[i] = with_lr(0.5);
-        points[i].seed = (uint64_t)i + 1;
+        points[i].training.seed = (uint64_t)i + 1;
     }
     check_ok(ledger_add_all(l, LEDGER_TRAINING, points, count, &added, &err), &err);
     check(added == count);

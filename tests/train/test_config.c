@@ -110,10 +110,14 @@ static void defaults_are_as_documented(void **state)
     config c;
     (void)state;
     config_init(&c);
-    check(strcmp(c.model, "gpt") == 0 && c.layers == 3 && c.width == 128 && c.head_size == 64 && c.block == 256);
-    check(c.lr == 0x1p-5 && c.momentum == 0.1 && c.beta1 == 0.9 && c.beta2 == 0.95 && c.adam_eps == 1e-8);
-    check(c.radius_first == 1 && c.radius_hidden == 3 && c.radius_last == 10 && c.muon_multiplier == 0.1);
-    check(c.boundary_init && c.qk_norm && !c.tied && !c.light && c.seed == 1 && c.steps == 0 && c.epochs == 0);
+    check(strcmp(c.model.name, "gpt") == 0 && c.model.layers == 3 && c.model.width == 128 &&
+          c.model.head_size == 64 && c.data.block == 256);
+    check(c.training.lr == 0x1p-5 && c.optimizer.momentum == 0.1 && c.optimizer.beta1 == 0.9 &&
+          c.optimizer.beta2 == 0.95 && c.optimizer.adam_eps == 1e-8);
+    check(c.optimizer.radius_first == 1 && c.optimizer.radius_hidden == 3 && c.optimizer.radius_last == 10 &&
+          c.optimizer.muon_multiplier == 0.1);
+    check(c.optimizer.boundary_init && c.model.qk_norm && !c.model.tied && !c.optimizer.light &&
+          c.training.seed == 1 && c.training.steps == 0 && c.training.epochs == 0);
 }
 
 /* A random value in the range of an option, put where it belongs. */
@@ -172,10 +176,10 @@ static void switches_have_four_pairs_of_words(void **state)
         config c;
         scion_error err;
         config_init(&c);
-        c.light = i % 2 == 0;
+        c.optimizer.light = i % 2 == 0;
         at("%s", words[i]);
         check_ok(config_set(&c, "light", words[i], "test", &err), &err);
-        check(c.light == (i % 2 == 1));
+        check(c.optimizer.light == (i % 2 == 1));
     }
 }
 

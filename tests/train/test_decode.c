@@ -21,7 +21,7 @@ static bench start(const char *pairs)
     const model_shape s = {.batch = 1, .block = block, .vocab = vocab};
     bench b = {.c = tiny(pairs)};
     scion_error err;
-    b.c.block = block;
+    b.c.data.block = block;
     OK(model_record(&b.m, &b.c, &s, &err));
     OK(tape_plan(b.m.tape, b.m.loss, TAPE_INFER, 2, &err));
     const int64_t n = tape_param_elements(b.m.tape);
@@ -124,7 +124,7 @@ static void a_full_context_goes_on_with_its_second_half(void **state)
 static void a_context_of_one_token_works(void **state)
 {
     bench b = start("layers=1 width=32 head_size=16");
-    b.c.block = 1;
+    b.c.data.block = 1;
     gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab), *fresh = gpt_decoder_create(&b.c, b.m.tape, vocab);
     float first[vocab];
     (void)state;

@@ -83,7 +83,7 @@ static void ranges_and_lists_give_their_values(void **state)
         at("%s: %s", cases[i].pairs, got);
         check(strcmp(got, cases[i].values) == 0);
         for (int64_t k = 0; k < g.count; k++) /* the base's */
-            check(g.points[k].layers == 2 && g.points[k].vocab == 24);
+            check(g.points[k].model.layers == 2 && g.points[k].data.vocab == 24);
         grid_free(&g);
         check(g.points == NULL && g.count == 0);
     }
@@ -96,7 +96,7 @@ static void no_pairs_are_the_base_itself(void **state)
     scion_error err;
     (void)state;
     check_ok(grid_make(&g, &base, NULL, 0, &err), &err);
-    check(g.count == 1 && g.points[0].lr == 0.5);
+    check(g.count == 1 && g.points[0].training.lr == 0.5);
     grid_free(&g);
 }
 
@@ -179,7 +179,8 @@ static void a_large_grid_is_made(void **state)
     scion_error err;
     (void)state;
     check_ok(make(&g, "seed=1..100000", &err), &err);
-    check(g.count == GRID_MOST && g.points[0].seed == 1 && g.points[GRID_MOST - 1].seed == GRID_MOST);
+    check(g.count == GRID_MOST && g.points[0].training.seed == 1 &&
+          g.points[GRID_MOST - 1].training.seed == GRID_MOST);
     grid_free(&g);
 }
 
@@ -191,10 +192,10 @@ static void numbers_are_exact(void **state)
     check_ok(make(&g, "seed=9007199254740990..9007199254740992", &err), &err);
     check(g.count == 3);
     for (int64_t i = 0; i < 3; i++)
-        check(g.points[i].seed == 9007199254740990u + (uint64_t)i);
+        check(g.points[i].training.seed == 9007199254740990u + (uint64_t)i);
     grid_free(&g);
     check_ok(make(&g, "lr=1.0000001^1..1.0000001^2", &err), &err);
-    check(g.count == 2 && g.points[0].lr == 1.0000001 && g.points[1].lr > g.points[0].lr);
+    check(g.count == 2 && g.points[0].training.lr == 1.0000001 && g.points[1].training.lr > g.points[0].training.lr);
     grid_free(&g);
 }
 
@@ -249,11 +250,11 @@ static void rates_are_written_as_people_do(void **state)
         check(strcmp(text, cases[i].text) == 0);
         config c = tiny(TINY_GPT "width=32 rule=adamw"), back = c;
         scion_error err;
-        c.lr = cases[i].lr;
+        c.training.lr = cases[i].lr;
         grid_pretty(&c, config_find("lr"), text);
         check(strcmp(text, cases[i].text) == 0);
         check_ok(config_set(&back, "lr", text, "test", &err), &err); /* and can be typed again */
-        check(back.lr == c.lr);
+        check(back.training.lr == c.training.lr);
         grid_pretty(&c, config_find("width"), text); /* only rates are powers */
         check(strcmp(text, "32") == 0);
         grid_pretty(&c, config_find("rule"), text);

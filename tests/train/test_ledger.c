@@ -23,21 +23,22 @@ static void a_configuration_is_one_run(void **state)
     check(added);
     check_ok(ledger_add(l, LEDGER_TRAINING, &c, &added, &err), &err);
     check(!added);
-    other.threads = 7;
-    other.eval_every = 3;
-    strcpy(other.out, "elsewhere");
+    other.training.threads = 7;
+    other.run.eval_every = 3;
+    strcpy(other.run.out, "elsewhere");
     strcpy(other.preset, "mlp");
     check_ok(ledger_add(l, LEDGER_TRAINING, &other, &added, &err), &err);
     check(!added);
-    other.lr = 0.25;
+    other.training.lr = 0.25;
     check_ok(ledger_find(l, LEDGER_TRAINING, &other, &run, &found, &err), &err);
     check(!found);
     check_ok(ledger_add(l, LEDGER_TRAINING, &other, NULL, &err), &err);
     check_ok(ledger_add(l, LEDGER_COORD, &c, &added, &err), &err); /* another kind, another run */
     check(added);
     check_ok(ledger_runs(l, &runs, &count, &err), &err);
-    check(count == 3 && runs[0].c.lr == 0.5 && runs[1].c.lr == 0.25 && runs[2].kind == LEDGER_COORD);
-    check(runs[0].c.threads == c.threads); /* as it was added first */
+    check(count == 3 && runs[0].c.training.lr == 0.5 && runs[1].c.training.lr == 0.25 &&
+          runs[2].kind == LEDGER_COORD);
+    check(runs[0].c.training.threads == c.training.threads); /* as it was added first */
     for (int64_t i = 0; i < count; i++)
         check(runs[i].state == LEDGER_WAITING && runs[i].attempts == 0 && isnan(runs[i].result.loss));
     free(runs);
@@ -87,7 +88,7 @@ static void runs_are_taken_once_in_order(void **state)
     for (int i = 0; i < 9; i++) {
         at("run %d", i + 1);
         check(take(l[i % 2], &run) == i + 1);
-        check(run.state == LEDGER_RUNNING && run.attempts == 1 && run.c.seed == (uint64_t)i + 1);
+        check(run.state == LEDGER_RUNNING && run.attempts == 1 && run.c.training.seed == (uint64_t)i + 1);
     }
     check(take(l[0], &run) == 0 && take(l[1], &run) == 0);
     ledger_close(l[0]);

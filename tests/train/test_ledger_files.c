@@ -90,7 +90,7 @@ static void configurations_come_back(void **state)
     const config_option *o;
     scion_error err;
     (void)state;
-    strcpy(c.data, "a \"file\" with spaces, commas/../and \xc3\xa9.txt");
+    strcpy(c.data.path, "a \"file\" with spaces, commas/../and \xc3\xa9.txt");
     check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
     const ledger_run run = find(l, LEDGER_TRAINING, &c);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {

@@ -259,7 +259,7 @@ static void recomputation_changes_no_bit(void **state)
 {
     config c = tiny("layers=3 width=32 head_size=16");
     run kept = start(&c, &text_shape);
-    c.recompute = true;
+    c.model.recompute = true;
     run again = start(&c, &text_shape);
     (void)state;
     gradient(&kept);
@@ -277,7 +277,7 @@ static void refuse(const char *pairs, const char *activation, const model_shape 
     model m;
     scion_error err = {0};
     if (activation)
-        snprintf(c.activation, sizeof c.activation, "%s", activation);
+        snprintf(c.model.activation, sizeof c.model.activation, "%s", activation);
     assert_int_equal(model_record(&m, &c, s, &err), SCION_EINVAL);
     assert_null(m.tape);
     if (!strstr(err.message, part))
@@ -296,7 +296,7 @@ static void wrong_configurations_get_a_sentence(void **state)
     config c = tiny("");
     model m;
     scion_error err = {0};
-    snprintf(c.model, sizeof c.model, "rnn");
+    snprintf(c.model.name, sizeof c.model.name, "rnn");
     assert_int_equal(model_record(&m, &c, &text_shape, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "no model rnn"));
     assert_null(model_find("rnn"));

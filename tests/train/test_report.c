@@ -131,7 +131,7 @@ static void runs_are_read(void **state)
                  "{\"steps\": 20, \"parameters\": 1234, \"seconds\": 1.5, \"peak_bytes\": 1e6,"
                  "\"config\": {\"lr\": \"2^-5\", \"width\": \"77\"}}");
     check_ok(run_read(&run, dir, &err), &err);
-    check(run.ended && run.configured && run.c.width == 77 && run.parameters == 1234 && run.seconds == 1.5);
+    check(run.ended && run.configured && run.c.model.width == 77 && run.parameters == 1234 && run.seconds == 1.5);
     run_free(&run);
     /* Killed in the middle of a line. */
     const size_t length = strlen(some_lines);
@@ -270,9 +270,9 @@ static const char *make_ledger(const char *name)
         for (int i = 0; i < 3; i++) {
             config c;
             config_init(&c);
-            c.width = w > 0 ? 128 : 64;
-            c.lr = ldexp(1, i - 6);
-            c.steps = 10;
+            c.model.width = w > 0 ? 128 : 64;
+            c.training.lr = ldexp(1, i - 6);
+            c.training.steps = 10;
             check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
             finish(l, isinf(loss[w][i]) ? LEDGER_DIVERGED : LEDGER_DONE, isinf(loss[w][i]) ? NAN : loss[w][i],
                    isinf(loss[w][i]) ? "step 3: the loss <was> & is lost" : "");
@@ -282,8 +282,8 @@ static const char *make_ledger(const char *name)
         ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE};
         const ledger_coord coords[] = {{0, 0, "embedding", 1}, {0, 1, "logits", w > 0 ? 4 : 1}};
         config_init(&run.c);
-        run.c.width = w > 0 ? 128 : 64;
-        run.c.steps = 10;
+        run.c.model.width = w > 0 ? 128 : 64;
+        run.c.training.steps = 10;
         check_ok(ledger_put_coords(l, &run, coords, 2, &err), &err);
     }
     ledger_close(l);

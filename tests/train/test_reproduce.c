@@ -27,11 +27,12 @@ static int64_t distinct(const config *points, int64_t count, const config *like,
     *low = INFINITY;
     *high = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        if (strcmp(points[i].rule, like->rule) != 0 || strcmp(points[i].norms, like->norms) != 0)
+        if (strcmp(points[i].optimizer.rule, like->optimizer.rule) != 0 ||
+            strcmp(points[i].optimizer.norms, like->optimizer.norms) != 0)
             continue;
         const char *from = (const char *)&points[i] + offset;
-        const double value = offset == offsetof(config, lr) ? *(const double *)(const void *)from
-                                                            : (double)*(const int64_t *)(const void *)from;
+        const double value = offset == offsetof(config, training.lr) ? *(const double *)(const void *)from
+                                                                     : (double)*(const int64_t *)(const void *)from;
         int64_t k = 0;
         while (k < found && seen[k] != value)
             k++;
@@ -61,7 +62,7 @@ static void every_figure_can_be_made(void **state)
             config *points = points_of(f, full, &count);
             check(count > 0);
             for (int64_t k = 0; k < count; k++) {
-                check(strcmp(points[k].data, "x.txt") == 0);
+                check(strcmp(points[k].data.path, "x.txt") == 0);
                 check_ok(config_check(&points[k], &err), &err);
             }
         }
@@ -100,10 +101,12 @@ static void transfer_figures_have_widths_and_rates(void **state)
             double low, high;
             config *points = points_of(f, full, &count);
             for (like = 0; like < count; like += 1 + count / 50) {
-                at("%s, full %d: %s %s", f->name, full, points[like].rule, points[like].norms);
-                const int64_t widths = distinct(points, count, &points[like], offsetof(config, width), &low, &high);
+                at("%s, full %d: %s %s", f->name, full, points[like].optimizer.rule, points[like].optimizer.norms);
+                const int64_t widths =
+                    distinct(points, count, &points[like], offsetof(config, model.width), &low, &high);
                 check(widths >= 4 && high >= 8 * low);
-                const int64_t rates = distinct(points, count, &points[like], offsetof(config, lr), &low, &high);
+                const int64_t rates =
+                    distinct(points, count, &points[like], offsetof(config, training.lr), &low, &high);
                 check(rates >= 10 && high >= 512 * low);
             }
         }
@@ -120,21 +123,21 @@ static void batches_have_the_same_tokens(void **state)
         double low = INFINITY, high = 0, tokens = 0;
         config *points = points_of(f, full, &count);
         for (int64_t i = 0; i < count; i++) {
-            const double batch = (double)(points[i].batch * points[i].accum);
-            const double all = batch * (double)(points[i].block * points[i].steps);
+            const double batch = (double)(points[i].training.batch * points[i].training.accum);
+            const double all = batch * (double)(points[i].data.block * points[i].training.steps);
             low = fmin(low, batch);
             high = fmax(high, batch);
             tokens = i == 0 ? all : tokens;
             at("full %d, run %lld: batch %g, %g tokens", full, (long long)i, batch, all);
             check(all == tokens);
-            if (strcmp(points[i].schedule, "constant_linear") != 0)
+            if (strcmp(points[i].training.schedule, "constant_linear") != 0)
                 continue;
             /* The decay is 2/7 of the steps in all of them, a warm-up 1/20. */
-            check(fabs((double)points[i].decay / (double)points[i].steps - 2.0 / 7) < 0.01);
-            if (strcmp(points[i].rule, "adamw") == 0)
-                check(fabs((double)points[i].warmup / (double)points[i].steps - 0.05) < 0.02);
+            check(fabs((double)points[i].training.decay / (double)points[i].training.steps - 2.0 / 7) < 0.01);
+            if (strcmp(points[i].optimizer.rule, "adamw") == 0)
+                check(fabs((double)points[i].training.warmup / (double)points[i].training.steps - 0.05) < 0.02);
             else
-                check(points[i].warmup == 0);
+                check(points[i].training.warmup == 0);
         }
         check(high >= (full ? 12 : 16) * low); /* the paper's own: 512 to 6144 */
     }
@@ -148,9 +151,9 @@ static void shorter_runs_keep_their_shares(void **state)
                    tiny(TINY_MLP "steps=0 epochs=20"), tiny(TINY_MLP "steps=3")};
     (void)state;
     reproduce_shorten(c, 3, 0.25);
-    check(c[0].steps == 250 && c[0].warmup == 25 && c[0].decay == 75);
-    check(c[1].steps == 0 && c[1].epochs == 5);
-    check(c[2].steps == 1); /* no fewer */
+    check(c[0].training.steps == 250 && c[0].training.warmup == 25 && c[0].training.decay == 75);
+    check(c[1].training.steps == 0 && c[1].training.epochs == 5);
+    check(c[2].training.steps == 1); /* no fewer */
 }
 
 /* Down to the least share that scion reproduce takes, what is left can be run. */
@@ -165,7 +168,7 @@ static void shortened_figures_can_be_run(void **state)
             reproduce_shorten(points, count, fmax(factor, 0.05));
             for (int64_t k = 0; k < count; k++) {
                 scion_error err;
-                at("%s, %.3f: %lld steps", f->name, factor, (long long)points[k].steps);
+                at("%s, %.3f: %lld steps", f->name, factor, (long long)points[k].training.steps);
                 check_ok(config_check(&points[k], &err), &err);
             }
         }
@@ -195,9 +198,9 @@ static void add_transfer(table *t, const char *rule, int moved)
         for (int k = -10; k <= 0; k++) {
             const int best = -5 + (width == 512 ? moved : 0);
             ledger_run *r = add(t, TINY_MLP, (k - best) * (k - best));
-            r->c.width = width;
-            r->c.lr = ldexp(1, k);
-            strcpy(r->c.rule, rule);
+            r->c.model.width = width;
+            r->c.training.lr = ldexp(1, k);
+            strcpy(r->c.optimizer.rule, rule);
         }
 }
 
@@ -245,10 +248,10 @@ static void add_batches(table *t, const char *rule, double rise)
 {
     for (int i = 0; i < 4; i++) {
         ledger_run *r = add(t, TINY_MLP, 1 + (i < 2 ? 0 : rise) + i % 2);
-        r->c.batch = i < 2 ? 4 : 8;
-        r->c.accum = i < 2 ? 1 : 8;
-        r->c.lr = ldexp(1, i % 2);
-        strcpy(r->c.rule, rule);
+        r->c.training.batch = i < 2 ? 4 : 8;
+        r->c.training.accum = i < 2 ? 1 : 8;
+        r->c.training.lr = ldexp(1, i % 2);
+        strcpy(r->c.optimizer.rule, rule);
     }
 }
 
@@ -272,7 +275,7 @@ static void batches_are_judged_by_the_rise(void **state)
         check(j.verdict == cases[i].verdict);
         check(strstr(j.sentence, "from batches of 4 to 64") && strstr(j.sentence, "scion 1.000 to 1.200 (+0.200)"));
         for (int64_t k = 0; k < t->count; k++) /* a rival that has not come to an end decides nothing */
-            if (strcmp(t->runs[k].c.rule, "adamw") == 0)
+            if (strcmp(t->runs[k].c.optimizer.rule, "adamw") == 0)
                 t->runs[k].state = LEDGER_WAITING;
         check(judged(t, reproduce_judge_batch).verdict != REPRODUCE_YES);
     }
@@ -288,8 +291,8 @@ static void add_norms(ledger *l, const char *rule, int64_t steps, double norm, d
     ledger_run run;
     bool found, lost;
     scion_error err;
-    c.steps = steps;
-    strcpy(c.rule, rule);
+    c.training.steps = steps;
+    strcpy(c.optimizer.rule, rule);
     check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
     check_ok(ledger_take(l, &run, &found, &err), &err);
     check(found);

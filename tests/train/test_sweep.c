@@ -55,13 +55,15 @@ static void compare_with_trainer(const char *pairs, bool images)
     int64_t seen = 0, validations = 0;
     trainer *t;
     must(trainer_create(&t, &c, NULL, NULL) == SCION_OK);
-    must(run.state == LEDGER_DONE && r->step == c.steps && r->steps == c.steps && r->parameters == t->elements);
-    for (int64_t i = 0; i < c.steps; i++) {
+    must(run.state == LEDGER_DONE && r->step == c.training.steps && r->steps == c.training.steps &&
+         r->parameters == t->elements);
+    for (int64_t i = 0; i < c.training.steps; i++) {
         const double lr = trainer_lr(t);
         must(trainer_step(t, &loss, NULL) == SCION_OK);
         smooth = i == 0 ? loss : smooth + 0.1 * (loss - smooth);
-        if (c.eval_every > 0 && t->step % c.eval_every == 0) { /* as the run did: it must not change what follows */
-            must(trainer_evaluate(t, c.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
+        if (c.run.eval_every > 0 &&
+            t->step % c.run.eval_every == 0) { /* as the run did: it must not change what follows */
+            must(trainer_evaluate(t, c.run.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
             validations++;
         }
         while (seen < curves.point_count && isnan(curves.points[seen].loss))
@@ -70,13 +72,13 @@ static void compare_with_trainer(const char *pairs, bool images)
         must(curves.points[seen].step == t->step && curves.points[seen].loss == loss && curves.points[seen].lr == lr);
         seen++;
     }
-    must(trainer_evaluate(t, c.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
-    validations += c.eval_every == 0 || c.steps % c.eval_every != 0;
-    must(curves.point_count == c.steps + validations);
+    must(trainer_evaluate(t, c.run.eval_batches, &val_loss, &accuracy, NULL) == SCION_OK);
+    validations += c.run.eval_every == 0 || c.training.steps % c.run.eval_every != 0;
+    must(curves.point_count == c.training.steps + validations);
     must(curves.points[curves.point_count - 1].val_loss == val_loss);
     must(r->val_loss == val_loss && r->loss == smooth);
     must(images ? r->accuracy == accuracy : isnan(r->accuracy));
-    must(curves.norm_count > 0 && curves.norms[curves.norm_count - 1].step == c.steps);
+    must(curves.norm_count > 0 && curves.norms[curves.norm_count - 1].step == c.training.steps);
     for (int64_t i = 0; i < curves.norm_count; i++)
         must(curves.norms[i].norm > 0 && curves.norms[i].name[0]);
     must(r->seconds > 0 && r->samples_per_s > 0 && r->state_bytes >= 8 * (double)t->elements && r->peak_bytes > 0);
@@ -215,7 +217,7 @@ static void fill(const char *path, const char *pairs, int seeds)
     config c = tiny(pairs);
     scion_error err;
     for (int i = 1; i <= seeds; i++) {
-        c.seed = (uint64_t)i;
+        c.training.seed = (uint64_t)i;
         check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
     }
     ledger_close(l);
@@ -365,13 +367,13 @@ static void estimates_grow_with_the_work(void **state)
         points[i] = tiny(TINY_MLP FEW "steps=1"); /* fewer than are timed */
     const double one = estimate(points, 1, 1);
     check(one > 0 && isfinite(one));
-    points[1].steps = 1000000; /* of the same size, so of the same measurement */
+    points[1].training.steps = 1000000; /* of the same size, so of the same measurement */
     seconds = estimate(points, 2, 1);
     at("%g and %g seconds", one, seconds);
     check(seconds > 100 * one);
-    points[1].steps = 0;
-    points[1].epochs = 1e6;
-    points[1].width = 32; /* another measurement */
+    points[1].training.steps = 0;
+    points[1].training.epochs = 1e6;
+    points[1].model.width = 32; /* another measurement */
     check(estimate(points, 2, 1) > 100 * one);
     check(estimate(points, 0, 1) == 0);
     check(estimate(points + 2, 1, 4) > 0); /* more jobs than threads */

@@ -93,9 +93,9 @@ static void light_is_the_plain_rule(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         config plain = tiny(TINY_GPT "norms=spectral accum=2"), light = plain;
-        snprintf(plain.rule, sizeof plain.rule, "%s", rules[i]);
-        snprintf(light.rule, sizeof light.rule, "%s", rules[i]);
-        light.light = true;
+        snprintf(plain.optimizer.rule, sizeof plain.optimizer.rule, "%s", rules[i]);
+        snprintf(light.optimizer.rule, sizeof light.optimizer.rule, "%s", rules[i]);
+        light.optimizer.light = true;
         assert_true(distance(&plain, &light, 8) < rounding);
     }
 }
@@ -107,15 +107,15 @@ static void micro_batches_add_up_to_a_batch(void **state)
     (void)state;
     for (int i = 0; i < 5; i++) {
         config whole = tiny(TINY_GPT "norms=spectral lr=0.01"), parts;
-        snprintf(whole.rule, sizeof whole.rule, "%s", i < 4 ? rules[i] : "scion");
-        whole.light = i == 4;
-        whole.adam_eps = 1e-3; /* else AdamW's first step is a sign */
+        snprintf(whole.optimizer.rule, sizeof whole.optimizer.rule, "%s", i < 4 ? rules[i] : "scion");
+        whole.optimizer.light = i == 4;
+        whole.optimizer.adam_eps = 1e-3; /* else AdamW's first step is a sign */
         parts = whole;
-        parts.batch = 4;
-        parts.accum = 2;
+        parts.training.batch = 4;
+        parts.training.accum = 2;
         const double apart = distance(&whole, &parts, 4);
         if (!(apart < rounding))
-            fail_msg("%s%s: apart by %g", whole.rule, whole.light ? ", light" : "", apart);
+            fail_msg("%s%s: apart by %g", whole.optimizer.rule, whole.optimizer.light ? ", light" : "", apart);
     }
 }
 
@@ -123,8 +123,8 @@ static void micro_batches_of_images_add_up(void **state)
 {
     config whole = tiny(TINY_MLP "norms=spectral"), parts = whole;
     (void)state;
-    parts.batch = 4;
-    parts.accum = 4;
+    parts.training.batch = 4;
+    parts.training.accum = 4;
     assert_true(distance(&whole, &parts, 6) < rounding);
 }
 
@@ -184,7 +184,7 @@ static void what_a_run_computes_cannot_be_changed(void **state)
     assert_non_null(strstr(err.message, "lr=1"));
     OK(trainer_resume(&then, path, right, 2, &err));
     assert_int_equal(then->steps, 50);
-    assert_int_equal(then->c.log_every, 3);
+    assert_int_equal(then->c.run.log_every, 3);
     trainer_free(then);
     OK(trainer_open(&then, path, NULL, 0, &err));
     double before, after;
@@ -203,10 +203,10 @@ static void every_rule_learns_within_its_bounds(void **state)
     (void)state;
     for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
         config c = tiny(TINY_GPT "lr=2^-9 schedule=constant");
-        snprintf(c.rule, sizeof c.rule, "%s", scion_name(SCION_NAMES_RULE, rule));
+        snprintf(c.optimizer.rule, sizeof c.optimizer.rule, "%s", scion_name(SCION_NAMES_RULE, rule));
         if (rule == SCION_RULE_SCION || rule == SCION_RULE_USCION || rule == SCION_RULE_MARS ||
             rule == SCION_RULE_ALMOND)
-            c.lr = 0.03;
+            c.training.lr = 0.03;
         trainer *t = create(&c);
         norms_worst worst;
         scion_error err;
@@ -215,7 +215,7 @@ static void every_rule_learns_within_its_bounds(void **state)
         train(t, 20);
         OK(trainer_evaluate(t, 4, &after, NULL, &err));
         if (!(after < before))
-            fail_msg("%s: from %g to %g", c.rule, before, after);
+            fail_msg("%s: from %g to %g", c.optimizer.rule, before, after);
         OK(norms_measure(t, NULL, &worst, &err));
         assert_false(norms_exceeded(&worst));
         trainer_free(t);

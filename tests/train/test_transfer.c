@@ -30,8 +30,8 @@ static void add_grid(table *t, const config *base, const int *widths, const doub
     for (int i = 0; i < count; i++)
         for (int k = low; k <= high; k += by) {
             config c = *base;
-            c.width = widths[i];
-            c.lr = ldexp(1, k);
+            c.model.width = widths[i];
+            c.training.lr = ldexp(1, k);
             add(t, &c, LEDGER_DONE, (k - best[i]) * (k - best[i]) + 1);
         }
 }
@@ -100,7 +100,7 @@ static void seeds_are_averaged(void **state)
     config c = tiny(TINY_MLP "lr=0.5");
     (void)state;
     for (int seed = 1; seed <= 3; seed++) {
-        c.seed = (uint64_t)seed;
+        c.training.seed = (uint64_t)seed;
         add(t, &c, LEDGER_DONE, seed * seed)->result.accuracy = 0.1 * seed;
     }
     transfer made = make(t);
@@ -120,8 +120,8 @@ static void a_diverged_seed_removes_the_point(void **state)
     (void)state;
     for (int power = -5; power <= -3; power++)
         for (int seed = 1; seed <= 3; seed++) {
-            c.lr = ldexp(1, power);
-            c.seed = (uint64_t)seed;
+            c.training.lr = ldexp(1, power);
+            c.training.seed = (uint64_t)seed;
             const bool odd = seed == 2 && power != -4;
             add(t, &c,
                 !odd          ? LEDGER_DONE
@@ -144,14 +144,14 @@ static void only_what_has_ended_counts(void **state)
     config c = tiny(TINY_MLP "lr=0.5");
     (void)state;
     add(t, &c, LEDGER_WAITING, 1);
-    c.seed = 2;
+    c.training.seed = 2;
     add(t, &c, LEDGER_RUNNING, 1);
-    c.seed = 3;
+    c.training.seed = 3;
     add(t, &c, LEDGER_DONE, 1)->kind = LEDGER_COORD;
     transfer made = make(t);
     check(made.count == 0);
     transfer_free(&made);
-    c.seed = 4;
+    c.training.seed = 4;
     add(t, &c, LEDGER_DONE, NAN);
     made = make(t);
     check(made.count == 1 && made.groups[0].widths[0].points[0].loss == 100);
@@ -185,8 +185,8 @@ static void nothing_done_has_no_best(void **state)
     config c = tiny(TINY_MLP);
     (void)state;
     for (int i = 0; i < 4; i++) {
-        c.width = i < 2 ? 64 : 128;
-        c.lr = ldexp(1, -i % 2);
+        c.model.width = i < 2 ? 64 : 128;
+        c.training.lr = ldexp(1, -i % 2);
         add(t, &c, i % 2 ? LEDGER_DIVERGED : LEDGER_FAILED, NAN);
     }
     transfer made = make(t);
@@ -211,8 +211,8 @@ static void the_price_may_be_infinite_or_unknown(void **state)
         config c = tiny(TINY_MLP);
         for (int width = 64; width <= 128; width += 64)
             for (int power = -4; power <= -2; power++) {
-                c.width = width;
-                c.lr = ldexp(1, power);
+                c.model.width = width;
+                c.training.lr = ldexp(1, power);
                 const bool there = width == 128 && power == -2;
                 if (!there || cases[i].there != LEDGER_WAITING)
                     add(t, &c, there ? cases[i].there : LEDGER_DONE, there ? NAN : (double)-power);
@@ -254,9 +254,9 @@ static void labels_tell_groups_apart_and_no_more(void **state)
                 char pairs[256];
                 snprintf(pairs, sizeof pairs, "%s %s", TINY_MLP, cases[i].groups[k]);
                 config c = tiny(pairs);
-                for (char *s = c.data; *s; s++)
+                for (char *s = c.data.path; *s; s++)
                     *s = *s == '_' ? ' ' : *s;
-                c.width = width;
+                c.model.width = width;
                 add(t, &c, LEDGER_DONE, 1);
             }
         while (labels < 4 && cases[i].labels[labels])
@@ -279,9 +279,9 @@ static void long_values_do_not_break_labels(void **state)
     config c = tiny(TINY_MLP "lr=0.5");
     (void)state;
     for (int i = 0; i < 2; i++) {
-        memset(c.data, 'd', CONFIG_TEXT - 1);
-        memset(c.val_data, 'v', CONFIG_TEXT - 1);
-        c.batch = 8 + i;
+        memset(c.data.path, 'd', CONFIG_TEXT - 1);
+        memset(c.data.val, 'v', CONFIG_TEXT - 1);
+        c.training.batch = 8 + i;
         add(t, &c, LEDGER_DONE, 1);
     }
     transfer made = make(t);

@@ -277,18 +277,20 @@ static void short_runs_are_whole_runs(void **state)
             char pairs[512];
             snprintf(pairs, sizeof pairs, TINY_GPT "rule=scion lr=2^-8 %s", schedules[i]);
             config base = tiny(pairs);
-            base.steps = 1000;
+            base.training.steps = 1000;
             at("%s, 1/%lld of 1000 steps", schedules[i], (long long)share);
             const config c = tune_config(&base, &up, share);
             check_ok(config_check(&c, &err), &err);
-            check(c.steps == (1000 / share > 0 ? 1000 / share : 1));
-            check(c.lr == 0x1p-5 && c.lr_end == 8 * base.lr_end && c.lr_start == 8 * base.lr_start);
-            check(c.decay <= base.decay / share + 1 && c.warmup <= base.warmup / share);
+            check(c.training.steps == (1000 / share > 0 ? 1000 / share : 1));
+            check(c.training.lr == 0x1p-5 && c.training.lr_end == 8 * base.training.lr_end &&
+                  c.training.lr_start == 8 * base.training.lr_start);
+            check(c.training.decay <= base.training.decay / share + 1 &&
+                  c.training.warmup <= base.training.warmup / share);
         }
     config images = tiny(TINY_MLP);
-    images.steps = 0;
-    images.epochs = 18;
-    check(tune_config(&images, &up, 9).epochs == 2);
+    images.training.steps = 0;
+    images.training.epochs = 18;
+    check(tune_config(&images, &up, 9).training.epochs == 2);
 }
 
 /* ---- The file ------------------------------------------------------------------------------------------ */
@@ -302,9 +304,9 @@ static void the_file_reads_back(void **state)
     config target = t.base, got;
     const config_option *o;
     (void)state;
-    target.width = 128;
-    target.threads = 2;
-    snprintf(target.data, sizeof target.data, "a text; with a semicolon.txt");
+    target.model.width = 128;
+    target.training.threads = 2;
+    snprintf(target.data.path, sizeof target.data.path, "a text; with a semicolon.txt");
     snprintf(target.preset, sizeof target.preset, "shakespeare");
     t.candidates = TUNE_MOST;
     check_ok(tune_search(&t, measure, &b, &err), &err);
@@ -317,8 +319,9 @@ static void the_file_reads_back(void **state)
             at("%s", o->key);
             check(config_same(&got, &want, o));
         }
-    check(got.width == 128 && got.threads == 0 && got.out[0] == '\0');
-    check(got.lr == 0x1p-7 && got.radius_first == 1 && got.radius_hidden == 1.5 && got.radius_last == 40);
+    check(got.model.width == 128 && got.training.threads == 0 && got.run.out[0] == '\0');
+    check(got.training.lr == 0x1p-7 && got.optimizer.radius_first == 1 && got.optimizer.radius_hidden == 1.5 &&
+          got.optimizer.radius_last == 40);
     const char *text = scratch_get(path, NULL);
     check(strncmp(text, "; shakespeare at width 128, tuned at width 32\n", 46) == 0);
     check(strstr(text, "scion tune width=7\n") != NULL);
@@ -340,7 +343,7 @@ static void a_file_that_would_not_read_back_is_not_written(void **state)
     char *folder = scratch("empty"), *path = scratch("empty/tuned.ini");
     (void)state;
     check(mkdir(folder, 0777) == 0);
-    snprintf(target.data, sizeof target.data, "a text ; with a comment.txt");
+    snprintf(target.data.path, sizeof target.data.path, "a text ; with a comment.txt");
     check_ok(tune_search(&t, measure, &b, &err), &err);
     check(tune_write(&t, &target, "scion tune", path, &err) == SCION_EINVAL);
     check(strstr(err.message, "cannot hold this data") != NULL);

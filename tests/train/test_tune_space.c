@@ -74,8 +74,8 @@ static double loss_of(const char *pairs, tune_point p)
     trainer *t = NULL;
     scion_error err;
     double loss = NAN;
-    c.steps = 5;
-    c.threads = 1;
+    c.training.steps = 5;
+    c.training.threads = 1;
     c = tune_config(&c, &p, 1);
     OK(trainer_create(&t, &c, NULL, &err));
     while (t->step < t->steps)
@@ -153,10 +153,10 @@ static void lr_stays_where_the_rule_takes_it(void **state)
     assert_int_equal(s.low[TUNE_LR], -4);
     assert_int_equal(s.high[TUNE_LR], 2);
     assert_int_equal(s.most, 2);
-    c.lr = 2;
+    c.training.lr = 2;
     assert_int_equal(tune_space_make(&s, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "lr is 2, expected at most 1"));
-    c.lr = 0;
+    c.training.lr = 0;
     assert_int_equal(tune_space_make(&s, &c, &err), SCION_EINVAL);
     c = tiny(TINY_GPT "rule=adamw weight_decay=0.1 lr=2^-2");
     OK(tune_space_make(&s, &c, &err));

@@ -11,11 +11,10 @@
 
 enum { CONFIG_TEXT = 256 };
 
-typedef struct config {
-    char preset[CONFIG_TEXT]; /* name it came from */
-    /* model */
-    char model[CONFIG_TEXT];                        /* gpt, mlp */
-    int64_t layers, width, head_size, vocab, block; /* vocab 0: the data's */
+/* What a model is; each kind of options has a struct of its own. */
+typedef struct model_options {
+    char name[CONFIG_TEXT]; /* gpt, mlp */
+    int64_t layers, width, head_size;
     char activation[CONFIG_TEXT];
     bool tied;      /* one matrix for embedding and output */
     bool zero_init; /* projections back into the residual start at zero */
@@ -24,10 +23,15 @@ typedef struct config {
     bool qk_norm;
     double smoothing; /* label smoothing */
     bool recompute;
-    /* data */
-    char data[CONFIG_TEXT], data_kind[CONFIG_TEXT], val_data[CONFIG_TEXT];
+} model_options;
+
+typedef struct data_settings {
+    char path[CONFIG_TEXT], kind[CONFIG_TEXT], val[CONFIG_TEXT];
     double val_fraction;
-    /* training */
+    int64_t vocab, block; /* vocab 0: the data's */
+} data_settings;
+
+typedef struct training_options {
     int64_t batch, accum, steps; /* sequences or images in a micro-batch, micro-batches in a step */
     double epochs;               /* images: steps = epochs * examples / (batch * accum) if steps is 0 */
     double lr;
@@ -36,7 +40,9 @@ typedef struct config {
     double lr_start, lr_end;
     uint64_t seed;
     int64_t threads;
-    /* optimizer */
+} training_options;
+
+typedef struct optimizer_options {
     char rule[CONFIG_TEXT], norms[CONFIG_TEXT]; /* norms: a configuration name of scion.h, or "first,hidden,last" */
     double momentum, weight_decay;
     bool vanishing, light, nesterov, boundary_init;
@@ -45,11 +51,22 @@ typedef struct config {
     double muon_multiplier, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[CONFIG_TEXT];
     int64_t polar_steps;
-    /* run */
+} optimizer_options;
+
+typedef struct run_options {
     char out[CONFIG_TEXT];
     int64_t log_every, eval_every, eval_batches, norm_every, save_every, keep; /* steps; 0: off */
     double baseline;    /* validation loss of a recorded AdamW run of the same preset, 0: none */
     double max_minutes; /* 0: no limit; stops and saves */
+} run_options;
+
+typedef struct config {
+    char preset[CONFIG_TEXT]; /* name it came from */
+    model_options model;
+    data_settings data;
+    training_options training;
+    optimizer_options optimizer;
+    run_options run;
 } config;
 
 typedef enum config_type { CONFIG_INT, CONFIG_REAL, CONFIG_BOOL, CONFIG_STRING, CONFIG_SEED } config_type;

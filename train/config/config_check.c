@@ -7,33 +7,33 @@
 
 static scion_status check_model(const config *c, scion_error *err)
 {
-    if (strcmp(c->model, "gpt") == 0) {
-        if (c->head_size % 2 != 0)
+    if (strcmp(c->model.name, "gpt") == 0) {
+        if (c->model.head_size % 2 != 0)
             return train_fail(err, SCION_EINVAL, "head_size is %lld, expected an even number (rotary embedding)",
-                              (long long)c->head_size);
-        if (c->width % c->head_size != 0)
+                              (long long)c->model.head_size);
+        if (c->model.width % c->model.head_size != 0)
             return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
-                              (long long)c->width, (long long)c->head_size);
+                              (long long)c->model.width, (long long)c->model.head_size);
         return SCION_OK;
     }
-    if (strcmp(c->model, "mlp") == 0 && c->layers < 2)
+    if (strcmp(c->model.name, "mlp") == 0 && c->model.layers < 2)
         return train_fail(err, SCION_EINVAL, "layers is %lld, expected 2 or more for model mlp",
-                          (long long)c->layers);
-    if (c->tied || c->zero_init || c->recompute)
+                          (long long)c->model.layers);
+    if (c->model.tied || c->model.zero_init || c->model.recompute)
         return train_fail(err, SCION_EINVAL, "%s is for model gpt, model %s has none",
-                          c->tied        ? "tied"
-                          : c->zero_init ? "zero_init"
-                                         : "recompute",
-                          c->model);
+                          c->model.tied        ? "tied"
+                          : c->model.zero_init ? "zero_init"
+                                               : "recompute",
+                          c->model.name);
     return SCION_OK;
 }
 
 static scion_status check_data(const config *c, scion_error *err)
 {
-    if (!c->data[0] && strcmp(c->data_kind, "synthetic") != 0)
+    if (!c->data.path[0] && strcmp(c->data.kind, "synthetic") != 0)
         return train_fail(err, SCION_EINVAL,
                           "data is not given: data=FILE names what to learn from, data_kind=synthetic makes some up");
-    if (c->steps == 0 && !(c->epochs > 0))
+    if (c->training.steps == 0 && !(c->training.epochs > 0))
         return train_fail(err, SCION_EINVAL, "steps is not given: say steps=N or epochs=N");
     return SCION_OK;
 }
@@ -41,26 +41,27 @@ static scion_status check_data(const config *c, scion_error *err)
 /* An option of another schedule would have no effect, which nobody means who sets it. */
 static scion_status check_schedule_has(const config *c, scion_error *err)
 {
-    const bool cosine = strncmp(c->schedule, "cosine", 6) == 0;
-    const bool constant_linear = strcmp(c->schedule, "constant_linear") == 0;
+    const bool cosine = strncmp(c->training.schedule, "cosine", 6) == 0;
+    const bool constant_linear = strcmp(c->training.schedule, "constant_linear") == 0;
     const bool rises = cosine || constant_linear;
-    if (constant_linear && c->decay < 1)
+    if (constant_linear && c->training.decay < 1)
         return train_fail(err, SCION_EINVAL,
                           "schedule constant_linear needs decay, the steps of the decay at the end");
-    if (!constant_linear && c->decay > 0)
+    if (!constant_linear && c->training.decay > 0)
         return train_fail(err, SCION_EINVAL, "decay is for schedule constant_linear, schedule %s has none",
-                          c->schedule);
-    if (!rises && (c->warmup > 0 || c->lr_start > 0))
+                          c->training.schedule);
+    if (!rises && (c->training.warmup > 0 || c->training.lr_start > 0))
         return train_fail(err, SCION_EINVAL, "%s is for schedules cosine and constant_linear, schedule %s has none",
-                          c->warmup > 0 ? "warmup" : "lr_start", c->schedule);
-    if (!cosine && c->lr_end > 0)
-        return train_fail(err, SCION_EINVAL, "lr_end is for schedule cosine, schedule %s has none", c->schedule);
+                          c->training.warmup > 0 ? "warmup" : "lr_start", c->training.schedule);
+    if (!cosine && c->training.lr_end > 0)
+        return train_fail(err, SCION_EINVAL, "lr_end is for schedule cosine, schedule %s has none",
+                          c->training.schedule);
     return SCION_OK;
 }
 
 static scion_status check_schedule(const config *c, scion_error *err)
 {
-    const long long steps = c->steps, warmup = c->warmup, decay = c->decay;
+    const long long steps = c->training.steps, warmup = c->training.warmup, decay = c->training.decay;
     scion_status status = check_schedule_has(c, err);
     if (status != SCION_OK)
         return status;
@@ -71,19 +72,20 @@ static scion_status check_schedule(const config *c, scion_error *err)
     if (steps > 0 && warmup + decay > steps)
         return train_fail(err, SCION_EINVAL, "warmup %lld and decay %lld are more than steps %lld", warmup, decay,
                           steps);
-    if (c->lr_start > c->lr || c->lr_end > c->lr)
+    if (c->training.lr_start > c->training.lr || c->training.lr_end > c->training.lr)
         return train_fail(err, SCION_EINVAL, "%s is %g, expected at most lr %g",
-                          c->lr_start > c->lr ? "lr_start" : "lr_end", c->lr_start > c->lr ? c->lr_start : c->lr_end,
-                          c->lr);
+                          c->training.lr_start > c->training.lr ? "lr_start" : "lr_end",
+                          c->training.lr_start > c->training.lr ? c->training.lr_start : c->training.lr_end,
+                          c->training.lr);
     return SCION_OK;
 }
 
 /* A configuration by name, or three norms "first,hidden,last". */
 static scion_status check_norms(const config *c, scion_error *err)
 {
-    const char *at = c->norms;
+    const char *at = c->optimizer.norms;
     int known = 0, parts = 0;
-    if (scion_find(SCION_NAMES_CONFIG, c->norms) >= 0)
+    if (scion_find(SCION_NAMES_CONFIG, c->optimizer.norms) >= 0)
         return SCION_OK;
     for (bool more = true; more; parts++) {
         char name[CONFIG_TEXT];
@@ -100,12 +102,12 @@ static scion_status check_norms(const config *c, scion_error *err)
         err, SCION_EINVAL,
         "norms is \"%.40s\", expected image, onehot, shared, sign, colnorm, rownorm, spectral, or three "
         "norms such as colnorm,spectral,sign",
-        c->norms);
+        c->optimizer.norms);
 }
 
 static scion_status check_optimizer(const config *c, scion_error *err)
 {
-    const double radius[] = {c->radius_first, c->radius_hidden, c->radius_last};
+    const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last};
     static const char *const names[] = {"radius_first", "radius_hidden", "radius_last"};
     float weight = 0, grad = 0, before = 0;
     scion_optimizer *optimizer = NULL;
@@ -114,20 +116,20 @@ static scion_status check_optimizer(const config *c, scion_error *err)
     for (int i = 0; i < 3; i++)
         if (!(radius[i] > 0))
             return train_fail(err, SCION_EINVAL, "%s is 0, expected more", names[i]);
-    scion_options_init(&o, (scion_rule)scion_find(SCION_NAMES_RULE, c->rule));
-    if (c->momentum > 0)
-        o.momentum = c->momentum;
-    o.vanishing = c->vanishing;
-    o.light = c->light;
-    o.nesterov = c->nesterov;
-    o.weight_decay = c->weight_decay;
-    o.muon_multiplier = c->muon_multiplier;
-    o.beta1 = c->beta1;
-    o.beta2 = c->beta2;
-    o.adam_eps = c->adam_eps;
-    o.clip_norm = c->clip_norm;
-    o.eps = c->eps;
-    o.polar_steps = (int32_t)c->polar_steps;
+    scion_options_init(&o, (scion_rule)scion_find(SCION_NAMES_RULE, c->optimizer.rule));
+    if (c->optimizer.momentum > 0)
+        o.momentum = c->optimizer.momentum;
+    o.vanishing = c->optimizer.vanishing;
+    o.light = c->optimizer.light;
+    o.nesterov = c->optimizer.nesterov;
+    o.weight_decay = c->optimizer.weight_decay;
+    o.muon_multiplier = c->optimizer.muon_multiplier;
+    o.beta1 = c->optimizer.beta1;
+    o.beta2 = c->optimizer.beta2;
+    o.adam_eps = c->optimizer.adam_eps;
+    o.clip_norm = c->optimizer.clip_norm;
+    o.eps = c->optimizer.eps;
+    o.polar_steps = (int32_t)c->optimizer.polar_steps;
     o.threads = 1;
     scion_param_init(&p);
     p.ndim = 1;

@@ -25,10 +25,10 @@ const model_row *model_find(const char *name)
 
 scion_status model_record(model *m, const config *c, const model_shape *s, scion_error *err)
 {
-    const model_row *row = model_find(c->model);
+    const model_row *row = model_find(c->model.name);
     memset(m, 0, sizeof *m);
     if (!row)
-        return train_fail(err, SCION_EINVAL, "model: there is no model %s", c->model);
+        return train_fail(err, SCION_EINVAL, "model: there is no model %s", c->model.name);
     if (row->tokens != (s->vocab > 0))
         return train_fail(err, SCION_EINVAL, "model %s learns from %s, but the data are %s", row->name,
                           row->tokens ? "sequences of tokens" : "images", row->tokens ? "images" : "tokens");

@@ -16,17 +16,17 @@ typedef struct against {
 
 static double batch_size(const config *c)
 {
-    return (double)(c->batch * c->accum);
+    return (double)(c->training.batch * c->training.accum);
 }
 
 static double step_count(const config *c)
 {
-    return (double)c->steps;
+    return (double)c->training.steps;
 }
 
 static double epoch_count(const config *c)
 {
-    return c->epochs;
+    return c->training.epochs;
 }
 
 /* A point of a series: the best of one group at one width. */
@@ -46,7 +46,8 @@ static int by_place(const void *a, const void *b)
 /* With another batch size a run may have as many more steps as see the same number of samples. */
 static bool same_length(const config *a, const config *b)
 {
-    return a->steps == b->steps || a->steps * a->batch * a->accum == b->steps * b->batch * b->accum;
+    return a->training.steps == b->training.steps || a->training.steps * a->training.batch * a->training.accum ==
+                                                         b->training.steps * b->training.batch * b->training.accum;
 }
 
 static bool same_series(const against *k, const entry *a, const entry *b)

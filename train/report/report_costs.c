@@ -45,14 +45,14 @@ static void draw_cost(const ledger_view *v, figure *f, const cost *k, const conf
         int64_t next = INT64_MAX, count = 0;
         double sum = 0;
         for (int64_t i = 0; i < v->count; i++)
-            if (counts(&v->runs[i], like) && v->runs[i].c.width > width && v->runs[i].c.width < next)
-                next = v->runs[i].c.width;
+            if (counts(&v->runs[i], like) && v->runs[i].c.model.width > width && v->runs[i].c.model.width < next)
+                next = v->runs[i].c.model.width;
         if (next == INT64_MAX)
             return;
         width = next;
         for (int64_t i = 0; i < v->count; i++) {
             const ledger_run *r = &v->runs[i];
-            if (counts(r, like) && r->c.width == width && (!rule || strcmp(r->c.rule, rule) == 0) &&
+            if (counts(r, like) && r->c.model.width == width && (!rule || strcmp(r->c.optimizer.rule, rule) == 0) &&
                 isfinite(cost_of(r, k)) && cost_of(r, k) > 0) {
                 sum += cost_of(r, k);
                 count++;
@@ -71,10 +71,10 @@ static int list_rules(const ledger_view *v, const config *like, const char *rule
     int count = 0;
     for (int64_t i = 0; i < v->count && count < rules_most; i++) {
         int known = 0;
-        while (known < count && strcmp(rules[known], v->runs[i].c.rule) != 0)
+        while (known < count && strcmp(rules[known], v->runs[i].c.optimizer.rule) != 0)
             known++;
         if (known == count && counts(&v->runs[i], like))
-            rules[count++] = v->runs[i].c.rule;
+            rules[count++] = v->runs[i].c.optimizer.rule;
     }
     return count;
 }

@@ -206,13 +206,14 @@ void reproduce_shorten(config *points, int64_t count, double factor)
 {
     for (int64_t i = 0; i < count; i++) {
         config *c = &points[i];
-        const double before = (double)c->steps;
-        if (c->steps > 0)
-            c->steps = (int64_t)fmax(1, floor(before * factor));
+        const double before = (double)c->training.steps;
+        if (c->training.steps > 0)
+            c->training.steps = (int64_t)fmax(1, floor(before * factor));
         else
-            c->epochs *= factor;
-        const double share = c->steps > 0 ? (double)c->steps / before : factor;
-        c->warmup = (int64_t)floor((double)c->warmup * share);
-        c->decay = c->decay > 0 ? (int64_t)fmax(1, floor((double)c->decay * share)) : 0; /* 0 is refused */
+            c->training.epochs *= factor;
+        const double share = c->training.steps > 0 ? (double)c->training.steps / before : factor;
+        c->training.warmup = (int64_t)floor((double)c->training.warmup * share);
+        c->training.decay =
+            c->training.decay > 0 ? (int64_t)fmax(1, floor((double)c->training.decay * share)) : 0; /* 0 is refused */
     }
 }

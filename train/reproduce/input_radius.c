@@ -14,7 +14,7 @@
 static double first_slope(const coordcheck *k, const char *scale)
 {
     for (int64_t i = 0; i < k->count; i++)
-        if (strcmp(k->groups[i].c.input_scale, scale) == 0)
+        if (strcmp(k->groups[i].c.optimizer.input_scale, scale) == 0)
             return coordcheck_slope(&k->groups[i], 0, 0);
     return NAN;
 }

@@ -20,7 +20,7 @@ const char *reproduce_verdict_name(reproduce_verdict v)
 
 static bool is_scion(const config *c)
 {
-    return strcmp(c->rule, "scion") == 0 || strcmp(c->rule, "uscion") == 0;
+    return strcmp(c->optimizer.rule, "scion") == 0 || strcmp(c->optimizer.rule, "uscion") == 0;
 }
 
 static void open_question(reproduce_judgement *j, const char *why)
@@ -52,8 +52,8 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
             cost = isfinite(g->cost) ? fmax(cost, g->cost) : cost;
         } else {
             others++;
-            snprintf(others_text + at, sizeof others_text - at, "%s%.16s by %+.3g", at ? ", " : "", g->c.rule,
-                     g->moved);
+            snprintf(others_text + at, sizeof others_text - at, "%s%.16s by %+.3g", at ? ", " : "",
+                     g->c.optimizer.rule, g->moved);
         }
     }
     transfer_free(&t);
@@ -82,8 +82,8 @@ static double best_at(const ledger_run *runs, int64_t count, const char *rule, i
 {
     double best = NAN;
     for (int64_t i = 0; i < count; i++)
-        if (runs[i].state == LEDGER_DONE && strcmp(runs[i].c.rule, rule) == 0 &&
-            runs[i].c.batch * runs[i].c.accum == batch)
+        if (runs[i].state == LEDGER_DONE && strcmp(runs[i].c.optimizer.rule, rule) == 0 &&
+            runs[i].c.training.batch * runs[i].c.training.accum == batch)
             best = fmin(best, runs[i].result.val_loss);
     return best;
 }
@@ -96,7 +96,7 @@ void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, rep
     char text[256] = "";
     (void)l;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t batch = runs[i].c.batch * runs[i].c.accum;
+        const int64_t batch = runs[i].c.training.batch * runs[i].c.training.accum;
         small = batch < small ? batch : small;
         large = batch > large ? batch : large;
     }
@@ -150,9 +150,9 @@ void reproduce_judge_norms(ledger *l, const ledger_run *runs, int64_t count, rep
 {
     norms_end bounded = {0, 0, false}, free_ = {0, 0, false};
     for (int64_t i = 0; i < count; i++) {
-        if (strcmp(runs[i].c.rule, "scion") == 0)
+        if (strcmp(runs[i].c.optimizer.rule, "scion") == 0)
             bounded = last_norms(l, &runs[i]);
-        else if (strcmp(runs[i].c.rule, "uscion") == 0)
+        else if (strcmp(runs[i].c.optimizer.rule, "uscion") == 0)
             free_ = last_norms(l, &runs[i]);
     }
     if (!bounded.known || !free_.known) {
@@ -174,7 +174,7 @@ void reproduce_judge_epochs(ledger *l, const ledger_run *runs, int64_t count, re
         const norms_end e = last_norms(l, &runs[i]);
         if (!e.known)
             continue;
-        if (strcmp(runs[i].c.rule, "scion") == 0) {
+        if (strcmp(runs[i].c.optimizer.rule, "scion") == 0) {
             ratio = fmax(ratio, e.ratio);
         } else {
             const double log_steps = log((double)runs[i].result.steps);

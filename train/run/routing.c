@@ -44,10 +44,10 @@ static scion_status three_norms(const char *text, scion_norm norm[3], scion_erro
  * again, to show why it is there (appendix "Input radius scaling" of the paper). */
 static double input_factor(const config *c, const tape_value *v, scion_norm norm)
 {
-    const int named = scion_find(SCION_NAMES_CONFIG, c->norms);
+    const int named = scion_find(SCION_NAMES_CONFIG, c->optimizer.norms);
     if (norm == SCION_NORM_AUTO && named >= 0)
         norm = scn_route((scion_config)named, v->role, v->ndim);
-    if (v->role != SCION_ROLE_INPUT || norm != SCION_NORM_SPECTRAL || strcmp(c->input_scale, "plain") != 0)
+    if (v->role != SCION_ROLE_INPUT || norm != SCION_NORM_SPECTRAL || strcmp(c->optimizer.input_scale, "plain") != 0)
         return 1;
     return fmin(1, sqrt((double)v->shape[0] / (double)v->shape[1]));
 }
@@ -55,9 +55,10 @@ static double input_factor(const config *c, const tape_value *v, scion_norm norm
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err)
 {
     scion_norm norm[3] = {SCION_NORM_AUTO, SCION_NORM_AUTO, SCION_NORM_AUTO};
-    const double radius[] = {c->radius_first, c->radius_hidden, c->radius_last, c->radius_hidden};
-    if (scion_find(SCION_NAMES_CONFIG, c->norms) < 0) {
-        scion_status status = three_norms(c->norms, norm, err);
+    const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last,
+                             c->optimizer.radius_hidden};
+    if (scion_find(SCION_NAMES_CONFIG, c->optimizer.norms) < 0) {
+        scion_status status = three_norms(c->optimizer.norms, norm, err);
         if (status != SCION_OK)
             return status;
     }
@@ -82,29 +83,30 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
 
 scion_status routing_options(const config *c, scion_options *o, scion_error *err)
 {
-    const int rule = scion_find(SCION_NAMES_RULE, c->rule), named = scion_find(SCION_NAMES_CONFIG, c->norms);
-    const int polar = scion_find(SCION_NAMES_POLAR, c->polar);
+    const int rule = scion_find(SCION_NAMES_RULE, c->optimizer.rule),
+              named = scion_find(SCION_NAMES_CONFIG, c->optimizer.norms);
+    const int polar = scion_find(SCION_NAMES_POLAR, c->optimizer.polar);
     if (rule < 0 || polar < 0)
         return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
-                          rule < 0 ? c->rule : c->polar);
+                          rule < 0 ? c->optimizer.rule : c->optimizer.polar);
     scion_options_init(o, (scion_rule)rule);
     o->config = named >= 0 ? (scion_config)named : SCION_CONFIG_IMAGE;
-    if (c->momentum > 0)
-        o->momentum = c->momentum;
-    o->vanishing = c->vanishing;
-    o->light = c->light;
-    o->nesterov = c->nesterov;
-    o->weight_decay = c->weight_decay;
-    o->muon_multiplier = c->muon_multiplier;
-    o->beta1 = c->beta1;
-    o->beta2 = c->beta2;
-    o->adam_eps = c->adam_eps;
-    o->clip_norm = c->clip_norm;
-    o->eps = c->eps;
-    o->polar_eps = c->eps > 0 ? 10 * c->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
+    if (c->optimizer.momentum > 0)
+        o->momentum = c->optimizer.momentum;
+    o->vanishing = c->optimizer.vanishing;
+    o->light = c->optimizer.light;
+    o->nesterov = c->optimizer.nesterov;
+    o->weight_decay = c->optimizer.weight_decay;
+    o->muon_multiplier = c->optimizer.muon_multiplier;
+    o->beta1 = c->optimizer.beta1;
+    o->beta2 = c->optimizer.beta2;
+    o->adam_eps = c->optimizer.adam_eps;
+    o->clip_norm = c->optimizer.clip_norm;
+    o->eps = c->optimizer.eps;
+    o->polar_eps = c->optimizer.eps > 0 ? 10 * c->optimizer.eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
     o->polar = (scion_polar_set)polar;
-    o->polar_steps = (int32_t)c->polar_steps;
-    o->threads = (int32_t)c->threads;
-    o->seed = c->seed;
+    o->polar_steps = (int32_t)c->optimizer.polar_steps;
+    o->threads = (int32_t)c->training.threads;
+    o->seed = c->training.seed;
     return SCION_OK;
 }

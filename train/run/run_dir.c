@@ -133,13 +133,13 @@ void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT])
 scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], scion_error *err)
 {
     char old[RUN_PATH];
-    step_path(t->c.out, t->step, path);
+    step_path(t->c.run.out, t->step, path);
     scion_status status = trainer_save(t, path, err);
     int64_t step = t->step;
     for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
-        step = newest(t->c.out, step);
+        step = newest(t->c.run.out, step);
         if (step >= 0 && kept >= (keep > 0 ? keep : 1)) {
-            step_path(t->c.out, step, old);
+            step_path(t->c.run.out, step, old);
             unlink(old);
         }
     }
@@ -149,6 +149,6 @@ scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], s
 scion_status run_dir_save_best(const trainer *t, scion_error *err)
 {
     char path[RUN_PATH];
-    snprintf(path, sizeof path, "%s/%s", t->c.out, best_name);
+    snprintf(path, sizeof path, "%s/%s", t->c.run.out, best_name);
     return trainer_save(t, path, err);
 }

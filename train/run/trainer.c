@@ -20,9 +20,9 @@ static const double embedding_deviation = 0.02;
 static model_shape shape_of(const trainer *t)
 {
     const data_info *d = data_about(t->data);
-    model_shape s = {.batch = t->c.batch, .block = d->tokens ? t->c.block : 1};
+    model_shape s = {.batch = t->c.training.batch, .block = d->tokens ? t->c.data.block : 1};
     if (d->tokens) {
-        s.vocab = t->c.vocab > 0 ? t->c.vocab : d->vocab;
+        s.vocab = t->c.data.vocab > 0 ? t->c.data.vocab : d->vocab;
     } else {
         s.features = d->features;
         s.classes = d->classes;
@@ -33,20 +33,20 @@ static model_shape shape_of(const trainer *t)
 /* Symbols of data that do not say it themselves: synthetic text has 64; shards have their own default. */
 static int64_t default_vocab(const config *c)
 {
-    return strcmp(c->data_kind, "synthetic") == 0 ? 64 : 0;
+    return strcmp(c->data.kind, "synthetic") == 0 ? 64 : 0;
 }
 
 scion_status trainer_open_data(trainer *t, const char *vocabulary, scion_error *err)
 {
     const config *c = &t->c;
     data_options o = {
-        .kind = c->data_kind,
-        .path = c->data,
-        .val = c->val_data[0] ? c->val_data : NULL,
-        .val_fraction = c->val_fraction,
-        .seed = c->seed,
+        .kind = c->data.kind,
+        .path = c->data.path,
+        .val = c->data.val[0] ? c->data.val : NULL,
+        .val_fraction = c->data.val_fraction,
+        .seed = c->training.seed,
         .vocabulary = vocabulary,
-        .vocab = c->vocab > 0 || !model_find(c->model)->tokens ? c->vocab : default_vocab(c),
+        .vocab = c->data.vocab > 0 || !model_find(c->model.name)->tokens ? c->data.vocab : default_vocab(c),
         .features = 784,
         .classes = 10,
     };
@@ -54,15 +54,15 @@ scion_status trainer_open_data(trainer *t, const char *vocabulary, scion_error *
     if (status != SCION_OK)
         return status;
     const data_info *d = data_about(t->data);
-    if (d->tokens && c->vocab > 0 && d->vocab > c->vocab)
-        return train_fail(err, SCION_EINVAL, "vocab is %lld, but the data have %lld symbols", (long long)c->vocab,
-                          (long long)d->vocab);
-    if (c->data[0] && data_batches(t->data, DATA_TRAIN, c->batch, c->block) < 1)
-        return train_fail(err, SCION_EINVAL, "%s: too small for one batch of %lld x %lld", c->data,
-                          (long long)c->batch, (long long)c->block);
-    t->steps = c->steps;
+    if (d->tokens && c->data.vocab > 0 && d->vocab > c->data.vocab)
+        return train_fail(err, SCION_EINVAL, "vocab is %lld, but the data have %lld symbols",
+                          (long long)c->data.vocab, (long long)d->vocab);
+    if (c->data.path[0] && data_batches(t->data, DATA_TRAIN, c->training.batch, c->data.block) < 1)
+        return train_fail(err, SCION_EINVAL, "%s: too small for one batch of %lld x %lld", c->data.path,
+                          (long long)c->training.batch, (long long)c->data.block);
+    t->steps = c->training.steps;
     if (t->steps == 0 && d->train > 0)
-        t->steps = (int64_t)ceil(c->epochs * (double)d->train / (double)trainer_samples(t));
+        t->steps = (int64_t)ceil(c->training.epochs * (double)d->train / (double)trainer_samples(t));
     if (t->steps < 1 && d->train > 0)
         return train_fail(err, SCION_EINVAL, "steps and epochs are both 0");
     return SCION_OK;
@@ -84,9 +84,10 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
     const size_t floats = (size_t)t->elements * sizeof(float), bytes = (floats + 63) / 64 * 64;
     t->weights = aligned_alloc(64, bytes);
     t->grads = training ? aligned_alloc(64, bytes) : NULL;
-    if (training && strcmp(t->c.rule, "mars") == 0)
+    if (training && strcmp(t->c.optimizer.rule, "mars") == 0)
         t->grads_before = aligned_alloc(64, bytes);
-    if (!t->weights || (training && !t->grads) || (training && strcmp(t->c.rule, "mars") == 0 && !t->grads_before))
+    if (!t->weights || (training && !t->grads) ||
+        (training && strcmp(t->c.optimizer.rule, "mars") == 0 && !t->grads_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
     memset(t->weights, 0, bytes);
     if (training)
@@ -130,11 +131,11 @@ static void default_init(const trainer *t, int64_t i)
     if (v->ndim == 1)
         return;
     if (v->role == SCION_ROLE_ONEHOT)
-        scn_normals(t->c.seed, stream, 0, v->count, v->data);
+        scn_normals(t->c.training.seed, stream, 0, v->count, v->data);
     for (int64_t k = 0; k < v->count; k++)
         v->data[k] = v->role == SCION_ROLE_ONEHOT
                          ? (float)(embedding_deviation * (double)v->data[k])
-                         : (float)(reach * (2 * scn_uniform(t->c.seed, stream, (uint64_t)k) - 1));
+                         : (float)(reach * (2 * scn_uniform(t->c.training.seed, stream, (uint64_t)k) - 1));
 }
 
 /* The norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule signum, say) would
@@ -143,18 +144,19 @@ static bool starts_on_boundary(const trainer *t, int64_t i)
 {
     scion_info info = {.size = sizeof info};
     scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
-    return t->c.boundary_init && info.norm >= SCION_NORM_SPECTRAL && info.norm <= SCION_NORM_SIGN;
+    return t->c.optimizer.boundary_init && info.norm >= SCION_NORM_SPECTRAL && info.norm <= SCION_NORM_SIGN;
 }
 
 static scion_status init_weights(trainer *t, scion_error *err)
 {
     bool mark = false;
-    scion_status status = t->c.boundary_init ? scion_optimizer_init_weights(t->optimizer, t->c.seed, err) : SCION_OK;
+    scion_status status =
+        t->c.optimizer.boundary_init ? scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err) : SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->train.tape); i++) {
         const tape_value *v = tape_param_at(t->train.tape, i);
         if (!starts_on_boundary(t, i)) {
             default_init(t, i);
-            mark = mark || v->ndim > 1 || !t->c.boundary_init;
+            mark = mark || v->ndim > 1 || !t->c.optimizer.boundary_init;
         }
         if (v->zero_start)
             memset(v->data, 0, (size_t)v->count * sizeof(float));
@@ -170,7 +172,7 @@ scion_status trainer_new(trainer **out, const config *c, scion_error *err)
         return train_fail(err, SCION_ENOMEM, "out of memory");
     t->c = *c;
     t->best = INFINITY;
-    t->threads = scn_threads((int)c->threads);
+    t->threads = scn_threads((int)c->training.threads);
     return SCION_OK;
 }
 
@@ -221,28 +223,45 @@ void trainer_free(trainer *t)
     free(t);
 }
 
+const char *trainer_unit(const trainer *t)
+{
+    return data_about(t->data)->tokens ? "tokens" : "images";
+}
+
+bool trainer_reports_accuracy(const trainer *t)
+{
+    return !data_about(t->data)->tokens;
+}
+
+int64_t trainer_validation_batches(const trainer *t)
+{
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
+    const int64_t limit = t->c.run.eval_batches;
+    return limit > 0 && limit < all ? limit : all;
+}
+
 int64_t trainer_samples(const trainer *t)
 {
-    const int64_t rows = t->c.batch * t->c.accum;
-    return data_about(t->data)->tokens ? rows * t->c.block : rows;
+    const int64_t rows = t->c.training.batch * t->c.training.accum;
+    return data_about(t->data)->tokens ? rows * t->c.data.block : rows;
 }
 
 double trainer_flops(const trainer *t)
 {
-    return 3 * tape_flops(t->train.tape) * (double)t->c.accum;
+    return 3 * tape_flops(t->train.tape) * (double)t->c.training.accum;
 }
 
 double trainer_lr(const trainer *t)
 {
     const scion_schedule s = {
         .size = sizeof s,
-        .kind = (scion_schedule_kind)scion_find(SCION_NAMES_SCHEDULE, t->c.schedule),
+        .kind = (scion_schedule_kind)scion_find(SCION_NAMES_SCHEDULE, t->c.training.schedule),
         .n = t->steps,
-        .warmup = t->c.warmup,
-        .decay = t->c.decay,
-        .peak = t->c.lr,
-        .start = t->c.lr_start,
-        .end = t->c.lr_end,
+        .warmup = t->c.training.warmup,
+        .decay = t->c.training.decay,
+        .peak = t->c.training.lr,
+        .start = t->c.training.lr_start,
+        .end = t->c.training.lr_end,
     };
     return scion_schedule_value(&s, t->step + (s.kind == SCION_SCHEDULE_INV_SQRT_K));
 }
@@ -251,18 +270,19 @@ double trainer_lr(const trainer *t)
 static void fill(const trainer *t, const model *m, data_part part, int64_t index)
 {
     if (m->tokens)
-        data_tokens(t->data, part, index, t->c.batch, t->c.block, m->tokens->ints, m->targets->ints);
+        data_tokens(t->data, part, index, t->c.training.batch, t->c.data.block, m->tokens->ints, m->targets->ints);
     else
-        data_images(t->data, part, index, t->c.batch, m->pixels->data, m->targets->ints);
+        data_images(t->data, part, index, t->c.training.batch, m->pixels->data, m->targets->ints);
 }
 
 /* Forward and backward over all micro-batches of the present step, into whatever the tape is bound to. */
 static scion_status gradients(trainer *t, double *loss, scion_error *err)
 {
-    tape_run run = {.threads = t->threads, .training = true, .loss_scale = (float)(1.0 / (double)t->c.accum)};
+    tape_run run = {
+        .threads = t->threads, .training = true, .loss_scale = (float)(1.0 / (double)t->c.training.accum)};
     double sum = 0;
-    for (int64_t i = 0; i < t->c.accum; i++) {
-        fill(t, &t->train, DATA_TRAIN, t->step * t->c.accum + i);
+    for (int64_t i = 0; i < t->c.training.accum; i++) {
+        fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i);
         double begin = clock_now();
         double part = (double)tape_forward(t->train.tape, &run);
         double middle = clock_now();
@@ -277,7 +297,7 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
         t->backward_s += clock_now() - middle;
         sum += part;
     }
-    *loss = sum / (double)t->c.accum;
+    *loss = sum / (double)t->c.training.accum;
     return SCION_OK;
 }
 
@@ -317,13 +337,13 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
 {
     tape_run run = {.threads = t->threads, .training = false, .loss_scale = 1};
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.batch, t->c.block);
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
     const int64_t count = batches > 0 && batches < all ? batches : all;
     int64_t hits = 0, rows = 0;
     double sum = 0;
     if (count < 1)
-        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one batch of %lld x %lld", t->c.data,
-                          (long long)t->c.batch, (long long)t->c.block);
+        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one batch of %lld x %lld",
+                          t->c.data.path, (long long)t->c.training.batch, (long long)t->c.data.block);
     for (int64_t i = 0; i < count; i++) {
         int64_t batch_hits = 0, batch_rows = 0;
         fill(t, &t->eval, DATA_VAL, i);

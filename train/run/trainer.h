@@ -60,6 +60,13 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
 /* Writes everything that a resumed run needs; ENONFINITE, and the file is as it was, if a weight is not finite. */
 scion_status trainer_save(const trainer *t, const char *path, scion_error *err);
 
+/* What a sample is: "tokens" or "images". */
+const char *trainer_unit(const trainer *t);
+/* Whether trainer_evaluate's accuracy is worth showing for this model. */
+bool trainer_reports_accuracy(const trainer *t);
+/* Batches of one validation: eval_batches, or all of the validation part; 0: there is none. */
+int64_t trainer_validation_batches(const trainer *t);
+
 /* Tokens or images of one step; operations of one step's forward and backward passes. */
 int64_t trainer_samples(const trainer *t);
 double trainer_flops(const trainer *t);

@@ -67,7 +67,7 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
         for (int64_t i = 0; i < params; i++) {
             const tape_value *v = tape_param_at(t->train.tape, i);
             list_tensor(&l, v, "", v->data);
-            if (t->c.light)
+            if (t->c.optimizer.light)
                 list_tensor(&l, v, "average.", v->grad);
         }
         l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)state_bytes}, state, state_bytes};
@@ -150,7 +150,7 @@ static scion_status read_weights(trainer *t, const checkpoint *file, const char 
     for (int64_t i = 0; status == SCION_OK && i < tape_param_count(from); i++) {
         const tape_value *v = tape_param_at(from, i);
         status = read_tensor(file, path, "", v, v->data, err);
-        if (status == SCION_OK && training && t->c.light)
+        if (status == SCION_OK && training && t->c.optimizer.light)
             status = read_tensor(file, path, "average.", v, v->grad, err);
     }
     return status;
@@ -189,8 +189,9 @@ static scion_status open_data(trainer *t, const char *vocabulary, scion_error *e
     scion_status status = trainer_open_data(t, vocabulary, &inner);
     if (status == SCION_OK)
         return status;
-    return train_fail(err, status, "%.180s%s", inner.message,
-                      t->c.data[0] && access(t->c.data, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
+    return train_fail(
+        err, status, "%.180s%s", inner.message,
+        t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
 }
 
 typedef enum purpose { TO_TRAIN, TO_EVALUATE, TO_SAMPLE } purpose;
@@ -207,12 +208,12 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     if (status == SCION_OK)
         status = read_config(file, path, pairs, count, training, &c, err);
     if (status == SCION_OK && why == TO_SAMPLE &&
-        !(strcmp(c.model, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
+        !(strcmp(c.model.name, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
         status = train_fail(err, SCION_EINVAL, "%s: only a gpt that learned from a text file can write", path);
     if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
-        c.data[0] = '\0';
-        c.batch = 1;
-        snprintf(c.data_kind, sizeof c.data_kind, "chars");
+        c.data.path[0] = '\0';
+        c.training.batch = 1;
+        snprintf(c.data.kind, sizeof c.data.kind, "chars");
     }
     if (status == SCION_OK)
         status = trainer_new(&t, &c, err);

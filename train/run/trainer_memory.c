@@ -39,12 +39,12 @@ static size_t usable_memory(void)
 static void plan_memory(const trainer *t, trainer_memory *m)
 {
     const size_t floats = (size_t)t->elements * sizeof(float);
-    const int rule = scion_find(SCION_NAMES_RULE, t->c.rule);
+    const int rule = scion_find(SCION_NAMES_RULE, t->c.optimizer.rule);
     const size_t copies = rule == SCION_RULE_ADAMW || rule == SCION_RULE_MUON || rule == SCION_RULE_MARS ? 2 : 1;
     *m = (trainer_memory){
         .weights = floats,
         .gradients = floats * (rule == SCION_RULE_MARS ? 2 : 1),
-        .state = t->c.light ? 0 : copies * floats,
+        .state = t->c.optimizer.light ? 0 : copies * floats,
         .activations = tape_plan_bytes(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads),
         .evaluation = tape_plan_bytes(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads),
         .machine = usable_memory(),

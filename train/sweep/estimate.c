@@ -41,9 +41,9 @@ static void measure(const config *c, probe *p)
         p->step = (clock_now() - begin) / timed;
     if (status == SCION_OK) {
         p->steps = t->steps;
-        p->batches = data_batches(t->data, DATA_VAL, c->batch, c->block);
-        if (c->eval_batches > 0 && c->eval_batches < p->batches)
-            p->batches = c->eval_batches;
+        p->batches = data_batches(t->data, DATA_VAL, c->training.batch, c->data.block);
+        if (c->run.eval_batches > 0 && c->run.eval_batches < p->batches)
+            p->batches = c->run.eval_batches;
         begin = clock_now();
         if (p->batches > 0)
             status = trainer_evaluate(t, 1, &loss, &accuracy, &err);
@@ -74,22 +74,25 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
     if (stopped)
         return train_fail(err, SCION_ESTOPPED, "stopped");
     if (!heard)
-        return train_fail(err, SCION_EINVAL, "a trial run of width %lld did not come to an end", (long long)c->width);
+        return train_fail(err, SCION_EINVAL, "a trial run of width %lld did not come to an end",
+                          (long long)c->model.width);
     return p->message[0] ? train_fail(err, SCION_EINVAL, "%s", p->message) : SCION_OK;
 }
 
 static bool same_size(const config *a, const config *b)
 {
-    return strcmp(a->model, b->model) == 0 && a->width == b->width && a->layers == b->layers &&
-           a->batch == b->batch && a->block == b->block && a->accum == b->accum;
+    return strcmp(a->model.name, b->model.name) == 0 && a->model.width == b->model.width &&
+           a->model.layers == b->model.layers && a->training.batch == b->training.batch &&
+           a->data.block == b->data.block && a->training.accum == b->training.accum;
 }
 
 /* The number of steps differs between runs of one size. */
 static double seconds_of(const config *c, const config *measured, const probe *p)
 {
-    const double steps = c->steps > 0           ? (double)c->steps
-                         : measured->epochs > 0 ? (double)p->steps * c->epochs / measured->epochs
-                                                : (double)p->steps;
+    const double steps = c->training.steps > 0 ? (double)c->training.steps
+                         : measured->training.epochs > 0
+                             ? (double)p->steps * c->training.epochs / measured->training.epochs
+                             : (double)p->steps;
     return p->create + steps * p->step + (double)p->batches * p->evaluation;
 }
 
@@ -105,7 +108,7 @@ scion_status sweep_estimate(const config *points, int64_t count, int jobs, int t
         config c = points[i];
         if (counted[i])
             continue;
-        c.threads = each > 1 ? each : 1;
+        c.training.threads = each > 1 ? each : 1;
         status = measure_apart(&c, &p, err);
         for (int64_t k = i; status == SCION_OK && k < count; k++)
             if (!counted[k] && same_size(&points[k], &points[i])) {

@@ -134,7 +134,7 @@ void grid_rate(double lr, char text[CONFIG_TEXT])
 void grid_pretty(const config *c, const config_option *o, char text[CONFIG_TEXT])
 {
     if (strcmp(o->key, "lr") == 0)
-        grid_rate(c->lr, text);
+        grid_rate(c->training.lr, text);
     else
         config_get(c, o, text, CONFIG_TEXT);
 }

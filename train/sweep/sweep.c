@@ -58,7 +58,7 @@ static int work(const char *path, int threads, scion_error *err)
         ledger_close(w.l);
         return NOTHING_WAITS;
     }
-    w.run.c.threads = threads;
+    w.run.c.training.threads = threads;
     sweep_train(&w.run, &curves, beat, &w);
     scion_status status = w.lost ? SCION_OK
                           : w.run.state == LEDGER_RUNNING
@@ -140,12 +140,12 @@ static void dismiss(crew *c)
 /* Operations of a run, up to a factor that a sweep does not change. */
 static double effort(const config *c)
 {
-    const bool gpt = strcmp(c->model, "gpt") == 0;
-    const double width = (double)c->width, layers = (double)c->layers;
-    const double matrices = gpt ? 12 * layers * width * width + 130 * width + layers * (double)c->block * width
+    const bool gpt = strcmp(c->model.name, "gpt") == 0;
+    const double width = (double)c->model.width, layers = (double)c->model.layers;
+    const double matrices = gpt ? 12 * layers * width * width + 130 * width + layers * (double)c->data.block * width
                                 : 800 * width + layers * width * width;
-    const double samples = (double)(c->batch * c->accum) * (gpt ? (double)c->block : 1);
-    return c->steps > 0 ? matrices * samples * (double)c->steps : matrices * c->epochs;
+    const double samples = (double)(c->training.batch * c->training.accum) * (gpt ? (double)c->data.block : 1);
+    return c->training.steps > 0 ? matrices * samples * (double)c->training.steps : matrices * c->training.epochs;
 }
 
 /* Seconds that a run will take, by the finished one that is most like it; NAN: none has finished. */

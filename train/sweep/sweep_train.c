@@ -99,10 +99,10 @@ static scion_status evaluate(training *k, scion_error *err)
 {
     trainer *t = k->t;
     ledger_result *r = &k->run->result;
-    if (data_batches(t->data, DATA_VAL, t->c.batch, t->c.block) < 1)
+    if (trainer_validation_batches(t) < 1)
         return SCION_OK;
-    scion_status status = trainer_evaluate(t, t->c.eval_batches, &r->val_loss, &r->accuracy, err);
-    if (data_about(t->data)->tokens)
+    scion_status status = trainer_evaluate(t, t->c.run.eval_batches, &r->val_loss, &r->accuracy, err);
+    if (!trainer_reports_accuracy(t))
         r->accuracy = NAN;
     if (status == SCION_OK && !isfinite(r->val_loss)) {
         r->val_loss = r->accuracy = NAN;
@@ -130,7 +130,8 @@ static scion_status one_step(training *k, scion_error *err)
     after_step(k, loss, lr);
     if (due(t, norm_points))
         status = norms_each(t, add_norm, k, err);
-    if (status == SCION_OK && (t->step == t->steps || (t->c.eval_every > 0 && t->step % t->c.eval_every == 0)))
+    if (status == SCION_OK &&
+        (t->step == t->steps || (t->c.run.eval_every > 0 && t->step % t->c.run.eval_every == 0)))
         status = evaluate(k, err);
     return status;
 }

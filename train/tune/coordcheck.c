@@ -112,9 +112,9 @@ static void fill(const trainer *t)
 {
     const model *m = &t->eval;
     if (m->tokens)
-        data_tokens(t->data, DATA_TRAIN, 0, t->c.batch, t->c.block, m->tokens->ints, m->targets->ints);
+        data_tokens(t->data, DATA_TRAIN, 0, t->c.training.batch, t->c.data.block, m->tokens->ints, m->targets->ints);
     else
-        data_images(t->data, DATA_TRAIN, 0, t->c.batch, m->pixels->data, m->targets->ints);
+        data_images(t->data, DATA_TRAIN, 0, t->c.training.batch, m->pixels->data, m->targets->ints);
 }
 
 scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,

@@ -41,10 +41,10 @@ static const struct {
     const char *key;
     size_t offset;
 } axes[TUNE_AXES] = {
-    [TUNE_LR] = {"lr", offsetof(config, lr)},
-    [TUNE_FIRST] = {"radius_first", offsetof(config, radius_first)},
-    [TUNE_HIDDEN] = {"radius_hidden", offsetof(config, radius_hidden)},
-    [TUNE_LAST] = {"radius_last", offsetof(config, radius_last)},
+    [TUNE_LR] = {"lr", offsetof(config, training.lr)},
+    [TUNE_FIRST] = {"radius_first", offsetof(config, optimizer.radius_first)},
+    [TUNE_HIDDEN] = {"radius_hidden", offsetof(config, optimizer.radius_hidden)},
+    [TUNE_LAST] = {"radius_last", offsetof(config, optimizer.radius_last)},
 };
 
 const config_option *tune_option(tune_axis axis)
@@ -78,9 +78,9 @@ static const struct rule {
 static struct rule rule_of(const config *c)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].name, c->rule) == 0)
+        if (strcmp(rules[i].name, c->optimizer.rule) == 0)
             return rules[i];
-    return (struct rule){c->rule, SHARP, false, false};
+    return (struct rule){c->optimizer.rule, SHARP, false, false};
 }
 
 bool tune_carries(const config *c)
@@ -91,7 +91,8 @@ bool tune_carries(const config *c)
 /* Whether one of the three norms that `norms` names is a vector's, which does not start on the boundary. */
 static bool has_vector_norm(const config *c)
 {
-    return strstr(c->norms, "rms") || strstr(c->norms, "euclid") || strstr(c->norms, "max");
+    return strstr(c->optimizer.norms, "rms") || strstr(c->optimizer.norms, "euclid") ||
+           strstr(c->optimizer.norms, "max");
 }
 
 /* k of f(ax) = a^k f(x), 0: there is none. */
@@ -99,8 +100,8 @@ static int degree(const config *c)
 {
     static const char *const one[] = {"relu", "scaled_relu"}, *const two[] = {"relu2", "scaled_relu2"};
     for (int i = 0; i < 2; i++)
-        if (strcmp(c->activation, one[i]) == 0 || strcmp(c->activation, two[i]) == 0)
-            return strcmp(c->activation, one[i]) == 0 ? 1 : 2;
+        if (strcmp(c->model.activation, one[i]) == 0 || strcmp(c->model.activation, two[i]) == 0)
+            return strcmp(c->model.activation, one[i]) == 0 ? 1 : 2;
     return 0;
 }
 
@@ -108,25 +109,26 @@ static int degree(const config *c)
 static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
 {
     const struct rule rule = rule_of(c);
-    const bool gpt = strcmp(c->model, "gpt") == 0, free_start = !c->boundary_init || rule.use == OWN_NORM;
+    const bool gpt = strcmp(c->model.name, "gpt") == 0,
+               free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
     if (rule.use == NO_RADII || rule.use == HIDDEN_ONLY) {
         fixed[TUNE_FIRST] = fixed[TUNE_LAST] =
             rule.use == NO_RADII ? "the rule has no radii" : "the rule leaves that layer to AdamW";
         fixed[TUNE_HIDDEN] = rule.use == NO_RADII ? "the rule has no radii" : NULL;
         return;
     }
-    if (gpt && c->tied)
+    if (gpt && c->model.tied)
         fixed[TUNE_FIRST] = "the first layer is the last one (tied)";
-    if (!gpt && c->layers == 2 && !c->bias)
+    if (!gpt && c->model.layers == 2 && !c->model.bias)
         fixed[TUNE_HIDDEN] = "no layer has it";
-    if (free_start && c->weight_decay == 0 && !rule.decays) {
+    if (free_start && c->optimizer.weight_decay == 0 && !rule.decays) {
         const int one = fixed[TUNE_HIDDEN] ? TUNE_LAST : TUNE_HIDDEN;
         fixed[one] =
             rule.use == SHARP ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
     } else if (!free_start && rule.use == BALLS && !has_vector_norm(c)) {
-        if (!gpt && !c->bias && degree(c) > 0)
+        if (!gpt && !c->model.bias && degree(c) > 0)
             fixed[TUNE_FIRST] = fixed[TUNE_HIDDEN] = "only the product of the radii matters";
-        else if (gpt && !c->tied && c->qk_norm && degree(c) == 1)
+        else if (gpt && !c->model.tied && c->model.qk_norm && degree(c) == 1)
             fixed[TUNE_FIRST] = "only its ratio to the square of radius_hidden matters";
     }
 }
@@ -142,16 +144,16 @@ static int powers_below(double value, double limit)
 
 scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
 {
-    const double decay = rule_of(c).decays ? 1 : c->weight_decay;
+    const double decay = rule_of(c).decays ? 1 : c->optimizer.weight_decay;
     const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->most) : tune_option(TUNE_LR)->most;
     config copy = *c;
-    *s = (tune_space){.most = powers_below(c->lr, lr_limit)};
-    if (!(c->lr > 0))
+    *s = (tune_space){.most = powers_below(c->training.lr, lr_limit)};
+    if (!(c->training.lr > 0))
         return train_fail(err, SCION_EINVAL, "lr is 0, expected the value that the search starts from");
-    if (c->lr > lr_limit)
+    if (c->training.lr > lr_limit)
         return train_fail(err, SCION_EINVAL,
-                          "lr is %g, expected at most %g: rule %s decays the weights by lr times %g", c->lr, lr_limit,
-                          c->rule, decay);
+                          "lr is %g, expected at most %g: rule %s decays the weights by lr times %g", c->training.lr,
+                          lr_limit, c->optimizer.rule, decay);
     find_fixed(c, s->fixed);
     for (int a = 0; a < TUNE_AXES; a++) {
         if (s->fixed[a])
@@ -241,17 +243,17 @@ config tune_config(const config *base, const tune_point *p, int64_t share)
     config c = *base;
     for (int a = 0; a < TUNE_AXES; a++)
         *value_of(&c, a) = ldexp(*value_of(&c, a), p->power[a]);
-    c.lr_start = ldexp(c.lr_start, p->power[TUNE_LR]);
-    c.lr_end = ldexp(c.lr_end, p->power[TUNE_LR]);
-    c.warmup /= share;
-    if (c.decay > 0)
-        c.decay = c.decay / share > 0 ? c.decay / share : 1;
-    if (c.steps > 0) {
-        c.steps = c.steps / share > 0 ? c.steps / share : 1;
-        const int64_t rest = c.steps - (c.decay > 0 ? c.decay : 1);
-        c.warmup = c.warmup < rest ? c.warmup : rest;
+    c.training.lr_start = ldexp(c.training.lr_start, p->power[TUNE_LR]);
+    c.training.lr_end = ldexp(c.training.lr_end, p->power[TUNE_LR]);
+    c.training.warmup /= share;
+    if (c.training.decay > 0)
+        c.training.decay = c.training.decay / share > 0 ? c.training.decay / share : 1;
+    if (c.training.steps > 0) {
+        c.training.steps = c.training.steps / share > 0 ? c.training.steps / share : 1;
+        const int64_t rest = c.training.steps - (c.training.decay > 0 ? c.training.decay : 1);
+        c.training.warmup = c.training.warmup < rest ? c.training.warmup : rest;
     } else {
-        c.epochs /= (double)share;
+        c.training.epochs /= (double)share;
     }
     return c;
 }

@@ -16,7 +16,7 @@ static config *configs_of(const tune *t, int64_t first, int64_t count)
     for (int64_t i = 0; points && i < count * t->seeds; i++) {
         const tune_trial *trial = &t->trials[first + i / t->seeds];
         points[i] = tune_config(&t->base, &trial->at, tune_share(t, trial->rung));
-        points[i].seed += (uint64_t)(i % t->seeds);
+        points[i].training.seed += (uint64_t)(i % t->seeds);
     }
     return points;
 }

@@ -131,7 +131,7 @@ static scion_status first_rung(tune *t, tune_measure measure, void *context, sci
     scion_status status = points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
     if (status != SCION_OK)
         return status;
-    t->candidates = tune_candidates(&t->space, t->base.seed, points, t->candidates);
+    t->candidates = tune_candidates(&t->space, t->base.training.seed, points, t->candidates);
     const int64_t probe = t->jobs > probes ? t->jobs : probes;
     while (status == SCION_OK && t->count < t->candidates && !t->time_up) {
         const int64_t first = t->count;
@@ -227,7 +227,8 @@ static scion_status nothing_found(const tune *t, scion_error *err)
     if (t->time_up)
         return train_fail(err, SCION_EINVAL, "the time was up before one run had ended");
     return train_fail(err, SCION_EINVAL, "all %lld runs diverged, from lr %g on: start from a smaller one, lr=%g say",
-                      (long long)t->count, ldexp(t->base.lr, t->space.low[TUNE_LR]), ldexp(t->base.lr, -8));
+                      (long long)t->count, ldexp(t->base.training.lr, t->space.low[TUNE_LR]),
+                      ldexp(t->base.training.lr, -8));
 }
 
 scion_status tune_search(tune *t, tune_measure measure, void *context, scion_error *err)

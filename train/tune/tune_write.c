@@ -16,8 +16,8 @@ config tune_result(const tune *t, const config *target)
 {
     config c = tune_config(target, &t->trials[t->best].at, 1), fresh;
     config_init(&fresh);
-    c.threads = fresh.threads;
-    memcpy(c.out, fresh.out, sizeof c.out);
+    c.training.threads = fresh.training.threads;
+    memcpy(c.run.out, fresh.run.out, sizeof c.run.out);
     return c;
 }
 
@@ -43,10 +43,10 @@ static const char *length_text(const tune *t, int rung, char text[48])
 {
     const tune_point own = {{0}};
     const config c = tune_config(&t->base, &own, tune_share(t, rung));
-    if (c.steps > 0)
-        snprintf(text, 48, "%lld step%s", (long long)c.steps, c.steps > 1 ? "s" : "");
+    if (c.training.steps > 0)
+        snprintf(text, 48, "%lld step%s", (long long)c.training.steps, c.training.steps > 1 ? "s" : "");
     else
-        snprintf(text, 48, "%.3g epochs", c.epochs);
+        snprintf(text, 48, "%.3g epochs", c.training.epochs);
     return text;
 }
 
@@ -87,8 +87,8 @@ static void write_comparison(FILE *to, const tune *t)
     static const char *const names[] = {"lr x 1/2", "found", "lr x 2"};
     const tune_trial *best = &t->trials[t->best];
     char text[48], loss[32], lr[CONFIG_TEXT];
-    fprintf(to, ";\n; Loss at width %lld after %s%s:\n", (long long)t->base.width, length_text(t, best->rung, text),
-            t->seeds > 1 ? ", mean over the seeds" : "");
+    fprintf(to, ";\n; Loss at width %lld after %s%s:\n", (long long)t->base.model.width,
+            length_text(t, best->rung, text), t->seeds > 1 ? ", mean over the seeds" : "");
     for (int step = -1; step <= 1; step++) {
         tune_point p = best->at;
         p.power[TUNE_LR] += step;
@@ -107,7 +107,7 @@ static void write_comparison(FILE *to, const tune *t)
 static void write_meaning(FILE *to, const tune *t, const config *target)
 {
     const tune_trial *best = &t->trials[t->best];
-    const long long proxy = t->base.width, width = target->width;
+    const long long proxy = t->base.model.width, width = target->model.width;
     fputs(";\n", to);
     if (t->time_up || best->rung < t->rungs - 1)
         fprintf(to, "; %s: the values are the best of rung %d of %d.\n",
@@ -127,13 +127,13 @@ static void write_meaning(FILE *to, const tune *t, const config *target)
             "; at every width, and so the best values stay where they are. To see it for this model: scion sweep "
             "over\n"
             "; width and lr, then scion sweep show.\n",
-            proxy, width, target->rule);
+            proxy, width, target->optimizer.rule);
     else
         fprintf(to,
                 "; Carried over from width %lld to %lld. For rule %s nothing promises that the best lr stays where "
                 "it is:\n"
                 "; check it by scion sweep over width and lr, then scion sweep show.\n",
-                proxy, width, target->rule);
+                proxy, width, target->optimizer.rule);
 }
 
 static void write_rung(FILE *to, const tune *t, int rung, int64_t *order)
@@ -165,9 +165,9 @@ static void write_all(FILE *to, const tune *t, const config *target, const char 
 {
     const config c = tune_result(t, target);
     char line[2 * CONFIG_TEXT];
-    const char *name = target->preset[0] ? path_end(target->preset) : target->model;
-    snprintf(line, sizeof line, "; %s at width %lld, tuned at width %lld", name, (long long)target->width,
-             (long long)t->base.width);
+    const char *name = target->preset[0] ? path_end(target->preset) : target->model.name;
+    snprintf(line, sizeof line, "; %s at width %lld, tuned at width %lld", name, (long long)target->model.width,
+             (long long)t->base.model.width);
     write_line(to, line);
     fputs(";\n;   ", to);
     write_line(to, command);
