@@ -1,5 +1,4 @@
 /* scion bench train: time of a training step and its parts, beside the sgemm peak of the same run. */
-#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

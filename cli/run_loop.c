@@ -1,5 +1,4 @@
 /* See run_loop.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "run_loop.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
 /* scion train, scion resume: sets a run up, shows what it is, runs it. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,19 +1,43 @@
-/* Writing checkpoints. See checkpoint.h and, for the file, atomic_file.h. */
+/* See checkpoint.h and, for the file, atomic_file.h. Reading maps the file and trusts nothing in it: every length,
+ * offset and shape is checked against the size of the file, without overflow, before it is used. */
+#define _GNU_SOURCE 1 /* memmem */
 #include "run/checkpoint.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 #include <xxhash.h>
 
+#include "base/atomic_file.h"
 #include "base/fail.h"
 #include "base/path.h"
-#include "run/checkpoint_parts.h"
-#include "base/atomic_file.h"
 
-size_t checkpoint_item(const char *dtype)
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors files are little-endian");
+
+#define METADATA "__metadata__"
+#define CHECKSUM "checksum"
+#define HEADER_CHECKSUM "header_checksum"
+#define HASH "xxh3-64:"
+#define HEX ".hex"
+/* What stands before the digits of the header's checksum, in the header as it is written. No string of JSON can hold
+ * these bytes, because its quotation marks are escaped. */
+#define DIGITS "\"" HEADER_CHECKSUM "\":\"" HASH
+
+enum { hash_digits = 16, prefix_bytes = 8 /* of the header's length */ };
+
+/* Largest header that the format allows. */
+static const size_t header_max = 100000000;
+
+/* Bytes of one element, 0: there is no such type. */
+static size_t item_bytes(const char *dtype)
 {
     static const struct {
         const char *name;
@@ -28,9 +52,10 @@ size_t checkpoint_item(const char *dtype)
     return 0;
 }
 
-bool checkpoint_bytes(const char *dtype, int ndim, const int64_t *shape, size_t *bytes)
+/* Bytes of a tensor; false: no such type, a negative dimension, or more than fits in a number. */
+static bool tensor_bytes(const char *dtype, int ndim, const int64_t *shape, size_t *bytes)
 {
-    size_t count = checkpoint_item(dtype);
+    size_t count = item_bytes(dtype);
     bool ok = count > 0;
     for (int i = 0; i < ndim; i++)
         ok = ok && shape[i] >= 0 && !__builtin_mul_overflow(count, (size_t)shape[i], &count);
@@ -38,18 +63,20 @@ bool checkpoint_bytes(const char *dtype, int ndim, const int64_t *shape, size_t 
     return ok;
 }
 
-uint64_t checkpoint_header_hash(const char *header, size_t length, size_t at)
+/* Hash of the header without the digits that start at `at`; the part before them seeds that of the part after. */
+static uint64_t header_hash(const char *header, size_t length, size_t at)
 {
-    const size_t after = at + checkpoint_digits;
+    const size_t after = at + hash_digits;
     return XXH3_64bits_withSeed(header + after, length - after, XXH3_64bits(header, at));
 }
 
-void checkpoint_hash_text(uint64_t hash, char text[32])
+/* HASH and the digits. */
+static void hash_text(uint64_t hash, char text[32])
 {
-    snprintf(text, 32, CHECKPOINT_HASH "%016llx", (unsigned long long)hash);
+    snprintf(text, 32, HASH "%016llx", (unsigned long long)hash);
 }
 
-/* ---- The header -------------------------------------------------------------------------------------------- */
+/* ---- Writing: the header --------------------------------------------------- */
 
 /* A tensor and its place in the order given. */
 typedef struct place {
@@ -60,7 +87,7 @@ typedef struct place {
 static int larger_items_first(const void *a, const void *b)
 {
     const place *x = a, *y = b;
-    const size_t p = checkpoint_item(x->tensor->dtype), q = checkpoint_item(y->tensor->dtype);
+    const size_t p = item_bytes(x->tensor->dtype), q = item_bytes(y->tensor->dtype);
     return p != q ? (p < q ? 1 : -1) : (x->index > y->index) - (x->index < y->index);
 }
 
@@ -85,11 +112,11 @@ static bool add_meta(json_t *to, const char *key, const char *value)
     json_t *text = json_string(value);
     if (text)
         return json_object_set_new(to, key, text) == 0;
-    const size_t length = strlen(value), key_bytes = strlen(key) + sizeof CHECKPOINT_HEX;
+    const size_t length = strlen(value), key_bytes = strlen(key) + sizeof HEX;
     char *digits = malloc(2 * length + 1), *hex_key = malloc(key_bytes);
     bool ok = digits && hex_key;
     if (ok) {
-        snprintf(hex_key, key_bytes, "%s" CHECKPOINT_HEX, key);
+        snprintf(hex_key, key_bytes, "%s" HEX, key);
         for (size_t i = 0; i < length; i++)
             snprintf(digits + 2 * i, 3, "%02x", (unsigned)(unsigned char)value[i]);
         ok = json_object_set_new(to, hex_key, json_string(digits)) == 0;
@@ -103,10 +130,10 @@ static json_t *metadata(const checkpoint_meta *meta, int metas, uint64_t hash)
 {
     json_t *to = json_object();
     char text[32];
-    checkpoint_hash_text(hash, text);
-    bool ok = json_object_set_new(to, CHECKPOINT_CHECKSUM, json_string(text)) == 0;
-    checkpoint_hash_text(0, text);
-    ok = ok && json_object_set_new(to, CHECKPOINT_HEADER_CHECKSUM, json_string(text)) == 0;
+    hash_text(hash, text);
+    bool ok = json_object_set_new(to, CHECKSUM, json_string(text)) == 0;
+    hash_text(0, text);
+    ok = ok && json_object_set_new(to, HEADER_CHECKSUM, json_string(text)) == 0;
     for (int i = 0; ok && i < metas; i++)
         ok = add_meta(to, meta[i].key, meta[i].value);
     if (!ok) {
@@ -132,7 +159,7 @@ static char *make_header(const place *order, int count, const checkpoint_meta *m
 {
     json_t *root = json_object();
     size_t begin = 0;
-    bool ok = json_object_set_new(root, CHECKPOINT_METADATA, metadata(meta, metas, hash)) == 0;
+    bool ok = json_object_set_new(root, METADATA, metadata(meta, metas, hash)) == 0;
     for (int i = 0; ok && i < count; i++) {
         const checkpoint_tensor *t = order[i].tensor;
         ok = json_object_set_new(root, t->name, describe(t, begin)) == 0;
@@ -149,15 +176,15 @@ static char *make_header(const place *order, int count, const checkpoint_meta *m
         memcpy(header, text, bare);
         memset(header + bare, ' ', *length - bare);
         header[*length] = '\0';
-        digits = strstr(header, CHECKPOINT_DIGITS) + strlen(CHECKPOINT_DIGITS);
-        checkpoint_hash_text(checkpoint_header_hash(header, *length, (size_t)(digits - header)), sum);
-        memcpy(digits, sum + strlen(CHECKPOINT_HASH), checkpoint_digits);
+        digits = strstr(header, DIGITS) + strlen(DIGITS);
+        hash_text(header_hash(header, *length, (size_t)(digits - header)), sum);
+        memcpy(digits, sum + strlen(HASH), hash_digits);
     }
     free(text);
     return header;
 }
 
-/* ---- Checks and writing ------------------------------------------------------------------------------------ */
+/* ---- Writing: checks, the file --------------------------------------------------- */
 
 static bool is_utf8(const char *text)
 {
@@ -169,9 +196,9 @@ static bool is_utf8(const char *text)
 static scion_status check_tensor(const char *path, const checkpoint_tensor *t, const json_t *seen, scion_error *err)
 {
     size_t bytes;
-    if (!is_utf8(t->name) || strcmp(t->name, CHECKPOINT_METADATA) == 0 || json_object_get(seen, t->name))
+    if (!is_utf8(t->name) || strcmp(t->name, METADATA) == 0 || json_object_get(seen, t->name))
         return train_fail(err, SCION_EINVAL, "%s: the name of tensor \"%.60s\" is taken or not UTF-8", path, t->name);
-    if (t->ndim < 0 || t->ndim > 4 || !checkpoint_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != t->bytes)
+    if (t->ndim < 0 || t->ndim > 4 || !tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != t->bytes)
         return train_fail(err, SCION_EINVAL,
                           "%s: tensor \"%.60s\": type %.10s, %d dimensions and %zu bytes do not agree", path, t->name,
                           t->dtype, t->ndim, t->bytes);
@@ -180,10 +207,10 @@ static scion_status check_tensor(const char *path, const checkpoint_tensor *t, c
 
 static scion_status check_meta(const char *path, const char *key, const json_t *seen, scion_error *err)
 {
-    const size_t length = strlen(key), tail = strlen(CHECKPOINT_HEX);
-    const bool hex = length >= tail && strcmp(key + (length - tail), CHECKPOINT_HEX) == 0;
-    if (hex || !is_utf8(key) || json_object_get(seen, key) || strcmp(key, CHECKPOINT_CHECKSUM) == 0 ||
-        strcmp(key, CHECKPOINT_HEADER_CHECKSUM) == 0)
+    const size_t length = strlen(key), tail = strlen(HEX);
+    const bool hex = length >= tail && strcmp(key + (length - tail), HEX) == 0;
+    if (hex || !is_utf8(key) || json_object_get(seen, key) || strcmp(key, CHECKSUM) == 0 ||
+        strcmp(key, HEADER_CHECKSUM) == 0)
         return train_fail(err, SCION_EINVAL, "%s: the metadata key \"%.60s\" is taken or not UTF-8", path, key);
     return SCION_OK;
 }
@@ -214,7 +241,7 @@ static scion_status write_file(const char *path, const char *header, uint64_t le
     atomic_file r;
     scion_status status = atomic_begin(&r, path, err);
     if (status == SCION_OK)
-        status = atomic_write(&r, &length, checkpoint_prefix, err);
+        status = atomic_write(&r, &length, prefix_bytes, err);
     if (status == SCION_OK)
         status = atomic_write(&r, header, (size_t)length, err);
     for (int i = 0; status == SCION_OK && i < count; i++)
@@ -241,7 +268,7 @@ scion_status checkpoint_write(const char *path, const checkpoint_tensor *tensors
         header = make_header(order, count, meta, metas, hash, &length);
     if (status == SCION_OK && !header)
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
-    if (status == SCION_OK && length > CHECKPOINT_HEADER_MOST)
+    if (status == SCION_OK && length > header_max)
         status = train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows",
                             shown, length);
     if (status == SCION_OK)
@@ -249,4 +276,325 @@ scion_status checkpoint_write(const char *path, const checkpoint_tensor *tensors
     free(header);
     free(order);
     return status;
+}
+
+struct checkpoint {
+    char *bytes; /* the mapped file */
+    size_t size;
+    const char *header, *data;
+    size_t header_length, data_size;
+    json_t *root;               /* names and metadata live in it */
+    checkpoint_tensor *tensors; /* by their place in the file */
+    int count;
+};
+
+/* ---- Reading: one tensor --------------------------------------------------- */
+
+static bool read_size(const json_t *value, int64_t *size)
+{
+    *size = json_is_integer(value) ? json_integer_value(value) : -1;
+    return *size >= 0;
+}
+
+/* What is wrong with a tensor's entry, NULL: nothing, and *t is filled in. */
+static const char *read_tensor(const checkpoint *c, const char *name, const json_t *entry, checkpoint_tensor *t)
+{
+    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    int64_t begin, end;
+    size_t bytes;
+    *t = (checkpoint_tensor){.name = name};
+    if (!json_is_object(entry) || json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
+        !json_is_array(offsets) || json_array_size(offsets) != 2)
+        return "its entry is not a dtype, a shape and two data_offsets";
+    t->dtype = json_string_value(dtype);
+    if (item_bytes(t->dtype) == 0)
+        return "its dtype is unknown";
+    if (json_array_size(shape) > 4)
+        return "it has more than 4 dimensions";
+    t->ndim = (int)json_array_size(shape);
+    for (int i = 0; i < t->ndim; i++)
+        if (!read_size(json_array_get(shape, (size_t)i), &t->shape[i]))
+            return "its shape holds something else than sizes";
+    if (!read_size(json_array_get(offsets, 0), &begin) || !read_size(json_array_get(offsets, 1), &end) || begin > end)
+        return "its data_offsets are not two sizes in ascending order";
+    if ((uint64_t)end > c->data_size)
+        return "its data lie beyond the end of the file, which may be truncated";
+    if (!tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != (size_t)(end - begin))
+        return "its data_offsets do not agree with its shape and dtype";
+    t->data = c->data + begin;
+    t->bytes = bytes;
+    return NULL;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const checkpoint_tensor *x = a, *y = b;
+    const char *p = x->data, *q = y->data;
+    return p != q ? (p > q ? 1 : -1) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* ---- Reading: the whole --------------------------------------------------- */
+
+static scion_status damaged(const char *path, const char *what, scion_error *err)
+{
+    return train_fail(err, SCION_ESTATE, "%s: %s", path_end(path), what);
+}
+
+static scion_status bad_tensor(const char *path, const char *name, const char *what, scion_error *err)
+{
+    return train_fail(err, SCION_ESTATE, "%s: tensor \"%.40s\": %s", path_end(path), name, what);
+}
+
+static scion_status map_file(checkpoint *c, const char *path, scion_error *err)
+{
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+    scion_status status = SCION_OK;
+    if (fd < 0 || fstat(fd, &about) != 0)
+        status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
+    else if (!S_ISREG(about.st_mode))
+        status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
+    else if (about.st_size <= prefix_bytes)
+        status = train_fail(err, SCION_ESTATE, "%s: has only %lld bytes: truncated, or not a safetensors file",
+                            path_end(path), (long long)about.st_size);
+    if (status == SCION_OK) {
+        c->size = (size_t)about.st_size;
+        c->bytes = mmap(NULL, c->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (c->bytes == MAP_FAILED) {
+            c->bytes = NULL;
+            status = train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno));
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static scion_status read_header(checkpoint *c, const char *path, scion_error *err)
+{
+    const size_t rest = c->size - prefix_bytes;
+    uint64_t length;
+    json_error_t why;
+    memcpy(&length, c->bytes, sizeof length);
+    if (length > rest)
+        return train_fail(err, SCION_ESTATE,
+                          "%s: its header should have %llu bytes, but the file has %zu: truncated, or not a "
+                          "safetensors file",
+                          path_end(path), (unsigned long long)length, c->size);
+    if (length > header_max)
+        return damaged(path, "its header is larger than the format allows", err);
+    c->header = c->bytes + prefix_bytes;
+    c->header_length = (size_t)length;
+    c->data = c->header + length;
+    c->data_size = rest - (size_t)length;
+    if (length == 0 || c->header[0] != '{')
+        return damaged(path, "its header does not start with {: not a safetensors file", err);
+    c->root = json_loadb(c->header, c->header_length, JSON_REJECT_DUPLICATES, &why);
+    if (!c->root)
+        return train_fail(err, SCION_ESTATE, "%s: its header is not valid JSON: %.90s", path_end(path), why.text);
+    return SCION_OK;
+}
+
+static scion_status read_tensors(checkpoint *c, const char *path, scion_error *err)
+{
+    const size_t entries = json_object_size(c->root);
+    const char *name, *expected = c->data;
+    json_t *entry;
+    if (entries >= INT_MAX)
+        return damaged(path, "too many tensors", err);
+    c->tensors = calloc(entries + 1, sizeof *c->tensors);
+    if (!c->tensors)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory for %zu tensors", path_end(path), entries);
+    json_object_foreach(c->root, name, entry)
+    {
+        if (strcmp(name, METADATA) == 0)
+            continue;
+        const char *fault = read_tensor(c, name, entry, &c->tensors[c->count]);
+        if (fault)
+            return bad_tensor(path, name, fault, err);
+        c->count++;
+    }
+    if (c->count > 1)
+        qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_place);
+    for (int i = 0; i < c->count; i++) {
+        const checkpoint_tensor *t = &c->tensors[i];
+        if ((const char *)t->data != expected)
+            return bad_tensor(path, t->name,
+                              (const char *)t->data < expected ? "its data overlap those of another one"
+                                                               : "there is a gap before its data",
+                              err);
+        expected += t->bytes;
+    }
+    if (expected != c->data + c->data_size)
+        return damaged(path, "there are bytes behind the last tensor that belong to none", err);
+    return SCION_OK;
+}
+
+static const json_t *metadata_of(const checkpoint *c)
+{
+    return json_object_get(c->root, METADATA);
+}
+
+/* A hex digit, -1: it is none. */
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Hex digits in place to the bytes that they are; false: they are none, or one of the bytes is 0. */
+static bool decode_hex(json_t *value)
+{
+    const char *from = json_string_value(value);
+    const size_t length = strlen(from);
+    char *to = malloc(length / 2 + 1);
+    bool ok = to && length % 2 == 0;
+    for (size_t i = 0; ok && i < length; i += 2) {
+        const int high = digit(from[i]), low = digit(from[i + 1]);
+        ok = high >= 0 && low >= 0 && high + low > 0;
+        to[i / 2] = (char)(16 * high + low);
+    }
+    /* The bytes are not UTF-8: that is why they were hex digits, and why jansson must not check them. */
+    ok = ok && json_string_setn_nocheck(value, to, length / 2) == 0;
+    free(to);
+    return ok;
+}
+
+static bool is_hex_key(const char *key)
+{
+    const size_t length = strlen(key), tail = strlen(HEX);
+    return length > tail && strcmp(key + (length - tail), HEX) == 0;
+}
+
+static bool is_hash(const char *text)
+{
+    return text && strncmp(text, HASH, strlen(HASH)) == 0;
+}
+
+/* Written by checkpoint_write, not by another program. */
+static bool is_ours(const checkpoint *c)
+{
+    return is_hash(json_string_value(json_object_get(metadata_of(c), CHECKSUM))) ||
+           is_hash(json_string_value(json_object_get(metadata_of(c), HEADER_CHECKSUM)));
+}
+
+/* Metadata are strings; those of ours under *.hex become what they stand for. */
+static scion_status read_metadata(checkpoint *c, const char *path, scion_error *err)
+{
+    json_t *meta = json_object_get(c->root, METADATA), *value;
+    const bool ours = is_ours(c);
+    const char *key;
+    if (meta && !json_is_object(meta))
+        return damaged(path, "its " METADATA " is not an object", err);
+    json_object_foreach(meta, key, value)
+    {
+        if (!json_is_string(value))
+            return train_fail(err, SCION_ESTATE, "%s: metadata \"%.40s\" is not a string", path_end(path), key);
+        if (ours && is_hex_key(key) && !decode_hex(value))
+            return train_fail(err, SCION_ESTATE, "%s: metadata \"%.40s\" is not hex digits", path_end(path), key);
+    }
+    return SCION_OK;
+}
+
+/* Where the digits of the header's checksum start, 0: nowhere. */
+static size_t find_digits(const checkpoint *c)
+{
+    const size_t mark = strlen(DIGITS);
+    const char *at = memmem(c->header, c->header_length, DIGITS, mark);
+    const size_t start = at ? (size_t)(at - c->header) + mark : 0;
+    return start + hash_digits <= c->header_length ? start : 0;
+}
+
+static scion_status check_sums(const checkpoint *c, const char *path, scion_error *err)
+{
+    const char *sum = json_string_value(json_object_get(metadata_of(c), CHECKSUM));
+    const char *header_sum = json_string_value(json_object_get(metadata_of(c), HEADER_CHECKSUM));
+    char expected[32];
+    if (!is_ours(c))
+        return SCION_OK;
+    const size_t digits = find_digits(c);
+    if (!sum || !header_sum || digits == 0)
+        return damaged(path, "one of its two checksums is missing: the header was altered", err);
+    hash_text(header_hash(c->header, c->header_length, digits), expected);
+    if (strcmp(header_sum, expected) != 0)
+        return damaged(path, "the checksum of its header is wrong: the file was altered", err);
+    hash_text(XXH3_64bits(c->data, c->data_size), expected);
+    if (strcmp(sum, expected) != 0)
+        return damaged(path, "the checksum of its tensors is wrong: the file was altered", err);
+    return SCION_OK;
+}
+
+/* Strip control characters from untrusted names. */
+static void make_printable(scion_error *err)
+{
+    for (char *s = err ? err->message : NULL; s && *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = '?';
+}
+
+scion_status checkpoint_open(checkpoint **out, const char *path, scion_error *err)
+{
+    checkpoint *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    scion_status status = map_file(c, path, err);
+    if (status == SCION_OK)
+        status = read_header(c, path, err);
+    if (status == SCION_OK)
+        status = read_metadata(c, path, err);
+    if (status == SCION_OK)
+        status = read_tensors(c, path, err);
+    if (status == SCION_OK)
+        status = check_sums(c, path, err);
+    if (status != SCION_OK) {
+        make_printable(err);
+        checkpoint_close(c);
+        return status;
+    }
+    *out = c;
+    return SCION_OK;
+}
+
+void checkpoint_close(checkpoint *c)
+{
+    if (!c)
+        return;
+    json_decref(c->root);
+    free(c->tensors);
+    if (c->bytes)
+        munmap(c->bytes, c->size);
+    free(c);
+}
+
+bool checkpoint_verified(const checkpoint *c)
+{
+    return is_ours(c); /* it would not be open if they were wrong */
+}
+
+const checkpoint_tensor *checkpoint_find(const checkpoint *c, const char *name)
+{
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->tensors[i].name, name) == 0)
+            return &c->tensors[i];
+    return NULL;
+}
+
+const checkpoint_tensor *checkpoint_at(const checkpoint *c, int i)
+{
+    return i >= 0 && i < c->count ? &c->tensors[i] : NULL;
+}
+
+const char *checkpoint_get(const checkpoint *c, const char *key)
+{
+    const json_t *meta = metadata_of(c);
+    const char *value = json_string_value(json_object_get(meta, key));
+    const size_t bytes = strlen(key) + sizeof HEX;
+    char *hex_key = value ? NULL : malloc(bytes);
+    if (hex_key) {
+        snprintf(hex_key, bytes, "%s" HEX, key);
+        value = json_string_value(json_object_get(meta, hex_key));
+    }
+    free(hex_key);
+    return value;
 }

@@ -2,7 +2,7 @@
  * Python's safetensors package loads. Written under a temporary name, flushed to disk, renamed: whoever finds the
  * file finds it whole. Two entries of the metadata find altered files, whichever byte it is that changed:
  *     checksum         "xxh3-64:" and 16 hex digits: XXH3-64 of all tensor bytes in the order of the file
- *     header_checksum  the same of the header, padding included, without these 16 digits (see checkpoint_parts.h)
+ *     header_checksum  the same of the header, padding included, without these 16 digits
  * A metadata value that is not UTF-8, which JSON cannot hold, is stored as hex digits under its key and ".hex". */
 #ifndef TRAIN_RUN_CHECKPOINT_H
 #define TRAIN_RUN_CHECKPOINT_H

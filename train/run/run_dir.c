@@ -1,5 +1,4 @@
 /* See run_dir.h. */
-#define _DEFAULT_SOURCE 1 /* flock */
 #include "run/run_dir.h"
 
 #include <dirent.h>

@@ -1,16 +1,20 @@
-/* Making a trainer, and its step. See trainer.h. */
+/* Making a trainer, its step, its memory and its checkpoints. See trainer.h. */
 #include "run/trainer.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/fail.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "base/fail.h"
+#include "ops/ops.h"
+#include "run/checkpoint.h"
 #include "run/routing.h"
-#include "run/trainer_parts.h"
-#include "base/clock.h"
 
 enum { stream_init = 0x1000 };
 
@@ -36,7 +40,7 @@ static int64_t default_vocab(const config *c)
     return strcmp(c->data.kind, "synthetic") == 0 ? 64 : 0;
 }
 
-scion_status trainer_open_data(trainer *t, const char *vocabulary, scion_error *err)
+static scion_status open_data(trainer *t, const char *vocabulary, scion_error *err)
 {
     const config *c = &t->c;
     data_options o = {
@@ -68,7 +72,7 @@ scion_status trainer_open_data(trainer *t, const char *vocabulary, scion_error *
     return SCION_OK;
 }
 
-scion_status trainer_record(trainer *t, bool training, scion_error *err)
+static scion_status record(trainer *t, bool training, scion_error *err)
 {
     const model_shape s = shape_of(t);
     scion_status status = model_record(&t->eval, &t->c, &s, err);
@@ -79,7 +83,7 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     return status;
 }
 
-scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
+static scion_status allocate(trainer *t, bool training, scion_error *err)
 {
     const size_t floats = (size_t)t->elements * sizeof(float), bytes = (floats + 63) / 64 * 64;
     t->weights = aligned_alloc(64, bytes);
@@ -103,7 +107,7 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
     return SCION_OK;
 }
 
-scion_status trainer_make_optimizer(trainer *t, scion_error *err)
+static scion_status make_optimizer(trainer *t, scion_error *err)
 {
     const int64_t count = tape_param_count(t->train.tape);
     scion_options o;
@@ -164,7 +168,7 @@ static scion_status init_weights(trainer *t, scion_error *err)
     return status == SCION_OK && mark ? scion_optimizer_mark_start(t->optimizer, err) : status;
 }
 
-scion_status trainer_new(trainer **out, const config *c, scion_error *err)
+static scion_status new_trainer(trainer **out, const config *c, scion_error *err)
 {
     trainer *t = calloc(1, sizeof *t);
     *out = t;
@@ -176,23 +180,95 @@ scion_status trainer_new(trainer **out, const config *c, scion_error *err)
     return SCION_OK;
 }
 
+/* ---- Memory: what a run will take, and whether the machine has it -------------------------------------------- */
+
+/* Share of the machine's memory that a run may plan to use. */
+static const double memory_share = 0.95;
+
+/* The number in a file of the kernel's; 0: there is none ("max" is no limit). */
+static size_t limit_in(const char *path)
+{
+    unsigned long long bytes = 0;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return 0;
+    if (fscanf(f, "%llu", &bytes) != 1)
+        bytes = 0;
+    fclose(f);
+    return (size_t)bytes;
+}
+
+/* What the machine has, or less, where a container's limit is lower. 0: unknown. */
+static size_t usable_memory(void)
+{
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    size_t bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    for (int i = 0; i < 2; i++) {
+        const size_t limit = limit_in(limits[i]);
+        if (limit > 0 && (bytes == 0 || limit < bytes))
+            bytes = limit;
+    }
+    return bytes;
+}
+
+/* What the run will take. The optimizer's share is an upper estimate until it exists. */
+static void plan_memory(const trainer *t, trainer_memory *m)
+{
+    const size_t floats = (size_t)t->elements * sizeof(float);
+    const int rule = scion_find(SCION_NAMES_RULE, t->c.optimizer.rule);
+    const size_t copies = rule == SCION_RULE_ADAMW || rule == SCION_RULE_MUON || rule == SCION_RULE_MARS ? 2 : 1;
+    *m = (trainer_memory){
+        .weights = floats,
+        .gradients = floats * (rule == SCION_RULE_MARS ? 2 : 1),
+        .state = t->c.optimizer.light ? 0 : copies * floats,
+        .activations = tape_plan_bytes(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads),
+        .evaluation = tape_plan_bytes(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads),
+        .machine = usable_memory(),
+    };
+    m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
+}
+
+static scion_status check_plan(const trainer_memory *m, scion_error *err)
+{
+    const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
+    /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
+    const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations;
+    if (m->machine == 0 || total <= memory_share * (double)m->machine)
+        return SCION_OK;
+    return train_fail(
+        err, SCION_ENOMEM,
+        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and this "
+        "machine has %.3g: take a smaller model or batch, light=1 or recompute=1",
+        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
+        (double)m->machine / gb);
+}
+
+static scion_status check_memory(const trainer *t, trainer_memory *m, scion_error *err)
+{
+    plan_memory(t, m);
+    return check_plan(m, err);
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------------------- */
+
 scion_status trainer_create(trainer **out, const config *c, trainer_memory *memory, scion_error *err)
 {
     trainer *t = NULL;
     trainer_memory plan;
     scion_status status = config_check(c, err);
     if (status == SCION_OK)
-        status = trainer_new(&t, c, err);
+        status = new_trainer(&t, c, err);
     if (status == SCION_OK)
-        status = trainer_open_data(t, NULL, err);
+        status = open_data(t, NULL, err);
     if (status == SCION_OK)
-        status = trainer_record(t, true, err);
+        status = record(t, true, err);
     if (status == SCION_OK)
-        status = trainer_check_memory(t, &plan, err);
+        status = check_memory(t, &plan, err);
     if (status == SCION_OK)
-        status = trainer_allocate(t, true, err);
+        status = allocate(t, true, err);
     if (status == SCION_OK)
-        status = trainer_make_optimizer(t, err);
+        status = make_optimizer(t, err);
     if (status == SCION_OK)
         status = init_weights(t, err);
     if (status == SCION_OK && memory) {
@@ -357,4 +433,254 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
     if (accuracy)
         *accuracy = (double)hits / (double)(rows > 0 ? rows : 1);
     return SCION_OK;
+}
+
+/* ---- Checkpoints ------------------------------------------------------------------------------------------------
+ *     tensors    every parameter under its name; with `light`, the averages as "average." and the name;
+ *                "optimizer" (bytes, see scion_optimizer_save)
+ *     metadata   format, config (JSON), step, steps, best, vocabulary
+ * The data have no position: batches are functions of the step. */
+
+static const char format_name[] = "scion-1";
+
+enum { name_bytes = 80 };
+
+typedef struct listing {
+    checkpoint_tensor *tensors;
+    char (*names)[name_bytes];
+    int count;
+} listing;
+
+static void list_tensor(listing *l, const tape_value *v, const char *prefix, const float *data)
+{
+    checkpoint_tensor *out = &l->tensors[l->count];
+    snprintf(l->names[l->count], name_bytes, "%s%s", prefix, v->name);
+    *out = (checkpoint_tensor){.name = l->names[l->count],
+                               .dtype = "F32",
+                               .ndim = v->ndim,
+                               .data = data,
+                               .bytes = (size_t)v->count * sizeof(float)};
+    memcpy(out->shape, v->shape, sizeof out->shape);
+    l->count++;
+}
+
+/* Weights that are not finite must not take the place of good ones. */
+static scion_status check_finite(const trainer *t, const char *path, scion_error *err)
+{
+    for (int64_t i = 0; i < tape_param_count(t->train.tape); i++) {
+        const tape_value *v = tape_param_at(t->train.tape, i);
+        for (int64_t k = 0; k < v->count; k++)
+            if (!isfinite(v->data[k]))
+                return train_fail(err, SCION_ENONFINITE, "%s: not saved: after step %lld %s is not finite", path,
+                                  (long long)t->step, v->name);
+    }
+    return SCION_OK;
+}
+
+scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
+{
+    const int64_t params = tape_param_count(t->train.tape);
+    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_size(t->optimizer);
+    listing l = {calloc(most, sizeof *l.tensors), calloc(most, sizeof *l.names), 0};
+    void *state = malloc(state_bytes);
+    char *json = config_to_json(&t->c), step[32], steps[32], best[32];
+    const char *vocabulary = data_about(t->data)->vocabulary;
+    scion_status status = check_finite(t, path, err);
+    if (status == SCION_OK && (!l.tensors || !l.names || !state || !json))
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
+    if (status == SCION_OK)
+        status = scion_optimizer_save(t->optimizer, state, state_bytes, err);
+    if (status == SCION_OK) {
+        for (int64_t i = 0; i < params; i++) {
+            const tape_value *v = tape_param_at(t->train.tape, i);
+            list_tensor(&l, v, "", v->data);
+            if (t->c.optimizer.light)
+                list_tensor(&l, v, "average.", v->grad);
+        }
+        l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)state_bytes}, state, state_bytes};
+        snprintf(step, sizeof step, "%lld", (long long)t->step);
+        snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
+        snprintf(best, sizeof best, "%.17g", t->best);
+        const checkpoint_meta meta[] = {{"format", format_name}, {"config", json}, {"step", step},
+                                        {"steps", steps},        {"best", best},   {"vocabulary", vocabulary}};
+        status = checkpoint_write(path, l.tensors, l.count, meta, vocabulary ? 6 : 5, err);
+    }
+    free(json);
+    free(state);
+    free(l.names);
+    free(l.tensors);
+    return status;
+}
+
+/* Options that may change when a run goes on or is looked at. */
+static bool may_change(const char *pair, bool training)
+{
+    static const char *const resume[] = {"out",        "steps",        "threads",    "log_every",
+                                         "eval_every", "eval_batches", "norm_every", "save_every",
+                                         "keep",       "max_minutes",  "data",       "val_data"};
+    static const char *const open[] = {"data",  "data_kind", "val_data", "val_fraction",
+                                       "batch", "block",     "threads",  "eval_batches"};
+    const char *const *keys = training ? resume : open;
+    const size_t count = training ? sizeof resume / sizeof *resume : sizeof open / sizeof *open;
+    const char *equal = strchr(pair, '=');
+    for (size_t i = 0; equal && i < count; i++)
+        if (strlen(keys[i]) == (size_t)(equal - pair) && strncmp(keys[i], pair, (size_t)(equal - pair)) == 0)
+            return true;
+    return false;
+}
+
+/* The configuration of a checkpoint, with changes. */
+static scion_status read_config(const checkpoint *file, const char *path, const char *const *pairs, int count,
+                                bool training, config *c, scion_error *err)
+{
+    const char *format = checkpoint_get(file, "format"), *json = checkpoint_get(file, "config");
+    if (!format || strcmp(format, format_name) != 0 || !json)
+        return train_fail(err, SCION_ESTATE, "%s: not a checkpoint of scion (format %s, expected %s)", path,
+                          format ? format : "is missing", format_name);
+    if (!checkpoint_verified(file))
+        return train_fail(err, SCION_ESTATE, "%s: damaged: it has no checksum, and every checkpoint of scion has one",
+                          path);
+    config_init(c);
+    scion_status status = config_from_json(c, json, err);
+    for (int i = 0; status == SCION_OK && i < count; i++) {
+        if (!may_change(pairs[i], training))
+            return train_fail(err, SCION_EINVAL, "%s: this cannot be changed for a run that %s", pairs[i],
+                              training ? "goes on" : "is finished");
+        status = config_set_pair(c, pairs[i], err);
+    }
+    return status;
+}
+
+/* One tensor of the file into `to`. */
+static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
+                                float *to, scion_error *err)
+{
+    char name[name_bytes];
+    snprintf(name, sizeof name, "%s%s", prefix, v->name);
+    const checkpoint_tensor *from = checkpoint_find(file, name);
+    if (!from)
+        return train_fail(err, SCION_ESTATE, "%s: tensor %s is missing", path, name);
+    bool fits = strcmp(from->dtype, "F32") == 0 && from->ndim == v->ndim;
+    for (int i = 0; fits && i < v->ndim; i++)
+        fits = from->shape[i] == v->shape[i];
+    if (!fits)
+        return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
+    memcpy(to, from->data, (size_t)v->count * sizeof(float));
+    return SCION_OK;
+}
+
+static scion_status read_weights(trainer *t, const checkpoint *file, const char *path, bool training,
+                                 scion_error *err)
+{
+    const struct tape *from = training ? t->train.tape : t->eval.tape;
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(from); i++) {
+        const tape_value *v = tape_param_at(from, i);
+        status = read_tensor(file, path, "", v, v->data, err);
+        if (status == SCION_OK && training && t->c.optimizer.light)
+            status = read_tensor(file, path, "average.", v, v->grad, err);
+    }
+    return status;
+}
+
+static scion_status read_position(trainer *t, const checkpoint *file, const char *path, scion_error *err)
+{
+    const char *step = checkpoint_get(file, "step"), *best = checkpoint_get(file, "best");
+    char *end = NULL;
+    errno = 0;
+    t->step = step ? strtoll(step, &end, 10) : -1;
+    if (t->step < 0 || errno != 0 || *end != '\0')
+        return train_fail(err, SCION_ESTATE, "%s: its step is %s", path, step ? step : "missing");
+    t->best = best ? strtod(best, NULL) : INFINITY;
+    if (t->step > t->steps)
+        return train_fail(err, SCION_EINVAL, "%s: it is at step %lld, past steps=%lld", path, (long long)t->step,
+                          (long long)t->steps);
+    return SCION_OK;
+}
+
+static scion_status read_optimizer(trainer *t, const checkpoint *file, const char *path, scion_error *err)
+{
+    const checkpoint_tensor *state = checkpoint_find(file, "optimizer");
+    scion_error inner;
+    if (!state)
+        return train_fail(err, SCION_ESTATE, "%s: the optimizer's state is missing", path);
+    if (scion_optimizer_load(t->optimizer, state->data, state->bytes, &inner) != SCION_OK)
+        return train_fail(err, SCION_ESTATE, "%s: %.180s", path, inner.message);
+    return SCION_OK;
+}
+
+/* The data of a run may have moved since. */
+static scion_status open_stored_data(trainer *t, const char *vocabulary, scion_error *err)
+{
+    scion_error inner;
+    scion_status status = open_data(t, vocabulary, &inner);
+    if (status == SCION_OK)
+        return status;
+    return train_fail(
+        err, status, "%.180s%s", inner.message,
+        t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
+}
+
+typedef enum purpose { TO_TRAIN, TO_EVALUATE, TO_SAMPLE } purpose;
+
+static scion_status from_file(trainer **out, const char *path, const char *const *pairs, int count, purpose why,
+                              scion_error *err)
+{
+    const bool training = why == TO_TRAIN;
+    checkpoint *file = NULL;
+    trainer *t = NULL;
+    trainer_memory memory;
+    config c;
+    scion_status status = checkpoint_open(&file, path, err);
+    if (status == SCION_OK)
+        status = read_config(file, path, pairs, count, training, &c, err);
+    if (status == SCION_OK && why == TO_SAMPLE &&
+        !(strcmp(c.model.name, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
+        status = train_fail(err, SCION_EINVAL, "%s: only a gpt that learned from a text file can write", path);
+    if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
+        c.data.path[0] = '\0';
+        c.training.batch = 1;
+        snprintf(c.data.kind, sizeof c.data.kind, "chars");
+    }
+    if (status == SCION_OK)
+        status = new_trainer(&t, &c, err);
+    if (status == SCION_OK)
+        status = open_stored_data(t, checkpoint_get(file, "vocabulary"), err);
+    if (status == SCION_OK)
+        status = record(t, training, err);
+    if (status == SCION_OK && training)
+        status = check_memory(t, &memory, err);
+    if (status == SCION_OK)
+        status = allocate(t, training, err);
+    if (status == SCION_OK && training)
+        status = make_optimizer(t, err);
+    if (status == SCION_OK)
+        status = read_weights(t, file, path, training, err);
+    if (status == SCION_OK && training)
+        status = read_optimizer(t, file, path, err);
+    if (status == SCION_OK)
+        status = read_position(t, file, path, err);
+    checkpoint_close(file);
+    if (status != SCION_OK) {
+        trainer_free(t);
+        t = NULL;
+    }
+    *out = t;
+    return status;
+}
+
+scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_TRAIN, err);
+}
+
+scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_EVALUATE, err);
+}
+
+scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,
+                                scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_SAMPLE, err);
 }

@@ -1,5 +1,4 @@
 /* See estimate.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "sweep/estimate.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* See ledger.h. One table holds the runs; a column is one row of `columns` below, which serves reading and writing.
  * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
-#define _POSIX_C_SOURCE 200809L
 #include "sweep/ledger.h"
 
 #include <errno.h>

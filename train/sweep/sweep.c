@@ -1,7 +1,6 @@
 /* See sweep.h. The process that shows progress forks one process per run, which takes a run from the ledger, trains
  * it, writes the end and is gone: a crash costs one attempt at one run, and the memory that a run needed is its own.
  * No connection to the ledger is open across a fork. */
-#define _DEFAULT_SOURCE 1
 #include "sweep/sweep.h"
 
 #include <errno.h>

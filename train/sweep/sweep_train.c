@@ -1,5 +1,4 @@
 /* One run of a sweep: as scion train would do it, without a folder. See sweep.h. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* See worker.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "sweep/worker.h"
 
 #include <stdio.h>
