@@ -25,8 +25,9 @@ static void print_routing(const trainer *t)
         scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
         const bool lmo = info.rule != SCION_RULE_ADAMW && info.rule != SCION_RULE_SGD;
         printf("%-22s %-15s %-8s %-9s ", info.name, shape_text(tape_param_at(t->train.tape, i), shape),
-               scion_name(SCION_NAMES_ROLE, (int)info.role),
-               lmo ? scion_name(SCION_NAMES_NORM, (int)info.norm) : scion_name(SCION_NAMES_RULE, (int)info.rule));
+               scion_enum_name(SCION_ENUM_ROLE, (int)info.role),
+               lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
+                   : scion_enum_name(SCION_ENUM_RULE, (int)info.rule));
         if (lmo)
             printf("%9.4g %9.4g %11lld\n", info.scale, info.radius, (long long)info.elements);
         else

@@ -135,7 +135,7 @@ static scion_status make(scion_optimizer **opt, struct arena *a, int light, stru
     }
     scion_options o;
     scion_options_init(&o, SCION_RULE_SCION);
-    o.config = SCION_CONFIG_ONEHOT;
+    o.routing = SCION_ROUTING_ONEHOT;
     o.light = light;
     o.allocator = (scion_allocator){counted_alloc, counted_free, account};
     return scion_optimizer_create(opt, &o, p, TENSORS, err);
@@ -185,14 +185,14 @@ static void show_bytes(struct arena *a)
         die_unless_ok(make(&opt, a, light, &account, &err), &err);
         size_t arena = (size_t)a->count * sizeof(float), state = scion_optimizer_state_bytes(opt);
         printf("    %-8s%10zu%12zu%10zu%12zu%13.2f + workspace\n", light ? "light" : "scion", arena, arena, state,
-               scion_optimizer_workspace(opt), (double)(2 * arena + state) / (double)a->count);
+               scion_optimizer_workspace_bytes(opt), (double)(2 * arena + state) / (double)a->count);
         size_t held = account.in_use;
         int calls = account.calls;
         die_unless_ok(scion_optimizer_init_weights(opt, 7, &err), &err);
         calls = account.calls;
         run(opt, a, 0, 3);
         check(account.calls == calls && account.in_use == held, "a step allocates nothing");
-        check(state + scion_optimizer_workspace(opt) <= held, "state and workspace came from the trainer");
+        check(state + scion_optimizer_workspace_bytes(opt) <= held, "state and workspace came from the trainer");
         if (light)
             check(state == 0, "light has no state: weight and gradient are the 8 bytes");
         scion_optimizer_free(opt);
@@ -220,7 +220,7 @@ static void checkpoint(scion_optimizer *opt, struct arena *a, struct account *ac
     struct arena saved = arena_create();
     scion_optimizer *resumed = NULL;
     scion_error err;
-    size_t bytes = scion_optimizer_save_size(opt);
+    size_t bytes = scion_optimizer_save_bytes(opt);
     unsigned char *buffer = malloc(bytes);
     if (!buffer)
         exit(1);

@@ -336,9 +336,9 @@ static void print_bounds(scion_optimizer *opt)
         char route[64];
         if (scion_optimizer_inspect(opt, t, SCION_INSPECT_NORM, &i, &err))
             fail(EXIT_FAILED, "%s", err.message);
-        snprintf(route, sizeof route, "%s, %s", scion_name(SCION_NAMES_NORM, (int)i.norm),
-                 scion_name(SCION_NAMES_ROLE, (int)i.role));
-        printf("%-8s%-10s%-22s%10.4g", i.name, scion_name(SCION_NAMES_RULE, (int)i.rule), route, i.weight_norm);
+        snprintf(route, sizeof route, "%s, %s", scion_enum_name(SCION_ENUM_NORM, (int)i.norm),
+                 scion_enum_name(SCION_ENUM_ROLE, (int)i.role));
+        printf("%-8s%-10s%-22s%10.4g", i.name, scion_enum_name(SCION_ENUM_RULE, (int)i.rule), route, i.weight_norm);
         if (isinf(i.bound))
             printf("      none");
         else
@@ -353,7 +353,7 @@ int main(int argc, char **argv)
 {
     parse(argc, argv);
     struct settings *set = &settings;
-    int rule = scion_find(SCION_NAMES_RULE, set->rule);
+    int rule = scion_enum_value(SCION_ENUM_RULE, set->rule);
     if (rule < 0)
         fail(EXIT_USAGE, "--rule %s: no such rule; --help lists them", set->rule);
     const struct rule_row *row = RULES;
@@ -376,7 +376,7 @@ int main(int argc, char **argv)
     make_params(&net, row->layered, (uint64_t)set->seed, params);
     scion_options options;
     scion_options_init(&options, (scion_rule)rule);
-    options.config = SCION_CONFIG_IMAGE;
+    options.routing = SCION_ROUTING_IMAGE;
     options.threads = (int32_t)set->threads;
     options.seed = (uint64_t)set->seed;
     scion_optimizer *opt = NULL;

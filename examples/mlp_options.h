@@ -52,8 +52,8 @@ static void print_help(void)
             printf(" (default %g)\n", *o->number);
     }
     puts("  --help          this text\n\nrules:");
-    for (int i = 0; scion_name(SCION_NAMES_RULE, i); i++)
-        printf(" %s", scion_name(SCION_NAMES_RULE, i));
+    for (int i = 0; scion_enum_name(SCION_ENUM_RULE, i); i++)
+        printf(" %s", scion_enum_name(SCION_ENUM_RULE, i));
     puts("\n\nCtrl-C ends the training and prints the accuracy so far.");
 }
 

@@ -239,7 +239,7 @@ static struct curve run_curve(const struct experiment *e, const struct mode *mod
 {
     struct curve c = {.within = 1};
     double all[SEEDS_MAX][LOG_MAX + 1], sum = 0, squares = 0, seeds = mode->seeds;
-    const char *method = scion_name(SCION_NAMES_RULE, (int)e->rule);
+    const char *method = scion_enum_name(SCION_ENUM_RULE, (int)e->rule);
     for (int l = log_first; l <= mode->log_last; l++) {
         int64_t n = (int64_t)1 << l;
         double first[SEEDS_MAX], start = 0;

@@ -72,7 +72,7 @@ SCION_API const char *scion_status_string(scion_status status);
 
 typedef enum scion_dtype { SCION_F32 = 0, SCION_BF16 } scion_dtype;
 
-/* Norms, with the operator norm that each is. AUTO: the configuration decides by role. */
+/* Norms, with the operator norm that each is. AUTO: the routing decides by role. */
 typedef enum scion_norm {
     SCION_NORM_AUTO = 0,
     SCION_NORM_SPECTRAL, /* RMS -> RMS: singular values */
@@ -111,15 +111,15 @@ typedef enum scion_role {
  *     IMAGE spectral, spectral, sign     ONEHOT col, spectral, sign     SHARED sign, spectral, sign
  *     and the same norm throughout: SIGN, COL, ROW, SPECTRAL.
  * Vectors (and parameters of one dimension) take RMS, in a SIGN network MAX; normalisation EUCLID. */
-typedef enum scion_config {
-    SCION_CONFIG_IMAGE = 0,
-    SCION_CONFIG_ONEHOT,
-    SCION_CONFIG_SHARED,
-    SCION_CONFIG_SIGN,
-    SCION_CONFIG_COL,
-    SCION_CONFIG_ROW,
-    SCION_CONFIG_SPECTRAL
-} scion_config;
+typedef enum scion_routing {
+    SCION_ROUTING_IMAGE = 0,
+    SCION_ROUTING_ONEHOT,
+    SCION_ROUTING_SHARED,
+    SCION_ROUTING_SIGN,
+    SCION_ROUTING_COL,
+    SCION_ROUTING_ROW,
+    SCION_ROUTING_SPECTRAL
+} scion_routing;
 
 /* Rules. d starts at 0; mu is the weight decay; g the gradient. */
 typedef enum scion_rule {
@@ -162,19 +162,19 @@ typedef enum scion_schedule_kind {
 } scion_schedule_kind;
 
 /* Names as in files and on command lines: "scion", "spectral", "onehot", ... */
-typedef enum scion_names {
-    SCION_NAMES_NORM = 0,
-    SCION_NAMES_ROLE,
-    SCION_NAMES_CONFIG,
-    SCION_NAMES_RULE,
-    SCION_NAMES_POLAR,
-    SCION_NAMES_SCHEDULE
-} scion_names;
+typedef enum scion_enum {
+    SCION_ENUM_NORM = 0,
+    SCION_ENUM_ROLE,
+    SCION_ENUM_ROUTING,
+    SCION_ENUM_RULE,
+    SCION_ENUM_POLAR,
+    SCION_ENUM_SCHEDULE
+} scion_enum;
 
 /* Name of a value, or NULL when there is no such value (so that a loop can list them all). */
-SCION_API const char *scion_name(scion_names kind, int value);
+SCION_API const char *scion_enum_name(scion_enum kind, int value);
 /* Value of a name, or -1. */
-SCION_API int scion_find(scion_names kind, const char *name);
+SCION_API int scion_enum_value(scion_enum kind, const char *name);
 
 /* ---- Parameters and options ------------------------------------------------------------------------- */
 
@@ -211,7 +211,7 @@ typedef struct scion_param {
 typedef struct scion_options {
     size_t size;               /* sizeof(scion_options) */
     scion_rule rule;
-    scion_config config;
+    scion_routing routing;
     double momentum;           /* alpha in (0,1], the weight of the new gradient */
     int32_t vanishing;         /* alpha_k = 1/sqrt(k), k from 1, in place of `momentum` */
     int32_t first_full;        /* alpha = 1 in the first step, as the analysis does */
@@ -239,8 +239,8 @@ typedef struct scion_options {
 SCION_API void scion_param_init_sized(scion_param *p, size_t size);
 SCION_API void scion_options_init_sized(scion_options *o, size_t size, scion_rule rule);
 
-/* Replaces AUTO in each parameter by the norm that `config` gives its role. create does it as well. */
-SCION_API scion_status scion_route(scion_param *params, int64_t count, scion_config config, scion_error *err);
+/* Replaces AUTO in each parameter by the norm that `routing` gives its role. create does it as well. */
+SCION_API scion_status scion_route(scion_param *params, int64_t count, scion_routing routing, scion_error *err);
 
 /* ---- The optimizer ---------------------------------------------------------------------------------- */
 
@@ -318,14 +318,14 @@ SCION_API scion_status scion_optimizer_inspect(scion_optimizer *opt, int64_t i, 
 SCION_API scion_status scion_optimizer_mark_start(scion_optimizer *opt, scion_error *err);
 
 /* Bytes of workspace that create planned, and of state beside weights and gradients. */
-SCION_API size_t scion_optimizer_workspace(const scion_optimizer *opt);
+SCION_API size_t scion_optimizer_workspace_bytes(const scion_optimizer *opt);
 SCION_API size_t scion_optimizer_state_bytes(const scion_optimizer *opt);
 
 /* Saving: `save` writes exactly `save_size` bytes, versioned and checksummed, the same on every machine of
  * the same byte order. Weights are the caller's and so are, with `light`, the gradients: save those too.
  * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run goes on bit for bit: what
  * scion_optimizer_set changed is part of the state. */
-SCION_API size_t scion_optimizer_save_size(const scion_optimizer *opt);
+SCION_API size_t scion_optimizer_save_bytes(const scion_optimizer *opt);
 SCION_API scion_status scion_optimizer_save(const scion_optimizer *opt, void *buffer, size_t bytes,
                                             scion_error *err);
 SCION_API scion_status scion_optimizer_load(scion_optimizer *opt, const void *buffer, size_t bytes,
@@ -334,7 +334,7 @@ SCION_API scion_status scion_optimizer_load(scion_optimizer *opt, const void *bu
 /* ---- Free-standing ---------------------------------------------------------------------------------- */
 
 /* These take shape, norm, role, radius, transposed and splits from p (its pointers are not used) and
- * polar, eps, threads and allocator from o (NULL: defaults; AUTO is routed by o's config). Arrays are
+ * polar, eps, threads and allocator from o (NULL: defaults; AUTO is routed by o's routing). Arrays are
  * float32 of p's shape; `out` may not overlap the input. Thread-safe. */
 
 /* out = rho lmo(s). */
@@ -359,7 +359,7 @@ SCION_API scion_status scion_boundary_init(const scion_param *p, const scion_opt
 SCION_API scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out,
                                    const scion_options *o, scion_error *err);
 /* Bytes of workspace that the polar factor of one rows x cols matrix takes. */
-SCION_API size_t scion_polar_workspace(int64_t rows, int64_t cols, const scion_options *o);
+SCION_API size_t scion_polar_workspace_bytes(int64_t rows, int64_t cols, const scion_options *o);
 
 typedef struct scion_schedule {
     size_t size; /* sizeof(scion_schedule) */

@@ -40,7 +40,7 @@ static scion_schedule_kind find_schedule(conform_case *c, const char *name)
     for (size_t i = 0; i < COUNT(SCHEDULES); i++)
         if (strcmp(SCHEDULES[i].name, name) == 0)
             return SCHEDULES[i].kind;
-    int kind = scion_find(SCION_NAMES_SCHEDULE, name);
+    int kind = scion_enum_value(SCION_ENUM_SCHEDULE, name);
     if (kind < 0)
         conform_fail(c, CONFORM_UNKNOWN, "schedule '%s' is not known", name);
     return kind < 0 ? SCION_SCHEDULE_CONSTANT : (scion_schedule_kind)kind;

@@ -112,7 +112,7 @@ void oracle_lmo(const scion_param *p, int steps, const double *s, double *out);
 double oracle_scale(const scion_param *p);
 void oracle_block(const scion_param *p, int64_t *d_out, int64_t *d_in);
 /* Which norm a configuration gives to a role. */
-scion_norm oracle_route(scion_config config, scion_role role, int32_t ndim);
+scion_norm oracle_route(scion_routing routing, scion_role role, int32_t ndim);
 
 /* ---- The oracle: matrices, row-major ------------------------------------------------------------------- */
 

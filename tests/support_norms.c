@@ -231,22 +231,22 @@ void oracle_lmo(const scion_param *p, int steps, const double *s, double *out)
     }
 }
 
-scion_norm oracle_route(scion_config config, scion_role role, int32_t ndim)
+scion_norm oracle_route(scion_routing routing, scion_role role, int32_t ndim)
 {
     static const scion_norm table[][3] = {
         /* first layer, hidden, last layer */
-        [SCION_CONFIG_IMAGE] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
-        [SCION_CONFIG_ONEHOT] = {SCION_NORM_COL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
-        [SCION_CONFIG_SHARED] = {SCION_NORM_SIGN, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
-        [SCION_CONFIG_SIGN] = {SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_SIGN},
-        [SCION_CONFIG_COL] = {SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_COL},
-        [SCION_CONFIG_ROW] = {SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_ROW},
-        [SCION_CONFIG_SPECTRAL] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL},
+        [SCION_ROUTING_IMAGE] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
+        [SCION_ROUTING_ONEHOT] = {SCION_NORM_COL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
+        [SCION_ROUTING_SHARED] = {SCION_NORM_SIGN, SCION_NORM_SPECTRAL, SCION_NORM_SIGN},
+        [SCION_ROUTING_SIGN] = {SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_SIGN},
+        [SCION_ROUTING_COL] = {SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_COL},
+        [SCION_ROUTING_ROW] = {SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_ROW},
+        [SCION_ROUTING_SPECTRAL] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL},
     };
     if (role == SCION_ROLE_NORMALIZATION)
         return SCION_NORM_EUCLID;
     if (role == SCION_ROLE_VECTOR || ndim == 1)
-        return config == SCION_CONFIG_SIGN ? SCION_NORM_MAX : SCION_NORM_RMS;
+        return routing == SCION_ROUTING_SIGN ? SCION_NORM_MAX : SCION_NORM_RMS;
     int first = role == SCION_ROLE_ONEHOT || role == SCION_ROLE_INPUT;
-    return table[config][first ? 0 : role == SCION_ROLE_OUTPUT ? 2 : 1];
+    return table[routing][first ? 0 : role == SCION_ROLE_OUTPUT ? 2 : 1];
 }

@@ -15,7 +15,7 @@ oracle_run *oracle_start(const scion_options *o, const scion_param *params, int6
         q->p = params[i];
         q->n = elements(&params[i]);
         if (q->p.norm == SCION_NORM_AUTO)
-            q->p.norm = oracle_route(o->config, q->p.role, q->p.ndim);
+            q->p.norm = oracle_route(o->routing, q->p.role, q->p.ndim);
         if (q->p.weight_decay < 0)
             q->p.weight_decay = o->weight_decay;
         q->w = widen(q->n, params[i].weight);

@@ -82,7 +82,7 @@ static scion_status try_life(const scion_param *p, const scion_options *o, meter
     for (int k = 0; k < 2 && !status; k++)
         status = scion_optimizer_step(opt, 0.1, &err);
     if (!status) {
-        size_t bytes = scion_optimizer_save_size(opt);
+        size_t bytes = scion_optimizer_save_bytes(opt);
         void *buffer = room(bytes);
         status = scion_optimizer_save(opt, buffer, bytes, &err);
         if (!status)
@@ -101,7 +101,7 @@ static scion_status try_life(const scion_param *p, const scion_options *o, meter
 static void test_optimizer(void **state)
 {
     (void)state;
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         fail_each("create", try_create, rule);
         fail_each("create, init, step, save, load, inspect", try_life, rule);
         release(NULL);
@@ -198,13 +198,13 @@ static void test_minimize(void **state)
 static void test_steps_allocate_nothing(void **state)
 {
     (void)state;
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         meter m = {0};
         scion_param p[PARAMS];
         scion_options o = options_of(rule, &m);
         scion_optimizer *opt;
         make_params(p);
-        at("rule %s", scion_name(SCION_NAMES_RULE, rule));
+        at("rule %s", scion_enum_name(SCION_ENUM_RULE, rule));
         check_ok(scion_optimizer_create(&opt, &o, p, PARAMS, &err), &err);
         int64_t calls = m.calls, bytes = m.bytes;
         for (int k = 0; k < 5; k++) {
@@ -215,7 +215,7 @@ static void test_steps_allocate_nothing(void **state)
         }
         assert_int_equal(m.calls, calls);
         /* workspace and state are what create took, up to its own records and alignment */
-        size_t planned = scion_optimizer_workspace(opt) + scion_optimizer_state_bytes(opt);
+        size_t planned = scion_optimizer_workspace_bytes(opt) + scion_optimizer_state_bytes(opt);
         check_le((double)planned, (double)bytes);
         check_le((double)bytes, (double)planned + 16384);
         scion_optimizer_free(opt);

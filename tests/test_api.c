@@ -153,7 +153,7 @@ static const wrong_option wrong_options[] = {
     {"size", SCION_RULE_SCION, {O(size), BYTES, 8}},
     {"rule", SCION_RULE_SCION, {O(rule), INT32, 99}},
     {"rule", SCION_RULE_SCION, {O(rule), INT32, -1}},
-    {"config", SCION_RULE_SCION, {O(config), INT32, 99}},
+    {"routing", SCION_RULE_SCION, {O(routing), INT32, 99}},
     {"polar", SCION_RULE_SCION, {O(polar), INT32, 99}},
     {"momentum", SCION_RULE_SCION, {O(momentum), DOUBLE, 0}},
     {"momentum", SCION_RULE_USCION, {O(momentum), DOUBLE, 1.01}},
@@ -234,8 +234,8 @@ static void test_wrong_arguments(void **state)
     check_status(scion_polar(4, -1, x, y, NULL, &err), SCION_EINVAL, &err);
     check_status(scion_polar(4, 4, NULL, y, NULL, &err), SCION_EINVAL, &err);
     check_status(scion_polar(4, 4, x, NULL, NULL, &err), SCION_EINVAL, &err);
-    check_status(scion_route(NULL, 1, SCION_CONFIG_IMAGE, &err), SCION_EINVAL, &err);
-    check_status(scion_route(p, 2, (scion_config)99, &err), SCION_EINVAL, &err);
+    check_status(scion_route(NULL, 1, SCION_ROUTING_IMAGE, &err), SCION_EINVAL, &err);
+    check_status(scion_route(p, 2, (scion_routing)99, &err), SCION_EINVAL, &err);
     check(err.message[0] != '\0');
 }
 
@@ -267,7 +267,7 @@ static void test_wrong_calls(void **state)
     check_status(scion_optimizer_previous(NULL, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_save(NULL, memory, 1, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_load(NULL, memory, 1, &err), SCION_EINVAL, &err);
-    check(scion_optimizer_save_size(NULL) == 0 && scion_optimizer_steps(NULL) == 0);
+    check(scion_optimizer_save_bytes(NULL) == 0 && scion_optimizer_steps(NULL) == 0);
     assert_int_equal(scion_optimizer_steps(opt), 0);
     check_status(scion_optimizer_bind(opt, 2, memory[0], memory[1], &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_bind(opt, -1, memory[0], memory[1], &err), SCION_EINVAL, &err);

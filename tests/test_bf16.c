@@ -34,7 +34,7 @@ static void test_gradients(void **state)
     (void)state;
     static const scion_norm norms[] = {SCION_NORM_SPECTRAL, SCION_NORM_COL, SCION_NORM_ROW, SCION_NORM_SIGN,
                                        SCION_NORM_RMS};
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++)
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++)
         for (int64_t t = 0; t < COUNT_OF(norms); t++) {
             rng r = rng_of(1);
             float *w = gaussian(&r, N), *w16 = copy_floats(N, w), *g = floats(N);
@@ -48,7 +48,7 @@ static void test_gradients(void **state)
                 o.clip_norm = 0.5;
             a.grad_prev = floats(N);
             b.grad_prev = prev16;
-            at("rule %s, norm %d", scion_name(SCION_NAMES_RULE, rule), (int)norms[t]);
+            at("rule %s, norm %d", scion_enum_name(SCION_ENUM_RULE, rule), (int)norms[t]);
             check_ok(scion_optimizer_create(&oa, &o, &a, 1, &err), &err);
             check_ok(scion_optimizer_create(&ob, &o, &b, 1, &err), &err);
             for (int k = 0; k < 3; k++) {

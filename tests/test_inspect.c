@@ -14,36 +14,36 @@ static void test_names(void **state)
 {
     (void)state;
     static const struct {
-        scion_names kind;
+        scion_enum kind;
         int count;
         const char *some[4];
     } kinds[] = {
-        {SCION_NAMES_NORM, 8, {"spectral", "sign", "rms", "max"}},
-        {SCION_NAMES_ROLE, 7, {"hidden", "onehot", "output", "plain"}},
-        {SCION_NAMES_CONFIG, 7, {"image", "onehot", "shared", "spectral"}},
-        {SCION_NAMES_RULE, 12, {"scion", "uscion", "muon", "adamw"}},
-        {SCION_NAMES_POLAR, 3, {"quintic", "express", "converged", "quintic"}},
-        {SCION_NAMES_SCHEDULE, 8, {"constant", "linear", "cosine", "constant"}},
+        {SCION_ENUM_NORM, 8, {"spectral", "sign", "rms", "max"}},
+        {SCION_ENUM_ROLE, 7, {"hidden", "onehot", "output", "plain"}},
+        {SCION_ENUM_ROUTING, 7, {"image", "onehot", "shared", "spectral"}},
+        {SCION_ENUM_RULE, 12, {"scion", "uscion", "muon", "adamw"}},
+        {SCION_ENUM_POLAR, 3, {"quintic", "express", "converged", "quintic"}},
+        {SCION_ENUM_SCHEDULE, 8, {"constant", "linear", "cosine", "constant"}},
     };
     for (int64_t t = 0; t < COUNT_OF(kinds); t++) {
         for (int v = 0; v < kinds[t].count; v++) {
-            const char *name = scion_name(kinds[t].kind, v);
+            const char *name = scion_enum_name(kinds[t].kind, v);
             at("kind %d value %d", (int)t, v);
             check(name != NULL && name[0] != '\0');
-            assert_int_equal(scion_find(kinds[t].kind, name), v);
+            assert_int_equal(scion_enum_value(kinds[t].kind, name), v);
         }
         for (int s = 0; s < 4; s++)
-            check(scion_find(kinds[t].kind, kinds[t].some[s]) >= 0);
-        check(scion_name(kinds[t].kind, kinds[t].count) == NULL);
-        check(scion_name(kinds[t].kind, -1) == NULL);
-        assert_int_equal(scion_find(kinds[t].kind, "no such name"), -1);
-        assert_int_equal(scion_find(kinds[t].kind, ""), -1);
-        assert_int_equal(scion_find(kinds[t].kind, NULL), -1);
+            check(scion_enum_value(kinds[t].kind, kinds[t].some[s]) >= 0);
+        check(scion_enum_name(kinds[t].kind, kinds[t].count) == NULL);
+        check(scion_enum_name(kinds[t].kind, -1) == NULL);
+        assert_int_equal(scion_enum_value(kinds[t].kind, "no such name"), -1);
+        assert_int_equal(scion_enum_value(kinds[t].kind, ""), -1);
+        assert_int_equal(scion_enum_value(kinds[t].kind, NULL), -1);
     }
-    check(scion_name((scion_names)99, 0) == NULL);
-    assert_int_equal(scion_find((scion_names)99, "scion"), -1);
-    assert_int_equal(scion_find(SCION_NAMES_RULE, "scion"), SCION_RULE_SCION);
-    assert_int_equal(scion_find(SCION_NAMES_NORM, "spectral"), SCION_NORM_SPECTRAL);
+    check(scion_enum_name((scion_enum)99, 0) == NULL);
+    assert_int_equal(scion_enum_value((scion_enum)99, "scion"), -1);
+    assert_int_equal(scion_enum_value(SCION_ENUM_RULE, "scion"), SCION_RULE_SCION);
+    assert_int_equal(scion_enum_value(SCION_ENUM_NORM, "spectral"), SCION_NORM_SPECTRAL);
 }
 
 static void test_version_and_status(void **state)
@@ -65,16 +65,16 @@ static void test_version_and_status(void **state)
 static void test_route(void **state)
 {
     (void)state;
-    for (int config = 0; scion_name(SCION_NAMES_CONFIG, config); config++)
-        for (int role = 0; scion_name(SCION_NAMES_ROLE, role); role++)
+    for (int routing = 0; scion_enum_name(SCION_ENUM_ROUTING, routing); routing++)
+        for (int role = 0; scion_enum_name(SCION_ENUM_ROLE, role); role++)
             for (int32_t ndim = 1; ndim <= 4; ndim++) {
                 scion_param p[2] = {
                     param_of(ndim, (int64_t[]){4, 3, 2, 2}, SCION_NORM_AUTO, (scion_role)role),
                     param_of(ndim, (int64_t[]){4, 3, 2, 2}, SCION_NORM_ROW, (scion_role)role),
                 };
-                at("config %d role %d ndim %d", config, role, (int)ndim);
-                check_ok(scion_route(p, 2, (scion_config)config, &err), &err);
-                assert_int_equal(p[0].norm, oracle_route((scion_config)config, (scion_role)role, ndim));
+                at("routing %d role %d ndim %d", routing, role, (int)ndim);
+                check_ok(scion_route(p, 2, (scion_routing)routing, &err), &err);
+                assert_int_equal(p[0].norm, oracle_route((scion_routing)routing, (scion_role)role, ndim));
                 assert_int_equal(p[1].norm, SCION_NORM_ROW); /* what is not AUTO stays */
             }
 }
@@ -220,7 +220,7 @@ static void test_longer_structs(void **state)
         p[i].p.weight = floats(12);
         p[i].p.grad = floats(12);
     }
-    check_ok(scion_route(&p[0].p, 3, SCION_CONFIG_IMAGE, &err), &err);
+    check_ok(scion_route(&p[0].p, 3, SCION_ROUTING_IMAGE, &err), &err);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(p[i].p.norm, SCION_NORM_SIGN);
         for (int k = 0; k < MORE; k++)
@@ -245,7 +245,7 @@ static void test_defaults(void **state)
     scion_param_init(&p);
     check(p.size == sizeof p && p.radius == 1 && p.lr_scale == 1 && p.weight_decay < 0);
     check(p.norm == SCION_NORM_AUTO && p.role == SCION_ROLE_HIDDEN && !p.frozen && !p.transposed);
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         scion_options_init(&o, (scion_rule)rule);
         check(o.size == sizeof o && o.rule == (scion_rule)rule);
         check(o.momentum > 0 && o.momentum <= 1);

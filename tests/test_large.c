@@ -119,7 +119,7 @@ static void test_entrywise_rules(void **state)
         p.grad = g;
         scion_options_init(&o, rules[t]);
         o.clip_norm = rules[t] == SCION_RULE_ADAMW || rules[t] == SCION_RULE_SGD ? 5 : 0;
-        at("rule %s", scion_name(SCION_NAMES_RULE, (int)rules[t]));
+        at("rule %s", scion_enum_name(SCION_ENUM_RULE, (int)rules[t]));
         oracle_run *run = oracle_start(&o, &p, 1);
         check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
         for (int k = 0; k < 3; k++) {

@@ -43,7 +43,7 @@ static void test_box(void **state)
 static void test_every_norm_reaches_it(void **state)
 {
     (void)state;
-    for (int norm = SCION_NORM_SPECTRAL; scion_name(SCION_NAMES_NORM, norm); norm++) {
+    for (int norm = SCION_NORM_SPECTRAL; scion_enum_name(SCION_ENUM_NORM, norm); norm++) {
         bowl *b = bowl_make((scion_norm)norm, 1);
         b->p.role = SCION_ROLE_PLAIN;
         scion_options o = bowl_options(SCION_RULE_USCION, 0.5);

@@ -51,7 +51,7 @@ static void good_step(run *a)
 
 static void *state_of(const run *a, size_t *bytes)
 {
-    *bytes = scion_optimizer_save_size(a->opt);
+    *bytes = scion_optimizer_save_bytes(a->opt);
     void *buffer = room(*bytes);
     check_ok(scion_optimizer_save(a->opt, buffer, *bytes, &err), &err);
     return buffer;
@@ -97,7 +97,7 @@ static void check_rule(scion_rule rule, int light)
     for (int which = 0; which < PARAMS; which++)
         for (int64_t t = 0; t < COUNT_OF(bad); t++) {
             int64_t entry = t == 0 ? 0 : t == 1 ? a->n[which] - 1 : a->n[which] / 2;
-            at("rule %s%s, parameter %s, %g in entry %lld", scion_name(SCION_NAMES_RULE, (int)rule),
+            at("rule %s%s, parameter %s, %g in entry %lld", scion_enum_name(SCION_ENUM_RULE, (int)rule),
                light ? " light" : "", a->p[which].name, (double)bad[t], (long long)entry);
             bad_step(a, which, entry, bad[t], 0);
             if (rule == SCION_RULE_MARS)
@@ -118,7 +118,7 @@ static void check_rule(scion_rule rule, int light)
 static void test_every_rule(void **state)
 {
     (void)state;
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         check_rule((scion_rule)rule, 0);
         release(NULL);
     }

@@ -310,10 +310,10 @@ static void test_workspace(void **state)
 {
     (void)state;
     /* It grows with the matrix and is a small multiple of it. */
-    size_t small = scion_polar_workspace(64, 64, NULL), large = scion_polar_workspace(256, 1024, NULL);
+    size_t small = scion_polar_workspace_bytes(64, 64, NULL), large = scion_polar_workspace_bytes(256, 1024, NULL);
     check(small > 0 && large > small);
     check_le((double)large, 8.0 * 256 * 1024 * sizeof(float));
-    check(scion_polar_workspace(0, 5, NULL) == 0);
+    check(scion_polar_workspace_bytes(0, 5, NULL) == 0);
 }
 
 int main(void)

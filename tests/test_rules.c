@@ -94,28 +94,28 @@ typedef struct rule_row {
     scion_rule rule;
     double momentum, weight_decay, clip_norm;
     int32_t vanishing, first_full, nesterov, layerwise, light;
-    scion_config config;
+    scion_routing routing;
 } rule_row;
 
 static rule_row rows[] = {
-    {"scion", SCION_RULE_SCION, .momentum = 0.1, .config = SCION_CONFIG_ONEHOT},
-    {"scion, image", SCION_RULE_SCION, .momentum = 0.5, .config = SCION_CONFIG_IMAGE},
-    {"scion, shared", SCION_RULE_SCION, .momentum = 0.3, .config = SCION_CONFIG_SHARED},
-    {"scion, sign", SCION_RULE_SCION, .momentum = 0.1, .config = SCION_CONFIG_SIGN},
-    {"scion, col", SCION_RULE_SCION, .momentum = 0.1, .config = SCION_CONFIG_COL},
-    {"scion, row", SCION_RULE_SCION, .momentum = 0.1, .config = SCION_CONFIG_ROW},
-    {"scion, spectral", SCION_RULE_SCION, .momentum = 0.1, .config = SCION_CONFIG_SPECTRAL},
-    {"scion, alpha 1", SCION_RULE_SCION, .momentum = 1, .config = SCION_CONFIG_ONEHOT},
-    {"scion, vanishing", SCION_RULE_SCION, .momentum = 0.1, .vanishing = 1, .config = SCION_CONFIG_ONEHOT},
-    {"scion, first step full", SCION_RULE_SCION, .momentum = 0.1, .first_full = 1, .config = SCION_CONFIG_ONEHOT},
-    {"scion, light", SCION_RULE_SCION, .momentum = 0.1, .light = 1, .config = SCION_CONFIG_ONEHOT},
-    {"uscion", SCION_RULE_USCION, .momentum = 0.1, .config = SCION_CONFIG_ONEHOT},
-    {"uscion, vanishing", SCION_RULE_USCION, .momentum = 0.1, .vanishing = 1, .config = SCION_CONFIG_SHARED},
-    {"uscion, decay", SCION_RULE_USCION, .momentum = 0.1, .weight_decay = 0.3, .config = SCION_CONFIG_ONEHOT},
-    {"uscion, light", SCION_RULE_USCION, .momentum = 0.2, .light = 1, .config = SCION_CONFIG_IMAGE},
+    {"scion", SCION_RULE_SCION, .momentum = 0.1, .routing = SCION_ROUTING_ONEHOT},
+    {"scion, image", SCION_RULE_SCION, .momentum = 0.5, .routing = SCION_ROUTING_IMAGE},
+    {"scion, shared", SCION_RULE_SCION, .momentum = 0.3, .routing = SCION_ROUTING_SHARED},
+    {"scion, sign", SCION_RULE_SCION, .momentum = 0.1, .routing = SCION_ROUTING_SIGN},
+    {"scion, col", SCION_RULE_SCION, .momentum = 0.1, .routing = SCION_ROUTING_COL},
+    {"scion, row", SCION_RULE_SCION, .momentum = 0.1, .routing = SCION_ROUTING_ROW},
+    {"scion, spectral", SCION_RULE_SCION, .momentum = 0.1, .routing = SCION_ROUTING_SPECTRAL},
+    {"scion, alpha 1", SCION_RULE_SCION, .momentum = 1, .routing = SCION_ROUTING_ONEHOT},
+    {"scion, vanishing", SCION_RULE_SCION, .momentum = 0.1, .vanishing = 1, .routing = SCION_ROUTING_ONEHOT},
+    {"scion, first step full", SCION_RULE_SCION, .momentum = 0.1, .first_full = 1, .routing = SCION_ROUTING_ONEHOT},
+    {"scion, light", SCION_RULE_SCION, .momentum = 0.1, .light = 1, .routing = SCION_ROUTING_ONEHOT},
+    {"uscion", SCION_RULE_USCION, .momentum = 0.1, .routing = SCION_ROUTING_ONEHOT},
+    {"uscion, vanishing", SCION_RULE_USCION, .momentum = 0.1, .vanishing = 1, .routing = SCION_ROUTING_SHARED},
+    {"uscion, decay", SCION_RULE_USCION, .momentum = 0.1, .weight_decay = 0.3, .routing = SCION_ROUTING_ONEHOT},
+    {"uscion, light", SCION_RULE_USCION, .momentum = 0.2, .light = 1, .routing = SCION_ROUTING_IMAGE},
     {"uscion, light, decay", SCION_RULE_USCION, .momentum = 0.2, .light = 1, .weight_decay = 0.5},
-    {"almond", SCION_RULE_ALMOND, .momentum = 0.3, .config = SCION_CONFIG_ONEHOT},
-    {"almond, decay", SCION_RULE_ALMOND, .momentum = 0.3, .weight_decay = 0.2, .config = SCION_CONFIG_SIGN},
+    {"almond", SCION_RULE_ALMOND, .momentum = 0.3, .routing = SCION_ROUTING_ONEHOT},
+    {"almond, decay", SCION_RULE_ALMOND, .momentum = 0.3, .weight_decay = 0.2, .routing = SCION_ROUTING_SIGN},
     {"muon, Nesterov", SCION_RULE_MUON, .momentum = 0.1, .nesterov = 1, .weight_decay = 0.1},
     {"muon, plain", SCION_RULE_MUON, .momentum = 0.05, .nesterov = 0},
     {"signsgd", SCION_RULE_SIGNSGD, .momentum = 0.1},
@@ -127,10 +127,10 @@ static rule_row rows[] = {
     {"mnsgd, layerwise", SCION_RULE_MNSGD, .momentum = 0.1, .layerwise = 1},
     {"mnsgd, light", SCION_RULE_MNSGD, .momentum = 0.1, .light = 1},
     {"mnsgd, layerwise, light", SCION_RULE_MNSGD, .momentum = 0.1, .layerwise = 1, .light = 1},
-    {"ssd, layerwise", SCION_RULE_SSD, .momentum = 1, .layerwise = 1, .config = SCION_CONFIG_ONEHOT},
-    {"ssd, joint", SCION_RULE_SSD, .momentum = 1, .weight_decay = 0.1, .config = SCION_CONFIG_ONEHOT},
-    {"mars", SCION_RULE_MARS, .momentum = 0.1, .config = SCION_CONFIG_ONEHOT},
-    {"mars, sign", SCION_RULE_MARS, .momentum = 0.3, .config = SCION_CONFIG_SIGN},
+    {"ssd, layerwise", SCION_RULE_SSD, .momentum = 1, .layerwise = 1, .routing = SCION_ROUTING_ONEHOT},
+    {"ssd, joint", SCION_RULE_SSD, .momentum = 1, .weight_decay = 0.1, .routing = SCION_ROUTING_ONEHOT},
+    {"mars", SCION_RULE_MARS, .momentum = 0.1, .routing = SCION_ROUTING_ONEHOT},
+    {"mars, sign", SCION_RULE_MARS, .momentum = 0.3, .routing = SCION_ROUTING_SIGN},
     {"adamw", SCION_RULE_ADAMW, .momentum = 0.1, .weight_decay = 0.1},
     {"adamw, clipped", SCION_RULE_ADAMW, .momentum = 0.1, .weight_decay = 0.1, .clip_norm = 1.5},
     {"adamw, clip out of reach", SCION_RULE_ADAMW, .momentum = 0.1, .clip_norm = 1e6},
@@ -154,7 +154,7 @@ static scion_options options_of(const rule_row *row)
     o.nesterov = row->nesterov;
     o.layerwise = row->layerwise;
     o.light = row->light;
-    o.config = row->config;
+    o.routing = row->routing;
     if (row->rule == SCION_RULE_SSD)
         o.polar = SCION_POLAR_CONVERGED; /* so that lmo and dual are the exact ones */
     return o;
@@ -268,7 +268,7 @@ static void test_light_is_plain(void **state)
             ob.light = 1;
             make_network(&a, 3);
             b = copy_network(&a);
-            snprintf(name, sizeof name, "light %s, form %d", scion_name(SCION_NAMES_RULE, (int)rules[t]), form);
+            snprintf(name, sizeof name, "light %s, form %d", scion_enum_name(SCION_ENUM_RULE, (int)rules[t]), form);
             check_same_run(name, &a, &oa, &b, &ob, 1, spectral_tol);
         }
 }
@@ -290,7 +290,7 @@ static void test_table_1(void **state)
         b = copy_network(&a);
         for (int i = 0; i < PARAMS; i++)
             b.p[i].norm = t == 0 ? SCION_NORM_MAX : SCION_NORM_EUCLID;
-        check_same_run(scion_name(SCION_NAMES_RULE, (int)rules[t]), &a, &oa, &b, &ob, 1, flat_tol);
+        check_same_run(scion_enum_name(SCION_ENUM_RULE, (int)rules[t]), &a, &oa, &b, &ob, 1, flat_tol);
     }
 }
 

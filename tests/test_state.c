@@ -71,7 +71,7 @@ static void steps(run *a, int count)
 
 static unsigned char *save(const run *a, size_t *bytes)
 {
-    *bytes = scion_optimizer_save_size(a->opt);
+    *bytes = scion_optimizer_save_bytes(a->opt);
     unsigned char *buffer = room(*bytes);
     check_ok(scion_optimizer_save(a->opt, buffer, *bytes, &err), &err);
     return buffer;
@@ -83,7 +83,8 @@ static void check_continuation(scion_rule rule, int light, int vanishing)
 {
     scion_options o = options_of(rule, light, vanishing);
     size_t bytes, bytes_a, bytes_b;
-    at("rule %s%s%s", scion_name(SCION_NAMES_RULE, (int)rule), light ? " light" : "", vanishing ? " vanishing" : "");
+    at("rule %s%s%s", scion_enum_name(SCION_ENUM_RULE, (int)rule), light ? " light" : "",
+       vanishing ? " vanishing" : "");
     run *a = make(&o), *b = make(&o);
     steps(a, 5);
     unsigned char *state = save(a, &bytes);
@@ -118,7 +119,7 @@ static void test_every_rule_goes_on(void **state)
 {
     (void)state;
     static const scion_rule light[] = {SCION_RULE_SCION, SCION_RULE_USCION, SCION_RULE_SIGNUM, SCION_RULE_MNSGD};
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++)
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++)
         check_continuation((scion_rule)rule, 0, 0);
     check_continuation(SCION_RULE_SCION, 0, 1);
     check_continuation(SCION_RULE_USCION, 0, 1);
@@ -296,11 +297,11 @@ static void test_misfits(void **state)
     run *a = make(&o);
     steps(a, 2);
     unsigned char *saved = save(a, &bytes);
-    for (int rule = 1; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 1; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         scion_options other = options_of((scion_rule)rule, 0, 0);
         run *b = make(&other);
         unsigned char *own = save(b, &own_bytes);
-        at("a state of scion into %s", scion_name(SCION_NAMES_RULE, rule));
+        at("a state of scion into %s", scion_enum_name(SCION_ENUM_RULE, rule));
         check_refused(b, saved, bytes, own, own_bytes);
         scion_optimizer_free(b->opt);
     }
@@ -334,7 +335,7 @@ static void test_save_needs_its_size(void **state)
     (void)state;
     scion_options o = options_of(SCION_RULE_SCION, 0, 0);
     run *a = make(&o);
-    size_t bytes = scion_optimizer_save_size(a->opt);
+    size_t bytes = scion_optimizer_save_bytes(a->opt);
     unsigned char *buffer = room(bytes);
     check(bytes > 0);
     check_status(scion_optimizer_save(a->opt, buffer, bytes - 1, &err), SCION_EINVAL, &err);

@@ -60,7 +60,7 @@ static void *run(void *argument)
     uint64_t stream = j->seed;
     set_params(j, p);
     scion_options_init(&o, j->rule);
-    o.config = SCION_CONFIG_ONEHOT;
+    o.routing = SCION_ROUTING_ONEHOT;
     o.threads = j->threads;
     int bad = scion_optimizer_create(&opt, &o, p, PARAMS, NULL) || scion_optimizer_init_weights(opt, j->seed, NULL);
     for (int k = 0; k < STEPS && !bad; k++) {
@@ -75,7 +75,7 @@ static void *run(void *argument)
     for (int i = 0; i < PARAMS && !bad; i++)
         bad = scion_optimizer_inspect(opt, i, SCION_INSPECT_NORM | SCION_INSPECT_DUAL, &info, NULL) != SCION_OK;
     if (!bad) {
-        j->state_bytes = scion_optimizer_save_size(opt);
+        j->state_bytes = scion_optimizer_save_bytes(opt);
         j->state = malloc(j->state_bytes);
         bad = !j->state || scion_optimizer_save(opt, j->state, j->state_bytes, NULL);
     }
@@ -112,7 +112,7 @@ static void free_job(job *j)
 static void test_two_at_once(void **state)
 {
     (void)state;
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         job *alone[2], *together[2];
         pthread_t thread[2];
         for (int t = 0; t < 2; t++) {
@@ -138,7 +138,7 @@ static void test_thread_count(void **state)
 {
     (void)state;
     static const int32_t threads[RUNS] = {1, 1, 2, 0};
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         job *j[RUNS];
         for (int t = 0; t < RUNS; t++) {
             j[t] = job_of((scion_rule)rule, threads[t], 3);

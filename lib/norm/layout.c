@@ -81,21 +81,21 @@ static scion_status check_split(const scion_param *p, const scn_layout *l, const
     return SCION_OK;
 }
 
-static scion_status check_kind(const scion_param *p, scion_config config, const char *name, int64_t index,
+static scion_status check_kind(const scion_param *p, scion_routing routing, const char *name, int64_t index,
                                scion_error *err)
 {
     if ((unsigned)p->role > SCION_ROLE_PLAIN)
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no role", name, (int)p->role);
     if ((unsigned)p->norm > SCION_NORM_MAX)
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no norm", name, (int)p->norm);
-    if ((unsigned)config > SCION_CONFIG_SPECTRAL)
-        return scn_fail(err, SCION_EINVAL, -1, "config: %d is no configuration", (int)config);
+    if ((unsigned)routing > SCION_ROUTING_SPECTRAL)
+        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", (int)routing);
     if (!(p->radius > 0) || isinf(p->radius))
         return scn_fail(err, SCION_EINVAL, index, "%s: radius is %g, expected a positive number", name, p->radius);
     return SCION_OK;
 }
 
-scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config config, int64_t index,
+scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_routing routing, int64_t index,
                              scion_error *err)
 {
     char buffer[32];
@@ -106,7 +106,7 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config
     const char *name = scn_param_name(p, index, buffer);
     scion_status status = check_shape(p, name, index, err);
     if (status == SCION_OK)
-        status = check_kind(p, config, name, index, err);
+        status = check_kind(p, routing, name, index, err);
     if (status != SCION_OK)
         return status;
     scn_layout l = {.rows = p->shape[0], .cols = 1, .positions = 1, .role = p->role, .split_axis = p->split_axis};
@@ -122,7 +122,7 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config
         l.split_axis = 1;
     }
     l.count = l.rows * l.cols;
-    l.norm = p->norm == SCION_NORM_AUTO ? scn_route(config, p->role, p->ndim) : p->norm;
+    l.norm = p->norm == SCION_NORM_AUTO ? scn_route(routing, p->role, p->ndim) : p->norm;
     status = check_split(p, &l, name, index, err);
     l.blocks = p->split_count > 1 ? p->split_count : 1;
     *out = l;
@@ -158,14 +158,14 @@ scn_ball scn_layout_ball(const scn_layout *l, const int64_t *split_sizes, int i)
     return b;
 }
 
-scion_status scion_route(scion_param *params, int64_t count, scion_config config, scion_error *err)
+scion_status scion_route(scion_param *params, int64_t count, scion_routing routing, scion_error *err)
 {
     if (count < 0 || (count > 0 && !params))
         return scn_fail(err, SCION_EINVAL, -1, "params is NULL or count is negative");
     for (int64_t i = 0; i < count; i++) {
         scion_param *p = (scion_param *)(void *)((char *)params + (size_t)i * params->size);
         scn_layout l;
-        scion_status status = scn_layout_make(&l, p, config, i, err);
+        scion_status status = scn_layout_make(&l, p, routing, i, err);
         if (status != SCION_OK)
             return status;
         p->norm = l.norm;

@@ -17,7 +17,7 @@ typedef struct scn_layout {
 const scion_param *scn_param_at(const scion_param *params, int64_t i);
 
 /* Checks and routes parameter number `index`. */
-scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_config config, int64_t index,
+scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_routing routing, int64_t index,
                              scion_error *err);
 
 /* Block i. split_sizes is the parameter's. */

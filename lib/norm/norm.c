@@ -21,26 +21,26 @@ const scn_norm *scn_norm_at(scion_norm norm)
     return i < sizeof table / sizeof *table ? table[i] : NULL;
 }
 
-scion_norm scn_route(scion_config config, scion_role role, int32_t ndim)
+scion_norm scn_route(scion_routing routing, scion_role role, int32_t ndim)
 {
     static const struct {
         scion_norm first, hidden, last, vector;
     } row[] = {
-        [SCION_CONFIG_IMAGE] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
-        [SCION_CONFIG_ONEHOT] = {SCION_NORM_COL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
-        [SCION_CONFIG_SHARED] = {SCION_NORM_SIGN, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
-        [SCION_CONFIG_SIGN] = {SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_MAX},
-        [SCION_CONFIG_COL] = {SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_RMS},
-        [SCION_CONFIG_ROW] = {SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_RMS},
-        [SCION_CONFIG_SPECTRAL] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_RMS},
+        [SCION_ROUTING_IMAGE] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
+        [SCION_ROUTING_ONEHOT] = {SCION_NORM_COL, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
+        [SCION_ROUTING_SHARED] = {SCION_NORM_SIGN, SCION_NORM_SPECTRAL, SCION_NORM_SIGN, SCION_NORM_RMS},
+        [SCION_ROUTING_SIGN] = {SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_SIGN, SCION_NORM_MAX},
+        [SCION_ROUTING_COL] = {SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_COL, SCION_NORM_RMS},
+        [SCION_ROUTING_ROW] = {SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_ROW, SCION_NORM_RMS},
+        [SCION_ROUTING_SPECTRAL] = {SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_SPECTRAL, SCION_NORM_RMS},
     };
     if (role == SCION_ROLE_NORMALIZATION)
         return SCION_NORM_EUCLID;
     if (role == SCION_ROLE_VECTOR || ndim == 1)
-        return row[config].vector;
+        return row[routing].vector;
     if (role == SCION_ROLE_OUTPUT)
-        return row[config].last;
-    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_INPUT ? row[config].first : row[config].hidden;
+        return row[routing].last;
+    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_INPUT ? row[routing].first : row[routing].hidden;
 }
 
 /* Entries that one thread takes at a time: a few arrays of them stay in the second-level cache. */

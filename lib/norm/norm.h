@@ -69,7 +69,7 @@ extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_si
 const scn_norm *scn_norm_at(scion_norm norm);
 
 /* Which norm AUTO means for a role, and for a parameter of one dimension. */
-scion_norm scn_route(scion_config config, scion_role role, int32_t ndim);
+scion_norm scn_route(scion_routing routing, scion_role role, int32_t ndim);
 
 /* A piece of a block that one thread takes. */
 typedef struct scn_piece {

@@ -45,8 +45,8 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
     const scn_rule *rule = scn_rule_at(o->rule);
     if (!rule)
         return scn_fail(err, SCION_EINVAL, -1, "rule: %d is no rule", (int)o->rule);
-    if (!scion_name(SCION_NAMES_CONFIG, (int)o->config))
-        return scn_fail(err, SCION_EINVAL, -1, "config: %d is no configuration", (int)o->config);
+    if (!scion_enum_name(SCION_ENUM_ROUTING, (int)o->routing))
+        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", (int)o->routing);
     if (!scn_polar_set_at((int)o->polar))
         return scn_fail(err, SCION_EINVAL, -1, "polar: %d is no coefficient set", (int)o->polar);
     if (o->polar_steps < 0 || o->polar_steps > 1000)
@@ -114,7 +114,7 @@ static scion_status describe(scion_optimizer *opt, scn_tensor *t, const scion_pa
     t->rule = scn_rule_at(t->id);
     if (t->rule->norm != SCION_NORM_AUTO)
         routed.norm = t->rule->norm;
-    status = scn_layout_make(&t->layout, &routed, opt->o.config, i, err);
+    status = scn_layout_make(&t->layout, &routed, opt->o.routing, i, err);
     if (status == SCION_OK)
         status = check_param(opt, t, p, scn_param_name(p, i, buffer), i, err);
     if (status != SCION_OK)

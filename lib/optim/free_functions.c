@@ -20,7 +20,7 @@ static scion_status call_begin(call *c, const scion_param *p, const scion_option
         return scn_fail(err, SCION_EINVAL, -1, "p is NULL");
     scion_status status = scn_options_take(&c->o, o, err);
     if (status == SCION_OK)
-        status = scn_layout_make(&c->layout, p, c->o.config, 0, err);
+        status = scn_layout_make(&c->layout, p, c->o.routing, 0, err);
     if (status != SCION_OK)
         return status;
     c->split_sizes = p->split_sizes;
@@ -199,14 +199,14 @@ scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out
     return status;
 }
 
-size_t scion_polar_workspace(int64_t rows, int64_t cols, const scion_options *o)
+size_t scion_polar_workspace_bytes(int64_t rows, int64_t cols, const scion_options *o)
 {
     scion_param p;
     scion_options options;
     scn_layout l;
     plain_matrix(&p, rows, cols);
     if (scn_options_take(&options, o, NULL) != SCION_OK ||
-        scn_layout_make(&l, &p, options.config, 0, NULL) != SCION_OK)
+        scn_layout_make(&l, &p, options.routing, 0, NULL) != SCION_OK)
         return 0;
     const scn_work w = scn_work_of(&options, scn_threads(options.threads));
     const scn_ball b = scn_layout_ball(&l, NULL, 0);

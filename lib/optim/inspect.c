@@ -188,7 +188,7 @@ scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64_t seed, s
     return scn_ok(err);
 }
 
-size_t scion_optimizer_workspace(const scion_optimizer *opt)
+size_t scion_optimizer_workspace_bytes(const scion_optimizer *opt)
 {
     return opt ? opt->memory_bytes : 0;
 }

@@ -77,7 +77,7 @@ static scion_status check(const scion_problem *p, const scion_result *result, sc
     for (int64_t i = 0; i < p->count; i++) {
         const scion_param *q = scn_param_at(p->params, i);
         scn_layout l;
-        scion_status status = scn_layout_make(&l, q, SCION_CONFIG_IMAGE, i, err);
+        scion_status status = scn_layout_make(&l, q, SCION_ROUTING_IMAGE, i, err);
         if (status != SCION_OK)
             return status;
         if (!q->grad)

@@ -36,20 +36,20 @@ static const char *polar_name(int value)
 }
 
 static const char *(*const tables[])(int) = {
-    [SCION_NAMES_NORM] = norm_name, [SCION_NAMES_ROLE] = role_name,   [SCION_NAMES_CONFIG] = config_name,
-    [SCION_NAMES_RULE] = rule_name, [SCION_NAMES_POLAR] = polar_name, [SCION_NAMES_SCHEDULE] = scn_schedule_name,
+    [SCION_ENUM_NORM] = norm_name, [SCION_ENUM_ROLE] = role_name,   [SCION_ENUM_ROUTING] = config_name,
+    [SCION_ENUM_RULE] = rule_name, [SCION_ENUM_POLAR] = polar_name, [SCION_ENUM_SCHEDULE] = scn_schedule_name,
 };
 
-const char *scion_name(scion_names kind, int value)
+const char *scion_enum_name(scion_enum kind, int value)
 {
     size_t i = (size_t)kind;
     return i < sizeof tables / sizeof *tables ? tables[i](value) : NULL;
 }
 
-int scion_find(scion_names kind, const char *name)
+int scion_enum_value(scion_enum kind, const char *name)
 {
     const char *known;
-    for (int value = 0; name && (known = scion_name(kind, value)) != NULL; value++)
+    for (int value = 0; name && (known = scion_enum_name(kind, value)) != NULL; value++)
         if (strcmp(known, name) == 0)
             return value;
     return -1;

@@ -133,7 +133,7 @@ static scion_optimizer *writable(const scion_optimizer *opt)
     return (scion_optimizer *)(uintptr_t)opt;
 }
 
-size_t scion_optimizer_save_size(const scion_optimizer *opt)
+size_t scion_optimizer_save_bytes(const scion_optimizer *opt)
 {
     cursor c = {.mode = COUNT};
     int64_t tensor;
@@ -147,7 +147,7 @@ scion_status scion_optimizer_save(const scion_optimizer *opt, void *buffer, size
 {
     if (!opt || !buffer)
         return scn_fail(err, SCION_EINVAL, -1, "opt or buffer is NULL");
-    const size_t need = scion_optimizer_save_size(opt);
+    const size_t need = scion_optimizer_save_bytes(opt);
     if (bytes < need)
         return scn_fail(err, SCION_EINVAL, -1, "the buffer has %zu bytes, the state needs %zu", bytes, need);
     unsigned char *out = buffer;

@@ -76,17 +76,17 @@ static void same_words(const char *key, const char *(*name)(int))
 
 static const char *rule_name(int i)
 {
-    return scion_name(SCION_NAMES_RULE, i);
+    return scion_enum_name(SCION_ENUM_RULE, i);
 }
 
 static const char *polar_name(int i)
 {
-    return scion_name(SCION_NAMES_POLAR, i);
+    return scion_enum_name(SCION_ENUM_POLAR, i);
 }
 
 static const char *schedule_name(int i)
 {
-    return scion_name(SCION_NAMES_SCHEDULE, i);
+    return scion_enum_name(SCION_ENUM_SCHEDULE, i);
 }
 
 static const char *activation_name(int i)

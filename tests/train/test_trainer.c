@@ -201,9 +201,9 @@ static void what_a_run_computes_cannot_be_changed(void **state)
 static void every_rule_learns_within_its_bounds(void **state)
 {
     (void)state;
-    for (int rule = 0; scion_name(SCION_NAMES_RULE, rule); rule++) {
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
         config c = tiny(TINY_GPT "lr=2^-9 schedule=constant");
-        snprintf(c.optimizer.rule, sizeof c.optimizer.rule, "%s", scion_name(SCION_NAMES_RULE, rule));
+        snprintf(c.optimizer.rule, sizeof c.optimizer.rule, "%s", scion_enum_name(SCION_ENUM_RULE, rule));
         if (rule == SCION_RULE_SCION || rule == SCION_RULE_USCION || rule == SCION_RULE_MARS ||
             rule == SCION_RULE_ALMOND)
             c.training.lr = 0.03;

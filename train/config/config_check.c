@@ -85,14 +85,14 @@ static scion_status check_norms(const config *c, scion_error *err)
 {
     const char *at = c->optimizer.norms;
     int known = 0, parts = 0;
-    if (scion_find(SCION_NAMES_CONFIG, c->optimizer.norms) >= 0)
+    if (scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms) >= 0)
         return SCION_OK;
     for (bool more = true; more; parts++) {
         char name[CONFIG_TEXT];
         const size_t length = strcspn(at, ",");
         memcpy(name, at, length);
         name[length] = '\0';
-        known += scion_find(SCION_NAMES_NORM, name) > 0; /* 0 is auto */
+        known += scion_enum_value(SCION_ENUM_NORM, name) > 0; /* 0 is auto */
         more = at[length] == ',';
         at += length + more;
     }
@@ -116,7 +116,7 @@ static scion_status check_optimizer(const config *c, scion_error *err)
     for (int i = 0; i < 3; i++)
         if (!(radius[i] > 0))
             return train_fail(err, SCION_EINVAL, "%s is 0, expected more", names[i]);
-    scion_options_init(&o, (scion_rule)scion_find(SCION_NAMES_RULE, c->optimizer.rule));
+    scion_options_init(&o, (scion_rule)scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
     if (c->optimizer.momentum > 0)
         o.momentum = c->optimizer.momentum;
     o.vanishing = c->optimizer.vanishing;

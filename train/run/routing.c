@@ -28,7 +28,7 @@ static scion_status three_norms(const char *text, scion_norm norm[3], scion_erro
     if (sscanf(text, "%31[^,],%31[^,],%31[^,]", name[0], name[1], name[2]) == 3) {
         int found[3];
         for (int i = 0; i < 3; i++) {
-            found[i] = scion_find(SCION_NAMES_NORM, name[i]);
+            found[i] = scion_enum_value(SCION_ENUM_NORM, name[i]);
             norm[i] = (scion_norm)found[i];
         }
         if (found[0] > 0 && found[1] > 0 && found[2] > 0)
@@ -44,9 +44,9 @@ static scion_status three_norms(const char *text, scion_norm norm[3], scion_erro
  * again, to show why it is there (appendix "Input radius scaling" of the paper). */
 static double input_factor(const config *c, const tape_value *v, scion_norm norm)
 {
-    const int named = scion_find(SCION_NAMES_CONFIG, c->optimizer.norms);
+    const int named = scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms);
     if (norm == SCION_NORM_AUTO && named >= 0)
-        norm = scn_route((scion_config)named, v->role, v->ndim);
+        norm = scn_route((scion_routing)named, v->role, v->ndim);
     if (v->role != SCION_ROLE_INPUT || norm != SCION_NORM_SPECTRAL || strcmp(c->optimizer.input_scale, "plain") != 0)
         return 1;
     return fmin(1, sqrt((double)v->shape[0] / (double)v->shape[1]));
@@ -57,7 +57,7 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
     scion_norm norm[3] = {SCION_NORM_AUTO, SCION_NORM_AUTO, SCION_NORM_AUTO};
     const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last,
                              c->optimizer.radius_hidden};
-    if (scion_find(SCION_NAMES_CONFIG, c->optimizer.norms) < 0) {
+    if (scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms) < 0) {
         scion_status status = three_norms(c->optimizer.norms, norm, err);
         if (status != SCION_OK)
             return status;
@@ -83,14 +83,14 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
 
 scion_status routing_options(const config *c, scion_options *o, scion_error *err)
 {
-    const int rule = scion_find(SCION_NAMES_RULE, c->optimizer.rule),
-              named = scion_find(SCION_NAMES_CONFIG, c->optimizer.norms);
-    const int polar = scion_find(SCION_NAMES_POLAR, c->optimizer.polar);
+    const int rule = scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule),
+              named = scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms);
+    const int polar = scion_enum_value(SCION_ENUM_POLAR, c->optimizer.polar);
     if (rule < 0 || polar < 0)
         return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
                           rule < 0 ? c->optimizer.rule : c->optimizer.polar);
     scion_options_init(o, (scion_rule)rule);
-    o->config = named >= 0 ? (scion_config)named : SCION_CONFIG_IMAGE;
+    o->routing = named >= 0 ? (scion_routing)named : SCION_ROUTING_IMAGE;
     if (c->optimizer.momentum > 0)
         o->momentum = c->optimizer.momentum;
     o->vanishing = c->optimizer.vanishing;

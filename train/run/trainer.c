@@ -216,7 +216,7 @@ static size_t usable_memory(void)
 static void plan_memory(const trainer *t, trainer_memory *m)
 {
     const size_t floats = (size_t)t->elements * sizeof(float);
-    const int rule = scion_find(SCION_NAMES_RULE, t->c.optimizer.rule);
+    const int rule = scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule);
     const size_t copies = rule == SCION_RULE_ADAMW || rule == SCION_RULE_MUON || rule == SCION_RULE_MARS ? 2 : 1;
     *m = (trainer_memory){
         .weights = floats,
@@ -272,7 +272,7 @@ scion_status trainer_create(trainer **out, const config *c, trainer_memory *memo
     if (status == SCION_OK)
         status = init_weights(t, err);
     if (status == SCION_OK && memory) {
-        plan.workspace = scion_optimizer_workspace(t->optimizer);
+        plan.workspace = scion_optimizer_workspace_bytes(t->optimizer);
         plan.total += scion_optimizer_state_bytes(t->optimizer) + plan.workspace - plan.state;
         plan.state = scion_optimizer_state_bytes(t->optimizer);
         *memory = plan;
@@ -331,7 +331,7 @@ double trainer_lr(const trainer *t)
 {
     const scion_schedule s = {
         .size = sizeof s,
-        .kind = (scion_schedule_kind)scion_find(SCION_NAMES_SCHEDULE, t->c.training.schedule),
+        .kind = (scion_schedule_kind)scion_enum_value(SCION_ENUM_SCHEDULE, t->c.training.schedule),
         .n = t->steps,
         .warmup = t->c.training.warmup,
         .decay = t->c.training.decay,
@@ -480,7 +480,7 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
 scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
 {
     const int64_t params = tape_param_count(t->train.tape);
-    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_size(t->optimizer);
+    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_bytes(t->optimizer);
     listing l = {calloc(most, sizeof *l.tensors), calloc(most, sizeof *l.names), 0};
     void *state = malloc(state_bytes);
     char *json = config_to_json(&t->c), step[32], steps[32], best[32];
