@@ -71,8 +71,8 @@ static run *make(const struct old_case *c)
     size_t bytes;
     const float *file = read_whole(c->name, "weights", &bytes), *at = file;
     r->state = read_whole(c->name, "state", &r->state_bytes);
-    scion_options_init(&o, (scion_rule)scion_find(SCION_NAMES_RULE, c->rule));
-    o.config = (scion_config)scion_find(SCION_NAMES_CONFIG, "onehot");
+    scion_options_init(&o, (scion_rule)scion_enum_value(SCION_ENUM_RULE, c->rule));
+    o.routing = (scion_routing)scion_enum_value(SCION_ENUM_ROUTING, "onehot");
     o.light = c->light;
     o.vanishing = c->vanishing;
     o.seed = OLD_SEED;
@@ -82,7 +82,7 @@ static run *make(const struct old_case *c)
         int64_t shape[4];
         for (int k = 0; k < from->ndim; k++)
             shape[k] = from->shape[k];
-        const int role = scion_find(SCION_NAMES_ROLE, from->role);
+        const int role = scion_enum_value(SCION_ENUM_ROLE, from->role);
         check(role >= 0);
         scion_param *p = &r->p[i];
         *p = param_of(from->ndim, shape, SCION_NORM_AUTO, (scion_role)role);
