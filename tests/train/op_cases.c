@@ -211,8 +211,8 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
             continue;
         f->value[i] = *f->node.in[i];
         f->node.in[i] = &f->value[i];
-        f->node.wants[i] = f->value[i].kind != TAPE_INTS && strcmp(f->value[i].name, "target") != 0;
-        f->node.keep[i] = 1;
+        f->node.needs_grad[i] = f->value[i].kind != TAPE_INTS && strcmp(f->value[i].name, "target") != 0;
+        f->node.accumulate[i] = 1;
         if (!furnish(&f->value[i], s->V, f->out.ndim == 1, &state))
             goto failed;
     }

@@ -41,7 +41,7 @@ const op_case *op_case_find(const char *name);
 typedef struct op_fixture {
     tape *tape;
     tape_value value[TAPE_INPUTS], out;
-    tape_node node;        /* wants every gradient that exists; keep is 1 */
+    tape_node node;        /* needs every gradient that exists; accumulates */
     tape_run run;          /* training, loss_scale 1 */
     size_t saved, scratch; /* floats */
 } op_fixture;

@@ -61,7 +61,7 @@ static void ignored_targets_do_not_count(void **state)
     int64_t hits, rows;
     for (int64_t i = 0; i < 6; i++)
         f->value[3].ints[i] = -100;
-    f->node.keep[0] = 0;
+    f->node.accumulate[0] = 0;
     forward(f);
     backward(f);
     op_cross_entropy_hits(&f->out, f->tape, &hits, &rows);
@@ -106,7 +106,7 @@ static void cross_entropy_scale_and_chunks(void **state)
         if (k == 1)
             f[k]->out.grad[0] = f[k]->run.loss_scale = 0.25f;
         if (k == 2)
-            f[k]->node.whole[0] = 1;
+            f[k]->node.ints[0] = 1;
         forward(f[k]);
         backward(f[k]);
     }

@@ -10,7 +10,7 @@
 
 #include "tensor/gemm.h"
 
-enum { MOST = 40 };
+enum { MAX = 40 };
 
 /* m, n, k; rows are stored `gap` further apart than they are long. */
 static const int64_t SHAPES[][4] = {{1, 1, 1, 0}, {3, 5, 7, 0}, {17, 4, 33, 3}, {32, 32, 32, 0}, {2, 37, 1, 5}};
@@ -27,22 +27,23 @@ static float entry(int64_t i)
     return (float)((i * 7919 + 104729) % 2003) / 1001 - 1;
 }
 
-static void try_form(const int64_t *shape, bool turn_a, bool turn_b, float beta)
+static void try_form(const int64_t *shape, bool transpose_a, bool transpose_b, float beta)
 {
-    static float a[MOST * MOST * 2], b[MOST * MOST * 2], c[MOST * MOST * 2];
+    static float a[MAX * MAX * 2], b[MAX * MAX * 2], c[MAX * MAX * 2];
     int64_t m = shape[0], n = shape[1], k = shape[2], gap = shape[3];
-    int64_t lda = (turn_a ? m : k) + gap, ldb = (turn_b ? k : n) + gap, ldc = n + gap;
-    for (int64_t i = 0; i < MOST * MOST * 2; i++) {
+    int64_t lda = (transpose_a ? m : k) + gap, ldb = (transpose_b ? k : n) + gap, ldc = n + gap;
+    for (int64_t i = 0; i < MAX * MAX * 2; i++) {
         a[i] = entry(i);
         b[i] = entry(i + 5000);
         c[i] = beta == 0 ? NAN : entry(i + 9000); /* beta 0 does not read C */
     }
-    gemm(turn_a, turn_b, m, n, k, 0.5f, a, lda, b, ldb, beta, c, ldc);
+    gemm(transpose_a, transpose_b, m, n, k, 0.5f, a, lda, b, ldb, beta, c, ldc);
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < ldc; j++) {
             double before = beta == 0 ? 0 : entry(i * ldc + j + 9000), sum = 0;
             for (int64_t l = 0; l < k && j < n; l++)
-                sum += (double)a[turn_a ? l * lda + i : i * lda + l] * b[turn_b ? j * ldb + l : l * ldb + j];
+                sum +=
+                    (double)a[transpose_a ? l * lda + i : i * lda + l] * b[transpose_b ? j * ldb + l : l * ldb + j];
             float got = c[i * ldc + j];
             if (j < n)
                 assert_true(fabs(got - (beta * before + 0.5 * sum)) <= tolerance(k));

@@ -1,5 +1,5 @@
 /* Every operator, on every case of the table op_cases.c: the result against its definition in double, gradients
- * against central differences of that, and the promises of tape.h and rows.h about keep, wants, threads, memory. */
+ * against central differences of that, and the promises of tape.h and parallel.h about gradients, threads, memory. */
 #include "support.h"
 
 #include <math.h>
@@ -118,8 +118,8 @@ static void check_input(const op_case *c, const op_sizes *s, const op_fixture *f
     check_le(error, GRADIENT_TOL * size);
 }
 
-/* keep 0: what was there must not matter, so it is NaN. Parameters' gradients are always added to. */
-static void check_backward(const op_case *c, const op_sizes *s, uint64_t seed, float keep)
+/* Without accumulation: what was there must not matter, so it is NaN. Parameters' gradients are always added to. */
+static void check_backward(const op_case *c, const op_sizes *s, uint64_t seed, bool accumulate)
 {
     op_fixture *f = fixture(c, s, 2, seed);
     rng r = rng_of(seed);
@@ -130,8 +130,8 @@ static void check_backward(const op_case *c, const op_sizes *s, uint64_t seed, f
     for (int i = 0; i < TAPE_INPUTS; i++) {
         if (!f->value[i].data)
             continue;
-        f->node.keep[i] = f->value[i].kind == TAPE_PARAM ? 1 : keep;
-        if (f->node.keep[i] == 0)
+        f->node.accumulate[i] = f->value[i].kind == TAPE_PARAM || accumulate;
+        if (!f->node.accumulate[i])
             memset(f->value[i].grad, 0xFF, (size_t)f->value[i].count * sizeof(float));
         else
             before[i] = copy_floats(f->value[i].count, f->value[i].grad);
@@ -139,7 +139,7 @@ static void check_backward(const op_case *c, const op_sizes *s, uint64_t seed, f
     forward(f);
     backward(f);
     for (int i = 0; i < TAPE_INPUTS; i++)
-        if (f->node.wants[i])
+        if (f->node.needs_grad[i])
             check_input(c, s, f, i, before[i], &r);
     op_fixture_free(f);
 }
@@ -175,7 +175,7 @@ static void check_wants(const op_case *c, const op_sizes *s, uint64_t seed)
         forward(all);
         backward(all);
         for (int i = 0; i < TAPE_INPUTS; i++)
-            one->node.wants[i] = one->node.wants[i] && i == only;
+            one->node.needs_grad[i] = one->node.needs_grad[i] && i == only;
         float *before[TAPE_INPUTS] = {NULL};
         for (int i = 0; i < TAPE_INPUTS; i++)
             if (one->value[i].data)
@@ -185,7 +185,7 @@ static void check_wants(const op_case *c, const op_sizes *s, uint64_t seed)
         for (int i = 0; i < TAPE_INPUTS; i++)
             if (one->value[i].data)
                 check_bits((size_t)one->value[i].count * sizeof(float), one->value[i].grad,
-                           one->node.wants[i] ? all->value[i].grad : before[i]);
+                           one->node.needs_grad[i] ? all->value[i].grad : before[i]);
         op_fixture_free(all);
         op_fixture_free(one);
     }

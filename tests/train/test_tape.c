@@ -95,11 +95,11 @@ static void test_wants(void **unused)
     assert_true(g == 12);
     assert_true(!in->grad && !a->grad && b->grad && !unread->grad && loss->grad);
     const tape_node *mul = tape_node_at(t, 1);
-    assert_true(!mul->wants[0] && mul->wants[1] && mul->keep[1] == 1);
+    assert_true(!mul->needs_grad[0] && mul->needs_grad[1] && mul->accumulate[1] == 1);
     must_plan(t, loss, TAPE_INFER);
     in->data[0] = 1;
     assert_true(tape_forward(t, &training) == 18); /* `training` is ignored */
-    assert_true(!b->grad && !loss->grad && !mul->wants[1] && g == 12);
+    assert_true(!b->grad && !loss->grad && !mul->needs_grad[1] && g == 12);
     tape_free(t);
 }
 

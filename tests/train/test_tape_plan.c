@@ -156,7 +156,7 @@ static void test_random_networks(void **unused)
 enum { WIDE = 1024 };
 static const size_t WIDE_BYTES = WIDE * sizeof(float);
 
-/* A chain from an input, with a parameter at its start so that everything varies. */
+/* A chain from an input, with a parameter at its start so that everything requires_grad. */
 static tape_value *chain(tape *t, const tape_op *op, int depth)
 {
     tape_value *x = toy(t, &toy_mix, toy_input(t, "x", WIDE), toy_param(t, "w", WIDE), 0.5, 0.5);

@@ -42,8 +42,8 @@ static void naive_make(naive *v, const tape *t, float *weights, float *grads)
         n->out = &v->value[n->out->index];
         for (int k = 0; k < n->inputs; k++) {
             n->in[k] = n->in[k] ? &v->value[n->in[k]->index] : NULL;
-            n->wants[k] = n->in[k] && n->in[k]->kind != TAPE_INTS;
-            n->keep[k] = 1;
+            n->needs_grad[k] = n->in[k] && n->in[k]->kind != TAPE_INTS;
+            n->accumulate[k] = 1;
         }
         n->saved = zeros(n->op->saved ? n->op->saved(n) : 0, sizeof(float));
         size_t own = n->op->scratch ? n->op->scratch(n, 1) : 0;
@@ -127,7 +127,8 @@ float poisoned_run(tape *t, const tape_run *run)
         if (p->event[e].what == PLAN_BACKWARD)
             n->op->backward(n, &now);
         else
-            n->op->forward(n, p->event[e].what == PLAN_FORWARD && p->node[p->event[e].node].again ? &first : &now);
+            n->op->forward(n,
+                           p->event[e].what == PLAN_FORWARD && p->node[p->event[e].node].recompute ? &first : &now);
         poison_after(t, e);
         if (e == p->forward - 1)
             loss = t->loss->data[0];

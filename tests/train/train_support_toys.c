@@ -8,25 +8,25 @@
 
 /* ---- Toy operators ------------------------------------------------------------------------------------- */
 
-/* grad = keep grad + x, where a grad that is not kept is not read. */
+/* grad = x, or grad += x. */
 static void give(const tape_node *n, int k, int64_t i, float x)
 {
-    if (n->wants[k])
-        n->in[k]->grad[i] = n->keep[k] != 0 ? n->in[k]->grad[i] + x : x;
+    if (n->needs_grad[k])
+        n->in[k]->grad[i] = n->accumulate[k] ? n->in[k]->grad[i] + x : x;
 }
 
 static void scale_forward(const tape_node *n, const tape_run *run)
 {
     (void)run;
     for (int64_t i = 0; i < n->out->count; i++)
-        n->out->data[i] = (float)n->real[0] * n->in[0]->data[i];
+        n->out->data[i] = (float)n->reals[0] * n->in[0]->data[i];
 }
 
 static void scale_backward(const tape_node *n, const tape_run *run)
 {
     (void)run;
     for (int64_t i = 0; i < n->out->count; i++)
-        give(n, 0, i, (float)n->real[0] * n->out->grad[i]);
+        give(n, 0, i, (float)n->reals[0] * n->out->grad[i]);
 }
 
 static double scale_flops(const tape_node *n)
@@ -38,7 +38,7 @@ static void mix_forward(const tape_node *n, const tape_run *run)
 {
     (void)run;
     for (int64_t i = 0; i < n->out->count; i++)
-        n->out->data[i] = (float)n->real[0] * n->in[0]->data[i] + (float)n->real[1] * n->in[1]->data[i];
+        n->out->data[i] = (float)n->reals[0] * n->in[0]->data[i] + (float)n->reals[1] * n->in[1]->data[i];
 }
 
 static void mix_backward(const tape_node *n, const tape_run *run)
@@ -46,7 +46,7 @@ static void mix_backward(const tape_node *n, const tape_run *run)
     (void)run;
     for (int k = 0; k < 2; k++) {
         for (int64_t i = 0; i < n->out->count; i++)
-            give(n, k, i, (float)n->real[k] * n->out->grad[i]);
+            give(n, k, i, (float)n->reals[k] * n->out->grad[i]);
     }
 }
 
@@ -117,7 +117,7 @@ static void resize_forward(const tape_node *n, const tape_run *run)
     int64_t from = n->in[0]->count, to = n->out->count, longest = from > to ? from : to;
     memset(n->out->data, 0, (size_t)to * sizeof(float));
     for (int64_t j = 0; j < longest; j++)
-        n->out->data[j % to] += (float)n->real[0] * n->in[0]->data[j % from];
+        n->out->data[j % to] += (float)n->reals[0] * n->in[0]->data[j % from];
 }
 
 static void resize_backward(const tape_node *n, const tape_run *run)
@@ -127,7 +127,7 @@ static void resize_backward(const tape_node *n, const tape_run *run)
     for (int64_t j = 0; j < from; j++)
         give(n, 0, j, 0);
     for (int64_t j = 0; j < longest; j++)
-        n->in[0]->grad[j % from] += (float)n->real[0] * n->out->grad[j % to];
+        n->in[0]->grad[j % from] += (float)n->reals[0] * n->out->grad[j % to];
 }
 
 static void energy_forward(const tape_node *n, const tape_run *run)
@@ -148,7 +148,7 @@ static void energy_backward(const tape_node *n, const tape_run *run)
 
 static size_t loss_saved(const tape_node *n)
 {
-    return n->wants[0] ? (size_t)n->in[0]->count : 0;
+    return n->needs_grad[0] ? (size_t)n->in[0]->count : 0;
 }
 
 static void loss_forward(const tape_node *n, const tape_run *run)
@@ -157,7 +157,7 @@ static void loss_forward(const tape_node *n, const tape_run *run)
     double sum = 0;
     for (int64_t i = 0; i < n->in[0]->count; i++) {
         sum += (double)w[i] * x[i] * x[i];
-        if (run->training && n->wants[0])
+        if (run->training && n->needs_grad[0])
             n->saved[i] = 2 * w[i] * x[i];
         if (run->training)
             give(n, 1, i, run->loss_scale * x[i] * x[i]);
@@ -168,7 +168,7 @@ static void loss_forward(const tape_node *n, const tape_run *run)
 static void loss_backward(const tape_node *n, const tape_run *run)
 {
     (void)run;
-    for (int64_t i = 0; i < n->in[0]->count && n->wants[0]; i++)
+    for (int64_t i = 0; i < n->in[0]->count && n->needs_grad[0]; i++)
         give(n, 0, i, n->saved[i] * n->out->grad[0]);
 }
 
@@ -195,7 +195,7 @@ tape_value *toy(tape *t, const tape_op *op, tape_value *a, tape_value *b, double
 {
     tape_node *n = a ? tape_record(t, op, a->ndim, a->shape, (tape_value *[]){a, b}, b ? 2 : 1) : NULL;
     if (n)
-        n->real[0] = c, n->real[1] = d;
+        n->reals[0] = c, n->reals[1] = d;
     return n ? n->out : NULL;
 }
 
@@ -203,7 +203,7 @@ static tape_value *to_count(tape *t, const tape_op *op, tape_value *a, tape_valu
 {
     tape_node *n = a ? tape_record(t, op, 1, &count, (tape_value *[]){a, b}, b ? 2 : 1) : NULL;
     if (n)
-        n->real[0] = a->count > count ? 1.0 / (double)((a->count + count - 1) / count) : 1;
+        n->reals[0] = a->count > count ? 1.0 / (double)((a->count + count - 1) / count) : 1;
     return n ? n->out : NULL;
 }
 
@@ -254,7 +254,7 @@ void toy_fill(uint64_t *state, int64_t n, float *x)
         x[i] = (float)toy_random(state, 2001) / 1000 - 1;
 }
 
-enum { MOST = 64 };
+enum { MAX_NODES = 64 };
 
 /* One more value from values of the pool, mostly late ones. */
 static tape_value *random_node(tape *t, uint64_t *state, tape_value **pool, int64_t pooled)
@@ -275,7 +275,7 @@ static tape_value *random_node(tape *t, uint64_t *state, tape_value **pool, int6
 
 tape_value *toy_network(tape *t, uint64_t *state, int nodes, bool recompute)
 {
-    tape_value *pool[MOST + 8];
+    tape_value *pool[MAX_NODES + 8];
     char name[16];
     int64_t pooled = 0;
     bool open = false;
@@ -284,7 +284,7 @@ tape_value *toy_network(tape *t, uint64_t *state, int nodes, bool recompute)
         int64_t count = 1 + toy_random(state, 60);
         pool[pooled++] = i < 4 ? toy_param(t, name, count) : toy_input(t, name, count);
     }
-    for (int i = 0; i < nodes && i < MOST; i++) {
+    for (int i = 0; i < nodes && i < MAX_NODES; i++) {
         if (recompute && toy_random(state, 4) == 0) {
             open ? tape_recompute_end(t) : tape_recompute_begin(t);
             open = !open;

@@ -170,7 +170,7 @@ static void run_block(gpt_decoder *d, const block *b)
     apply(C, C, b->o, d->mixed, 1, d->x);
     rmsnorm(C, d->x, d->y);
     apply(4 * C, C, b->up, d->y, 0, d->hidden);
-    activation_forward(d->f, 4 * C, d->hidden, d->hidden);
+    d->f->forward(d->f->factor, 4 * C, d->hidden, d->hidden);
     apply(C, 4 * C, b->down, d->hidden, 1, d->x);
 }
 

@@ -1,4 +1,4 @@
-/* Activations and their derivatives.
+/* y = f(x), elementwise;  dx = dy f'(x).
  *
  *     relu          max(z,0)              scaled_relu    sqrt(2) max(z,0)
  *     relu2         max(z,0)^2            scaled_relu2   2 max(z,0)^2
@@ -10,16 +10,25 @@
  *
  * Every function is arithmetic and selection only, so that the loops vectorise; errors are those of float32
  * rounding, about 2e-7 of the value (and of gelu's left tail, where it is of size e^(-z^2/2), z^2/2 times that). */
-#include "ops/activation.h"
+#include "ops/ops.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "ops/vectorise.h"
+#include "ops/parallel.h"
 
 static const float SQRT_2 = 1.41421356237309505f;
 static const float SQRT_HALF = 0.70710678118654752f;
 static const float INV_SQRT_2PI = 0.39894228040143268f;
+
+/* dz = dy f'(z), or dz += that. */
+OP_INLINE void backward_loop(bool accumulate, float (*grad)(float c, float z), float c, int64_t n, const float *z,
+                             const float *dy, float *dz)
+{
+    OP_SIMD
+    for (int64_t i = 0; i < n; i++)
+        op_put(accumulate, dz + i, dy[i] * grad(c, z[i]));
+}
 
 /* ---- max(z,0) ---------------------------------------------------------------------------------------------- */
 
@@ -30,17 +39,14 @@ OP_CLONES static void relu_forward(float c, int64_t n, const float *z, float *y)
         y[i] = z[i] <= 0 ? 0 : c * z[i];
 }
 
-OP_CLONES static void relu_backward(float c, int64_t n, const float *z, const float *dy, float keep, float *dz)
+OP_INLINE float relu_grad(float c, float z)
 {
-    if (keep == 0) {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] = dy[i] * (z[i] > 0 ? c : 0);
-    } else {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] += dy[i] * (z[i] > 0 ? c : 0);
-    }
+    return z > 0 ? c : 0;
+}
+
+OP_CLONES static void relu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, relu_grad, c, n, z, dy, dz);
 }
 
 /* ---- max(z,0)^2 -------------------------------------------------------------------------------------------- */
@@ -54,24 +60,21 @@ OP_CLONES static void relu2_forward(float c, int64_t n, const float *z, float *y
     }
 }
 
-OP_CLONES static void relu2_backward(float c, int64_t n, const float *z, const float *dy, float keep, float *dz)
+OP_INLINE float relu2_grad(float c, float z)
 {
-    if (keep == 0) {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] = dy[i] * (2 * c * (z[i] <= 0 ? 0 : z[i]));
-    } else {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] += dy[i] * (2 * c * (z[i] <= 0 ? 0 : z[i]));
-    }
+    return 2 * c * (z <= 0 ? 0 : z);
+}
+
+OP_CLONES static void relu2_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, relu2_grad, c, n, z, dy, dz);
 }
 
 /* ---- z Phi(z) ---------------------------------------------------------------------------------------------- */
 
-/* Phi(z), and e^(-z^2/2) into *bell. With x = |z|/sqrt(2): Phi(-|z|) = 1/2 e^(-x^2) erfcx(x), where
+/* Phi(z), and e^(-z^2/2) into *gaussian. With x = |z|/sqrt(2): Phi(-|z|) = 1/2 e^(-x^2) erfcx(x), where
  * erfcx(x) = e^(x^2) erfc(x) is t times a polynomial of t = 1/(1 + 3x/8) to 5e-8 of it for x <= 10 (minimax). */
-OP_INLINE float normal_cdf(float z, float *bell)
+OP_INLINE float normal_cdf(float z, float *gaussian)
 {
     const float size = z < 0 ? -z : z;
     const float t = 1.0f / (1.0f + 0.375f * SQRT_HALF * size);
@@ -84,38 +87,35 @@ OP_INLINE float normal_cdf(float z, float *bell)
     p = p * t + 0.2061169957f;
     p = p * t + 0.2105389896f;
     p = p * t + 0.2116198395f;
-    *bell = op_exp(-0.5f * z * z);
-    const float tail = 0.5f * *bell * (t * p);
+    *gaussian = op_exp(-0.5f * z * z);
+    const float tail = 0.5f * *gaussian * (t * p);
     return z < 0 ? tail : 1.0f - tail;
 }
 
-OP_INLINE float gelu_slope(float z)
+OP_INLINE float gelu_derivative(float z)
 {
-    float bell;
-    const float phi = normal_cdf(z, &bell);
-    return phi + z * (INV_SQRT_2PI * bell);
+    float gaussian;
+    const float phi = normal_cdf(z, &gaussian);
+    return phi + z * (INV_SQRT_2PI * gaussian);
 }
 
 OP_CLONES static void gelu_forward(float c, int64_t n, const float *z, float *y)
 {
     OP_SIMD
     for (int64_t i = 0; i < n; i++) {
-        float bell;
-        y[i] = c * (z[i] * normal_cdf(z[i], &bell));
+        float gaussian;
+        y[i] = c * (z[i] * normal_cdf(z[i], &gaussian));
     }
 }
 
-OP_CLONES static void gelu_backward(float c, int64_t n, const float *z, const float *dy, float keep, float *dz)
+OP_INLINE float gelu_grad(float c, float z)
 {
-    if (keep == 0) {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] = dy[i] * (c * gelu_slope(z[i]));
-    } else {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] += dy[i] * (c * gelu_slope(z[i]));
-    }
+    return c * gelu_derivative(z);
+}
+
+OP_CLONES static void gelu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, gelu_grad, c, n, z, dy, dz);
 }
 
 /* ---- tanh -------------------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ OP_INLINE float tanh_value(float z)
     return z < 0 ? -t : t;
 }
 
-OP_INLINE float tanh_slope(float z)
+OP_INLINE float tanh_derivative(float z)
 {
     const float t = tanh_value(z);
     return (1 - t) * (1 + t);
@@ -146,17 +146,14 @@ OP_CLONES static void tanh_forward(float c, int64_t n, const float *z, float *y)
         y[i] = c * tanh_value(z[i]);
 }
 
-OP_CLONES static void tanh_backward(float c, int64_t n, const float *z, const float *dy, float keep, float *dz)
+OP_INLINE float tanh_grad(float c, float z)
 {
-    if (keep == 0) {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] = dy[i] * (c * tanh_slope(z[i]));
-    } else {
-        OP_SIMD
-        for (int64_t i = 0; i < n; i++)
-            dz[i] += dy[i] * (c * tanh_slope(z[i]));
-    }
+    return c * tanh_derivative(z);
+}
+
+OP_CLONES static void tanh_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, tanh_grad, c, n, z, dy, dz);
 }
 
 /* ---- The table --------------------------------------------------------------------------------------------- */
@@ -181,12 +178,52 @@ const activation *activation_find(const char *name)
     return NULL;
 }
 
-void activation_forward(const activation *f, int64_t n, const float *z, float *y)
+/* ---- The operator ------------------------------------------------------------------------------------------- */
+
+static void forward(const tape_node *n, const tape_run *run)
 {
-    f->forward(f->factor, n, z, y);
+    const activation *f = n->fixed;
+    const float *x = n->in[0]->data;
+    float *y = n->out->data;
+    const op_pieces p = op_split(run->threads, n->out->count, 1);
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        f->forward(f->factor, op_piece_rows(&p, i), x + i * p.step, y + i * p.step);
 }
 
-void activation_backward(const activation *f, int64_t n, const float *z, const float *dy, float keep, float *dz)
+static void backward(const tape_node *n, const tape_run *run)
 {
-    f->backward(f->factor, n, z, dy, keep, dz);
+    const activation *f = n->fixed;
+    const float *x = n->in[0]->data, *dy = n->out->grad;
+    float *dx = n->in[0]->grad;
+    const op_pieces p = op_split(run->threads, n->out->count, 1);
+    if (!n->needs_grad[0])
+        return;
+    OP_PARALLEL_FOR(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        f->backward(f->factor, op_piece_rows(&p, i), x + i * p.step, dy + i * p.step, n->accumulate[0],
+                    dx + i * p.step);
+}
+
+const tape_op op_activation_row = {
+    .name = "activation",
+    .forward = forward,
+    .backward = backward,
+    .backward_reads = 1 << 0,
+    .in_place = true,
+};
+
+tape_value *op_activation(tape *t, tape_value *x, const activation *f)
+{
+    if (!x)
+        return NULL;
+    if (!f) {
+        tape_fail(t, "activation: there is no such function");
+        return NULL;
+    }
+    tape_value *const in[] = {x};
+    tape_node *n = tape_record(t, &op_activation_row, x->ndim, x->shape, in, 1);
+    if (n)
+        n->fixed = f;
+    return op_result(n);
 }

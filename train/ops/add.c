@@ -1,8 +1,7 @@
 /* y = a + b;  da = dy,  db = dy. */
 #include "ops/ops.h"
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 OP_CLONES static void add(int64_t n, const float *a, const float *b, float *y)
 {
@@ -25,8 +24,8 @@ static void forward(const tape_node *n, const tape_run *run)
 static void backward(const tape_node *n, const tape_run *run)
 {
     for (int i = 0; i < 2; i++)
-        if (n->wants[i])
-            op_add_scaled(run->threads, n->out->count, 1, n->out->grad, n->keep[i], n->in[i]->grad);
+        if (n->needs_grad[i])
+            op_scale(run->threads, n->out->count, 1, n->out->grad, n->accumulate[i], n->in[i]->grad);
 }
 
 const tape_op op_add_row = {.name = "add", .forward = forward, .backward = backward, .in_place = true};

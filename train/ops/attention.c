@@ -3,7 +3,7 @@
  *     P_ij = e^(S_ij - L_i),  S = q k' / sqrt(D),  L_i = log of the sum of e^(S_ij) over the j that i sees
  *     dv = P' dy,   dS = P * (dy v' - rowsum(dy * y)),   dq = dS k / sqrt(D),   dk = dS' q / sqrt(D)
  *
- * Saved: L alone; P is computed again in backward (as in FlashAttention, Dao et al., 2022). Each thread takes whole
+ * Saved: L alone; P is recomputed in backward (as in FlashAttention, Dao et al., 2022). Each thread takes whole
  * heads and in them blocks of queries against all the keys that these see, so that it holds one or two blocks of
  * rows of P, which stay in its cache. Heads are read and written where they are, as strided views of (B, T, C);
  * only k' and v' are laid out once per head, for the products with them. Blocks are taken from the last to the
@@ -11,13 +11,12 @@
  * BLAS is not asked (see tile.h) results do not depend on the number of threads. */
 #include "ops/ops.h"
 
-#include "ops/rows.h"
+#include "ops/parallel.h"
 #include "ops/softmax.h"
-#include "ops/table.h"
 #include "ops/tile.h"
 
 /* Queries at a time: few waste little above the diagonal, many make better products. */
-enum { most_queries = 48 };
+enum { max_queries = 48 };
 
 /* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
 OP_INLINE int64_t columns(int64_t keys)
@@ -35,30 +34,30 @@ typedef struct heads {
 
 static heads heads_of(const tape_node *n)
 {
-    heads a = {.batch = n->out->shape[0], .time = n->out->shape[1], .width = n->out->shape[2], .size = n->whole[0]};
-    a.block = a.time < most_queries ? a.time : most_queries;
+    heads a = {.batch = n->out->shape[0], .time = n->out->shape[1], .width = n->out->shape[2], .size = n->ints[0]};
+    a.block = a.time < max_queries ? a.time : max_queries;
     a.stride = columns(a.time);
-    a.causal = n->whole[1] != 0;
+    a.causal = n->ints[1] != 0;
     a.scale = (float)(1 / sqrt((double)a.size));
     return a;
 }
 
 /* One thread's memory: rows of a->stride floats. */
-typedef struct room {
+typedef struct workspace {
     float *k, *v;  /* k' and v', D rows each */
     float *p, *ds; /* blocks of P and of dP or dS */
-    float inverse[most_queries];
-} room;
+    float inverse[max_queries];
+} workspace;
 
 static size_t scratch_each(const heads *a)
 {
     return (size_t)(2 * (a->size + a->block) * a->stride);
 }
 
-static room room_of(const heads *a, float *scratch)
+static workspace workspace_of(const heads *a, float *scratch)
 {
     float *own = scratch + (size_t)op_thread() * scratch_each(a);
-    room m = {.k = own, .v = own + a->size * a->stride};
+    workspace m = {.k = own, .v = own + a->size * a->stride};
     m.p = m.v + a->size * a->stride;
     m.ds = m.p + a->block * a->stride;
     return m;
@@ -67,7 +66,7 @@ static room room_of(const heads *a, float *scratch)
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* to = x' for 4 x 4 elements. */
-OP_INLINE void turn_four(const float *x, int64_t ldx, float *to, int64_t ldt)
+OP_INLINE void transpose4x4(const float *x, int64_t ldx, float *to, int64_t ldt)
 {
     const four a = *(const four *)x, b = *(const four *)(x + ldx);
     const four c = *(const four *)(x + 2 * ldx), d = *(const four *)(x + 3 * ldx);
@@ -80,12 +79,12 @@ OP_INLINE void turn_four(const float *x, int64_t ldx, float *to, int64_t ldt)
 }
 
 /* to = x', x a head; columns behind the last position are zero. */
-static void turn_head(const heads *a, const float *x, float *to)
+static void transpose_head(const heads *a, const float *x, float *to)
 {
     const int64_t T = a->time, D = a->size, C = a->width, ld = a->stride;
     for (int64_t t = 0; t + 4 <= T; t += 4) {
         for (int64_t i = 0; i + 4 <= D; i += 4)
-            turn_four(x + t * C + i, C, to + i * ld + t, ld);
+            transpose4x4(x + t * C + i, C, to + i * ld + t, ld);
         for (int64_t i = D / 4 * 4; i < D; i++)
             for (int64_t j = t; j < t + 4; j++)
                 to[i * ld + j] = x[j * C + i];
@@ -148,12 +147,12 @@ OP_CLONES static void scale_rows(int64_t rows, int64_t cols, int64_t stride, con
     }
 }
 
-static void forward_head(const tape_node *n, const heads *a, int64_t index, room m)
+static void forward_head(const tape_node *n, const heads *a, int64_t index, workspace m)
 {
     const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
     const float *q = n->in[0]->data + at, *v = n->in[2]->data + at;
     float *y = n->out->data + at;
-    turn_head(a, n->in[1]->data + at, m.k);
+    transpose_head(a, n->in[1]->data + at, m.k);
     for (int64_t i = 0; i < T; i += a->block) {
         const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
         op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
@@ -170,12 +169,12 @@ static void forward(const tape_node *n, const tape_run *run)
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
     OP_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < count; i++)
-        forward_head(n, &a, i, room_of(&a, run->scratch));
+        forward_head(n, &a, i, workspace_of(&a, run->scratch));
 }
 
 /* p = e^(s - lse), 0 from the last key seen up to `keys`. */
-OP_CLONES static void weights_again(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
-                                    float *s)
+OP_CLONES static void recompute_weights(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
+                                        float *s)
 {
     for (int64_t i = 0; i < rows; i++, s += a->stride) {
         const int64_t end = round_up(s, seen(a, first, i));
@@ -187,8 +186,8 @@ OP_CLONES static void weights_again(const heads *a, int64_t first, int64_t rows,
 }
 
 /* dp becomes dS / sqrt(D); y and dy are this block's rows of the result and of its gradient. */
-OP_CLONES static void slopes(const heads *a, int64_t rows, int64_t keys, const float *p, const float *y,
-                             const float *dy, float *dp)
+OP_CLONES static void score_grads(const heads *a, int64_t rows, int64_t keys, const float *p, const float *y,
+                                  const float *dy, float *dp)
 {
     for (int64_t i = 0; i < rows; i++, p += a->stride, dp += a->stride, y += a->width, dy += a->width) {
         float sum = 0;
@@ -201,26 +200,26 @@ OP_CLONES static void slopes(const heads *a, int64_t rows, int64_t keys, const f
     }
 }
 
-static void backward_head(const tape_node *n, const heads *a, int64_t index, room m)
+static void backward_head(const tape_node *n, const heads *a, int64_t index, workspace m)
 {
     const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
     const float *q = n->in[0]->data + at, *k = n->in[1]->data + at, *v = n->in[2]->data + at;
-    turn_head(a, k, m.k);
-    turn_head(a, v, m.v);
+    transpose_head(a, k, m.k);
+    transpose_head(a, v, m.v);
     for (int64_t i = (T - 1) / a->block * a->block, last = 1; i >= 0; i -= a->block, last = 0) {
         const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
-        const float keep_k = last ? n->keep[1] : 1, keep_v = last ? n->keep[2] : 1;
+        const float beta_k = last ? n->accumulate[1] : 1, beta_v = last ? n->accumulate[2] : 1;
         const float *y = n->out->data + at + i * C, *dy = n->out->grad + at + i * C;
         op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
-        weights_again(a, i, rows, keys, n->saved + index * T + i, m.p);
-        if (n->wants[2])
-            op_tile_gemm(true, keys, D, rows, 1, m.p, ld, dy, C, keep_v, n->in[2]->grad + at, C);
+        recompute_weights(a, i, rows, keys, n->saved + index * T + i, m.p);
+        if (n->needs_grad[2])
+            op_tile_gemm(true, keys, D, rows, 1, m.p, ld, dy, C, beta_v, n->in[2]->grad + at, C);
         op_tile_gemm(false, rows, columns(keys), D, 1, dy, C, m.v, ld, 0, m.ds, ld);
-        slopes(a, rows, keys, m.p, y, dy, m.ds);
-        if (n->wants[0])
-            op_tile_gemm(false, rows, D, keys, 1, m.ds, ld, k, C, n->keep[0], n->in[0]->grad + at + i * C, C);
-        if (n->wants[1])
-            op_tile_gemm(true, keys, D, rows, 1, m.ds, ld, q + i * C, C, keep_k, n->in[1]->grad + at, C);
+        score_grads(a, rows, keys, m.p, y, dy, m.ds);
+        if (n->needs_grad[0])
+            op_tile_gemm(false, rows, D, keys, 1, m.ds, ld, k, C, n->accumulate[0], n->in[0]->grad + at + i * C, C);
+        if (n->needs_grad[1])
+            op_tile_gemm(true, keys, D, rows, 1, m.ds, ld, q + i * C, C, beta_k, n->in[1]->grad + at, C);
     }
 }
 
@@ -231,12 +230,12 @@ static void backward(const tape_node *n, const tape_run *run)
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
     OP_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < count; i++)
-        backward_head(n, &a, i, room_of(&a, run->scratch));
+        backward_head(n, &a, i, workspace_of(&a, run->scratch));
 }
 
 static size_t saved(const tape_node *n)
 {
-    return (size_t)(n->out->count / n->whole[0]);
+    return (size_t)(n->out->count / n->ints[0]);
 }
 
 static size_t scratch(const tape_node *n, int threads)
@@ -280,8 +279,8 @@ tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, i
     tape_value *const in[] = {q, k, v};
     tape_node *n = op_record(t, &op_attention_row, q, op_width(q), in, 3);
     if (n) {
-        n->whole[0] = head_size;
-        n->whole[1] = causal;
+        n->ints[0] = head_size;
+        n->ints[1] = causal;
     }
     return op_result(n);
 }

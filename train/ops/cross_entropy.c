@@ -19,19 +19,18 @@
  * counts), and the rows that count. Row losses are summed in double, in order. */
 #include "ops/ops.h"
 
-#include "ops/rows.h"
+#include "ops/parallel.h"
 #include "ops/softmax.h"
-#include "ops/table.h"
 #include "tensor/gemm.h"
 
 /* Logits of a chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB there: with smaller
  * chunks that would be felt. A node's whole[0] holds the number, so that tests can make it smaller. */
-enum { chunk_elements = 256 * 50304, chunk_rows_least = 16 };
+enum { chunk_elements = 256 * 50304, chunk_rows_min = 16 };
 
 static int64_t chunk_rows(const tape_node *n)
 {
-    const int64_t rows = op_rows(n->in[0]), fit = n->whole[0] / n->in[1]->shape[0];
-    const int64_t chunk = fit < chunk_rows_least ? chunk_rows_least : fit;
+    const int64_t rows = op_rows(n->in[0]), fit = n->ints[0] / n->in[1]->shape[0];
+    const int64_t chunk = fit < chunk_rows_min ? chunk_rows_min : fit;
     return chunk < rows ? chunk : rows;
 }
 
@@ -100,12 +99,12 @@ static void chunk_gradients(const tape_node *n, const tape_run *run, int64_t fir
 {
     const tape_value *w = n->in[1], *bias = n->in[2];
     const int64_t V = w->shape[0], C = w->shape[1];
-    if (n->wants[0])
+    if (n->needs_grad[0])
         gemm(false, false, rows, C, V, 1, dz, V, w->data, C, 0, n->saved + first * C, C);
-    if (n->wants[1])
+    if (n->needs_grad[1])
         gemm(true, false, V, C, rows, run->loss_scale, dz, V, n->in[0]->data + first * C, C, 1, w->grad, C);
-    if (bias && n->wants[2])
-        op_add_rows(run->threads, rows, V, run->loss_scale, dz, 1, bias->grad);
+    if (bias && n->needs_grad[2])
+        op_sum_rows(run->threads, rows, V, run->loss_scale, dz, 1, bias->grad);
 }
 
 static int64_t counting_rows(const tape_value *targets)
@@ -120,8 +119,8 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3];
     const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
-    const bool slopes = run->training && (n->wants[0] || n->wants[1] || n->wants[2]);
-    const row_task k = {V, n->real[0], slopes && count > 0 ? 1 / (float)count : 0};
+    const bool gradients = run->training && (n->needs_grad[0] || n->needs_grad[1] || n->needs_grad[2]);
+    const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
     float *z = run->scratch, *loss = z + chunk * V, *hit = loss + chunk;
     double sum = 0, hits = 0;
     for (int64_t first = 0; first < x->count / C; first += chunk) {
@@ -137,7 +136,7 @@ static void forward(const tape_node *n, const tape_run *run)
         if (k.weight != 0)
             chunk_gradients(n, run, first, rows, z);
     }
-    if (slopes && count == 0 && n->wants[0])
+    if (gradients && count == 0 && n->needs_grad[0])
         memset(n->saved, 0, (size_t)x->count * sizeof *n->saved);
     n->out->data[0] = count > 0 ? (float)(sum / (double)count) : 0;
     n->out->data[1] = (float)hits;
@@ -146,8 +145,8 @@ static void forward(const tape_node *n, const tape_run *run)
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    if (n->wants[0])
-        op_add_scaled(run->threads, n->in[0]->count, n->out->grad[0], n->saved, n->keep[0], n->in[0]->grad);
+    if (n->needs_grad[0])
+        op_scale(run->threads, n->in[0]->count, n->out->grad[0], n->saved, n->accumulate[0], n->in[0]->grad);
 }
 
 static size_t saved(const tape_node *n)
@@ -195,8 +194,8 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
     tape_value *const in[] = {x, w, bias, targets};
     tape_node *n = tape_record(t, &op_cross_entropy_row, 1, (const int64_t[]){3}, in, 4);
     if (n) {
-        n->real[0] = smoothing;
-        n->whole[0] = chunk_elements;
+        n->reals[0] = smoothing;
+        n->ints[0] = chunk_elements;
     }
     return op_result(n);
 }

@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 static void forward(const tape_node *n, const tape_run *run)
 {
@@ -50,9 +49,9 @@ static void backward(const tape_node *n, const tape_run *run)
     const int64_t width = op_width(table), vocab = table->shape[0];
     const int threads = op_split(run->threads, tokens->count, width).threads;
     const int64_t step = columns_per_turn(width, threads), turns = (width + step - 1) / step;
-    if (!n->wants[1])
+    if (!n->needs_grad[1])
         return;
-    if (n->keep[1] == 0)
+    if (n->accumulate[1] == 0)
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
     OP_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < turns; i++) {

@@ -8,8 +8,7 @@
 
 #include <math.h>
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 enum { parts = 32 };
 
@@ -44,14 +43,14 @@ static void forward(const tape_node *n, const tape_run *run)
     OP_PARALLEL_FOR(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
-        forward_rows(op_piece_rows(&p, i), width, n->real[0], n->in[0]->data + first * width, n->in[1]->data, shift,
+        forward_rows(op_piece_rows(&p, i), width, n->reals[0], n->in[0]->data + first * width, n->in[1]->data, shift,
                      n->out->data + first * width, n->saved ? n->saved + 2 * first : NULL);
     }
 }
 
 /* dgain and dshift are this part's sums; dx may be NULL. */
-OP_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x, const float *gain, const float *dy,
-                                    const float *saved, float keep, float *dx, float *dgain, float *dshift)
+OP_INLINE void backward_loop(bool accumulate, int64_t rows, int64_t width, const float *x, const float *gain,
+                             const float *dy, const float *saved, float *dx, float *dgain, float *dshift)
 {
     for (int64_t k = 0; k < rows; k++, x += width, dy += width) {
         const float mean = saved[2 * k], r = saved[2 * k + 1];
@@ -66,38 +65,40 @@ OP_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x,
         }
         const float a = sum / (float)width, b = along / (float)width;
         float *to = dx ? dx + k * width : NULL;
-        if (to && keep == 0) {
-            OP_SIMD
-            for (int64_t i = 0; i < width; i++)
-                to[i] = r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean)));
-        } else if (to) {
-            OP_SIMD
-            for (int64_t i = 0; i < width; i++)
-                to[i] += r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean)));
-        }
+        if (!to)
+            continue;
+        OP_SIMD
+        for (int64_t i = 0; i < width; i++)
+            op_put(accumulate, to + i, r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean))));
     }
+}
+
+OP_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x, const float *gain, const float *dy,
+                                    const float *saved, bool accumulate, float *dx, float *dgain, float *dshift)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, rows, width, x, gain, dy, saved, dx, dgain, dshift);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
     const int64_t rows = op_rows(n->out), width = op_width(n->out), step = (rows + parts - 1) / parts;
     const int threads = op_split(run->threads, rows, width).threads;
-    float *dx = n->wants[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
+    float *dx = n->needs_grad[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
     memset(sums, 0, (size_t)(parts * 2 * width) * sizeof *sums);
     OP_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < parts; i++) {
         const int64_t first = i * step, count = rows - first < step ? rows - first : step;
         if (count > 0)
             backward_rows(count, width, n->in[0]->data + first * width, n->in[1]->data, n->out->grad + first * width,
-                          n->saved + 2 * first, n->keep[0], dx ? dx + first * width : NULL, sums + i * 2 * width,
-                          sums + i * 2 * width + width);
+                          n->saved + 2 * first, n->accumulate[0], dx ? dx + first * width : NULL,
+                          sums + i * 2 * width, sums + i * 2 * width + width);
     }
     /* a part is a row of 2 width: add them all into the first */
-    op_add_rows(1, parts, 2 * width, 1, sums, 0, sums);
-    if (n->wants[1])
-        op_add_scaled(1, width, 1, sums, n->keep[1], n->in[1]->grad);
-    if (n->in[2] && n->wants[2])
-        op_add_scaled(1, width, 1, sums + width, n->keep[2], n->in[2]->grad);
+    op_sum_rows(1, parts, 2 * width, 1, sums, 0, sums);
+    if (n->needs_grad[1])
+        op_scale(1, width, 1, sums, n->accumulate[1], n->in[1]->grad);
+    if (n->in[2] && n->needs_grad[2])
+        op_scale(1, width, 1, sums + width, n->accumulate[2], n->in[2]->grad);
 }
 
 static size_t saved(const tape_node *n)
@@ -133,6 +134,6 @@ tape_value *op_layernorm(tape *t, tape_value *x, tape_value *gain, tape_value *s
     tape_value *const in[] = {x, gain, shift};
     tape_node *n = op_record(t, &op_layernorm_row, x, op_width(x), in, 3);
     if (n)
-        n->real[0] = eps;
+        n->reals[0] = eps;
     return op_result(n);
 }

@@ -6,8 +6,7 @@
  * which then adds to it: no further pass over y. dw goes straight into the parameter's gradient. */
 #include "ops/ops.h"
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 #include "tensor/gemm.h"
 
 static void forward(const tape_node *n, const tape_run *run)
@@ -24,12 +23,12 @@ static void backward(const tape_node *n, const tape_run *run)
     tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
     const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
     const float *dy = n->out->grad;
-    if (n->wants[0])
-        gemm(false, false, rows, c_in, c_out, 1, dy, c_out, w->data, c_in, n->keep[0], x->grad, c_in);
-    if (n->wants[1])
-        gemm(true, false, c_out, c_in, rows, 1, dy, c_out, x->data, c_in, n->keep[1], w->grad, c_in);
-    if (bias && n->wants[2])
-        op_add_rows(run->threads, rows, c_out, 1, dy, n->keep[2], bias->grad);
+    if (n->needs_grad[0])
+        gemm(false, false, rows, c_in, c_out, 1, dy, c_out, w->data, c_in, n->accumulate[0], x->grad, c_in);
+    if (n->needs_grad[1])
+        gemm(true, false, c_out, c_in, rows, 1, dy, c_out, x->data, c_in, n->accumulate[1], w->grad, c_in);
+    if (bias && n->needs_grad[2])
+        op_sum_rows(run->threads, rows, c_out, 1, dy, n->accumulate[2], bias->grad);
 }
 
 static double flops(const tape_node *n)

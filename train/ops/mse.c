@@ -3,8 +3,7 @@
  * Sums: float32 over pieces of fixed size, double over the pieces, in order. */
 #include "ops/ops.h"
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 OP_CLONES static float squares(int64_t n, const float *x, const float *y)
 {
@@ -15,9 +14,9 @@ OP_CLONES static float squares(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-OP_CLONES static void slope(int64_t n, float factor, const float *x, const float *y, float keep, float *dx)
+OP_CLONES static void slope(int64_t n, float factor, const float *x, const float *y, bool accumulate, float *dx)
 {
-    if (keep == 0) {
+    if (!accumulate) {
         OP_SIMD
         for (int64_t i = 0; i < n; i++)
             dx[i] = factor * (x[i] - y[i]);
@@ -46,11 +45,12 @@ static void backward(const tape_node *n, const tape_run *run)
     const float *x = n->in[0]->data, *y = n->in[1]->data;
     const float factor = 2 * n->out->grad[0] / (float)n->in[0]->count;
     const op_pieces p = op_split(run->threads, n->in[0]->count, 1);
-    if (!n->wants[0])
+    if (!n->needs_grad[0])
         return;
     OP_PARALLEL_FOR(p.threads)
     for (int64_t i = 0; i < p.count; i++)
-        slope(op_piece_rows(&p, i), factor, x + i * p.step, y + i * p.step, n->keep[0], n->in[0]->grad + i * p.step);
+        slope(op_piece_rows(&p, i), factor, x + i * p.step, y + i * p.step, n->accumulate[0],
+              n->in[0]->grad + i * p.step);
 }
 
 static size_t scratch(const tape_node *n, int threads)

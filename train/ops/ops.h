@@ -1,8 +1,8 @@
-/* The operators: builders that record them on a tape, and the table of rows for tests and benchmarks.
+/* The operators: for each its row, and the builder that records it on a tape.
  *
  * Shapes: B batch, T positions, N = B*T rows, C width, H heads, D = C/H head size, V vocabulary or classes.
  * A value of shape (N, C) and one of shape (B, T, C) are the same to every operator that works on rows. One
- * file per operator, forward and backward together. */
+ * file per operator, forward and backward together; a new one is declared here and in the table of ops.c. */
 #ifndef TRAIN_OPS_OPS_H
 #define TRAIN_OPS_OPS_H
 
@@ -10,29 +10,37 @@
 #include "tensor/tape.h"
 
 /* y = x w' + bias: x (N, C_in), w (C_out, C_in), bias (C_out) or NULL. */
+extern const tape_op op_linear_row;
 tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias);
 
 /* y_n = table[tokens_n]: tokens TAPE_INTS (B, T), table (V, C). A token that is not in 0..V-1 gives NaN. */
+extern const tape_op op_embedding_row;
 tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table);
 
 /* y = x / sqrt(mean(x^2) + eps) over runs of `width` elements of a row (C, or D for QK-norm); no parameters. */
+extern const tape_op op_rmsnorm_row;
 tape_value *op_rmsnorm(tape *t, tape_value *x, int64_t width, double eps);
 
 /* y = gain (x - mean)/sqrt(var + eps) + shift over rows; shift may be NULL. */
+extern const tape_op op_layernorm_row;
 tape_value *op_layernorm(tape *t, tape_value *x, tape_value *gain, tape_value *shift, double eps);
 
-/* Rotary embedding of x (B, T, C) with heads of size D: each pair (x_i, x_{i + D/2}) of a head is turned by the
+/* Rotary embedding of x (B, T, C) with heads of size D: each pair (x_i, x_{i + D/2}) of a head is rotated by the
  * angle position * base^(-2i/D). */
+extern const tape_op op_rotary_row;
 tape_value *op_rotary(tape *t, tape_value *x, int64_t head_size, double base);
 
 /* softmax(q k' / sqrt(D)) v for each head; q, k, v (B, T, C), three different values. Causal or full. Never holds
- * more than a block of rows of one head's T x T matrix per thread; backward computes them again. */
+ * more than a block of rows of one head's T x T matrix per thread; backward recomputes them. */
+extern const tape_op op_attention_row;
 tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, int64_t head_size, bool causal);
 
 /* y = f(x), f a row of activation.h. */
+extern const tape_op op_activation_row;
 tape_value *op_activation(tape *t, tape_value *x, const activation *f);
 
 /* y = a + b. */
+extern const tape_op op_add_row;
 tape_value *op_add(tape *t, tape_value *a, tape_value *b);
 
 /* Mean over rows of the cross-entropy of softmax(x w' + bias) against targets (TAPE_INTS, N; a negative target
@@ -41,15 +49,26 @@ tape_value *op_add(tape *t, tape_value *a, tape_value *b);
  * forward pass from the same logits, so that nothing is computed twice: forward ADDS to the gradients of w and
  * bias, so clear them before forward. w and bias (which may be NULL) are parameters, w perhaps an embedding table
  * too; the loss is the tape's last value. Shape (3): loss, hits, rows. A target of V or more makes the loss NaN. */
+extern const tape_op op_cross_entropy_row;
 tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *bias, tape_value *targets,
                              double smoothing);
 /* Rows of the last forward pass whose largest logit was the target's, and rows that counted. */
 void op_cross_entropy_hits(const tape_value *loss, const tape *t, int64_t *hits, int64_t *rows);
 
 /* Mean squared error of x against target (TAPE_FLOATS of the same shape), over all elements. */
+extern const tape_op op_mse_row;
 tape_value *op_mse(tape *t, tape_value *x, tape_value *target);
 
-/* Row i of all operators, NULL past the last. */
+/* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);
+
+/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL if that failed. */
+tape_node *op_record(tape *t, const tape_op *op, const tape_value *like, int64_t width, tape_value *const *in,
+                     int inputs);
+/* The node's result; NULL of NULL. */
+static inline tape_value *op_result(const tape_node *n)
+{
+    return n ? n->out : NULL;
+}
 
 #endif

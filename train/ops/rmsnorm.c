@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 OP_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, float *saved)
 {
@@ -26,8 +25,8 @@ OP_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, cons
     }
 }
 
-OP_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y, const float *dy, const float *saved,
-                                    float keep, float *dx)
+OP_INLINE void backward_loop(bool accumulate, int64_t runs, int64_t width, const float *y, const float *dy,
+                             const float *saved, float *dx)
 {
     for (int64_t k = 0; k < runs; k++, y += width, dy += width, dx += width) {
         const float r = saved[k];
@@ -36,51 +35,51 @@ OP_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y,
         for (int64_t i = 0; i < width; i++)
             sum += dy[i] * y[i];
         const float mean = sum / (float)width;
-        if (keep == 0) {
-            OP_SIMD
-            for (int64_t i = 0; i < width; i++)
-                dx[i] = r * (dy[i] - mean * y[i]);
-        } else {
-            OP_SIMD
-            for (int64_t i = 0; i < width; i++)
-                dx[i] += r * (dy[i] - mean * y[i]);
-        }
+        OP_SIMD
+        for (int64_t i = 0; i < width; i++)
+            op_put(accumulate, dx + i, r * (dy[i] - mean * y[i]));
     }
+}
+
+OP_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y, const float *dy, const float *saved,
+                                    bool accumulate, float *dx)
+{
+    OP_WITH_FLAG(accumulate, backward_loop, runs, width, y, dy, saved, dx);
 }
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    const int64_t width = n->whole[0];
+    const int64_t width = n->ints[0];
     const float *x = n->in[0]->data;
     float *y = n->out->data;
     const op_pieces p = op_split(run->threads, n->out->count / width, width);
     OP_PARALLEL_FOR(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
-        forward_runs(op_piece_rows(&p, i), width, n->real[0], x + first * width, y + first * width,
+        forward_runs(op_piece_rows(&p, i), width, n->reals[0], x + first * width, y + first * width,
                      n->saved ? n->saved + first : NULL);
     }
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    const int64_t width = n->whole[0];
+    const int64_t width = n->ints[0];
     const float *y = n->out->data, *dy = n->out->grad;
     float *dx = n->in[0]->grad;
     const op_pieces p = op_split(run->threads, n->out->count / width, width);
-    if (!n->wants[0])
+    if (!n->needs_grad[0])
         return;
     OP_PARALLEL_FOR(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
         backward_runs(op_piece_rows(&p, i), width, y + first * width, dy + first * width, n->saved + first,
-                      n->keep[0], dx + first * width);
+                      n->accumulate[0], dx + first * width);
     }
 }
 
 static size_t saved(const tape_node *n)
 {
-    return (size_t)(n->out->count / n->whole[0]);
+    return (size_t)(n->out->count / n->ints[0]);
 }
 
 const tape_op op_rmsnorm_row = {
@@ -104,8 +103,8 @@ tape_value *op_rmsnorm(tape *t, tape_value *x, int64_t width, double eps)
     tape_value *const in[] = {x};
     tape_node *n = op_record(t, &op_rmsnorm_row, x, op_width(x), in, 1);
     if (n) {
-        n->whole[0] = width;
-        n->real[0] = eps;
+        n->ints[0] = width;
+        n->reals[0] = eps;
     }
     return op_result(n);
 }

@@ -1,38 +1,37 @@
 /* Rotary position embedding (Su et al., 2021): in each head of size D, the pair (x_i, x_{i + D/2}) at position t is
- * turned by the angle t base^(-2i/D), so that products of turned queries and keys depend on differences of
- * positions. Backward turns by the opposite angle: no data is needed.
+ * rotated by the angle t base^(-2i/D), so that products of rotated queries and keys depend on differences of
+ * positions. Backward rotates by the opposite angle: no data is needed.
  *
  * Sines and cosines are made on the fly in double: by their series for the first of a span of positions, then from
- * position to position by turning. The span is short and fixed, so the error stays below 1e-14 and results do not
+ * position to position by rotation. The span is short and fixed, so the error stays below 1e-14 and results do not
  * depend on the number of threads. */
 #include "ops/ops.h"
 
 #include <math.h>
 
-#include "ops/rows.h"
-#include "ops/table.h"
+#include "ops/parallel.h"
 
 enum { span = 32 };
 
-/* One thread's tables, half = D/2 entries each. */
-typedef struct turns {
+/* One thread's tables of sines and cosines, half = D/2 entries each. */
+typedef struct rope_table {
     int64_t half;
     double *c, *s, *step_c, *step_s; /* of the angle at this position; of the angle between positions */
     float *cf, *sf;
-} turns;
+} rope_table;
 
-static size_t turns_floats(int64_t head_size)
+static size_t table_floats(int64_t head_size)
 {
     return ((size_t)head_size * 5 + 15) / 16 * 16;
 }
 
-static turns turns_at(const tape_node *n, float *room, int64_t position)
+static rope_table table_at(const tape_node *n, float *memory, int64_t position)
 {
-    const int64_t half = n->whole[0] / 2;
-    double *d = (double *)(void *)room;
-    turns a = {half, d, d + half, d + 2 * half, d + 3 * half, room + 8 * half, room + 9 * half};
+    const int64_t half = n->ints[0] / 2;
+    double *d = (double *)(void *)memory;
+    rope_table a = {half, d, d + half, d + 2 * half, d + 3 * half, memory + 8 * half, memory + 9 * half};
     for (int64_t i = 0; i < half; i++) {
-        const double rate = pow(n->real[0], -(double)i / (double)half), angle = rate * (double)position;
+        const double rate = pow(n->reals[0], -(double)i / (double)half), angle = rate * (double)position;
         a.c[i] = cos(angle);
         a.s[i] = sin(angle);
         a.step_c[i] = cos(rate);
@@ -42,7 +41,7 @@ static turns turns_at(const tape_node *n, float *room, int64_t position)
 }
 
 /* sign -1: the tables in float32 are for the opposite angle. */
-OP_CLONES static void turns_floats_of(turns *a, float sign)
+OP_CLONES static void table_to_float(rope_table *a, float sign)
 {
     OP_SIMD
     for (int64_t i = 0; i < a->half; i++) {
@@ -51,7 +50,7 @@ OP_CLONES static void turns_floats_of(turns *a, float sign)
     }
 }
 
-OP_CLONES static void turns_next(turns *a)
+OP_CLONES static void table_next(rope_table *a)
 {
     OP_SIMD
     for (int64_t i = 0; i < a->half; i++) {
@@ -61,9 +60,9 @@ OP_CLONES static void turns_next(turns *a)
     }
 }
 
-/* Turns all heads of `rows` rows that lie `stride` apart: y = keep y + turned x. y may be x if keep is 0. */
-OP_CLONES static void turn_rows(const turns *a, int64_t rows, int64_t stride, int64_t width, const float *x,
-                                float keep, float *y)
+/* Rotates all heads of `rows` rows that lie `stride` apart. y may be x if not accumulate. */
+OP_INLINE void rotate_loop(bool accumulate, const rope_table *a, int64_t rows, int64_t stride, int64_t width,
+                           const float *x, float *y)
 {
     const int64_t half = a->half;
     const float *c = a->cf, *s = a->sf;
@@ -71,56 +70,53 @@ OP_CLONES static void turn_rows(const turns *a, int64_t rows, int64_t stride, in
         for (int64_t h = r * stride; h < r * stride + width; h += 2 * half) {
             const float *u = x + h, *v = x + h + half;
             float *yu = y + h, *yv = y + h + half;
-            if (keep == 0) {
-                OP_SIMD
-                for (int64_t i = 0; i < half; i++) {
-                    const float p = u[i], q = v[i];
-                    yu[i] = p * c[i] - q * s[i];
-                    yv[i] = q * c[i] + p * s[i];
-                }
-            } else {
-                OP_SIMD
-                for (int64_t i = 0; i < half; i++) {
-                    const float p = u[i], q = v[i];
-                    yu[i] += p * c[i] - q * s[i];
-                    yv[i] += q * c[i] + p * s[i];
-                }
+            OP_SIMD
+            for (int64_t i = 0; i < half; i++) {
+                const float p = u[i], q = v[i];
+                op_put(accumulate, yu + i, p * c[i] - q * s[i]);
+                op_put(accumulate, yv + i, q * c[i] + p * s[i]);
             }
         }
 }
 
-static void turn(const tape_node *n, const tape_run *run, const float *x, float sign, float keep, float *y)
+OP_CLONES static void rotate_rows(const rope_table *a, int64_t rows, int64_t stride, int64_t width, const float *x,
+                                  bool accumulate, float *y)
+{
+    OP_WITH_FLAG(accumulate, rotate_loop, a, rows, stride, width, x, y);
+}
+
+static void rotate(const tape_node *n, const tape_run *run, const float *x, float sign, bool accumulate, float *y)
 {
     const int64_t batch = n->out->shape[0], time = n->out->shape[1], width = n->out->shape[2];
     const int64_t spans = (time + span - 1) / span;
     const int threads = op_split(run->threads, batch * time, width).threads;
-    const size_t room = turns_floats(n->whole[0]);
+    const size_t floats = table_floats(n->ints[0]);
     OP_PARALLEL_FOR(threads)
     for (int64_t k = 0; k < spans; k++) {
         const int64_t end = (k + 1) * span < time ? (k + 1) * span : time;
-        turns a = turns_at(n, run->scratch + (size_t)op_thread() * room, k * span);
+        rope_table a = table_at(n, run->scratch + (size_t)op_thread() * floats, k * span);
         for (int64_t t = k * span; t < end; t++) {
-            turns_floats_of(&a, sign);
-            turn_rows(&a, batch, time * width, width, x + t * width, keep, y + t * width);
-            turns_next(&a);
+            table_to_float(&a, sign);
+            rotate_rows(&a, batch, time * width, width, x + t * width, accumulate, y + t * width);
+            table_next(&a);
         }
     }
 }
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    turn(n, run, n->in[0]->data, 1, 0, n->out->data);
+    rotate(n, run, n->in[0]->data, 1, false, n->out->data);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    if (n->wants[0])
-        turn(n, run, n->out->grad, -1, n->keep[0], n->in[0]->grad);
+    if (n->needs_grad[0])
+        rotate(n, run, n->out->grad, -1, n->accumulate[0], n->in[0]->grad);
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    return (size_t)(threads > 1 ? threads : 1) * turns_floats(n->whole[0]);
+    return (size_t)(threads > 1 ? threads : 1) * table_floats(n->ints[0]);
 }
 
 const tape_op op_rotary_row = {
@@ -143,8 +139,8 @@ tape_value *op_rotary(tape *t, tape_value *x, int64_t head_size, double base)
     tape_value *const in[] = {x};
     tape_node *n = op_record(t, &op_rotary_row, x, op_width(x), in, 1);
     if (n) {
-        n->whole[0] = head_size;
-        n->real[0] = base;
+        n->ints[0] = head_size;
+        n->reals[0] = base;
     }
     return op_result(n);
 }

@@ -16,12 +16,12 @@ static op_tile_product *best(void)
     return NULL;
 }
 
-void op_tile_gemm(bool turn_a, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+void op_tile_gemm(bool transpose_a, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                   const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     op_tile_product *product = n % OP_TILE_COLUMNS == 0 ? best() : NULL;
     if (product)
-        product(m, n, k, alpha, a, turn_a ? 1 : lda, turn_a ? lda : 1, b, ldb, beta, c, ldc);
+        product(m, n, k, alpha, a, transpose_a ? 1 : lda, transpose_a ? lda : 1, b, ldb, beta, c, ldc);
     else
-        gemm(turn_a, false, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        gemm(transpose_a, false, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -7,6 +7,7 @@
 #ifndef TRAIN_OPS_VECTORISE_H
 #define TRAIN_OPS_VECTORISE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -26,6 +27,14 @@
 #define OP_SIMD_SUM(...) OP_PRAGMA(omp simd reduction(+ : __VA_ARGS__))
 
 #define OP_INLINE static inline __attribute__((always_inline))
+
+/* Gradients are written or added to. A loop over op_put is an OP_INLINE function whose first argument is the flag;
+ * OP_WITH_FLAG calls it with a constant, so that the loop has no branch and does not read what it overwrites. */
+OP_INLINE void op_put(bool accumulate, float *to, float x)
+{
+    *to = accumulate ? *to + x : x;
+}
+#define OP_WITH_FLAG(flag, loop, ...) ((flag) ? loop(true, __VA_ARGS__) : loop(false, __VA_ARGS__))
 
 OP_INLINE float op_float_of(uint32_t bits)
 {

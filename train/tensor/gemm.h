@@ -9,8 +9,8 @@
 
 /* op(A) is m x k, op(B) is k x n, C is m x n, all sizes below 2^31. lda, ldb, ldc: distance of rows as stored.
  * beta 0: C is not read. C overlaps neither A nor B. */
-void gemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-          const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 /* If OpenBLAS chose kernels older than this CPU (it does not know models newer than itself, and then falls
  * back to SSE kernels at a quarter of the speed), sets OPENBLAS_CORETYPE and executes the program again, once.

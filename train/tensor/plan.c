@@ -1,6 +1,6 @@
 /* plan.c - which operations run when, which arrays hold something when, and so where they can live.
  *
- * 1. Gradients. A value varies if the loss depends on it and it depends on a parameter. Exactly these have a
+ * 1. Gradients. A value requires a gradient if the loss depends on it and it depends on a parameter. Exactly these have a
  *    gradient, and exactly the nodes that compute them run backwards.
  *
  * 2. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
@@ -16,14 +16,14 @@
  *    it at all): in between its memory belongs to others. That rule is all that recomputation needs.
  *        data    written by forward, read by forward of its users, by backward of those that say so
  *        saved   written by forward, read by backward of the same node
- *        grad    written by backward of its users (the first overwrites, keep = 0; the others add, keep = 1), read
+ *        grad    written by backward of its users (the first overwrites, the others accumulate), read
  *                by backward of its maker; that of the loss is written before the first backward event
  *    The data of the loss is read at the end of each pass, by the caller.
  *
  * 4. In place. A result moves into the array of its node's first input if the operator allows that and the spans of
  *    both touch only where the node runs: then nobody reads the input afterwards.
  *
- * 5. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space (place.c).
+ * 5. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
  *    Inputs of the tape and scratch memory live for ever, behind the others. */
 #include "tensor/plan.h"
 
@@ -40,15 +40,15 @@ static size_t round_up(size_t bytes)
 /* ---- 1. Gradients -------------------------------------------------------------------------------------- */
 
 /* Whether an activation or parameter depends on a parameter goes forward, whether the loss depends on it back. */
-static void find_varying(plan *p, const tape *t, const tape_value *loss, bool *reached)
+static void find_requires_grad(plan *p, const tape *t, const tape_value *loss, bool *reached)
 {
     for (int64_t i = 0; i < p->values; i++)
-        p->value[i].varies = tape_value_of(t, i)->kind == TAPE_PARAM;
+        p->value[i].requires_grad = tape_value_of(t, i)->kind == TAPE_PARAM;
     for (int64_t i = 0; i < p->nodes; i++) {
         const tape_node *n = tape_node_of(t, i);
         for (int k = 0; k < n->inputs; k++) {
-            if (n->in[k] && p->value[n->in[k]->index].varies)
-                p->value[n->out->index].varies = true;
+            if (n->in[k] && p->value[n->in[k]->index].requires_grad)
+                p->value[n->out->index].requires_grad = true;
         }
     }
     reached[loss->index] = true;
@@ -60,7 +60,7 @@ static void find_varying(plan *p, const tape *t, const tape_value *loss, bool *r
         }
     }
     for (int64_t i = 0; i < p->values; i++)
-        p->value[i].varies = p->value[i].varies && reached[i];
+        p->value[i].requires_grad = p->value[i].requires_grad && reached[i];
 }
 
 static scion_status find_gradients(plan *p, const tape *t, const tape_value *loss, scion_error *err)
@@ -68,18 +68,18 @@ static scion_status find_gradients(plan *p, const tape *t, const tape_value *los
     bool *reached = calloc((size_t)p->values, sizeof *reached);
     if (!reached)
         return train_fail(err, SCION_ENOMEM, "out of memory while planning");
-    find_varying(p, t, loss, reached);
+    find_requires_grad(p, t, loss, reached);
     free(reached);
     for (int64_t i = 0; i < p->nodes; i++) {
         const tape_node *n = tape_node_of(t, i);
         plan_node *pn = &p->node[i];
-        pn->backward = p->value[n->out->index].varies;
+        pn->backward = p->value[n->out->index].requires_grad;
         if (pn->backward && !n->op->backward)
             return train_fail(err, SCION_EINVAL,
                               "operator %s (%s) has no backward pass, so it cannot be trained through", n->op->name,
                               n->out->name);
         for (int k = 0; k < n->inputs; k++)
-            pn->wants[k] = pn->backward && n->in[k] && p->value[n->in[k]->index].varies;
+            pn->needs_grad[k] = pn->backward && n->in[k] && p->value[n->in[k]->index].requires_grad;
     }
     return SCION_OK;
 }
@@ -94,7 +94,7 @@ static bool ends_segment(const tape *t, int64_t i)
 
 /* A node of a segment runs again if backward needs what it saved, or if its result is read when the segment runs
  * again or backwards. The last result of a segment outlives it and need not be computed again for its own sake. */
-static scion_status find_again(plan *p, const tape *t, scion_error *err)
+static scion_status find_recomputed(plan *p, const tape *t, scion_error *err)
 {
     bool *read = calloc((size_t)p->values, sizeof *read); /* inside its segment, after the forward pass */
     if (!read)
@@ -105,11 +105,11 @@ static scion_status find_again(plan *p, const tape *t, scion_error *err)
         if (!n->segment)
             continue;
         unsigned reads = pn->backward ? n->op->backward_reads : 0;
-        pn->again = read[n->out->index] || (pn->backward && pn->saved.bytes) ||
-                    ((reads & TAPE_READS_OUT) && !ends_segment(t, i));
+        pn->recompute = read[n->out->index] || (pn->backward && pn->saved.bytes) ||
+                        ((reads & TAPE_READS_OUT) && !ends_segment(t, i));
         for (int k = 0; k < n->inputs; k++) {
             int64_t maker = n->in[k] ? p->value[n->in[k]->index].maker : -1;
-            if (maker >= 0 && tape_node_of(t, maker)->segment == n->segment && (pn->again || (reads >> k & 1)))
+            if (maker >= 0 && tape_node_of(t, maker)->segment == n->segment && (pn->recompute || (reads >> k & 1)))
                 read[n->in[k]->index] = true;
         }
     }
@@ -133,8 +133,8 @@ static void list_events(plan *p, const tape *t, tape_mode mode)
             while (first > 0 && tape_node_of(t, first - 1)->segment == tape_node_of(t, i)->segment)
                 first--;
             for (int64_t j = first; j <= i; j++) {
-                if (p->node[j].again)
-                    add_event(p, PLAN_AGAIN, j);
+                if (p->node[j].recompute)
+                    add_event(p, PLAN_RECOMPUTE, j);
             }
         }
         if (p->node[i].backward)
@@ -180,8 +180,8 @@ static void live_backward(plan *p, const tape_node *n, plan_node *pn, int64_t ev
         plan_value *in = &p->value[n->in[k]->index];
         if (n->op->backward_reads >> k & 1)
             read_at(&in->data, event);
-        pn->keep[k] = n->in[k]->kind == TAPE_PARAM || in->grad.spans;
-        if (!pn->wants[k] || n->in[k]->kind == TAPE_PARAM)
+        pn->accumulate[k] = n->in[k]->kind == TAPE_PARAM || in->grad.spans;
+        if (!pn->needs_grad[k] || n->in[k]->kind == TAPE_PARAM)
             continue;
         if (in->grad.spans)
             read_at(&in->grad, event);
@@ -197,7 +197,7 @@ static void find_spans(plan *p, const tape *t, const tape_value *loss, tape_mode
         if (e == p->forward) {
             read_at(&end->data, e);
             read_at(&p->node[end->maker].saved, e);
-            if (mode == TAPE_TRAIN && end->varies)
+            if (mode == TAPE_TRAIN && end->requires_grad)
                 write_at(&end->grad, e);
         }
         if (e == p->events)
@@ -261,6 +261,63 @@ static void share_in_place(plan *p, const tape *t)
 
 /* ---- 5. Places ----------------------------------------------------------------------------------------- */
 
+static bool live_together(const plan_array *a, const plan_array *b)
+{
+    for (int i = 0; i < a->spans; i++) {
+        for (int j = 0; j < b->spans; j++) {
+            if (a->span[i].first <= b->span[j].last && b->span[j].first <= a->span[i].last)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Largest first; among equals the one that is needed first. The number makes every run sort alike. */
+static int compare_size(const void *x, const void *y)
+{
+    const plan_array *a = *(plan_array *const *)x, *b = *(plan_array *const *)y;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    if (a->span[0].first != b->span[0].first)
+        return a->span[0].first < b->span[0].first ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+/* Gives each of n arrays an offset such that two arrays which live at the same time do not overlap; returns the bytes
+ * needed in all. To find the smallest block is NP-hard; the greedy way is good: take the largest array first, and put
+ * each at the lowest offset at which it overlaps none that was placed before and lives at the same time. Small arrays
+ * then fill the gaps that large ones left. For n arrays this takes about n^2 comparisons, and a deep network has a
+ * few thousand. Changes the order of the list; placed has space for n pointers. */
+static size_t place_arrays(plan_array **array, plan_array **placed, int64_t n)
+{
+    size_t total = 0;
+    for (int64_t i = 0; i < n; i++)
+        array[i]->number = i;
+    qsort(array, (size_t)n, sizeof *array, compare_size);
+    for (int64_t i = 0; i < n; i++) {
+        plan_array *a = array[i];
+        size_t low = 0;
+        /* placed is in the order of offsets: the first gap that is wide enough is the lowest */
+        for (int64_t j = 0; j < i; j++) {
+            const plan_array *b = placed[j];
+            if (!live_together(a, b))
+                continue;
+            if (b->offset >= low + a->bytes)
+                break;
+            if (b->offset + b->bytes > low)
+                low = b->offset + b->bytes;
+        }
+        a->offset = low;
+        if (low + a->bytes > total)
+            total = low + a->bytes;
+        int64_t at = i;
+        for (; at > 0 && placed[at - 1]->offset > low; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = a;
+    }
+    return total;
+}
+
 static void add_array(plan_array **list, int64_t *n, plan_array *a)
 {
     if (a->bytes)
@@ -269,8 +326,8 @@ static void add_array(plan_array **list, int64_t *n, plan_array *a)
 
 static scion_status place_all(plan *p, const tape *t, size_t scratch, scion_error *err)
 {
-    int64_t most = 2 * p->values + p->nodes, n = 0;
-    plan_array **list = malloc((size_t)most * 2 * sizeof *list);
+    int64_t max = 2 * p->values + p->nodes, n = 0;
+    plan_array **list = malloc((size_t)max * 2 * sizeof *list);
     if (!list)
         return train_fail(err, SCION_ENOMEM, "out of memory while planning");
     for (int64_t i = 0; i < p->values; i++) {
@@ -279,7 +336,7 @@ static scion_status place_all(plan *p, const tape *t, size_t scratch, scion_erro
     }
     for (int64_t i = 0; i < p->nodes; i++)
         add_array(list, &n, &p->node[i].saved);
-    p->bytes = plan_place(list, list + most, n);
+    p->bytes = place_arrays(list, list + max, n);
     free(list);
     for (int64_t i = 0; i < p->values; i++) {
         const tape_value *v = tape_value_of(t, i);
@@ -303,10 +360,10 @@ static size_t find_sizes(plan *p, const tape *t, int threads)
         tape_node n = *tape_node_of(t, i);
         plan_node *pn = &p->node[i];
         plan_value *out = &p->value[n.out->index];
-        memcpy(n.wants, pn->wants, sizeof n.wants);
+        memcpy(n.needs_grad, pn->needs_grad, sizeof n.needs_grad);
         pn->saved.bytes = n.op->saved ? round_up(n.op->saved(&n) * sizeof(float)) : 0;
         out->data.bytes = round_up((size_t)n.out->count * sizeof(float));
-        out->grad.bytes = out->varies ? out->data.bytes : 0;
+        out->grad.bytes = out->requires_grad ? out->data.bytes : 0;
         size_t own = n.op->scratch ? round_up(n.op->scratch(&n, threads) * sizeof(float)) : 0;
         scratch = own > scratch ? own : scratch;
     }
@@ -323,7 +380,7 @@ static scion_status make_steps(plan *p, const tape *t, const tape_value *loss, t
         return status;
     size_t scratch = find_sizes(p, t, threads);
     if (mode == TAPE_TRAIN)
-        status = find_again(p, t, err);
+        status = find_recomputed(p, t, err);
     if (status)
         return status;
     list_events(p, t, mode);
@@ -343,7 +400,7 @@ scion_status plan_make(plan *p, const tape *t, const tape_value *loss, tape_mode
         return train_fail(err, SCION_EINVAL, "%d threads: at least one is needed", threads);
     p->value = calloc((size_t)p->values, sizeof *p->value);
     p->node = calloc((size_t)p->nodes, sizeof *p->node);
-    p->event = calloc((size_t)p->nodes, 3 * sizeof *p->event); /* forward, again, backward */
+    p->event = calloc((size_t)p->nodes, 3 * sizeof *p->event); /* forward, recompute, backward */
     scion_status status;
     if (p->value && p->node && p->event) {
         for (int64_t i = 0; i < p->values; i++)

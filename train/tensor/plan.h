@@ -7,7 +7,7 @@
 
 enum { PLAN_ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
 
-typedef enum plan_what { PLAN_FORWARD, PLAN_AGAIN, PLAN_BACKWARD } plan_what;
+typedef enum plan_what { PLAN_FORWARD, PLAN_RECOMPUTE, PLAN_BACKWARD } plan_what;
 
 /* Events are numbered from 0; a span is from event `first` to event `last`, both included. */
 typedef struct plan_event {
@@ -25,22 +25,22 @@ typedef struct plan_array {
     size_t offset; /* in the block */
     int spans;
     plan_span span[2];
-    int64_t number; /* in the list given to plan_place */
+    int64_t number; /* in the list of arrays to place */
 } plan_array;
 
 typedef struct plan_value {
     plan_array data, grad;
-    int64_t home;  /* the value in whose data array this one lives: itself, or another's in place */
-    int64_t maker; /* the node that computes it; -1: an input or a parameter */
-    bool varies;   /* the loss depends on it, and it on a parameter: it has a gradient */
+    int64_t home;       /* the value in whose data array this one lives: itself, or another's in place */
+    int64_t maker;      /* the node that computes it; -1: an input or a parameter */
+    bool requires_grad; /* the loss depends on it, and it on a parameter: it has a gradient */
 } plan_value;
 
 typedef struct plan_node {
     plan_array saved;
-    bool backward; /* runs backwards */
-    bool again;    /* its forward pass runs a second time, in the backward pass */
-    bool wants[TAPE_INPUTS];
-    float keep[TAPE_INPUTS];
+    bool backward;  /* runs backwards */
+    bool recompute; /* its forward pass runs a second time, in the backward pass */
+    bool needs_grad[TAPE_INPUTS];
+    bool accumulate[TAPE_INPUTS];
 } plan_node;
 
 typedef struct plan {
@@ -56,7 +56,7 @@ typedef struct plan {
 /* A growing list of pointers, each of which the tape owns. */
 typedef struct tape_list {
     void **item;
-    int64_t count, room;
+    int64_t count, capacity;
 } tape_list;
 
 struct tape {
@@ -88,9 +88,5 @@ static inline tape_value *tape_value_of(const tape *t, int64_t i)
 /* Plans for the recorded tape, which must not have failed. On failure p is empty. */
 scion_status plan_make(plan *p, const tape *t, const tape_value *loss, tape_mode mode, int threads, scion_error *err);
 void plan_free(plan *p);
-
-/* Gives each of n arrays an offset such that two arrays which live at the same time do not overlap; returns the
- * bytes needed in all. Changes the order of the list. placed is room for n pointers. (place.c) */
-size_t plan_place(plan_array **array, plan_array **placed, int64_t n);
 
 #endif

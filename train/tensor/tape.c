@@ -11,7 +11,7 @@
 #include "base/fail.h"
 
 /* A quarter of a million gigabytes: far more than any machine, and sums of sizes do not overflow. */
-static const int64_t MOST_ELEMENTS = (int64_t)1 << 46;
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 46;
 
 tape *tape_create(void)
 {
@@ -67,13 +67,13 @@ const char *tape_failed(const tape *t)
 
 static bool add_item(tape_list *list, void *item)
 {
-    if (list->count == list->room) {
-        int64_t room = list->room ? 2 * list->room : 64;
-        void **more = realloc(list->item, (size_t)room * sizeof *more);
+    if (list->count == list->capacity) {
+        int64_t capacity = list->capacity ? 2 * list->capacity : 64;
+        void **more = realloc(list->item, (size_t)capacity * sizeof *more);
         if (!more)
             return false;
         list->item = more;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->item[list->count++] = item;
     return true;
@@ -92,7 +92,7 @@ static int64_t count_of(tape *t, const char *name, int ndim, const int64_t *shap
             tape_fail(t, "dimension %d of %s is %lld: it must be positive", i, name, (long long)shape[i]);
             return 0;
         }
-        if (shape[i] > MOST_ELEMENTS / count) {
+        if (shape[i] > MAX_ELEMENTS / count) {
             tape_fail(t, "%s has too many elements", name);
             return 0;
         }
@@ -299,8 +299,8 @@ static void set_pointers(tape *t)
         tape_node *n = tape_node_of(t, i);
         const plan_node *pn = &p->node[i];
         n->saved = pn->saved.bytes ? address(t, &pn->saved) : NULL;
-        memcpy(n->wants, pn->wants, sizeof n->wants);
-        memcpy(n->keep, pn->keep, sizeof n->keep);
+        memcpy(n->needs_grad, pn->needs_grad, sizeof n->needs_grad);
+        memcpy(n->accumulate, pn->accumulate, sizeof n->accumulate);
     }
 }
 
@@ -348,7 +348,7 @@ float tape_forward(tape *t, tape_run *run)
     first.training = false;
     for (int64_t i = 0; i < t->plan.forward; i++) {
         const tape_node *n = tape_node_of(t, i);
-        n->op->forward(n, t->plan.node[i].again ? &first : &now);
+        n->op->forward(n, t->plan.node[i].recompute ? &first : &now);
     }
     return t->loss->data[0];
 }
@@ -363,7 +363,7 @@ void tape_backward(tape *t, tape_run *run)
     }
     for (int64_t e = t->plan.forward; e < t->plan.events; e++) {
         const tape_node *n = tape_node_of(t, t->plan.event[e].node);
-        (t->plan.event[e].what == PLAN_AGAIN ? n->op->forward : n->op->backward)(n, &now);
+        (t->plan.event[e].what == PLAN_RECOMPUTE ? n->op->forward : n->op->backward)(n, &now);
     }
 }
 

@@ -50,15 +50,15 @@ typedef struct tape tape;
 typedef struct tape_run {
     int threads;      /* as many as were planned, or fewer (more are cut to that) */
     bool training;    /* the loss operators compute gradients in the forward pass only if set; an operator that
-                         will be computed again sees it unset the first time */
+                         will be recomputed sees it unset the first time */
     float loss_scale; /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
     float *scratch;   /* set by tape_forward and tape_backward: tape_op.scratch floats */
 } tape_run;
 
 /* One row per operator. forward reads in[]->data and writes out->data (and saved); backward reads out->grad
- * and writes in[i]->grad where wants[i]: grad = keep[i] * grad + ..., keep[i] 0 or 1 (0: do not read). The same
+ * and writes in[i]->grad where needs_grad[i], or adds to it where accumulate[i] (else it is not read). The same
  * value may be several inputs of a node, so gradients are written in the order of the inputs, one after another.
- * saved and scratch are asked once, by tape_plan, and may look at wants (all false in TAPE_INFER). */
+ * saved and scratch are asked once, by tape_plan, and may look at needs_grad (all false in TAPE_INFER). */
 typedef struct tape_op {
     const char *name;
     void (*forward)(const tape_node *n, const tape_run *run);
@@ -77,14 +77,14 @@ struct tape_node {
     tape_value *in[TAPE_INPUTS]; /* NULL where an optional input is absent */
     int inputs;
     tape_value *out;
-    double real[4];
-    int64_t whole[4];
+    double reals[4];
+    int64_t ints[4];
     const void *fixed; /* e.g. the activation's row */
     int segment;       /* of recomputation, from 1; 0: kept */
     /* Set by tape_plan */
-    float *saved;            /* NULL: none */
-    bool wants[TAPE_INPUTS]; /* the gradient of in[i] is wanted */
-    float keep[TAPE_INPUTS]; /* 0: this is the first use, in backward order, of an activation; parameters: 1 */
+    float *saved;                 /* NULL: none */
+    bool needs_grad[TAPE_INPUTS]; /* backward writes the gradient of in[i] */
+    bool accumulate[TAPE_INPUTS]; /* ... and adds to it; false at an activation's first use in backward order */
 };
 
 tape *tape_create(void); /* NULL: out of memory */
@@ -98,14 +98,14 @@ tape_value *tape_floats(tape *t, const char *name, int ndim, const int64_t *shap
 tape_value *tape_param(tape *t, const char *name, scion_role role, int ndim, const int64_t *shape);
 
 /* Records an operation (used by the builders of ops.h): shape of the result, then its inputs (NULL: absent).
- * The node may be completed (real, whole, fixed) until tape_plan. All builders return NULL, and remember the
+ * The node may be completed (reals, ints, fixed) until tape_plan. All builders return NULL, and remember the
  * error, once something failed: check tape_failed before or in tape_plan. */
 tape_node *tape_record(tape *t, const tape_op *op, int ndim, const int64_t *shape, tape_value *const *in, int inputs);
 /* Remembers the first error of recording. */
 void tape_fail(tape *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *tape_failed(const tape *t); /* NULL: no error */
 
-/* What is recorded between begin and end is computed again in the backward pass, as far as backward reads it,
+/* What is recorded between begin and end is recomputed in the backward pass, as far as backward reads it,
  * instead of kept (for one transformer block, say). The last value recorded is kept, as is any other that is
  * used after `end` (right, but it saves less). Segments do not nest. */
 void tape_recompute_begin(tape *t);

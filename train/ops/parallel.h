@@ -2,8 +2,8 @@
  *
  * Rows are cut into pieces whose size does not depend on the number of threads, and what is summed over rows is
  * summed piece by piece in a fixed order: results do not depend on the number of threads either. */
-#ifndef TRAIN_OPS_ROWS_H
-#define TRAIN_OPS_ROWS_H
+#ifndef TRAIN_OPS_PARALLEL_H
+#define TRAIN_OPS_PARALLEL_H
 
 #include "ops/vectorise.h"
 #include "tensor/tape.h"
@@ -12,7 +12,7 @@
 #include <omp.h>
 #endif
 
-/* In front of a for loop whose turns are independent. */
+/* Before a for loop whose iterations are independent. */
 #ifdef _OPENMP
 #define OP_PARALLEL_FOR(threads) OP_PRAGMA(omp parallel for schedule(static) num_threads(threads) if ((threads) > 1))
 #else
@@ -65,10 +65,10 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
 /* Every row of y (rows x cols) = line. */
 void op_fill_rows(int threads, int64_t rows, int64_t cols, const float *line, float *y);
 
-/* sums = keep sums + factor * sum of the rows of x (rows x cols); keep 0 (sums is not read) or 1. */
-void op_add_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, float keep, float *sums);
+/* sums = factor * sum of the rows of x (rows x cols), or sums += that. */
+void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, bool accumulate, float *sums);
 
-/* z = keep z + factor x for n elements; keep 0 (z is not read) or 1. */
-void op_add_scaled(int threads, int64_t n, float factor, const float *x, float keep, float *z);
+/* z = factor x for n elements, or z += that. */
+void op_scale(int threads, int64_t n, float factor, const float *x, bool accumulate, float *z);
 
 #endif
