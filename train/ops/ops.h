@@ -62,7 +62,7 @@ tape_value *op_mse(tape *t, tape_value *x, tape_value *target);
 /* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);
 
-/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL if that failed. */
+/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL: it failed. */
 tape_node *op_record(tape *t, const tape_op *op, const tape_value *like, int64_t width, tape_value *const *in,
                      int inputs);
 /* The node's result; NULL of NULL. */

@@ -1,7 +1,7 @@
 /* plan.c - which operations run when, which arrays hold something when, and so where they can live.
  *
- * 1. Gradients. A value requires a gradient if the loss depends on it and it depends on a parameter. Exactly these have a
- *    gradient, and exactly the nodes that compute them run backwards.
+ * 1. Gradients. A value requires a gradient if the loss depends on it and it depends on a parameter; exactly the
+ *    nodes that compute such values run backwards.
  *
  * 2. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
  *    backward pass of the nodes in reverse. Where the reverse walk comes to the end of a segment of recomputation,
