@@ -51,7 +51,7 @@ static void whatever_the_names_it_is_xml(void **state)
     figure *f = figure_create("nasty", nasty, nasty);
     figure_axes(f, nasty, AXIS_LOG2, nasty, AXIS_LINEAR);
     figure_mark_label(f, nasty);
-    for (int i = 0; i < FIGURE_MOST; i++) {
+    for (int i = 0; i < FIGURE_MAX_SERIES; i++) {
         char name[400];
         snprintf(name, sizeof name, "%d %s and a name that is too long for one line %s%s", i, nasty, nasty, nasty);
         const int s = figure_series(f, name, FIGURE_LINE);
@@ -154,7 +154,7 @@ static void nothing_is_clipped(void **state)
     for (int trial = 0; trial < 60; trial++) {
         figure *f = figure_create("random", "Random", "");
         const axis_scale scale = (axis_scale)(trial % 3);
-        const int lines = 1 + trial % FIGURE_MOST;
+        const int lines = 1 + trial % FIGURE_MAX_SERIES;
         figure_axes(f, "x", scale, "y", (axis_scale)(trial / 3 % 3));
         if (trial % 2 == 0)
             figure_limit(f, 1);
@@ -299,7 +299,7 @@ static void what_is_above_the_limit_is_an_arrow(void **state)
 static void series_differ_in_more_than_colour(void **state)
 {
     (void)state;
-    for (int a = 0; a < FIGURE_MOST; a++) {
+    for (int a = 0; a < FIGURE_MAX_SERIES; a++) {
         for (int b = 0; b < a; b++) {
             char *shape[2];
             for (int k = 0; k < 2; k++) {

@@ -9,35 +9,36 @@ bool axis_holds(axis_scale scale, double value)
 }
 
 /* A value on the scale, and back. */
-static double bend(axis_scale scale, double v)
+static double to_scale(axis_scale scale, double v)
 {
     return scale == AXIS_LINEAR ? v : scale == AXIS_LOG2 ? log2(v) : log10(v);
 }
 
-static double straighten(axis_scale scale, double v)
+static double from_scale(axis_scale scale, double v)
 {
     return scale == AXIS_LINEAR ? v : scale == AXIS_LOG2 ? exp2(v) : pow(10, v);
 }
 
 double axis_at(const axis *a, double value)
 {
-    const double low = bend(a->scale, a->low), high = bend(a->scale, a->high);
-    return a->from + (a->to - a->from) * (bend(a->scale, value) - low) / (high - low);
+    const double low = to_scale(a->scale, a->low), high = to_scale(a->scale, a->high);
+    return a->from + (a->to - a->from) * (to_scale(a->scale, value) - low) / (high - low);
 }
 
 static void add(axis *a, double value)
 {
-    const double slack = 1e-9 * fabs(bend(a->scale, a->high) - bend(a->scale, a->low));
-    const double at = bend(a->scale, value);
-    if (a->count < AXIS_TICKS && at >= bend(a->scale, a->low) - slack && at <= bend(a->scale, a->high) + slack)
+    const double slack = 1e-9 * fabs(to_scale(a->scale, a->high) - to_scale(a->scale, a->low));
+    const double at = to_scale(a->scale, value);
+    if (a->count < AXIS_TICKS && at >= to_scale(a->scale, a->low) - slack &&
+        at <= to_scale(a->scale, a->high) + slack)
         a->ticks[a->count++] = value;
 }
 
-/* Round steps, at most `most` ticks. */
-static void linear_ticks(axis *a, int most)
+/* Round steps, at max_ticks `max_ticks` ticks. */
+static void linear_ticks(axis *a, int max_ticks)
 {
     static const double nice[] = {1, 2, 2.5, 5, 10};
-    const double rough = (a->high - a->low) / most, power = pow(10, floor(log10(rough)));
+    const double rough = (a->high - a->low) / max_ticks, power = pow(10, floor(log10(rough)));
     double step = 10 * power;
     for (int i = 4; i >= 0; i--)
         if (nice[i] * power >= rough * (1 - 1e-9))
@@ -50,38 +51,38 @@ static void linear_ticks(axis *a, int most)
         add(a, k == 0 ? 0 : k * step);
 }
 
-static void log2_ticks(axis *a, int most)
+static void log2_ticks(axis *a, int max_ticks)
 {
     const int first = (int)ceil(log2(a->low) - 1e-9), last = (int)floor(log2(a->high) + 1e-9);
-    const int every = (last - first) / most + 1;
+    const int every = (last - first) / max_ticks + 1;
     a->count = 0;
     for (int e = first; e <= last; e += every)
         add(a, ldexp(1, e));
 }
 
-static void log10_ticks(axis *a, int most)
+static void log10_ticks(axis *a, int max_ticks)
 {
     static const int parts[] = {1, 2, 5};
     const int first = (int)floor(log10(a->low)), last = (int)ceil(log10(a->high));
-    const bool finer = 3 * (log10(a->high) - log10(a->low)) <= most;
-    const int every = finer ? 1 : (last - first) / most + 1;
+    const bool finer = 3 * (log10(a->high) - log10(a->low)) <= max_ticks;
+    const int every = finer ? 1 : (last - first) / max_ticks + 1;
     a->count = 0;
     for (int e = first; e <= last; e += every)
         for (int k = 0; k < (finer ? 3 : 1); k++)
             add(a, parts[k] * pow(10, e));
     if (a->count < 3) /* a small part of a decade is nearly straight */
-        linear_ticks(a, most);
+        linear_ticks(a, max_ticks);
 }
 
 void axis_fit(axis *a, axis_scale scale, double low, double high, bool tight, double from, double to, double apart)
 {
-    int most = (int)(fabs(to - from) / apart);
-    most = most < 2 ? 2 : most > AXIS_TICKS - 1 ? AXIS_TICKS - 1 : most;
+    int max_ticks = (int)(fabs(to - from) / apart);
+    max_ticks = max_ticks < 2 ? 2 : max_ticks > AXIS_TICKS - 1 ? AXIS_TICKS - 1 : max_ticks;
     if (!(low <= high)) {
         low = scale == AXIS_LINEAR ? 0 : 1;
         high = scale == AXIS_LINEAR ? 1 : 8;
     }
-    double l = bend(scale, low), h = bend(scale, high);
+    double l = to_scale(scale, low), h = to_scale(scale, high);
     if (h - l < 1e-9 * (1 + fabs(h))) { /* one value */
         const double around = scale == AXIS_LINEAR ? 0.1 * fabs(h) + (h == 0) : 1;
         l -= around;
@@ -91,18 +92,18 @@ void axis_fit(axis *a, axis_scale scale, double low, double high, bool tight, do
         h = ceil(h - 1e-9);
     }
     if (!tight) {
-        const double room = 0.05 * (h - l);
-        const bool ground = scale == AXIS_LINEAR && low >= 0 && l - room < 0; /* not below zero without need */
-        l = ground ? 0 : l - room;
-        h += room;
+        const double margin = 0.05 * (h - l);
+        const bool ground = scale == AXIS_LINEAR && low >= 0 && l - margin < 0; /* not below zero without need */
+        l = ground ? 0 : l - margin;
+        h += margin;
     }
-    *a = (axis){.scale = scale, .low = straighten(scale, l), .high = straighten(scale, h), .from = from, .to = to};
+    *a = (axis){.scale = scale, .low = from_scale(scale, l), .high = from_scale(scale, h), .from = from, .to = to};
     if (scale == AXIS_LINEAR)
-        linear_ticks(a, most);
+        linear_ticks(a, max_ticks);
     else if (scale == AXIS_LOG2)
-        log2_ticks(a, most);
+        log2_ticks(a, max_ticks);
     else
-        log10_ticks(a, most);
+        log10_ticks(a, max_ticks);
 }
 
 /* 20000 -> 20k, where the label would be long. */

@@ -1,6 +1,5 @@
 /* See figure.h. */
-#define _POSIX_C_SOURCE 200809L
-#include "report/figure_parts.h"
+#include "report/figure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,11 +8,11 @@
 #include "base/fail.h"
 #include "base/number.h"
 
-/* Values that are further apart cannot be told from zero on a linear axis. */
-static const double stretched = 60;
+/* Largest over smallest value from which the y axis is logarithmic: on a linear one the smallest would look like 0. */
+static const double log_from = 60;
 
 /* Replaces a text of the figure by a copy. */
-static void keep(figure *f, char **place, const char *text)
+static void set_text(figure *f, char **place, const char *text)
 {
     char *copy = strdup(text ? text : "");
     free(*place);
@@ -27,12 +26,12 @@ figure *figure_create(const char *id, const char *title, const char *caption)
     if (!f)
         return NULL;
     f->limit = f->include = NAN;
-    keep(f, &f->id, id);
-    keep(f, &f->title, title);
-    keep(f, &f->caption, caption);
-    keep(f, &f->x_label, "");
-    keep(f, &f->y_label, "");
-    keep(f, &f->mark, "minimum");
+    set_text(f, &f->id, id);
+    set_text(f, &f->title, title);
+    set_text(f, &f->caption, caption);
+    set_text(f, &f->x_label, "");
+    set_text(f, &f->y_label, "");
+    set_text(f, &f->mark, "minimum");
     if (f->failed) {
         figure_free(f);
         return NULL;
@@ -46,7 +45,7 @@ void figure_free(figure *f)
         return;
     for (int i = 0; i < f->count; i++) {
         free(f->lines[i].name);
-        free(f->lines[i].spots);
+        free(f->lines[i].values);
     }
     free(f->lines);
     free(f->id);
@@ -60,22 +59,22 @@ void figure_free(figure *f)
 
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale)
 {
-    keep(f, &f->x_label, x);
-    keep(f, &f->y_label, y);
+    set_text(f, &f->x_label, x);
+    set_text(f, &f->y_label, y);
     f->x_scale = x_scale;
     f->y_scale = y_scale;
 }
 
-void figure_stretch(figure *f)
+void figure_auto_log(figure *f)
 {
     double low = INFINITY, high = 0;
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++) {
-            const double y = f->lines[i].spots[k].y;
+            const double y = f->lines[i].values[k].y;
             low = isnan(y) ? low : fmin(low, y);
             high = isfinite(y) ? fmax(high, y) : high;
         }
-    if (low > 0 && high > stretched * low)
+    if (low > 0 && high > log_from * low)
         f->y_scale = AXIS_LOG10;
 }
 
@@ -96,7 +95,7 @@ void figure_ordered(figure *f)
 
 void figure_mark_label(figure *f, const char *text)
 {
-    keep(f, &f->mark, text);
+    set_text(f, &f->mark, text);
 }
 
 int figure_series(figure *f, const char *name, figure_style style)
@@ -109,7 +108,7 @@ int figure_series(figure *f, const char *name, figure_style style)
     f->lines = lines;
     figure_line *l = &lines[f->count];
     *l = (figure_line){.style = style};
-    keep(f, &l->name, name);
+    set_text(f, &l->name, name);
     if (style == FIGURE_FIT && f->looks > 0)
         l->look = f->looks - 1;
     else if (style != FIGURE_BOUND)
@@ -122,17 +121,17 @@ void figure_range(figure *f, int series, double x, double y, double low, double 
     if (series < 0 || series >= f->count)
         return;
     figure_line *l = &f->lines[series];
-    if (l->count == l->room) {
-        const int64_t room = l->room > 0 ? 2 * l->room : 16;
-        figure_spot *spots = realloc(l->spots, (size_t)room * sizeof *spots);
-        if (!spots) {
+    if (l->count == l->capacity) {
+        const int64_t capacity = l->capacity > 0 ? 2 * l->capacity : 16;
+        figure_value *values = realloc(l->values, (size_t)capacity * sizeof *values);
+        if (!values) {
             f->failed = true;
             return;
         }
-        l->spots = spots;
-        l->room = room;
+        l->values = values;
+        l->capacity = capacity;
     }
-    l->spots[l->count++] = (figure_spot){x, y, low, high, false};
+    l->values[l->count++] = (figure_value){x, y, low, high, false};
 }
 
 void figure_point(figure *f, int series, double x, double y)
@@ -143,24 +142,14 @@ void figure_point(figure *f, int series, double x, double y)
 void figure_mark(figure *f, int series)
 {
     if (series >= 0 && series < f->count && f->lines[series].count > 0)
-        f->lines[series].spots[f->lines[series].count - 1].marked = true;
-}
-
-const char *figure_id(const figure *f)
-{
-    return f->id;
-}
-
-const char *figure_title(const figure *f)
-{
-    return f->title;
+        f->lines[series].values[f->lines[series].count - 1].marked = true;
 }
 
 bool figure_empty(const figure *f)
 {
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; f->lines[i].style != FIGURE_BOUND && k < f->lines[i].count; k++)
-            if (!isnan(f->lines[i].spots[k].y))
+            if (!isnan(f->lines[i].values[k].y))
                 return false;
     return true;
 }
@@ -182,7 +171,7 @@ scion_status figure_csv(const figure *f, FILE *to, scion_error *err)
     fputs("series,x,y,low,high,marked\n", to);
     for (int i = 0; i < f->count; i++) {
         for (int64_t k = 0; k < f->lines[i].count; k++) {
-            const figure_spot *p = &f->lines[i].spots[k];
+            const figure_value *p = &f->lines[i].values[k];
             markup_csv(to, f->lines[i].name);
             csv_number(to, p->x);
             csv_number(to, p->y);
@@ -192,6 +181,124 @@ scion_status figure_csv(const figure *f, FILE *to, scion_error *err)
         }
     }
     return SCION_OK;
+}
+
+/* ---- Tooltips ------------------------------------------------------------------------------------------------- */
+
+static const char *x_text(const figure *f, double x, char text[MARKUP_NUMBER])
+{
+    return f->x_scale == AXIS_LOG2 ? markup_power(x, text) : markup_number(x, 6, text);
+}
+
+static const char *y_text(const figure *f, double y, char text[MARKUP_NUMBER])
+{
+    return f->y_scale == AXIS_LOG2 ? markup_power(y, text) : markup_number(y, 5, text);
+}
+
+void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to)
+{
+    char x[MARKUP_NUMBER], y[MARKUP_NUMBER], low[MARKUP_NUMBER], high[MARKUP_NUMBER];
+    markup_text(to, l->name);
+    fputs("\n", to);
+    markup_text(to, f->x_label);
+    fprintf(to, " %s\n", x_text(f, p->x, x));
+    if (isfinite(p->y)) {
+        markup_text(to, f->y_label);
+        fputs(" ", to);
+    }
+    fputs(y_text(f, p->y, y), to);
+    if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
+        fprintf(to, " (%s to %s)", y_text(f, p->low, low), y_text(f, p->high, high));
+    if (p->marked) {
+        fputs(", ", to);
+        markup_text(to, f->mark);
+    }
+}
+
+/* ---- Table: a row per x, a column per series ------------------------------------------------------------------ */
+
+/* A longer table shows every n-th row; the CSV file has all. */
+enum { max_rows = 60 };
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* All x of the figure, ascending, each once; the caller frees. NULL: there are none, or no memory. */
+static double *distinct_x(const figure *f, int64_t *count)
+{
+    int64_t all = 0, n = 0;
+    *count = 0;
+    for (int i = 0; i < f->count; i++)
+        all += f->lines[i].count;
+    double *x = all > 0 ? malloc((size_t)all * sizeof *x) : NULL;
+    if (!x)
+        return NULL;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            x[n++] = f->lines[i].values[k].x;
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    for (int64_t i = 0; i < n; i++)
+        if (*count == 0 || x[i] != x[*count - 1])
+            x[(*count)++] = x[i];
+    return x;
+}
+
+/* The point of a series at x, or NULL. */
+static const figure_value *value_at(const figure_line *l, double x)
+{
+    for (int64_t k = 0; k < l->count; k++)
+        if (l->values[k].x == x)
+            return &l->values[k];
+    return NULL;
+}
+
+static void cell(const figure *f, const figure_value *p, FILE *to)
+{
+    char y[MARKUP_NUMBER], low[MARKUP_NUMBER], high[MARKUP_NUMBER];
+    if (!p) {
+        fputs("<td></td>", to);
+        return;
+    }
+    fprintf(to, p->marked ? "<td><b>%s</b>" : "<td>%s", y_text(f, p->y, y));
+    if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
+        fprintf(to, " <small>(%s\u2013%s)</small>", y_text(f, p->low, low), y_text(f, p->high, high));
+    fputs("</td>", to);
+}
+
+static void write_table(const figure *f, FILE *to)
+{
+    char text[MARKUP_NUMBER];
+    int64_t count;
+    double *x = distinct_x(f, &count);
+    const int64_t every = count > max_rows ? (count + max_rows - 1) / max_rows : 1;
+    fputs("<div class=\"scroll\"><table>\n<thead><tr><th>", to);
+    markup_text(to, f->x_label);
+    fputs("</th>", to);
+    for (int i = 0; i < f->count; i++) {
+        fputs("<th>", to);
+        markup_text(to, f->lines[i].name);
+        fputs("</th>", to);
+    }
+    fputs("</tr></thead>\n<tbody>\n", to);
+    for (int64_t r = 0; r < count; r++) {
+        if (r % every != 0 && r != count - 1)
+            continue;
+        fprintf(to, "<tr><th>%s</th>", x_text(f, x[r], text));
+        for (int i = 0; i < f->count; i++)
+            cell(f, value_at(&f->lines[i], x[r]), to);
+        fputs("</tr>\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+    if (every > 1)
+        fprintf(to, "<p class=\"files\">Every %lld%s row of %lld; the CSV file has all.</p>\n", (long long)every,
+                every == 2   ? "nd"
+                : every == 3 ? "rd"
+                             : "th",
+                (long long)count);
+    free(x);
 }
 
 /* ---- HTML -------------------------------------------------------------------------------------------------- */
@@ -211,7 +318,7 @@ scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_er
     if (status != SCION_OK)
         return status;
     fputs("<details class=\"numbers\"><summary>Numbers</summary>\n", to);
-    figure_table(f, to);
+    write_table(f, to);
     if (folder) {
         fputs("<p class=\"files\">", to);
         for (int i = 0; i < 2; i++) {

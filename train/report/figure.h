@@ -14,12 +14,11 @@
 #define TRAIN_REPORT_FIGURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "report/axis.h"
 #include "scion.h"
-
-typedef struct figure figure;
 
 typedef enum figure_style {
     FIGURE_LINE,  /* markers, joined */
@@ -28,7 +27,31 @@ typedef enum figure_style {
     FIGURE_FIT    /* dashed, in the colour of the series before: a line fitted to it */
 } figure_style;
 
-enum { FIGURE_MOST = 12 }; /* series that can be told apart */
+enum { FIGURE_MAX_SERIES = 12 }; /* that can be distinguished */
+
+typedef struct figure_value {
+    double x, y;
+    double low, high; /* ends of the whisker; NAN: none */
+    bool marked;      /* has a ring around it */
+} figure_value;
+
+typedef struct figure_line {
+    char *name;
+    figure_style style;
+    int look; /* index of its colour, marker and dashes */
+    figure_value *values;
+    int64_t count, capacity;
+} figure_line;
+
+typedef struct figure {
+    char *id, *title, *caption, *x_label, *y_label, *mark;
+    axis_scale x_scale, y_scale;
+    double limit, include; /* NAN: none */
+    bool ordered;          /* the colours are a ramp */
+    bool failed;           /* out of memory */
+    figure_line *lines;
+    int count, looks; /* of lines, and of looks given out */
+} figure;
 
 /* id: letters, digits and -, unique on its page; it names the files. All texts are copied; NULL: no memory. */
 figure *figure_create(const char *id, const char *title, const char *caption);
@@ -36,7 +59,7 @@ void figure_free(figure *f);
 
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
 /* Makes the y axis logarithmic if the points that are there now span a large factor. */
-void figure_stretch(figure *f);
+void figure_auto_log(figure *f);
 /* The largest y that the axis shows; points above it are drawn as arrows at the edge. */
 void figure_limit(figure *f, double y);
 /* The y axis shows this value, whatever the data are. */
@@ -54,9 +77,7 @@ void figure_range(figure *f, int series, double x, double y, double low, double 
 /* Draws a ring around the last point that was added to the series. */
 void figure_mark(figure *f, int series);
 
-const char *figure_id(const figure *f);
-const char *figure_title(const figure *f);
-/* Whether there is anything to be seen: a point that is finite, or diverged. */
+/* Whether there is nothing to draw: no value is finite or diverged. */
 bool figure_empty(const figure *f);
 
 /* alone: as a file of its own, with its title and style; else for a page that has figure_style_sheet. */
@@ -65,6 +86,9 @@ scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
 scion_status figure_csv(const figure *f, FILE *to, scion_error *err);
 /* folder: where ID.svg and ID.csv lie, seen from the page; NULL: nowhere. */
 scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err);
+
+/* Tooltip of a value: "width 64\nlearning rate 2⁻⁵\nloss 3.4 (3.3 to 3.5)". */
+void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to);
 
 /* CSS of the drawings. */
 extern const char figure_style_sheet[];

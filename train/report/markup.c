@@ -33,7 +33,7 @@ static size_t character(const unsigned char *s)
 
 void markup_text(FILE *to, const char *text)
 {
-    static const char atomic_file[] = "\xEF\xBF\xBD";
+    static const char replacement[] = "\xEF\xBF\xBD";
     static const struct {
         char c;
         const char *entity;
@@ -46,7 +46,7 @@ void markup_text(FILE *to, const char *text)
                 out = entities[i].entity;
         if (bytes == 0 || (*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7F ||
             (bytes == 3 && s[0] == 0xEF && s[1] == 0xBF && s[2] >= 0xBE))
-            out = atomic_file;
+            out = replacement;
         if (out)
             fputs(out, to);
         else

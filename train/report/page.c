@@ -1,5 +1,4 @@
 /* See page.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "report/page.h"
 
 #include <errno.h>
@@ -11,22 +10,21 @@
 
 #include "base/fail.h"
 #include "base/path.h"
-#include "report/page_parts.h"
 #include "base/atomic_file.h"
 
-/* A stream and the text it has gathered. */
-typedef struct gather {
+/* A stream into memory. */
+typedef struct text_buffer {
     FILE *to;
     char *text;
     size_t bytes;
-} gather;
+} text_buffer;
 
 /* The element that is open between parts of one kind. */
 typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES } group;
 
 struct page {
     char *path, *folder, *title;
-    gather links, body; /* to the sections; all the rest */
+    text_buffer links, body; /* to the sections; all the rest */
     figure **figures;
     int count, sections;
     group open;
@@ -82,7 +80,7 @@ page *page_create(const char *path, const char *title)
     return p;
 }
 
-static void drop(gather *g)
+static void buffer_free(text_buffer *g)
 {
     if (g->to)
         fclose(g->to);
@@ -93,8 +91,8 @@ void page_free(page *p)
 {
     if (!p)
         return;
-    drop(&p->links);
-    drop(&p->body);
+    buffer_free(&p->links);
+    buffer_free(&p->body);
     for (int i = 0; i < p->count; i++)
         figure_free(p->figures[i]);
     free(p->figures);
@@ -293,6 +291,108 @@ void page_settings_end(page *p)
     end_table(p);
 }
 
+/* ---- Style and script ----------------------------------------------------------------------------------------- */
+
+static const char page_style[] =
+    ":root{--paper:#fff;--ink:#1c1d1f;--soft:#5c6066;--line:#e2e3e0;--card:#f6f6f3;--link:#0b6fb3}\n"
+    "@media screen and (prefers-color-scheme:dark){:root{--paper:#1b1d20;--ink:#e8e8e6;--soft:#a7abb1;--line:#3a3d42;"
+    "--card:#25282c;--link:#6fc0f5}}\n"
+    "*{box-sizing:border-box}\n"
+    "html{-webkit-text-size-adjust:100%;color-scheme:light dark}\n"
+    "body{margin:0 auto;max-width:1140px;padding:28px 20px 60px;background:var(--paper);color:var(--ink);"
+    "font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n"
+    "h1{font-size:1.75rem;line-height:1.2;margin:0 0 .4em;overflow-wrap:anywhere}\n"
+    "h2{font-size:1.3rem;line-height:1.25;margin:2.2em 0 .5em;padding-top:.7em;border-top:1px solid var(--line);"
+    "overflow-wrap:anywhere}\n"
+    "h3{font-size:1rem;margin:0;overflow-wrap:anywhere}\n"
+    "p{margin:.5em 0;max-width:72ch;overflow-wrap:anywhere}a{color:var(--link)}\n"
+    "nav{margin:1em 0;font-size:.92rem;line-height:1.8}nav "
+    "a{display:inline-block;margin-right:1.1em;overflow-wrap:anywhere}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin:1em 0}\n"
+    ".card{background:var(--card);border-radius:8px;padding:10px 14px;overflow-wrap:anywhere}\n"
+    ".card span{display:block;color:var(--soft);font-size:.82rem}"
+    ".card b{display:block;font-size:1.3rem;line-height:1.3;font-variant-numeric:tabular-nums}\n"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:28px 36px;"
+    "margin:1em 0;align-items:start}\n"
+    "figure{margin:0;min-width:0;max-width:540px}figcaption p{color:var(--soft);font-size:.88rem;margin:.15em 0 "
+    ".4em}\n"
+    "svg.fig{display:block;width:100%;height:auto;overflow:visible}\n"
+    "details{margin:.5em 0}summary{cursor:pointer;color:var(--link);font-size:.9rem;width:fit-content}\n"
+    ".scroll{overflow-x:auto;max-height:70vh;margin:.5em 0;max-width:100%}\n"
+    "table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
+    "thead th{position:sticky;top:0;background:var(--paper);color:var(--soft);font-weight:600;white-space:nowrap}\n"
+    "tbody th{font-weight:400;white-space:nowrap}.r{text-align:right}td.long{min-width:16em;max-width:44em}\n"
+    "td{white-space:nowrap}td.long,.settings td{white-space:normal;overflow-wrap:anywhere}\n"
+    ".files{font-size:.84rem;color:var(--soft)}small{color:var(--soft)}footer{margin-top:4em;color:var(--soft);"
+    "font-size:.82rem}\n"
+    "#tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);border-radius:6px;"
+    "padding:5px 9px;font-size:.8rem;line-height:1.35;white-space:pre-line;max-width:260px;z-index:9;"
+    "overflow-wrap:anywhere}\n"
+    "@media (max-width:520px){body{padding:18px 14px 40px}h1{font-size:1.4rem}.figures{gap:30px}"
+    ".cards{grid-template-columns:1fr 1fr}}\n"
+    "@media print{html{color-scheme:light}body{max-width:none;padding:0;font-size:10.5pt}h2{margin-top:1.4em}"
+    "nav,#tip,.numbers,.files{display:none}.figures{grid-template-columns:1fr 1fr;gap:6mm 8mm}"
+    ".cards{grid-template-columns:repeat(5,1fr)}figure,tr,.card{break-inside:avoid}figcaption,h2,h3{break-after:"
+    "avoid}"
+    "h3{font-size:9.5pt}figcaption p{font-size:8.5pt}.scroll{overflow:visible;max-height:none}table{font-size:7.5pt}"
+    "th,td{padding-right:8px}td.long{min-width:0}thead th{position:static}"
+    "details::details-content{content-visibility:visible;display:block;block-size:auto}}\n";
+
+/* Tooltip of the point nearest to the pointer, at once. Without the script, its <title> appears after a moment. */
+static const char page_script[] =
+    "\n"
+    "'use strict';\n"
+    "(() => {\n"
+    "  const tip = document.createElement('div');\n"
+    "  tip.id = 'tip';\n"
+    "  tip.hidden = true;\n"
+    "  document.body.append(tip);\n"
+    "  let on = null;\n"
+    "  const leave = () => {\n"
+    "    if (on) on.classList.remove('on');\n"
+    "    on = null;\n"
+    "    tip.hidden = true;\n"
+    "  };\n"
+    "  for (const svg of document.querySelectorAll('svg.fig')) {\n"
+    "    const points = [...svg.querySelectorAll('.p')].map(g => {\n"
+    "      const title = g.querySelector('title'), text = title.textContent;\n"
+    "      title.remove();\n"
+    "      g.setAttribute('aria-label', text);\n"
+    "      const box = g.lastElementChild.getBBox();\n"
+    "      return {g, text, x: box.x + box.width / 2, y: box.y + box.height / 2};\n"
+    "    });\n"
+    "    const find = event => {\n"
+    "      const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;\n"
+    "      let best = null, least = 40;\n"
+    "      for (const p of points) {\n"
+    "        const d = Math.hypot(box.left + p.x * scale - event.clientX, box.top + p.y * scale - event.clientY);\n"
+    "        if (d < least) { least = d; best = p; }\n"
+    "      }\n"
+    "      leave();\n"
+    "      if (!best) return;\n"
+    "      on = best.g;\n"
+    "      on.classList.add('on');\n"
+    "      tip.textContent = best.text;\n"
+    "      tip.hidden = false;\n"
+    "      const x = box.left + best.x * scale, y = box.top + best.y * scale;\n"
+    "      const left = x + 14 + tip.offsetWidth > innerWidth ? x - 14 - tip.offsetWidth : x + 14;\n"
+    "      tip.style.left = Math.max(4, left) + 'px';\n"
+    "      tip.style.top = Math.max(4, y - tip.offsetHeight - 10) + 'px';\n"
+    "    };\n"
+    "    svg.addEventListener('pointermove', find);\n"
+    "    svg.addEventListener('pointerdown', find);\n"
+    "    svg.addEventListener('pointerleave', leave);\n"
+    "  }\n"
+    "  addEventListener('scroll', leave, {passive: true});\n"
+    "})();\n";
+
+/* The hash is that of page_script: SHA-256, base64. tests/cli/report.sh compares them. */
+static const char page_policy[] =
+    "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'sha256-G3vgQnSKguJf2rKI3/C/ALBNFWBY5t6oo2/f+h+WsI8='; base-uri 'none'; "
+    "form-action 'none'";
+
 /* ---- Writing ----------------------------------------------------------------------------------------------- */
 
 static scion_status write_file(const char *path, const char *text, size_t bytes, scion_error *err)
@@ -306,8 +406,8 @@ static scion_status write_file(const char *path, const char *text, size_t bytes,
     return status;
 }
 
-/* Ends a stream. */
-static bool finish(gather *g)
+/* Ends the stream; false: out of memory. */
+static bool buffer_close(text_buffer *g)
 {
     const bool fine = g->to && !ferror(g->to) && fclose(g->to) == 0;
     g->to = NULL;
@@ -317,23 +417,23 @@ static bool finish(gather *g)
 /* One figure, as drawing or as numbers. */
 static scion_status write_figure(const page *p, const figure *f, bool drawing, scion_error *err)
 {
-    gather g = {0};
-    const size_t bytes = strlen(p->folder) + strlen(figure_id(f)) + 8;
+    text_buffer g = {0};
+    const size_t bytes = strlen(p->folder) + strlen(f->id) + 8;
     char *path = malloc(bytes);
     scion_status status = SCION_OK;
     g.to = path ? open_memstream(&g.text, &g.bytes) : NULL;
     if (!g.to) {
-        status = train_fail(err, SCION_ENOMEM, "figure %s: out of memory", figure_id(f));
+        status = train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
         goto done;
     }
-    snprintf(path, bytes, "%s/%s.%s", p->folder, figure_id(f), drawing ? "svg" : "csv");
+    snprintf(path, bytes, "%s/%s.%s", p->folder, f->id, drawing ? "svg" : "csv");
     status = drawing ? figure_svg(f, g.to, true, err) : figure_csv(f, g.to, err);
-    if (!finish(&g) && status == SCION_OK)
+    if (!buffer_close(&g) && status == SCION_OK)
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     if (status == SCION_OK)
         status = write_file(path, g.text, g.bytes, err);
 done:
-    drop(&g);
+    buffer_free(&g);
     free(path);
     return status;
 }
@@ -368,7 +468,7 @@ static void write_head(const page *p, FILE *to)
 
 scion_status page_write(page *p, scion_error *err)
 {
-    gather g = {0};
+    text_buffer g = {0};
     scion_status status = p->failed.status;
     if (status != SCION_OK) {
         if (err)
@@ -376,19 +476,19 @@ scion_status page_write(page *p, scion_error *err)
         return status;
     }
     in_group(p, GROUP_NONE);
-    g.to = finish(&p->links) && finish(&p->body) ? open_memstream(&g.text, &g.bytes) : NULL;
+    g.to = buffer_close(&p->links) && buffer_close(&p->body) ? open_memstream(&g.text, &g.bytes) : NULL;
     if (g.to) {
         write_head(p, g.to);
         if (p->sections > 2)
             fprintf(g.to, "<nav>\n%s</nav>\n", p->links.text);
         fprintf(g.to, "<main>\n%s</main>\n<script>%s</script>\n</body>\n</html>\n", p->body.text, page_script);
     }
-    if (!g.to || !finish(&g))
+    if (!g.to || !buffer_close(&g))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
     if (status == SCION_OK)
         status = write_figures(p, err);
     if (status == SCION_OK)
         status = write_file(p->path, g.text, g.bytes, err);
-    drop(&g);
+    buffer_free(&g);
     return status;
 }

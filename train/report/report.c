@@ -9,7 +9,7 @@
 
 #include "base/fail.h"
 #include "base/path.h"
-#include "report/report_parts.h"
+#include "report/section.h"
 
 void report_settings(page *p, const config *c)
 {
@@ -116,7 +116,7 @@ static void make_title(const char *const *sources, int count, const report_optio
 static void tell(const page *p, const report_options *o)
 {
     for (int i = 0; o && o->wrote && i < page_figures(p); i++)
-        o->wrote(o->context, figure_id(page_figure_at(p, i)), figure_title(page_figure_at(p, i)), page_folder(p));
+        o->wrote(o->context, page_figure_at(p, i)->id, page_figure_at(p, i)->title, page_folder(p));
 }
 
 scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,

@@ -1,15 +1,15 @@
-/* The best loss over all learning rates against one more option: the batch size, or the length of a run. A series is
- * all runs that agree in everything else. */
+/* The best loss over all learning rates against one more option: the batch size or the length of a run. Runs that agree
+ * in all other options are one series. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/ledger_view.h"
+#include "report/section.h"
 
 /* What a figure is drawn against. */
 typedef struct against {
     const char *id, *title, *caption, *label;
-    const char *const *but; /* options that may differ in a series */
+    const char *const *except; /* options that may differ in a series */
     double (*value)(const config *c);
     axis_scale scale;
 } against;
@@ -43,7 +43,7 @@ static int by_place(const void *a, const void *b)
     return p->series != q->series ? p->series - q->series : (p->x > q->x) - (p->x < q->x);
 }
 
-/* With another batch size a run may have as many more steps as see the same number of samples. */
+/* The same number of steps, or of samples. */
 static bool same_length(const config *a, const config *b)
 {
     return a->training.steps == b->training.steps || a->training.steps * a->training.batch * a->training.accum ==
@@ -52,18 +52,18 @@ static bool same_length(const config *a, const config *b)
 
 static bool same_series(const against *k, const entry *a, const entry *b)
 {
-    return a->w->width == b->w->width && grid_same(&a->g->c, &b->g->c, k->but) &&
+    return a->w->width == b->w->width && grid_same(&a->g->c, &b->g->c, k->except) &&
            (k->value != batch_size || same_length(&a->g->c, &b->g->c));
 }
 
 /* The entries by series and value; *varies: some series has two values. The caller frees. */
 static entry *gather(const ledger_view *v, const against *k, int64_t *count, bool *varies)
 {
-    int64_t room = 0, n = 0;
+    int64_t capacity = 0, n = 0;
     int series = 0;
     for (int64_t i = 0; i < v->t.count; i++)
-        room += v->t.groups[i].count;
-    entry *all = calloc((size_t)room + 1, sizeof *all);
+        capacity += v->t.groups[i].count;
+    entry *all = calloc((size_t)capacity + 1, sizeof *all);
     *varies = false;
     for (int64_t i = 0; all && i < v->t.count; i++) {
         for (int64_t w = 0; w < v->t.groups[i].count; w++) {
@@ -88,25 +88,25 @@ static entry *gather(const ledger_view *v, const against *k, int64_t *count, boo
 
 static figure *draw(const ledger_view *v, const against *k, const entry *all, int64_t count, bool rates)
 {
-    char id[REPORT_ID], name[64], title[VIEW_LABEL];
+    char id[REPORT_ID], name[64], title[SECTION_LABEL];
     int s = -1, drawn = 0;
     snprintf(name, sizeof name, "%s%s", rates ? "best-lr-" : "", k->id);
-    view_id(v, name, 0, id);
+    section_id(v, name, 0, id);
     snprintf(title, sizeof title, "%s against %s", rates ? "Best learning rate" : "Best loss", k->title);
     figure *f = figure_create(id, title, k->caption);
     if (!f)
         return NULL;
-    figure_axes(f, k->label, k->scale, rates ? "best learning rate" : view_loss_name(v),
+    figure_axes(f, k->label, k->scale, rates ? "best learning rate" : section_loss_name(v),
                 rates ? AXIS_LOG2 : AXIS_LINEAR);
     for (int64_t i = 0; i < count; i++) {
         const transfer_point *best = &all[i].w->points[all[i].w->best];
         if (i == 0 || all[i].series != all[i - 1].series) {
-            char label[VIEW_LABEL];
+            char label[SECTION_LABEL];
             bool alone = i + 1 == count || all[i + 1].series != all[i].series;
-            view_label(v, &all[i].g->c, k->but, label);
-            char full[VIEW_LABEL + 32];
+            section_label(v, &all[i].g->c, k->except, label);
+            char full[SECTION_LABEL + 32];
             snprintf(full, sizeof full, "%s%swidth %lld", label, label[0] ? " " : "", (long long)all[i].w->width);
-            s = alone || drawn == FIGURE_MOST ? -1 : figure_series(f, full, FIGURE_LINE);
+            s = alone || drawn == FIGURE_MAX_SERIES ? -1 : figure_series(f, full, FIGURE_LINE);
             drawn += s >= 0;
         }
         if (s >= 0 && rates)
@@ -118,45 +118,49 @@ static figure *draw(const ledger_view *v, const against *k, const entry *all, in
     return f;
 }
 
-static void show(const ledger_view *v, const against *k, const char *section)
+static void show(const ledger_view *v, const against *k, const char *heading)
 {
     bool varies;
     int64_t count;
     entry *all = gather(v, k, &count, &varies);
     if (all && varies) {
-        view_section(v, section);
+        section_begin(v, heading);
         page_figure(v->p, draw(v, k, all, count, false));
         page_figure(v->p, draw(v, k, all, count, true));
     }
     free(all);
 }
 
-void view_batch(const ledger_view *v)
+scion_status section_batch(const ledger_view *v, scion_error *err)
 {
-    /* With the batch goes the number of steps, and with that what is counted in steps. */
-    static const char *const but[] = {"lr", "width", "seed", "batch", "accum", "steps", "warmup", "decay", NULL};
+    /* The number of steps follows from the batch size, and what is counted in steps with it. */
+    static const char *const except[] = {"lr", "width", "seed", "batch", "accum", "steps", "warmup", "decay", NULL};
     static const against batch = {
         .id = "batch",
         .title = "batch size",
         .caption = "For each batch size, the learning rate that suits it best; all else is the same along a line.",
         .label = "samples in a step",
-        .but = but,
+        .except = except,
         .value = batch_size,
         .scale = AXIS_LOG2,
     };
+    (void)err;
     show(v, &batch, "Batch size");
+    return SCION_OK;
 }
 
-void view_length(const ledger_view *v)
+scion_status section_length(const ledger_view *v, scion_error *err)
 {
-    static const char *const but_steps[] = {"lr", "width", "seed", "steps", "warmup", "decay", NULL};
-    static const char *const but_epochs[] = {"lr", "width", "seed", "epochs", "warmup", "decay", NULL};
+    static const char *const except_steps[] = {"lr", "width", "seed", "steps", "warmup", "decay", NULL};
+    static const char *const except_epochs[] = {"lr", "width", "seed", "epochs", "warmup", "decay", NULL};
     static const against kinds[] = {
         {"steps", "steps", "For each length of a run, the learning rate that suits it best.", "steps of the run",
-         but_steps, step_count, AXIS_LOG2},
+         except_steps, step_count, AXIS_LOG2},
         {"epochs", "epochs", "For each length of a run, the learning rate that suits it best.", "epochs of the run",
-         but_epochs, epoch_count, AXIS_LOG2},
+         except_epochs, epoch_count, AXIS_LOG2},
     };
     for (int i = 0; i < 2; i++)
         show(v, &kinds[i], i > 0 ? "Epochs" : "Steps");
+    (void)err;
+    return SCION_OK;
 }

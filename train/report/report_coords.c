@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "report/ledger_view.h"
+#include "report/section.h"
 #include "tune/coordcheck.h"
 
-enum { figures_most = 4, groups_most = 6 };
+enum { max_figures = 4, max_groups = 6 };
 
 static bool same_kind(const coordcheck_group *g, int64_t a, int64_t b, bool fold)
 {
@@ -63,14 +63,14 @@ static void draw_layer(figure *f, const coordcheck_group *g, int64_t layer, int6
 
 static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int64_t number, int64_t step)
 {
-    char id[REPORT_ID], name[48], title[VIEW_LABEL], when[48] = "Layers at initialisation";
-    const bool fold = g->layer_count > FIGURE_MOST;
+    char id[REPORT_ID], name[48], title[SECTION_LABEL], when[48] = "Layers at initialisation";
+    const bool fold = g->layer_count > FIGURE_MAX_SERIES;
     int drawn = 0;
     if (step > 0)
         snprintf(when, sizeof when, "Layers after %lld step%s", (long long)step, step > 1 ? "s" : "");
     snprintf(name, sizeof name, "coords-step%lld", (long long)step);
-    view_id(v, name, number, id);
-    view_title(when, g->label, title);
+    section_id(v, name, number, id);
+    section_title(when, g->label, title);
     figure *f = figure_create(
         id, title,
         fold ? "RMS of the result of each layer, with its slope on these axes; N: the geometric "
@@ -79,7 +79,7 @@ static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int6
     if (!f)
         return NULL;
     figure_axes(f, "width", AXIS_LOG2, "RMS of the layer", AXIS_LOG10);
-    for (int64_t i = 0; i < g->layer_count && drawn < FIGURE_MOST; i++) {
+    for (int64_t i = 0; i < g->layer_count && drawn < FIGURE_MAX_SERIES; i++) {
         bool known = false;
         for (int64_t k = 0; k < i && !known; k++)
             known = same_kind(g, k, i, fold);
@@ -92,11 +92,11 @@ static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int6
 }
 
 /* Steps that have a figure: the first two, the last, and one between. */
-static int shown_steps(int64_t steps, int64_t shown[figures_most])
+static int shown_steps(int64_t steps, int64_t shown[max_figures])
 {
-    const int64_t wanted[figures_most] = {0, 1, steps / 2, steps};
+    const int64_t wanted[max_figures] = {0, 1, steps / 2, steps};
     int count = 0;
-    for (int i = 0; i < figures_most; i++)
+    for (int i = 0; i < max_figures; i++)
         if (wanted[i] <= steps && (count == 0 || wanted[i] > shown[count - 1]))
             shown[count++] = wanted[i];
     return count;
@@ -105,8 +105,8 @@ static int shown_steps(int64_t steps, int64_t shown[figures_most])
 static void slope_table(const ledger_view *v, const coordcheck_group *g)
 {
     const char *names[8];
-    char titles[8][32], fold[VIEW_LABEL];
-    int64_t shown[figures_most];
+    char titles[8][32], fold[SECTION_LABEL];
+    int64_t shown[max_figures];
     const int count = shown_steps(g->steps, shown);
     names[0] = "layer";
     for (int i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ static void slope_table(const ledger_view *v, const coordcheck_group *g)
 static void show_group(const ledger_view *v, const coordcheck_group *g, int64_t number)
 {
     char sentence[256];
-    int64_t shown[figures_most];
+    int64_t shown[max_figures];
     const int count = shown_steps(g->steps, shown);
     coordcheck_sentence(g, sentence);
     page_paragraph(v->p, "%s%s%s.", g->label, g->label[0] ? ": " : "", sentence);
@@ -161,7 +161,7 @@ static scion_status read_checks(const ledger_view *v, coordcheck_run *checks, in
     return status;
 }
 
-scion_status view_coords(const ledger_view *v, scion_error *err)
+scion_status section_coords(const ledger_view *v, scion_error *err)
 {
     coordcheck k = {NULL, 0};
     int64_t count = 0;
@@ -170,13 +170,13 @@ scion_status view_coords(const ledger_view *v, scion_error *err)
     scion_status status = checks ? read_checks(v, checks, &count, err)
                                  : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate checks");
     if (status == SCION_OK && count > 0) {
-        view_section(v, "Coordinate check");
+        section_begin(v, "Coordinate check");
         page_paragraph(v->p, "Layers that keep their size as the network gets wider have slope 0: the learning rate "
                              "then means the same at every width.");
         if (coordcheck_make(&k, checks, count, &why) != SCION_OK)
             page_paragraph(v->p, "No slopes: %s.", why.message);
         else
-            for (int64_t i = 0; i < k.count && i < groups_most; i++)
+            for (int64_t i = 0; i < k.count && i < max_groups; i++)
                 show_group(v, &k.groups[i], k.count > 1 ? i + 1 : 0);
     }
     coordcheck_free(&k);

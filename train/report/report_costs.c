@@ -1,10 +1,10 @@
-/* What the runs of a ledger cost: the time of a step by its parts, and memory, against the width. Runs are
- * averaged if they agree in everything else that decides it. */
+/* Time of a step by its parts, and memory, against the width: means over the runs that agree in all options that
+ * affect them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/ledger_view.h"
+#include "report/section.h"
 
 /* Options that change what is computed but hardly how long it takes. */
 static const char *const free_options[] = {
@@ -63,13 +63,13 @@ static void draw_cost(const ledger_view *v, figure *f, const cost *k, const conf
     }
 }
 
-enum { rules_most = 4 };
+enum { max_rules = 4 };
 
 /* The rules that occur, in order of appearance. */
-static int list_rules(const ledger_view *v, const config *like, const char *rules[rules_most])
+static int list_rules(const ledger_view *v, const config *like, const char *rules[max_rules])
 {
     int count = 0;
-    for (int64_t i = 0; i < v->count && count < rules_most; i++) {
+    for (int64_t i = 0; i < v->count && count < max_rules; i++) {
         int known = 0;
         while (known < count && strcmp(rules[known], v->runs[i].c.optimizer.rule) != 0)
             known++;
@@ -83,9 +83,9 @@ static figure *cost_figure(const ledger_view *v, const char *id, const char *tit
                            const char *label, const cost *kinds, int count, const config *like)
 {
     char full[REPORT_ID];
-    const char *rules[rules_most];
+    const char *rules[max_rules];
     const int rule_count = list_rules(v, like, rules);
-    view_id(v, id, 0, full);
+    section_id(v, id, 0, full);
     figure *f = figure_create(full, title, caption);
     if (!f)
         return NULL;
@@ -99,7 +99,7 @@ static figure *cost_figure(const ledger_view *v, const char *id, const char *tit
     return f;
 }
 
-void view_costs(const ledger_view *v)
+scion_status section_costs(const ledger_view *v, scion_error *err)
 {
     static const cost times[] = {
         {"forward pass", offsetof(ledger_result, forward_s), 1e3, true, false},
@@ -110,9 +110,10 @@ void view_costs(const ledger_view *v)
         {"weights, gradients, state", offsetof(ledger_result, state_bytes), 1e-6, false, true},
         {"process at its peak", offsetof(ledger_result, peak_bytes), 1e-6, false, true},
     };
-    const ledger_run *best = view_best(v, NULL);
+    const ledger_run *best = section_best(v, NULL);
+    (void)err;
     if (!best)
-        return;
+        return SCION_OK;
     figure *time = cost_figure(v, "time", "Time of a step", "Mean over the runs of each width.", "milliseconds",
                                times, 3, &best->c);
     figure *memory =
@@ -120,9 +121,10 @@ void view_costs(const ledger_view *v)
     if (time && memory && figure_empty(time) && figure_empty(memory)) {
         figure_free(time);
         figure_free(memory);
-        return;
+        return SCION_OK;
     }
-    view_section(v, "Time and memory");
+    section_begin(v, "Time and memory");
     page_figure(v->p, time);
     page_figure(v->p, memory);
+    return SCION_OK;
 }

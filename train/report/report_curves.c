@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "report/ledger_view.h"
+#include "report/section.h"
 
 enum { norms_most = 4 }; /* figures of norms */
 
@@ -29,16 +29,16 @@ static void draw_curve(figure *f, const char *name, const ledger_point *points, 
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)
 {
-    const ledger_run *best = view_best(v, g);
+    const ledger_run *best = section_best(v, g);
     ledger_point *points = NULL;
     int64_t count = 0;
-    char label[VIEW_LABEL];
+    char label[SECTION_LABEL];
     if (!best)
         return SCION_OK;
     const scion_status status = ledger_points(v->l, best->id, &points, &count, err);
     if (status != SCION_OK)
         return status;
-    view_label(v, &best->c, VIEW_KEYS("seed"), label);
+    section_label(v, &best->c, SECTION_KEYS("seed"), label);
     for (int i = 0; i < 2; i++)
         draw_curve(f[i], label[0] ? label : "best run", points, count, i > 0);
     free(points);
@@ -68,17 +68,17 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
     int64_t drawn = 0;
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < v->t.count && drawn < norms_most; i++) {
-        const ledger_run *best = view_best(v, &v->t.groups[i]);
+        const ledger_run *best = section_best(v, &v->t.groups[i]);
         run_norm *norms = NULL;
         int64_t count = 0;
-        char id[REPORT_ID], title[VIEW_LABEL], label[VIEW_LABEL];
+        char id[REPORT_ID], title[SECTION_LABEL], label[SECTION_LABEL];
         status = best ? read_norms(v, best->id, &norms, &count, err) : SCION_OK;
         if (status == SCION_OK && count > 0) {
             if (drawn == 0)
-                view_section(v, "Norms of the weights");
-            view_label(v, &best->c, VIEW_KEYS("seed"), label);
-            view_id(v, "norms", v->t.count > 1 ? i + 1 : 0, id);
-            view_title("Norms of the best run", label, title);
+                section_begin(v, "Norms of the weights");
+            section_label(v, &best->c, SECTION_KEYS("seed"), label);
+            section_id(v, "norms", v->t.count > 1 ? i + 1 : 0, id);
+            section_title("Norms of the best run", label, title);
             report_norms(v->p, id, title, norms, count);
             drawn++;
         }
@@ -88,34 +88,34 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
 }
 
 /* The groups with the lowest losses, best first; returns their number. */
-static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_MOST])
+static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_MAX_SERIES])
 {
     int count = 0;
     for (int64_t i = 0; i < v->t.count; i++) {
-        const ledger_run *run = view_best(v, &v->t.groups[i]);
+        const ledger_run *run = section_best(v, &v->t.groups[i]);
         int at = count;
         if (!run)
             continue;
-        while (at > 0 && view_loss(view_best(v, best[at - 1])) > view_loss(run))
+        while (at > 0 && section_loss(section_best(v, best[at - 1])) > section_loss(run))
             at--;
-        if (at == FIGURE_MOST)
+        if (at == FIGURE_MAX_SERIES)
             continue;
-        const int moved = (count < FIGURE_MOST ? count : FIGURE_MOST - 1) - at;
+        const int moved = (count < FIGURE_MAX_SERIES ? count : FIGURE_MAX_SERIES - 1) - at;
         memmove(best + at + 1, best + at, (size_t)moved * sizeof *best);
         best[at] = &v->t.groups[i];
-        count += count < FIGURE_MOST;
+        count += count < FIGURE_MAX_SERIES;
     }
     return count;
 }
 
-scion_status view_curves(const ledger_view *v, scion_error *err)
+scion_status section_curves(const ledger_view *v, scion_error *err)
 {
-    const transfer_group *best[FIGURE_MOST];
+    const transfer_group *best[FIGURE_MAX_SERIES];
     const int count = best_groups(v, best);
     char id[2][REPORT_ID];
     scion_status status = SCION_OK;
-    view_id(v, "curves-training", 0, id[0]);
-    view_id(v, "curves-validation", 0, id[1]);
+    section_id(v, "curves-training", 0, id[0]);
+    section_id(v, "curves-validation", 0, id[1]);
     figure *f[2] = {
         figure_create(id[0], "Training loss of the best runs", "The best run of each group, best first."),
         figure_create(id[1], "Validation loss of the best runs", "The best run of each group, best first."),
@@ -127,12 +127,12 @@ scion_status view_curves(const ledger_view *v, scion_error *err)
     for (int i = 0; status == SCION_OK && i < count; i++)
         status = draw_group(v, best[i], f, err);
     for (int i = 0; status == SCION_OK && i < 2; i++)
-        figure_stretch(f[i]);
+        figure_auto_log(f[i]);
     if (status != SCION_OK || (figure_empty(f[0]) && figure_empty(f[1]))) {
         figure_free(f[0]);
         figure_free(f[1]);
     } else {
-        view_section(v, "Loss curves");
+        section_begin(v, "Loss curves");
         page_figure(v->p, f[1]);
         page_figure(v->p, f[0]);
     }

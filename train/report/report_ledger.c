@@ -1,4 +1,4 @@
-/* The part of a report on a ledger: what was swept, what came out, and the table of all runs. */
+/* The report on a ledger: a summary, the options that were swept, the sections, and the table of all runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,11 @@
 #include "config/config_parts.h"
 #include "base/fail.h"
 #include "base/number.h"
-#include "report/ledger_view.h"
-#include "sweep/grid.h"
+#include "report/section.h"
 
-/* ---- What the parts share ---------------------------------------------------------------------------------- */
+/* ---- What the sections share ---------------------------------------------------------------------------------- */
 
-double view_loss(const ledger_run *r)
+double section_loss(const ledger_run *r)
 {
     if (r->state == LEDGER_DIVERGED)
         return INFINITY;
@@ -20,22 +19,22 @@ double view_loss(const ledger_run *r)
     return isnan(r->result.val_loss) ? r->result.loss : r->result.val_loss;
 }
 
-const char *view_loss_name(const ledger_view *v)
+const char *section_loss_name(const ledger_view *v)
 {
     return v->validated ? "validation loss" : "training loss";
 }
 
-void view_label(const ledger_view *v, const config *c, const char *const *but, char text[VIEW_LABEL])
+void section_label(const ledger_view *v, const config *c, const char *const *except, char text[SECTION_LABEL])
 {
-    const config_option *options[VIEW_NAMING];
+    const config_option *options[SECTION_NAMING];
     int count = 0;
     for (int i = 0; i < v->naming_count; i++)
-        if (!grid_is_axis(v->naming[i], but))
+        if (!grid_is_axis(v->naming[i], except))
             options[count++] = v->naming[i];
-    grid_label(c, options, count, text, VIEW_LABEL);
+    grid_label(c, options, count, text, SECTION_LABEL);
 }
 
-void view_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID])
+void section_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID])
 {
     char number[24] = "";
     if (n > 0)
@@ -43,48 +42,48 @@ void view_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_I
     snprintf(id, REPORT_ID, "%s%s%s", v->prefix, name, number);
 }
 
-void view_section(const ledger_view *v, const char *title)
+void section_begin(const ledger_view *v, const char *title)
 {
-    char text[VIEW_LABEL];
+    char text[SECTION_LABEL];
     snprintf(text, sizeof text, "%.100s%s%.80s", v->name, v->name[0] ? ": " : "", title);
     page_section(v->p, text);
 }
 
-void view_title(const char *title, const char *label, char text[VIEW_LABEL])
+void section_title(const char *title, const char *label, char text[SECTION_LABEL])
 {
-    snprintf(text, VIEW_LABEL, "%.60s%s%.130s", title, label[0] ? ", " : "", label);
+    snprintf(text, SECTION_LABEL, "%.60s%s%.130s", title, label[0] ? ", " : "", label);
 }
 
-const ledger_run *view_best(const ledger_view *v, const transfer_group *g)
+const ledger_run *section_best(const ledger_view *v, const transfer_group *g)
 {
     const ledger_run *best = NULL;
     for (int64_t i = 0; i < v->count; i++) {
         const ledger_run *r = &v->runs[i];
-        if (r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && isfinite(view_loss(r)) &&
-            (!best || view_loss(r) < view_loss(best)) &&
-            (!g || grid_same(&r->c, &g->c, VIEW_KEYS("lr", "width", "seed"))))
+        if (r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && isfinite(section_loss(r)) &&
+            (!best || section_loss(r) < section_loss(best)) &&
+            (!g || grid_same(&r->c, &g->c, SECTION_KEYS("lr", "width", "seed"))))
             best = r;
     }
     return best;
 }
 
-/* ---- The whole in short ------------------------------------------------------------------------------------ */
+/* ---- Summary ------------------------------------------------------------------------------------ */
 
 static void cards(const ledger_view *v)
 {
-    const ledger_run *best = view_best(v, NULL);
+    const ledger_run *best = section_best(v, NULL);
     int64_t states[LEDGER_STATES] = {0};
     double seconds = 0;
-    char text[MARKUP_NUMBER], label[VIEW_LABEL];
+    char text[MARKUP_NUMBER], label[SECTION_LABEL];
     for (int64_t i = 0; i < v->count; i++) {
         states[v->runs[i].state]++;
         if (isfinite(v->runs[i].result.seconds))
             seconds += v->runs[i].result.seconds;
     }
     if (best) {
-        view_label(v, &best->c, VIEW_KEYS("seed"), label);
+        section_label(v, &best->c, SECTION_KEYS("seed"), label);
         page_card(v->p, v->validated ? "lowest validation loss" : "lowest training loss",
-                  markup_number(view_loss(best), 5, text), label);
+                  markup_number(section_loss(best), 5, text), label);
     }
     page_card(v->p, "runs", markup_count(v->count, text), NULL);
     static const ledger_state order[] = {LEDGER_DONE, LEDGER_DIVERGED, LEDGER_FAILED, LEDGER_RUNNING, LEDGER_WAITING};
@@ -95,7 +94,7 @@ static void cards(const ledger_view *v)
         page_card(v->p, "time of all runs", markup_duration(seconds, text), NULL);
 }
 
-/* Whether option o of run a comes after that of run b: by number where it is one, else as they appear. */
+/* Whether option o of run a is a larger number than that of run b; other options stay in the order of the runs. */
 static bool comes_after(const ledger_view *v, const config_option *o, int64_t a, int64_t b)
 {
     char x[CONFIG_TEXT], y[CONFIG_TEXT];
@@ -105,14 +104,14 @@ static bool comes_after(const ledger_view *v, const config_option *o, int64_t a,
     return number_real(x, &p) && number_real(y, &q) && p > q;
 }
 
-/* Values of an option that some run has, as a list that may end in an ellipsis. */
+/* The values of an option over all runs, as a list that may end in an ellipsis. */
 static void list_values(const ledger_view *v, const config_option *o, char *text, size_t bytes)
 {
-    enum { most = 32 };
-    int64_t known[most + 1], count = 0;
+    enum { max_values = 32 };
+    int64_t known[max_values + 1], count = 0;
     size_t at = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < v->count && count <= most; i++) {
+    for (int64_t i = 0; i < v->count && count <= max_values; i++) {
         int64_t k = 0;
         while (k < count && !config_same(&v->runs[known[k]].c, &v->runs[i].c, o))
             k++;
@@ -125,10 +124,10 @@ static void list_values(const ledger_view *v, const config_option *o, char *text
     for (int64_t k = 0; k < count; k++) {
         char value[CONFIG_TEXT];
         grid_pretty(&v->runs[known[k]].c, o, value);
-        const bool room = k < most && at + strlen(value) + 8 < bytes;
-        snprintf(text + at, bytes - at, "%s%s", at > 0 ? ", " : "", room ? value : "\u2026");
+        const bool fits = k < max_values && at + strlen(value) + 8 < bytes;
+        snprintf(text + at, bytes - at, "%s%s", at > 0 ? ", " : "", fits ? value : "\u2026");
         at += strlen(text + at);
-        if (!room)
+        if (!fits)
             break;
     }
 }
@@ -160,7 +159,7 @@ static int by_outcome(const void *a, const void *b)
 {
     static const int rank[LEDGER_STATES] = {4, 3, 0, 1, 2};
     const ledger_run *x = *(const ledger_run *const *)a, *y = *(const ledger_run *const *)b;
-    const double p = view_loss(x), q = view_loss(y);
+    const double p = section_loss(x), q = section_loss(y);
     if (rank[x->state] != rank[y->state])
         return rank[x->state] - rank[y->state];
     if (p != q && !isnan(p) && !isnan(q))
@@ -168,12 +167,12 @@ static int by_outcome(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-enum { rows_most = 2000, rows_open = 24 };
+enum { max_rows = 2000, max_open_rows = 24 };
 
 static void run_row(const ledger_view *v, const ledger_run *r)
 {
-    char text[MARKUP_NUMBER], label[VIEW_LABEL];
-    view_label(v, &r->c, VIEW_KEYS(NULL), label);
+    char text[MARKUP_NUMBER], label[SECTION_LABEL];
+    section_label(v, &r->c, SECTION_KEYS(NULL), label);
     page_cell(v->p, "%lld", (long long)r->id);
     page_cell(v->p, "%s%s", ledger_state_name(r->state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
     page_cell(v->p, "%s", label);
@@ -186,33 +185,37 @@ static void run_row(const ledger_view *v, const ledger_run *r)
     page_cell(v->p, "%s", r->result.message);
 }
 
-void view_runs(const ledger_view *v)
+scion_status section_runs(const ledger_view *v, scion_error *err)
 {
     static const char *const names[] = {"run",     "state", "configuration", "validation", "training",
                                         "percent", "steps", "parameters",    "time",       "message"};
     const ledger_run **order = calloc((size_t)v->count + 1, sizeof *order);
     char fold[64];
-    if (!order || v->count == 0) {
-        free(order);
-        return;
-    }
+    if (!order)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the table of runs");
     for (int64_t i = 0; i < v->count; i++)
         order[i] = &v->runs[i];
     qsort(order, (size_t)v->count, sizeof *order, by_outcome);
-    view_section(v, "All runs");
+    section_begin(v, "All runs");
     page_paragraph(v->p, "Best first. Options that all runs have in common are in the configuration below.");
     snprintf(fold, sizeof fold, "%lld runs", (long long)v->count);
-    page_table(v->p, v->count > rows_open ? fold : NULL, 10, names, "rlwrrrrrrw");
-    for (int64_t i = 0; i < v->count && i < rows_most; i++)
+    page_table(v->p, v->count > max_open_rows ? fold : NULL, 10, names, "rlwrrrrrrw");
+    for (int64_t i = 0; i < v->count && i < max_rows; i++)
         run_row(v, order[i]);
     page_table_end(v->p);
-    if (v->count > rows_most)
-        page_paragraph(v->p, "%lld more are in the ledger.", (long long)v->count - rows_most);
+    if (v->count > max_rows)
+        page_paragraph(v->p, "%lld more are in the ledger.", (long long)v->count - max_rows);
     report_settings(v->p, &order[0]->c);
     free(order);
+    return SCION_OK;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------- */
+
+/* In the order of the page. */
+static section *const sections[] = {
+    section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs,
+};
 
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err)
 {
@@ -229,21 +232,13 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
     for (int64_t i = 0; i < v.count; i++)
         v.validated = v.validated || (v.runs[i].state == LEDGER_DONE && !isnan(v.runs[i].result.val_loss));
     if (v.count > 0)
-        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.count, NULL, v.naming, VIEW_NAMING);
+        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.count, NULL, v.naming, SECTION_NAMING);
     if (name[0])
         page_section(p, name);
     cards(&v);
     swept(&v);
-    view_transfer(&v);
-    view_batch(&v);
-    view_length(&v);
-    status = view_curves(&v, err);
-    if (status == SCION_OK)
-        status = view_coords(&v, err);
-    if (status == SCION_OK) {
-        view_costs(&v);
-        view_runs(&v);
-    }
+    for (size_t i = 0; status == SCION_OK && i < sizeof sections / sizeof *sections; i++)
+        status = sections[i](&v, err);
 done:
     transfer_free(&v.t);
     free(v.runs);

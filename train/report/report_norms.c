@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/report_parts.h"
+#include "report/section.h"
 
 typedef struct name_list {
-    char names[FIGURE_MOST + 1][64];
-    int count; /* above FIGURE_MOST: too many */
+    char names[FIGURE_MAX_SERIES + 1][64];
+    int count; /* above FIGURE_MAX_SERIES: too many */
 } name_list;
 
 static void list_names(name_list *l, const run_norm *norms, int64_t count, bool fold)
 {
     l->count = 0;
-    for (int64_t i = 0; i < count && l->count <= FIGURE_MOST; i++) {
+    for (int64_t i = 0; i < count && l->count <= FIGURE_MAX_SERIES; i++) {
         char name[64];
         int known = 0;
         report_fold_name(norms[i].name, fold, name);
@@ -28,17 +28,17 @@ static void list_names(name_list *l, const run_norm *norms, int64_t count, bool 
 static void draw_name(figure *f, const char *name, const run_norm *norms, int64_t count, bool fold, bool ratios)
 {
     const int s = figure_series(f, name, FIGURE_LINE);
-    double most = NAN;
+    double largest = NAN;
     for (int64_t i = 0; i < count; i++) {
         char folded[64];
         report_fold_name(norms[i].name, fold, folded);
         if (strcmp(folded, name) == 0) {
             const double bound = isfinite(norms[i].bound) && norms[i].bound > 0 ? norms[i].bound : NAN;
-            most = fmax(most, ratios ? norms[i].norm / bound : norms[i].norm);
+            largest = fmax(largest, ratios ? norms[i].norm / bound : norms[i].norm);
         }
         if (i + 1 == count || norms[i + 1].step != norms[i].step) {
-            figure_point(f, s, (double)norms[i].step, most);
-            most = NAN;
+            figure_point(f, s, (double)norms[i].step, largest);
+            largest = NAN;
         }
     }
 }
@@ -50,7 +50,7 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
     for (int64_t i = 0; i < count; i++)
         ratios = ratios || (isfinite(norms[i].bound) && norms[i].bound > 0);
     list_names(&l, norms, count, false);
-    if (l.count > FIGURE_MOST) {
+    if (l.count > FIGURE_MAX_SERIES) {
         fold = true;
         list_names(&l, norms, count, true);
     }
@@ -66,7 +66,7 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
     figure *f = figure_create(id, title, caption);
     if (f) {
         figure_axes(f, "step", AXIS_LINEAR, ratios ? "norm / bound" : "norm", AXIS_LINEAR);
-        for (int i = 0; i < l.count && i < FIGURE_MOST; i++)
+        for (int i = 0; i < l.count && i < FIGURE_MAX_SERIES; i++)
             draw_name(f, l.names[i], norms, count, fold, ratios);
         if (ratios) {
             const int s = figure_series(f, "bound", FIGURE_BOUND);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/report_parts.h"
+#include "report/section.h"
 #include "sweep/grid.h"
 
 /* ---- One run ----------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static figure *loss_figure(const char *id, const run_data *run)
         figure_point(f, s, (double)run->steps[0].step, run->baseline);
         figure_point(f, s, (double)run->steps[run->step_count - 1].step, run->baseline);
     }
-    figure_stretch(f);
+    figure_auto_log(f);
     return f;
 }
 
@@ -210,20 +210,21 @@ static void run_table(page *p, const run_data *runs, int count)
 
 static figure *compare(const run_data *runs, int count, bool validation)
 {
-    figure *f = figure_create(
-        validation ? "compare-validation" : "compare-training", validation ? "Validation losses" : "Training losses",
-        count > FIGURE_MOST ? "The best twelve of the runs, best first." : "One line for each run, best first.");
+    figure *f = figure_create(validation ? "compare-validation" : "compare-training",
+                              validation ? "Validation losses" : "Training losses",
+                              count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first."
+                                                        : "One line for each run, best first.");
     if (!f)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, validation ? "validation loss" : "training loss", AXIS_LINEAR);
-    for (int i = 0; i < count && i < FIGURE_MOST; i++) {
+    for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
         const run_data *r = &runs[i];
         const int s = figure_series(f, r->name, FIGURE_LINE);
         for (int64_t k = 0; k < (validation ? r->val_count : r->step_count); k++)
             figure_point(f, s, (double)(validation ? r->vals[k].step : r->steps[k].step),
                          validation ? r->vals[k].loss : r->steps[k].loss);
     }
-    figure_stretch(f);
+    figure_auto_log(f);
     return f;
 }
 

@@ -2,18 +2,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/ledger_view.h"
+#include "report/section.h"
 
-enum { groups_most = 16 }; /* figures of this kind; the table has all */
+enum { max_groups = 16 }; /* figures of this kind; the table has all */
 
-/* A figure of every group is drawn on the same footing, so that their heights can be compared. */
+/* All groups have the same limit, so that their figures can be compared. */
 static double common_limit(const ledger_view *v)
 {
-    int64_t room = 0, n = 0;
+    int64_t capacity = 0, n = 0;
     for (int64_t g = 0; g < v->t.count; g++)
         for (int64_t w = 0; w < v->t.groups[g].count; w++)
-            room += v->t.groups[g].widths[w].count;
-    double *losses = malloc((size_t)(room + 1) * sizeof *losses);
+            capacity += v->t.groups[g].widths[w].count;
+    double *losses = malloc((size_t)(capacity + 1) * sizeof *losses);
     if (!losses)
         return NAN;
     for (int64_t g = 0; g < v->t.count; g++)
@@ -25,7 +25,7 @@ static double common_limit(const ledger_view *v)
     return limit;
 }
 
-/* INFINITY in a point means that it diverged, or that no run of it came to an end. */
+/* INFINITY in a point: a run diverged, or none finished, which is NAN here. */
 static double height(const transfer_point *p)
 {
     return isinf(p->loss) && p->diverged == 0 ? NAN : p->loss;
@@ -47,10 +47,10 @@ static void draw_width(figure *f, const transfer_width *w)
 
 static figure *lr_figure(const ledger_view *v, const transfer_group *g, int64_t number, double limit)
 {
-    char id[REPORT_ID], title[VIEW_LABEL];
+    char id[REPORT_ID], title[SECTION_LABEL];
     bool seeds = false;
-    view_id(v, "lr", v->t.count > 1 ? number : 0, id);
-    view_title("Loss against learning rate", g->label, title);
+    section_id(v, "lr", v->t.count > 1 ? number : 0, id);
+    section_title("Loss against learning rate", g->label, title);
     for (int64_t w = 0; w < g->count; w++)
         for (int64_t i = 0; i < g->widths[w].count; i++)
             seeds = seeds || g->widths[w].points[i].seeds > 1;
@@ -60,13 +60,13 @@ static figure *lr_figure(const ledger_view *v, const transfer_group *g, int64_t 
                                     : "The best learning rate of each width is ringed.");
     if (!f)
         return NULL;
-    figure_axes(f, "learning rate", AXIS_LOG2, view_loss_name(v), AXIS_LINEAR);
+    figure_axes(f, "learning rate", AXIS_LOG2, section_loss_name(v), AXIS_LINEAR);
     figure_ordered(f);
     figure_mark_label(f, "best of its width");
     if (isfinite(limit))
         figure_limit(f, limit);
-    const int64_t drawn = g->count < FIGURE_MOST ? g->count : FIGURE_MOST;
-    for (int64_t i = 0; i < drawn; i++) /* of too many widths, some between the smallest and the largest */
+    const int64_t drawn = g->count < FIGURE_MAX_SERIES ? g->count : FIGURE_MAX_SERIES;
+    for (int64_t i = 0; i < drawn; i++) /* of too many widths: evenly from the smallest to the largest */
         draw_width(f, &g->widths[drawn > 1 ? i * (g->count - 1) / (drawn - 1) : 0]);
     return f;
 }
@@ -91,14 +91,14 @@ static figure *best_figure(const ledger_view *v)
 {
     char id[REPORT_ID];
     int drawn = 0;
-    view_id(v, "best-lr", 0, id);
+    section_id(v, "best-lr", 0, id);
     figure *f = figure_create(id, "Best learning rate against width",
                               "A flat line is a learning rate that can be tuned on a small model and used on a large "
                               "one.");
     if (!f)
         return NULL;
     figure_axes(f, "width", AXIS_LOG2, "best learning rate", AXIS_LOG2);
-    for (int64_t i = 0; i < v->t.count && drawn < FIGURE_MOST; i++) {
+    for (int64_t i = 0; i < v->t.count && drawn < FIGURE_MAX_SERIES; i++) {
         const transfer_group *g = &v->t.groups[i];
         if (!has_widths(g))
             continue;
@@ -134,17 +134,18 @@ static void verdicts(const ledger_view *v)
         page_table_end(v->p);
 }
 
-void view_transfer(const ledger_view *v)
+scion_status section_transfer(const ledger_view *v, scion_error *err)
 {
     const double limit = common_limit(v);
     int64_t drawn = 0, grids = 0;
     for (int64_t i = 0; i < v->t.count; i++)
         grids += has_grid(&v->t.groups[i]);
+    (void)err;
     if (grids == 0)
-        return;
-    view_section(v, "Learning rate and width");
+        return SCION_OK;
+    section_begin(v, "Learning rate and width");
     page_figure(v->p, best_figure(v));
-    for (int64_t i = 0; i < v->t.count && drawn < groups_most; i++) {
+    for (int64_t i = 0; i < v->t.count && drawn < max_groups; i++) {
         if (!has_grid(&v->t.groups[i]))
             continue;
         page_figure(v->p, lr_figure(v, &v->t.groups[i], i + 1, limit));
@@ -153,4 +154,5 @@ void view_transfer(const ledger_view *v)
     if (drawn < grids)
         page_paragraph(v->p, "%lld more groups of runs have no figure here.", (long long)(grids - drawn));
     verdicts(v);
+    return SCION_OK;
 }

@@ -1,0 +1,76 @@
+/* The sections of a report. A section on ledgers is a function that draws one aspect of all runs, and a row of the table
+ * in report_ledger.c; a section without data adds nothing to the page. report_run.c draws the folders of runs. */
+#ifndef TRAIN_REPORT_SECTION_H
+#define TRAIN_REPORT_SECTION_H
+
+#include "report/page.h"
+#include "report/run_read.h"
+#include "sweep/grid.h"
+#include "sweep/ledger.h"
+#include "tune/transfer.h"
+
+enum { REPORT_ID = 64 }; /* bytes of a figure's id */
+
+/* ---- Called by report.c ------------------------------------------------------------------------------------ */
+
+/* The folders of runs: a comparison if there are several, then each by itself. */
+void report_runs(page *p, const run_data *runs, int count);
+
+/* Everything in a ledger. prefix: of the ids of its figures; name: of the ledger, "" if it is the only source. */
+scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err);
+
+/* ---- What sections share ----------------------------------------------------------------------------------- */
+
+/* Norms over bounds by step. */
+void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count);
+
+/* blocks.3.attn.q -> blocks.N.attn.q if `fold`: all layers of one kind become one series where there are too many. */
+void report_fold_name(const char *name, bool fold, char folded[64]);
+
+/* All settings of a configuration, folded. */
+void report_settings(page *p, const config *c);
+
+/* The largest y worth showing, so that a few high losses do not flatten the rest. NAN: no limit. Sorts `losses`. */
+double report_limit(double *losses, int64_t count);
+
+/* ---- Sections on a ledger ---------------------------------------------------------------------------------- */
+
+enum { SECTION_LABEL = 200, SECTION_NAMING = 24 };
+
+typedef struct ledger_view {
+    page *p;
+    ledger *l;
+    const char *prefix; /* of the ids */
+    const char *name;   /* of the ledger; "": the only source */
+    ledger_run *runs;
+    int64_t count;
+    transfer t;
+    bool validated;                              /* losses are validation losses */
+    const config_option *naming[SECTION_NAMING]; /* options in which the runs differ, the most interesting first */
+    int naming_count;
+} ledger_view;
+
+/* The loss that counts: validation, else training; INFINITY: diverged; NAN: none (yet). */
+double section_loss(const ledger_run *r);
+/* "validation loss" or "training loss". */
+const char *section_loss_name(const ledger_view *v);
+
+/* A list of option keys, ended by NULL. */
+#define SECTION_KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The options in which a configuration differs from others of the ledger, without `except`: "rule=scion norms=onehot". */
+void section_label(const ledger_view *v, const config *c, const char *const *except, char text[SECTION_LABEL]);
+/* Id of a figure: prefix and name, and a number if n > 0. */
+void section_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID]);
+/* Begins a section; the title starts with the ledger's name if there are several sources. */
+void section_begin(const ledger_view *v, const char *title);
+/* The best finished run of a transfer group (NULL: of all), or NULL. */
+const ledger_run *section_best(const ledger_view *v, const transfer_group *g);
+/* Title of a figure on one of several groups: "Loss against learning rate, rule=scion". */
+void section_title(const char *title, const char *label, char text[SECTION_LABEL]);
+
+typedef scion_status section(const ledger_view *v, scion_error *err);
+
+section section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs;
+
+#endif
