@@ -106,8 +106,8 @@ static bool read_flags(tuning *u, cli_arguments *a)
 {
     const int cores = scn_threads(0);
     int64_t rungs = u->t.rungs, seeds = u->t.seeds, jobs = cores < most_jobs ? cores : most_jobs;
-    if (!read_count(a->values[CANDIDATES], "--candidates", 1, TUNE_MOST, &u->t.candidates) ||
-        !read_count(a->values[RUNGS], "--rungs", 1, TUNE_RUNGS, &rungs) ||
+    if (!read_count(a->values[CANDIDATES], "--candidates", 1, TUNE_MAX_CANDIDATES, &u->t.candidates) ||
+        !read_count(a->values[RUNGS], "--rungs", 1, TUNE_MAX_RUNGS, &rungs) ||
         !read_count(a->values[SEEDS], "--seeds", 1, 100, &seeds) ||
         !read_count(a->values[JOBS], "--jobs", 1, SWEEP_JOBS, &jobs) ||
         !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) || !cli_take_text(a, "ledger", u->ledger, sizeof u->ledger) ||

@@ -54,7 +54,7 @@ static void a_small_space_is_searched_whole(void **state)
 {
     const tune_space s = space_of(TINY_GPT "rule=adamw boundary_init=0 lr=2^-8");
     const tune_space wide = space_of(TINY_GPT "rule=scion lr=2^-5");
-    tune_point *all = room(TUNE_MOST * sizeof *all);
+    tune_point *all = room(TUNE_MAX_CANDIDATES * sizeof *all);
     tune_point p[27];
     int times[9] = {0};
     (void)state;
@@ -64,7 +64,7 @@ static void a_small_space_is_searched_whole(void **state)
     for (int k = 0; k < 9; k++)
         check(times[k] == 1);
     check(tune_space_size(&wide) == 9 * 5 * 5 * 5);
-    check(tune_candidates(&wide, 1, all, TUNE_MOST) == tune_space_size(&wide));
+    check(tune_candidates(&wide, 1, all, TUNE_MAX_CANDIDATES) == tune_space_size(&wide));
 }
 
 /* ---- Halving ------------------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static void the_minimum_of_the_grid_is_found(void **state)
         for (int radius = -2; radius <= 2; radius++) {
             tune t = tune_of(wide);
             valley b = valley_at(lr, radius, -radius, radius);
-            t.candidates = TUNE_MOST;
+            t.candidates = TUNE_MAX_CANDIDATES;
             at("minimum at lr %d, radius %d", lr, radius);
             check_ok(tune_search(&t, measure, &b, &err), &err);
             check(same(&t.trials[t.best].at, &b.best));
@@ -308,7 +308,7 @@ static void the_file_reads_back(void **state)
     target.training.threads = 2;
     snprintf(target.data.path, sizeof target.data.path, "a text; with a semicolon.txt");
     snprintf(target.preset, sizeof target.preset, "shakespeare");
-    t.candidates = TUNE_MOST;
+    t.candidates = TUNE_MAX_CANDIDATES;
     check_ok(tune_search(&t, measure, &b, &err), &err);
     check_ok(tune_write(&t, &target, "scion tune\nwidth=7", path, &err), &err);
     config_init(&got);

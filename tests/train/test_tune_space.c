@@ -152,7 +152,7 @@ static void lr_stays_where_the_rule_takes_it(void **state)
     OK(tune_space_make(&s, &c, &err));
     assert_int_equal(s.low[TUNE_LR], -4);
     assert_int_equal(s.high[TUNE_LR], 2);
-    assert_int_equal(s.most, 2);
+    assert_int_equal(s.max_lr, 2);
     c.training.lr = 2;
     assert_int_equal(tune_space_make(&s, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "lr is 2, expected at most 1"));
@@ -161,7 +161,7 @@ static void lr_stays_where_the_rule_takes_it(void **state)
     c = tiny(TINY_GPT "rule=adamw weight_decay=0.1 lr=2^-2");
     OK(tune_space_make(&s, &c, &err));
     assert_int_equal(s.high[TUNE_LR], 4);
-    assert_int_equal(s.most, 5); /* 8 x 0.1 <= 1 < 16 x 0.1 */
+    assert_int_equal(s.max_lr, 5); /* 8 x 0.1 <= 1 < 16 x 0.1 */
     assert_int_equal(tune_space_size(&s), 9);
 }
 

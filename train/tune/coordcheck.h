@@ -21,7 +21,7 @@ typedef struct coordcheck_run {
 typedef enum coordcheck_verdict { COORDCHECK_FLAT, COORDCHECK_SHRINKING, COORDCHECK_GROWING } coordcheck_verdict;
 
 typedef struct coordcheck_group {
-    char label[160]; /* what tells it from the other groups: "rule=scion"; "" if it is the only one */
+    char label[160]; /* options in which it differs from other groups: "rule=scion"; "" if it is the only one */
     config c;        /* of its first run */
     int64_t *widths; /* ascending */
     int64_t width_count;
@@ -38,16 +38,16 @@ typedef struct coordcheck {
     int64_t count;
 } coordcheck;
 
-/* The layer of the logits, which is not called after a parameter: with tied weights that one has two layers. */
+/* Name of the layer of the logits: it has its own because a tied parameter has two layers. */
 #define COORDCHECK_LOGITS "logits"
 
 /* Slopes up to this count as flat. */
 extern const double coordcheck_flat;
 
 /* Measures c at initialisation and after each of `steps` steps, on batch 0 of the training part: every layer with a
- * matrix (linear, embedding, logits). `beat` (may be NULL) is told of each finished step and returns false to stop:
- * SCION_ESTOPPED. A run whose loss is no longer finite has the value INFINITY from there on. The trainer is freed
- * again; run->coords is the caller's to free. */
+ * matrix (linear, embedding, logits). `beat` (may be NULL) is called after each step and returns false to stop:
+ * SCION_ESTOPPED. A run whose loss is no longer finite has the value INFINITY from there on. The caller frees
+ * run->coords. */
 scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,
                                 bool (*beat)(void *context, int64_t step), void *context, scion_error *err);
 
@@ -69,8 +69,8 @@ static inline double coordcheck_slope(const coordcheck_group *g, int64_t layer, 
 coordcheck_verdict coordcheck_judge(double slope);
 const char *coordcheck_verdict_name(coordcheck_verdict v);
 
-/* The layer that is furthest from flat after `step` steps. Logits that shrink are not held against a network as long
- * as another layer can be named: see coordcheck.c. */
+/* The layer that is furthest from flat after `step` steps. Shrinking logits count only if all layers are flat: see
+ * coordcheck.c. */
 int64_t coordcheck_worst(const coordcheck_group *g, int64_t step);
 
 /* One sentence on the last step: "flat: after 4 steps the steepest layer blocks.0.attn.q goes as width^0.04 from

@@ -140,10 +140,10 @@ static void finish_group(transfer_group *g)
 
 static void name_groups(transfer *t)
 {
-    enum { most = 16 };
-    const config_option *options[most];
+    enum { max_options = 16 };
+    const config_option *options[max_options];
     const int named =
-        t->count > 0 ? grid_naming(&t->groups[0].c, sizeof *t->groups, t->count, axes, options, most) : 0;
+        t->count > 0 ? grid_naming(&t->groups[0].c, sizeof *t->groups, t->count, axes, options, max_options) : 0;
     for (int64_t i = 0; i < t->count; i++)
         grid_label(&t->groups[i].c, options, named, t->groups[i].label, sizeof t->groups[i].label);
 }

@@ -1,259 +1,595 @@
-/* See tune.h. Which values are searched: lr by powers of two from 2^-4 to 2^4 times the preset's, radii from 2^-2 to
- * 2^2, but not along a direction in which nothing changes. With W = rho V, the step
- *
- *     W <- (1 - lr mu) W + lr rho lmo(s)      is      V <- (1 - lr mu) V + lr lmo(s),      lmo(a s) = lmo(s), a > 0
- *
- * so that radii act on a rule of this kind in two ways only: as the factors rho of the layers in the function, and
- * where V starts. Hence
- *
- *   - adamw, sgd: no radii. muon: that of the hidden layers, for its other layers are AdamW's.
- *   - A radius that no layer has: radius_first of a tied gpt, radius_hidden of an mlp of two layers without biases.
- *   - Start without radii (boundary_init=no, or a rule with vectors' norms, which start elsewhere), and mu = 0: W
- *     sees lr rho alone (ssd: lr rho^2), and one radius stays where it is. With mu > 0 lr also sets how fast W
- *     forgets, and with a start on the boundary rho is its size: then lr and rho are two things, and both are
- *     searched.
- *   - Start on the boundary, mlp without biases, activation with f(ax) = a^k f(x): the radii multiply the logits by
- *     one factor, and all gradients of a layer by another: radius_last alone is searched. (ssd, whose step is not
- *     free of the gradient's size, has all of them.)
- *   - Start on the boundary, gpt with QK-norm, two matrices, and k = 1: every block adds to the residual a term of
- *     size radius_hidden^2, the embedding one of radius_first, and the next norm sees their ratio alone: radius_first
- *     stays.
- *
- * Momentum, weight decay and the others are the preset's.
- *
- * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own.
- * lr matters most, and so even a few candidates see its whole range. */
+/* See tune.h. Successive halving by thirds: the share of the steps that a rung's runs take times the number of runs is the
+ * same in every rung, so that as much time goes to exploring as to comparing closely. */
 #include "tune/tune.h"
 
+#include <ctype.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/random.h"
-#include "config/config_parts.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/fail.h"
+#include "base/path.h"
+#include "config/config_parts.h"
+#include "sweep/grid.h"
 
-/* Powers of two to each side of the preset's value. */
-static const int reach[TUNE_AXES] = {4, 2, 2, 2};
-
-static const struct {
-    const char *key;
-    size_t offset;
-} axes[TUNE_AXES] = {
-    [TUNE_LR] = {"lr", offsetof(config, training.lr)},
-    [TUNE_FIRST] = {"radius_first", offsetof(config, optimizer.radius_first)},
-    [TUNE_HIDDEN] = {"radius_hidden", offsetof(config, optimizer.radius_hidden)},
-    [TUNE_LAST] = {"radius_last", offsetof(config, optimizer.radius_last)},
-};
-
-const config_option *tune_option(tune_axis axis)
+void tune_init(tune *t)
 {
-    return config_find(axes[axis].key);
+    *t = (tune){.candidates = TUNE_CANDIDATES, .rungs = 3, .seeds = 1, .jobs = 1, .best = -1, .own = -1};
+    config_init(&t->base);
 }
 
-static double *value_of(config *c, int axis)
+void tune_free(tune *t)
 {
-    return (double *)(void *)((char *)c + axes[axis].offset);
+    free(t->trials);
+    t->trials = NULL;
+    t->count = t->capacity = 0;
 }
 
-/* ---- The space ----------------------------------------------------------------------------------------- */
-
-/* What radii are to a rule. */
-typedef enum use { NO_RADII, HIDDEN_ONLY, OWN_NORM, BALLS, SHARP } use;
-
-static const struct rule {
-    const char *name;
-    use use;
-    bool decays;  /* by lr, whatever weight_decay says */
-    bool carries; /* steps of a size that does not depend on the width, in the norms of the layers */
-} rules[] = {
-    {"scion", BALLS, true, true},        {"mars", BALLS, true, true},        {"uscion", BALLS, false, true},
-    {"almond", BALLS, false, true},      {"ssd", SHARP, false, false},       {"muon", HIDDEN_ONLY, false, false},
-    {"signsgd", OWN_NORM, false, false}, {"signum", OWN_NORM, false, false}, {"nsgd", OWN_NORM, false, false},
-    {"mnsgd", OWN_NORM, false, false},   {"adamw", NO_RADII, false, false},  {"sgd", NO_RADII, false, false},
-};
-
-/* A rule that is not in the table gets every axis and no promise. */
-static struct rule rule_of(const config *c)
+int64_t tune_share(const tune *t, int rung)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].name, c->optimizer.rule) == 0)
-            return rules[i];
-    return (struct rule){c->optimizer.rule, SHARP, false, false};
+    int64_t share = 1;
+    for (; rung < t->rungs - 1; rung++)
+        share *= TUNE_THIRD;
+    return share;
 }
 
-bool tune_carries(const config *c)
+int64_t tune_find(const tune *t, const tune_point *p, int rung)
 {
-    return rule_of(c).carries;
+    for (int64_t i = 0; i < t->count; i++)
+        if (t->trials[i].rung == rung && memcmp(&t->trials[i].at, p, sizeof *p) == 0)
+            return i;
+    return -1;
 }
 
-/* Whether one of the three norms that `norms` names is a vector's, which does not start on the boundary. */
-static bool has_vector_norm(const config *c)
+/* Candidates that a rung keeps of `count` in the first. */
+static int64_t kept(int64_t count, int rung)
 {
-    return strstr(c->optimizer.norms, "rms") || strstr(c->optimizer.norms, "euclid") ||
-           strstr(c->optimizer.norms, "max");
+    for (; rung > 0; rung--)
+        count = (count + TUNE_THIRD - 1) / TUNE_THIRD;
+    return count;
 }
 
-/* k of f(ax) = a^k f(x), 0: there is none. */
-static int degree(const config *c)
+double tune_estimate(const tune *t, int64_t candidates, double seconds)
 {
-    static const char *const one[] = {"relu", "scaled_relu"}, *const two[] = {"relu2", "scaled_relu2"};
-    for (int i = 0; i < 2; i++)
-        if (strcmp(c->model.activation, one[i]) == 0 || strcmp(c->model.activation, two[i]) == 0)
-            return strcmp(c->model.activation, one[i]) == 0 ? 1 : 2;
-    return 0;
-}
-
-/* Which radii are not searched, and why. */
-static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
-{
-    const struct rule rule = rule_of(c);
-    const bool gpt = strcmp(c->model.name, "gpt") == 0,
-               free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
-    if (rule.use == NO_RADII || rule.use == HIDDEN_ONLY) {
-        fixed[TUNE_FIRST] = fixed[TUNE_LAST] =
-            rule.use == NO_RADII ? "the rule has no radii" : "the rule leaves that layer to AdamW";
-        fixed[TUNE_HIDDEN] = rule.use == NO_RADII ? "the rule has no radii" : NULL;
-        return;
+    const int64_t jobs = t->jobs > 0 ? t->jobs : 1;
+    double sum = 0;
+    for (int r = 0; r < t->rungs; r++) {
+        const bool last = r == t->rungs - 1; /* with the preset's own point, and two neighbours of the winner */
+        const int64_t runs = t->seeds * (kept(candidates, r) + last);
+        const double cost = seconds * (double)(tune_share(t, 0) / tune_share(t, r)) / t->seeds;
+        sum += cost * (double)((runs + jobs - 1) / jobs);
+        if (last)
+            sum += cost * (double)((2 * t->seeds + jobs - 1) / jobs);
     }
-    if (gpt && c->model.tied)
-        fixed[TUNE_FIRST] = "the first layer is the last one (tied)";
-    if (!gpt && c->model.layers == 2 && !c->model.bias)
-        fixed[TUNE_HIDDEN] = "no layer has it";
-    if (free_start && c->optimizer.weight_decay == 0 && !rule.decays) {
-        const int one = fixed[TUNE_HIDDEN] ? TUNE_LAST : TUNE_HIDDEN;
-        fixed[one] =
-            rule.use == SHARP ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
-    } else if (!free_start && rule.use == BALLS && !has_vector_norm(c)) {
-        if (!gpt && !c->model.bias && degree(c) > 0)
-            fixed[TUNE_FIRST] = fixed[TUNE_HIDDEN] = "only the product of the radii matters";
-        else if (gpt && !c->model.tied && c->model.qk_norm && degree(c) == 1)
-            fixed[TUNE_FIRST] = "only its ratio to the square of radius_hidden matters";
+    return sum;
+}
+
+/* ---- Trials -------------------------------------------------------------------------------------------- */
+
+static scion_status add_trial(tune *t, const tune_point *p, int rung, scion_error *err)
+{
+    if (t->count == t->capacity) {
+        const int64_t capacity = 2 * t->capacity + 32;
+        tune_trial *larger = realloc(t->trials, (size_t)capacity * sizeof *larger);
+        if (!larger)
+            return train_fail(err, SCION_ENOMEM, "out of memory");
+        t->trials = larger;
+        t->capacity = capacity;
     }
+    t->trials[t->count++] = (tune_trial){.at = *p, .rung = rung, .state = LEDGER_WAITING, .loss = NAN};
+    return SCION_OK;
 }
 
-/* Powers of two from `value` up to `limit`, at most 60. */
-static int powers_below(double value, double limit)
+/* Lower losses first, then what diverged, then what is not known; among equals the earlier one. */
+static bool better(const tune *t, int64_t a, int64_t b)
 {
-    int power = 0;
-    while (power < 60 && ldexp(value, power + 1) <= limit)
-        power++;
-    return power;
+    const double x = t->trials[a].loss, y = t->trials[b].loss;
+    const double known_x = isnan(x) ? 2 : isinf(x), known_y = isnan(y) ? 2 : isinf(y);
+    if (known_x != known_y)
+        return known_x < known_y;
+    return known_x == 0 && x != y ? x < y : a < b;
 }
 
-scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
+int64_t tune_order(const tune *t, int rung, int64_t *order)
 {
-    const double decay = rule_of(c).decays ? 1 : c->optimizer.weight_decay;
-    const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->most) : tune_option(TUNE_LR)->most;
-    config copy = *c;
-    *s = (tune_space){.most = powers_below(c->training.lr, lr_limit)};
-    if (!(c->training.lr > 0))
-        return train_fail(err, SCION_EINVAL, "lr is 0, expected the value that the search starts from");
-    if (c->training.lr > lr_limit)
-        return train_fail(err, SCION_EINVAL,
-                          "lr is %g, expected at most %g: rule %s decays the weights by lr times %g", c->training.lr,
-                          lr_limit, c->optimizer.rule, decay);
-    find_fixed(c, s->fixed);
-    for (int a = 0; a < TUNE_AXES; a++) {
-        if (s->fixed[a])
+    int64_t count = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->trials[i].rung != rung)
             continue;
-        const int most = a == TUNE_LR ? s->most : powers_below(*value_of(&copy, a), tune_option((tune_axis)a)->most);
-        s->low[a] = -reach[a];
-        s->high[a] = most < reach[a] ? most : reach[a];
+        int64_t at = count++;
+        for (; at > 0 && better(t, i, order[at - 1]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return count;
+}
+
+/* The best trial of a rung that has a loss, or -1. */
+static int64_t best_of(const tune *t, int rung)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < t->count; i++)
+        if (t->trials[i].rung == rung && isfinite(t->trials[i].loss) && (best < 0 || better(t, i, best)))
+            best = i;
+    return best;
+}
+
+/* ---- The search ---------------------------------------------------------------------------------------- */
+
+/* How many candidates the budget pays for, by the slowest of the trials so far (those that diverge end early). */
+static int64_t affordable(const tune *t)
+{
+    double seconds = 0;
+    int64_t count = t->candidates;
+    for (int64_t i = 0; i < t->count; i++)
+        seconds = fmax(seconds, t->trials[i].seconds);
+    while (count > t->count && tune_estimate(t, count, seconds) > t->budget)
+        count--;
+    return count;
+}
+
+static scion_status first_rung(tune *t, tune_measure measure, void *context, scion_error *err)
+{
+    enum { probes = 3 };
+    tune_point *points = calloc((size_t)t->candidates, sizeof *points);
+    scion_status status = points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    if (status != SCION_OK)
+        return status;
+    t->candidates = tune_candidates(&t->space, t->base.training.seed, points, t->candidates);
+    const int64_t probe = t->jobs > probes ? t->jobs : probes;
+    while (status == SCION_OK && t->count < t->candidates && !t->time_up) {
+        const int64_t first = t->count;
+        const int64_t until = t->budget > 0 && first == 0 && probe < t->candidates ? probe : t->candidates;
+        while (status == SCION_OK && t->count < until)
+            status = add_trial(t, &points[t->count], 0, err);
+        if (status == SCION_OK)
+            status = measure(context, t, first, t->count - first, err);
+        if (status == SCION_OK && t->budget > 0 && first == 0)
+            t->candidates = affordable(t);
+    }
+    free(points);
+    return status;
+}
+
+/* The best third of the rung below; in the last rung the preset's own point as well, to compare with. */
+static scion_status next_rung(tune *t, int rung, tune_measure measure, void *context, scion_error *err)
+{
+    const tune_point own = {{0}};
+    const int64_t first = t->count;
+    int64_t *order = calloc((size_t)t->count, sizeof *order);
+    scion_status status = order ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    const int64_t count = order ? tune_order(t, rung - 1, order) : 0;
+    for (int64_t i = 0; status == SCION_OK && i < count && i < kept(t->candidates, rung); i++) {
+        const tune_trial from = t->trials[order[i]]; /* a copy: the array grows */
+        if (isfinite(from.loss))
+            status = add_trial(t, &from.at, rung, err);
+    }
+    const int64_t before = tune_find(t, &own, 0);
+    if (status == SCION_OK && rung == t->rungs - 1 && before >= 0 && isfinite(t->trials[before].loss) &&
+        tune_find(t, &own, rung) < 0)
+        status = add_trial(t, &own, rung, err);
+    if (status == SCION_OK && t->count > first)
+        status = measure(context, t, first, t->count - first, err);
+    free(order);
+    return status;
+}
+
+/* The winner's neighbour in lr, false: the rule does not take it. */
+static bool neighbour(const tune *t, int64_t of, int step, tune_point *p)
+{
+    *p = t->trials[of].at;
+    p->power[TUNE_LR] += step;
+    return p->power[TUNE_LR] <= t->space.max_lr;
+}
+
+/* Walks downhill in lr until both neighbours are worse. */
+static scion_status refine(tune *t, tune_measure measure, void *context, scion_error *err)
+{
+    const int last = t->rungs - 1;
+    t->refining = true;
+    for (int move = 0; move <= TUNE_MOVES && !t->time_up; move++) {
+        const int64_t winner = best_of(t, last), first = t->count;
+        scion_status status = SCION_OK;
+        for (int step = -1; status == SCION_OK && winner >= 0 && step <= 1; step += 2) {
+            tune_point p;
+            if (neighbour(t, winner, step, &p) && tune_find(t, &p, last) < 0)
+                status = add_trial(t, &p, last, err);
+        }
+        if (status == SCION_OK && t->count == first)
+            return SCION_OK;
+        if (status == SCION_OK)
+            status = measure(context, t, first, t->count - first, err);
+        if (status != SCION_OK)
+            return status;
     }
     return SCION_OK;
 }
 
-static int levels(const tune_space *s, int axis)
+static bool is_settled(const tune *t)
 {
-    return s->high[axis] - s->low[axis] + 1;
-}
-
-int64_t tune_space_size(const tune_space *s)
-{
-    int64_t size = 1;
-    for (int a = 0; a < TUNE_AXES; a++)
-        size *= levels(s, a);
-    return size;
-}
-
-/* ---- Candidates ---------------------------------------------------------------------------------------- */
-
-/* Place `i` of an endless row of shuffled ranges low..high. */
-static int stratified(const tune_space *s, int axis, uint64_t seed, int64_t i)
-{
-    enum { most_levels = 16 };
-    int deck[most_levels];
-    const int n = levels(s, axis);
-    const uint64_t round = (uint64_t)(i / n);
-    for (int k = 0; k < n; k++)
-        deck[k] = s->low[axis] + k;
-    for (int k = n - 1; k > 0; k--) { /* Fisher-Yates */
-        const int other = (int)(scn_uniform(seed, (uint64_t)axis, round * most_levels + (uint64_t)k) * (k + 1));
-        const int kept = deck[k];
-        deck[k] = deck[other];
-        deck[other] = kept;
-    }
-    return deck[i % n];
-}
-
-static bool same_point(const tune_point *a, const tune_point *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
-static bool add_point(tune_point *points, int64_t *count, const tune_point *p)
-{
-    for (int64_t i = 0; i < *count; i++)
-        if (same_point(&points[i], p))
+    for (int step = -1; step <= 1; step += 2) {
+        tune_point p;
+        if (!neighbour(t, t->best, step, &p))
+            continue;
+        const int64_t found = tune_find(t, &p, t->rungs - 1);
+        if (found < 0 || t->trials[found].state == LEDGER_WAITING || t->trials[found].state == LEDGER_FAILED)
             return false;
-    points[(*count)++] = *p;
+    }
     return true;
 }
 
-int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, int64_t count)
+bool tune_at_edge(const tune *t, tune_axis axis)
 {
-    enum { draws = 4 * TUNE_MOST };
-    const tune_point own = {{0}};
-    int64_t found = 0;
-    if (count > 0)
-        add_point(points, &found, &own);
-    for (int64_t i = 0; found < count && i < draws; i++) {
-        tune_point p;
-        for (int a = 0; a < TUNE_AXES; a++)
-            p.power[a] = stratified(s, a, seed, i);
-        add_point(points, &found, &p);
-    }
-    /* What chance has left out of a small space, in order. */
-    for (int64_t i = 0; found < count && i < tune_space_size(s); i++) {
-        tune_point p;
-        int64_t rest = i;
-        for (int a = 0; a < TUNE_AXES; a++) {
-            p.power[a] = s->low[a] + (int)(rest % levels(s, a));
-            rest /= levels(s, a);
-        }
-        add_point(points, &found, &p);
-    }
-    return found;
+    const int power = t->trials[t->best].at.power[axis];
+    return axis != TUNE_LR && !t->space.fixed[axis] && (power == t->space.low[axis] || power == t->space.high[axis]);
 }
 
-config tune_config(const config *base, const tune_point *p, int64_t share)
+static scion_status nothing_found(const tune *t, scion_error *err)
 {
-    config c = *base;
-    for (int a = 0; a < TUNE_AXES; a++)
-        *value_of(&c, a) = ldexp(*value_of(&c, a), p->power[a]);
-    c.training.lr_start = ldexp(c.training.lr_start, p->power[TUNE_LR]);
-    c.training.lr_end = ldexp(c.training.lr_end, p->power[TUNE_LR]);
-    c.training.warmup /= share;
-    if (c.training.decay > 0)
-        c.training.decay = c.training.decay / share > 0 ? c.training.decay / share : 1;
-    if (c.training.steps > 0) {
-        c.training.steps = c.training.steps / share > 0 ? c.training.steps / share : 1;
-        const int64_t rest = c.training.steps - (c.training.decay > 0 ? c.training.decay : 1);
-        c.training.warmup = c.training.warmup < rest ? c.training.warmup : rest;
-    } else {
-        c.training.epochs /= (double)share;
+    if (t->failure[0])
+        return train_fail(err, SCION_EINVAL, "no run could be trained: %.180s", t->failure);
+    if (t->time_up)
+        return train_fail(err, SCION_EINVAL, "the time was up before one run had ended");
+    return train_fail(err, SCION_EINVAL, "all %lld runs diverged, from lr %g on: start from a smaller one, lr=%g say",
+                      (long long)t->count, ldexp(t->base.training.lr, t->space.low[TUNE_LR]),
+                      ldexp(t->base.training.lr, -8));
+}
+
+scion_status tune_search(tune *t, tune_measure measure, void *context, scion_error *err)
+{
+    const tune_point own = {{0}};
+    scion_status status = first_rung(t, measure, context, err);
+    for (int rung = 1; status == SCION_OK && rung < t->rungs && !t->time_up; rung++)
+        status = next_rung(t, rung, measure, context, err);
+    if (status == SCION_OK)
+        status = refine(t, measure, context, err);
+    if (status != SCION_OK)
+        return status;
+    for (int rung = t->rungs - 1; rung >= 0 && t->best < 0; rung--)
+        t->best = best_of(t, rung);
+    if (t->best < 0)
+        return nothing_found(t, err);
+    t->own = tune_find(t, &own, t->trials[t->best].rung);
+    t->settled = t->trials[t->best].rung == t->rungs - 1 && is_settled(t);
+    return SCION_OK;
+}
+
+/* ---- Measuring by the runs of a ledger ------------------------------------------------------------------------ */
+
+/* The runs of `count` trials, one for each seed; NULL: out of memory. */
+static config *configs_of(const tune *t, int64_t first, int64_t count)
+{
+    config *points = malloc((size_t)(count * t->seeds) * sizeof *points);
+    for (int64_t i = 0; points && i < count * t->seeds; i++) {
+        const tune_trial *trial = &t->trials[first + i / t->seeds];
+        points[i] = tune_config(&t->base, &trial->at, tune_share(t, trial->rung));
+        points[i].training.seed += (uint64_t)(i % t->seeds);
     }
+    return points;
+}
+
+/* Adds what is new, and puts back what failed in an earlier attempt: the reason may be gone. */
+static scion_status enter(tune_runs *r, const config *points, int64_t count, scion_error *err)
+{
+    ledger *l = NULL;
+    int64_t added = 0, again = 0;
+    bool failed = false;
+    scion_status status = ledger_open(&l, r->path, true, err);
+    if (status == SCION_OK)
+        status = ledger_add_all(l, LEDGER_TRAINING, points, count, &added, err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        ledger_run run;
+        bool found;
+        status = ledger_find(l, LEDGER_TRAINING, &points[i], &run, &found, err);
+        failed = failed || (status == SCION_OK && found && run.state == LEDGER_FAILED);
+    }
+    if (status == SCION_OK && failed)
+        status = ledger_retry(l, false, &again, err);
+    r->added += added;
+    ledger_close(l);
+    return status;
+}
+
+/* Adds the run of one seed to its trial, whose worst state it has. */
+static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
+{
+    const bool ended = run->state != LEDGER_WAITING && run->state != LEDGER_RUNNING;
+    const double loss = isfinite(run->result.val_loss) ? run->result.val_loss : run->result.loss;
+    if (trial->id == 0)
+        trial->id = run->id;
+    if (!ended)
+        trial->state = LEDGER_WAITING;
+    else if (trial->state != LEDGER_WAITING && run->state > trial->state)
+        trial->state = run->state;
+    if (run->state == LEDGER_FAILED && !t->failure[0])
+        snprintf(t->failure, sizeof t->failure, "%s", run->result.message);
+    if (isfinite(run->result.seconds))
+        trial->seconds += run->result.seconds;
+    trial->loss += loss / t->seeds;
+}
+
+/* Reads what has become of the trials; *waiting: how many have not ended. */
+static scion_status look(const tune_runs *r, tune *t, int64_t first, const config *points, int64_t count,
+                         int64_t *waiting, scion_error *err)
+{
+    ledger *l = NULL;
+    scion_status status = ledger_open(&l, r->path, false, err);
+    *waiting = 0;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        tune_trial *trial = &t->trials[first + i];
+        trial->state = LEDGER_DONE;
+        trial->loss = trial->seconds = 0;
+        for (int k = 0; status == SCION_OK && k < t->seeds; k++) {
+            ledger_run run;
+            bool found;
+            status = ledger_find(l, LEDGER_TRAINING, &points[i * t->seeds + k], &run, &found, err);
+            if (status == SCION_OK && !found)
+                status = train_fail(err, SCION_EINVAL, "%s: a run of this search has been removed", r->path);
+            if (status == SCION_OK)
+                count_run(t, trial, &run);
+        }
+        if (trial->state == LEDGER_DIVERGED)
+            trial->loss = INFINITY;
+        else if (trial->state != LEDGER_DONE)
+            trial->loss = NAN;
+        *waiting += trial->state == LEDGER_WAITING;
+    }
+    ledger_close(l);
+    return status;
+}
+
+scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t count, scion_error *err)
+{
+    tune_runs *r = context;
+    const struct timespec pause = {0, 300000000};
+    int64_t waiting = 0;
+    config *points = configs_of(t, first, count);
+    scion_status status = points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    if (status == SCION_OK)
+        status = enter(r, points, count * t->seeds, err);
+    if (status == SCION_OK)
+        status = look(r, t, first, points, count, &waiting, err);
+    while (status == SCION_OK && waiting > 0) {
+        sweep_progress at;
+        if (r->end > 0 && clock_now() >= r->end) {
+            t->time_up = true;
+            break;
+        }
+        r->sweep.seconds = r->end > 0 ? r->end - clock_now() : 0;
+        if (r->sweep.seconds < 0.001 && r->end > 0)
+            r->sweep.seconds = 0.001; /* 0 would be no limit */
+        status = sweep_work(r->path, &r->sweep, &at, err);
+        if (status == SCION_OK && r->sweep.stopped && r->sweep.stopped())
+            status = train_fail(err, SCION_ESTOPPED, "stopped");
+        if (status == SCION_OK)
+            status = look(r, t, first, points, count, &waiting, err);
+        if (status == SCION_OK && waiting > 0) { /* another process has the rest */
+            if (r->sweep.show)
+                r->sweep.show(r->sweep.context, &at);
+            nanosleep(&pause, NULL);
+        }
+    }
+    free(points);
+    return status;
+}
+
+/* ---- Results as text ------------------------------------------------------------------------------------------ */
+
+config tune_result(const tune *t, const config *target)
+{
+    config c = tune_config(target, &t->trials[t->best].at, 1), fresh;
+    config_init(&fresh);
+    c.training.threads = fresh.training.threads;
+    memcpy(c.run.out, fresh.run.out, sizeof c.run.out);
     return c;
+}
+
+void tune_value_text(const tune *t, const tune_point *p, tune_axis axis, char text[CONFIG_TEXT])
+{
+    const config c = tune_config(&t->base, p, 1);
+    grid_pretty(&c, tune_option(axis), text);
+}
+
+const char *tune_loss_text(const tune_trial *trial, char text[32])
+{
+    if (isfinite(trial->loss))
+        snprintf(text, 32, "%.4f", trial->loss);
+    else
+        snprintf(text, 32, "%s", trial->state == LEDGER_WAITING ? "not run" : ledger_state_name(trial->state));
+    return text;
+}
+
+/* ---- Comments of the file -------------------------------------------------------------------------------------- */
+
+/* "300 steps" or "2.5 epochs" of a rung. */
+static const char *length_text(const tune *t, int rung, char text[48])
+{
+    const tune_point own = {{0}};
+    const config c = tune_config(&t->base, &own, tune_share(t, rung));
+    if (c.training.steps > 0)
+        snprintf(text, 48, "%lld step%s", (long long)c.training.steps, c.training.steps > 1 ? "s" : "");
+    else
+        snprintf(text, 48, "%.3g epochs", c.training.epochs);
+    return text;
+}
+
+/* Letters that would end the comment become spaces. */
+static void write_line(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        fputc(iscntrl((unsigned char)*text) ? ' ' : *text, to);
+    fputc('\n', to);
+}
+
+static void write_search(FILE *to, const tune *t)
+{
+    double seconds = 0;
+    int64_t failed = 0, diverged = 0;
+    char text[48];
+    for (int64_t i = 0; i < t->count; i++) {
+        seconds += t->trials[i].seconds;
+        failed += t->trials[i].state == LEDGER_FAILED;
+        diverged += t->trials[i].state == LEDGER_DIVERGED;
+    }
+    fprintf(to, "; %lld runs of up to %s, %.3g seconds of training in all; %lld diverged, %lld failed.\n",
+            (long long)t->count * t->seeds, length_text(t, t->rungs - 1, text), seconds, (long long)diverged,
+            (long long)failed);
+    fprintf(to, "; Searched: %lld of %lld points on a grid of powers of two around the preset's values:\n",
+            (long long)t->candidates, (long long)tune_space_size(&t->space));
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (!t->space.fixed[a])
+            fprintf(to, ";   %s x 2^%d..2^%d\n", tune_option((tune_axis)a)->key, t->space.low[a], t->space.high[a]);
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (t->space.fixed[a])
+            fprintf(to, "; %s was not searched: %s.\n", tune_option((tune_axis)a)->key, t->space.fixed[a]);
+}
+
+/* The winner beside its neighbours in lr and the preset's own point. */
+static void write_comparison(FILE *to, const tune *t)
+{
+    static const char *const names[] = {"lr x 1/2", "found", "lr x 2"};
+    const tune_trial *best = &t->trials[t->best];
+    char text[48], loss[32], lr[CONFIG_TEXT];
+    fprintf(to, ";\n; Loss at width %lld after %s%s:\n", (long long)t->base.model.width,
+            length_text(t, best->rung, text), t->seeds > 1 ? ", mean over the seeds" : "");
+    for (int step = -1; step <= 1; step++) {
+        tune_point p = best->at;
+        p.power[TUNE_LR] += step;
+        const int64_t found = tune_find(t, &p, best->rung);
+        if (found < 0)
+            continue;
+        tune_value_text(t, &p, TUNE_LR, lr);
+        fprintf(to, ";   %-14s lr %-10s %s\n", names[step + 1], lr, tune_loss_text(&t->trials[found], loss));
+    }
+    tune_value_text(t, &(tune_point){{0}}, TUNE_LR, lr);
+    if (t->own >= 0)
+        fprintf(to, ";   %-14s lr %-10s %s\n", "the preset's", lr, tune_loss_text(&t->trials[t->own], loss));
+}
+
+/* What the numbers do and do not say. */
+static void write_meaning(FILE *to, const tune *t, const config *target)
+{
+    const tune_trial *best = &t->trials[t->best];
+    const long long proxy = t->base.model.width, width = target->model.width;
+    fputs(";\n", to);
+    if (t->time_up || best->rung < t->rungs - 1)
+        fprintf(to, "; %s: the values are the best of rung %d of %d.\n",
+                t->time_up ? "The time was up" : "No longer run came to a loss", best->rung + 1, t->rungs);
+    else if (!t->settled)
+        fputs("; The search along lr did not come to its end: tune again from this file.\n", to);
+    for (int a = TUNE_FIRST; a < TUNE_AXES; a++)
+        if (tune_at_edge(t, (tune_axis)a))
+            fprintf(to, "; %s lies on the edge of what was searched: tune again from this file.\n",
+                    tune_option((tune_axis)a)->key);
+    if (proxy == width)
+        fprintf(to, "; Measured at width %lld itself: nothing is carried over.\n", width);
+    else if (tune_carries(target))
+        fprintf(
+            to,
+            "; Carried over from width %lld to %lld: a step of rule %s has the same size in the norms of the layers\n"
+            "; at every width, and so the best values stay where they are. To see it for this model: scion sweep "
+            "over\n"
+            "; width and lr, then scion sweep show.\n",
+            proxy, width, target->optimizer.rule);
+    else
+        fprintf(to,
+                "; Carried over from width %lld to %lld. For rule %s nothing promises that the best lr stays where "
+                "it is:\n"
+                "; check it by scion sweep over width and lr, then scion sweep show.\n",
+                proxy, width, target->optimizer.rule);
+}
+
+static void write_rung(FILE *to, const tune *t, int rung, int64_t *order)
+{
+    char text[CONFIG_TEXT], loss[32], length[48];
+    const int64_t count = tune_order(t, rung, order);
+    if (count == 0)
+        return;
+    fprintf(to, ";\n; Rung %d of %d, %s:\n; ", rung + 1, t->rungs, length_text(t, rung, length));
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (!t->space.fixed[a])
+            fprintf(to, " %13s", tune_option((tune_axis)a)->key);
+    fputs("           loss\n", to);
+    for (int64_t i = 0; i < count; i++) {
+        const tune_trial *trial = &t->trials[order[i]];
+        fputs("; ", to);
+        for (int a = 0; a < TUNE_AXES; a++)
+            if (!t->space.fixed[a]) {
+                tune_value_text(t, &trial->at, (tune_axis)a, text);
+                fprintf(to, " %13s", text);
+            }
+        fprintf(to, "  %13s\n", tune_loss_text(trial, loss));
+    }
+}
+
+/* ---- The file ------------------------------------------------------------------------------------------ */
+
+static void write_all(FILE *to, const tune *t, const config *target, const char *command, int64_t *order)
+{
+    const config c = tune_result(t, target);
+    char line[2 * CONFIG_TEXT];
+    const char *name = target->preset[0] ? path_end(target->preset) : target->model.name;
+    snprintf(line, sizeof line, "; %s at width %lld, tuned at width %lld", name, (long long)target->model.width,
+             (long long)t->base.model.width);
+    write_line(to, line);
+    fputs(";\n;   ", to);
+    write_line(to, command);
+    fputs(";\n", to);
+    write_search(to, t);
+    write_comparison(to, t);
+    write_meaning(to, t, target);
+    for (int rung = t->rungs - 1; rung >= 0; rung--)
+        write_rung(to, t, rung, order);
+    fputc('\n', to);
+    config_write(&c, to, true);
+}
+
+/* An .ini file cannot hold every text (a path with " ;" in it, say): what was written must read back. */
+static scion_status check_file(const char *written, const config *want, const char *path, scion_error *err)
+{
+    const config_option *o;
+    config got;
+    scion_error why;
+    config_init(&got);
+    if (config_load(&got, written, &why) != SCION_OK)
+        return train_fail(err, SCION_EINVAL, "%s: not written, for it could not be read: %.140s", path_end(path),
+                          why.message);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (strcmp(o->key, "preset") != 0 && !config_same(&got, want, o))
+            return train_fail(err, SCION_EINVAL, "%s: not written, for an .ini file cannot hold this %s",
+                              path_end(path), o->key);
+    return SCION_OK;
+}
+
+scion_status tune_write(const tune *t, const config *target, const char *command, const char *path, scion_error *err)
+{
+    const config c = tune_result(t, target);
+    atomic_file r;
+    scion_status status = SCION_ENOMEM;
+    char *text = NULL;
+    size_t bytes = 0;
+    int64_t *order = calloc((size_t)t->count, sizeof *order);
+    FILE *memory = open_memstream(&text, &bytes);
+    if (order && memory)
+        write_all(memory, t, target, command, order);
+    if (memory && fclose(memory) == 0 && order)
+        status = atomic_begin(&r, path, err);
+    else
+        train_fail(err, status, "%s: out of memory", path_end(path));
+    if (status == SCION_OK)
+        status = atomic_write(&r, text, bytes, err);
+    if (status == SCION_OK) {
+        fflush(r.file); /* should it fail, the check finds less than was written */
+        status = check_file(r.temporary, &c, path, err);
+        if (status == SCION_OK)
+            status = atomic_commit(&r, err);
+        else
+            atomic_abort(&r);
+    }
+    free(text);
+    free(order);
+    return status;
 }

@@ -1,0 +1,259 @@
+/* Which values are searched: lr by powers of two from 2^-4 to 2^4 times the preset's, radii from 2^-2 to
+ * 2^2, but not along a direction in which nothing changes. With W = rho V, the step
+ *
+ *     W <- (1 - lr mu) W + lr rho lmo(s)      is      V <- (1 - lr mu) V + lr lmo(s),      lmo(a s) = lmo(s), a > 0
+ *
+ * so that radii act on a rule of this kind in two ways only: as the factors rho of the layers in the function, and
+ * where V starts. Hence
+ *
+ *   - adamw, sgd: no radii. muon: that of the hidden layers, for its other layers are AdamW's.
+ *   - A radius that no layer has: radius_first of a tied gpt, radius_hidden of an mlp of two layers without biases.
+ *   - Start without radii (boundary_init=no, or a rule with vectors' norms, which start elsewhere), and mu = 0: W
+ *     sees lr rho alone (ssd: lr rho^2), and one radius stays where it is. With mu > 0 lr also sets how fast W
+ *     forgets, and with a start on the boundary rho is its size: then lr and rho are two things, and both are
+ *     searched.
+ *   - Start on the boundary, mlp without biases, activation with f(ax) = a^k f(x): the radii multiply the logits by
+ *     one factor, and all gradients of a layer by another: radius_last alone is searched. (ssd, whose step is not
+ *     free of the gradient's size, has all of them.)
+ *   - Start on the boundary, gpt with QK-norm, two matrices, and k = 1: every block adds to the residual a term of
+ *     size radius_hidden^2, the embedding one of radius_first, and the next norm sees their ratio alone: radius_first
+ *     stays.
+ *
+ * Momentum, weight decay and the others are the preset's.
+ *
+ * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own.
+ * lr matters most, and so even a few candidates see its whole range. */
+#include "tune/tune_space.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "config/config_parts.h"
+#include "base/fail.h"
+
+/* Powers of two to each side of the preset's value. */
+static const int reach[TUNE_AXES] = {4, 2, 2, 2};
+
+static const struct {
+    const char *key;
+    size_t offset;
+} axes[TUNE_AXES] = {
+    [TUNE_LR] = {"lr", offsetof(config, training.lr)},
+    [TUNE_FIRST] = {"radius_first", offsetof(config, optimizer.radius_first)},
+    [TUNE_HIDDEN] = {"radius_hidden", offsetof(config, optimizer.radius_hidden)},
+    [TUNE_LAST] = {"radius_last", offsetof(config, optimizer.radius_last)},
+};
+
+const config_option *tune_option(tune_axis axis)
+{
+    return config_find(axes[axis].key);
+}
+
+static double *value_of(config *c, int axis)
+{
+    return (double *)(void *)((char *)c + axes[axis].offset);
+}
+
+/* ---- The space ----------------------------------------------------------------------------------------- */
+
+/* What radii are to a rule. */
+typedef enum use { NO_RADII, HIDDEN_ONLY, OWN_NORM, BALLS, SHARP } use;
+
+static const struct rule {
+    const char *name;
+    use use;
+    bool decays;  /* by lr, whatever weight_decay says */
+    bool carries; /* steps of a size that does not depend on the width, in the norms of the layers */
+} rules[] = {
+    {"scion", BALLS, true, true},        {"mars", BALLS, true, true},        {"uscion", BALLS, false, true},
+    {"almond", BALLS, false, true},      {"ssd", SHARP, false, false},       {"muon", HIDDEN_ONLY, false, false},
+    {"signsgd", OWN_NORM, false, false}, {"signum", OWN_NORM, false, false}, {"nsgd", OWN_NORM, false, false},
+    {"mnsgd", OWN_NORM, false, false},   {"adamw", NO_RADII, false, false},  {"sgd", NO_RADII, false, false},
+};
+
+/* A rule that is not in the table gets every axis and no promise. */
+static struct rule rule_of(const config *c)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (strcmp(rules[i].name, c->optimizer.rule) == 0)
+            return rules[i];
+    return (struct rule){c->optimizer.rule, SHARP, false, false};
+}
+
+bool tune_carries(const config *c)
+{
+    return rule_of(c).carries;
+}
+
+/* Whether one of the three norms that `norms` names is a vector's, which does not start on the boundary. */
+static bool has_vector_norm(const config *c)
+{
+    return strstr(c->optimizer.norms, "rms") || strstr(c->optimizer.norms, "euclid") ||
+           strstr(c->optimizer.norms, "max");
+}
+
+/* k of f(ax) = a^k f(x), 0: there is none. */
+static int degree(const config *c)
+{
+    static const char *const one[] = {"relu", "scaled_relu"}, *const two[] = {"relu2", "scaled_relu2"};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(c->model.activation, one[i]) == 0 || strcmp(c->model.activation, two[i]) == 0)
+            return strcmp(c->model.activation, one[i]) == 0 ? 1 : 2;
+    return 0;
+}
+
+/* Which radii are not searched, and why. */
+static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
+{
+    const struct rule rule = rule_of(c);
+    const bool gpt = strcmp(c->model.name, "gpt") == 0,
+               free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
+    if (rule.use == NO_RADII || rule.use == HIDDEN_ONLY) {
+        fixed[TUNE_FIRST] = fixed[TUNE_LAST] =
+            rule.use == NO_RADII ? "the rule has no radii" : "the rule leaves that layer to AdamW";
+        fixed[TUNE_HIDDEN] = rule.use == NO_RADII ? "the rule has no radii" : NULL;
+        return;
+    }
+    if (gpt && c->model.tied)
+        fixed[TUNE_FIRST] = "the first layer is the last one (tied)";
+    if (!gpt && c->model.layers == 2 && !c->model.bias)
+        fixed[TUNE_HIDDEN] = "no layer has it";
+    if (free_start && c->optimizer.weight_decay == 0 && !rule.decays) {
+        const int one = fixed[TUNE_HIDDEN] ? TUNE_LAST : TUNE_HIDDEN;
+        fixed[one] =
+            rule.use == SHARP ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
+    } else if (!free_start && rule.use == BALLS && !has_vector_norm(c)) {
+        if (!gpt && !c->model.bias && degree(c) > 0)
+            fixed[TUNE_FIRST] = fixed[TUNE_HIDDEN] = "only the product of the radii matters";
+        else if (gpt && !c->model.tied && c->model.qk_norm && degree(c) == 1)
+            fixed[TUNE_FIRST] = "only its ratio to the square of radius_hidden matters";
+    }
+}
+
+/* Powers of two from `value` up to `limit`, at most 60. */
+static int powers_below(double value, double limit)
+{
+    int power = 0;
+    while (power < 60 && ldexp(value, power + 1) <= limit)
+        power++;
+    return power;
+}
+
+scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
+{
+    const double decay = rule_of(c).decays ? 1 : c->optimizer.weight_decay;
+    const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->most) : tune_option(TUNE_LR)->most;
+    config copy = *c;
+    *s = (tune_space){.max_lr = powers_below(c->training.lr, lr_limit)};
+    if (!(c->training.lr > 0))
+        return train_fail(err, SCION_EINVAL, "lr is 0, expected the value that the search starts from");
+    if (c->training.lr > lr_limit)
+        return train_fail(err, SCION_EINVAL,
+                          "lr is %g, expected at most %g: rule %s decays the weights by lr times %g", c->training.lr,
+                          lr_limit, c->optimizer.rule, decay);
+    find_fixed(c, s->fixed);
+    for (int a = 0; a < TUNE_AXES; a++) {
+        if (s->fixed[a])
+            continue;
+        const int max = a == TUNE_LR ? s->max_lr : powers_below(*value_of(&copy, a), tune_option((tune_axis)a)->most);
+        s->low[a] = -reach[a];
+        s->high[a] = max < reach[a] ? max : reach[a];
+    }
+    return SCION_OK;
+}
+
+static int levels(const tune_space *s, int axis)
+{
+    return s->high[axis] - s->low[axis] + 1;
+}
+
+int64_t tune_space_size(const tune_space *s)
+{
+    int64_t size = 1;
+    for (int a = 0; a < TUNE_AXES; a++)
+        size *= levels(s, a);
+    return size;
+}
+
+/* ---- Candidates ---------------------------------------------------------------------------------------- */
+
+/* Place `i` of an endless row of shuffled ranges low..high. */
+static int stratified(const tune_space *s, int axis, uint64_t seed, int64_t i)
+{
+    enum { max_levels = 16 };
+    int deck[max_levels];
+    const int n = levels(s, axis);
+    const uint64_t round = (uint64_t)(i / n);
+    for (int k = 0; k < n; k++)
+        deck[k] = s->low[axis] + k;
+    for (int k = n - 1; k > 0; k--) { /* Fisher-Yates */
+        const int other = (int)(scn_uniform(seed, (uint64_t)axis, round * max_levels + (uint64_t)k) * (k + 1));
+        const int kept = deck[k];
+        deck[k] = deck[other];
+        deck[other] = kept;
+    }
+    return deck[i % n];
+}
+
+static bool same_point(const tune_point *a, const tune_point *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool add_point(tune_point *points, int64_t *count, const tune_point *p)
+{
+    for (int64_t i = 0; i < *count; i++)
+        if (same_point(&points[i], p))
+            return false;
+    points[(*count)++] = *p;
+    return true;
+}
+
+int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, int64_t count)
+{
+    enum { draws = 4 * TUNE_MAX_CANDIDATES };
+    const tune_point own = {{0}};
+    int64_t found = 0;
+    if (count > 0)
+        add_point(points, &found, &own);
+    for (int64_t i = 0; found < count && i < draws; i++) {
+        tune_point p;
+        for (int a = 0; a < TUNE_AXES; a++)
+            p.power[a] = stratified(s, a, seed, i);
+        add_point(points, &found, &p);
+    }
+    /* What chance has left out of a small space, in order. */
+    for (int64_t i = 0; found < count && i < tune_space_size(s); i++) {
+        tune_point p;
+        int64_t rest = i;
+        for (int a = 0; a < TUNE_AXES; a++) {
+            p.power[a] = s->low[a] + (int)(rest % levels(s, a));
+            rest /= levels(s, a);
+        }
+        add_point(points, &found, &p);
+    }
+    return found;
+}
+
+config tune_config(const config *base, const tune_point *p, int64_t share)
+{
+    config c = *base;
+    for (int a = 0; a < TUNE_AXES; a++)
+        *value_of(&c, a) = ldexp(*value_of(&c, a), p->power[a]);
+    c.training.lr_start = ldexp(c.training.lr_start, p->power[TUNE_LR]);
+    c.training.lr_end = ldexp(c.training.lr_end, p->power[TUNE_LR]);
+    c.training.warmup /= share;
+    if (c.training.decay > 0)
+        c.training.decay = c.training.decay / share > 0 ? c.training.decay / share : 1;
+    if (c.training.steps > 0) {
+        c.training.steps = c.training.steps / share > 0 ? c.training.steps / share : 1;
+        const int64_t rest = c.training.steps - (c.training.decay > 0 ? c.training.decay : 1);
+        c.training.warmup = c.training.warmup < rest ? c.training.warmup : rest;
+    } else {
+        c.training.epochs /= (double)share;
+    }
+    return c;
+}
