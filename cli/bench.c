@@ -1,11 +1,11 @@
 /* scion bench train: time of a training step and its parts, beside the sgemm peak of the same run. */
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/array.h"
+#include "base/json.h"
 #include "cli.h"
 #include "run/trainer.h"
 #include "tensor/gemm.h"
@@ -22,28 +22,22 @@ typedef struct timings {
     int count;
 } timings;
 
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static double median(const double *values, int count)
 {
     double sorted[most_steps];
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)count, sizeof *sorted, array_ascending);
     return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
 }
 
-/* GFLOP/s of a large square product, median of a few; 0: out of memory. */
+/* GFLOP/s of a large square product, median of a few; NAN: out of memory. */
 static double sgemm_peak(void)
 {
     const int64_t n = peak_size;
     double rate[peak_runs];
     float *m = calloc(3 * (size_t)(n * n), sizeof *m);
     if (!m)
-        return 0;
+        return NAN;
     for (int64_t i = 0; i < 2 * n * n; i++)
         m[i] = (float)(i % 7) - 3;
     gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
@@ -87,20 +81,23 @@ static int report(const trainer *t, const timings *times, double peak, const cha
     char text[16];
     printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
            1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
-    printf("%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the sgemm peak of %.1f\n", tokens,
-           trainer_unit(t), rate, 100 * rate / peak, peak);
+    printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
+    if (isnan(peak))
+        printf("; no memory to measure the sgemm peak\n");
+    else
+        printf(", %.1f%% of the sgemm peak of %.1f\n", 100 * rate / peak, peak);
     printf("%s, %d threads, %lld parameters, peak memory %s\n", gemm_library(), t->threads, (long long)t->elements,
            cli_bytes(bytes, text));
     if (!json_path)
         return CLI_OK;
-    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
+    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
                             1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
-                            1e3 * step, "tokens_per_s", tokens, "share_of_peak", rate / peak, "peak_gflops", peak,
-                            "peak_bytes", bytes, "threads", t->threads, "blas", gemm_library(), "parameters",
-                            (json_int_t)t->elements, "steps", times->count);
-    const bool written = out && json_dump_file(out, json_path, JSON_INDENT(2)) == 0;
-    json_decref(out);
-    return written ? CLI_OK : cli_error(CLI_FAILED, "%s: cannot write: %s", json_path, strerror(errno));
+                            1e3 * step, "tokens_per_s", tokens, "share_of_peak", json_number(rate / peak),
+                            "peak_gflops", json_number(peak), "peak_bytes", bytes, "threads", t->threads, "blas",
+                            gemm_library(), "parameters", (json_int_t)t->elements, "steps", times->count);
+    scion_error err;
+    return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
+                                                                       : cli_error(CLI_FAILED, "%s", err.message);
 }
 
 static int run_bench(int argc, char **argv)

@@ -104,6 +104,28 @@ void cli_parse_free(cli_arguments *a)
     free(a->pairs);
 }
 
+bool cli_parse_run(cli_arguments *a, int argc, char **argv, const char *const *flags)
+{
+    if (!cli_parse(a, argc, argv, flags))
+        return false;
+    if (a->word_count == 1)
+        return true;
+    cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    return false;
+}
+
+int cli_open_run(trainer **out, const cli_arguments *a,
+                 scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
+                 scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
+                                      scion_error *err),
+                 char path[RUN_PATH])
+{
+    scion_error err;
+    if (find(a->words[0], path, &err) == SCION_OK && open(out, path, a->pairs, a->pair_count, &err) == SCION_OK)
+        return CLI_OK;
+    return cli_error(CLI_FAILED, "%s", err.message);
+}
+
 /* The value of the last pair of that key; all of them are taken out. NULL: there is none. */
 static const char *take(cli_arguments *a, const char *key)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "run/run_dir.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -41,6 +42,16 @@ typedef struct cli_arguments {
 
 bool cli_parse(cli_arguments *a, int argc, char **argv, const char *const *flags);
 void cli_parse_free(cli_arguments *a);
+
+/* The same for a command on one run: one word, its folder or a checkpoint. */
+bool cli_parse_run(cli_arguments *a, int argc, char **argv, const char *const *flags);
+/* Opens that run: `find` gives the path of the checkpoint (run_dir_latest, run_dir_best), `open` a trainer from it.
+ * CLI_OK, or CLI_FAILED, and the error is printed. */
+int cli_open_run(trainer **out, const cli_arguments *a,
+                 scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
+                 scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
+                                      scion_error *err),
+                 char path[RUN_PATH]);
 
 /* key=value pairs that are a command's own (jobs=2) are taken out of the pairs and leave *value as it is if they are
  * not there. False: wrong, and told. */

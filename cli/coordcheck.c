@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
+#include "base/json.h"
 #include "cli.h"
 #include "config/config_parts.h"
 #include "base/fail.h"
@@ -120,21 +119,15 @@ static void print_group(const coordcheck_group *g)
     printf("%s\n\n", sentence);
 }
 
-/* A number, or null where JSON has none. */
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *layer_json(const coordcheck_group *g, int64_t layer)
 {
     json_t *rms = json_array(), *slopes = json_array();
     for (int64_t step = 0; step <= g->steps; step++) {
         json_t *row = json_array();
         for (int64_t w = 0; w < g->width_count; w++)
-            json_array_append_new(row, real_or_null(coordcheck_rms(g, layer, step, w)));
+            json_array_append_new(row, json_number(coordcheck_rms(g, layer, step, w)));
         json_array_append_new(rms, row);
-        json_array_append_new(slopes, real_or_null(coordcheck_slope(g, layer, step)));
+        json_array_append_new(slopes, json_number(coordcheck_slope(g, layer, step)));
     }
     const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, layer, g->steps));
     return json_pack("{s:s, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "verdict",
@@ -165,9 +158,10 @@ static int write_json(const coordcheck *k, const char *path)
     json_t *out = json_array();
     for (int64_t i = 0; i < k->count; i++)
         json_array_append_new(out, group_json(&k->groups[i]));
-    const bool written = out && json_dump_file(out, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0;
-    json_decref(out);
-    return written ? CLI_OK : cli_error(CLI_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    scion_error err;
+    return json_save(out, JSON_INDENT(1) | JSON_REAL_PRECISION(9), path, &err) == SCION_OK
+               ? CLI_OK
+               : cli_error(CLI_FAILED, "%s", err.message);
 }
 
 /* ---- The command ----------------------------------------------------------------------------------------- */

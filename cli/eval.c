@@ -1,5 +1,4 @@
 /* scion eval: validation loss of a checkpoint. */
-#define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 #include "run/run_dir.h"
 
@@ -11,21 +10,16 @@ static int run_eval(int argc, char **argv)
     scion_error err;
     double loss, accuracy;
     int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, NULL))
+    if (!cli_parse_run(&a, argc, argv, NULL))
         goto done;
-    if (a.word_count != 1) {
-        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    status = cli_open_run(&t, &a, run_dir_best, trainer_open, path);
+    if (status != CLI_OK)
         goto done;
-    }
-    status = CLI_FAILED;
-    if (run_dir_best(a.words[0], path, &err) != SCION_OK ||
-        trainer_open(&t, path, a.pairs, a.pair_count, &err) != SCION_OK ||
-        trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
-        cli_error(status, "%s", err.message);
+    if (trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
+        status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
     printf("%s\nstep %lld  validation loss %.4f  accuracy %.2f%%\n", path, (long long)t->step, loss, 100 * accuracy);
-    status = CLI_OK;
 done:
     trainer_free(t);
     cli_parse_free(&a);

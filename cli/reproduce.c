@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli.h"
 #include "report/report.h"
 #include "run/run_dir.h"
@@ -43,20 +43,6 @@ static void list_figures(FILE *to)
     const reproduce_figure *f;
     for (int i = 0; (f = reproduce_at(i)) != NULL; i++)
         fprintf(to, "  %-22s %s\n", f->name, f->title);
-}
-
-/* Makes the folder, and those above it. */
-static bool make_folder(const char *path)
-{
-    char part[CONFIG_TEXT];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(part, 0777);
-        *at = '/';
-    }
-    struct stat found;
-    return (mkdir(part, 0777) == 0 || stat(part, &found) == 0) && access(part, W_OK) == 0;
 }
 
 /* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is left as it is: it is
@@ -192,8 +178,11 @@ static int complete(job *j)
     }
     if (!j->folder[0])
         snprintf(j->folder, sizeof j->folder, "reproduce/%s", j->figure->name);
-    if (!make_folder(j->folder))
-        return cli_error(CLI_FAILED, "%s: cannot make this folder, or not write in it", j->folder);
+    scion_error err;
+    if (file_make_folder(j->folder, &err) != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
+    if (access(j->folder, W_OK) != 0)
+        return cli_error(CLI_FAILED, "%s: cannot write in this folder", j->folder);
     snprintf(j->ledger, sizeof j->ledger, "%s/ledger.db", j->folder);
     snprintf(j->page, sizeof j->page, "%s/report.html", j->folder);
     return CLI_OK;

@@ -112,21 +112,15 @@ static int run_sample(int argc, char **argv)
     scion_error err;
     double tokens = 500, temperature = 0.8, top_k = 0, top_p = 1, seed = 1;
     int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags) || !number("--tokens", a.values[1], 1, 1e9, &tokens) ||
+    if (!cli_parse_run(&a, argc, argv, flags) || !number("--tokens", a.values[1], 1, 1e9, &tokens) ||
         !number("--temperature", a.values[2], 0, 100, &temperature) ||
         !number("--top-k", a.values[3], 0, 1e9, &top_k) || !number("--top-p", a.values[4], 0, 1, &top_p) ||
         !number("--seed", a.values[5], 0, 9e15, &seed))
         goto done;
-    if (a.word_count != 1) {
-        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    status = cli_open_run(&t, &a, run_dir_best, trainer_open_model, path);
+    if (status != CLI_OK)
         goto done;
-    }
     status = CLI_FAILED;
-    if (run_dir_best(a.words[0], path, &err) != SCION_OK ||
-        trainer_open_model(&t, path, a.pairs, a.pair_count, &err) != SCION_OK) {
-        cli_error(status, "%s", err.message);
-        goto done;
-    }
     const char *text = a.values[0] ? a.values[0] : "\n";
     const size_t most = strlen(text) + 1;
     prompt = calloc(most, sizeof *prompt);

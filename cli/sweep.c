@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "cli.h"
 #include "sweep/grid.h"
 #include "sweep/sweep.h"
@@ -12,12 +13,9 @@
 /* The ledger of a sweep that was given none: sweeps/PRESET.db. */
 static void name_ledger(const char *preset, char path[CONFIG_TEXT])
 {
-    const char *slash = strrchr(preset, '/');
-    snprintf(path, CONFIG_TEXT, "sweeps/%.200s", slash ? slash + 1 : preset);
-    char *ending = strstr(path, ".ini");
-    if (ending && ending[4] == '\0')
-        *ending = '\0';
-    snprintf(path + strlen(path), CONFIG_TEXT - strlen(path), ".db");
+    char name[200];
+    file_name(preset, ".ini", name, sizeof name);
+    snprintf(path, CONFIG_TEXT, "sweeps/%s.db", name);
 }
 
 /* Adds the grid of one preset to the ledger. Nothing is added unless all of it is right. */

@@ -1,22 +1,15 @@
 /* See sweep_show.h. */
 #include "sweep_show.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
+#include "base/array.h"
+#include "base/json.h"
 #include "cli.h"
 #include "sweep/grid.h"
 #include "tune/transfer.h"
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* All learning rates of a group, ascending; the caller frees. */
 static double *all_rates(const transfer_group *g, int64_t *count)
@@ -31,7 +24,7 @@ static double *all_rates(const transfer_group *g, int64_t *count)
             rates[(*count)++] = g->widths[i].points[k].lr;
     if (!rates)
         return NULL;
-    qsort(rates, (size_t)*count, sizeof *rates, by_value);
+    qsort(rates, (size_t)*count, sizeof *rates, array_ascending);
     int64_t kept = 0;
     for (int64_t i = 0; i < *count; i++)
         if (kept == 0 || rates[i] != rates[kept - 1])
@@ -76,23 +69,18 @@ static void print_group(const transfer_group *g)
     printf("%s\n", text);
 }
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *width_json(const transfer_width *w)
 {
     json_t *points = json_array();
     for (int64_t i = 0; i < w->count; i++) {
         const transfer_point *p = &w->points[i];
         json_array_append_new(points, json_pack("{s:f, s:o, s:o, s:i, s:i, s:i}", "lr", p->lr, "loss",
-                                                number(p->loss), "accuracy", number(p->accuracy), "seeds", p->seeds,
-                                                "diverged", p->diverged, "failed", p->failed));
+                                                json_number(p->loss), "accuracy", json_number(p->accuracy), "seeds",
+                                                p->seeds, "diverged", p->diverged, "failed", p->failed));
     }
     return json_pack("{s:I, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
                      w->best >= 0 ? json_real(w->points[w->best].lr) : json_null(), "best_loss",
-                     w->best >= 0 ? number(w->points[w->best].loss) : json_null(), "points", points);
+                     w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "points", points);
 }
 
 static int write_json(const transfer *t, const char *path)
@@ -106,13 +94,13 @@ static int write_json(const transfer *t, const char *path)
             json_array_append_new(widths, width_json(&g->widths[k]));
         transfer_sentence(g, text);
         json_array_append_new(groups, json_pack("{s:s, s:o, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
-                                                number(g->moved), "cost", number(g->cost), "at_edge", g->at_edge,
-                                                "verdict", text, "widths", widths));
+                                                json_number(g->moved), "cost", json_number(g->cost), "at_edge",
+                                                g->at_edge, "verdict", text, "widths", widths));
     }
-    json_t *out = json_pack("{s:o}", "groups", groups);
-    const bool written = out && json_dump_file(out, path, JSON_INDENT(2)) == 0;
-    json_decref(out);
-    return written ? CLI_OK : cli_error(CLI_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    scion_error err;
+    return json_save(json_pack("{s:o}", "groups", groups), JSON_INDENT(2), path, &err) == SCION_OK
+               ? CLI_OK
+               : cli_error(CLI_FAILED, "%s", err.message);
 }
 
 int cli_show_sweep(const char *path, const char *json)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli.h"
 #include "run_loop.h"
 #include "run/run_dir.h"
@@ -59,12 +60,9 @@ static void print_run(const trainer *t)
 /* Name of a run that was given none: runs/ and its preset. */
 static void name_run(config *c)
 {
-    char base[CONFIG_TEXT];
-    const char *preset = c->preset[0] ? c->preset : c->model.name, *slash = strrchr(preset, '/');
-    snprintf(base, sizeof base, "runs/%.*s", CONFIG_TEXT - 32, slash ? slash + 1 : preset);
-    char *ending = strstr(base, ".ini");
-    if (ending && ending[4] == '\0')
-        *ending = '\0';
+    char name[CONFIG_TEXT - 32], base[CONFIG_TEXT];
+    file_name(c->preset[0] ? c->preset : c->model.name, ".ini", name, sizeof name);
+    snprintf(base, sizeof base, "runs/%s", name);
     run_dir_free_name(base, c->run.out);
 }
 
@@ -159,20 +157,13 @@ static int run_resume(int argc, char **argv)
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
-    if (!cli_parse(&a, argc, argv, NULL))
+    if (!cli_parse_run(&a, argc, argv, NULL))
         goto done;
-    if (a.word_count != 1) {
-        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    status = cli_open_run(&t, &a, run_dir_latest, trainer_resume, path);
+    if (status != CLI_OK)
         goto done;
-    }
-    status = CLI_FAILED;
-    if (run_dir_latest(a.words[0], path, &err) != SCION_OK ||
-        trainer_resume(&t, path, a.pairs, a.pair_count, &err) != SCION_OK) {
-        cli_error(status, "%s", err.message);
-        goto done;
-    }
     if (resume_folder(t, path, &a, &lock, &err) != SCION_OK) {
-        cli_error(status, "%s", err.message);
+        status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
     print_run(t);

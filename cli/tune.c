@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "base/file.h"
 #include "cli.h"
 #include "config/config_parts.h"
 #include "base/number.h"
@@ -140,22 +141,12 @@ static int64_t default_proxy(const config *c)
     return width < c->model.width ? width : c->model.width;
 }
 
-/* The name of the preset without folder and ending. */
-static void base_name(const char *preset, char name[CONFIG_TEXT])
-{
-    const char *slash = strrchr(preset, '/');
-    snprintf(name, CONFIG_TEXT, "%.200s", slash ? slash + 1 : preset);
-    char *ending = strstr(name, ".ini");
-    if (ending && ending[4] == '\0')
-        *ending = '\0';
-}
-
 static const char folder[] = "sweeps/"; /* of ledgers that are given no name */
 
 static void name_files(tuning *u, const cli_arguments *a)
 {
-    char name[CONFIG_TEXT];
-    base_name(u->target.preset, name);
+    char name[200];
+    file_name(u->target.preset, ".ini", name, sizeof name);
     if (a->values[OUT])
         snprintf(u->out, sizeof u->out, "%s", a->values[OUT]);
     else

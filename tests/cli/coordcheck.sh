@@ -48,5 +48,5 @@ refused 1 'absent.txt' coordcheck shallow-gpt data=absent.txt width=64,128
 refused 1 'the run has only 2' coordcheck mlp width=8,16 steps=2 --steps 3
 refused 1 'no/such/out.db' coordcheck mlp width=8,16 --ledger no/such/out.db
 "$scion" coordcheck mlp width=8,16 batch=8 --json no/such/out.json > out 2>&1 && fault 'a folder that is not there'
-holds out 'no/such/out.json: cannot write'
+holds out 'no/such/out.json: cannot be written'
 [ $faults -eq 0 ]

@@ -123,6 +123,6 @@ refused 1 'text.txt/x.db' sweep $tiny ledger=text.txt/x.db
 refused 1 'directory' sweep $tiny ledger=.
 [ -e /dev/full ] && refused 1 '/dev/full' sweep $tiny ledger=/dev/full
 "$scion" sweep show a.db --json text.txt/x.json > out 2> log && fault '--json below a file'
-holds log 'text.txt/x.json: cannot write'
+holds log 'text.txt/x.json: cannot be written'
 grep -q '^this is not' text.txt || fault 'a file that is not a ledger was written to'
 [ $faults -eq 0 ]

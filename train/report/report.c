@@ -5,9 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "report/section.h"
 
@@ -35,12 +36,6 @@ void report_fold_name(const char *name, bool fold, char folded[64])
     folded[n] = '\0';
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double report_limit(double *losses, int64_t count)
 {
     int64_t n = 0;
@@ -49,20 +44,13 @@ double report_limit(double *losses, int64_t count)
             losses[n++] = losses[i];
     if (n < 4)
         return NAN;
-    qsort(losses, (size_t)n, sizeof *losses, by_value);
+    qsort(losses, (size_t)n, sizeof *losses, array_ascending);
     /* Three quarters of the values show the valley; the rest of the axis is as high as that at most. */
     const double low = losses[0], usual = losses[(3 * n) / 4], most = low + 2 * (usual - low);
     return usual > low && losses[n - 1] > most ? most : NAN;
 }
 
 /* ---- Sources ----------------------------------------------------------------------------------------------- */
-
-/* A folder is a run; a file, or what is not there, is a ledger to be opened, whose error tells. */
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
 
 /* Best first; runs without a loss last. */
 static int by_loss(const void *a, const void *b)
@@ -85,7 +73,7 @@ static scion_status read_runs(run_data *runs, int *count, const char *const *sou
 {
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < all; i++)
-        if (is_folder(sources[i]))
+        if (file_is_folder(sources[i]))
             status = run_read(&runs[(*count)++], sources[i], err);
     if (status == SCION_OK)
         qsort(runs, (size_t)*count, sizeof *runs, by_loss);
@@ -138,7 +126,7 @@ scion_status report_write(const char *const *sources, int count, const char *out
         report_runs(p, runs, run_count);
     for (int i = 0; status == SCION_OK && i < count; i++) {
         char prefix[32] = "";
-        if (is_folder(sources[i]))
+        if (file_is_folder(sources[i]))
             continue;
         if (count > 1)
             snprintf(prefix, sizeof prefix, "ledger%d-", ++ledgers);

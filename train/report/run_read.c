@@ -1,5 +1,4 @@
 /* See run_read.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "report/run_read.h"
 
 #include <errno.h>
@@ -10,23 +9,12 @@
 
 #include <jansson.h>
 
+#include "base/array.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/path.h"
 
 /* ---- Lines of metrics -------------------------------------------------------------------------------------- */
-
-/* Element i of an array that is made one longer; NULL: out of memory. Grows by doubling: at powers of two. */
-static void *append(void *array, int64_t *count, size_t bytes)
-{
-    void **at = array;
-    if ((*count & (*count - 1)) == 0) {
-        void *larger = realloc(*at, (size_t)(*count > 0 ? 2 * *count : 1) * bytes);
-        if (!larger)
-            return NULL;
-        *at = larger;
-    }
-    return (char *)*at + (size_t)(*count)++ * bytes;
-}
 
 /* A number; null, which stands for one that was not finite, is `other`, and so is one that is missing. */
 static double number(const json_t *object, const char *key, double other)
@@ -51,18 +39,18 @@ static line_result read_line(run_data *run, const json_t *o)
     if (at < 0)
         return LINE_STRANGE;
     if (json_is_string(name) && measured(o, "norm")) {
-        run_norm *n = append(&run->norms, &run->norm_count, sizeof *n);
+        run_norm *n = array_append(&run->norms, &run->norm_count, sizeof *n);
         if (!n)
             return LINE_MEMORY;
         *n = (run_norm){.step = at, .norm = number(o, "norm", NAN), .bound = number(o, "bound", INFINITY)};
         snprintf(n->name, sizeof n->name, "%s", json_string_value(name));
     } else if (measured(o, "val_loss")) {
-        run_val *v = append(&run->vals, &run->val_count, sizeof *v);
+        run_val *v = array_append(&run->vals, &run->val_count, sizeof *v);
         if (!v)
             return LINE_MEMORY;
         *v = (run_val){at, number(o, "val_loss", INFINITY), number(o, "accuracy", NAN)};
     } else if (measured(o, "loss")) {
-        run_step *s = append(&run->steps, &run->step_count, sizeof *s);
+        run_step *s = array_append(&run->steps, &run->step_count, sizeof *s);
         if (!s)
             return LINE_MEMORY;
         *s = (run_step){at, number(o, "loss", INFINITY), number(o, "lr", NAN), number(o, "tokens_per_s", NAN),
@@ -159,12 +147,7 @@ done:
 /* The end of a path, without slashes behind it. */
 static void name_run(run_data *run, const char *dir)
 {
-    size_t end = strlen(dir), begin;
-    while (end > 1 && dir[end - 1] == '/')
-        end--;
-    for (begin = end; begin > 0 && dir[begin - 1] != '/'; begin--)
-        ;
-    snprintf(run->name, sizeof run->name, "%.*s", (int)(end - begin), dir + begin);
+    file_name(dir, NULL, run->name, sizeof run->name);
     if (strcmp(run->name, ".") == 0 || run->name[0] == '\0')
         snprintf(run->name, sizeof run->name, "this run");
 }

@@ -12,10 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "base/fail.h"
-#include "base/number.h"
+#include "base/json.h"
 #include "base/path.h"
 #include "base/atomic_file.h"
 
@@ -126,15 +124,6 @@ void metrics_close(metrics *m)
 
 /* ---- Lines ------------------------------------------------------------------------------------------------- */
 
-static const char *json_number(double value, char text[NUMBER_TEXT])
-{
-    if (isfinite(value))
-        number_write(value, text);
-    else
-        memcpy(text, "null", 5);
-    return text;
-}
-
 /* A text as a JSON string, quotation marks included; the caller frees it. What is not UTF-8 becomes "?". */
 static char *json_quoted(const char *text)
 {
@@ -179,8 +168,8 @@ void metrics_step(metrics *m, int64_t step, double loss, double lr, double token
     if (!m)
         return;
     snprintf(line, sizeof line, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s}\n",
-             (long long)step, json_number(loss, a), json_number(lr, b), json_number(tokens_per_s, c),
-             json_number(optimizer_share, d));
+             (long long)step, json_number_text(loss, a), json_number_text(lr, b), json_number_text(tokens_per_s, c),
+             json_number_text(optimizer_share, d));
     append(m, line);
 }
 
@@ -190,7 +179,7 @@ void metrics_val(metrics *m, int64_t step, double val_loss, double accuracy)
     if (!m)
         return;
     snprintf(line, sizeof line, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s}\n", (long long)step,
-             json_number(val_loss, a), json_number(accuracy, b));
+             json_number_text(val_loss, a), json_number_text(accuracy, b));
     append(m, line);
 }
 
@@ -202,7 +191,7 @@ void metrics_norm(metrics *m, int64_t step, const char *name, double norm, doubl
         return;
     if (quoted &&
         asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n", (long long)step,
-                 quoted, json_number(norm, a), json_number(bound, b), json_number(ratio, c)) >= 0) {
+                 quoted, json_number_text(norm, a), json_number_text(bound, b), json_number_text(ratio, c)) >= 0) {
         append(m, line);
         free(line);
     } else if (m->failed.status == SCION_OK) {
@@ -239,7 +228,7 @@ static char *summary_text(const metrics_summary *s)
         return NULL;
     fprintf(to, "{\n");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number(numbers[i].value, number));
+        fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number_text(numbers[i].value, number));
     fprintf(to, "  \"config\": %s\n}\n", s->config ? s->config : "null");
     if (fclose(to) != 0) {
         free(text);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/file.h"
 
 static const char best_name[] = "best.safetensors";
 
@@ -20,18 +20,6 @@ static int64_t step_of(const char *name)
     long long step;
     int end = 0;
     return sscanf(name, "step-%lld.safetensors%n", &step, &end) == 1 && end > 0 && name[end] == '\0' ? step : -1;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
-
-static bool exists(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
 }
 
 /* The largest step below `below` of which dir has a checkpoint, or -1. */
@@ -56,21 +44,11 @@ static void step_path(const char *dir, int64_t step, char path[RUN_PATH])
 
 scion_status run_dir_create(const char *dir, scion_error *err)
 {
-    char part[CONFIG_TEXT];
     if (newest(dir, INT64_MAX) >= 0)
         return train_fail(err, SCION_EINVAL,
                           "%s already holds a run: scion resume %s goes on with it, another out=DIR starts a new one",
                           dir, dir);
-    for (size_t i = 1; i <= strlen(dir); i++) {
-        if (dir[i] != '/' && dir[i] != '\0')
-            continue;
-        snprintf(part, sizeof part, "%.*s", (int)i, dir);
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", part, strerror(errno));
-    }
-    if (!is_folder(dir))
-        return train_fail(err, SCION_EINVAL, "%s is not a folder", dir);
-    return SCION_OK;
+    return file_make_folder(dir, err);
 }
 
 scion_status run_dir_lock(const char *dir, int *lock, scion_error *err)
@@ -86,16 +64,16 @@ scion_status run_dir_lock(const char *dir, int *lock, scion_error *err)
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
 {
     snprintf(name, CONFIG_TEXT, "%s", base);
-    for (int i = 2; exists(name) && i < 100000; i++)
+    for (int i = 2; file_exists(name) && i < 100000; i++)
         snprintf(name, CONFIG_TEXT, "%.*s-%d", CONFIG_TEXT - 16, base, i);
 }
 
 scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err)
 {
-    if (!is_folder(path)) {
+    if (!file_is_folder(path)) {
         snprintf(latest, RUN_PATH, "%s", path);
-        return exists(path) ? SCION_OK
-                            : train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path);
+        return file_exists(path) ? SCION_OK
+                                 : train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path);
     }
     const int64_t step = newest(path, INT64_MAX);
     if (step < 0)
@@ -107,7 +85,7 @@ scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err)
 {
     snprintf(best, RUN_PATH, "%s/%s", path, best_name);
-    return is_folder(path) && exists(best) ? SCION_OK : run_dir_latest(path, best, err);
+    return file_is_folder(path) && file_exists(best) ? SCION_OK : run_dir_latest(path, best, err);
 }
 
 int run_dir_set_aside(const char *dir, int64_t step)

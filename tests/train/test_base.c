@@ -1,0 +1,98 @@
+/* The small things that all rooms use: names of files, folders, arrays that grow, JSON that is written. */
+#include "scratch.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file.h"
+#include "base/json.h"
+
+static void a_name_is_the_end_of_a_path(void **state)
+{
+    static const struct {
+        const char *path, *ending, *name;
+    } cases[] = {
+        {"runs/a", NULL, "a"},
+        {"runs/a/", NULL, "a"},
+        {"a.ini", ".ini", "a"},
+        {"x/a.ini", ".ini", "a"},
+        {"x.ini/a", ".ini", "a"},
+        {"a.ini.ini", ".ini", "a.ini"},
+        {"a.inis", ".ini", "a.inis"},
+        {".ini", ".ini", ".ini"},
+        {"/", NULL, ""},
+        {"presets/a.ini", NULL, "a.ini"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32];
+        file_name(cases[i].path, cases[i].ending, name, sizeof name);
+        assert_string_equal(name, cases[i].name);
+    }
+}
+
+static void folders_are_made_with_those_above(void **state)
+{
+    scion_error err;
+    (void)state;
+    check_ok(file_make_folder(scratch("a/b/c"), &err), &err);
+    check_ok(file_make_folder(scratch("a/b/c/"), &err), &err);
+    assert_true(file_is_folder(scratch("a/b/c")));
+    scratch_text(scratch("a/file"), "");
+    assert_true(file_exists(scratch("a/file")) && !file_is_folder(scratch("a/file")));
+    assert_int_equal(file_make_folder(scratch("a/file"), &err), SCION_EINVAL);
+    assert_int_equal(file_make_folder(scratch("a/file/b"), &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "a/file"));
+}
+
+static void arrays_grow(void **state)
+{
+    double *items = NULL;
+    int64_t count = 0;
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        double *last = array_append(&items, &count, sizeof *items);
+        assert_non_null(last);
+        *last = 1000 - i;
+    }
+    assert_int_equal(count, 1000);
+    qsort(items, (size_t)count, sizeof *items, array_ascending);
+    for (int i = 0; i < 1000; i++)
+        assert_true(items[i] == i + 1);
+    free(items);
+}
+
+/* Also to a pipe, which cannot be replaced. */
+static void json_is_written_to_files_and_pipes(void **state)
+{
+    scion_error err;
+    char text[64] = "", path[32];
+    int ends[2];
+    (void)state;
+    check_ok(
+        json_save(json_pack("[o, o]", json_number(1.5), json_number(NAN)), JSON_COMPACT, scratch("a.json"), &err),
+        &err);
+    assert_string_equal(scratch_get(scratch("a.json"), NULL), "[1.5,null]");
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
+    check_ok(json_save(json_pack("[o]", json_number(-INFINITY)), JSON_COMPACT, path, &err), &err);
+    memset(text, 0, sizeof text);
+    assert_int_equal(read(ends[0], text, sizeof text - 1), 6);
+    assert_string_equal(text, "[null]");
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(json_save(json_null(), JSON_ENCODE_ANY, scratch("none/a.json"), &err), SCION_EINVAL);
+    assert_int_equal(json_save(NULL, 0, scratch("a.json"), &err), SCION_ENOMEM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_is_the_end_of_a_path),
+        cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(arrays_grow),
+        cmocka_unit_test(json_is_written_to_files_and_pipes),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}

@@ -1,0 +1,56 @@
+/* See file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fail.h"
+#include "base/path.h"
+
+bool file_exists(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+bool file_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+scion_status file_make_folder(const char *path, scion_error *err)
+{
+    char *part = strdup(path);
+    scion_status status = part ? SCION_OK : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    const size_t length = strlen(path);
+    for (size_t i = 1; status == SCION_OK && i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            status =
+                train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(part), strerror(errno));
+        part[i] = path[i];
+    }
+    free(part);
+    if (status == SCION_OK && !file_is_folder(path))
+        status = train_fail(err, SCION_EINVAL, "%s is not a folder", path_end(path));
+    return status;
+}
+
+void file_name(const char *path, const char *ending, char *name, size_t bytes)
+{
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
+        ;
+    const size_t tail = ending ? strlen(ending) : 0;
+    if (tail > 0 && end - begin > tail && strncmp(path + (end - tail), ending, tail) == 0)
+        end -= tail;
+    snprintf(name, bytes, "%.*s", (int)(end - begin), path + begin);
+}
