@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/number.h"
+#include "base/array.h"
 
 /* Largest over smallest value from which the y axis is logarithmic: on a linear one the smallest would look like 0. */
 static const double log_from = 60;
@@ -220,12 +221,6 @@ void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p
 /* A longer table shows every n-th row; the CSV file has all. */
 enum { max_rows = 60 };
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* All x of the figure, ascending, each once; the caller frees. NULL: there are none, or no memory. */
 static double *distinct_x(const figure *f, int64_t *count)
 {
@@ -239,7 +234,7 @@ static double *distinct_x(const figure *f, int64_t *count)
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++)
             x[n++] = f->lines[i].values[k].x;
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    qsort(x, (size_t)n, sizeof *x, array_ascending);
     for (int64_t i = 0; i < n; i++)
         if (*count == 0 || x[i] != x[*count - 1])
             x[(*count)++] = x[i];
