@@ -180,8 +180,11 @@ void cli_print_options(FILE *to)
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         if (strcmp(section, o->section) != 0)
             fprintf(to, "\n%s\n", section = o->section);
+        char names[OPTION_TEXT] = "";
+        if (o->choice)
+            option_choices(o, names, sizeof names);
         fprintf(to, "  %-16s %s", o->key, o->help);
-        fprintf(to, o->choices ? " (%s; %s)\n" : o->initial[0] ? " (%s)\n" : "\n", o->initial, o->choices);
+        fprintf(to, names[0] ? " (%s; %s)\n" : o->initial[0] ? " (%s)\n" : "\n", o->initial, names);
     }
 }
 

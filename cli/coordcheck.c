@@ -43,7 +43,7 @@ static bool beat(void *context, int64_t step)
     const bool keep = !k->progress.live && clock_now() - k->shown >= quiet_s;
     if (k->progress.live || keep)
         cli_progress_show(&k->progress, keep, "run %lld/%lld  width %lld  seed %llu  step %lld/%lld",
-                          (long long)k->done + 1, (long long)k->g.count, (long long)c->model.width,
+                          (long long)k->done + 1, (long long)k->g.count, (long long)config_int(c, "width"),
                           (unsigned long long)c->training.seed, (long long)step, (long long)k->steps);
     if (keep)
         k->shown = clock_now();

@@ -181,7 +181,7 @@ static void print_end(loop *l)
     if (has_validation(t) && t->c.run.baseline > 0)
         printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
     printf("\n%s\n", l->saved);
-    if (strcmp(t->c.model.name, "gpt") == 0 && data_about(t->data)->vocabulary)
+    if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
         printf("let it write: scion sample %s\n", t->c.run.out);
 }
 

@@ -129,7 +129,7 @@ static int run_sample(int argc, char **argv)
         prompt[0] = 0;
         count = 1;
     }
-    d = gpt_decoder_create(&t->c, t->eval.tape, data_about(t->data)->vocab);
+    d = gpt_decoder_create(config_model_options(&t->c), t->eval.tape, t->c.data.block, data_about(t->data)->vocab);
     if (count < 1 || !d) {
         cli_error(status, "%s", d ? (count == 0 ? "the prompt is empty" : err.message) : "out of memory");
         goto done;

@@ -61,7 +61,7 @@ static void print_run(const trainer *t)
 static void name_run(config *c)
 {
     char name[CONFIG_TEXT - 32], base[CONFIG_TEXT];
-    file_name(c->preset[0] ? c->preset : c->model.name, ".ini", name, sizeof name);
+    file_name(c->preset[0] ? c->preset : c->model, ".ini", name, sizeof name);
     snprintf(base, sizeof base, "runs/%s", name);
     run_dir_free_name(base, c->run.out);
 }
@@ -100,7 +100,7 @@ static int run_train(int argc, char **argv)
     for (int i = 0; i < a.pair_count; i++)
         if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
             goto wrong;
-    if (!c.data.path[0] && strcmp(c.data.kind, "synthetic") != 0) {
+    if (!c.data.path[0] && data_needs_path(c.data.kind)) {
         cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data "
                              "(scion train alone tells where to get a text)");
         goto done;

@@ -16,7 +16,7 @@
 #include "tune_show.h"
 #include "base/clock.h"
 
-enum { mlp_least = 64, proxy_part = 4, most_jobs = 4 };
+enum { most_jobs = 4 };
 
 enum { LEDGER, OUT, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE, FLAGS };
 
@@ -130,15 +130,12 @@ static bool read_flags(tuning *u, cli_arguments *a)
     return true;
 }
 
-/* A quarter of the target's width, in whole heads. */
 static int64_t default_proxy(const config *c)
 {
-    int64_t width = c->model.width / proxy_part;
-    if (strcmp(c->model.name, "gpt") == 0)
-        width = width / c->model.head_size > 0 ? width / c->model.head_size * c->model.head_size : c->model.head_size;
-    else if (width < mlp_least)
-        width = mlp_least;
-    return width < c->model.width ? width : c->model.width;
+    const model_row *row = config_model(c);
+    const int64_t full = config_int(c, "width"),
+                  width = row->proxy_width ? row->proxy_width(config_model_options(c)) : (full + 3) / 4;
+    return width < full ? width : full;
 }
 
 static const char folder[] = "sweeps/"; /* of ledgers that are given no name */
@@ -186,17 +183,17 @@ static bool read_target(tuning *u, const cli_arguments *a)
         if (config_set_pair(c, pair, &err) != SCION_OK)
             goto wrong;
     }
-    if (!c->data.path[0] && strcmp(c->data.kind, "synthetic") != 0) {
+    if (!c->data.path[0] && data_needs_path(c->data.kind)) {
         cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data");
         return false;
     }
     c->run.out[0] = '\0';
     check_baseline(c, &preset);
     u->t.base = *c;
-    u->t.base.model.width = u->proxy > 0 ? u->proxy : default_proxy(c);
-    if (u->t.base.model.width > c->model.width) {
+    config_set_int(&u->t.base, "width", u->proxy > 0 ? u->proxy : default_proxy(c));
+    if (config_int(&u->t.base, "width") > config_int(c, "width")) {
         cli_error(CLI_USAGE, "proxy is %lld, expected at most the width %lld that it stands for", (long long)u->proxy,
-                  (long long)c->model.width);
+                  (long long)config_int(c, "width"));
         return false;
     }
     u->runs.sweep.threads = (int)c->training.threads;
@@ -211,7 +208,7 @@ wrong:
 /* Files that are in the way or cannot be written are told of before the work, not after. */
 static bool check_files(const tuning *u, const cli_arguments *a)
 {
-    const bool made_up = strcmp(u->target.data.kind, "synthetic") == 0;
+    const bool synthetic = !data_needs_path(u->target.data.kind);
     struct stat about;
     char beside[CONFIG_TEXT];
     snprintf(beside, sizeof beside, "%s", u->out);
@@ -221,7 +218,7 @@ static bool check_files(const tuning *u, const cli_arguments *a)
         cli_error(CLI_FAILED, "%s exists; --force replaces it, --out names another file", u->out);
     else if (access(beside, W_OK) != 0)
         cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or closed", u->out);
-    else if (!made_up && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
+    else if (!synthetic && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
         cli_error(CLI_FAILED, "%s: cannot be read: %s", u->target.data.path, strerror(errno));
     else
         return true;

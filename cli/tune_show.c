@@ -25,8 +25,8 @@ void tune_show_plan(const tune *t, const config *target, const char *ledger_path
 {
     const int64_t size = tune_space_size(&t->space);
     char took[16];
-    printf("tunes %s at width %lld for width %lld:", target->preset, (long long)t->base.model.width,
-           (long long)target->model.width);
+    printf("tunes %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
+           (long long)config_int(target, "width"));
     for (int a = 0; a < TUNE_AXES; a++)
         if (!t->space.fixed[a])
             printf(" %s", tune_option((tune_axis)a)->key);
@@ -92,10 +92,10 @@ void tune_show_end(const tune *t, const config *target, int64_t asked, int64_t a
         printf(": the preset's own values are the best");
     else if (t->own >= 0 && isfinite(t->trials[t->own].loss))
         printf(": loss %.4f at width %lld, the preset's own values give %.4f", winner->loss,
-               (long long)t->base.model.width, t->trials[t->own].loss);
+               (long long)config_int(&t->base, "width"), t->trials[t->own].loss);
     printf("\n%lld new runs; the values and how they were found are in %s\n", (long long)added, out);
-    if (target->model.width != t->base.model.width && !tune_carries(target))
+    if (config_int(target, "width") != config_int(&t->base, "width") && !tune_carries(target))
         printf("rule %s: nothing promises that the best lr stays where it is at width %lld (scion sweep shows it)\n",
-               target->optimizer.rule, (long long)target->model.width);
+               target->optimizer.rule, (long long)config_int(target, "width"));
     printf("scion train %s\n", out);
 }

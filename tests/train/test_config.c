@@ -6,20 +6,16 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "models/gpt.h"
 #include "ops/activation.h"
 
-static size_t size_of(const config_option *o)
-{
-    static const size_t sizes[] = {
-        [CONFIG_INT] = sizeof(int64_t), [CONFIG_REAL] = sizeof(double),   [CONFIG_BOOL] = sizeof(bool),
-        [CONFIG_STRING] = CONFIG_TEXT,  [CONFIG_SEED] = sizeof(uint64_t),
-    };
-    return sizes[o->type];
-}
+/* Old names of options, in place of the program's table. */
+const config_alias config_aliases[] = {{"learning_speed", "lr"}, {"depth", "layers"}, {NULL, NULL}};
 
 /* ---- The table ----------------------------------------------------------------------------------------- */
 
-/* Every byte of the struct belongs to one option, but for padding: less than a word, before an aligned field. */
+/* Every byte of the struct belongs to one option, except padding (less than a word, before an aligned field) and the
+ * models' share, where those that a model shares with another have a place each. */
 static void every_field_has_one_row(void **state)
 {
     unsigned char *owners = room(sizeof(config));
@@ -27,12 +23,12 @@ static void every_field_has_one_row(void **state)
     (void)state;
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         at("%s", o->key);
-        check(o->offset + size_of(o) <= sizeof(config));
-        for (size_t k = 0; k < size_of(o); k++)
+        check(o->offset + option_size(o) <= sizeof(config));
+        for (size_t k = 0; k < option_size(o); k++)
             check(owners[o->offset + k]++ == 0);
     }
     size_t gap = 0;
-    for (size_t k = 0; k < sizeof(config); k++) {
+    for (size_t k = 0; k < offsetof(config, models); k++) {
         at("byte %zu", k);
         gap = owners[k] ? 0 : gap + 1;
         check(gap < sizeof(int64_t));
@@ -50,7 +46,7 @@ static void rows_are_complete(void **state)
         scion_error err;
         at("%s", o->key);
         check(strlen(o->help) > 5 && strlen(o->help) < 100);
-        check(o->section != NULL && o->least <= o->most);
+        check(o->section != NULL && o->min <= o->max && (o->type == OPTION_ENUM) == (o->choice != NULL));
         check_ok(config_set(&c, o->key, o->initial, "default", &err), &err);
         for (int k = 0; k < i && (other = config_option_at(k)) != NULL; k++)
             check(strcmp(o->key, other->key) != 0);
@@ -58,49 +54,58 @@ static void rows_are_complete(void **state)
     check(config_option_at(-1) == NULL);
 }
 
-/* The words of an option's choices are exactly the names that somebody else's table has. */
-static void same_words(const char *key, const char *(*name)(int))
-{
-    const config_option *o = NULL;
-    char words[512] = "";
-    for (int i = 0; (o = config_option_at(i)) != NULL && strcmp(o->key, key) != 0; i++)
-        ;
-    for (int i = 0; name(i); i++) {
-        strcat(words, i > 0 ? " " : "");
-        strcat(words, name(i));
-    }
-    at("%s", key);
-    check(o != NULL);
-    check(strcmp(o->choices, words) == 0);
-}
-
-static const char *rule_name(int i)
-{
-    return scion_enum_name(SCION_ENUM_RULE, i);
-}
-
-static const char *polar_name(int i)
-{
-    return scion_enum_name(SCION_ENUM_POLAR, i);
-}
-
-static const char *schedule_name(int i)
-{
-    return scion_enum_name(SCION_ENUM_SCHEDULE, i);
-}
-
-static const char *activation_name(int i)
-{
-    return activation_row(i) ? activation_row(i)->name : NULL;
-}
-
+/* The choices of an option are the names of the table itself. */
 static void choices_are_those_of_the_tables(void **state)
 {
     (void)state;
-    same_words("rule", rule_name);
-    same_words("polar", polar_name);
-    same_words("schedule", schedule_name);
-    same_words("activation", activation_name);
+    for (int i = 0; scion_enum_name(SCION_ENUM_RULE, i); i++)
+        check(strcmp(config_find("rule")->choice(i), scion_enum_name(SCION_ENUM_RULE, i)) == 0);
+    for (int i = 0; scion_enum_name(SCION_ENUM_SCHEDULE, i); i++)
+        check(strcmp(config_find("schedule")->choice(i), scion_enum_name(SCION_ENUM_SCHEDULE, i)) == 0);
+    for (int i = 0; scion_enum_name(SCION_ENUM_POLAR, i); i++)
+        check(strcmp(config_find("polar")->choice(i), scion_enum_name(SCION_ENUM_POLAR, i)) == 0);
+    for (int i = 0; activation_row(i); i++)
+        check(strcmp(config_find("activation")->choice(i), activation_row(i)->name) == 0);
+    for (int i = 0; model_rows[i]; i++)
+        check(strcmp(config_find("model")->choice(i), model_rows[i]->name) == 0);
+    check(strcmp(config_find("data_kind")->choice(0), "auto") == 0);
+}
+
+/* An option of two models is one entry, with the help of both, and is set for both. */
+static void models_share_options(void **state)
+{
+    config c;
+    scion_error err;
+    (void)state;
+    config_init(&c);
+    check(strcmp(config_find("layers")->help, "gpt: blocks; mlp: weight matrices") == 0);
+    check(strcmp(config_find("head_size")->help, "gpt: width of an attention head; divides width") == 0);
+    check(strcmp(config_find("width")->help, "width of the layers (embedding dimension)") == 0);
+    check_ok(config_set(&c, "layers", "7", "test", &err), &err);
+    check_ok(config_set(&c, "activation", "tanh", "test", &err), &err);
+    check(((const gpt_options *)config_model_options(&c))->layers == 7);
+    check(strcmp(((const gpt_options *)config_model_options(&c))->activation, "tanh") == 0);
+    check_ok(config_set(&c, "model", "mlp", "test", &err), &err);
+    check(config_model(&c) == model_rows[1]);
+    check(*(const int64_t *)config_model_options(&c) == 7); /* mlp's first field */
+    config_set_int(&c, "layers", 9);
+    check(*(const int64_t *)config_model_options(&c) == 9 && config_int(&c, "layers") == 9);
+}
+
+static void old_names_still_work(void **state)
+{
+    config c;
+    scion_error err;
+    (void)state;
+    config_init(&c);
+    check_ok(config_set_pair(&c, "learning_speed=0.25", &err), &err);
+    check(c.training.lr == 0.25);
+    check_ok(config_from_json(&c, "{\"depth\": \"5\", \"learning_speed\": \"0.5\"}", &err), &err);
+    check(c.training.lr == 0.5 && config_int(&c, "layers") == 5);
+    check(config_find("depth") == config_find("layers"));
+    check_status(config_from_json(&c, "{\"breadth\": \"5\"}", &err), SCION_ESTATE, &err);
+    check(strcmp(err.message, "stored configuration: this version of scion has no option \"breadth\"") == 0);
+    check(c.training.lr == 0.5);
 }
 
 /* ---- Values -------------------------------------------------------------------------------------------- */
@@ -110,36 +115,39 @@ static void defaults_are_as_documented(void **state)
     config c;
     (void)state;
     config_init(&c);
-    check(strcmp(c.model.name, "gpt") == 0 && c.model.layers == 3 && c.model.width == 128 &&
-          c.model.head_size == 64 && c.data.block == 256);
+    check(strcmp(c.model, "gpt") == 0 && config_int(&c, "layers") == 3 && config_int(&c, "width") == 128 &&
+          config_int(&c, "head_size") == 64 && c.data.block == 256);
     check(c.training.lr == 0x1p-5 && c.optimizer.momentum == 0.1 && c.optimizer.beta1 == 0.9 &&
           c.optimizer.beta2 == 0.95 && c.optimizer.adam_eps == 1e-8);
     check(c.optimizer.radius_first == 1 && c.optimizer.radius_hidden == 3 && c.optimizer.radius_last == 10 &&
           c.optimizer.muon_multiplier == 0.1);
-    check(c.optimizer.boundary_init && c.model.qk_norm && !c.model.tied && !c.optimizer.light &&
-          c.training.seed == 1 && c.training.steps == 0 && c.training.epochs == 0);
+    const gpt_options *gpt = config_model_options(&c);
+    check(c.optimizer.boundary_init && gpt->qk_norm && !gpt->tied && !c.optimizer.light && c.training.seed == 1 &&
+          c.training.steps == 0 && c.training.epochs == 0);
 }
 
 /* A random value in the range of an option, put where it belongs. */
 static void randomize(config *c, const config_option *o, rng *r)
 {
     char *to = (char *)c + o->offset;
-    const double u = rng_uniform(r), most = o->most < 1e15 ? o->most : 1e15;
+    const double u = rng_uniform(r), most = o->max < 1e15 ? o->max : 1e15;
     const bool flag = u < 0.5;
-    const double real = u < 0.3 ? o->least : u < 0.6 ? most : o->least + (most - o->least) * pow(u, 20);
+    const double real = u < 0.3 ? o->min : u < 0.6 ? most : o->min + (most - o->min) * pow(u, 20);
     const int64_t whole = (int64_t)floor(real);
     const uint64_t seed = (uint64_t)(u * 0x1p63) * 2 + 1;
     switch (o->type) {
-    case CONFIG_BOOL: memcpy(to, &flag, sizeof flag); break;
-    case CONFIG_REAL: memcpy(to, &real, sizeof real); break;
-    case CONFIG_INT: memcpy(to, &whole, sizeof whole); break;
-    case CONFIG_SEED: memcpy(to, &seed, sizeof seed); break;
-    case CONFIG_STRING:
+    case OPTION_BOOL: memcpy(to, &flag, sizeof flag); break;
+    case OPTION_REAL: memcpy(to, &real, sizeof real); break;
+    case OPTION_INT: memcpy(to, &whole, sizeof whole); break;
+    case OPTION_SEED: memcpy(to, &seed, sizeof seed); break;
+    case OPTION_STRING:
         memset(to, 0, CONFIG_TEXT);
-        for (int i = 0; !o->choices && i < (int)(u * CONFIG_TEXT) && i < CONFIG_TEXT - 1; i++)
+        for (int i = 0; i < (int)(u * CONFIG_TEXT) && i < CONFIG_TEXT - 1; i++)
             to[i] = "abc/=\"\\'.*:-_"[(int)(rng_uniform(r) * 13)];
-        if (o->choices) /* the last one */
-            strcpy(to, strrchr(o->choices, ' ') + 1);
+        break;
+    case OPTION_ENUM:
+        for (int i = 0; o->choice(i); i++) /* the last one */
+            strcpy(to, o->choice(i));
         break;
     }
 }
@@ -160,10 +168,10 @@ static void every_option_goes_through_text_and_back(void **state)
             config_get(&c, o, text, sizeof text);
             at("%s = %s", o->key, text);
             check_ok(config_set(&back, o->key, text, "test", &err), &err);
-            if (o->type == CONFIG_STRING)
+            if (o->type == OPTION_STRING || o->type == OPTION_ENUM)
                 check(strcmp((char *)&c + o->offset, (char *)&back + o->offset) == 0);
             else
-                check_bits(size_of(o), (char *)&c + o->offset, (char *)&back + o->offset);
+                check_bits(option_size(o), (char *)&c + o->offset, (char *)&back + o->offset);
         }
     }
 }
@@ -271,7 +279,9 @@ static void options_that_contradict_are_refused(void **state)
         {"width=100", "width is 100, expected a multiple of head_size 64"},
         {"head_size=3 width=9", "head_size is 3, expected an even number"},
         {"model=mlp layers=1", "layers is 1, expected 2 or more"},
-        {"model=mlp tied=1", "tied is for model gpt"},
+        {"model=mlp tied=1", "tied is for model gpt, model mlp has none"},
+        {"model=mlp head_size=32", "head_size is for model gpt, model mlp has none"},
+        {"bias=no", "bias is for model mlp, model gpt has none"},
         {"steps=0", "steps is not given"},
         {"data=", "data is not given"},
         {"rule=adamw light=1", "rule adamw cannot keep its average in the gradient"},
@@ -319,6 +329,8 @@ int main(void)
         LAW(every_field_has_one_row),
         LAW(rows_are_complete),
         LAW(choices_are_those_of_the_tables),
+        LAW(models_share_options),
+        LAW(old_names_still_work),
         LAW(defaults_are_as_documented),
         LAW(every_option_goes_through_text_and_back),
         LAW(switches_have_four_pairs_of_words),

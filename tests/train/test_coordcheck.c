@@ -40,7 +40,7 @@ static void mlp_rms(const trainer *t, double rms[3])
 {
     static float images[most_batch * pixels];
     static int32_t labels[most_batch];
-    const int64_t batch = t->c.training.batch, width = t->c.model.width;
+    const int64_t batch = t->c.training.batch, width = config_int(&t->c, "width");
     double sum[3] = {0};
     data_images(t->data, DATA_TRAIN, 0, batch, images, labels);
     for (int64_t r = 0; r < batch; r++) {
@@ -142,7 +142,7 @@ static coordcheck check(const char *pairs, int64_t steps)
     scion_error err;
     for (int i = 0; i < 9; i++) {
         config c = tiny(pairs);
-        c.model.width = widths[i % 3];
+        config_set_int(&c, "width", widths[i % 3]);
         c.training.seed = (uint64_t)(i / 3 + 1);
         OK(coordcheck_measure(&runs[i], &c, steps, NULL, NULL, &err));
     }
@@ -227,7 +227,7 @@ typedef struct made {
 static void make(made *m, const char *pairs, double a, double power)
 {
     m->run = (coordcheck_run){.c = tiny(pairs), .coords = m->coords, .count = 4};
-    const double w = (double)m->run.c.model.width;
+    const double w = (double)config_int(&m->run.c, "width");
     const double rms[] = {a * pow(w, power), 2 / w, 0, 2 / w};
     for (int i = 0; i < 4; i++) {
         m->coords[i] = (ledger_coord){.step = i / 2, .place = i % 2, .rms = rms[i]};

@@ -22,7 +22,7 @@ static bench start(const char *pairs)
     bench b = {.c = tiny(pairs)};
     scion_error err;
     b.c.data.block = block;
-    OK(model_record(&b.m, &b.c, &s, &err));
+    OK(model_record(&b.m, config_model(&b.c), config_model_options(&b.c), &s, &err));
     OK(tape_plan(b.m.tape, b.m.loss, TAPE_INFER, 2, &err));
     const int64_t n = tape_param_elements(b.m.tape);
     b.weights = calloc((size_t)n, sizeof *b.weights);
@@ -83,7 +83,7 @@ static void the_decoder_is_the_model(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         bench b = start(cases[i]);
-        gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab);
+        gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
         assert_non_null(d);
         for (int64_t at = 0; at < block; at++) {
             const float *logits = gpt_decoder_step(d, token_at(at));
@@ -102,7 +102,7 @@ static void the_decoder_is_the_model(void **state)
 static void a_full_context_goes_on_with_its_second_half(void **state)
 {
     bench b = start("layers=2 width=32 head_size=16");
-    gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab);
+    gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
     int64_t first = 0; /* of the tokens in the context */
     (void)state;
     assert_non_null(d);
@@ -110,7 +110,7 @@ static void a_full_context_goes_on_with_its_second_half(void **state)
         const float *logits = gpt_decoder_step(d, token_at(at)), *want = NULL;
         if (at - first == block)
             first = at - block / 2;
-        gpt_decoder *fresh = gpt_decoder_create(&b.c, b.m.tape, vocab);
+        gpt_decoder *fresh = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
         for (int64_t i = first; i <= at; i++)
             want = gpt_decoder_step(fresh, token_at(i));
         assert_memory_equal(logits, want, vocab * sizeof(float));
@@ -125,7 +125,8 @@ static void a_context_of_one_token_works(void **state)
 {
     bench b = start("layers=1 width=32 head_size=16");
     b.c.data.block = 1;
-    gpt_decoder *d = gpt_decoder_create(&b.c, b.m.tape, vocab), *fresh = gpt_decoder_create(&b.c, b.m.tape, vocab);
+    gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab),
+                *fresh = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
     float first[vocab];
     (void)state;
     assert_true(d && fresh);

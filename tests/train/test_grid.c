@@ -83,7 +83,7 @@ static void ranges_and_lists_give_their_values(void **state)
         at("%s: %s", cases[i].pairs, got);
         check(strcmp(got, cases[i].values) == 0);
         for (int64_t k = 0; k < g.count; k++) /* the base's */
-            check(g.points[k].model.layers == 2 && g.points[k].data.vocab == 24);
+            check(config_int(&g.points[k], "layers") == 2 && g.points[k].data.vocab == 24);
         grid_free(&g);
         check(g.points == NULL && g.count == 0);
     }

@@ -59,11 +59,15 @@ static void every_option_that_computes_tells_runs_apart(void **state)
         char *to = (char *)&c + o->offset;
         bool added;
         switch (o->type) {
-        case CONFIG_BOOL: *(bool *)(void *)to = !*(bool *)(void *)to; break;
-        case CONFIG_REAL: *(double *)(void *)to += 0.125; break;
-        case CONFIG_INT: *(int64_t *)(void *)to += 1; break;
-        case CONFIG_SEED: *(uint64_t *)(void *)to += 1; break;
-        case CONFIG_STRING: strcpy(to, o->choices ? strrchr(o->choices, ' ') + 1 : "another"); break;
+        case OPTION_BOOL: *(bool *)(void *)to = !*(bool *)(void *)to; break;
+        case OPTION_REAL: *(double *)(void *)to += 0.125; break;
+        case OPTION_INT: *(int64_t *)(void *)to += 1; break;
+        case OPTION_SEED: *(uint64_t *)(void *)to += 1; break;
+        case OPTION_ENUM:
+            for (int k = 0; o->choice(k); k++) /* the last one */
+                strcpy(to, o->choice(k));
+            break;
+        case OPTION_STRING: strcpy(to, "another"); break;
         }
         at("%s", o->key);
         if (config_same(&base, &c, o))

@@ -21,7 +21,7 @@ static model record(const config *c, const model_shape *s)
 {
     model m;
     scion_error err;
-    OK(model_record(&m, c, s, &err));
+    OK(model_record(&m, config_model(c), config_model_options(c), s, &err));
     return m;
 }
 
@@ -258,8 +258,9 @@ static void gradients_are_derivatives(void **state)
 static void recomputation_changes_no_bit(void **state)
 {
     config c = tiny("layers=3 width=32 head_size=16");
+    scion_error err;
     run kept = start(&c, &text_shape);
-    c.model.recompute = true;
+    OK(config_set(&c, "recompute", "yes", "test", &err));
     run again = start(&c, &text_shape);
     (void)state;
     gradient(&kept);
@@ -271,14 +272,12 @@ static void recomputation_changes_no_bit(void **state)
 
 /* ---- Faults ----------------------------------------------------------------------------------------------- */
 
-static void refuse(const char *pairs, const char *activation, const model_shape *s, const char *part)
+static void refuse(const char *pairs, const model_shape *s, const char *part)
 {
     config c = tiny(pairs);
     model m;
     scion_error err = {0};
-    if (activation)
-        snprintf(c.model.activation, sizeof c.model.activation, "%s", activation);
-    assert_int_equal(model_record(&m, &c, s, &err), SCION_EINVAL);
+    assert_int_equal(model_record(&m, config_model(&c), config_model_options(&c), s, &err), SCION_EINVAL);
     assert_null(m.tape);
     if (!strstr(err.message, part))
         fail_msg("\"%s\" should hold \"%s\"", err.message, part);
@@ -287,21 +286,14 @@ static void refuse(const char *pairs, const char *activation, const model_shape 
 static void wrong_configurations_get_a_sentence(void **state)
 {
     (void)state;
-    refuse("width=30 head_size=16", NULL, &text_shape, "multiple of head_size");
-    refuse("width=30 head_size=15", NULL, &text_shape, "must be even");
-    refuse("width=32 head_size=16", "swish", &text_shape, "no activation swish");
-    refuse("model=mlp layers=1", NULL, &image_shape, "expected 2 or more");
-    refuse("model=mlp", NULL, &text_shape, "learns from images");
-    refuse("model=gpt", NULL, &image_shape, "learns from sequences");
-    config c = tiny("");
-    model m;
-    scion_error err = {0};
-    snprintf(c.model.name, sizeof c.model.name, "rnn");
-    assert_int_equal(model_record(&m, &c, &text_shape, &err), SCION_EINVAL);
-    assert_non_null(strstr(err.message, "no model rnn"));
-    assert_null(model_find("rnn"));
-    assert_ptr_equal(model_find("mlp"), model_at(1));
-    assert_null(model_at(2));
+    refuse("width=30 head_size=16", &text_shape, "multiple of head_size");
+    refuse("width=30 head_size=15", &text_shape, "expected an even number");
+    refuse("model=mlp layers=1", &image_shape, "expected 2 or more");
+    refuse("model=mlp", &text_shape, "learns from images");
+    refuse("model=gpt", &image_shape, "learns from sequences");
+    assert_string_equal(model_name(1), "mlp");
+    assert_null(model_name(2));
+    assert_null(model_name(-1));
 }
 
 int main(void)

@@ -131,7 +131,8 @@ static void runs_are_read(void **state)
                  "{\"steps\": 20, \"parameters\": 1234, \"seconds\": 1.5, \"peak_bytes\": 1e6,"
                  "\"config\": {\"lr\": \"2^-5\", \"width\": \"77\"}}");
     check_ok(run_read(&run, dir, &err), &err);
-    check(run.ended && run.configured && run.c.model.width == 77 && run.parameters == 1234 && run.seconds == 1.5);
+    check(run.ended && run.configured && config_int(&run.c, "width") == 77 && run.parameters == 1234 &&
+          run.seconds == 1.5);
     run_free(&run);
     /* Killed in the middle of a line. */
     const size_t length = strlen(some_lines);
@@ -270,7 +271,7 @@ static const char *make_ledger(const char *name)
         for (int i = 0; i < 3; i++) {
             config c;
             config_init(&c);
-            c.model.width = w > 0 ? 128 : 64;
+            config_set_int(&c, "width", w > 0 ? 128 : 64);
             c.training.lr = ldexp(1, i - 6);
             c.training.steps = 10;
             check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
@@ -282,7 +283,7 @@ static const char *make_ledger(const char *name)
         ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE};
         const ledger_coord coords[] = {{0, 0, "embedding", 1}, {0, 1, "logits", w > 0 ? 4 : 1}};
         config_init(&run.c);
-        run.c.model.width = w > 0 ? 128 : 64;
+        config_set_int(&run.c, "width", w > 0 ? 128 : 64);
         run.c.training.steps = 10;
         check_ok(ledger_put_coords(l, &run, coords, 2, &err), &err);
     }

@@ -103,7 +103,7 @@ static void transfer_figures_have_widths_and_rates(void **state)
             for (like = 0; like < count; like += 1 + count / 50) {
                 at("%s, full %d: %s %s", f->name, full, points[like].optimizer.rule, points[like].optimizer.norms);
                 const int64_t widths =
-                    distinct(points, count, &points[like], offsetof(config, model.width), &low, &high);
+                    distinct(points, count, &points[like], config_find("width")->offset, &low, &high);
                 check(widths >= 4 && high >= 8 * low);
                 const int64_t rates =
                     distinct(points, count, &points[like], offsetof(config, training.lr), &low, &high);
@@ -198,7 +198,7 @@ static void add_transfer(table *t, const char *rule, int moved)
         for (int k = -10; k <= 0; k++) {
             const int best = -5 + (width == 512 ? moved : 0);
             ledger_run *r = add(t, TINY_MLP, (k - best) * (k - best));
-            r->c.model.width = width;
+            config_set_int(&r->c, "width", width);
             r->c.training.lr = ldexp(1, k);
             strcpy(r->c.optimizer.rule, rule);
         }

@@ -373,7 +373,7 @@ static void estimates_grow_with_the_work(void **state)
     check(seconds > 100 * one);
     points[1].training.steps = 0;
     points[1].training.epochs = 1e6;
-    points[1].model.width = 32; /* another measurement */
+    config_set_int(&points[1], "width", 32); /* another measurement */
     check(estimate(points, 2, 1) > 100 * one);
     check(estimate(points, 0, 1) == 0);
     check(estimate(points + 2, 1, 4) > 0); /* more jobs than threads */

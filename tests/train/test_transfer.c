@@ -30,7 +30,7 @@ static void add_grid(table *t, const config *base, const int *widths, const doub
     for (int i = 0; i < count; i++)
         for (int k = low; k <= high; k += by) {
             config c = *base;
-            c.model.width = widths[i];
+            config_set_int(&c, "width", widths[i]);
             c.training.lr = ldexp(1, k);
             add(t, &c, LEDGER_DONE, (k - best[i]) * (k - best[i]) + 1);
         }
@@ -185,7 +185,7 @@ static void nothing_done_has_no_best(void **state)
     config c = tiny(TINY_MLP);
     (void)state;
     for (int i = 0; i < 4; i++) {
-        c.model.width = i < 2 ? 64 : 128;
+        config_set_int(&c, "width", i < 2 ? 64 : 128);
         c.training.lr = ldexp(1, -i % 2);
         add(t, &c, i % 2 ? LEDGER_DIVERGED : LEDGER_FAILED, NAN);
     }
@@ -211,7 +211,7 @@ static void the_price_may_be_infinite_or_unknown(void **state)
         config c = tiny(TINY_MLP);
         for (int width = 64; width <= 128; width += 64)
             for (int power = -4; power <= -2; power++) {
-                c.model.width = width;
+                config_set_int(&c, "width", width);
                 c.training.lr = ldexp(1, power);
                 const bool there = width == 128 && power == -2;
                 if (!there || cases[i].there != LEDGER_WAITING)
@@ -256,7 +256,7 @@ static void labels_tell_groups_apart_and_no_more(void **state)
                 config c = tiny(pairs);
                 for (char *s = c.data.path; *s; s++)
                     *s = *s == '_' ? ' ' : *s;
-                c.model.width = width;
+                config_set_int(&c, "width", width);
                 add(t, &c, LEDGER_DONE, 1);
             }
         while (labels < 4 && cases[i].labels[labels])

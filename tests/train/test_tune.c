@@ -304,7 +304,7 @@ static void the_file_reads_back(void **state)
     config target = t.base, got;
     const config_option *o;
     (void)state;
-    target.model.width = 128;
+    config_set_int(&target, "width", 128);
     target.training.threads = 2;
     snprintf(target.data.path, sizeof target.data.path, "a text; with a semicolon.txt");
     snprintf(target.preset, sizeof target.preset, "shakespeare");
@@ -319,7 +319,7 @@ static void the_file_reads_back(void **state)
             at("%s", o->key);
             check(config_same(&got, &want, o));
         }
-    check(got.model.width == 128 && got.training.threads == 0 && got.run.out[0] == '\0');
+    check(config_int(&got, "width") == 128 && got.training.threads == 0 && got.run.out[0] == '\0');
     check(got.training.lr == 0x1p-7 && got.optimizer.radius_first == 1 && got.optimizer.radius_hidden == 1.5 &&
           got.optimizer.radius_last == 40);
     const char *text = scratch_get(path, NULL);

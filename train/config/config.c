@@ -1,151 +1,337 @@
-/* The table of options: one row is the key in files and on the command line, the help text, the entry in logs and
- * in checkpoints. A new option is a field of struct config and a row here. */
+/* The list of options, put together from the rows of the rooms; values from text and to text. */
 #include "config/config.h"
 
-#include <math.h>
+#include <assert.h>
+#include <ctype.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "base/fail.h"
+#include "base/number.h"
+#include "base/path.h"
 #include "config/config_parts.h"
 
-#define AT(field) offsetof(config, field)
-#define TEXT(key, field, section, initial, help)                           \
-    {                                                                      \
-#key, section, help, CONFIG_STRING, AT(field), initial, 0, 0, NULL \
-    }
-#define ONE_OF(key, field, section, initial, choices, help)                   \
-    {                                                                         \
-#key, section, help, CONFIG_STRING, AT(field), initial, 0, 0, choices \
-    }
-#define WHOLE(key, field, section, initial, least, most, help)                 \
-    {                                                                          \
-#key, section, help, CONFIG_INT, AT(field), initial, least, most, NULL \
-    }
-#define REAL(key, field, section, initial, least, most, help)                   \
-    {                                                                           \
-#key, section, help, CONFIG_REAL, AT(field), initial, least, most, NULL \
-    }
-#define SWITCH(key, field, section, initial, help)                       \
-    {                                                                    \
-#key, section, help, CONFIG_BOOL, AT(field), initial, 0, 1, NULL \
-    }
+enum { max_options = 192, max_models = 16, help_bytes = 256 };
 
-/* Sizes stay below these, so that batch x accum x block and width x width x 4 fit in 63 bits. */
-#define MANY 0x1p20
-#define EVER 1e15
+/* ---- The list ------------------------------------------------------------------------------------------------ */
 
-static const config_option table[] = {
-    TEXT(preset, preset, "", "", "preset that the other options started from"),
+/* An option of the list. One of the models stands in several places of struct config. */
+typedef struct entry {
+    option row; /* first: config_option_at gives its address; its offset is that of the first place */
+    int places;
+    size_t at[max_models]; /* offsets in struct config */
+    int model[max_models]; /* whose place it is, -1: no model's */
+    const char *helps[max_models];
+    char help[help_bytes];
+} entry;
 
-    ONE_OF(model, model.name, "model", "gpt", "gpt mlp", "what to train"),
-    WHOLE(layers, model.layers, "model", "3", 1, 10000, "gpt: blocks; mlp: weight matrices"),
-    WHOLE(width, model.width, "model", "128", 1, MANY, "width of the layers (embedding dimension)"),
-    WHOLE(head_size, model.head_size, "model", "64", 2, MANY, "gpt: width of an attention head; divides width"),
-    WHOLE(vocab, data.vocab, "model", "0", 0, 0x1p24, "gpt: size of the vocabulary, 0: as the data have it"),
-    WHOLE(block, data.block, "model", "256", 1, MANY, "gpt: tokens in a sequence"),
-    ONE_OF(activation, model.activation, "model", "sqrt2_gelu",
-           "relu scaled_relu relu2 scaled_relu2 gelu sqrt2_gelu tanh",
-           "function between the layers; the scaled ones keep the variance"),
-    SWITCH(tied, model.tied, "model", "no", "gpt: one matrix for the embedding and the output"),
-    SWITCH(zero_init, model.zero_init, "model", "no", "gpt: projections back into the residual start at zero"),
-    SWITCH(bias, model.bias, "model", "yes", "mlp: layers but the last have a bias"),
-    REAL(rotary_base, model.rotary_base, "model", "10000", 1, INFINITY,
-         "gpt: base of the rotary embedding's wavelengths"),
-    SWITCH(qk_norm, model.qk_norm, "model", "yes", "gpt: RMS norm of queries and keys"),
-    REAL(smoothing, model.smoothing, "model", "0", 0, 0.999, "label smoothing"),
-    SWITCH(recompute, model.recompute, "model", "no",
-           "gpt: compute blocks again in the backward pass, to save memory"),
+static entry entries[max_options];
+static int count;
+static int models;
+static size_t model_at[max_models]; /* offset of a model's struct in struct config */
+static config defaults, origins;
 
-    TEXT(data, data.path, "data", "",
-         "file or folder to learn from; token shards: a pattern such as 'fineweb/*.bin'"),
-    ONE_OF(data_kind, data.kind, "data", "auto", "auto chars tokens idx cifar10 synthetic",
-           "what data is; auto: look at it"),
-    TEXT(val_data, data.val, "data", "", "token shards for validation; default: those with val in their name"),
-    REAL(val_fraction, data.val_fraction, "data", "0.1", 0, 0.9, "text: the last part, kept for validation"),
-
-    WHOLE(batch, training.batch, "training", "32", 1, MANY, "sequences or images in a micro-batch"),
-    WHOLE(accum, training.accum, "training", "1", 1, MANY, "micro-batches in a step"),
-    WHOLE(steps, training.steps, "training", "0", 0, EVER, "steps of the run; 0: epochs says"),
-    REAL(epochs, training.epochs, "training", "0", 0, 1e9, "passes over the data, where steps is 0"),
-    REAL(lr, training.lr, "training", "2^-5", 0, 1e6, "learning rate: the step size, or its peak"),
-    ONE_OF(schedule, training.schedule, "training", "linear",
-           "constant linear constant_linear cosine cosine_unshifted inv_sqrt_n inv_n34 inv_sqrt_k",
-           "step size over time"),
-    WHOLE(warmup, training.warmup, "training", "0", 0, EVER, "cosine, constant_linear: steps from lr_start up to lr"),
-    WHOLE(decay, training.decay, "training", "0", 0, EVER, "constant_linear: steps of the decay at the end"),
-    REAL(lr_start, training.lr_start, "training", "0", 0, 1e6,
-         "cosine, constant_linear: step size before the warm-up"),
-    REAL(lr_end, training.lr_end, "training", "0", 0, 1e6, "cosine: step size at the end"),
-    {"seed", "training", "of weights and of the order of samples", CONFIG_SEED, AT(training.seed), "1", 0, 0x1p64,
-     NULL},
-    WHOLE(threads, training.threads, "training", "0", 0, 4096, "0: all cores"),
-
-    ONE_OF(rule, optimizer.rule, "optimizer", "scion",
-           "scion uscion almond muon signsgd signum nsgd mnsgd ssd mars adamw sgd", "optimizer"),
-    TEXT(norms, optimizer.norms, "optimizer", "onehot",
-         "image, onehot, shared, sign, colnorm, rownorm, spectral, or three as colnorm,spectral,sign"),
-    REAL(momentum, optimizer.momentum, "optimizer", "0.1", 0, 1,
-         "weight alpha of the new gradient in the average; 0: the rule's own"),
-    REAL(weight_decay, optimizer.weight_decay, "optimizer", "0", 0, 1e6,
-         "mu; scion has 1 by definition and takes 0 here"),
-    SWITCH(vanishing, optimizer.vanishing, "optimizer", "no", "alpha = 1/sqrt(step) in place of momentum"),
-    SWITCH(light, optimizer.light, "optimizer", "no",
-           "keep the average in the gradient: no state (scion, uscion, signum, mnsgd)"),
-    SWITCH(nesterov, optimizer.nesterov, "optimizer", "yes", "muon: look ahead"),
-    SWITCH(boundary_init, optimizer.boundary_init, "optimizer", "yes",
-           "weights start on the boundary of their balls"),
-    REAL(radius_first, optimizer.radius_first, "optimizer", "1", 0, 1e9, "radius of the first layer"),
-    REAL(radius_hidden, optimizer.radius_hidden, "optimizer", "3", 0, 1e9,
-         "radius of the hidden layers and of vectors"),
-    REAL(radius_last, optimizer.radius_last, "optimizer", "10", 0, 1e9, "radius of the last layer"),
-    ONE_OF(input_scale, optimizer.input_scale, "optimizer", "max", "max plain",
-           "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
-    REAL(muon_multiplier, optimizer.muon_multiplier, "optimizer", "0.1", 0, 1e6,
-         "muon: factor on the step size of the hidden layers"),
-    REAL(beta1, optimizer.beta1, "optimizer", "0.9", 0, 0.9999999, "adamw: average of the gradient"),
-    REAL(beta2, optimizer.beta2, "optimizer", "0.95", 0, 0.9999999, "adamw: average of its square"),
-    REAL(adam_eps, optimizer.adam_eps, "optimizer", "1e-8", 0, 1, "adamw: added to the denominator"),
-    REAL(clip_norm, optimizer.clip_norm, "optimizer", "0", 0, 1e9,
-         "adamw, sgd: largest norm of the whole gradient, 0: any"),
-    REAL(eps, optimizer.eps, "optimizer", "0", 0, 1, "added to the denominators of the norms"),
-    ONE_OF(polar, optimizer.polar, "optimizer", "quintic", "quintic express converged",
-           "iteration of the spectral norm"),
-    WHOLE(polar_steps, optimizer.polar_steps, "optimizer", "0", 0, 1000,
-          "steps of that iteration, 0: its own number"),
-
-    TEXT(out, run.out, "run", "", "folder for metrics, summary and checkpoints"),
-    WHOLE(log_every, run.log_every, "run", "10", 0, EVER, "steps between log lines, 0: none"),
-    WHOLE(eval_every, run.eval_every, "run", "0", 0, EVER, "steps between validations, 0: only at the end"),
-    WHOLE(eval_batches, run.eval_batches, "run", "0", 0, EVER,
-          "batches of a validation, 0: all of the validation part"),
-    WHOLE(norm_every, run.norm_every, "run", "0", 0, EVER,
-          "steps between measurements of the weights' norms, 0: none"),
-    WHOLE(save_every, run.save_every, "run", "0", 0, EVER, "steps between checkpoints, 0: only at the end"),
-    WHOLE(keep, run.keep, "run", "2", 0, EVER,
-          "newest checkpoints to keep, beside the best one; 0: one, and not the best"),
-    REAL(baseline, run.baseline, "run", "0", 0, 1e6,
-         "validation loss of a recorded AdamW run to compare with, 0: none"),
-    REAL(max_minutes, run.max_minutes, "run", "0", 0, 1e9, "stop and save after this time, 0: no limit"),
+static const option own_rows[] = {
+    OPTION_STRING_ROW(config, preset, "preset", "", "preset that the other options started from", .neutral = true),
+    OPTION_END,
 };
 
-enum { options = sizeof table / sizeof *table };
+static const option model_choice[] = {
+    OPTION_ENUM_ROW(config, model, "model", "gpt", model_name, "what to train"),
+    OPTION_END,
+};
+
+static entry *find_entry(const char *key)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(entries[i].row.key, key) == 0)
+            return &entries[i];
+    return NULL;
+}
+
+static void add_option(const option *o, const char *section, size_t base, int owner)
+{
+    entry *e = find_entry(o->key);
+    if (!e) {
+        assert(count < max_options);
+        e = &entries[count++];
+        e->row = *o;
+        e->row.section = section;
+        e->row.offset += base;
+    }
+    /* A key that models share is one option: it has one type, default and range. */
+    assert(e->places == 0 || (owner >= 0 && e->model[0] >= 0 && e->row.type == o->type &&
+                              strcmp(e->row.initial, o->initial) == 0 && e->row.min == o->min &&
+                              e->row.max == o->max && e->row.choice == o->choice && e->row.neutral == o->neutral));
+    e->at[e->places] = base + o->offset;
+    e->model[e->places] = owner;
+    e->helps[e->places++] = o->help;
+}
+
+static void add_group(const option *rows, const char *section, size_t base, int owner)
+{
+    for (; rows->key; rows++)
+        add_option(rows, section, base, owner);
+}
+
+/* "gpt: blocks; mlp: weight matrices"; once, if all models say the same. */
+static void merge_help(entry *e)
+{
+    size_t at = 0;
+    bool same = e->places == models;
+    for (int i = 1; i < e->places; i++)
+        same = same && strcmp(e->helps[i], e->helps[0]) == 0;
+    if (same || e->model[0] < 0)
+        return;
+    for (int i = 0; i < e->places && at < help_bytes; i++) {
+        int k = i; /* models with the same help stand together */
+        for (int before = 0; before < i; before++)
+            if (strcmp(e->helps[before], e->helps[i]) == 0)
+                k = -1;
+        if (k < 0)
+            continue;
+        at += (size_t)snprintf(e->help + at, help_bytes - at, "%s%s", at > 0 ? "; " : "",
+                               model_rows[e->model[i]]->name);
+        for (k = i + 1; k < e->places && at < help_bytes; k++)
+            if (strcmp(e->helps[k], e->helps[i]) == 0)
+                at += (size_t)snprintf(e->help + at, help_bytes - at, ", %s", model_rows[e->model[k]]->name);
+        if (at < help_bytes)
+            at += (size_t)snprintf(e->help + at, help_bytes - at, ": %s", e->helps[i]);
+    }
+    e->row.help = e->help;
+}
+
+static scion_status set_places(config *c, const entry *e, const char *text, const char *where, scion_error *err)
+{
+    for (int i = 0; i < e->places; i++) {
+        option o = e->row;
+        o.offset = e->at[i];
+        scion_status status = option_set(&o, c, text, where, err);
+        if (status != SCION_OK)
+            return status; /* of the first place: the rows agree */
+    }
+    return SCION_OK;
+}
+
+static void build(void)
+{
+    size_t at = offsetof(config, models);
+    add_group(own_rows, "", 0, -1);
+    add_group(model_choice, "model", 0, -1);
+    for (; model_rows[models]; models++) {
+        assert(models < max_models);
+        model_at[models] = at;
+        add_group(model_rows[models]->options, "model", at, models);
+        at += (model_rows[models]->options_size + 7) / 8 * 8;
+        assert(at <= sizeof(config)); /* CONFIG_MODEL_BYTES */
+    }
+    add_group(data_option_rows, "data", offsetof(config, data), -1);
+    add_group(training_option_rows, "training", offsetof(config, training), -1);
+    add_group(optimizer_option_rows, "optimizer", offsetof(config, optimizer), -1);
+    add_group(run_option_rows, "run", offsetof(config, run), -1);
+    for (int i = 0; i < count; i++) {
+        entry *e = &entries[i];
+        merge_help(e);
+        set_places(&defaults, e, e->row.initial, "defaults", NULL);
+        set_places(&origins, e, e->row.origin ? e->row.origin : e->row.initial, "origins", NULL);
+    }
+}
+
+static void prepare(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, build);
+}
+
+static const entry *entry_of(const config_option *o)
+{
+    return (const entry *)(const void *)o;
+}
 
 const config_option *config_option_at(int i)
 {
-    return i >= 0 && i < options ? &table[i] : NULL;
+    prepare();
+    return i >= 0 && i < count ? &entries[i].row : NULL;
 }
 
 const config_option *config_find(const char *key)
 {
-    for (int i = 0; i < options; i++)
-        if (strcmp(table[i].key, key) == 0)
-            return &table[i];
-    return NULL;
+    prepare();
+    for (const config_alias *a = config_aliases; a->old; a++)
+        if (strcmp(a->old, key) == 0)
+            key = a->key;
+    const entry *e = find_entry(key);
+    return e ? &e->row : NULL;
 }
 
 void config_init(config *c)
 {
-    memset(c, 0, sizeof *c);
-    for (int i = 0; i < options; i++)
-        config_set(c, table[i].key, table[i].initial, "defaults", NULL);
+    prepare();
+    memcpy(c, &defaults, sizeof *c);
+}
+
+void config_init_origins(config *c)
+{
+    prepare();
+    memcpy(c, &origins, sizeof *c);
+}
+
+/* ---- Values -------------------------------------------------------------------------------------------------- */
+
+bool config_same(const config *a, const config *b, const config_option *o)
+{
+    return option_same(o, a, b);
+}
+
+bool config_at_origin(const config *c, const config_option *o)
+{
+    return option_same(o, c, &origins);
+}
+
+void config_get(const config *c, const config_option *o, char *text, size_t bytes)
+{
+    option_get(o, c, text, bytes);
+}
+
+int64_t config_int(const config *c, const char *key)
+{
+    const config_option *o = config_find(key);
+    int64_t value;
+    assert(o && o->type == OPTION_INT);
+    memcpy(&value, (const char *)c + o->offset, sizeof value);
+    return value;
+}
+
+void config_set_int(config *c, const char *key, int64_t value)
+{
+    const config_option *o = config_find(key);
+    assert(o && o->type == OPTION_INT);
+    for (int i = 0; i < entry_of(o)->places; i++)
+        memcpy((char *)c + entry_of(o)->at[i], &value, sizeof value);
+}
+
+static int model_index(const config *c)
+{
+    prepare();
+    for (int i = 0; i < models; i++)
+        if (strcmp(model_rows[i]->name, c->model) == 0)
+            return i;
+    return 0;
+}
+
+const model_row *config_model(const config *c)
+{
+    return model_rows[model_index(c)];
+}
+
+const void *config_model_options(const config *c)
+{
+    return (const char *)c + model_at[model_index(c)];
+}
+
+const char *config_foreign_option(const config *c, char *owner, size_t bytes)
+{
+    const int chosen = model_index(c);
+    for (int i = 0; i < count; i++) {
+        const entry *e = &entries[i];
+        size_t at = 0;
+        bool own = e->model[0] < 0;
+        for (int k = 0; k < e->places; k++)
+            own = own || e->model[k] == chosen;
+        if (own || option_same(&e->row, c, &defaults))
+            continue;
+        for (int k = 0; k < e->places && at < bytes; k++)
+            at += (size_t)snprintf(owner + at, bytes - at, "%s%s",
+                                   k > 0           ? ", "
+                                   : e->places > 1 ? "models "
+                                                   : "model ",
+                                   model_rows[e->model[k]]->name);
+        return e->row.key;
+    }
+    return NULL;
+}
+
+/* ---- Keys ---------------------------------------------------------------------------------------------------- */
+
+enum { word = 64 }; /* letters that are compared */
+
+static int min_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int config_distance(const char *a, const char *b)
+{
+    int row[3][word + 1]; /* the row of a letter of a, the one before, and the one before that */
+    const int n = min_of((int)strlen(a), word), m = min_of((int)strlen(b), word);
+    for (int j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i % 3], *last = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            const int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            now[j] = min_of(min_of(last[j], now[j - 1]) + 1, last[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]))
+                now[j] = min_of(now[j], earlier[j - 2] + 1);
+        }
+    }
+    return row[n % 3][m];
+}
+
+/* Distance of an unknown key from an option: least if one key contains the other (batch_size, radius), then if the help
+ * has its words (learning_rate), else the number of typing errors. */
+static int key_distance(const char *key, const config_option *o)
+{
+    char words[word + 1];
+    if (strlen(key) > 2 && strlen(o->key) > 2 && (strstr(o->key, key) || strstr(key, o->key)))
+        return -1;
+    snprintf(words, sizeof words, "%s", key);
+    for (char *s = words; *s; s++)
+        *s = *s == '_' || *s == '-' ? ' ' : *s;
+    return strlen(words) > 3 && strstr(o->help, words) ? 0 : config_distance(key, o->key);
+}
+
+static const char *nearest_key(const char *key)
+{
+    const config_option *o, *best = config_option_at(0);
+    for (int i = 1; (o = config_option_at(i)) != NULL; i++)
+        if (key_distance(key, o) < key_distance(key, best))
+            best = o;
+    return best->key;
+}
+
+scion_status config_set(config *c, const char *key, const char *value, const char *where, scion_error *err)
+{
+    const config_option *o = config_find(key);
+    where = where ? path_end(where) : "configuration";
+    if (!o)
+        return train_fail(err, SCION_EINVAL, "%s: there is no option \"%.40s\"; did you mean \"%s\"?", where, key,
+                          nearest_key(key));
+    return set_places(c, entry_of(o), value, where, err);
+}
+
+/* A preset replaces what was said before it, so it has to be said first. */
+static scion_status set_preset(config *c, const char *name, scion_error *err)
+{
+    const config_option *o;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (!config_same(c, &defaults, o))
+            return train_fail(err, SCION_EINVAL,
+                              "command line: preset=%.60s would replace %s; name the preset before anything else",
+                              name, o->key);
+    return config_preset(c, name, err);
+}
+
+scion_status config_set_pair(config *c, const char *pair, scion_error *err)
+{
+    const char *equal = strchr(pair, '=');
+    char key[CONFIG_TEXT];
+    if (!equal || equal == pair)
+        return train_fail(err, SCION_EINVAL, "command line: \"%.80s\", expected key=value", pair);
+    snprintf(key, sizeof key, "%.*s", (int)(equal - pair < CONFIG_TEXT ? equal - pair : CONFIG_TEXT - 1), pair);
+    if (strcmp(key, "preset") == 0)
+        return set_preset(c, equal + 1, err);
+    return config_set(c, key, equal + 1, "command line", err);
 }

@@ -1,5 +1,4 @@
-/* What no single option can see. What the optimizer takes is the library's to say: it is asked with a parameter of
- * one entry. */
+/* What no single option can see. */
 #include <string.h>
 
 #include "config/config_parts.h"
@@ -7,38 +6,25 @@
 
 static scion_status check_model(const config *c, scion_error *err)
 {
-    if (strcmp(c->model.name, "gpt") == 0) {
-        if (c->model.head_size % 2 != 0)
-            return train_fail(err, SCION_EINVAL, "head_size is %lld, expected an even number (rotary embedding)",
-                              (long long)c->model.head_size);
-        if (c->model.width % c->model.head_size != 0)
-            return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
-                              (long long)c->model.width, (long long)c->model.head_size);
-        return SCION_OK;
-    }
-    if (strcmp(c->model.name, "mlp") == 0 && c->model.layers < 2)
-        return train_fail(err, SCION_EINVAL, "layers is %lld, expected 2 or more for model mlp",
-                          (long long)c->model.layers);
-    if (c->model.tied || c->model.zero_init || c->model.recompute)
-        return train_fail(err, SCION_EINVAL, "%s is for model gpt, model %s has none",
-                          c->model.tied        ? "tied"
-                          : c->model.zero_init ? "zero_init"
-                                               : "recompute",
-                          c->model.name);
-    return SCION_OK;
+    const model_row *row = config_model(c);
+    char owner[80];
+    const char *foreign = config_foreign_option(c, owner, sizeof owner);
+    if (foreign)
+        return train_fail(err, SCION_EINVAL, "%s is for %s, model %s has none", foreign, owner, row->name);
+    return row->check ? row->check(config_model_options(c), err) : SCION_OK;
 }
 
 static scion_status check_data(const config *c, scion_error *err)
 {
-    if (!c->data.path[0] && strcmp(c->data.kind, "synthetic") != 0)
+    if (!c->data.path[0] && data_needs_path(c->data.kind))
         return train_fail(err, SCION_EINVAL,
-                          "data is not given: data=FILE names what to learn from, data_kind=synthetic makes some up");
+                          "data is not given: data=FILE names what to learn from, data_kind=synthetic needs no file");
     if (c->training.steps == 0 && !(c->training.epochs > 0))
         return train_fail(err, SCION_EINVAL, "steps is not given: say steps=N or epochs=N");
     return SCION_OK;
 }
 
-/* An option of another schedule would have no effect, which nobody means who sets it. */
+/* Reject options the schedule ignores. */
 static scion_status check_schedule_has(const config *c, scion_error *err)
 {
     const bool cosine = strncmp(c->training.schedule, "cosine", 6) == 0;
@@ -105,31 +91,57 @@ static scion_status check_norms(const config *c, scion_error *err)
         c->optimizer.norms);
 }
 
-static scion_status check_optimizer(const config *c, scion_error *err)
+static scion_status check_radii(const config *c, scion_error *err)
 {
     const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last};
     static const char *const names[] = {"radius_first", "radius_hidden", "radius_last"};
+    for (int i = 0; i < 3; i++)
+        if (!(radius[i] > 0))
+            return train_fail(err, SCION_EINVAL, "%s is 0, expected more", names[i]);
+    return SCION_OK;
+}
+
+scion_status config_optimizer(const config *c, scion_options *o, scion_error *err)
+{
+    const optimizer_options *from = &c->optimizer;
+    const int rule = scion_enum_value(SCION_ENUM_RULE, from->rule),
+              polar = scion_enum_value(SCION_ENUM_POLAR, from->polar),
+              routing = scion_enum_value(SCION_ENUM_ROUTING, from->norms);
+    if (rule < 0 || polar < 0)
+        return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
+                          rule < 0 ? from->rule : from->polar);
+    scion_options_init(o, (scion_rule)rule);
+    o->routing = routing >= 0 ? (scion_routing)routing : SCION_ROUTING_IMAGE;
+    if (from->momentum > 0)
+        o->momentum = from->momentum;
+    o->vanishing = from->vanishing;
+    o->light = from->light;
+    o->nesterov = from->nesterov;
+    o->weight_decay = from->weight_decay;
+    o->muon_multiplier = from->muon_multiplier;
+    o->beta1 = from->beta1;
+    o->beta2 = from->beta2;
+    o->adam_eps = from->adam_eps;
+    o->clip_norm = from->clip_norm;
+    o->eps = from->eps;
+    o->polar_eps = from->eps > 0 ? 10 * from->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
+    o->polar = (scion_polar_set)polar;
+    o->polar_steps = (int32_t)from->polar_steps;
+    o->threads = (int32_t)c->training.threads;
+    o->seed = c->training.seed;
+    return SCION_OK;
+}
+
+/* What the optimizer takes is the library's to say: it is asked with a parameter of one entry. */
+static scion_status check_optimizer(const config *c, scion_error *err)
+{
     float weight = 0, grad = 0, before = 0;
     scion_optimizer *optimizer = NULL;
     scion_options o;
     scion_param p;
-    for (int i = 0; i < 3; i++)
-        if (!(radius[i] > 0))
-            return train_fail(err, SCION_EINVAL, "%s is 0, expected more", names[i]);
-    scion_options_init(&o, (scion_rule)scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
-    if (c->optimizer.momentum > 0)
-        o.momentum = c->optimizer.momentum;
-    o.vanishing = c->optimizer.vanishing;
-    o.light = c->optimizer.light;
-    o.nesterov = c->optimizer.nesterov;
-    o.weight_decay = c->optimizer.weight_decay;
-    o.muon_multiplier = c->optimizer.muon_multiplier;
-    o.beta1 = c->optimizer.beta1;
-    o.beta2 = c->optimizer.beta2;
-    o.adam_eps = c->optimizer.adam_eps;
-    o.clip_norm = c->optimizer.clip_norm;
-    o.eps = c->optimizer.eps;
-    o.polar_steps = (int32_t)c->optimizer.polar_steps;
+    scion_status status = config_optimizer(c, &o, err);
+    if (status != SCION_OK)
+        return status;
     o.threads = 1;
     scion_param_init(&p);
     p.ndim = 1;
@@ -138,7 +150,7 @@ static scion_status check_optimizer(const config *c, scion_error *err)
     p.grad = &grad;
     p.grad_prev = &before;
     p.role = SCION_ROLE_VECTOR;
-    scion_status status = scion_optimizer_create(&optimizer, &o, &p, 1, err);
+    status = scion_optimizer_create(&optimizer, &o, &p, 1, err);
     scion_optimizer_free(optimizer);
     return status;
 }
@@ -152,6 +164,8 @@ scion_status config_check(const config *c, scion_error *err)
         status = check_schedule(c, err);
     if (status == SCION_OK)
         status = check_norms(c, err);
+    if (status == SCION_OK)
+        status = check_radii(c, err);
     if (status == SCION_OK)
         status = check_optimizer(c, err);
     return status;

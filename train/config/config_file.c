@@ -90,13 +90,13 @@ static char *next_line(char *to, int room, void *stream)
 static int handle(void *user, const char *section, const char *key, const char *value)
 {
     source *s = user;
-    const config_option *o;
+    const config_option *o = config_find(key);
     char where[1024], what[160];
     (void)section;
     if (s->status != SCION_OK)
         return 0;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (strcmp(o->key, key) == 0) {
+    for (int i = 0; o && config_option_at(i); i++)
+        if (config_option_at(i) == o) {
             if (s->first[i] > 0) {
                 snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
                 fault(s, what);
@@ -216,8 +216,9 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
     json_error_t why;
     json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &why), *value;
     const char *key;
-    config copy = *c;
+    config copy;
     scion_status status = SCION_OK;
+    config_init_origins(&copy);
     if (!json_is_object(object)) {
         status = train_fail(err, SCION_ESTATE, "stored configuration: not a JSON object: %.100s",
                             object ? "something else" : why.text);
@@ -228,7 +229,10 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
     {
         if (status != SCION_OK)
             break;
-        if (json_is_string(value))
+        if (!config_find(key))
+            status = train_fail(err, SCION_ESTATE,
+                                "stored configuration: this version of scion has no option \"%.40s\"", key);
+        else if (json_is_string(value))
             status = config_set(&copy, key, json_string_value(value), "stored configuration", err);
         else
             status = train_fail(err, SCION_ESTATE, "stored configuration: %.40s is not a string", key);

@@ -4,19 +4,14 @@
 
 #include "config/config.h"
 
-/* Row of a key, or NULL. */
-const config_option *config_find(const char *key);
-
-/* Whether an option has the same value in both. */
-bool config_same(const config *a, const config *b, const config_option *o);
-
-/* Letters that must be put in, left out, changed or exchanged with their neighbour to make b of a, whatever their
- * case. */
-int config_distance(const char *a, const char *b);
-
 /* `depth` counts the presets that led here: a circle of them ends in an error. */
 scion_status config_load_at(config *c, const char *path, int depth, scion_error *err);
 /* `beside`: the file that names the preset, whose folder is looked in first, or NULL. */
 scion_status config_preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err);
+/* All options at their origins. */
+void config_init_origins(config *c);
+/* The key of an option that the chosen model does not have and that is not at its default, or NULL; `owner`: the models
+ * that have it. */
+const char *config_foreign_option(const config *c, char *owner, size_t bytes);
 
 #endif

@@ -291,4 +291,4 @@ int data_decode(const data_set *d, int32_t token, char text[5])
     return 1;
 }
 
-const data_kind data_kind_chars = {"chars", looks, open_chars};
+const data_kind data_kind_chars = {.name = "chars", .looks = looks, .open = open_chars};

@@ -88,4 +88,4 @@ static scion_status open_cifar10(data_set *d, const data_options *o, scion_error
     return SCION_OK;
 }
 
-const data_kind data_kind_cifar10 = {"cifar10", looks, open_cifar10};
+const data_kind data_kind_cifar10 = {.name = "cifar10", .looks = looks, .open = open_cifar10};

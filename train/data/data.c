@@ -22,6 +22,39 @@ static const data_kind *const kinds[] = {&data_kind_synthetic, &data_kind_idx, &
 
 enum { kind_count = sizeof kinds / sizeof *kinds };
 
+/* ---- Options ------------------------------------------------------------------------------------------- */
+
+static const char *kind_name(int i)
+{
+    return i == 0 ? "auto" : i > 0 && i <= kind_count ? kinds[kind_count - i]->name : NULL;
+}
+
+const option data_option_rows[] = {
+    OPTION_STRING_ROW(data_settings, path, "data", "",
+                      "file or folder to learn from; token shards: a pattern such as 'fineweb/*.bin'",
+                      .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_ENUM_ROW(data_settings, kind, "data_kind", "auto", kind_name, "what data is; auto: look at it",
+                    .change = OPTION_ON_EVAL),
+    OPTION_STRING_ROW(data_settings, val, "val_data", "",
+                      "token shards for validation; default: those with val in their name",
+                      .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_REAL_ROW(data_settings, val_fraction, "val_fraction", "0.1", 0, 0.9,
+                    "text: the last part, kept for validation", .change = OPTION_ON_EVAL),
+    OPTION_INT_ROW(data_settings, vocab, "vocab", "0", 0, 0x1p24,
+                   "text: size of the vocabulary, 0: as the data have it"),
+    OPTION_INT_ROW(data_settings, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
+                   .change = OPTION_ON_EVAL),
+    OPTION_END,
+};
+
+bool data_needs_path(const char *kind)
+{
+    for (int i = 0; i < kind_count; i++)
+        if (strcmp(kinds[i]->name, kind) == 0)
+            return !kinds[i]->no_path;
+    return true;
+}
+
 /* ---- Paths and sentences ------------------------------------------------------------------------------- */
 
 bool data_path(char path[data_path_bytes], const char *format, ...)

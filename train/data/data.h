@@ -9,9 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "scion.h"
+#include "base/option.h"
 
 typedef struct data_set data_set;
+
+/* What the configuration says about data. */
+typedef struct data_settings {
+    char path[OPTION_TEXT], kind[OPTION_NAME], val[OPTION_TEXT];
+    double val_fraction;
+    int64_t vocab, block; /* vocab 0: the data's */
+} data_settings;
+
+extern const option data_option_rows[];
+/* Whether data of this kind are read from a path (synthetic data are not). */
+bool data_needs_path(const char *kind);
 
 typedef struct data_options {
     const char *kind;       /* "chars", "tokens", "idx", "cifar10", "synthetic", or "auto": by what path is */

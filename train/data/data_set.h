@@ -54,6 +54,7 @@ typedef struct data_kind {
     /* Could path be of this kind? For "auto", asked in the order of the table. */
     bool (*looks)(const char *path);
     scion_status (*open)(data_set *d, const data_options *o, scion_error *err);
+    bool no_path; /* is not read from a path */
 } data_kind;
 
 extern const data_kind data_kind_chars, data_kind_tokens, data_kind_idx, data_kind_cifar10, data_kind_synthetic;

@@ -156,4 +156,4 @@ static scion_status open_idx(data_set *d, const data_options *o, scion_error *er
     return SCION_OK;
 }
 
-const data_kind data_kind_idx = {"idx", looks, open_idx};
+const data_kind data_kind_idx = {.name = "idx", .looks = looks, .open = open_idx};

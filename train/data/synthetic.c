@@ -90,4 +90,4 @@ static scion_status open_synthetic(data_set *d, const data_options *o, scion_err
     return make_images(d, o, err);
 }
 
-const data_kind data_kind_synthetic = {"synthetic", looks, open_synthetic};
+const data_kind data_kind_synthetic = {.name = "synthetic", .looks = looks, .open = open_synthetic, .no_path = true};

@@ -169,4 +169,4 @@ static scion_status open_tokens(data_set *d, const data_options *o, scion_error 
     return status;
 }
 
-const data_kind data_kind_tokens = {"tokens", looks, open_tokens};
+const data_kind data_kind_tokens = {.name = "tokens", .looks = looks, .open = open_tokens};

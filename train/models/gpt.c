@@ -6,16 +6,38 @@
  * for each of `layers` blocks; separate Q, K, V, O; no biases; hidden width of the MLP 4C. The output matrix
  * is a parameter of its own, or the embedding table again (`tied`; it is then one parameter, with the role of the
  * output). With `zero_init` the projections back into the residual (O, W_2) start at zero. */
+#include <math.h>
 #include <stdio.h>
 
-#include "models/models.h"
+#include "base/fail.h"
+#include "models/gpt.h"
+#include "models/model.h"
 #include "ops/ops.h"
 
 static const double norm_eps = 0x1p-23; /* as the reference has it: float32's own epsilon */
 
+#define INT(field, ...) OPTION_INT_ROW(gpt_options, field, #field, __VA_ARGS__)
+#define REAL(field, ...) OPTION_REAL_ROW(gpt_options, field, #field, __VA_ARGS__)
+#define BOOL(field, ...) OPTION_BOOL_ROW(gpt_options, field, #field, __VA_ARGS__)
+
+static const option options[] = {
+    INT(layers, "3", 1, 10000, "blocks"),
+    INT(width, "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
+    INT(head_size, "64", 2, OPTION_MANY, "width of an attention head; divides width"),
+    OPTION_ENUM_ROW(gpt_options, activation, "activation", "sqrt2_gelu", activation_name,
+                    "function between the layers; the scaled ones keep the variance"),
+    BOOL(tied, "no", "one matrix for the embedding and the output"),
+    BOOL(zero_init, "no", "projections back into the residual start at zero"),
+    REAL(rotary_base, "10000", 1, INFINITY, "base of the rotary embedding's wavelengths"),
+    BOOL(qk_norm, "yes", "RMS norm of queries and keys"),
+    REAL(smoothing, "0", 0, 0.999, "label smoothing"),
+    BOOL(recompute, "no", "recompute blocks in the backward pass, to save memory", .neutral = true),
+    OPTION_END,
+};
+
 typedef struct gpt {
     tape *t;
-    const config *c;
+    const gpt_options *o;
     int block;
 } gpt;
 
@@ -33,67 +55,98 @@ static tape_value *projection(const gpt *g, const char *name, int64_t d_out, int
 {
     tape_value *w = weight(g, name, d_out, d_in);
     if (w)
-        w->zero_start = g->c->model.zero_init;
+        w->zero_start = g->o->zero_init;
     return w;
 }
 
 /* N and R of queries or keys. */
 static tape_value *turned(const gpt *g, tape_value *x)
 {
-    if (g->c->model.qk_norm)
-        x = op_rmsnorm(g->t, x, g->c->model.head_size, norm_eps);
-    return op_rotary(g->t, x, g->c->model.head_size, g->c->model.rotary_base);
+    if (g->o->qk_norm)
+        x = op_rmsnorm(g->t, x, g->o->head_size, norm_eps);
+    return op_rotary(g->t, x, g->o->head_size, g->o->rotary_base);
 }
 
 static tape_value *attention(const gpt *g, tape_value *x)
 {
-    const int64_t C = g->c->model.width;
+    const int64_t C = g->o->width;
     tape_value *y = op_rmsnorm(g->t, x, C, norm_eps);
     tape_value *q = turned(g, op_linear(g->t, y, weight(g, "attn.q", C, C), NULL));
     tape_value *k = turned(g, op_linear(g->t, y, weight(g, "attn.k", C, C), NULL));
     tape_value *v = op_linear(g->t, y, weight(g, "attn.v", C, C), NULL);
-    tape_value *mixed = op_attention(g->t, q, k, v, g->c->model.head_size, true);
+    tape_value *mixed = op_attention(g->t, q, k, v, g->o->head_size, true);
     return op_add(g->t, x, op_linear(g->t, mixed, projection(g, "attn.o", C, C), NULL));
 }
 
 static tape_value *feed_forward(const gpt *g, tape_value *x, const activation *f)
 {
-    const int64_t C = g->c->model.width;
+    const int64_t C = g->o->width;
     tape_value *y = op_rmsnorm(g->t, x, C, norm_eps);
     y = op_activation(g->t, op_linear(g->t, y, weight(g, "mlp.up", 4 * C, C), NULL), f);
     return op_add(g->t, x, op_linear(g->t, y, projection(g, "mlp.down", C, 4 * C), NULL));
 }
 
-static void record(model *m, const config *c, const model_shape *s)
+static scion_status check(const void *from, scion_error *err)
 {
-    gpt g = {m->tape, c, 0};
-    const activation *f = activation_find(c->model.activation);
-    const int64_t batch[] = {s->batch, s->block}, rows[] = {s->batch * s->block},
-                  table_shape[] = {s->vocab, c->model.width};
-    if (!f)
-        tape_fail(g.t, "there is no activation %s", c->model.activation);
-    if (c->model.width % c->model.head_size != 0 || c->model.head_size % 2 != 0)
-        tape_fail(g.t, "width %lld must be a multiple of head_size %lld, and that must be even",
-                  (long long)c->model.width, (long long)c->model.head_size);
-    if (tape_failed(g.t))
-        return;
-    m->tokens = tape_ints(g.t, "tokens", 2, batch);
-    m->targets = tape_ints(g.t, "targets", 1, rows);
-    tape_value *table =
-        tape_param(g.t, "embedding", c->model.tied ? SCION_ROLE_OUTPUT : SCION_ROLE_ONEHOT, 2, table_shape);
-    if (table)
-        table->transposed = !c->model.tied;
-    tape_value *x = op_embedding(g.t, m->tokens, table);
-    for (; g.block < c->model.layers; g.block++) {
-        if (c->model.recompute)
-            tape_recompute_begin(g.t);
-        x = feed_forward(&g, attention(&g, x), f);
-        if (c->model.recompute)
-            tape_recompute_end(g.t);
-    }
-    tape_value *head = c->model.tied ? table : tape_param(g.t, "head", SCION_ROLE_OUTPUT, 2, table_shape);
-    m->loss = op_cross_entropy(g.t, op_rmsnorm(g.t, x, c->model.width, norm_eps), head, NULL, m->targets,
-                               c->model.smoothing);
+    const gpt_options *o = from;
+    if (o->head_size % 2 != 0)
+        return train_fail(err, SCION_EINVAL, "head_size is %lld, expected an even number (rotary embedding)",
+                          (long long)o->head_size);
+    if (o->width % o->head_size != 0)
+        return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
+                          (long long)o->width, (long long)o->head_size);
+    return SCION_OK;
 }
 
-const model_row model_gpt = {"gpt", "decoder-only transformer: rotary embedding, RMS norm, QK-norm", true, record};
+static void record(model *m, const void *from, const model_shape *s)
+{
+    const gpt_options *o = from;
+    gpt g = {m->tape, o, 0};
+    const activation *f = activation_find(o->activation);
+    const int64_t batch[] = {s->batch, s->block}, rows[] = {s->batch * s->block},
+                  table_shape[] = {s->vocab, o->width};
+    m->tokens = tape_ints(g.t, "tokens", 2, batch);
+    m->targets = tape_ints(g.t, "targets", 1, rows);
+    tape_value *table = tape_param(g.t, "embedding", o->tied ? SCION_ROLE_OUTPUT : SCION_ROLE_ONEHOT, 2, table_shape);
+    if (table)
+        table->transposed = !o->tied;
+    tape_value *x = op_embedding(g.t, m->tokens, table);
+    for (; g.block < o->layers; g.block++) {
+        if (o->recompute)
+            tape_recompute_begin(g.t);
+        x = feed_forward(&g, attention(&g, x), f);
+        if (o->recompute)
+            tape_recompute_end(g.t);
+    }
+    tape_value *head = o->tied ? table : tape_param(g.t, "head", SCION_ROLE_OUTPUT, 2, table_shape);
+    m->loss = op_cross_entropy(g.t, op_rmsnorm(g.t, x, o->width, norm_eps), head, NULL, m->targets, o->smoothing);
+}
+
+static void radii(const void *from, model_radii *r)
+{
+    const gpt_options *o = from;
+    if (o->tied)
+        r->first = "the first layer is the last one (tied)";
+    else if (o->qk_norm && activation_find(o->activation)->degree == 1)
+        r->first_scale = "only its ratio to the square of radius_hidden matters";
+}
+
+/* A quarter of the width, in whole heads. */
+static int64_t proxy_width(const void *from)
+{
+    const gpt_options *o = from;
+    const int64_t heads = o->width / 4 / o->head_size;
+    return (heads > 0 ? heads : 1) * o->head_size;
+}
+
+const model_row model_gpt = {
+    .name = "gpt",
+    .help = "decoder-only transformer: rotary embedding, RMS norm, QK-norm",
+    .tokens = true,
+    .options = options,
+    .options_size = sizeof(gpt_options),
+    .check = check,
+    .record = record,
+    .radii = radii,
+    .proxy_width = proxy_width,
+};

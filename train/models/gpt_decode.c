@@ -16,8 +16,8 @@ typedef struct block {
 } block;
 
 struct gpt_decoder {
-    config c;
-    int64_t vocab, position;
+    gpt_options o;
+    int64_t context, vocab, position;
     const activation *f;
     const float *table, *head;
     block *blocks;
@@ -43,19 +43,20 @@ static const float *block_param(const tape *t, int64_t i, const char *name)
     return param(t, full);
 }
 
-gpt_decoder *gpt_decoder_create(const config *c, const tape *t, int64_t vocab)
+gpt_decoder *gpt_decoder_create(const gpt_options *o, const tape *t, int64_t T, int64_t vocab)
 {
-    const int64_t C = c->model.width, T = c->data.block;
-    const size_t floats = (size_t)(2 * c->model.layers * T * C + 4 * C + 4 * C + T + vocab);
+    const int64_t C = o->width;
+    const size_t floats = (size_t)(2 * o->layers * T * C + 4 * C + 4 * C + T + vocab);
     gpt_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return NULL;
-    d->c = *c;
+    d->o = *o;
+    d->context = T;
     d->vocab = vocab;
-    d->f = activation_find(c->model.activation);
+    d->f = activation_find(o->activation);
     d->table = param(t, "embedding");
-    d->head = c->model.tied ? d->table : param(t, "head");
-    d->blocks = calloc((size_t)c->model.layers, sizeof *d->blocks);
+    d->head = o->tied ? d->table : param(t, "head");
+    d->blocks = calloc((size_t)o->layers, sizeof *d->blocks);
     d->tokens = calloc((size_t)T, sizeof *d->tokens);
     d->memory = calloc(floats, sizeof *d->memory);
     if (!d->blocks || !d->tokens || !d->memory || !d->f || !d->head) {
@@ -70,7 +71,7 @@ gpt_decoder *gpt_decoder_create(const config *c, const tape *t, int64_t vocab)
     d->hidden = at, at += 4 * C;
     d->scores = at, at += T;
     d->logits = at, at += vocab;
-    for (int64_t i = 0; i < c->model.layers; i++) {
+    for (int64_t i = 0; i < o->layers; i++) {
         d->blocks[i] = (block){
             .q = block_param(t, i, "attn.q"),
             .k = block_param(t, i, "attn.k"),
@@ -115,12 +116,12 @@ static void apply(int64_t out, int64_t in, const float *w, const float *x, float
 /* QK-norm and rotary embedding of every head of one row, in place. */
 static void turn(const gpt_decoder *d, float *x)
 {
-    const int64_t D = d->c.model.head_size;
-    for (float *h = x; h < x + d->c.model.width; h += D) {
-        if (d->c.model.qk_norm)
+    const int64_t D = d->o.head_size;
+    for (float *h = x; h < x + d->o.width; h += D) {
+        if (d->o.qk_norm)
             rmsnorm(D, h, h);
         for (int64_t i = 0; i < D / 2; i++) {
-            double angle = (double)d->position * pow(d->c.model.rotary_base, -2.0 * (double)i / (double)D);
+            double angle = (double)d->position * pow(d->o.rotary_base, -2.0 * (double)i / (double)D);
             float cosine = (float)cos(angle), sine = (float)sin(angle), a = h[i], b = h[i + D / 2];
             h[i] = a * cosine - b * sine;
             h[i + D / 2] = a * sine + b * cosine;
@@ -131,7 +132,7 @@ static void turn(const gpt_decoder *d, float *x)
 /* mixed = attention of the present query over all positions so far. */
 static void attend(gpt_decoder *d, const block *b)
 {
-    const int64_t C = d->c.model.width, D = d->c.model.head_size, n = d->position + 1;
+    const int64_t C = d->o.width, D = d->o.head_size, n = d->position + 1;
     const float scale = (float)(1 / sqrt((double)D));
     for (int64_t h = 0; h < C; h += D) {
         float most = -INFINITY;
@@ -158,7 +159,7 @@ static void attend(gpt_decoder *d, const block *b)
 
 static void run_block(gpt_decoder *d, const block *b)
 {
-    const int64_t C = d->c.model.width;
+    const int64_t C = d->o.width;
     float *key = b->keys + d->position * C;
     rmsnorm(C, d->x, d->y);
     apply(C, C, b->q, d->y, 0, d->q);
@@ -176,17 +177,17 @@ static void run_block(gpt_decoder *d, const block *b)
 
 static void feed(gpt_decoder *d, int32_t token)
 {
-    const int64_t C = d->c.model.width;
+    const int64_t C = d->o.width;
     d->tokens[d->position] = token;
     memcpy(d->x, d->table + token * C, (size_t)C * sizeof(float));
-    for (int64_t i = 0; i < d->c.model.layers; i++)
+    for (int64_t i = 0; i < d->o.layers; i++)
         run_block(d, &d->blocks[i]);
     d->position++;
 }
 
 const float *gpt_decoder_step(gpt_decoder *d, int32_t token)
 {
-    const int64_t T = d->c.data.block;
+    const int64_t T = d->context;
     if (d->position == T) {
         const int64_t half = T / 2;
         memmove(d->tokens, d->tokens + T - half, (size_t)half * sizeof *d->tokens);
@@ -195,7 +196,7 @@ const float *gpt_decoder_step(gpt_decoder *d, int32_t token)
             feed(d, d->tokens[i]);
     }
     feed(d, token);
-    rmsnorm(d->c.model.width, d->x, d->y);
-    apply(d->vocab, d->c.model.width, d->head, d->y, 0, d->logits);
+    rmsnorm(d->o.width, d->x, d->y);
+    apply(d->vocab, d->o.width, d->head, d->y, 0, d->logits);
     return d->logits;
 }

@@ -2,8 +2,26 @@
  * counts the weight matrices. The last layer has no bias, as in the paper. */
 #include <stdio.h>
 
-#include "models/models.h"
+#include "base/fail.h"
+#include "models/model.h"
 #include "ops/ops.h"
+
+typedef struct mlp_options {
+    int64_t layers, width;
+    char activation[OPTION_NAME];
+    bool bias;
+    double smoothing; /* label smoothing */
+} mlp_options;
+
+static const option options[] = {
+    OPTION_INT_ROW(mlp_options, layers, "layers", "3", 1, 10000, "weight matrices"),
+    OPTION_INT_ROW(mlp_options, width, "width", "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
+    OPTION_ENUM_ROW(mlp_options, activation, "activation", "sqrt2_gelu", activation_name,
+                    "function between the layers; the scaled ones keep the variance"),
+    OPTION_BOOL_ROW(mlp_options, bias, "bias", "yes", "layers but the last have a bias"),
+    OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing"),
+    OPTION_END,
+};
 
 static tape_value *weight(tape *t, int64_t layer, scion_role role, int64_t d_out, int64_t d_in)
 {
@@ -21,29 +39,58 @@ static tape_value *bias(tape *t, int64_t layer, int64_t d_out)
     return b;
 }
 
-static void record(model *m, const config *c, const model_shape *s)
+static scion_status check(const void *from, scion_error *err)
 {
+    const mlp_options *o = from;
+    if (o->layers < 2)
+        return train_fail(err, SCION_EINVAL, "layers is %lld, expected 2 or more for model mlp",
+                          (long long)o->layers);
+    return SCION_OK;
+}
+
+static void record(model *m, const void *from, const model_shape *s)
+{
+    const mlp_options *o = from;
     tape *t = m->tape;
-    const activation *f = activation_find(c->model.activation);
+    const activation *f = activation_find(o->activation);
     const int64_t pixels[] = {s->batch, s->features};
-    if (!f)
-        tape_fail(t, "there is no activation %s", c->model.activation);
-    if (c->model.layers < 2)
-        tape_fail(t, "layers is %lld, expected 2 or more", (long long)c->model.layers);
-    if (tape_failed(t))
-        return;
     m->pixels = tape_floats(t, "pixels", 2, pixels);
     m->targets = tape_ints(t, "labels", 1, &s->batch);
     tape_value *x = m->pixels;
     int64_t d_in = s->features;
-    for (int64_t layer = 0; layer < c->model.layers - 1; layer++) {
-        tape_value *w = weight(t, layer, layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN, c->model.width, d_in);
-        tape_value *b = c->model.bias ? bias(t, layer, c->model.width) : NULL;
+    for (int64_t layer = 0; layer < o->layers - 1; layer++) {
+        tape_value *w = weight(t, layer, layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN, o->width, d_in);
+        tape_value *b = o->bias ? bias(t, layer, o->width) : NULL;
         x = op_activation(t, op_linear(t, x, w, b), f);
-        d_in = c->model.width;
+        d_in = o->width;
     }
-    tape_value *w = weight(t, c->model.layers - 1, SCION_ROLE_OUTPUT, s->classes, d_in);
-    m->loss = op_cross_entropy(t, x, w, NULL, m->targets, c->model.smoothing);
+    tape_value *w = weight(t, o->layers - 1, SCION_ROLE_OUTPUT, s->classes, d_in);
+    m->loss = op_cross_entropy(t, x, w, NULL, m->targets, o->smoothing);
 }
 
-const model_row model_mlp = {"mlp", "fully connected layers on images", false, record};
+static void radii(const void *from, model_radii *r)
+{
+    const mlp_options *o = from;
+    if (!o->bias && o->layers == 2)
+        r->hidden = "no layer has it";
+    if (!o->bias && activation_find(o->activation)->degree > 0)
+        r->first_scale = r->hidden_scale = "only the product of the radii matters";
+}
+
+static int64_t proxy_width(const void *from)
+{
+    enum { min_width = 64 };
+    const mlp_options *o = from;
+    return o->width / 4 > min_width ? o->width / 4 : min_width;
+}
+
+const model_row model_mlp = {
+    .name = "mlp",
+    .help = "fully connected layers on images",
+    .options = options,
+    .options_size = sizeof(mlp_options),
+    .check = check,
+    .record = record,
+    .radii = radii,
+    .proxy_width = proxy_width,
+};

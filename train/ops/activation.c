@@ -159,15 +159,20 @@ OP_CLONES static void tanh_backward(float c, int64_t n, const float *z, const fl
 /* ---- The table --------------------------------------------------------------------------------------------- */
 
 static const activation TABLE[] = {
-    {"relu", 1, relu_forward, relu_backward},    {"scaled_relu", SQRT_2, relu_forward, relu_backward},
-    {"relu2", 1, relu2_forward, relu2_backward}, {"scaled_relu2", 2, relu2_forward, relu2_backward},
-    {"gelu", 1, gelu_forward, gelu_backward},    {"sqrt2_gelu", SQRT_2, gelu_forward, gelu_backward},
-    {"tanh", 1, tanh_forward, tanh_backward},
+    {"relu", 1, 1, relu_forward, relu_backward},    {"scaled_relu", SQRT_2, 1, relu_forward, relu_backward},
+    {"relu2", 1, 2, relu2_forward, relu2_backward}, {"scaled_relu2", 2, 2, relu2_forward, relu2_backward},
+    {"gelu", 1, 0, gelu_forward, gelu_backward},    {"sqrt2_gelu", SQRT_2, 0, gelu_forward, gelu_backward},
+    {"tanh", 1, 0, tanh_forward, tanh_backward},
 };
 
 const activation *activation_row(int i)
 {
     return i >= 0 && (size_t)i < sizeof TABLE / sizeof *TABLE ? &TABLE[i] : NULL;
+}
+
+const char *activation_name(int i)
+{
+    return activation_row(i) ? activation_row(i)->name : NULL;
 }
 
 const activation *activation_find(const char *name)

@@ -45,15 +45,16 @@ static void draw_cost(const ledger_view *v, figure *f, const cost *k, const conf
         int64_t next = INT64_MAX, count = 0;
         double sum = 0;
         for (int64_t i = 0; i < v->count; i++)
-            if (counts(&v->runs[i], like) && v->runs[i].c.model.width > width && v->runs[i].c.model.width < next)
-                next = v->runs[i].c.model.width;
+            if (counts(&v->runs[i], like) && config_int(&v->runs[i].c, "width") > width &&
+                config_int(&v->runs[i].c, "width") < next)
+                next = config_int(&v->runs[i].c, "width");
         if (next == INT64_MAX)
             return;
         width = next;
         for (int64_t i = 0; i < v->count; i++) {
             const ledger_run *r = &v->runs[i];
-            if (counts(r, like) && r->c.model.width == width && (!rule || strcmp(r->c.optimizer.rule, rule) == 0) &&
-                isfinite(cost_of(r, k)) && cost_of(r, k) > 0) {
+            if (counts(r, like) && config_int(&r->c, "width") == width &&
+                (!rule || strcmp(r->c.optimizer.rule, rule) == 0) && isfinite(cost_of(r, k)) && cost_of(r, k) > 0) {
                 sum += cost_of(r, k);
                 count++;
             }

@@ -59,7 +59,7 @@ static figure *step_figure(const char *id, const char *title, const char *captio
 
 static const char *samples(const run_data *run)
 {
-    return !run->configured ? "samples" : strcmp(run->c.model.name, "mlp") == 0 ? "images" : "tokens";
+    return !run->configured ? "samples" : strcmp(run->c.model, "mlp") == 0 ? "images" : "tokens";
 }
 
 static bool shows_accuracy(const run_data *run)

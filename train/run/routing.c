@@ -80,33 +80,3 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
     }
     return SCION_OK;
 }
-
-scion_status routing_options(const config *c, scion_options *o, scion_error *err)
-{
-    const int rule = scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule),
-              named = scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms);
-    const int polar = scion_enum_value(SCION_ENUM_POLAR, c->optimizer.polar);
-    if (rule < 0 || polar < 0)
-        return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
-                          rule < 0 ? c->optimizer.rule : c->optimizer.polar);
-    scion_options_init(o, (scion_rule)rule);
-    o->routing = named >= 0 ? (scion_routing)named : SCION_ROUTING_IMAGE;
-    if (c->optimizer.momentum > 0)
-        o->momentum = c->optimizer.momentum;
-    o->vanishing = c->optimizer.vanishing;
-    o->light = c->optimizer.light;
-    o->nesterov = c->optimizer.nesterov;
-    o->weight_decay = c->optimizer.weight_decay;
-    o->muon_multiplier = c->optimizer.muon_multiplier;
-    o->beta1 = c->optimizer.beta1;
-    o->beta2 = c->optimizer.beta2;
-    o->adam_eps = c->optimizer.adam_eps;
-    o->clip_norm = c->optimizer.clip_norm;
-    o->eps = c->optimizer.eps;
-    o->polar_eps = c->optimizer.eps > 0 ? 10 * c->optimizer.eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
-    o->polar = (scion_polar_set)polar;
-    o->polar_steps = (int32_t)c->optimizer.polar_steps;
-    o->threads = (int32_t)c->training.threads;
-    o->seed = c->training.seed;
-    return SCION_OK;
-}

@@ -7,7 +7,5 @@
 
 /* One scion_param per parameter of the tape, in order; params has room for them all. */
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err);
-/* c's optimizer settings. */
-scion_status routing_options(const config *c, scion_options *o, scion_error *err);
 
 #endif

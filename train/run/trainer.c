@@ -50,7 +50,7 @@ static scion_status open_data(trainer *t, const char *vocabulary, scion_error *e
         .val_fraction = c->data.val_fraction,
         .seed = c->training.seed,
         .vocabulary = vocabulary,
-        .vocab = c->data.vocab > 0 || !model_find(c->model.name)->tokens ? c->data.vocab : default_vocab(c),
+        .vocab = c->data.vocab > 0 || !config_model(c)->tokens ? c->data.vocab : default_vocab(c),
         .features = 784,
         .classes = 10,
     };
@@ -75,9 +75,9 @@ static scion_status open_data(trainer *t, const char *vocabulary, scion_error *e
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
     const model_shape s = shape_of(t);
-    scion_status status = model_record(&t->eval, &t->c, &s, err);
+    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c), &s, err);
     if (status == SCION_OK && training)
-        status = model_record(&t->train, &t->c, &s, err);
+        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), &s, err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->eval.tape);
     return status;
@@ -116,7 +116,7 @@ static scion_status make_optimizer(trainer *t, scion_error *err)
     if (status == SCION_OK)
         status = routing_params(&t->c, t->train.tape, params, err);
     if (status == SCION_OK)
-        status = routing_options(&t->c, &o, err);
+        status = config_optimizer(&t->c, &o, err);
     for (int64_t i = 0; status == SCION_OK && t->grads_before && i < count; i++)
         params[i].grad_prev = t->grads_before + tape_param_at(t->train.tape, i)->offset;
     if (status == SCION_OK)
@@ -515,18 +515,10 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
 /* Options that may change when a run goes on or is looked at. */
 static bool may_change(const char *pair, bool training)
 {
-    static const char *const resume[] = {"out",        "steps",        "threads",    "log_every",
-                                         "eval_every", "eval_batches", "norm_every", "save_every",
-                                         "keep",       "max_minutes",  "data",       "val_data"};
-    static const char *const open[] = {"data",  "data_kind", "val_data", "val_fraction",
-                                       "batch", "block",     "threads",  "eval_batches"};
-    const char *const *keys = training ? resume : open;
-    const size_t count = training ? sizeof resume / sizeof *resume : sizeof open / sizeof *open;
-    const char *equal = strchr(pair, '=');
-    for (size_t i = 0; equal && i < count; i++)
-        if (strlen(keys[i]) == (size_t)(equal - pair) && strncmp(keys[i], pair, (size_t)(equal - pair)) == 0)
-            return true;
-    return false;
+    char key[CONFIG_TEXT];
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
+    const config_option *o = config_find(key);
+    return o && (o->change & (training ? OPTION_ON_RESUME : OPTION_ON_EVAL));
 }
 
 /* The configuration of a checkpoint, with changes. */
@@ -635,7 +627,7 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     if (status == SCION_OK)
         status = read_config(file, path, pairs, count, training, &c, err);
     if (status == SCION_OK && why == TO_SAMPLE &&
-        !(strcmp(c.model.name, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
+        !(strcmp(c.model, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
         status = train_fail(err, SCION_EINVAL, "%s: only a gpt that learned from a text file can write", path);
     if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
         c.data.path[0] = '\0';

@@ -74,15 +74,18 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
         return train_fail(err, SCION_ESTOPPED, "stopped");
     if (!heard)
         return train_fail(err, SCION_EINVAL, "a trial run of width %lld did not come to an end",
-                          (long long)c->model.width);
+                          (long long)config_int(c, "width"));
     return p->message[0] ? train_fail(err, SCION_EINVAL, "%s", p->message) : SCION_OK;
 }
 
 static bool same_size(const config *a, const config *b)
 {
-    return strcmp(a->model.name, b->model.name) == 0 && a->model.width == b->model.width &&
-           a->model.layers == b->model.layers && a->training.batch == b->training.batch &&
-           a->data.block == b->data.block && a->training.accum == b->training.accum;
+    const config_option *o;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (strcmp(o->section, "model") == 0 && !config_same(a, b, o))
+            return false;
+    return a->training.batch == b->training.batch && a->data.block == b->data.block &&
+           a->training.accum == b->training.accum;
 }
 
 /* The number of steps differs between runs of one size. */

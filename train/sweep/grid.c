@@ -16,25 +16,15 @@ typedef struct axis {
     int64_t count;
 } axis;
 
-static bool is_path(const config_option *o)
-{
-    return strcmp(o->key, "data") == 0 || strcmp(o->key, "val_data") == 0 || strcmp(o->key, "out") == 0;
-}
-
 /* What stands between the values of a list; 0: the option takes no list. */
 static char separator(const config_option *o)
 {
-    return is_path(o) ? '\0' : strcmp(o->key, "norms") == 0 ? '/' : ',';
+    return o->type == OPTION_STRING ? o->list : ',';
 }
 
 bool grid_computes(const config_option *o)
 {
-    static const char *const beside[] = {"preset", "threads", "recompute", "out", "max_minutes", "baseline", "keep"};
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        if (strcmp(o->key, beside[i]) == 0)
-            return false;
-    const size_t length = strlen(o->key);
-    return length < 6 || strcmp(o->key + length - 6, "_every") != 0;
+    return !o->neutral;
 }
 
 bool grid_is_axis(const config_option *o, const char *const *axes)
@@ -194,7 +184,7 @@ static scion_status read_range(range *r, const config_option *o, const char *tex
         return train_fail(err, SCION_EINVAL,
                           "command line: %s=%.60s, expected a range of numbers such as 2^-8..2^-2 or 1..3", o->key,
                           text);
-    } else if (!step && o->type == CONFIG_REAL) {
+    } else if (!step && o->type == OPTION_REAL) {
         return train_fail(err, SCION_EINVAL,
                           "command line: %s=%.60s needs a step: %s..%s:0.1, or :*2 to double each time, or "
                           "powers such as 2^-8..2^-2",
@@ -259,7 +249,7 @@ static scion_status make_axis(axis *a, const char *pair, scion_error *err)
     }
     const char between[] = {separator(a->option), '\0'};
     const bool numbers =
-        a->option->type == CONFIG_INT || a->option->type == CONFIG_REAL || a->option->type == CONFIG_SEED;
+        a->option->type == OPTION_INT || a->option->type == OPTION_REAL || a->option->type == OPTION_SEED;
     if (between[0] == '\0')
         return add_value(a, equal + 1, err);
     scion_status status = SCION_OK;

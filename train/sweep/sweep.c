@@ -139,8 +139,8 @@ static void dismiss(crew *c)
 /* Operations of a run, up to a factor that a sweep does not change. */
 static double effort(const config *c)
 {
-    const bool gpt = strcmp(c->model.name, "gpt") == 0;
-    const double width = (double)c->model.width, layers = (double)c->model.layers;
+    const bool gpt = strcmp(c->model, "gpt") == 0;
+    const double width = (double)config_int(c, "width"), layers = (double)config_int(c, "layers");
     const double matrices = gpt ? 12 * layers * width * width + 130 * width + layers * (double)c->data.block * width
                                 : 800 * width + layers * width * width;
     const double samples = (double)(c->training.batch * c->training.accum) * (gpt ? (double)c->data.block : 1);

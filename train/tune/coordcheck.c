@@ -193,12 +193,12 @@ static int64_t find_widths(coordcheck_group *g, const coordcheck_run *runs, int6
     for (int64_t i = 0; i < count; i++) {
         if (!same_group(&g->c, &runs[i].c))
             continue;
-        const int64_t at = width_index(g, runs[i].c.model.width);
+        const int64_t at = width_index(g, config_int(&runs[i].c, "width"));
         members++;
-        if (at < g->width_count && g->widths[at] == runs[i].c.model.width)
+        if (at < g->width_count && g->widths[at] == config_int(&runs[i].c, "width"))
             continue;
         memmove(g->widths + at + 1, g->widths + at, (size_t)(g->width_count - at) * sizeof *g->widths);
-        g->widths[at] = runs[i].c.model.width;
+        g->widths[at] = config_int(&runs[i].c, "width");
         g->width_count++;
     }
     return members;
@@ -223,7 +223,7 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
             continue;
         if (runs[i].count == 0 || layers_of(&runs[i]) != g->layer_count)
             return train_fail(err, SCION_EINVAL, "the check of width %lld has other layers than that of width %lld",
-                              (long long)runs[i].c.model.width, (long long)g->c.model.width);
+                              (long long)config_int(&runs[i].c, "width"), (long long)config_int(&g->c, "width"));
         const int64_t steps = runs[i].count / g->layer_count - 1;
         g->steps = steps < g->steps ? steps : g->steps;
     }
@@ -242,14 +242,15 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
 /* Adds a run to the sums of its width; members[w] counts them. */
 static scion_status add_run(coordcheck_group *g, const coordcheck_run *run, int64_t *members, scion_error *err)
 {
-    const int64_t w = width_index(g, run->c.model.width);
+    const int64_t w = width_index(g, config_int(&run->c, "width"));
     for (int64_t i = 0; i < g->layer_count * (g->steps + 1); i++) {
         const ledger_coord *c = &run->coords[i];
         const int64_t step = i / g->layer_count, layer = i % g->layer_count;
         if (c->step != step || strcmp(c->name, g->names[layer]) != 0)
             return train_fail(err, SCION_EINVAL,
                               "the check of width %lld has %.63s where that of width %lld has %.63s",
-                              (long long)run->c.model.width, c->name, (long long)g->c.model.width, g->names[layer]);
+                              (long long)config_int(&run->c, "width"), c->name, (long long)config_int(&g->c, "width"),
+                              g->names[layer]);
         g->rms[(layer * (g->steps + 1) + step) * g->width_count + w] += c->rms;
     }
     members[w]++;

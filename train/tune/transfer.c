@@ -155,7 +155,7 @@ scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, s
         if (runs[i].kind != LEDGER_TRAINING || runs[i].state == LEDGER_WAITING || runs[i].state == LEDGER_RUNNING)
             continue;
         transfer_group *g = group_of(t, &runs[i].c);
-        transfer_width *w = g ? width_of(g, runs[i].c.model.width) : NULL;
+        transfer_width *w = g ? width_of(g, config_int(&runs[i].c, "width")) : NULL;
         transfer_point *p = w ? point_of(w, runs[i].c.training.lr) : NULL;
         if (!p)
             return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)count);

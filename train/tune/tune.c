@@ -453,7 +453,7 @@ static void write_comparison(FILE *to, const tune *t)
     static const char *const names[] = {"lr x 1/2", "found", "lr x 2"};
     const tune_trial *best = &t->trials[t->best];
     char text[48], loss[32], lr[CONFIG_TEXT];
-    fprintf(to, ";\n; Loss at width %lld after %s%s:\n", (long long)t->base.model.width,
+    fprintf(to, ";\n; Loss at width %lld after %s%s:\n", (long long)config_int(&t->base, "width"),
             length_text(t, best->rung, text), t->seeds > 1 ? ", mean over the seeds" : "");
     for (int step = -1; step <= 1; step++) {
         tune_point p = best->at;
@@ -473,7 +473,7 @@ static void write_comparison(FILE *to, const tune *t)
 static void write_meaning(FILE *to, const tune *t, const config *target)
 {
     const tune_trial *best = &t->trials[t->best];
-    const long long proxy = t->base.model.width, width = target->model.width;
+    const long long proxy = config_int(&t->base, "width"), width = config_int(target, "width");
     fputs(";\n", to);
     if (t->time_up || best->rung < t->rungs - 1)
         fprintf(to, "; %s: the values are the best of rung %d of %d.\n",
@@ -531,9 +531,9 @@ static void write_all(FILE *to, const tune *t, const config *target, const char 
 {
     const config c = tune_result(t, target);
     char line[2 * CONFIG_TEXT];
-    const char *name = target->preset[0] ? path_end(target->preset) : target->model.name;
-    snprintf(line, sizeof line, "; %s at width %lld, tuned at width %lld", name, (long long)target->model.width,
-             (long long)t->base.model.width);
+    const char *name = target->preset[0] ? path_end(target->preset) : target->model;
+    snprintf(line, sizeof line, "; %s at width %lld, tuned at width %lld", name,
+             (long long)config_int(target, "width"), (long long)config_int(&t->base, "width"));
     write_line(to, line);
     fputs(";\n;   ", to);
     write_line(to, command);

@@ -95,41 +95,32 @@ static bool has_vector_norm(const config *c)
            strstr(c->optimizer.norms, "max");
 }
 
-/* k of f(ax) = a^k f(x), 0: there is none. */
-static int degree(const config *c)
-{
-    static const char *const one[] = {"relu", "scaled_relu"}, *const two[] = {"relu2", "scaled_relu2"};
-    for (int i = 0; i < 2; i++)
-        if (strcmp(c->model.activation, one[i]) == 0 || strcmp(c->model.activation, two[i]) == 0)
-            return strcmp(c->model.activation, one[i]) == 0 ? 1 : 2;
-    return 0;
-}
-
 /* Which radii are not searched, and why. */
 static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
 {
     const struct rule rule = rule_of(c);
-    const bool gpt = strcmp(c->model.name, "gpt") == 0,
-               free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
+    const bool free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
+    const model_row *row = config_model(c);
+    model_radii of_model = {.first = NULL};
     if (rule.use == NO_RADII || rule.use == HIDDEN_ONLY) {
         fixed[TUNE_FIRST] = fixed[TUNE_LAST] =
             rule.use == NO_RADII ? "the rule has no radii" : "the rule leaves that layer to AdamW";
         fixed[TUNE_HIDDEN] = rule.use == NO_RADII ? "the rule has no radii" : NULL;
         return;
     }
-    if (gpt && c->model.tied)
-        fixed[TUNE_FIRST] = "the first layer is the last one (tied)";
-    if (!gpt && c->model.layers == 2 && !c->model.bias)
-        fixed[TUNE_HIDDEN] = "no layer has it";
+    if (row->radii)
+        row->radii(config_model_options(c), &of_model);
+    fixed[TUNE_FIRST] = of_model.first;
+    fixed[TUNE_HIDDEN] = of_model.hidden;
     if (free_start && c->optimizer.weight_decay == 0 && !rule.decays) {
         const int one = fixed[TUNE_HIDDEN] ? TUNE_LAST : TUNE_HIDDEN;
         fixed[one] =
             rule.use == SHARP ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
     } else if (!free_start && rule.use == BALLS && !has_vector_norm(c)) {
-        if (!gpt && !c->model.bias && degree(c) > 0)
-            fixed[TUNE_FIRST] = fixed[TUNE_HIDDEN] = "only the product of the radii matters";
-        else if (gpt && !c->model.tied && c->model.qk_norm && degree(c) == 1)
-            fixed[TUNE_FIRST] = "only its ratio to the square of radius_hidden matters";
+        if (of_model.first_scale)
+            fixed[TUNE_FIRST] = of_model.first_scale;
+        if (of_model.hidden_scale)
+            fixed[TUNE_HIDDEN] = of_model.hidden_scale;
     }
 }
 
@@ -145,7 +136,7 @@ static int powers_below(double value, double limit)
 scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
 {
     const double decay = rule_of(c).decays ? 1 : c->optimizer.weight_decay;
-    const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->most) : tune_option(TUNE_LR)->most;
+    const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->max) : tune_option(TUNE_LR)->max;
     config copy = *c;
     *s = (tune_space){.max_lr = powers_below(c->training.lr, lr_limit)};
     if (!(c->training.lr > 0))
@@ -158,7 +149,7 @@ scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
     for (int a = 0; a < TUNE_AXES; a++) {
         if (s->fixed[a])
             continue;
-        const int max = a == TUNE_LR ? s->max_lr : powers_below(*value_of(&copy, a), tune_option((tune_axis)a)->most);
+        const int max = a == TUNE_LR ? s->max_lr : powers_below(*value_of(&copy, a), tune_option((tune_axis)a)->max);
         s->low[a] = -reach[a];
         s->high[a] = max < reach[a] ? max : reach[a];
     }

@@ -1,0 +1,102 @@
+/* See run_options.h. */
+#include "config/run_options.h"
+
+static const char *rule_name(int i)
+{
+    return scion_enum_name(SCION_ENUM_RULE, i);
+}
+
+static const char *polar_name(int i)
+{
+    return scion_enum_name(SCION_ENUM_POLAR, i);
+}
+
+static const char *schedule_name(int i)
+{
+    return scion_enum_name(SCION_ENUM_SCHEDULE, i);
+}
+
+static const char *input_scale_name(int i)
+{
+    static const char *const names[] = {"max", "plain"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+#define INT(field, ...) OPTION_INT_ROW(training_options, field, #field, __VA_ARGS__)
+#define REAL(field, ...) OPTION_REAL_ROW(training_options, field, #field, __VA_ARGS__)
+
+const option training_option_rows[] = {
+    INT(batch, "32", 1, OPTION_MANY, "sequences or images in a micro-batch", .change = OPTION_ON_EVAL),
+    INT(accum, "1", 1, OPTION_MANY, "micro-batches in a step"),
+    INT(steps, "0", 0, OPTION_EVER, "steps of the run; 0: epochs says", .change = OPTION_ON_RESUME),
+    REAL(epochs, "0", 0, 1e9, "passes over the data, where steps is 0"),
+    REAL(lr, "2^-5", 0, 1e6, "learning rate: the step size, or its peak"),
+    OPTION_ENUM_ROW(training_options, schedule, "schedule", "linear", schedule_name, "step size over time"),
+    INT(warmup, "0", 0, OPTION_EVER, "cosine, constant_linear: steps from lr_start up to lr"),
+    INT(decay, "0", 0, OPTION_EVER, "constant_linear: steps of the decay at the end"),
+    REAL(lr_start, "0", 0, 1e6, "cosine, constant_linear: step size before the warm-up"),
+    REAL(lr_end, "0", 0, 1e6, "cosine: step size at the end"),
+    OPTION_SEED_ROW(training_options, seed, "seed", "1", "of weights and of the order of samples"),
+    INT(threads, "0", 0, 4096, "0: all cores", .neutral = true, .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_END,
+};
+
+#undef INT
+#undef REAL
+#define INT(field, ...) OPTION_INT_ROW(optimizer_options, field, #field, __VA_ARGS__)
+#define REAL(field, ...) OPTION_REAL_ROW(optimizer_options, field, #field, __VA_ARGS__)
+#define BOOL(field, ...) OPTION_BOOL_ROW(optimizer_options, field, #field, __VA_ARGS__)
+#define ENUM(field, ...) OPTION_ENUM_ROW(optimizer_options, field, #field, __VA_ARGS__)
+
+const option optimizer_option_rows[] = {
+    ENUM(rule, "scion", rule_name, "optimizer"),
+    OPTION_STRING_ROW(optimizer_options, norms, "norms", "onehot",
+                      "image, onehot, shared, sign, colnorm, rownorm, spectral, or three as colnorm,spectral,sign",
+                      .list = '/'),
+    REAL(momentum, "0.1", 0, 1, "weight alpha of the new gradient in the average; 0: the rule's own"),
+    REAL(weight_decay, "0", 0, 1e6, "mu; scion has 1 by definition and takes 0 here"),
+    BOOL(vanishing, "no", "alpha = 1/sqrt(step) in place of momentum"),
+    BOOL(light, "no", "keep the average in the gradient: no state (scion, uscion, signum, mnsgd)"),
+    BOOL(nesterov, "yes", "muon: look ahead"),
+    BOOL(boundary_init, "yes", "weights start on the boundary of their balls"),
+    REAL(radius_first, "1", 0, 1e9, "radius of the first layer"),
+    REAL(radius_hidden, "3", 0, 1e9, "radius of the hidden layers and of vectors"),
+    REAL(radius_last, "10", 0, 1e9, "radius of the last layer"),
+    ENUM(input_scale, "max", input_scale_name,
+         "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
+    REAL(muon_multiplier, "0.1", 0, 1e6, "muon: factor on the step size of the hidden layers"),
+    REAL(beta1, "0.9", 0, 0.9999999, "adamw: average of the gradient"),
+    REAL(beta2, "0.95", 0, 0.9999999, "adamw: average of its square"),
+    REAL(adam_eps, "1e-8", 0, 1, "adamw: added to the denominator"),
+    REAL(clip_norm, "0", 0, 1e9, "adamw, sgd: largest norm of the whole gradient, 0: any"),
+    REAL(eps, "0", 0, 1, "added to the denominators of the norms"),
+    ENUM(polar, "quintic", polar_name, "iteration of the spectral norm"),
+    INT(polar_steps, "0", 0, 1000, "steps of that iteration, 0: its own number"),
+    OPTION_END,
+};
+
+#undef INT
+#undef REAL
+#define INT(field, ...) OPTION_INT_ROW(run_options, field, #field, __VA_ARGS__)
+#define REAL(field, ...) OPTION_REAL_ROW(run_options, field, #field, __VA_ARGS__)
+
+const option run_option_rows[] = {
+    OPTION_STRING_ROW(run_options, out, "out", "", "folder for metrics, summary and checkpoints", .neutral = true,
+                      .change = OPTION_ON_RESUME),
+    INT(log_every, "10", 0, OPTION_EVER, "steps between log lines, 0: none", .neutral = true,
+        .change = OPTION_ON_RESUME),
+    INT(eval_every, "0", 0, OPTION_EVER, "steps between validations, 0: only at the end", .neutral = true,
+        .change = OPTION_ON_RESUME),
+    INT(eval_batches, "0", 0, OPTION_EVER, "batches of a validation, 0: all of the validation part",
+        .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", .neutral = true,
+        .change = OPTION_ON_RESUME),
+    INT(save_every, "0", 0, OPTION_EVER, "steps between checkpoints, 0: only at the end", .neutral = true,
+        .change = OPTION_ON_RESUME),
+    INT(keep, "2", 0, OPTION_EVER, "newest checkpoints to keep, beside the best one; 0: one, and not the best",
+        .neutral = true, .change = OPTION_ON_RESUME),
+    REAL(baseline, "0", 0, 1e6, "validation loss of a recorded AdamW run to compare with, 0: none", .neutral = true),
+    REAL(max_minutes, "0", 0, 1e9, "stop and save after this time, 0: no limit", .neutral = true,
+         .change = OPTION_ON_RESUME),
+    OPTION_END,
+};

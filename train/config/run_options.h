@@ -1,0 +1,38 @@
+/* Options of training, of the optimizer and of the run. */
+#ifndef TRAIN_CONFIG_RUN_OPTIONS_H
+#define TRAIN_CONFIG_RUN_OPTIONS_H
+
+#include "base/option.h"
+
+typedef struct training_options {
+    int64_t batch, accum, steps; /* samples in a micro-batch, micro-batches in a step */
+    double epochs;               /* where steps is 0 */
+    double lr;
+    char schedule[OPTION_NAME];
+    int64_t warmup, decay;
+    double lr_start, lr_end;
+    uint64_t seed;
+    int64_t threads;
+} training_options;
+
+typedef struct optimizer_options {
+    char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a configuration name of scion.h, or "first,hidden,last" */
+    double momentum, weight_decay;
+    bool vanishing, light, nesterov, boundary_init;
+    double radius_first, radius_hidden, radius_last;
+    char input_scale[OPTION_NAME]; /* max, plain */
+    double muon_multiplier, beta1, beta2, adam_eps, clip_norm, eps;
+    char polar[OPTION_NAME];
+    int64_t polar_steps;
+} optimizer_options;
+
+typedef struct run_options {
+    char out[OPTION_TEXT];
+    int64_t log_every, eval_every, eval_batches, norm_every, save_every, keep; /* steps; 0: off */
+    double baseline;    /* validation loss of a recorded AdamW run of the same preset, 0: none */
+    double max_minutes; /* 0: no limit; stops and saves */
+} run_options;
+
+extern const option training_option_rows[], optimizer_option_rows[], run_option_rows[];
+
+#endif
