@@ -37,6 +37,11 @@ bool config_same(const config *a, const config *b, const config_option *o);
 /* Whether an option has the value that runs had before it existed: it then has no part in the identity of a run. */
 bool config_at_origin(const config *c, const config_option *o);
 
+/* The identity of a run, line by line: "key=value\n" of the options that decide what it computes. It does not change
+ * when an option is added or renamed or gets another default. */
+typedef void config_line(void *ctx, const char *line, size_t length);
+void config_identity(const config *c, config_line *add, void *ctx);
+
 /* Former names of options, ended by {NULL, NULL}. Files, checkpoints and ledgers that have them stay readable. */
 typedef struct config_alias {
     const char *old, *key;

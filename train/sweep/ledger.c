@@ -209,21 +209,18 @@ void ledger_close(ledger *l)
     free(l);
 }
 
+static void add_line(void *ctx, const char *line, size_t length)
+{
+    XXH3_128bits_update(ctx, line, length);
+}
+
 /* 128 bits over everything that decides what the run computes. */
 static void hash_of(ledger_kind kind, const config *c, char hash[33])
 {
     XXH3_state_t *state = XXH3_createState();
-    char value[CONFIG_TEXT], line[2 * CONFIG_TEXT];
-    const config_option *o;
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, &kind, sizeof kind);
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
-        if (!grid_computes(o))
-            continue;
-        config_get(c, o, value, sizeof value);
-        const int length = snprintf(line, sizeof line, "%s=%s\n", o->key, value);
-        XXH3_128bits_update(state, line, (size_t)length);
-    }
+    config_identity(c, add_line, state);
     const XXH128_hash_t h = XXH3_128bits_digest(state);
     XXH3_freeState(state);
     snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
