@@ -11,7 +11,7 @@ static int run_version(int argc, char **argv)
     if (argc > 0)
         return cli_error(CLI_USAGE, "scion version takes no arguments");
     printf("scion %s\ncompiler %s\nBLAS     %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__,
-           gemm_library(), scn_kernel_at(0)->name, scn_threads(0));
+           gemm_library(), scn_kernel_best()->name, scn_threads(0));
     return CLI_OK;
 }
 

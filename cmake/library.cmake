@@ -5,28 +5,39 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/base/*.c" "${PROJECT_
     "${PROJECT_SOURCE_DIR}/lib/*/*.c")
 set(product "${PROJECT_SOURCE_DIR}/product")
 
+list(REMOVE_ITEM sources "${product}/kernel_isa.c")
+
 include(CheckCSourceCompiles)
 check_c_source_compiles("
 #ifndef __x86_64__
 #error other machine
 #endif
 int main(void) { return 0; }" SCION_X86_64)
-if(NOT SCION_X86_64)
-    list(REMOVE_ITEM sources "${product}/kernel_avx512.c" "${product}/kernel_avx2.c")
-endif()
 
 # Loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno nor the
 # floating-point exception flags are kept. NaN, Inf and the order of sums keep their meaning.
-set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS
-    $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+set(scion_math $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno -fno-trapping-math)
 
-# One template, three instruction sets; the library chooses among them at run time.
-set_property(SOURCE "${product}/kernel_avx512.c" APPEND PROPERTY COMPILE_OPTIONS
-    -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
-set_property(SOURCE "${product}/kernel_avx2.c" APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma)
+# The kernels: one source, compiled for each instruction set; the library chooses among them at run time.
+set(isa_flags_portable "")
+set(isa_flags_avx2 -mavx2 -mfma)
+set(isa_flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
+set(kernels "")
+foreach(isa portable avx2 avx512)
+    if(isa STREQUAL portable OR SCION_X86_64)
+        add_library(scion_kernel_${isa} OBJECT "${product}/kernel_isa.c")
+        set_target_properties(scion_kernel_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+        target_include_directories(scion_kernel_${isa} PRIVATE "${PROJECT_SOURCE_DIR}")
+        target_compile_definitions(scion_kernel_${isa} PRIVATE SCN_ISA=${isa})
+        target_compile_options(scion_kernel_${isa} PRIVATE ${scion_math} ${isa_flags_${isa}})
+        target_link_libraries(scion_kernel_${isa} PRIVATE scion_warnings)
+        list(APPEND kernels $<TARGET_OBJECTS:scion_kernel_${isa}>)
+    endif()
+endforeach()
 
 add_library(scion_objects OBJECT ${sources})
 set_target_properties(scion_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_compile_options(scion_objects PRIVATE ${scion_math})
 target_include_directories(scion_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/lib")
 target_link_libraries(scion_objects PRIVATE scion_warnings)
@@ -42,8 +53,8 @@ if(scion_openmp)
 endif()
 list(APPEND scion_private -lm)
 
-add_library(scion_shared SHARED $<TARGET_OBJECTS:scion_objects>)
-add_library(scion_static STATIC $<TARGET_OBJECTS:scion_objects>)
+add_library(scion_shared SHARED $<TARGET_OBJECTS:scion_objects> ${kernels})
+add_library(scion_static STATIC $<TARGET_OBJECTS:scion_objects> ${kernels})
 add_library(scion::scion ALIAS scion_shared)
 add_library(scion::scion_static ALIAS scion_static)
 foreach(library scion_shared scion_static)

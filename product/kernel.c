@@ -1,7 +1,13 @@
-/* Which kernels this CPU runs. */
+/* Which kernels this CPU runs, and which of them is used. */
 #include "product/kernel.h"
 
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const scn_kernel scn_kernel_portable;
+#ifdef __x86_64__
+extern const scn_kernel scn_kernel_avx2, scn_kernel_avx512;
+#endif
 
 const scn_kernel *scn_kernel_at(int i)
 {
@@ -14,6 +20,20 @@ const scn_kernel *scn_kernel_at(int i)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         usable[n++] = &scn_kernel_avx2;
 #endif
-    usable[n++] = &scn_kernel_base;
+    usable[n++] = &scn_kernel_portable;
     return i < n ? usable[i] : NULL;
+}
+
+const scn_kernel *scn_kernel_named(const char *name)
+{
+    const scn_kernel *k;
+    for (int i = 0; name && (k = scn_kernel_at(i)) != NULL; i++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return scn_kernel_at(0);
+}
+
+const scn_kernel *scn_kernel_best(void)
+{
+    return scn_kernel_named(getenv("SCION_ISA"));
 }

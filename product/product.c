@@ -164,7 +164,7 @@ SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const
         for (int64_t i = 0; i < rows; i++)
             emit_row(scn_row(em->w, i0 + i) + j0, t + i * nr, cols, keep, alpha);
     } else {
-        float turned[256]; /* mr * nr of every kernel fits */
+        float turned[SCN_KERNEL_MAX_TILE];
         int64_t rows = min64(nr, em->w.rows - j0), cols = min64(mr, em->w.cols - i0);
         scn_transpose(turned, mr, t, nr, mr, nr);
         for (int64_t j = 0; j < rows; j++)

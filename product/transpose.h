@@ -3,33 +3,24 @@
 #define SCN_TRANSPOSE_H
 
 #include <stdint.h>
-#include <string.h>
 
-typedef float scn_vec4 __attribute__((vector_size(16)));
-typedef int32_t scn_int4 __attribute__((vector_size(16)));
+typedef float scn_vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-static inline scn_vec4 scn_load4(const float *p)
+static inline __attribute__((always_inline)) void scn_transpose4(float *to, int64_t to_ld, const float *from,
+                                                                 int64_t from_ld)
 {
-    scn_vec4 v;
-    memcpy(&v, p, sizeof v);
-    return v;
+    const scn_vec4 a = *(const scn_vec4 *)from, b = *(const scn_vec4 *)(from + from_ld);
+    const scn_vec4 c = *(const scn_vec4 *)(from + 2 * from_ld), d = *(const scn_vec4 *)(from + 3 * from_ld);
+    const scn_vec4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const scn_vec4 cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(scn_vec4 *)to = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+    *(scn_vec4 *)(to + to_ld) = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+    *(scn_vec4 *)(to + 2 * to_ld) = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+    *(scn_vec4 *)(to + 3 * to_ld) = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
 
-static inline void scn_transpose4(float *to, int64_t to_ld, const float *from, int64_t from_ld)
-{
-    const scn_int4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-    scn_vec4 a = scn_load4(from), b = scn_load4(from + from_ld);
-    scn_vec4 c = scn_load4(from + 2 * from_ld), d = scn_load4(from + 3 * from_ld);
-    scn_vec4 ab0 = __builtin_shuffle(a, b, low), ab1 = __builtin_shuffle(a, b, high);
-    scn_vec4 cd0 = __builtin_shuffle(c, d, low), cd1 = __builtin_shuffle(c, d, high);
-    scn_vec4 row[4] = {__builtin_shuffle(ab0, cd0, first), __builtin_shuffle(ab0, cd0, second),
-                       __builtin_shuffle(ab1, cd1, first), __builtin_shuffle(ab1, cd1, second)};
-    for (int i = 0; i < 4; i++)
-        memcpy(to + i * to_ld, &row[i], sizeof row[i]);
-}
-
-static inline void scn_transpose(float *to, int64_t to_ld, const float *from, int64_t from_ld, int64_t rows,
-                                 int64_t cols)
+static inline __attribute__((always_inline)) void scn_transpose(float *to, int64_t to_ld, const float *from,
+                                                                int64_t from_ld, int64_t rows, int64_t cols)
 {
     const int64_t rows4 = rows / 4 * 4, cols4 = cols / 4 * 4;
     for (int64_t j = 0; j < cols4; j += 4)

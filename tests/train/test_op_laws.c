@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "op_law_cases.h"
-#include "ops/tile.h"
 
 /* ---- Attention --------------------------------------------------------------------------------------------- */
 
@@ -59,52 +58,6 @@ static void attention_survives_large_scores(void **state)
     for (int i = 0; i < 3; i++)
         check_finite(f->out.count, f->value[i].grad);
     op_fixture_free(f);
-}
-
-/* ---- Small products ------------------------------------------------------------------------------------------ */
-
-static void check_tile(op_tile_product *product, bool turn, int64_t m, int64_t n, int64_t k, float beta, rng *r)
-{
-    const int64_t lda = (turn ? m : k) + 3, ldb = n + 5, ldc = n + 1;
-    const float *a = gaussian(r, lda * (turn ? k : m)), *b = gaussian(r, ldb * k), alpha = 0.5f;
-    float *c = gaussian(r, ldc * m);
-    double *want = widen(ldc * m, c);
-    at("%d x %d x %d%s, beta %g", (int)m, (int)n, (int)k, turn ? " turned" : "", (double)beta);
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (int64_t p = 0; p < k; p++)
-                sum += (double)a[turn ? p * lda + i : i * lda + p] * (double)b[p * ldb + j];
-            want[i * ldc + j] = (double)beta * want[i * ldc + j] + (double)alpha * sum;
-            if (beta == 0)
-                c[i * ldc + j] = NAN; /* it must not be read */
-        }
-    if (product)
-        product(m, n, k, alpha, a, turn ? 1 : lda, turn ? lda : 1, b, ldb, beta, c, ldc);
-    else
-        op_tile_gemm(turn, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    check_array(ldc * m, c, want, 2e-6); /* sums of up to 40 terms; what lies between rows stays */
-}
-
-/* For each instruction set that this CPU has, and as the program chooses. */
-static void small_products_are_products(void **state)
-{
-    (void)state;
-    rng r = rng_of(3);
-    op_tile_product *products[3] = {NULL};
-    int count = 1;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        products[count++] = op_tile_avx2;
-    if (__builtin_cpu_supports("avx512f"))
-        products[count++] = op_tile_avx512;
-#endif
-    for (int i = 0; i < count; i++)
-        for (int64_t m = 1; m < 20; m += 3)
-            for (int64_t n = 16; n <= 112; n += 16)
-                for (int k = 0; k < 4; k++)
-                    check_tile(products[i], k % 2, m, products[i] ? n : n - 5 * (m % 2), 1 + 13 * k, (float)(k / 2),
-                               &r);
 }
 
 /* ---- Rotation ---------------------------------------------------------------------------------------------- */
@@ -206,7 +159,6 @@ int main(void)
         LAW(attention_averages),
         LAW(causal_attention_does_not_see_the_future),
         LAW(attention_survives_large_scores),
-        LAW(small_products_are_products),
         LAW(rotation_keeps_norms_and_knows_differences_only),
         LAW(activations_are_exact_to_rounding),
         LAW(builders_refuse_what_does_not_fit),

@@ -8,12 +8,14 @@
  * rows of P, which stay in its cache. Heads are read and written where they are, as strided views of (B, T, C);
  * only k' and v' are laid out once per head, for the products with them. Blocks are taken from the last to the
  * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. Where the
- * BLAS is not asked (see tile.h) results do not depend on the number of threads. */
+ * BLAS is not asked (see small_gemm) results do not depend on the number of threads. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
 #include "ops/softmax.h"
-#include "ops/tile.h"
+#include "product/kernel.h"
+#include "product/transpose.h"
+#include "tensor/gemm.h"
 
 /* Queries at a time: few waste little above the diagonal, many make better products. */
 enum { max_queries = 48 };
@@ -21,7 +23,18 @@ enum { max_queries = 48 };
 /* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
 OP_INLINE int64_t columns(int64_t keys)
 {
-    return (keys + OP_TILE_COLUMNS - 1) / OP_TILE_COLUMNS * OP_TILE_COLUMNS;
+    return (keys + SCN_SMALL_COLUMNS - 1) / SCN_SMALL_COLUMNS * SCN_SMALL_COLUMNS;
+}
+
+/* C = beta C + alpha op(A) B as gemm.h has it, for beta 0 or 1, and for blocks that are too small for a BLAS (which
+ * copies its operands first, and that pays where each element is used hundreds of times). One thread. */
+static void small_gemm(const scn_kernel *kernel, bool transpose_a, int64_t m, int64_t n, int64_t k, float alpha,
+                       const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    if (n % SCN_SMALL_COLUMNS == 0)
+        kernel->small(m, n, k, alpha, a, transpose_a ? 1 : lda, transpose_a ? lda : 1, b, ldb, beta != 0, c, ldc);
+    else
+        gemm(transpose_a, false, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 /* Sizes of one node. */
@@ -30,6 +43,7 @@ typedef struct heads {
     int64_t block, stride;            /* queries at a time; distance of the rows of a block of P */
     bool causal;
     float scale; /* 1/sqrt(D) */
+    const scn_kernel *kernel;
 } heads;
 
 static heads heads_of(const tape_node *n)
@@ -39,6 +53,7 @@ static heads heads_of(const tape_node *n)
     a.stride = columns(a.time);
     a.causal = n->ints[1] != 0;
     a.scale = (float)(1 / sqrt((double)a.size));
+    a.kernel = scn_kernel_best();
     return a;
 }
 
@@ -63,35 +78,15 @@ static workspace workspace_of(const heads *a, float *scratch)
     return m;
 }
 
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* to = x' for 4 x 4 elements. */
-OP_INLINE void transpose4x4(const float *x, int64_t ldx, float *to, int64_t ldt)
-{
-    const four a = *(const four *)x, b = *(const four *)(x + ldx);
-    const four c = *(const four *)(x + 2 * ldx), d = *(const four *)(x + 3 * ldx);
-    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const four ba = __builtin_shufflevector(a, b, 2, 6, 3, 7), dc = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(four *)(to + ldt) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(four *)(to + 2 * ldt) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
-    *(four *)(to + 3 * ldt) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
-}
-
-/* to = x', x a head; columns behind the last position are zero. */
+/* to = x', x a head; columns behind the last position are zero. A few positions at a time fill whole cache lines. */
 static void transpose_head(const heads *a, const float *x, float *to)
 {
-    const int64_t T = a->time, D = a->size, C = a->width, ld = a->stride;
-    for (int64_t t = 0; t + 4 <= T; t += 4) {
-        for (int64_t i = 0; i + 4 <= D; i += 4)
-            transpose4x4(x + t * C + i, C, to + i * ld + t, ld);
-        for (int64_t i = D / 4 * 4; i < D; i++)
-            for (int64_t j = t; j < t + 4; j++)
-                to[i * ld + j] = x[j * C + i];
-    }
-    for (int64_t i = 0; i < D; i++)
-        for (int64_t t = T / 4 * 4; t < ld; t++)
-            to[i * ld + t] = t < T ? x[t * C + i] : 0;
+    enum { some = 16 };
+    const int64_t T = a->time, C = a->width, ld = a->stride;
+    for (int64_t t = 0; t < T; t += some)
+        scn_transpose(to + t, ld, x + t * C, C, T - t < some ? T - t : some, a->size);
+    for (int64_t i = 0; i < a->size; i++)
+        memset(to + i * ld + T, 0, (size_t)(ld - T) * sizeof *to);
 }
 
 /* Makes a row of scores that ends at `limit` end at a whole vector; e^(-inf) = 0. Returns the new end. */
@@ -155,9 +150,9 @@ static void forward_head(const tape_node *n, const heads *a, int64_t index, work
     transpose_head(a, n->in[1]->data + at, m.k);
     for (int64_t i = 0; i < T; i += a->block) {
         const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
-        op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
+        small_gemm(a->kernel, false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
         exp_rows(a, i, rows, keys, m.p, m.inverse, n->saved ? n->saved + index * T + i : NULL);
-        op_tile_gemm(false, rows, D, keys, 1, m.p, ld, v, C, 0, y + i * C, C);
+        small_gemm(a->kernel, false, rows, D, keys, 1, m.p, ld, v, C, 0, y + i * C, C);
         scale_rows(rows, D, C, m.inverse, y + i * C);
     }
 }
@@ -210,16 +205,17 @@ static void backward_head(const tape_node *n, const heads *a, int64_t index, wor
         const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
         const float beta_k = last ? n->accumulate[1] : 1, beta_v = last ? n->accumulate[2] : 1;
         const float *y = n->out->data + at + i * C, *dy = n->out->grad + at + i * C;
-        op_tile_gemm(false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
+        small_gemm(a->kernel, false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
         recompute_weights(a, i, rows, keys, n->saved + index * T + i, m.p);
         if (n->needs_grad[2])
-            op_tile_gemm(true, keys, D, rows, 1, m.p, ld, dy, C, beta_v, n->in[2]->grad + at, C);
-        op_tile_gemm(false, rows, columns(keys), D, 1, dy, C, m.v, ld, 0, m.ds, ld);
+            small_gemm(a->kernel, true, keys, D, rows, 1, m.p, ld, dy, C, beta_v, n->in[2]->grad + at, C);
+        small_gemm(a->kernel, false, rows, columns(keys), D, 1, dy, C, m.v, ld, 0, m.ds, ld);
         score_grads(a, rows, keys, m.p, y, dy, m.ds);
         if (n->needs_grad[0])
-            op_tile_gemm(false, rows, D, keys, 1, m.ds, ld, k, C, n->accumulate[0], n->in[0]->grad + at + i * C, C);
+            small_gemm(a->kernel, false, rows, D, keys, 1, m.ds, ld, k, C, n->accumulate[0],
+                       n->in[0]->grad + at + i * C, C);
         if (n->needs_grad[1])
-            op_tile_gemm(true, keys, D, rows, 1, m.ds, ld, q + i * C, C, beta_k, n->in[1]->grad + at, C);
+            small_gemm(a->kernel, true, keys, D, rows, 1, m.ds, ld, q + i * C, C, beta_k, n->in[1]->grad + at, C);
     }
 }
 
