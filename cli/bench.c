@@ -100,9 +100,10 @@ static int report(const trainer *t, const timings *times, double peak, const cha
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
 }
 
+static const cli_flag flags[] = {{"--json", 0, "FILE", "also write the numbers to FILE"}, {0}};
+
 static int run_bench(int argc, char **argv)
 {
-    static const char *const flags[] = {"--json=", NULL};
     cli_arguments a;
     config c;
     trainer *t = NULL;
@@ -155,4 +156,5 @@ const cli_command cli_bench = {
     "  scion bench train nanogpt-124m batch=4 block=256\n"
     "  scion bench train shakespeare --json bench.json\n",
     run_bench,
+    flags,
 };

@@ -1,7 +1,7 @@
 /* What the commands share: arguments, errors, signals, progress. */
-#define _DEFAULT_SOURCE 1 /* winsize */
 #include "cli.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,88 +23,123 @@ int cli_error(int status, const char *format, ...)
     return status;
 }
 
-const char *cli_nearest(const char *name, const char *const *names)
+const char *cli_nearest(const char *name, const char *const *names, int count, size_t stride)
 {
-    const char *best = names[0];
-    int least = -1;
-    for (int i = 0; names[i]; i++) {
-        char word[64];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(names[i], "="), names[i]);
-        const int distance = config_distance(name, word);
-        if (least < 0 || distance < least) {
-            least = distance;
-            best = names[i];
+    const char *best = NULL;
+    for (int i = 0, nearest = 0; i < count; i++) {
+        const char *other = *(const char *const *)(const void *)((const char *)names + (size_t)i * stride);
+        const int distance = config_distance(name, other);
+        if (!best || distance < nearest) {
+            nearest = distance;
+            best = other;
         }
     }
     return best;
 }
 
-/* Says what is wrong with an argument that starts with "--". */
-static void wrong_flag(const char *argument, const char *const *flags, int flag)
+/* ---- Arguments --------------------------------------------------------------------------------------------- */
+
+static int flag_count(const cli_flag *flags)
+{
+    int count = 0;
+    while (flags && flags[count].name)
+        count++;
+    return count;
+}
+
+static void unknown_flag(const char *argument, const cli_flag *flags)
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
-    if (flag >= 0) {
-        cli_error(CLI_USAGE, "%s %s", name, strchr(flags[flag], '=') ? "needs a value behind it" : "takes no value");
-    } else if (config_find(name + 2)) {
+    if (strncmp(name, "--", 2) == 0 && config_find(name + 2))
         cli_error(CLI_USAGE, "there is no option %s here; settings are written %s=VALUE", name, name + 2);
-    } else if (flags && flags[0]) {
-        const char *nearest = cli_nearest(name, flags);
-        cli_error(CLI_USAGE, "there is no option %s here; did you mean %.*s?", name, (int)strcspn(nearest, "="),
-                  nearest);
-    } else {
+    else if (flag_count(flags) > 0)
+        cli_error(CLI_USAGE, "there is no option %s here; did you mean %s?", name,
+                  cli_nearest(name, &flags->name, flag_count(flags), sizeof *flags));
+    else
         cli_error(CLI_USAGE,
                   "there is no option %s here; settings are written key=value, scion presets --options lists them",
                   name);
-    }
 }
 
-/* Index of the flag that `argument` names, or -1; *value: what stands behind its '='. */
-static int find_flag(const char *const *flags, const char *argument, const char **value)
+/* Index of the flag that `argument` names, or -1; *value: the part after '=' or after the letter, NULL if there is none. */
+static int find_flag(const cli_flag *flags, const char *argument, const char **value)
 {
-    const char *equal = strchr(argument, '=');
-    const size_t length = equal ? (size_t)(equal - argument) : strlen(argument);
-    *value = equal ? equal + 1 : NULL;
-    for (int i = 0; flags && flags[i]; i++) {
-        size_t name = strcspn(flags[i], "=");
-        if (name == length && strncmp(flags[i], argument, name) == 0)
+    const size_t length = strcspn(argument, "=");
+    *value = NULL;
+    for (int i = 0; i < flag_count(flags); i++) {
+        if (strlen(flags[i].name) == length && strncmp(flags[i].name, argument, length) == 0) {
+            *value = argument[length] ? argument + length + 1 : NULL;
             return i;
+        }
+        if (flags[i].letter && argument[1] == flags[i].letter) {
+            *value = argument[2] ? argument + 2 : NULL;
+            return i;
+        }
     }
     return -1;
 }
 
-bool cli_parse(cli_arguments *a, int argc, char **argv, const char *const *flags)
+/* Reads the flag argv[*i], and its value if that is the next argument. */
+static bool parse_flag(cli_arguments *a, int argc, char **argv, int *i)
 {
+    const char *value, *argument = argv[*i];
+    const int flag = find_flag(a->flags, argument, &value);
+    if (flag < 0) {
+        unknown_flag(argument, a->flags);
+        return false;
+    }
+    const bool takes = a->flags[flag].value != NULL;
+    if ((!takes && value) || (takes && !value && *i + 1 >= argc)) {
+        cli_error(CLI_USAGE, "%.*s %s", (int)strcspn(argument, "="), argument,
+                  takes ? "needs a value" : "takes no value");
+        return false;
+    }
+    a->values[flag] = !takes ? "" : value ? value : argv[++*i];
+    return true;
+}
+
+static bool parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags, bool pairs)
+{
+    const size_t count = (size_t)argc;
     memset(a, 0, sizeof *a);
-    a->pairs = calloc((size_t)argc + 1, sizeof *a->pairs);
-    for (int i = 0; a->pairs && i < argc; i++) {
-        if (strncmp(argv[i], "--", 2) == 0) {
-            const char *value;
-            int flag = find_flag(flags, argv[i], &value);
-            bool takes = flag >= 0 && strchr(flags[flag], '=');
-            if (flag < 0 || (!takes && value) || (takes && !value && i + 1 >= argc)) {
-                wrong_flag(argv[i], flags, flag);
+    a->words = calloc(2 * count + (size_t)flag_count(flags) + 1, sizeof *a->words);
+    if (!a->words) {
+        cli_error(CLI_FAILED, "out of memory");
+        return false;
+    }
+    a->pairs = a->words + count;
+    a->values = a->pairs + count;
+    a->flags = flags;
+    for (int i = 0; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            if (!parse_flag(a, argc, argv, &i))
                 return false;
-            }
-            a->values[flag] = !takes ? "" : value ? value : argv[++i];
-        } else if (strchr(argv[i], '=')) {
+        } else if (pairs && strchr(argv[i], '=')) {
             a->pairs[a->pair_count++] = argv[i];
-        } else if (a->word_count < (int)(sizeof a->words / sizeof *a->words)) {
-            a->words[a->word_count++] = argv[i];
         } else {
-            cli_error(CLI_USAGE, "too many arguments: %s", argv[i]);
-            return false;
+            a->words[a->word_count++] = argv[i];
         }
     }
-    return a->pairs != NULL;
+    return true;
+}
+
+bool cli_parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
+{
+    return parse(a, argc, argv, flags, true);
+}
+
+bool cli_parse_words(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
+{
+    return parse(a, argc, argv, flags, false);
 }
 
 void cli_parse_free(cli_arguments *a)
 {
-    free(a->pairs);
+    free(a->words);
 }
 
-bool cli_parse_run(cli_arguments *a, int argc, char **argv, const char *const *flags)
+bool cli_parse_run(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
 {
     if (!cli_parse(a, argc, argv, flags))
         return false;
@@ -126,7 +161,100 @@ int cli_open_run(trainer **out, const cli_arguments *a,
     return cli_error(CLI_FAILED, "%s", err.message);
 }
 
-/* The value of the last pair of that key; all of them are taken out. NULL: there is none. */
+/* ---- Values: of a flag ("--jobs", " ") or of a pair ("jobs", "="); text NULL: not given ------------------------ */
+
+static bool read_int(const char *name, const char *equal, const char *text, int64_t min, int64_t max, int64_t *value)
+{
+    if (!text || (number_int(text, value) && *value >= min && *value <= max))
+        return true;
+    cli_error(CLI_USAGE, "%s%s%.40s: expected a whole number from %lld to %lld", name, equal, text, (long long)min,
+              (long long)max);
+    return false;
+}
+
+static bool read_real(const char *name, const char *equal, const char *text, double min, double max, double *value)
+{
+    if (!text || (number_real(text, value) && *value >= min && *value <= max))
+        return true;
+    if (isinf(max))
+        cli_error(CLI_USAGE, "%s%s%.40s: expected a number of %g or more", name, equal, text, min);
+    else
+        cli_error(CLI_USAGE, "%s%s%.40s: expected a number from %g to %g", name, equal, text, min, max);
+    return false;
+}
+
+static bool read_text(const char *name, const char *equal, const char *text, char *value, size_t bytes)
+{
+    if (!text)
+        return true;
+    if (strlen(text) >= bytes || !text[0]) {
+        cli_error(CLI_USAGE, "%s%s%.60s: expected 1 to %d bytes", name, equal, text, (int)bytes - 1);
+        return false;
+    }
+    memcpy(value, text, strlen(text) + 1);
+    return true;
+}
+
+/* "90" (seconds), "90s", "20m", "1h30m", "1.5h". False: something else, or not above 0. */
+static bool parse_seconds(const char *text, double *seconds)
+{
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
+    double sum = 0;
+    size_t next = 0; /* units come in this order, each at most once */
+    for (bool first = true; first || *text; first = false) {
+        const size_t length = strspn(text, "0123456789.");
+        char number[NUMBER_TEXT];
+        double value;
+        if (length >= sizeof number)
+            return false;
+        memcpy(number, text, length);
+        number[length] = '\0';
+        if (!number_real(number, &value))
+            return false;
+        text += length;
+        if (*text == '\0' && first) {
+            sum = value;
+            break;
+        }
+        while (next < 3 && units[next].name != *text)
+            next++;
+        if (next == 3)
+            return false;
+        sum += value * units[next++].seconds;
+        text++;
+    }
+    *seconds = sum;
+    return sum > 0;
+}
+
+bool cli_flag_int(const cli_arguments *a, int flag, int64_t min, int64_t max, int64_t *value)
+{
+    return read_int(a->flags[flag].name, " ", a->values[flag], min, max, value);
+}
+
+bool cli_flag_real(const cli_arguments *a, int flag, double min, double max, double *value)
+{
+    return read_real(a->flags[flag].name, " ", a->values[flag], min, max, value);
+}
+
+bool cli_flag_text(const cli_arguments *a, int flag, char *value, size_t bytes)
+{
+    return read_text(a->flags[flag].name, " ", a->values[flag], value, bytes);
+}
+
+bool cli_flag_seconds(const cli_arguments *a, int flag, double *value)
+{
+    const char *text = a->values[flag];
+    if (!text || parse_seconds(text, value))
+        return true;
+    cli_error(CLI_USAGE, "%s %.40s: expected a time such as 90s, 20m or 1h30m", a->flags[flag].name, text);
+    return false;
+}
+
+/* The value of the last pair with this key, all of which are removed. NULL: there is none. */
 static const char *take(cli_arguments *a, const char *key)
 {
     const size_t length = strlen(key);
@@ -141,37 +269,22 @@ static const char *take(cli_arguments *a, const char *key)
     return value;
 }
 
+bool cli_take_int(cli_arguments *a, const char *key, int64_t min, int64_t max, int64_t *value)
+{
+    return read_int(key, "=", take(a, key), min, max, value);
+}
+
+bool cli_take_real(cli_arguments *a, const char *key, double min, double max, double *value)
+{
+    return read_real(key, "=", take(a, key), min, max, value);
+}
+
 bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes)
 {
-    const char *text = take(a, key);
-    if (!text)
-        return true;
-    if (strlen(text) >= bytes || !text[0]) {
-        cli_error(CLI_USAGE, "%s=%.60s: a value of 1 to %d bytes was expected", key, text, (int)bytes - 1);
-        return false;
-    }
-    memcpy(value, text, strlen(text) + 1);
-    return true;
+    return read_text(key, "=", take(a, key), value, bytes);
 }
 
-bool cli_take_int(cli_arguments *a, const char *key, int64_t least, int64_t most, int64_t *value)
-{
-    const char *text = take(a, key);
-    if (!text || (number_int(text, value) && *value >= least && *value <= most))
-        return true;
-    cli_error(CLI_USAGE, "%s=%.40s: a whole number from %lld to %lld was expected", key, text, (long long)least,
-              (long long)most);
-    return false;
-}
-
-bool cli_take_real(cli_arguments *a, const char *key, double *value)
-{
-    const char *text = take(a, key);
-    if (!text || (number_real(text, value) && *value >= 0))
-        return true;
-    cli_error(CLI_USAGE, "%s=%.40s: a number of 0 or more was expected", key, text);
-    return false;
-}
+/* ---- Output ------------------------------------------------------------------------------------------------ */
 
 void cli_print_options(FILE *to)
 {
@@ -186,30 +299,6 @@ void cli_print_options(FILE *to)
         fprintf(to, "  %-16s %s", o->key, o->help);
         fprintf(to, names[0] ? " (%s; %s)\n" : o->initial[0] ? " (%s)\n" : "\n", o->initial, names);
     }
-}
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    if (interrupted)
-        _exit(128 + number);
-    interrupted = 1;
-}
-
-void cli_catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    struct sigaction hangup;
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup has it ignored */
-        sigaction(SIGHUP, &action, NULL);
-}
-
-bool cli_interrupted(void)
-{
-    return interrupted != 0;
 }
 
 cli_progress cli_progress_start(void)
@@ -261,40 +350,6 @@ const char *cli_duration(double seconds, char text[16])
     return text;
 }
 
-bool cli_seconds(const char *text, double *seconds)
-{
-    static const struct {
-        char name;
-        double seconds;
-    } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
-    double sum = 0;
-    size_t next = 0; /* units come in this order, each at most once */
-    for (bool first = true; first || *text; first = false) {
-        const size_t length = strspn(text, "0123456789.");
-        char number[NUMBER_TEXT];
-        double value;
-        if (length >= sizeof number)
-            return false;
-        memcpy(number, text, length);
-        number[length] = '\0';
-        if (!number_real(number, &value))
-            return false;
-        text += length;
-        if (*text == '\0' && first) {
-            sum = value;
-            break;
-        }
-        while (next < 3 && units[next].name != *text)
-            next++;
-        if (next == 3)
-            return false;
-        sum += value * units[next++].seconds;
-        text++;
-    }
-    *seconds = sum;
-    return sum > 0;
-}
-
 const char *cli_bytes(double bytes, char text[16])
 {
     static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};
@@ -303,4 +358,30 @@ const char *cli_bytes(double bytes, char text[16])
         bytes /= 1000;
     snprintf(text, 16, i > 0 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
     return text;
+}
+
+/* ---- Signals ----------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    if (interrupted)
+        _exit(128 + number);
+    interrupted = 1;
+}
+
+void cli_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup ignores it */
+        sigaction(SIGHUP, &action, NULL);
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted != 0;
 }

@@ -1,6 +1,6 @@
 /* The command line: one file per command, one row each in the table of main.c.
  *
- * Exit status: 0 done (or stopped by the user with its work saved), 1 the run failed, 2 wrong usage. */
+ * Exit status: 0 success (or stopped by the user with the work saved), 1 failure, 2 wrong usage. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -9,83 +9,113 @@
 
 #include "config/config.h"
 #include "run/run_dir.h"
+#include "sweep/sweep.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* An option of a command: --name, --name VALUE, --name=VALUE; with a letter also -o VALUE and -oVALUE. */
+typedef struct cli_flag {
+    const char *name;  /* "--out" */
+    char letter;       /* 'o'; 0: none */
+    const char *value; /* name of the value, for the help: "FILE"; NULL: takes none */
+    const char *help;  /* one line, with the default */
+} cli_flag;
 
 typedef struct cli_command {
     const char *name;
     const char *usage;                 /* after "scion NAME" */
     const char *summary;               /* one line */
-    const char *help;                  /* what, and examples */
+    const char *help;                  /* what it does, and examples */
     int (*run)(int argc, char **argv); /* the arguments after the command's name */
+    const cli_flag *flags;             /* ended by a row without a name; NULL: none */
 } cli_command;
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
     cli_coordcheck, cli_tune, cli_report, cli_reproduce;
 
-/* "scion: " and a sentence to standard error; returns the status it was given. */
+/* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The one of `names` (up to a NULL; what stands before its '=') that is nearest to a name that does not exist. */
-const char *cli_nearest(const char *name, const char *const *names);
+/* The one of `count` names, `stride` bytes apart, that is nearest to a misspelt one; NULL: there are none. */
+const char *cli_nearest(const char *name, const char *const *names, int count, size_t stride);
 
-/* Arguments of the form [WORD ...] [key=value ...] [--flag [value] ...]: words go to words, pairs to pairs; false: an
- * unknown flag, told. `flags` is a NULL-terminated list of "--name" or "--name=" (takes a value, also as the next
- * argument); the value of flag i goes to values[i] ("" for one without). */
+/* ---- Arguments --------------------------------------------------------------------------------------------- */
+
+/* [WORD ...] [key=value ...] [--flag [VALUE] ...], in any order. */
 typedef struct cli_arguments {
-    const char *words[4];
+    const cli_flag *flags;
+    const char **words;
     int word_count;
     const char **pairs;
     int pair_count;
-    const char *values[8];
+    const char **values; /* of each flag: "" for one without a value, NULL if it was not given */
 } cli_arguments;
 
-bool cli_parse(cli_arguments *a, int argc, char **argv, const char *const *flags);
+/* Both return false after printing an error. Free with cli_parse_free in any case. */
+bool cli_parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
+/* A word may hold '=': there are no pairs. */
+bool cli_parse_words(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
 void cli_parse_free(cli_arguments *a);
 
-/* The same for a command on one run: one word, its folder or a checkpoint. */
-bool cli_parse_run(cli_arguments *a, int argc, char **argv, const char *const *flags);
+/* cli_parse for a command on one run: one word, its folder or a checkpoint. */
+bool cli_parse_run(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
 /* Opens that run: `find` gives the path of the checkpoint (run_dir_latest, run_dir_best), `open` a trainer from it.
- * CLI_OK, or CLI_FAILED, and the error is printed. */
+ * CLI_OK, or CLI_FAILED after printing an error. */
 int cli_open_run(trainer **out, const cli_arguments *a,
                  scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
                  scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
                                       scion_error *err),
                  char path[RUN_PATH]);
 
-/* key=value pairs that are a command's own (jobs=2) are taken out of the pairs and leave *value as it is if they are
- * not there. False: wrong, and told. */
-bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes);
-bool cli_take_int(cli_arguments *a, const char *key, int64_t least, int64_t most, int64_t *value);
-bool cli_take_real(cli_arguments *a, const char *key, double *value); /* 0 or above */
+/* The value of a flag. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the flag was not given.
+ * False after printing an error. */
+bool cli_flag_int(const cli_arguments *a, int flag, int64_t min, int64_t max, int64_t *value);
+bool cli_flag_real(const cli_arguments *a, int flag, double min, double max, double *value);
+bool cli_flag_seconds(const cli_arguments *a, int flag, double *value); /* 90s, 20m, 1h30m */
+bool cli_flag_text(const cli_arguments *a, int flag, char *value, size_t bytes);
 
-/* Prints the help of all options by section. */
+/* The same for key=value pairs that belong to the command (jobs=2), which are removed from the pairs. */
+bool cli_take_int(cli_arguments *a, const char *key, int64_t min, int64_t max, int64_t *value);
+bool cli_take_real(cli_arguments *a, const char *key, double min, double max, double *value);
+bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes);
+
+/* ---- Output ------------------------------------------------------------------------------------------------ */
+
+/* Prints the help of all settings by section. */
 void cli_print_options(FILE *to);
 
-/* Set by Ctrl-C, SIGTERM or a closed terminal once cli_catch_signals was called; a second one ends the program at
- * once. */
-void cli_catch_signals(void);
-bool cli_interrupted(void);
-
-/* A line that is written over on a terminal (and cut at its edge, for what wraps cannot be written over), and on its
- * own line in a pipe. */
+/* A status line: rewritten in place on a terminal (and cut at its edge, because a wrapped line cannot be rewritten),
+ * one line each in a pipe. */
 typedef struct cli_progress {
     FILE *to;
-    bool live;
-    bool shown; /* a line stands there */
+    bool live;  /* a terminal */
+    bool shown; /* a line is displayed */
 } cli_progress;
 
 cli_progress cli_progress_start(void);
 /* Shows a line; in a pipe only if `keep`. */
 void cli_progress_show(cli_progress *p, bool keep, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Clears the live line, before something else is printed. */
+/* Clears the line, before something else is printed. */
 void cli_progress_clear(cli_progress *p);
 
 /* 3725 -> "1h02m", 61 -> "1m01s", 2.5 -> "2.5s". */
 const char *cli_duration(double seconds, char text[16]);
-/* A duration as people write it: "90" (seconds), "90s", "20m", "1h30m", "1.5h". False: it is none, or not above 0. */
-bool cli_seconds(const char *text, double *seconds);
 /* 1234567 -> "1.2 MB". */
 const char *cli_bytes(double bytes, char text[16]);
+
+/* ---- Signals ----------------------------------------------------------------------------------------------- */
+
+/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second one ends the program at once. System
+ * calls are restarted. */
+void cli_catch_signals(void);
+bool cli_interrupted(void);
+
+/* ---- Sweeps (sweep.c) -------------------------------------------------------------------------------------- */
+
+/* sweep_work with progress on standard error, until it is done or interrupted; o->stopped and o->show are set here. */
+scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, sweep_progress *end, scion_error *err);
+/* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
+ * Returns the exit status. */
+int cli_sweep_show(const char *ledger_path, const char *json);
 
 #endif

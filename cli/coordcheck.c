@@ -1,23 +1,18 @@
-/* scion coordcheck: the size of every layer against the width. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+/* scion coordcheck: the size of each layer against the width. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "cli.h"
 #include "config/config_parts.h"
 #include "base/fail.h"
-#include "base/number.h"
 #include "tune/coordcheck.h"
 #include "sweep/grid.h"
 #include "base/clock.h"
 
-enum { steps_default = 4, steps_most = 1000 };
-enum { FLAG_STEPS, FLAG_JSON, FLAG_LEDGER, FLAGS };
+enum { default_steps = 4, max_steps = 1000 };
 
-/* Steps of a run that names none: the schedule shall not end inside the check. */
+/* Steps of the run if none are given, so that the schedule does not end within the check. */
 enum { run_steps = 1000 };
 
 /* Seconds between lines where there is no terminal. */
@@ -119,54 +114,9 @@ static void print_group(const coordcheck_group *g)
     printf("%s\n\n", sentence);
 }
 
-static json_t *layer_json(const coordcheck_group *g, int64_t layer)
-{
-    json_t *rms = json_array(), *slopes = json_array();
-    for (int64_t step = 0; step <= g->steps; step++) {
-        json_t *row = json_array();
-        for (int64_t w = 0; w < g->width_count; w++)
-            json_array_append_new(row, json_number(coordcheck_rms(g, layer, step, w)));
-        json_array_append_new(rms, row);
-        json_array_append_new(slopes, json_number(coordcheck_slope(g, layer, step)));
-    }
-    const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, layer, g->steps));
-    return json_pack("{s:s, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "verdict",
-                     coordcheck_verdict_name(v));
-}
-
-static json_t *group_json(const coordcheck_group *g)
-{
-    char sentence[256], *text = config_to_json(&g->c);
-    json_t *widths = json_array(), *layers = json_array();
-    for (int64_t w = 0; w < g->width_count; w++)
-        json_array_append_new(widths, json_integer((json_int_t)g->widths[w]));
-    for (int64_t i = 0; i < g->layer_count; i++)
-        json_array_append_new(layers, layer_json(g, i));
-    coordcheck_sentence(g, sentence);
-    const int64_t worst = coordcheck_worst(g, g->steps);
-    json_t *out =
-        json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:o*}", "label", g->label, "steps", (json_int_t)g->steps,
-                  "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
-                  coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, worst, g->steps))), "worst",
-                  g->names[worst], "sentence", sentence, "config", text ? json_loads(text, 0, NULL) : NULL);
-    free(text);
-    return out;
-}
-
-static int write_json(const coordcheck *k, const char *path)
-{
-    json_t *out = json_array();
-    for (int64_t i = 0; i < k->count; i++)
-        json_array_append_new(out, group_json(&k->groups[i]));
-    scion_error err;
-    return json_save(out, JSON_INDENT(1) | JSON_REAL_PRECISION(9), path, &err) == SCION_OK
-               ? CLI_OK
-               : cli_error(CLI_FAILED, "%s", err.message);
-}
-
 /* ---- The command ----------------------------------------------------------------------------------------- */
 
-static bool names_key(const cli_arguments *a, const char *key)
+static bool has_key(const cli_arguments *a, const char *key)
 {
     const size_t length = strlen(key);
     for (int i = 0; i < a->pair_count; i++)
@@ -175,7 +125,7 @@ static bool names_key(const cli_arguments *a, const char *key)
     return false;
 }
 
-/* The points to measure. Wrong usage is told here, before anything is measured. */
+/* The points to measure. Reports wrong usage before anything is measured. */
 static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
 {
     config base;
@@ -183,9 +133,9 @@ static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
     scion_status status = a->word_count == 1 ? config_preset(&base, a->words[0], err) : SCION_OK;
     if (status != SCION_OK)
         return status;
-    if (names_key(a, "data_kind") && !names_key(a, "data"))
-        base.data.path[0] = '\0'; /* a preset's data are of its own kind */
-    else if (!base.data.path[0] && !names_key(a, "data"))
+    if (has_key(a, "data_kind") && !has_key(a, "data"))
+        base.data.path[0] = '\0'; /* the preset's data may be of another kind */
+    else if (!base.data.path[0] && !has_key(a, "data"))
         config_set(&base, "data_kind", "synthetic", "coordcheck", NULL);
     if (base.training.steps == 0 && base.training.epochs == 0)
         base.training.steps = run_steps;
@@ -196,15 +146,6 @@ static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
         return train_fail(err, SCION_EINVAL, "give two widths or more to compare, such as width=64,128,256");
     k->runs = calloc((size_t)k->g.count, sizeof *k->runs);
     return k->runs ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)k->g.count);
-}
-
-static bool read_steps(const char *text, int64_t *steps)
-{
-    *steps = steps_default;
-    if (!text || (number_int(text, steps) && *steps >= 0 && *steps <= steps_most))
-        return true;
-    cli_error(CLI_USAGE, "--steps: \"%s\", expected a whole number from 0 to %d", text, steps_most);
-    return false;
 }
 
 static void show(const check *k)
@@ -218,15 +159,22 @@ static void show(const check *k)
         print_group(&k->result.groups[i]);
 }
 
+enum { STEPS, JSON, LEDGER };
+
+static const cli_flag flags[] = {
+    [STEPS] = {"--steps", 0, "N", "steps to measure after (4)"},
+    [JSON] = {"--json", 0, "FILE", "also write the numbers to FILE"},
+    [LEDGER] = {"--ledger", 0, "FILE", "store the numbers for scion report"},
+    {0},
+};
+
 static int run_coordcheck(int argc, char **argv)
 {
-    static const char *const flags[] = {
-        [FLAG_STEPS] = "--steps=", [FLAG_JSON] = "--json=", [FLAG_LEDGER] = "--ledger=", [FLAGS] = NULL};
     cli_arguments a;
-    check k = {.runs = NULL};
+    check k = {.steps = default_steps};
     scion_error err;
     int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags) || !read_steps(a.values[FLAG_STEPS], &k.steps))
+    if (!cli_parse(&a, argc, argv, flags) || !cli_flag_int(&a, STEPS, 0, max_steps, &k.steps))
         goto done;
     if (a.word_count > 1) {
         cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a.words[1]);
@@ -236,12 +184,14 @@ static int run_coordcheck(int argc, char **argv)
         goto wrong;
     status = CLI_FAILED;
     cli_catch_signals();
-    if (a.values[FLAG_LEDGER] && ledger_open(&k.l, a.values[FLAG_LEDGER], true, &err) != SCION_OK)
+    if (a.values[LEDGER] && ledger_open(&k.l, a.values[LEDGER], true, &err) != SCION_OK)
         goto wrong;
     if (measure(&k, &err) != SCION_OK)
         goto wrong;
     show(&k);
-    status = a.values[FLAG_JSON] ? write_json(&k.result, a.values[FLAG_JSON]) : CLI_OK;
+    if (a.values[JSON] && coordcheck_save(&k.result, a.values[JSON], &err) != SCION_OK)
+        goto wrong;
+    status = CLI_OK;
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
@@ -257,17 +207,21 @@ done:
 }
 
 const cli_command cli_coordcheck = {
-    "coordcheck",
-    "[PRESET] width=64,128,256 [key=value ...] [--steps N] [--json FILE] [--ledger FILE]",
-    "check that layers keep their size as the width grows",
-    "Measures the RMS of every layer's result on one batch, at the start and after each of the first N\n"
-    "steps (4), for every width, and fits rms = width^slope. Slopes near 0 mean that what was tuned on a\n"
-    "narrow model fits a wide one. Every key may be a list or a range: seeds are averaged, each other\n"
-    "combination is a check of its own. Made-up data are taken unless data= is given. Logits are measured\n"
-    "on a sample of rows; at the start they shrink as width^-0.5, which the verdict forgives. --ledger\n"
-    "keeps the numbers for scion report.\n\n"
-    "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
-    "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 --ledger check.db\n"
-    "  scion coordcheck input-radius width=16..512:*2 --steps 0\n",
-    run_coordcheck,
+    .name = "coordcheck",
+    .usage = "[PRESET] width=64,128,256 [key=value ...] [OPTION ...]",
+    .summary = "check that layers keep their size as the width grows",
+    .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N steps, "
+            "for every\n"
+            "width, and fits rms = width^slope. Slopes near 0 mean that values tuned on a narrow model fit a wide "
+            "one. Every\n"
+            "setting may be a list or a range: seeds are averaged, each other combination is a check of its own. "
+            "Uses synthetic\n"
+            "data unless data= is given. Logits are measured on a sample of rows; at the start they shrink as "
+            "width^-0.5, which\n"
+            "the verdict ignores.\n\n"
+            "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
+            "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 --ledger check.db\n"
+            "  scion coordcheck input-radius width=16..512:*2 --steps 0\n",
+    .run = run_coordcheck,
+    .flags = flags,
 };

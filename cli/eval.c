@@ -1,4 +1,4 @@
-/* scion eval: validation loss of a checkpoint. */
+/* scion eval: validation loss and accuracy of a checkpoint. */
 #include "cli.h"
 #include "run/run_dir.h"
 
@@ -27,14 +27,15 @@ done:
 }
 
 const cli_command cli_eval = {
-    "eval",
-    "RUN [key=value ...]",
-    "measure a trained model",
-    "RUN is a folder (its best checkpoint is taken, else the newest) or a checkpoint. data, data_kind, val_data,\n"
-    "val_fraction, batch, block, threads and eval_batches may be changed. The accuracy is the share of tokens or "
-    "images\n"
-    "whose most likely prediction is right.\n\n"
-    "  scion eval runs/shakespeare\n"
-    "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
-    run_eval,
+    .name = "eval",
+    .usage = "RUN [key=value ...]",
+    .summary = "measure a trained model",
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. data, "
+            "data_kind,\n"
+            "val_data, val_fraction, batch, block, threads and eval_batches may be changed. The accuracy is the "
+            "fraction of\n"
+            "tokens or images that are predicted correctly.\n\n"
+            "  scion eval runs/shakespeare\n"
+            "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
+    .run = run_eval,
 };

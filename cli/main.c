@@ -1,5 +1,4 @@
 /* scion: the table of commands. */
-#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,15 +23,23 @@ static void print_help(FILE *to)
           to);
     for (int i = 0; i < count; i++)
         fprintf(to, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nscion COMMAND --help tells more of each.\n\n"
+    fputs("\nscion COMMAND --help describes a command.\n\n"
           "  scion train shakespeare data=input.txt      train a small GPT on a text\n"
-          "  scion sample runs/shakespeare               and let it write\n",
+          "  scion sample runs/shakespeare               generate text with it\n",
           to);
 }
 
 static void print_command_help(const cli_command *c)
 {
-    printf("usage: scion %s %s\n\n%s\n\n%s", c->name, c->usage, c->summary, c->help);
+    printf("usage: scion %s %s\n\n%s\n\n", c->name, c->usage, c->summary);
+    for (const cli_flag *f = c->flags; f && f->name; f++) {
+        char name[48], letter[8] = "";
+        if (f->letter)
+            snprintf(letter, sizeof letter, "-%c, ", f->letter);
+        snprintf(name, sizeof name, "%s%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
+        printf("  %-22s %s\n", name, f->help);
+    }
+    printf("%s%s", c->flags ? "\n" : "", c->help);
 }
 
 static bool wants_help(int argc, char **argv)
@@ -43,9 +50,9 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-/* Threads that wait for work give their core away, and OpenBLAS takes kernels that fit the CPU. Both are decided
- * while the libraries are loaded, by variables of the environment: where one is missing the program sets it and
- * executes itself again, once. With spinning threads a second program on the machine costs a factor of four. */
+/* Makes waiting threads yield their core, and OpenBLAS use kernels that fit the CPU. Both are read from the environment
+ * while the libraries are loaded: if a variable is missing, the program sets it and executes itself again, once. With
+ * spinning threads, a second program on the machine costs a factor of four. */
 static void prepare_libraries(char **argv)
 {
     const bool missing = !getenv("OMP_WAIT_POLICY");
@@ -56,9 +63,9 @@ static void prepare_libraries(char **argv)
         execv("/proc/self/exe", argv);
 }
 
-/* Numbers below the normal range count as zero: the processor takes a hundred times as long over them, and a network
- * that has gone astray is full of them (a step of such a GPT took 20 times as long). Threads that are started later
- * inherit it. The library itself leaves the mode as its caller has it. */
+/* Treats subnormal numbers as zero: the processor needs a hundred times as long for them, and a network that has diverged
+ * is full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode. The library
+ * itself does not change it. */
 static void flush_subnormals(void)
 {
 #if defined(__x86_64__)
@@ -71,7 +78,7 @@ static void flush_subnormals(void)
 #endif
 }
 
-/* What was printed must have arrived: on a full disk it has not. */
+/* Reports write errors on stdout, such as a full disk. */
 static int finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -101,9 +108,9 @@ int main(int argc, char **argv)
         flush_subnormals();
         return finish(commands[i]->run(argc - 2, argv + 2));
     }
-    const char *names[count + 1] = {NULL};
+    const char *names[count];
     for (int i = 0; i < count; i++)
         names[i] = commands[i]->name;
     return cli_error(CLI_USAGE, "there is no command %s; did you mean scion %s? (scion --help lists them all)", name,
-                     cli_nearest(name, names));
+                     cli_nearest(name, names, count, sizeof *names));
 }

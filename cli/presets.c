@@ -1,5 +1,4 @@
-/* scion presets: what can be trained, and with which settings. */
-#define _POSIX_C_SOURCE 200809L
+/* scion presets: lists presets and settings. */
 #include "cli.h"
 
 static void print_preset(void *ctx, const char *name, const char *about)
@@ -8,15 +7,21 @@ static void print_preset(void *ctx, const char *name, const char *about)
     printf("  %-26s %s\n", name, about);
 }
 
+static const cli_flag flags[] = {{"--options", 0, NULL, "list all settings with their meaning, default and choices"},
+                                 {0}};
+
 static int run_presets(int argc, char **argv)
 {
-    static const char *const flags[] = {"--options", NULL};
     cli_arguments a;
     scion_error err;
     config c;
     int status = CLI_USAGE;
     if (!cli_parse(&a, argc, argv, flags))
         goto done;
+    if (a.word_count > 1) {
+        cli_error(CLI_USAGE, "too many arguments: %s", a.words[1]);
+        goto done;
+    }
     status = CLI_OK;
     if (a.values[0]) {
         cli_print_options(stdout);
@@ -36,11 +41,12 @@ done:
 }
 
 const cli_command cli_presets = {
-    "presets",
-    "[PRESET | --options]",
-    "list the presets, show one, or list every option",
-    "  scion presets\n"
-    "  scion presets nanogpt-124m\n"
-    "  scion presets --options\n",
-    run_presets,
+    .name = "presets",
+    .usage = "[PRESET | --options]",
+    .summary = "list the presets, show one, or list all settings",
+    .help = "  scion presets\n"
+            "  scion presets nanogpt-124m\n"
+            "  scion presets --options\n",
+    .run = run_presets,
+    .flags = flags,
 };

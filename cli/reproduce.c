@@ -1,4 +1,4 @@
-/* scion reproduce: the paper's figures, at a size for this machine. */
+/* scion reproduce: the paper's figures, at a size for two cores. */
 #include "reproduce/reproduce.h"
 
 #include <math.h>
@@ -12,14 +12,12 @@
 #include "run/run_dir.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
-#include "sweep_progress.h"
-#include "sweep_show.h"
 
 /* Where Debian's dataset-fashion-mnist puts its files. */
 static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
 
-/* Shorter runs than this part of the full number of steps would say nothing about it. */
-static const double least_share = 0.05;
+/* Runs are not shortened below this fraction of their steps: they would say nothing. */
+static const double min_share = 0.05;
 
 typedef struct job {
     const reproduce_figure *figure;
@@ -31,7 +29,7 @@ typedef struct job {
 
 static cli_progress progress;
 
-/* For figures that are no sweeps. */
+/* Progress of figures that are not sweeps. */
 static bool show_share(double share)
 {
     cli_progress_show(&progress, false, "%.0f%%", 100 * share);
@@ -45,8 +43,7 @@ static void list_figures(FILE *to)
         fprintf(to, "  %-22s %s\n", f->name, f->title);
 }
 
-/* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is left as it is: it is
- * gone on with. */
+/* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is resumed as it is. */
 static scion_status plan(const job *j, scion_error *err)
 {
     ledger *l = NULL;
@@ -61,7 +58,7 @@ static scion_status plan(const job *j, scion_error *err)
     free(runs);
     ledger_close(l);
     if (status == SCION_OK && before > 0)
-        cli_progress_show(&progress, true, "going on with the %lld runs of %s (out=FOLDER begins anew elsewhere)",
+        cli_progress_show(&progress, true, "resuming the %lld runs of %s (out=FOLDER starts anew in another folder)",
                           (long long)before, j->ledger);
     if (status != SCION_OK || before > 0)
         return status;
@@ -71,7 +68,7 @@ static scion_status plan(const job *j, scion_error *err)
         status = sweep_estimate(points, count, (int)j->jobs, (int)j->threads, &seconds, err);
     }
     if (status == SCION_OK && j->budget > 0 && seconds > j->budget) {
-        const double share = fmax(least_share, j->budget / seconds);
+        const double share = fmax(min_share, j->budget / seconds);
         cli_progress_show(&progress, true, "%lld runs would take %s; shortened to %.0f%% of their steps for %s%s",
                           (long long)count, cli_duration(seconds, left), 100 * share,
                           cli_duration(j->budget, allowed),
@@ -117,24 +114,16 @@ static scion_status write_page(const job *j, const reproduce_judgement *verdict,
     return report_write(&source, 1, j->page, &o, err);
 }
 
-/* Runs what waits; *open: how many runs are left. */
+/* Plans and runs; *open: how many runs are left. */
 static scion_status run_sweeps(const job *j, int64_t *open, scion_error *err)
 {
-    sweep_view view = {.progress = cli_progress_start()};
     sweep_progress end = {.left = 0};
     const sweep_options o = {
-        .jobs = (int)j->jobs,
-        .threads = (int)j->threads,
-        .seconds = 1.25 * j->budget, /* an estimate is none too exact */
-        .stopped = cli_interrupted,
-        .show = sweep_view_show,
-        .context = &view,
+        .jobs = (int)j->jobs, .threads = (int)j->threads, .seconds = 1.25 * j->budget, /* estimates are not exact */
     };
     scion_status status = plan(j, err);
     if (status == SCION_OK)
-        status = sweep_work(j->ledger, &o, &end, err);
-    cli_progress_clear(&view.progress);
-    sweep_view_free(&view);
+        status = cli_sweep_work(j->ledger, &o, &end, err);
     *open = end.count[LEDGER_WAITING] + end.count[LEDGER_RUNNING];
     return status;
 }
@@ -150,31 +139,32 @@ static int reproduce(const job *j)
     if (status == SCION_OK && !j->figure->make) {
         status = judge(j, &verdict, &err);
         if (open > 0)
-            verdict.verdict = REPRODUCE_OPEN; /* whatever the runs that have ended say */
+            verdict.verdict = REPRODUCE_OPEN; /* whatever the finished runs say */
         if (status == SCION_OK)
             status = write_page(j, &verdict, &err);
         if (status == SCION_OK)
-            cli_show_sweep(j->ledger, NULL);
+            cli_sweep_show(j->ledger, NULL);
     }
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     printf("\nclaim: %s\n", j->figure->claim);
     if (open > 0)
-        printf("not complete: %lld runs are left, the same command goes on with them\n", (long long)open);
+        printf("not complete: %lld runs are left; repeat the command to resume\n", (long long)open);
     printf("%s: %s\n%s\n", reproduce_verdict_name(verdict.verdict), verdict.sentence, j->page);
     return CLI_OK;
 }
 
-/* Fills in data and folder; not CLI_OK: told what is missing. */
+/* Fills in data and folder; not CLI_OK after printing an error. */
 static int complete(job *j)
 {
     if (j->figure->data == REPRODUCE_IMAGES && !j->data[0] && access(fashion_mnist, R_OK) == 0)
         snprintf(j->data, sizeof j->data, "%s", fashion_mnist);
     if (j->figure->data != REPRODUCE_NONE && !j->data[0] && !(j->full && j->figure->data == REPRODUCE_TEXT)) {
-        return cli_error(CLI_USAGE, "%s learns from %s: give data=%s", j->figure->name,
+        return cli_error(CLI_USAGE, "%s needs %s: give data=%s", j->figure->name,
                          j->figure->data == REPRODUCE_TEXT ? "a text" : "images",
-                         j->figure->data == REPRODUCE_TEXT ? "FILE (scion train alone tells where to get one)"
-                                                           : "FOLDER of Fashion-MNIST or CIFAR-10");
+                         j->figure->data == REPRODUCE_TEXT
+                             ? "FILE (scion train without arguments says where to get one)"
+                             : "FOLDER of Fashion-MNIST or CIFAR-10");
     }
     if (!j->folder[0])
         snprintf(j->folder, sizeof j->folder, "reproduce/%s", j->figure->name);
@@ -188,9 +178,16 @@ static int complete(job *j)
     return CLI_OK;
 }
 
+enum { FULL, BUDGET };
+
+static const cli_flag flags[] = {
+    [FULL] = {"--full", 0, NULL, "the paper's own sizes, without a budget"},
+    [BUDGET] = {"--budget", 0, "TIME", "shorten the runs so that all fit in TIME (20m)"},
+    {0},
+};
+
 static int run_reproduce(int argc, char **argv)
 {
-    static const char *const flags[] = {"--full", "--budget=", NULL};
     cli_arguments a;
     job j = {.budget = 20 * 60, .jobs = 0};
     int status = CLI_USAGE;
@@ -211,13 +208,11 @@ static int run_reproduce(int argc, char **argv)
         list_figures(stderr);
         goto done;
     }
-    j.full = a.values[0] != NULL;
+    j.full = a.values[FULL] != NULL;
     j.budget = j.full ? 0 : j.budget;
-    if (a.values[1] && !cli_seconds(a.values[1], &j.budget)) {
-        cli_error(CLI_USAGE, "--budget is \"%.40s\", expected a time such as 20m, 90s or 1h30m", a.values[1]);
+    if (!cli_flag_seconds(&a, BUDGET, &j.budget))
         goto done;
-    }
-    if (j.jobs == 0) /* small runs: one core each is the best use of two */
+    if (j.jobs == 0) /* small runs use two cores best with one core each */
         j.jobs = j.full ? 1 : 2;
     status = complete(&j);
     if (status == CLI_OK) {
@@ -230,27 +225,28 @@ done:
 }
 
 const cli_command cli_reproduce = {
-    "reproduce",
-    "FIGURE [data=PATH] [out=FOLDER] [--budget TIME] [--full] [jobs=N]",
-    "make a figure of the paper again, and compare",
-    "Figures:\n"
-    "  mlp-transfer           the best step size against width, three norms of the output layer\n"
-    "  shallow-gpt-transfer   the same for a GPT, three norms of the input layer, and AdamW\n"
-    "  shallow-gpt-same-norm  the same with one norm in all layers\n"
-    "  gpt-transfer           scion, uscion, muon, adamw\n"
-    "  batch-size             loss against batch size with a fixed number of tokens\n"
-    "  spectral-norms         norms of the weights during training\n"
-    "  epochs-sweep           norms of the weights against the number of epochs\n"
-    "  input-radius           coordinate check of the first layer's scale\n"
-    "  rates                  rates of convergence against the theorems\n\n"
-    "Texts and images are the user's (data=); Debian's Fashion-MNIST is found by itself. Sizes are for two cores, "
-    "and\n"
-    "runs are shortened until all of them fit in the budget (20m); --full takes the paper's own sizes. The folder\n"
-    "(reproduce/FIGURE) holds the ledger, from which a stopped figure goes on, and the page report.html. The last "
-    "line\n"
-    "says whether the paper's claim was reproduced, and the number that decides.\n\n"
-    "  scion reproduce shallow-gpt-transfer data=input.txt --budget 30m\n"
-    "  scion reproduce mlp-transfer\n"
-    "  scion reproduce rates\n",
-    run_reproduce,
+    .name = "reproduce",
+    .usage = "FIGURE [data=PATH] [out=FOLDER] [jobs=N] [threads=N] [OPTION ...]",
+    .summary = "reproduce a figure of the paper and compare",
+    .help = "Figures:\n"
+            "  mlp-transfer           best step size against width, three norms of the output layer\n"
+            "  shallow-gpt-transfer   the same for a GPT, three norms of the input layer, and AdamW\n"
+            "  shallow-gpt-same-norm  the same with one norm in all layers\n"
+            "  gpt-transfer           scion, uscion, muon, adamw\n"
+            "  batch-size             loss against batch size with a fixed number of tokens\n"
+            "  spectral-norms         norms of the weights during training\n"
+            "  epochs-sweep           norms of the weights against the number of epochs\n"
+            "  input-radius           coordinate check of the first layer's scale\n"
+            "  rates                  rates of convergence against the theorems\n\n"
+            "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are for two "
+            "cores. The\n"
+            "folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to resume a figure that was "
+            "stopped,\n"
+            "repeat the command. The last lines say whether the paper's claim was reproduced, with the deciding "
+            "number.\n\n"
+            "  scion reproduce shallow-gpt-transfer data=input.txt --budget 30m\n"
+            "  scion reproduce mlp-transfer\n"
+            "  scion reproduce rates\n",
+    .run = run_reproduce,
+    .flags = flags,
 };

@@ -1,6 +1,4 @@
-/* scion sample: lets a trained GPT write. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+/* scion sample: generates text with a trained GPT. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +12,7 @@ enum { stream_sample = 0x5000 };
 
 typedef struct sampling {
     double temperature, top_p;
-    long top_k, tokens;
-    uint64_t seed;
+    int64_t top_k, tokens, seed;
 } sampling;
 
 typedef struct choice {
@@ -31,16 +28,17 @@ static int by_weight(const void *x, const void *y)
     return (a->token > b->token) - (a->token < b->token);
 }
 
-/* A token from softmax(logits / temperature), out of the top_k likeliest, and of as many as make up top_p. */
+/* A token from softmax(logits / temperature), among the top_k most likely ones, and among as many of these as have
+ * the probability top_p together. */
 static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choice *choices, uint64_t number)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < vocab; i++)
-        most = fmax(most, (double)logits[i]);
+        max = fmax(max, (double)logits[i]);
     for (int64_t i = 0; i < vocab; i++)
-        choices[i] = (choice){s->temperature > 0 ? exp(((double)logits[i] - most) / s->temperature)
-                                                 : (double)logits[i] == most,
-                              (int32_t)i};
+        choices[i] =
+            (choice){s->temperature > 0 ? exp(((double)logits[i] - max) / s->temperature) : (double)logits[i] == max,
+                     (int32_t)i};
     qsort(choices, (size_t)vocab, sizeof *choices, by_weight);
     int64_t kept = s->top_k > 0 && s->top_k < vocab ? s->top_k : vocab;
     for (int64_t i = 0; i < kept; i++)
@@ -54,7 +52,7 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
             break;
         }
     }
-    double at = scn_uniform(s->seed, stream_sample, number) * sum;
+    double at = scn_uniform((uint64_t)s->seed, stream_sample, number) * sum;
     for (int64_t i = 0; i < kept; i++) {
         at -= choices[i].weight;
         if (at < 0)
@@ -63,7 +61,7 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
     return choices[kept - 1].token;
 }
 
-static int write_text(const trainer *t, gpt_decoder *d, const sampling *s, const int32_t *prompt, int64_t count)
+static int generate(const trainer *t, gpt_decoder *d, const sampling *s, const int32_t *prompt, int64_t count)
 {
     const int64_t vocab = data_about(t->data)->vocab;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
@@ -73,7 +71,7 @@ static int write_text(const trainer *t, gpt_decoder *d, const sampling *s, const
         return cli_error(CLI_FAILED, "out of memory");
     for (int64_t i = 0; i < count; i++)
         logits = gpt_decoder_step(d, prompt[i]);
-    for (long i = 0; i < s->tokens && !cli_interrupted(); i++) {
+    for (int64_t i = 0; i < s->tokens && !cli_interrupted(); i++) {
         int32_t token = draw(s, logits, vocab, choices, (uint64_t)i);
         fwrite(text, 1, (size_t)data_decode(t->data, token, text), stdout);
         fflush(stdout);
@@ -84,61 +82,73 @@ static int write_text(const trainer *t, gpt_decoder *d, const sampling *s, const
     return CLI_OK;
 }
 
-/* A number behind a flag; false: it is none, or out of its range. */
-static bool number(const char *flag, const char *text, double least, double most, double *value)
+enum { PROMPT, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED };
+
+static const cli_flag flags[] = {
+    [PROMPT] = {"--prompt", 0, "TEXT", "text to continue (a line break)"},
+    [TOKENS] = {"--tokens", 0, "N", "tokens to generate (500)"},
+    [TEMPERATURE] = {"--temperature", 0, "X", "0: always the most likely token (0.8)"},
+    [TOP_K] = {"--top-k", 0, "N", "sample among the N most likely tokens (0: all)"},
+    [TOP_P] = {"--top-p", 0, "X", "sample among the most likely tokens with probability X together (1)"},
+    [SEED] = {"--seed", 0, "N", "the same seed gives the same text (1)"},
+    {0},
+};
+
+/* The tokens of the prompt; without one a line break, or the first symbol of a vocabulary that has none. The caller frees
+ * *tokens. Returns their number, or -1 after an error. */
+static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, scion_error *err)
 {
-    char *end;
-    if (!text)
-        return true;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (end == text || *end || errno || !(v >= least && v <= most)) {
-        cli_error(CLI_USAGE, "%s %s: expected a number from %g to %g", flag, text, least, most);
-        return false;
+    const char *text = prompt ? prompt : "\n";
+    const size_t capacity = strlen(text) + 1;
+    *tokens = calloc(capacity, sizeof **tokens);
+    if (!*tokens) {
+        snprintf(err->message, sizeof err->message, "out of memory");
+        return -1;
     }
-    *value = v;
-    return true;
+    int64_t count = data_encode(t->data, text, *tokens, (int64_t)capacity, err);
+    if (count < 0 && !prompt) {
+        (*tokens)[0] = 0;
+        count = 1;
+    }
+    if (count == 0) {
+        snprintf(err->message, sizeof err->message, "the prompt is empty");
+        return -1;
+    }
+    return count;
 }
 
 static int run_sample(int argc, char **argv)
 {
-    static const char *const flags[] = {
-        "--prompt=", "--tokens=", "--temperature=", "--top-k=", "--top-p=", "--seed=", NULL};
     cli_arguments a;
     char path[RUN_PATH];
     trainer *t = NULL;
     gpt_decoder *d = NULL;
     int32_t *prompt = NULL;
     scion_error err;
-    double tokens = 500, temperature = 0.8, top_k = 0, top_p = 1, seed = 1;
+    sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1};
     int status = CLI_USAGE;
-    if (!cli_parse_run(&a, argc, argv, flags) || !number("--tokens", a.values[1], 1, 1e9, &tokens) ||
-        !number("--temperature", a.values[2], 0, 100, &temperature) ||
-        !number("--top-k", a.values[3], 0, 1e9, &top_k) || !number("--top-p", a.values[4], 0, 1, &top_p) ||
-        !number("--seed", a.values[5], 0, 9e15, &seed))
+    if (!cli_parse_run(&a, argc, argv, flags) || !cli_flag_int(&a, TOKENS, 1, 1000000000, &s.tokens) ||
+        !cli_flag_real(&a, TEMPERATURE, 0, 100, &s.temperature) ||
+        !cli_flag_int(&a, TOP_K, 0, 1000000000, &s.top_k) || !cli_flag_real(&a, TOP_P, 0, 1, &s.top_p) ||
+        !cli_flag_int(&a, SEED, 0, INT64_MAX, &s.seed))
         goto done;
     status = cli_open_run(&t, &a, run_dir_best, trainer_open_model, path);
     if (status != CLI_OK)
         goto done;
-    status = CLI_FAILED;
-    const char *text = a.values[0] ? a.values[0] : "\n";
-    const size_t most = strlen(text) + 1;
-    prompt = calloc(most, sizeof *prompt);
-    int64_t count = prompt ? data_encode(t->data, text, prompt, (int64_t)most, &err) : -1;
-    if (count < 0 && !a.values[0]) { /* a text without line breaks: begin with its first symbol */
-        prompt[0] = 0;
-        count = 1;
+    const int64_t count = encode(t, a.values[PROMPT], &prompt, &err);
+    if (count < 0) {
+        status = cli_error(CLI_FAILED, "%s", err.message);
+        goto done;
     }
     d = gpt_decoder_create(config_model_options(&t->c), t->eval.tape, t->c.data.block, data_about(t->data)->vocab);
-    if (count < 1 || !d) {
-        cli_error(status, "%s", d ? (count == 0 ? "the prompt is empty" : err.message) : "out of memory");
+    if (!d) {
+        status = cli_error(CLI_FAILED, "out of memory");
         goto done;
     }
     cli_catch_signals();
-    if (a.values[0])
-        fputs(text, stdout);
-    const sampling s = {temperature, top_p, (long)top_k, (long)tokens, (uint64_t)seed};
-    status = write_text(t, d, &s, prompt, count);
+    if (a.values[PROMPT])
+        fputs(a.values[PROMPT], stdout);
+    status = generate(t, d, &s, prompt, count);
 done:
     gpt_decoder_free(d);
     free(prompt);
@@ -148,14 +158,14 @@ done:
 }
 
 const cli_command cli_sample = {
-    "sample",
-    "RUN [--prompt TEXT] [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N]",
-    "let a trained model write",
-    "The text streams as it comes. RUN is a folder (its best checkpoint is taken, else the newest) or a checkpoint; "
-    "the\n"
-    "training text is not needed. Defaults: 500 tokens, temperature 0.8 (0: always the likeliest), all tokens, seed "
-    "1.\n\n"
-    "  scion sample runs/shakespeare --prompt \"ROMEO:\" --tokens 1000\n"
-    "  scion sample runs/shakespeare --temperature 0.5 --top-k 10 --seed 7\n",
-    run_sample,
+    .name = "sample",
+    .usage = "RUN [OPTION ...]",
+    .summary = "generate text with a trained model",
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The training "
+            "text is\n"
+            "not needed. The text is printed as it is generated.\n\n"
+            "  scion sample runs/shakespeare --prompt \"ROMEO:\" --tokens 1k\n"
+            "  scion sample runs/shakespeare --temperature 0.5 --top-k 10 --seed 7\n",
+    .run = run_sample,
+    .flags = flags,
 };

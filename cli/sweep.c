@@ -1,16 +1,189 @@
-/* scion sweep: many runs over one ledger; scion sweep show: what they say. */
+/* scion sweep: trains many configurations that are listed in a ledger; scion sweep show: prints their losses. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "cli.h"
 #include "sweep/grid.h"
-#include "sweep/sweep.h"
-#include "sweep_progress.h"
-#include "sweep_show.h"
+#include "tune/transfer.h"
 
-/* The ledger of a sweep that was given none: sweeps/PRESET.db. */
+/* ---- Progress: a line for each run that has ended, and a status line ------------------------------------------ */
+
+enum { max_columns = 16 };
+
+typedef struct sweep_view {
+    cli_progress progress;
+    bool *printed; /* runs whose end was printed, by index in the ledger */
+    int64_t capacity;
+    const config_option *columns[max_columns]; /* options in which the runs differ */
+    int column_count;
+} sweep_view;
+
+static void print_end(sweep_view *v, const ledger_run *r, const char *text)
+{
+    char took[16], validation[32] = "", accuracy[32] = "";
+    const ledger_result *e = &r->result;
+    if (!isnan(e->val_loss))
+        snprintf(validation, sizeof validation, "  validation %.4f", e->val_loss);
+    if (!isnan(e->accuracy))
+        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
+    if (r->state == LEDGER_DONE)
+        cli_progress_show(&v->progress, true, "%-9s %-44s  loss %.4f%s%s  %s", "done", text, e->loss, validation,
+                          accuracy, cli_duration(e->seconds, took));
+    else
+        cli_progress_show(&v->progress, true, "%-9s %-44s  %s", ledger_state_name(r->state), text, e->message);
+}
+
+/* Makes the array longer; runs that had ended before the sweep began count as printed. */
+static bool grow(sweep_view *v, const sweep_progress *p)
+{
+    bool *more = realloc(v->printed, (size_t)p->run_count * sizeof *more);
+    if (!more)
+        return false;
+    for (int64_t i = v->capacity; i < p->run_count; i++)
+        more[i] = v->capacity == 0 && p->runs[i].state >= LEDGER_DONE;
+    v->printed = more;
+    v->capacity = p->run_count;
+    v->column_count = grid_naming(&p->runs[0].c, sizeof *p->runs, p->run_count, NULL, v->columns, max_columns);
+    return true;
+}
+
+static void show_progress(void *context, const sweep_progress *p)
+{
+    sweep_view *v = context;
+    char text[256], running[96] = "", left[16];
+    if (p->run_count > v->capacity && !grow(v, p))
+        return;
+    for (int64_t i = 0; i < p->run_count; i++) {
+        const ledger_run *r = &p->runs[i];
+        if (r->kind != LEDGER_TRAINING)
+            continue;
+        grid_label(&r->c, v->columns, v->column_count, text, sizeof text);
+        if (r->state == LEDGER_RUNNING && r->result.steps > 0 && !running[0])
+            snprintf(running, sizeof running, "  now %.44s: step %lld/%lld", text, (long long)r->result.step,
+                     (long long)r->result.steps);
+        if (r->state < LEDGER_DONE || v->printed[i])
+            continue;
+        v->printed[i] = true;
+        print_end(v, r, text);
+    }
+    const int64_t ended = p->count[LEDGER_DONE] + p->count[LEDGER_DIVERGED] + p->count[LEDGER_FAILED];
+    cli_progress_show(&v->progress, false, "%lld of %lld runs%s  %s left", (long long)ended,
+                      (long long)(ended + p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING]), running,
+                      isnan(p->left) ? "?" : cli_duration(p->left, left));
+}
+
+scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
+{
+    sweep_view v = {.progress = cli_progress_start()};
+    sweep_options options = *o;
+    options.stopped = cli_interrupted;
+    options.show = show_progress;
+    options.context = &v;
+    const scion_status status = sweep_work(path, &options, end, err);
+    cli_progress_clear(&v.progress);
+    free(v.printed);
+    return status;
+}
+
+/* ---- Table ---------------------------------------------------------------------------------------------------- */
+
+/* All learning rates of a group, ascending; the caller frees. */
+static double *all_rates(const transfer_group *g, int64_t *count)
+{
+    int64_t capacity = 0;
+    for (int64_t i = 0; i < g->count; i++)
+        capacity += g->widths[i].count;
+    double *rates = malloc((size_t)(capacity + 1) * sizeof *rates);
+    *count = 0;
+    for (int64_t i = 0; rates && i < g->count; i++)
+        for (int64_t k = 0; k < g->widths[i].count; k++)
+            rates[(*count)++] = g->widths[i].points[k].lr;
+    if (!rates)
+        return NULL;
+    qsort(rates, (size_t)*count, sizeof *rates, array_ascending);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *count; i++)
+        if (kept == 0 || rates[i] != rates[kept - 1])
+            rates[kept++] = rates[i];
+    *count = kept;
+    return rates;
+}
+
+static void print_cell(const transfer_width *w, double lr)
+{
+    for (int64_t i = 0; i < w->count; i++) {
+        const transfer_point *p = &w->points[i];
+        if (p->lr != lr)
+            continue;
+        if (isfinite(p->loss))
+            printf(" %9.4f%c", p->loss, i == w->best ? '*' : ' ');
+        else
+            printf(" %9s ", p->diverged ? "diverged" : "failed");
+        return;
+    }
+    printf(" %9s ", "-");
+}
+
+static void print_group(const transfer_group *g)
+{
+    int64_t count;
+    char text[CONFIG_TEXT];
+    double *rates = all_rates(g, &count);
+    printf("\n%s%s%-10s", g->label, g->label[0] ? "\n" : "", "lr \\ width");
+    for (int64_t k = 0; k < g->count; k++)
+        printf(" %9lld ", (long long)g->widths[k].width);
+    printf("\n");
+    for (int64_t i = 0; rates && i < count; i++) {
+        grid_rate(rates[i], text);
+        printf("%-10s", text);
+        for (int64_t k = 0; k < g->count; k++)
+            print_cell(&g->widths[k], rates[i]);
+        printf("\n");
+    }
+    free(rates);
+    transfer_sentence(g, text);
+    printf("%s\n", text);
+}
+
+int cli_sweep_show(const char *path, const char *json)
+{
+    ledger *l = NULL;
+    ledger_run *runs = NULL;
+    int64_t count = 0;
+    transfer t = {NULL, 0};
+    scion_error err;
+    int status = CLI_FAILED;
+    if (ledger_open(&l, path, false, &err) != SCION_OK || ledger_runs(l, &runs, &count, &err) != SCION_OK ||
+        transfer_make(&t, runs, count, &err) != SCION_OK) {
+        cli_error(status, "%s", err.message);
+        goto done;
+    }
+    if (t.count == 0)
+        printf("%s: no run has finished yet\n", path);
+    else
+        printf("validation loss, mean over the seeds; * the best of its width\n");
+    for (int64_t i = 0; i < t.count; i++)
+        print_group(&t.groups[i]);
+    for (int64_t i = 0; i < count; i++)
+        if (runs[i].state == LEDGER_FAILED)
+            printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
+    status = CLI_OK;
+    if (json && transfer_save(&t, json, &err) != SCION_OK)
+        status = cli_error(CLI_FAILED, "%s", err.message);
+done:
+    transfer_free(&t);
+    free(runs);
+    ledger_close(l);
+    return status;
+}
+
+/* ---- The command ---------------------------------------------------------------------------------------------- */
+
+/* The default ledger: sweeps/PRESET.db. */
 static void name_ledger(const char *preset, char path[CONFIG_TEXT])
 {
     char name[200];
@@ -18,7 +191,7 @@ static void name_ledger(const char *preset, char path[CONFIG_TEXT])
     snprintf(path, CONFIG_TEXT, "sweeps/%s.db", name);
 }
 
-/* Adds the grid of one preset to the ledger. Nothing is added unless all of it is right. */
+/* Adds the grid of one preset to the ledger (NULL: only checks it). Nothing is added if a part of it is wrong. */
 static scion_status add_grid(ledger *l, const char *preset, const cli_arguments *a, int64_t *added, scion_error *err)
 {
     config base;
@@ -40,7 +213,7 @@ static int grids_of(const cli_arguments *a)
     return a->word_count > 0 ? a->word_count : a->pair_count > 0;
 }
 
-/* All are looked at before one is added. */
+/* Before anything is added. */
 static scion_status check_grids(const cli_arguments *a, scion_error *err)
 {
     scion_status status = SCION_OK;
@@ -56,7 +229,7 @@ static scion_status add_grids(const char *path, const cli_arguments *a, int64_t 
     const int grids = grids_of(a);
     *added = 0;
     if (strncmp(path, "sweeps/", 7) == 0)
-        mkdir("sweeps", 0777); /* if that fails, so does what follows, and says why */
+        mkdir("sweeps", 0777); /* if it fails, ledger_open reports why */
     if (status == SCION_OK)
         status = ledger_open(&l, path, grids > 0, err);
     for (int i = 0; status == SCION_OK && i < grids; i++) {
@@ -76,7 +249,7 @@ static scion_status retry(const char *path, bool diverged, scion_error *err)
     if (status == SCION_OK)
         status = ledger_retry(l, diverged, &count, err);
     if (status == SCION_OK)
-        printf("%lld runs are tried again\n", (long long)count);
+        printf("%lld runs will be retried\n", (long long)count);
     ledger_close(l);
     return status;
 }
@@ -88,36 +261,44 @@ static int finish(const char *path, const char *json, const sweep_progress *p)
     printf("%lld runs done, %lld diverged, %lld failed", (long long)p->count[LEDGER_DONE],
            (long long)p->count[LEDGER_DIVERGED], (long long)p->count[LEDGER_FAILED]);
     if (open > 0)
-        printf(", %lld to go (scion sweep ledger=%s goes on)", (long long)open, path);
+        printf(", %lld left (scion sweep ledger=%s resumes)", (long long)open, path);
     printf("; %s in %s\n", path, cli_duration(p->seconds, took));
-    return cli_show_sweep(path, json);
+    return cli_sweep_show(path, json);
 }
+
+enum { RETRY, RETRY_DIVERGED, ADD, JSON };
+
+static const cli_flag flags[] = {
+    [RETRY] = {"--retry", 0, NULL, "run again what failed"},
+    [RETRY_DIVERGED] = {"--retry-diverged", 0, NULL, "run again what failed or diverged"},
+    [ADD] = {"--add", 0, NULL, "only add the runs to the ledger"},
+    [JSON] = {"--json", 0, "FILE", "also write the table to FILE"},
+    {0},
+};
 
 static int run_sweep(int argc, char **argv)
 {
-    static const char *const flags[] = {"--retry", "--retry-diverged", "--add", "--json=", NULL};
     cli_arguments a;
     char path[CONFIG_TEXT] = "";
     int64_t jobs = 1, threads = 0, added = 0;
     double minutes = 0;
     scion_error err;
-    sweep_view w = {.progress = cli_progress_start()};
     int status = CLI_USAGE;
     if (!cli_parse(&a, argc, argv, flags))
         goto done;
     if (!cli_take_text(&a, "ledger", path, sizeof path) || !cli_take_int(&a, "jobs", 1, SWEEP_JOBS, &jobs) ||
-        !cli_take_int(&a, "threads", 0, 4096, &threads) || !cli_take_real(&a, "minutes", &minutes))
+        !cli_take_int(&a, "threads", 0, 4096, &threads) || !cli_take_real(&a, "minutes", 0, INFINITY, &minutes))
         goto done;
     if (a.word_count > 0 && strcmp(a.words[0], "show") == 0) {
         if (a.word_count == 2 && !path[0])
             snprintf(path, sizeof path, "%s", a.words[1]);
         status = path[0] && a.word_count <= 2 && a.pair_count == 0
-                     ? cli_show_sweep(path, a.values[3])
+                     ? cli_sweep_show(path, a.values[JSON])
                      : cli_error(CLI_USAGE, "scion sweep show takes one ledger, and nothing else");
         goto done;
     }
     if (!path[0] && a.word_count == 0) {
-        cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to go on with: ledger=FILE");
+        cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
         goto done;
     }
     if (!path[0])
@@ -127,59 +308,53 @@ static int run_sweep(int argc, char **argv)
     status = CLI_FAILED;
     if (add_grids(path, &a, &added, &err) != SCION_OK)
         goto wrong;
-    if ((a.values[0] || a.values[1]) && retry(path, a.values[1] != NULL, &err) != SCION_OK)
+    const bool diverged = a.values[RETRY_DIVERGED] != NULL;
+    if ((a.values[RETRY] || diverged) && retry(path, diverged, &err) != SCION_OK)
         goto wrong;
     printf("%lld new runs in %s\n", (long long)added, path);
     fflush(stdout);
     status = CLI_OK;
-    if (a.values[2])
+    if (a.values[ADD])
         goto done;
     cli_catch_signals();
     sweep_progress end;
-    const sweep_options o = {
-        .jobs = (int)jobs,
-        .threads = (int)threads,
-        .seconds = 60 * minutes,
-        .stopped = cli_interrupted,
-        .show = sweep_view_show,
-        .context = &w,
-    };
+    const sweep_options o = {.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
     status = CLI_FAILED;
-    if (sweep_work(path, &o, &end, &err) != SCION_OK)
+    if (cli_sweep_work(path, &o, &end, &err) != SCION_OK)
         goto wrong;
-    cli_progress_clear(&w.progress);
-    status = finish(path, a.values[3], &end);
+    status = finish(path, a.values[JSON], &end);
     goto done;
 wrong:
-    cli_progress_clear(&w.progress);
     cli_error(status, "%s", err.message);
 done:
-    sweep_view_free(&w);
     cli_parse_free(&a);
     return status;
 }
 
 const cli_command cli_sweep = {
-    "sweep",
-    "[PRESET ...] key=values ... [ledger=FILE] [jobs=N] | show LEDGER",
-    "train many configurations, and compare them",
-    "Every option can be swept, with lists and ranges:\n"
-    "  lr=2^-12..2^-2       powers of two          seed=1..3             whole numbers\n"
-    "  width=64..512:*2     any factor             momentum=0.1..0.5:0.1 equal steps\n"
-    "  rule=scion,adamw     a list                 norms=onehot/shared   norms, for one may have commas\n\n"
-    "The runs stand in a ledger (an SQLite file, sweeps/PRESET.db unless ledger= names another). A sweep that was\n"
-    "stopped or killed goes on when the command is given again; several processes may work on one ledger at once.\n"
-    "Runs that fail or diverge are recorded as such; --retry and --retry-diverged try them again.\n"
-    "  jobs=N               runs at the same time; the threads are divided among them\n"
-    "  threads=N            of all of them together (all cores)\n"
-    "  minutes=N            begin no run after that time\n"
-    "  --add                add the runs to the ledger and leave them to others\n\n"
-    "scion sweep show LEDGER [--json FILE] prints the losses by learning rate and width, the best of each width, "
-    "how\n"
-    "far the best learning rate moves from the smallest to the largest, and what that costs.\n\n"
-    "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256 rule=scion,uscion\n"
-    "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 width=64,256 ledger=both.db\n"
-    "  scion sweep ledger=both.db jobs=2         go on, or help\n"
-    "  scion sweep show both.db\n",
-    run_sweep,
+    .name = "sweep",
+    .usage = "[PRESET ...] key=values ... [ledger=FILE] [jobs=N] [OPTION ...] | show LEDGER [--json FILE]",
+    .summary = "train many configurations and compare them",
+    .help = "Every setting may be a list or a range:\n"
+            "  lr=2^-12..2^-2       powers of two          seed=1..3             integers\n"
+            "  width=64..512:*2     any factor             momentum=0.1..0.5:0.1 equal steps\n"
+            "  rule=scion,adamw     a list                 norms=onehot/shared   norms are separated by slashes\n\n"
+            "Runs are kept in a ledger, an SQLite file (sweeps/PRESET.db, or ledger=FILE). To resume a sweep that "
+            "was stopped\n"
+            "or killed, repeat the command. Several processes may work on one ledger at once. Runs that fail or "
+            "diverge are\n"
+            "recorded and do not stop the others.\n"
+            "  jobs=N               runs at the same time, which share the threads (1)\n"
+            "  threads=N            threads of all jobs together (all cores)\n"
+            "  minutes=N            start no run after N minutes\n\n"
+            "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, how far "
+            "the best\n"
+            "learning rate moves from the smallest to the largest width, and what using the smallest model's value "
+            "costs.\n\n"
+            "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256 rule=scion,uscion\n"
+            "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 width=64,256 ledger=both.db\n"
+            "  scion sweep ledger=both.db jobs=2         resume, or help another process\n"
+            "  scion sweep show both.db\n",
+    .run = run_sweep,
+    .flags = flags,
 };

@@ -190,6 +190,7 @@ const cli_command cli_train = {
     "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
     "scion presets lists the presets, scion presets --options every key.\n",
     run_train,
+    NULL,
 };
 
 const cli_command cli_resume = {
@@ -202,4 +203,5 @@ const cli_command cli_resume = {
     "  scion resume runs/shakespeare\n"
     "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
     run_resume,
+    NULL,
 };

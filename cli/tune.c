@@ -1,5 +1,4 @@
-/* scion tune: lr and radii found on a narrow model, and written down for a wide one. */
-#define _POSIX_C_SOURCE 200809L
+/* scion tune: finds lr and radii on a narrow model, for a wide one. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,19 +10,26 @@
 #include "base/file.h"
 #include "cli.h"
 #include "config/config_parts.h"
-#include "base/number.h"
 #include "sweep/grid.h"
-#include "tune_show.h"
+#include "tune/tune.h"
 #include "base/clock.h"
 
-enum { most_jobs = 4 };
+enum { max_default_jobs = 4 };
 
-enum { LEDGER, OUT, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE, FLAGS };
+enum { LEDGER, OUT, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE };
 
-static const char *const flags[FLAGS + 1] = {
-    "--ledger=", "--out=", "--candidates=", "--rungs=", "--seeds=", "--jobs=", "--budget=", "--force", NULL};
+static const cli_flag flags[] = {
+    [LEDGER] = {"--ledger", 0, "FILE", "ledger of the runs (sweeps/PRESET-tune.db)"},
+    [OUT] = {"--out", 'o', "FILE", "the .ini file to write (PRESET-tuned.ini)"},
+    [CANDIDATES] = {"--candidates", 0, "N", "points in the first rung (27)"},
+    [RUNGS] = {"--rungs", 0, "N", "3: 1/9, 1/3 and all of the steps (3)"},
+    [SEEDS] = {"--seeds", 0, "N", "runs of each point, from seed= on; their mean counts (1)"},
+    [JOBS] = {"--jobs", 0, "N", "runs at the same time (as many as cores, up to 4)"},
+    [BUDGET] = {"--budget", 0, "TIME", "90s, 20m, 1h30m: fewer candidates if needed, and start no run later"},
+    [FORCE] = {"--force", 0, NULL, "replace the file"},
+    {0},
+};
 
-/* What a tuning is asked for, and what it shows while it works. */
 typedef struct tuning {
     tune t;
     config target;
@@ -35,7 +41,101 @@ typedef struct tuning {
     double begin;
 } tuning;
 
-/* ---- What is shown --------------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------------------------- */
+
+/* "lr 2^-5, radius_last 10": the values that are searched. */
+static const char *point_text(const tune *t, const tune_point *p, char text[256])
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int a = 0; a < TUNE_AXES && at < 256; a++) {
+        char value[CONFIG_TEXT];
+        if (t->space.fixed[a])
+            continue;
+        tune_value_text(t, p, (tune_axis)a, value);
+        at += (size_t)snprintf(text + at, 256 - at, "%s%s %s", at ? ", " : "", tune_option((tune_axis)a)->key, value);
+    }
+    return text;
+}
+
+static void show_plan(const tune *t, const config *target, const char *ledger_path)
+{
+    const int64_t size = tune_space_size(&t->space);
+    char took[16];
+    printf("tuning %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
+           (long long)config_int(target, "width"));
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (!t->space.fixed[a])
+            printf(" %s", tune_option((tune_axis)a)->key);
+    printf("; %lld of %lld points", (long long)(t->candidates < size ? t->candidates : size), (long long)size);
+    if (t->budget > 0)
+        printf(", at most %s", cli_duration(t->budget, took));
+    printf("; ledger %s\n", ledger_path);
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (t->space.fixed[a])
+            printf("%s is not searched: %s\n", tune_option((tune_axis)a)->key, t->space.fixed[a]);
+    fflush(stdout);
+}
+
+/* The full-length runs, the best first. */
+static void show_table(const tune *t)
+{
+    const tune_trial *winner = &t->trials[t->best];
+    int64_t *order = calloc((size_t)t->count, sizeof *order);
+    const int64_t count = order ? tune_order(t, winner->rung, order) : 0;
+    if (!order)
+        return;
+    putchar('\n');
+    for (int a = 0; a < TUNE_AXES; a++)
+        if (!t->space.fixed[a])
+            printf("%13s ", tune_option((tune_axis)a)->key);
+    printf("%10s\n", "loss");
+    for (int64_t i = 0; i < count; i++) {
+        char value[CONFIG_TEXT], loss[32];
+        for (int a = 0; a < TUNE_AXES; a++)
+            if (!t->space.fixed[a]) {
+                tune_value_text(t, &t->trials[order[i]].at, (tune_axis)a, value);
+                printf("%13s ", value);
+            }
+        printf("%10s%s%s\n", tune_loss_text(&t->trials[order[i]], loss), order[i] == t->best ? "  found" : "",
+               order[i] == t->own ? "  the preset's own" : "");
+    }
+    free(order);
+}
+
+/* asked: candidates at first; added: new runs; out: the file that was written. */
+static void show_result(const tune *t, const config *target, int64_t asked, int64_t added, const char *out)
+{
+    const tune_trial *winner = &t->trials[t->best];
+    char values[256];
+    show_table(t);
+    if (t->candidates < asked && t->candidates < tune_space_size(&t->space))
+        printf("\nthe budget was enough for %lld of %lld points\n", (long long)t->candidates, (long long)asked);
+    if (t->failure[0])
+        printf("\nsome runs failed: %s\n", t->failure);
+    if (t->time_up)
+        printf("\nout of time: the values are the best of rung %d of %d; repeat the command with --force to resume\n",
+               winner->rung + 1, t->rungs);
+    else if (winner->rung < t->rungs - 1)
+        printf("\nno longer run gave a loss: the values are the best of rung %d of %d\n", winner->rung + 1, t->rungs);
+    else if (!t->settled)
+        printf("\nthe search along lr did not finish: scion tune %s continues it\n", out);
+    for (int a = TUNE_FIRST; a < TUNE_AXES; a++)
+        if (tune_at_edge(t, (tune_axis)a))
+            printf("\n%s is at the edge of the searched range: scion tune %s continues from there\n",
+                   tune_option((tune_axis)a)->key, out);
+    printf("\nfound %s", point_text(t, &winner->at, values));
+    if (t->own == t->best)
+        printf(": the preset's own values are the best");
+    else if (t->own >= 0 && isfinite(t->trials[t->own].loss))
+        printf(": loss %.4f at width %lld, the preset's own values give %.4f", winner->loss,
+               (long long)config_int(&t->base, "width"), t->trials[t->own].loss);
+    printf("\n%lld new runs; the values and the measurements are in %s\n", (long long)added, out);
+    if (config_int(target, "width") != config_int(&t->base, "width") && !tune_carries(target))
+        printf("rule %s: the best lr may be another one at width %lld (check with scion sweep)\n",
+               target->optimizer.rule, (long long)config_int(target, "width"));
+    printf("scion train %s\n", out);
+}
 
 static const char *rung_text(const tuning *u, char text[48])
 {
@@ -63,7 +163,7 @@ static void show_progress(void *context, const sweep_progress *p)
         cli_progress_show(&u->progress, false, "%s", where);
 }
 
-/* Measures by the ledger, and says what came out. */
+/* Measures by the ledger, and prints the result. */
 static scion_status measure(void *context, tune *t, int64_t first, int64_t count, scion_error *err)
 {
     tuning *u = context;
@@ -86,44 +186,25 @@ static scion_status measure(void *context, tune *t, int64_t first, int64_t count
     if (waiting > 0)
         printf(", %lld not run", (long long)waiting);
     if (best >= 0)
-        printf("; best %.4f at %s", t->trials[best].loss, tune_show_point(t, &t->trials[best].at, values));
+        printf("; best %.4f at %s", t->trials[best].loss, point_text(t, &t->trials[best].at, values));
     printf(" (%s)\n", cli_duration(clock_now() - u->begin, took));
     fflush(stdout);
     return SCION_OK;
 }
 
-/* ---- What is asked for ----------------------------------------------------------------------------------- */
-
-static bool read_count(const char *text, const char *name, int64_t least, int64_t most, int64_t *value)
-{
-    if (!text || (number_int(text, value) && *value >= least && *value <= most))
-        return true;
-    cli_error(CLI_USAGE, "%s: \"%s\", expected a whole number from %lld to %lld", name, text, (long long)least,
-              (long long)most);
-    return false;
-}
+/* ---- Arguments ------------------------------------------------------------------------------------------------ */
 
 static bool read_flags(tuning *u, cli_arguments *a)
 {
     const int cores = scn_threads(0);
-    int64_t rungs = u->t.rungs, seeds = u->t.seeds, jobs = cores < most_jobs ? cores : most_jobs;
-    if (!read_count(a->values[CANDIDATES], "--candidates", 1, TUNE_MAX_CANDIDATES, &u->t.candidates) ||
-        !read_count(a->values[RUNGS], "--rungs", 1, TUNE_MAX_RUNGS, &rungs) ||
-        !read_count(a->values[SEEDS], "--seeds", 1, 100, &seeds) ||
-        !read_count(a->values[JOBS], "--jobs", 1, SWEEP_JOBS, &jobs) ||
-        !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) || !cli_take_text(a, "ledger", u->ledger, sizeof u->ledger) ||
-        !cli_take_int(a, "proxy", 1, 1 << 20, &u->proxy))
+    int64_t rungs = u->t.rungs, seeds = u->t.seeds, jobs = cores < max_default_jobs ? cores : max_default_jobs;
+    if (!cli_flag_int(a, CANDIDATES, 1, TUNE_MAX_CANDIDATES, &u->t.candidates) ||
+        !cli_flag_int(a, RUNGS, 1, TUNE_MAX_RUNGS, &rungs) || !cli_flag_int(a, SEEDS, 1, 100, &seeds) ||
+        !cli_flag_int(a, JOBS, 1, SWEEP_JOBS, &jobs) || !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) ||
+        !cli_take_text(a, "ledger", u->ledger, sizeof u->ledger) ||
+        !cli_flag_text(a, LEDGER, u->ledger, sizeof u->ledger) || !cli_flag_text(a, OUT, u->out, sizeof u->out) ||
+        !cli_take_int(a, "proxy", 1, 1 << 20, &u->proxy) || !cli_flag_seconds(a, BUDGET, &u->t.budget))
         return false;
-    for (int i = LEDGER; i <= OUT; i++)
-        if (a->values[i] && (!a->values[i][0] || strlen(a->values[i]) >= CONFIG_TEXT)) {
-            cli_error(CLI_USAGE, "%s: a path of 1 to %d bytes was expected", i == OUT ? "--out" : "--ledger",
-                      CONFIG_TEXT - 1);
-            return false;
-        }
-    if (a->values[BUDGET] && !cli_seconds(a->values[BUDGET], &u->t.budget)) {
-        cli_error(CLI_USAGE, "--budget: \"%s\", expected a time such as 90s, 20m or 1h30m", a->values[BUDGET]);
-        return false;
-    }
     u->t.rungs = (int)rungs;
     u->t.seeds = (int)seeds;
     u->t.jobs = u->runs.sweep.jobs = (int)jobs;
@@ -140,22 +221,18 @@ static int64_t default_proxy(const config *c)
 
 static const char folder[] = "sweeps/"; /* of ledgers that are given no name */
 
-static void name_files(tuning *u, const cli_arguments *a)
+static void name_files(tuning *u)
 {
     char name[200];
     file_name(u->target.preset, ".ini", name, sizeof name);
-    if (a->values[OUT])
-        snprintf(u->out, sizeof u->out, "%s", a->values[OUT]);
-    else
+    if (!u->out[0])
         snprintf(u->out, sizeof u->out, "%.200s-tuned.ini", name);
-    if (a->values[LEDGER])
-        snprintf(u->ledger, sizeof u->ledger, "%s", a->values[LEDGER]);
     if (!u->ledger[0])
         snprintf(u->ledger, sizeof u->ledger, "%s%.200s-tune.db", folder, name);
     u->runs.path = u->ledger;
 }
 
-/* A recorded loss to compare with is that of the preset as it stands. */
+/* The recorded baseline holds only for the preset as it is. */
 static void check_baseline(config *c, const config *preset)
 {
     const config_option *o;
@@ -165,7 +242,7 @@ static void check_baseline(config *c, const config *preset)
             c->run.baseline = 0;
 }
 
-/* The target's configuration and the proxy's; false: told what is wrong. */
+/* The target's configuration and the proxy's; false after printing an error. */
 static bool read_target(tuning *u, const cli_arguments *a)
 {
     config *c = &u->target, preset;
@@ -177,14 +254,14 @@ static bool read_target(tuning *u, const cli_arguments *a)
     for (int i = 0; i < a->pair_count; i++) {
         const char *pair = a->pairs[i];
         if (strncmp(pair, "out=", 4) == 0) {
-            cli_error(CLI_USAGE, "out= is the folder of a run; the file that is written is named by --out FILE.ini");
+            cli_error(CLI_USAGE, "out= is the folder of a run; --out FILE.ini names the file to write");
             return false;
         }
         if (config_set_pair(c, pair, &err) != SCION_OK)
             goto wrong;
     }
     if (!c->data.path[0] && data_needs_path(c->data.kind)) {
-        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data");
+        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic");
         return false;
     }
     c->run.out[0] = '\0';
@@ -192,7 +269,7 @@ static bool read_target(tuning *u, const cli_arguments *a)
     u->t.base = *c;
     config_set_int(&u->t.base, "width", u->proxy > 0 ? u->proxy : default_proxy(c));
     if (config_int(&u->t.base, "width") > config_int(c, "width")) {
-        cli_error(CLI_USAGE, "proxy is %lld, expected at most the width %lld that it stands for", (long long)u->proxy,
+        cli_error(CLI_USAGE, "proxy is %lld, expected at most the width %lld", (long long)u->proxy,
                   (long long)config_int(c, "width"));
         return false;
     }
@@ -205,7 +282,7 @@ wrong:
     return false;
 }
 
-/* Files that are in the way or cannot be written are told of before the work, not after. */
+/* Reports files that exist or cannot be written before the work, not after. */
 static bool check_files(const tuning *u, const cli_arguments *a)
 {
     const bool synthetic = !data_needs_path(u->target.data.kind);
@@ -217,7 +294,7 @@ static bool check_files(const tuning *u, const cli_arguments *a)
     if (stat(u->out, &about) == 0 && !a->values[FORCE])
         cli_error(CLI_FAILED, "%s exists; --force replaces it, --out names another file", u->out);
     else if (access(beside, W_OK) != 0)
-        cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or closed", u->out);
+        cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or read-only", u->out);
     else if (!synthetic && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
         cli_error(CLI_FAILED, "%s: cannot be read: %s", u->target.data.path, strerror(errno));
     else
@@ -225,7 +302,7 @@ static bool check_files(const tuning *u, const cli_arguments *a)
     return false;
 }
 
-/* The command line, for the comments of the file. */
+/* The command line, for the comments in the file. */
 static char *command_text(int argc, char **argv)
 {
     char *text = NULL;
@@ -244,9 +321,9 @@ static int work(tuning *u, const char *command)
 {
     const int64_t asked = u->t.candidates;
     scion_error err;
-    tune_show_plan(&u->t, &u->target, u->ledger);
+    show_plan(&u->t, &u->target, u->ledger);
     if (strncmp(u->ledger, folder, sizeof folder - 1) == 0)
-        mkdir(folder, 0777); /* ledger_open tells if it is not there */
+        mkdir(folder, 0777); /* if it fails, ledger_open reports why */
     cli_catch_signals();
     u->begin = clock_now();
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
@@ -256,23 +333,19 @@ static int work(tuning *u, const char *command)
     scion_status status = tune_search(&u->t, measure, u, &err);
     cli_progress_clear(&u->progress);
     if (status == SCION_ESTOPPED) {
-        printf("stopped; the same command goes on from here (%s)\n", u->ledger);
+        printf("stopped; repeat the command to resume (%s)\n", u->ledger);
         return CLI_OK;
     }
     if (status == SCION_OK)
         status = tune_write(&u->t, &u->target, command, u->out, &err);
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    tune_show_end(&u->t, &u->target, asked, u->runs.added, u->out);
+    show_result(&u->t, &u->target, asked, u->runs.added, u->out);
     return CLI_OK;
 }
 
 static int run_tune(int argc, char **argv)
 {
-    static char out_flag[] = "--out";
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "-o") == 0)
-            argv[i] = out_flag;
     cli_arguments a;
     tuning *u = calloc(1, sizeof *u);
     char *command = command_text(argc, argv);
@@ -292,7 +365,7 @@ static int run_tune(int argc, char **argv)
     }
     if (!read_target(u, &a))
         goto done;
-    name_files(u, &a);
+    name_files(u);
     status = CLI_FAILED;
     if (!check_files(u, &a))
         goto done;
@@ -306,27 +379,22 @@ done:
 }
 
 const cli_command cli_tune = {
-    "tune",
-    "PRESET [proxy=WIDTH] [key=value ...] [--out FILE.ini] [--budget 20m]",
-    "find lr and radii on a narrow model, for a wide one",
-    "Trains PRESET at a small width (proxy; a quarter of the preset's if not given) with many values of lr and of "
-    "the\n"
-    "radii, and writes an .ini file with the best of them for the preset's own width (or width=). Candidates start "
-    "with\n"
-    "a ninth of the steps; the best third goes on to a third of the steps, the best third of these to all, then the\n"
-    "winner's neighbours in lr are tried. Values that change nothing for the rule are not searched.\n\n"
-    "The runs stand in a ledger (sweeps/PRESET-tune.db): a tuning that was stopped goes on when the command is "
-    "given\n"
-    "again, and several processes may work on one ledger at once.\n"
-    "  --out FILE.ini       what is written (PRESET-tuned.ini); --force replaces a file\n"
-    "  --candidates N       points in the first rung (27)\n"
-    "  --rungs N            3: 1/9, 1/3 and all of the steps\n"
-    "  --seeds N            runs of each point, with seeds from seed= on; their mean counts (1)\n"
-    "  --budget TIME        90s, 20m, 1h30m: fewer candidates, if need be, and no run begins after that time\n"
-    "  --jobs N             runs at the same time (as many as cores, up to 4)\n"
-    "  --ledger FILE        ledger of the runs\n\n"
-    "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
-    "  scion tune mlp data=fashion-mnist/ width=2048 --budget 20m --out wide.ini\n"
-    "  scion train wide.ini\n",
-    run_tune,
+    .name = "tune",
+    .usage = "PRESET [proxy=WIDTH] [key=value ...] [OPTION ...]",
+    .summary = "find lr and radii on a narrow model, for a wide one",
+    .help =
+        "Trains PRESET at a small width (proxy=; default: a quarter of the width) with many values of lr and of the "
+        "radii,\n"
+        "and writes an .ini file with the best of them for the preset's own width (or width=). Candidates are "
+        "trained for a\n"
+        "ninth of the steps, the best third of them for a third, the best third of these for all; then the winner's\n"
+        "neighbours in lr are tried. Values that have no effect under the rule are not searched.\n\n"
+        "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several processes may "
+        "work on\n"
+        "one ledger at once.\n\n"
+        "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
+        "  scion tune mlp data=fashion-mnist/ width=2048 --budget 20m --out wide.ini\n"
+        "  scion train wide.ini\n",
+    .run = run_tune,
+    .flags = flags,
 };

@@ -1,5 +1,4 @@
-/* scion version: what this build is and what it runs on. */
-#define _POSIX_C_SOURCE 200809L
+/* scion version: the build and the machine. */
 #include "base/thread.h"
 #include "cli.h"
 #include "product/kernel.h"
@@ -16,5 +15,9 @@ static int run_version(int argc, char **argv)
 }
 
 const cli_command cli_version = {
-    "version", "", "version, build, BLAS, threads, instruction set", "", run_version,
+    .name = "version",
+    .usage = "",
+    .summary = "print version, compiler, BLAS, instruction set and number of threads",
+    .help = "",
+    .run = run_version,
 };

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The paper's figures: two that are no sweeps, one that is, shortened as far as it goes; stopped and gone on with; what
+# The paper's figures: two that are not sweeps, one that is, shortened as far as it goes; stopped and resumed; what
 # is wrong.
 #     reproduce.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 text 450 > text.txt
 
-# ---- Figures that are no sweeps: the paper's claims hold
+# ---- Figures that are not sweeps: the paper's claims hold
 for figure in rates input-radius; do
     "$scion" reproduce $figure > out 2> log || fault "$figure: $? $(cat log)"
     holds out 'claim: '
@@ -15,18 +15,18 @@ for figure in rates input-radius; do
     holds reproduce/$figure/report.html 'Claim: '
 done
 
-# ---- A sweep: shortened, stopped by its budget, gone on with until it is complete
+# ---- A sweep: shortened, stopped by its budget, resumed until it is complete
 "$scion" reproduce spectral-norms data=text.txt --budget 0.1s jobs=1 threads=1 out=some/where > out 2> log ||
     fault "spectral-norms: $? $(cat log)"
 holds log 'shortened to 5% of their steps'
-holds out 'the same command goes on'
+holds out 'repeat the command to resume'
 holds out 'some/where/report.html'
 grep -q '^reproduced' out && fault "spectral-norms is decided before its end: $(cat out)"
 tries=0
 while grep -q 'not complete' out && [ $tries -lt 4 ]; do
     tries=$((tries + 1))
     "$scion" reproduce spectral-norms data=text.txt --budget 30s jobs=1 threads=1 out=some/where > out 2> log ||
-        fault "spectral-norms goes on: $? $(cat log)"
+        fault "spectral-norms resumed: $? $(cat log)"
     holds out 'claim: the norms of the weights'
     grep -q 'shortened' log && fault "spectral-norms is planned twice: $(cat log)"
 done
@@ -37,14 +37,14 @@ holds some/where/report.html '</html>'
 holds some/where/report.html 'under Scion the largest norm is'
 "$scion" sweep show some/where/ledger.db > out 2>&1 || fault "its ledger is one of sweeps: $(cat out)"
 
-# ---- Ctrl-C while the runs of a larger one are planned (or, on a fast machine, begun): told, and nothing half done
+# ---- Ctrl-C while the runs of a larger one are planned (or, on a fast machine, begun): reported, and nothing half done
 "$scion" reproduce gpt-transfer data=text.txt out=stopped > out 2> log &
 process=$!
 tries=0
 while [ $tries -lt 200 ] && [ ! -s stopped/ledger.db ]; do sleep 0.05; tries=$((tries + 1)); done
 kill -INT $process
 wait $process
-grep -qx 'scion: stopped' log || grep -q 'the same command goes on' out || fault "Ctrl-C: $(cat out log)"
+grep -qx 'scion: stopped' log || grep -q 'repeat the command to resume' out || fault "Ctrl-C: $(cat out log)"
 "$scion" sweep show stopped/ledger.db > out 2>&1 || fault "stopped while planning: $(cat out)"
 
 # ---- What is wrong
@@ -64,7 +64,7 @@ holds wrong.log 'shallow-gpt-transfer'
 wrong 2 'name one figure'
 wrong 2 'name one figure' rates input-radius
 wrong 2 'lr=3' rates lr=3
-wrong 2 '--budget is "soon"' rates --budget soon
+wrong 2 '--budget soon: expected a time' rates --budget soon
 wrong 2 'give data=FILE' gpt-transfer
 wrong 2 'jobs=0' rates jobs=0
 wrong 1 'absent.txt: cannot open' gpt-transfer data=absent.txt out=absent

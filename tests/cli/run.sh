@@ -54,6 +54,8 @@ mv text.txt hidden.txt
 cmp -s a b || fault 'sample: two texts from one seed'
 cmp -s a c && fault 'sample: one text from two seeds'
 [ "$(wc -c < a)" -eq 201 ] || fault "sample: $(wc -c < a) bytes for 200 tokens and the end of the line"
+"$scion" sample run --tokens 1k > a || fault "sample --tokens 1k: $?" # numbers as in settings
+[ "$(wc -c < a)" -eq 1001 ] || fault "sample: $(wc -c < a) bytes for 1k tokens and the end of the line"
 "$scion" sample run --tokens 50 --temperature 0 --seed 1 > a
 "$scion" sample run --tokens 50 --temperature 0 --seed 2 > b
 "$scion" sample run --tokens 50 --top-k 1 --seed 3 > c

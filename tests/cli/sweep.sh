@@ -52,7 +52,7 @@ cmp -s a.json jobs.json || fault 'jobs=3 and jobs=1 have other losses'
 "$scion" sweep $tiny width=8 lr=0.1,0.2 seed=1..2 ledger=add.db --add > out 2>&1 || fault "--add: $?"
 holds out '4 new runs in add.db'
 "$scion" sweep show add.db > out 2>&1 || fault "show of a sweep that has not begun: $?"
-holds out 'no run has ended yet'
+holds out 'no run has finished yet'
 "$scion" sweep ledger=add.db threads=1 --json add.json > out 2>&1 || fault "ledger alone: $?"
 holds out '4 runs done'
 [ "$(grep -c '"seeds": 2' add.json)" -eq 2 ] || fault "sweep --json: two points of two seeds"
@@ -78,9 +78,9 @@ holds out 'absent.txt'
 "$scion" sweep ledger=bad.db threads=1 > out 2>&1
 lacks out 'tried again'
 "$scion" sweep ledger=bad.db threads=1 --retry > out 2>&1
-holds out '1 runs are tried again'
+holds out '1 runs will be retried'
 "$scion" sweep ledger=bad.db threads=1 --retry-diverged > out 2>&1
-holds out '2 runs are tried again'
+holds out '2 runs will be retried'
 holds out '1 runs done, 1 diverged, 1 failed'
 
 # ---- Ctrl-C: what was running waits again, and the same command goes on
@@ -93,7 +93,7 @@ kill -INT $process
 wait $process
 status=$?
 [ $status -eq 0 ] || fault "SIGINT: exit status $status"
-holds out '1 to go (scion sweep ledger=long.db goes on)'
+holds out '1 left (scion sweep ledger=long.db resumes)'
 
 # ---- What is wrong: one sentence, exit status 2 for what was typed and 1 for what was found
 printf 'this is not a ledger, but a text that is longer than one hundred bytes, which is what SQLite looks at at first\n' \

@@ -17,7 +17,7 @@ found() {
 
 # ---- From beginning to end
 (tune whole.ini whole.db) > out 2>&1 || { cat out; fault "tune: $?"; exit 1; }
-holds out 'tunes shakespeare at width 16 for width 32: lr radius_first radius_hidden radius_last; 6 of 1125 points'
+holds out 'tuning shakespeare at width 16 for width 32: lr radius_first radius_hidden radius_last; 6 of 1125 points'
 holds out 'rung 1 of 2: 6 points, 0 diverged, 0 failed; best '
 holds out 'rung 2 of 2: '
 holds out "the preset's own"
@@ -65,7 +65,7 @@ for signal in INT KILL; do
     status=$?
     if [ $signal = INT ] && ! grep -q 'scion train' out; then
         [ $status -eq 0 ] || fault "SIGINT: exit status $status"
-        holds out 'the same command goes on'
+        holds out 'repeat the command to resume'
         [ -e INT.ini ] && fault 'SIGINT: a file was written'
     fi
     (tune $signal.ini $signal.db --force) > out 2>&1 || fault "after SIG$signal: $(cat out)"
@@ -84,7 +84,7 @@ found two.ini | cmp -s - want || fault 'two processes: another result in two.ini
     --candidates 2 --rungs 1 --seeds 2 > out 2>&1 || fault "mlp: $(cat out)"
 holds out 'width 8 for width 16: lr; 2 of 9 points; ledger sweeps/mlp-tune.db'
 holds out 'radius_last is not searched: the rule has no radii'
-holds out 'rule adamw: nothing promises'
+holds out 'rule adamw: the best lr may be another one'
 holds mlp-tuned.ini '; radius_first was not searched: the rule has no radii.'
 [ -s sweeps/mlp-tune.db ] || fault 'no ledger in sweeps'
 
@@ -94,7 +94,7 @@ while read -r text seconds; do
     status=$?
     if [ "$seconds" = wrong ]; then
         [ $status -eq 2 ] || fault "--budget $text: exit status $status, expected 2"
-        holds out "scion: --budget: \"$text\", expected a time such as 90s, 20m or 1h30m"
+        holds out "scion: --budget $text: expected a time such as 90s, 20m or 1h30m"
     else
         [ $status -eq 0 ] || fault "--budget $text: exit status $status"
         holds out ", at most $seconds;"
@@ -128,8 +128,8 @@ END
 # A budget that is too short drops candidates and says so, or ends with what there is.
 (tune short.ini short.db --budget 0.05) > out 2>&1
 case $? in
-0) grep -q -e 'the budget was enough for' -e 'the time was up' out || fault "short budget: $(cat out)" ;;
-1) holds out 'the time was up before one run had ended' ;;
+0) grep -q -e 'the budget was enough for' -e 'out of time' out || fault "short budget: $(cat out)" ;;
+1) holds out 'out of time before one run had finished' ;;
 *) fault "short budget: $(cat out)" ;;
 esac
 
@@ -145,8 +145,8 @@ refused 2 'multiple of head_size' tune shakespeare $tiny proxy=20
 refused 2 'proxy=x' tune shakespeare $tiny proxy=x
 refused 2 'width' tune shakespeare $tiny width=32,64
 refused 2 '--out FILE.ini' tune shakespeare $tiny out=here
-refused 2 '--candidates: "none"' tune shakespeare $tiny --candidates none
-refused 2 '--rungs: "99"' tune shakespeare $tiny --rungs 99
+refused 2 '--candidates none: expected a whole number from 1 to 2000' tune shakespeare $tiny --candidates none
+refused 2 '--rungs 99: expected' tune shakespeare $tiny --rungs 99
 refused 2 'lr is 2, expected at most 1' tune shakespeare $tiny lr=2
 refused 1 'nowhere/x.ini' tune shakespeare $tiny -o nowhere/x.ini
 refused 1 'whole.ini exists' tune shakespeare $tiny -o whole.ini

@@ -329,7 +329,7 @@ static void the_file_reads_back(void **state)
     check(strstr(text, "lr x 2         lr 2^-6       2.1000") != NULL);
     check(strstr(text, "the preset's   lr 2^-8") != NULL);
     check(strstr(text, "Carried over from width 32 to 128: a step of rule scion has the same size") != NULL);
-    check(strstr(text, "radius_last lies on the edge") != NULL);
+    check(strstr(text, "radius_last is at the edge") != NULL);
     tune_free(&t);
 }
 

@@ -2,6 +2,7 @@
 #include "sweep/estimate.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,9 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
         _exit(write(ends[1], p, sizeof *p) == (ssize_t)sizeof *p ? 0 : 1);
     }
     close(ends[1]);
-    const ssize_t length = pid > 0 ? read(ends[0], p, sizeof *p) : 0;
-    const bool heard = length == (ssize_t)sizeof *p, stopped = length < 0 && errno == EINTR; /* Ctrl-C */
+    struct pollfd answer = {.fd = ends[0], .events = POLLIN};
+    const bool stopped = pid > 0 && poll(&answer, 1, -1) < 0; /* Ctrl-C: read would be restarted */
+    const bool heard = pid > 0 && !stopped && read(ends[0], p, sizeof *p) == (ssize_t)sizeof *p;
     close(ends[0]);
     if (stopped)
         kill(pid, SIGKILL);

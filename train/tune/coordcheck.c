@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "config/config_parts.h"
 #include "run/trainer.h"
 #include "sweep/grid.h"
@@ -400,4 +401,48 @@ void coordcheck_sentence(const coordcheck_group *g, char text[256])
                  coordcheck_verdict_name(coordcheck_judge(slope)), when,
                  coordcheck_judge(slope) == COORDCHECK_FLAT ? "the steepest layer " : "", g->names[worst], slope, low,
                  high, aside);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------------------- */
+
+static json_t *layer_json(const coordcheck_group *g, int64_t layer)
+{
+    json_t *rms = json_array(), *slopes = json_array();
+    for (int64_t step = 0; step <= g->steps; step++) {
+        json_t *row = json_array();
+        for (int64_t w = 0; w < g->width_count; w++)
+            json_array_append_new(row, json_number(coordcheck_rms(g, layer, step, w)));
+        json_array_append_new(rms, row);
+        json_array_append_new(slopes, json_number(coordcheck_slope(g, layer, step)));
+    }
+    const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, layer, g->steps));
+    return json_pack("{s:s, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "verdict",
+                     coordcheck_verdict_name(v));
+}
+
+static json_t *group_json(const coordcheck_group *g)
+{
+    char sentence[256], *text = config_to_json(&g->c);
+    json_t *widths = json_array(), *layers = json_array();
+    for (int64_t w = 0; w < g->width_count; w++)
+        json_array_append_new(widths, json_integer((json_int_t)g->widths[w]));
+    for (int64_t i = 0; i < g->layer_count; i++)
+        json_array_append_new(layers, layer_json(g, i));
+    coordcheck_sentence(g, sentence);
+    const int64_t worst = coordcheck_worst(g, g->steps);
+    json_t *out =
+        json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:o*}", "label", g->label, "steps", (json_int_t)g->steps,
+                  "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
+                  coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, worst, g->steps))), "worst",
+                  g->names[worst], "sentence", sentence, "config", text ? json_loads(text, 0, NULL) : NULL);
+    free(text);
+    return out;
+}
+
+scion_status coordcheck_save(const coordcheck *k, const char *path, scion_error *err)
+{
+    json_t *out = json_array();
+    for (int64_t i = 0; i < k->count; i++)
+        json_array_append_new(out, group_json(&k->groups[i]));
+    return json_save(out, JSON_INDENT(1) | JSON_REAL_PRECISION(9), path, err);
 }

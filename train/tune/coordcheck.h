@@ -77,4 +77,7 @@ int64_t coordcheck_worst(const coordcheck_group *g, int64_t step);
  * width 64 to 512". */
 void coordcheck_sentence(const coordcheck_group *g, char text[256]);
 
+/* Writes everything to a JSON file. */
+scion_status coordcheck_save(const coordcheck *k, const char *path, scion_error *err);
+
 #endif

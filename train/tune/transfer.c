@@ -5,22 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "sweep/grid.h"
 
 /* The axes of a transfer; everything else makes a group. */
 static const char *const axes[] = {"lr", "width", "seed", NULL};
-
-/* Element i of an array that is made one longer; the rest of it is zero. NULL: out of memory. */
-static void *grow(void *array, int64_t *count, size_t bytes)
-{
-    void **at = array;
-    void *larger = realloc(*at, (size_t)(*count + 1) * bytes);
-    if (!larger)
-        return NULL;
-    *at = larger;
-    return memset((char *)larger + (size_t)(*count)++ * bytes, 0, bytes);
-}
 
 /* Each finds its element or adds it; NULL: out of memory. */
 static transfer_group *group_of(transfer *t, const config *c)
@@ -28,9 +19,9 @@ static transfer_group *group_of(transfer *t, const config *c)
     for (int64_t i = 0; i < t->count; i++)
         if (grid_same(&t->groups[i].c, c, axes))
             return &t->groups[i];
-    transfer_group *g = grow(&t->groups, &t->count, sizeof *g);
+    transfer_group *g = array_append(&t->groups, &t->count, sizeof *g);
     if (g)
-        g->c = *c;
+        *g = (transfer_group){.c = *c};
     return g;
 }
 
@@ -39,9 +30,9 @@ static transfer_width *width_of(transfer_group *g, int64_t width)
     for (int64_t i = 0; i < g->count; i++)
         if (g->widths[i].width == width)
             return &g->widths[i];
-    transfer_width *w = grow(&g->widths, &g->count, sizeof *w);
+    transfer_width *w = array_append(&g->widths, &g->count, sizeof *w);
     if (w)
-        w->width = width;
+        *w = (transfer_width){.width = width};
     return w;
 }
 
@@ -50,7 +41,7 @@ static transfer_point *point_of(transfer_width *w, double lr)
     for (int64_t i = 0; i < w->count; i++)
         if (w->points[i].lr == lr)
             return &w->points[i];
-    transfer_point *p = grow(&w->points, &w->count, sizeof *p);
+    transfer_point *p = array_append(&w->points, &w->count, sizeof *p);
     if (p)
         *p = (transfer_point){.lr = lr, .accuracy = NAN, .low = INFINITY, .high = -INFINITY};
     return p;
@@ -211,4 +202,35 @@ void transfer_sentence(const transfer_group *g, char text[256])
                             : "falls by ",
              steps, steps == 1 ? "" : "s", from, to, (long long)small->width, (long long)large->width, cost,
              g->at_edge ? "; a best value lies on the edge of the grid" : "");
+}
+
+static json_t *width_json(const transfer_width *w)
+{
+    json_t *points = json_array();
+    for (int64_t i = 0; i < w->count; i++) {
+        const transfer_point *p = &w->points[i];
+        json_array_append_new(points, json_pack("{s:f, s:o, s:o, s:i, s:i, s:i}", "lr", p->lr, "loss",
+                                                json_number(p->loss), "accuracy", json_number(p->accuracy), "seeds",
+                                                p->seeds, "diverged", p->diverged, "failed", p->failed));
+    }
+    return json_pack("{s:I, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
+                     w->best >= 0 ? json_real(w->points[w->best].lr) : json_null(), "best_loss",
+                     w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "points", points);
+}
+
+scion_status transfer_save(const transfer *t, const char *path, scion_error *err)
+{
+    json_t *groups = json_array();
+    for (int64_t i = 0; i < t->count; i++) {
+        const transfer_group *g = &t->groups[i];
+        json_t *widths = json_array();
+        char text[256];
+        for (int64_t k = 0; k < g->count; k++)
+            json_array_append_new(widths, width_json(&g->widths[k]));
+        transfer_sentence(g, text);
+        json_array_append_new(groups, json_pack("{s:s, s:o, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
+                                                json_number(g->moved), "cost", json_number(g->cost), "at_edge",
+                                                g->at_edge, "verdict", text, "widths", widths));
+    }
+    return json_save(json_pack("{s:o}", "groups", groups), JSON_INDENT(2), path, err);
 }

@@ -119,7 +119,7 @@ static int64_t best_of(const tune *t, int rung)
 
 /* ---- The search ---------------------------------------------------------------------------------------- */
 
-/* How many candidates the budget pays for, by the slowest of the trials so far (those that diverge end early). */
+/* Number of candidates that fit in the budget, by the slowest trial so far (those that diverge end early). */
 static int64_t affordable(const tune *t)
 {
     double seconds = 0;
@@ -177,7 +177,7 @@ static scion_status next_rung(tune *t, int rung, tune_measure measure, void *con
     return status;
 }
 
-/* The winner's neighbour in lr, false: the rule does not take it. */
+/* The winner's neighbour in lr, false: the rule does not accept it. */
 static bool neighbour(const tune *t, int64_t of, int step, tune_point *p)
 {
     *p = t->trials[of].at;
@@ -232,8 +232,8 @@ static scion_status nothing_found(const tune *t, scion_error *err)
     if (t->failure[0])
         return train_fail(err, SCION_EINVAL, "no run could be trained: %.180s", t->failure);
     if (t->time_up)
-        return train_fail(err, SCION_EINVAL, "the time was up before one run had ended");
-    return train_fail(err, SCION_EINVAL, "all %lld runs diverged, from lr %g on: start from a smaller one, lr=%g say",
+        return train_fail(err, SCION_EINVAL, "out of time before one run had finished");
+    return train_fail(err, SCION_EINVAL, "all %lld runs diverged, from lr %g on: try a smaller lr, such as lr=%g",
                       (long long)t->count, ldexp(t->base.training.lr, t->space.low[TUNE_LR]),
                       ldexp(t->base.training.lr, -8));
 }
@@ -271,7 +271,7 @@ static config *configs_of(const tune *t, int64_t first, int64_t count)
     return points;
 }
 
-/* Adds what is new, and puts back what failed in an earlier attempt: the reason may be gone. */
+/* Adds what is new, and retries what failed in an earlier attempt: the cause may be gone. */
 static scion_status enter(tune_runs *r, const config *points, int64_t count, scion_error *err)
 {
     ledger *l = NULL;
@@ -293,7 +293,7 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, sci
     return status;
 }
 
-/* Adds the run of one seed to its trial, whose worst state it has. */
+/* Adds the run of one seed to its trial, whose state is the worst of its runs. */
 static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
 {
     const bool ended = run->state != LEDGER_WAITING && run->state != LEDGER_RUNNING;
@@ -311,7 +311,7 @@ static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
     trial->loss += loss / t->seeds;
 }
 
-/* Reads what has become of the trials; *waiting: how many have not ended. */
+/* Reads the results of the trials; *waiting: how many have not ended. */
 static scion_status look(const tune_runs *r, tune *t, int64_t first, const config *points, int64_t count,
                          int64_t *waiting, scion_error *err)
 {
@@ -416,7 +416,7 @@ static const char *length_text(const tune *t, int rung, char text[48])
     return text;
 }
 
-/* Letters that would end the comment become spaces. */
+/* Control characters, which would end the comment, become spaces. */
 static void write_line(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -469,7 +469,7 @@ static void write_comparison(FILE *to, const tune *t)
         fprintf(to, ";   %-14s lr %-10s %s\n", "the preset's", lr, tune_loss_text(&t->trials[t->own], loss));
 }
 
-/* What the numbers do and do not say. */
+/* What follows from the numbers. */
 static void write_meaning(FILE *to, const tune *t, const config *target)
 {
     const tune_trial *best = &t->trials[t->best];
@@ -477,12 +477,12 @@ static void write_meaning(FILE *to, const tune *t, const config *target)
     fputs(";\n", to);
     if (t->time_up || best->rung < t->rungs - 1)
         fprintf(to, "; %s: the values are the best of rung %d of %d.\n",
-                t->time_up ? "The time was up" : "No longer run came to a loss", best->rung + 1, t->rungs);
+                t->time_up ? "Out of time" : "No longer run gave a loss", best->rung + 1, t->rungs);
     else if (!t->settled)
-        fputs("; The search along lr did not come to its end: tune again from this file.\n", to);
+        fputs("; The search along lr did not finish: tune again from this file.\n", to);
     for (int a = TUNE_FIRST; a < TUNE_AXES; a++)
         if (tune_at_edge(t, (tune_axis)a))
-            fprintf(to, "; %s lies on the edge of what was searched: tune again from this file.\n",
+            fprintf(to, "; %s is at the edge of the searched range: tune again from this file.\n",
                     tune_option((tune_axis)a)->key);
     if (proxy == width)
         fprintf(to, "; Measured at width %lld itself: nothing is carried over.\n", width);
@@ -490,16 +490,16 @@ static void write_meaning(FILE *to, const tune *t, const config *target)
         fprintf(
             to,
             "; Carried over from width %lld to %lld: a step of rule %s has the same size in the norms of the layers\n"
-            "; at every width, and so the best values stay where they are. To see it for this model: scion sweep "
-            "over\n"
-            "; width and lr, then scion sweep show.\n",
+            "; at every width, so that the best values are expected to stay the same. To check: scion sweep over "
+            "width\n"
+            "; and lr, then scion sweep show.\n",
             proxy, width, target->optimizer.rule);
     else
-        fprintf(to,
-                "; Carried over from width %lld to %lld. For rule %s nothing promises that the best lr stays where "
-                "it is:\n"
-                "; check it by scion sweep over width and lr, then scion sweep show.\n",
-                proxy, width, target->optimizer.rule);
+        fprintf(
+            to,
+            "; Carried over from width %lld to %lld. Under rule %s the best lr may be another one there: check with\n"
+            "; scion sweep over width and lr, then scion sweep show.\n",
+            proxy, width, target->optimizer.rule);
 }
 
 static void write_rung(FILE *to, const tune *t, int rung, int64_t *order)
@@ -547,7 +547,7 @@ static void write_all(FILE *to, const tune *t, const config *target, const char 
     config_write(&c, to, true);
 }
 
-/* An .ini file cannot hold every text (a path with " ;" in it, say): what was written must read back. */
+/* An .ini file cannot hold every text (such as a path with " ;"): the file must read back as it was meant. */
 static scion_status check_file(const char *written, const config *want, const char *path, scion_error *err)
 {
     const config_option *o;
@@ -555,11 +555,11 @@ static scion_status check_file(const char *written, const config *want, const ch
     scion_error why;
     config_init(&got);
     if (config_load(&got, written, &why) != SCION_OK)
-        return train_fail(err, SCION_EINVAL, "%s: not written, for it could not be read: %.140s", path_end(path),
-                          why.message);
+        return train_fail(err, SCION_EINVAL, "%s: not written, because it could not be read back: %.140s",
+                          path_end(path), why.message);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)
         if (strcmp(o->key, "preset") != 0 && !config_same(&got, want, o))
-            return train_fail(err, SCION_EINVAL, "%s: not written, for an .ini file cannot hold this %s",
+            return train_fail(err, SCION_EINVAL, "%s: not written, because an .ini file cannot hold this %s",
                               path_end(path), o->key);
     return SCION_OK;
 }
@@ -582,7 +582,7 @@ scion_status tune_write(const tune *t, const config *target, const char *command
     if (status == SCION_OK)
         status = atomic_write(&r, text, bytes, err);
     if (status == SCION_OK) {
-        fflush(r.file); /* should it fail, the check finds less than was written */
+        fflush(r.file); /* if it fails, the check finds less than was written */
         status = check_file(r.temporary, &c, path, err);
         if (status == SCION_OK)
             status = atomic_commit(&r, err);

@@ -1,0 +1,156 @@
+/* The arguments of commands: any number of flags, words and pairs; numbers as in settings; system calls that a signal
+ * interrupts. */
+#include "cli.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { many = 24 };
+
+static char names[many][16];
+static cli_flag flags[many + 1];
+
+/* --f0 VALUE, --f1, --f2 VALUE, ... */
+static int make_flags(void **state)
+{
+    (void)state;
+    for (int i = 0; i < many; i++) {
+        snprintf(names[i], sizeof names[i], "--f%d", i);
+        flags[i] = (cli_flag){names[i], i == 2 ? 'o' : 0, i % 2 == 0 ? "N" : NULL, ""};
+    }
+    return 0;
+}
+
+static bool parse(cli_arguments *a, int count, const char *const *list)
+{
+    static char text[64][32];
+    static char *argv[64];
+    for (int i = 0; i < count; i++) {
+        snprintf(text[i], sizeof text[i], "%s", list[i]);
+        argv[i] = text[i];
+    }
+    return cli_parse(a, count, argv, flags);
+}
+
+#define PARSE(a, ...) \
+    parse(a, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[]){__VA_ARGS__})
+
+/* As many flags as a command lists: the last one has its place like the first. */
+static void flags_have_no_limit(void **state)
+{
+    cli_arguments a;
+    (void)state;
+    assert_true(PARSE(&a, "--f22", "x", "--f23", "--f0=y"));
+    for (int i = 0; i < many; i++)
+        if (i == 0 || i == 22)
+            assert_string_equal(a.values[i], i == 0 ? "y" : "x");
+        else if (i == 23)
+            assert_string_equal(a.values[i], "");
+        else
+            assert_null(a.values[i]);
+    assert_int_equal(a.word_count, 0);
+    cli_parse_free(&a);
+}
+
+static void words_pairs_and_letters(void **state)
+{
+    cli_arguments a;
+    int64_t jobs = 1;
+    (void)state;
+    assert_true(PARSE(&a, "a", "b", "jobs=2", "c", "lr=2^-5", "d", "e", "-", "jobs=3", "-oout", "f"));
+    assert_int_equal(a.word_count, 7);
+    assert_string_equal(a.words[6], "f");
+    assert_string_equal(a.values[2], "out");
+    assert_true(cli_take_int(&a, "jobs", 1, 64, &jobs));
+    assert_int_equal(jobs, 3);
+    assert_int_equal(a.pair_count, 1);
+    cli_parse_free(&a);
+    assert_true(PARSE(&a, "-o", "out", "--f4", "--f6"));
+    assert_string_equal(a.values[2], "out");
+    assert_string_equal(a.values[4], "--f6");
+    cli_parse_free(&a);
+}
+
+static void wrong_flags_are_refused(void **state)
+{
+    static const char *const wrong[][2] = {{"--g0", "x"}, {"--f1=x", "x"}, {"x", "--f0"}, {"-x", "x"}, {"x", "-o"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        cli_arguments a;
+        assert_false(PARSE(&a, wrong[i][0], wrong[i][1]));
+        cli_parse_free(&a);
+    }
+}
+
+static void numbers_are_those_of_settings(void **state)
+{
+    cli_arguments a;
+    int64_t whole = 7;
+    double real = 7, seconds = 7;
+    (void)state;
+    assert_true(PARSE(&a, "--f0", "1k", "--f4", "2^-5", "--f6", "1h30m", "--f8", "1.5", "--f10", "-1", "--f12", ""));
+    assert_true(cli_flag_int(&a, 0, 1, 1000000, &whole) && whole == 1000);
+    assert_true(cli_flag_real(&a, 4, 0, 1, &real) && real == 0.03125);
+    assert_true(cli_flag_seconds(&a, 6, &seconds) && seconds == 5400);
+    assert_false(cli_flag_int(&a, 8, 0, 10, &whole));
+    assert_false(cli_flag_int(&a, 10, 0, 10, &whole));
+    assert_false(cli_flag_real(&a, 10, 0, 10, &real));
+    assert_false(cli_flag_seconds(&a, 10, &seconds));
+    assert_false(cli_flag_real(&a, 12, 0, 10, &real));
+    whole = 7;
+    assert_true(cli_flag_int(&a, 14, 0, 1, &whole) && whole == 7); /* not given */
+    cli_parse_free(&a);
+}
+
+/* A process that is interrupted while its output waits for a reader loses none of it. */
+static void an_interrupted_write_is_resumed(void **state)
+{
+    enum { bytes = 4096, parts = 256 }; /* more than a pipe holds, in parts: one of them is blocked as a whole */
+    static char text[bytes];
+    int ends[2], status;
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        cli_catch_signals();
+        close(ends[0]);
+        FILE *to = fdopen(ends[1], "w");
+        bool written = true;
+        for (int i = 0; written && i < parts; i++)
+            written = fwrite(text, 1, bytes, to) == bytes && fflush(to) == 0;
+        _exit(written && cli_interrupted() ? 0 : 1);
+    }
+    close(ends[1]);
+    const struct timespec pause = {0, 200000000};
+    assert_int_equal(read(ends[0], text, 1), 1); /* it writes: the handler is there */
+    nanosleep(&pause, NULL);
+    kill(pid, SIGINT);
+    nanosleep(&pause, NULL);
+    while (read(ends[0], text, bytes) > 0)
+        ;
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_have_no_limit),
+        cmocka_unit_test(words_pairs_and_letters),
+        cmocka_unit_test(wrong_flags_are_refused),
+        cmocka_unit_test(numbers_are_those_of_settings),
+        cmocka_unit_test(an_interrupted_write_is_resumed),
+    };
+    return cmocka_run_group_tests(tests, make_flags, NULL);
+}
