@@ -62,7 +62,8 @@ static void unknown_flag(const char *argument, const cli_flag *flags)
                   name);
 }
 
-/* Index of the flag that `argument` names, or -1; *value: the part after '=' or after the letter, NULL if there is none. */
+/* Index of the flag that `argument` names, or -1; *value: the part after '=' or after the letter, NULL if there
+ * is none. */
 static int find_flag(const cli_flag *flags, const char *argument, const char **value)
 {
     const size_t length = strcspn(argument, "=");

@@ -67,8 +67,8 @@ int cli_open_run(trainer **out, const cli_arguments *a,
                                       scion_error *err),
                  char path[RUN_PATH]);
 
-/* The value of a flag. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the flag was not given.
- * False after printing an error. */
+/* The value of a flag. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the flag was not
+ * given. False after printing an error. */
 bool cli_flag_int(const cli_arguments *a, int flag, int64_t min, int64_t max, int64_t *value);
 bool cli_flag_real(const cli_arguments *a, int flag, double min, double max, double *value);
 bool cli_flag_seconds(const cli_arguments *a, int flag, double *value); /* 90s, 20m, 1h30m */
@@ -105,14 +105,15 @@ const char *cli_bytes(double bytes, char text[16]);
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
 
-/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second one ends the program at once. System
- * calls are restarted. */
+/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second one ends the program at once.
+ * System calls are restarted. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
 /* ---- Sweeps (sweep.c) -------------------------------------------------------------------------------------- */
 
-/* sweep_work with progress on standard error, until it is done or interrupted; o->stopped and o->show are set here. */
+/* sweep_work with progress on standard error, until it is done or interrupted; o->stopped and o->show are set
+ * here. */
 scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, sweep_progress *end, scion_error *err);
 /* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
  * Returns the exit status. */

@@ -50,9 +50,9 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-/* Makes waiting threads yield their core, and OpenBLAS use kernels that fit the CPU. Both are read from the environment
- * while the libraries are loaded: if a variable is missing, the program sets it and executes itself again, once. With
- * spinning threads, a second program on the machine costs a factor of four. */
+/* Makes waiting threads yield their core, and OpenBLAS use kernels that fit the CPU. Both are read from the
+ * environment while the libraries are loaded: if a variable is missing, the program sets it and executes itself
+ * again, once. With spinning threads, a second program on the machine costs a factor of four. */
 static void prepare_libraries(char **argv)
 {
     const bool missing = !getenv("OMP_WAIT_POLICY");
@@ -63,9 +63,9 @@ static void prepare_libraries(char **argv)
         execv("/proc/self/exe", argv);
 }
 
-/* Treats subnormal numbers as zero: the processor needs a hundred times as long for them, and a network that has diverged
- * is full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode. The library
- * itself does not change it. */
+/* Treats subnormal numbers as zero: the processor needs a hundred times as long for them, and a network that has
+ * diverged is full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode.
+ * The library itself does not change it. */
 static void flush_subnormals(void)
 {
 #if defined(__x86_64__)

@@ -94,8 +94,8 @@ static const cli_flag flags[] = {
     {0},
 };
 
-/* The tokens of the prompt; without one a line break, or the first symbol of a vocabulary that has none. The caller frees
- * *tokens. Returns their number, or -1 after an error. */
+/* The tokens of the prompt; without one a line break, or the first symbol of a vocabulary that has none. The
+ * caller frees *tokens. Returns their number, or -1 after an error. */
 static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, scion_error *err)
 {
     const char *text = prompt ? prompt : "\n";

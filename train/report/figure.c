@@ -9,7 +9,8 @@
 #include "base/number.h"
 #include "base/array.h"
 
-/* Largest over smallest value from which the y axis is logarithmic: on a linear one the smallest would look like 0. */
+/* Largest over smallest value from which the y axis is logarithmic: on a linear one the smallest would look like
+ * 0. */
 static const double log_from = 60;
 
 /* Replaces a text of the figure by a copy. */

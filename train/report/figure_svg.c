@@ -1,5 +1,5 @@
-/* A figure as SVG: 500 units wide, so that it is legible in half a page and on a telephone. The label of the y axis is
- * above it, the legend below the plot. */
+/* A figure as SVG: 500 units wide, so that it is legible in half a page and on a telephone. The label of the y
+ * axis is above it, the legend below the plot. */
 #include "report/figure.h"
 
 #include <float.h>
@@ -11,7 +11,8 @@
 /* In units of the drawing. */
 enum { figure_width = 500, plot_height = 250, font_size = 13, legend_row = 19 };
 
-/* A series with more than `dense` points has a few markers and tooltips only, and its line leaves out what cannot be seen. */
+/* A series with more than `dense` points has a few markers and tooltips only, and its line leaves out what
+ * cannot be seen. */
 enum { dense = 48, max_tooltips = 60, sparse_marks = 8 };
 
 static const double cross = 5, marker_size = 4;

@@ -1,5 +1,5 @@
-/* The best loss over all learning rates against one more option: the batch size or the length of a run. Runs that agree
- * in all other options are one series. */
+/* The best loss over all learning rates against one more option: the batch size or the length of a run. Runs
+ * that agree in all other options are one series. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

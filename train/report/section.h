@@ -1,5 +1,6 @@
-/* The sections of a report. A section on ledgers is a function that draws one aspect of all runs, and a row of the table
- * in report_ledger.c; a section without data adds nothing to the page. report_run.c draws the folders of runs. */
+/* The sections of a report. A section on ledgers is a function that draws one aspect of all runs, and a row of
+ * the table in report_ledger.c; a section without data adds nothing to the page. report_run.c draws the folders
+ * of runs. */
 #ifndef TRAIN_REPORT_SECTION_H
 #define TRAIN_REPORT_SECTION_H
 
@@ -58,7 +59,8 @@ const char *section_loss_name(const ledger_view *v);
 /* A list of option keys, ended by NULL. */
 #define SECTION_KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* The options in which a configuration differs from others of the ledger, without `except`: "rule=scion norms=onehot". */
+/* The options in which a configuration differs from others of the ledger, without `except`: "rule=scion
+ * norms=onehot". */
 void section_label(const ledger_view *v, const config *c, const char *const *except, char text[SECTION_LABEL]);
 /* Id of a figure: prefix and name, and a number if n > 0. */
 void section_id(const ledger_view *v, const char *name, int64_t n, char id[REPORT_ID]);

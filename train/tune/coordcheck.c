@@ -1,12 +1,12 @@
-/* See coordcheck.h. Results of layers are read during a forward pass (tape_watch), because their memory is reused after
- * it; sums are in double. The logits never exist at once, since the output layer and the loss are one operator: they are
- * computed here, in double, for a sample of the batch's rows.
+/* See coordcheck.h. Results of layers are read during a forward pass (tape_watch), because their memory is
+ * reused after it; sums are in double. The logits never exist at once, since the output layer and the loss are
+ * one operator: they are computed here, in double, for a sample of the batch's rows.
  *
- * A slope other than 0 is not always a fault. The weights of the last layer start independent of its input, so that the
- * sums over many terms which make up the logits cancel to width^(-1/2), with Sign and with Spectral alike; only what is
- * learned adds up, to width^0. Over the first steps the logits therefore shrink with width, less and less. The paper's
- * lemma on transfer is about changes that do not depend on the width, not about the start: the verdict on a network
- * ignores shrinking logits. */
+ * A slope other than 0 is not always a fault. The weights of the last layer start independent of its input, so
+ * that the sums over many terms which make up the logits cancel to width^(-1/2), with Sign and with Spectral
+ * alike; only what is learned adds up, to width^0. Over the first steps the logits therefore shrink with width,
+ * less and less. The paper's lemma on transfer is about changes that do not depend on the width, not about the
+ * start: the verdict on a network ignores shrinking logits. */
 #include "tune/coordcheck.h"
 
 #include <math.h>

@@ -25,9 +25,8 @@ typedef struct transfer_width {
 } transfer_width;
 
 typedef struct transfer_group {
-    char label
-        [160]; /* options in which it differs from other groups: "rule=scion norms=onehot"; "" if it is the only one */
-    config c;  /* of its first run */
+    char label[160]; /* how it differs from other groups: "rule=scion norms=onehot"; "" if it is the only one */
+    config c;        /* of its first run */
     transfer_width *widths; /* ascending */
     int64_t count;
     double moved; /* NAN: fewer than two widths with a best value */

@@ -1,5 +1,5 @@
-/* See tune.h. Successive halving by thirds: the share of the steps that a rung's runs take times the number of runs is the
- * same in every rung, so that as much time goes to exploring as to comparing closely. */
+/* See tune.h. Successive halving by thirds: the share of the steps that a rung's runs take times the number of
+ * runs is the same in every rung, so that as much time goes to exploring as to comparing closely. */
 #include "tune/tune.h"
 
 #include <ctype.h>

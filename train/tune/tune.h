@@ -1,8 +1,8 @@
 /* Tuning on a small model: learning rate and radii for a larger one, by successive halving.
  *
- * Many points of the space (tune_space.h) are trained for a ninth of the steps, the best third of them for a third, the
- * best third of these for all; then the winner's neighbours in lr are tried until both are worse (Jamieson and Talwalkar
- * 2016, with the schedule of every run over the run's own steps). */
+ * Many points of the space (tune_space.h) are trained for a ninth of the steps, the best third of them for a
+ * third, the best third of these for all; then the winner's neighbours in lr are tried until both are worse
+ * (Jamieson and Talwalkar 2016, with the schedule of every run over the run's own steps). */
 #ifndef TRAIN_TUNE_TUNE_H
 #define TRAIN_TUNE_TUNE_H
 
@@ -43,8 +43,8 @@ typedef struct tune {
     char failure[256]; /* message of the first run that failed, "": none did */
 } tune;
 
-/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung. Sets t->time_up if time ran out
- * and t->failure if a run failed. ESTOPPED ends the search. */
+/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung. Sets t->time_up if time
+ * ran out and t->failure if a run failed. ESTOPPED ends the search. */
 typedef scion_status (*tune_measure)(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
 
 /* Defaults: 27 candidates, 3 rungs, 1 seed. */
@@ -70,8 +70,8 @@ typedef struct tune_runs {
     int64_t added;       /* runs that were not in the ledger before */
 } tune_runs;
 
-/* A tune_measure, whose context is a tune_runs. Adds the runs of the trials to the ledger, works until all of them have
- * ended, in this process or another, and reads the results. Runs that failed before are retried. */
+/* A tune_measure, whose context is a tune_runs. Adds the runs of the trials to the ledger, works until all of
+ * them have ended, in this process or another, and reads the results. Runs that failed before are retried. */
 scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
 
 /* ---- Results ---------------------------------------------------------------------------------------------- */

@@ -28,12 +28,12 @@ scion_status tune_space_make(tune_space *s, const config *c, scion_error *err);
 /* Number of points in it. */
 int64_t tune_space_size(const tune_space *s);
 
-/* Distinct points of the space, the preset's own first: `count`, or as many as there are; returns their number. With the
- * same seed a shorter list is the beginning of a longer one. */
+/* Distinct points of the space, the preset's own first: `count`, or as many as there are; returns their number.
+ * With the same seed a shorter list is the beginning of a longer one. */
 int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, int64_t count);
 
-/* The run of a point for 1/share of the steps: radii and lr multiplied (lr_start and lr_end as lr, so that the schedule
- * keeps its shape), steps or epochs, warmup and decay divided. */
+/* The run of a point for 1/share of the steps: radii and lr multiplied (lr_start and lr_end as lr, so that the
+ * schedule keeps its shape), steps or epochs, warmup and decay divided. */
 config tune_config(const config *base, const tune_point *p, int64_t share);
 
 /* Whether the rule's best values are expected to hold at other widths. */
