@@ -255,7 +255,7 @@ bool cli_flag_seconds(const cli_arguments *a, int flag, double *value)
     return false;
 }
 
-/* The value of the last pair with this key, all of which are removed. NULL: there is none. */
+/* The value of the last pair with this key, all of which are removed. NULL if there is none. */
 static const char *take(cli_arguments *a, const char *key)
 {
     const size_t length = strlen(key);

@@ -58,7 +58,7 @@ static scion_status plan(const job *j, scion_error *err)
     free(runs);
     ledger_close(l);
     if (status == SCION_OK && before > 0)
-        cli_progress_show(&progress, true, "resuming the %lld runs of %s (out=FOLDER starts anew in another folder)",
+        cli_progress_show(&progress, true, "resuming the %lld runs of %s (out=FOLDER starts in another folder)",
                           (long long)before, j->ledger);
     if (status != SCION_OK || before > 0)
         return status;

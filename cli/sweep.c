@@ -269,8 +269,8 @@ static int finish(const char *path, const char *json, const sweep_progress *p)
 enum { RETRY, RETRY_DIVERGED, ADD, JSON };
 
 static const cli_flag flags[] = {
-    [RETRY] = {"--retry", 0, NULL, "run again what failed"},
-    [RETRY_DIVERGED] = {"--retry-diverged", 0, NULL, "run again what failed or diverged"},
+    [RETRY] = {"--retry", 0, NULL, "retry runs that failed"},
+    [RETRY_DIVERGED] = {"--retry-diverged", 0, NULL, "retry runs that failed or diverged"},
     [ADD] = {"--add", 0, NULL, "only add the runs to the ledger"},
     [JSON] = {"--json", 0, "FILE", "also write the table to FILE"},
     {0},

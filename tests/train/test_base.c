@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 static void a_name_is_the_end_of_a_path(void **state)
 {
@@ -86,6 +87,39 @@ static void json_is_written_to_files_and_pipes(void **state)
     assert_int_equal(json_save(NULL, 0, scratch("a.json"), &err), SCION_ENOMEM);
 }
 
+/* Every code point comes back; what is not UTF-8 has no length. */
+static void utf8_is_decoded_and_encoded(void **state)
+{
+    static const char *const wrong[] = {
+        "\x80",
+        "\xc0\xaf",
+        "\xc1\xbf",
+        "\xc3",
+        "\xe0\x9f\xbf",
+        "\xed\xa0\x80",
+        "\xed\xbf\xbf",
+        "\xe2\x82",
+        "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80",
+        "\xf5\x80\x80\x80",
+        "\xff",
+    };
+    (void)state;
+    for (uint32_t code = 1; code < UTF8_CODE_POINTS; code++) {
+        char text[5] = "";
+        uint32_t back = 0;
+        const int length = utf8_encode(code, text);
+        const bool surrogate = code >= 0xd800 && code < 0xe000;
+        if (utf8_decode(text, (size_t)length, &back) != (surrogate ? 0 : length) || (!surrogate && back != code) ||
+            utf8_length(text) != (surrogate ? 0 : length) ||
+            utf8_decode(text, (size_t)length - (length > 1), &back) != (length > 1 || surrogate ? 0 : length))
+            fail_msg("code point %x", code);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (utf8_length(wrong[i]) != 0)
+            fail_msg("wrong text %zu", i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +127,7 @@ int main(void)
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(arrays_grow),
         cmocka_unit_test(json_is_written_to_files_and_pipes),
+        cmocka_unit_test(utf8_is_decoded_and_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

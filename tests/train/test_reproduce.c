@@ -45,6 +45,31 @@ static int64_t distinct(const config *points, int64_t count, const config *like,
     return found;
 }
 
+/* The factor that the judges allow is the library's. */
+static void the_overshoot_is_the_librarys(void **state)
+{
+    float weight[16] = {0}, grad[16] = {0};
+    scion_param p;
+    scion_options o;
+    scion_optimizer *opt;
+    scion_error err;
+    scion_info info = {.size = sizeof info};
+    (void)state;
+    scion_param_init(&p);
+    p.name = "w";
+    p.ndim = 2;
+    p.shape[0] = p.shape[1] = 4;
+    p.weight = weight;
+    p.grad = grad;
+    p.role = SCION_ROLE_HIDDEN;
+    p.norm = SCION_NORM_SPECTRAL;
+    scion_options_init(&o, SCION_RULE_SCION);
+    check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+    check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
+    check(info.overshoot == reproduce_overshoot);
+    scion_optimizer_free(opt);
+}
+
 /* ---- The table ----------------------------------------------------------------------------------------- */
 
 static void every_figure_can_be_made(void **state)
@@ -396,6 +421,7 @@ int main(void)
         LAW(norms_are_judged_by_bounds_and_size),
         LAW(epochs_are_judged_by_the_slope),
         LAW(verdicts_have_names),
+        LAW(the_overshoot_is_the_librarys),
     };
     return cmocka_run_group_tests(tests, find_presets, scratch_remove);
 }

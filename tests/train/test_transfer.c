@@ -192,7 +192,7 @@ static void nothing_done_has_no_best(void **state)
     transfer made = make(t);
     check(made.count == 1 && made.groups[0].count == 2);
     check(made.groups[0].widths[0].best == -1 && isnan(made.groups[0].moved) && isnan(made.groups[0].cost));
-    check(says(&made.groups[0], "no run came to an end"));
+    check(says(&made.groups[0], "no run has finished"));
     transfer_free(&made);
 }
 

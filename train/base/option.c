@@ -9,6 +9,7 @@
 
 #include "base/fail.h"
 #include "base/number.h"
+#include "base/utf8.h"
 
 size_t option_size(const option *o)
 {
@@ -34,25 +35,12 @@ static bool trim(const char *value, char text[OPTION_TEXT])
     return true;
 }
 
-/* Length of the UTF-8 character at s; 0: not UTF-8 (overlong forms, surrogates and beyond U+10FFFF included). */
-static size_t utf8_length(const unsigned char *s)
-{
-    const size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 /* Why a text cannot be written to an .ini file or to JSON and read back; NULL: it can. */
 static const char *unwritable(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     for (size_t n; *s != 0; s += n) {
-        n = utf8_length(s);
+        n = (size_t)utf8_length((const char *)s);
         if (n == 0)
             return "is not UTF-8";
         if (*s < 0x20 || *s == 0x7f)

@@ -11,9 +11,10 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/utf8.h"
 #include "data/data_set.h"
 
-enum { most_symbols = 65536, code_points = 0x110000, mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
+enum { most_symbols = 65536, mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
 
 static bool looks(const char *path)
 {
@@ -22,44 +23,13 @@ static bool looks(const char *path)
 
 /* ---- UTF-8 --------------------------------------------------------------------------------------------- */
 
-/* Length of the UTF-8 sequence at s (n > 0 bytes left) and its code point; 0: not UTF-8. */
-static int decode(const uint8_t *s, size_t n, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int length = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-    if (length == 0 || (size_t)length > n)
-        return 0;
-    *code = length == 1 ? s[0] : s[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++) {
-        if (s[i] >> 6 != 2)
-            return 0;
-        *code = *code << 6 | (s[i] & 0x3fu);
-    }
-    bool good = *code >= least[length] && *code < code_points && !(*code >= 0xd800 && *code < 0xe000);
-    return good ? length : 0;
-}
-
-/* A code point as UTF-8; returns its length. */
-static int encode(uint32_t code, char *out)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    int length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (int i = length - 1; i > 0; i--, code >>= 6)
-        out[i] = (char)(0x80 | (code & 0x3f));
-    out[0] = (char)((0xf00 >> length & 0xff) | code);
-    return length;
-}
-
 /* Bytes of s before the first that is no UTF-8: n if all are. */
-static size_t utf8_length(const uint8_t *s, size_t n)
+static size_t utf8_bytes(const uint8_t *s, size_t n)
 {
     size_t i = 0;
     uint32_t code;
     for (int length = 1; i < n && length > 0; i += (size_t)length)
-        length = decode(s + i, n - i, &code);
+        length = utf8_decode((const char *)s + i, n - i, &code);
     return i;
 }
 
@@ -67,7 +37,7 @@ static size_t utf8_length(const uint8_t *s, size_t n)
 static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 {
     *symbol = s[0];
-    return utf8 ? decode(s, n, symbol) : 1;
+    return utf8 ? utf8_decode((const char *)s, n, symbol) : 1;
 }
 
 /* ---- Vocabulary ---------------------------------------------------------------------------------------- */
@@ -101,14 +71,14 @@ static scion_status set_symbols(data_set *d, alphabet *a, const data_options *o,
     char *out = d->vocabulary;
     if (!d->utf8)
         for (int i = 0; i < 2; i++)
-            out += encode(mark_bytes, out);
+            out += utf8_encode(mark_bytes, out);
     if (a->at[0])
         for (int i = 0; i < 2; i++)
-            out += encode(mark_zero, out);
+            out += utf8_encode(mark_zero, out);
     for (uint32_t c = 0; c < a->end; c++)
         if (a->at[c]) {
             d->symbols[a->at[c] - 1] = c;
-            out += c > 0 ? encode(c, out) : 0;
+            out += c > 0 ? utf8_encode(c, out) : 0;
         }
     d->info.vocab = count;
     d->info.vocabulary = d->vocabulary;
@@ -119,8 +89,8 @@ static scion_status set_symbols(data_set *d, alphabet *a, const data_options *o,
 static bool take_mark(const char **text, uint32_t code)
 {
     char mark[2 * mark_length];
-    encode(code, mark);
-    encode(code, mark + mark_length);
+    utf8_encode(code, mark);
+    utf8_encode(code, mark + mark_length);
     const bool found = strncmp(*text, mark, sizeof mark) == 0;
     *text += found ? sizeof mark : 0;
     return found;
@@ -132,11 +102,11 @@ static scion_status read_vocabulary(const char *text, bool *utf8, alphabet *a, s
     if (take_mark(&text, mark_zero))
         add_symbol(a, 0);
     const size_t n = strlen(text);
-    const uint32_t end = *utf8 ? code_points : 256;
+    const uint32_t end = *utf8 ? UTF8_CODE_POINTS : 256;
     uint32_t before = 0;
     for (size_t i = 0; i < n;) {
         uint32_t code = 0;
-        int length = decode((const uint8_t *)text + i, n - i, &code);
+        int length = utf8_decode(text + i, n - i, &code);
         if (length == 0 || code <= before || code >= end)
             return train_fail(err, SCION_ESTATE, "the model's vocabulary is damaged: %s at byte %zu",
                               length == 0 ? "not UTF-8" : "symbols out of order", i);
@@ -213,7 +183,7 @@ static scion_status read_text(data_set *d, const data_options *o, const uint8_t 
 static scion_status choose_symbols(data_set *d, const data_options *o, const uint8_t *text, size_t bytes, alphabet *a,
                                    scion_error *err)
 {
-    const size_t good = text ? utf8_length(text, bytes) : 0;
+    const size_t good = text ? utf8_bytes(text, bytes) : 0;
     if (!o->vocabulary) {
         d->utf8 = good == bytes;
         find_symbols(d->utf8, text, bytes, a);
@@ -240,7 +210,7 @@ static scion_status open_chars(data_set *d, const data_options *o, scion_error *
         status = train_fail(err, SCION_EINVAL, "no text is given");
     if (status != SCION_OK)
         return status;
-    alphabet a = {calloc(code_points, sizeof *a.at), 0};
+    alphabet a = {calloc(UTF8_CODE_POINTS, sizeof *a.at), 0};
     if (!a.at)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     status = choose_symbols(d, o, text, bytes, &a, err);
@@ -286,7 +256,7 @@ int data_decode(const data_set *d, int32_t token, char text[5])
     if (!d->symbols || token < 0 || token >= d->info.vocab)
         return 0;
     if (d->utf8)
-        return encode(d->symbols[token], text);
+        return utf8_encode(d->symbols[token], text);
     text[0] = (char)d->symbols[token];
     return 1;
 }

@@ -23,11 +23,11 @@ typedef struct axis {
     int decimals; /* linear: of the labels */
 } axis;
 
-/* Makes an axis that shows low to high, with a little room at both ends unless `tight`, and ticks at least `apart`
+/* Makes an axis that shows low to high, with a margin at both ends unless `tight`, and ticks at least `apart`
  * pixels from each other. low > high: there are no data, and it shows 0 to 1 (or 1 to 10). */
 void axis_fit(axis *a, axis_scale scale, double low, double high, bool tight, double from, double to, double apart);
 
-/* Whether the axis has a place for a value: a logarithm has none for zero. */
+/* Whether a value can be shown: a logarithmic axis has no zero. */
 bool axis_holds(axis_scale scale, double value);
 double axis_at(const axis *a, double value); /* in pixels */
 

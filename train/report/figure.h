@@ -1,4 +1,4 @@
-/* A figure: a title, one sentence, two axes, and series of points; as SVG that stands alone, as CSV, and as HTML with
+/* A figure: a title, one sentence, two axes, and series of points; as a standalone SVG, as CSV, and as HTML with
  * the drawing and a table of its numbers.
  *
  *     figure *f = figure_create("loss", "Loss", "Mean over the batch.");
@@ -7,9 +7,9 @@
  *     figure_point(f, s, 10, 3.2);
  *
  * y = NAN is a gap; y = INFINITY, a run that diverged, is a cross at the upper edge. Series differ by colour, by the
- * shape of their markers and by their dashes. What has no place on a logarithmic axis is left out of the drawing.
+ * shape of their markers and by their dashes. Values that a logarithmic axis cannot show are not drawn.
  *
- * Functions that add do not fail: a figure that ran out of memory says so when it is written. */
+ * Functions that add never fail: if memory ran out, writing the figure fails. */
 #ifndef TRAIN_REPORT_FIGURE_H
 #define TRAIN_REPORT_FIGURE_H
 
@@ -80,7 +80,7 @@ void figure_mark(figure *f, int series);
 /* Whether there is nothing to draw: no value is finite or diverged. */
 bool figure_empty(const figure *f);
 
-/* alone: as a file of its own, with its title and style; else for a page that has figure_style_sheet. */
+/* alone: a complete file with title and style; else for a page that has figure_style_sheet. */
 scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err);
 /* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
 scion_status figure_csv(const figure *f, FILE *to, scion_error *err);

@@ -19,9 +19,9 @@ static const double cross = 5, marker_size = 4;
 
 /* ---- Style sheet, colours, dashes, markers -------------------------------------------------------------------- */
 
-/* Colours that remain apart for colour-blind eyes, for light paper and for dark screens; q0 to q11 is a ramp whose
- * lightness is monotone, so that it survives a grey print. Series take their colour by `color`, which every viewer of
- * SVG knows. On paper it is always the light one. */
+/* Colours that colour-blind readers can distinguish, for light and for dark pages; q0 to q11 is a ramp of
+ * monotone lightness, which survives a grey print. Series take their colour from `color`, which every SVG viewer
+ * supports. Print always uses the light colours. */
 const char figure_style_sheet[] =
     ".fig{font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif;color:#444}\n"
     ".fig text{fill:#444}.fig .t{fill:#111;font-size:16px;font-weight:600}.fig .g{stroke:#e3e3e0}\n"
@@ -111,9 +111,9 @@ static void draw_marker(FILE *to, int look, double x, double y, double size)
 
 /* ---- The legend -------------------------------------------------------------------------------------------- */
 
-static const double sample = 30, gap = 6, between = 14; /* length of a line, space behind it, behind an entry */
+static const double sample = 30, gap = 6, between = 14; /* length of a line, space after it, after an entry */
 
-/* Entries stand in columns of one width. */
+/* Position of the next entry; all columns have the same width. */
 typedef struct legend_cursor {
     FILE *to;
     double left, top, pitch, max_em; /* max_em: of a name */
@@ -255,7 +255,7 @@ static double label_width(const axis *a, int i)
     return font_size * (markup_width(text) + 0.75 * markup_width(power));
 }
 
-/* As many ticks as have room for their labels. */
+/* As many ticks as possible without overlapping labels. */
 static void fit_x(frame *r, const figure *f, const extent *e)
 {
     bool overlap = true;
@@ -269,16 +269,16 @@ static void fit_x(frame *r, const figure *f, const extent *e)
     }
 }
 
-/* The title of a drawing that stands alone, in one line or two; returns their number. */
+/* The title of a standalone drawing, in one or two lines; returns their number. */
 static int title_lines(const figure *f, char lines[2][256])
 {
-    const double room = (figure_width - 8) / 17.0; /* bold and larger than the rest */
-    markup_shorten(f->title, room, lines[0], sizeof lines[0]);
+    const double max_em = (figure_width - 8) / 17.0; /* bold and larger than the rest */
+    markup_shorten(f->title, max_em, lines[0], sizeof lines[0]);
     char *blank = strcmp(lines[0], f->title) == 0 ? NULL : strrchr(lines[0], ' ');
     if (!blank)
         return 1;
     *blank = '\0';
-    markup_shorten(f->title + (blank - lines[0]) + 1, room, lines[1], sizeof lines[1]);
+    markup_shorten(f->title + (blank - lines[0]) + 1, max_em, lines[1], sizeof lines[1]);
     return 2;
 }
 
@@ -473,7 +473,7 @@ static void draw_points(const figure *f, const frame *r, int line, FILE *to)
     const int64_t every = few ? 1 : (l->count + max_tooltips - 1) / max_tooltips;
     const int64_t mark = few ? 1 : every * (1 + l->count / every / sparse_marks);
     for (int64_t k = 0; k < l->count; k++) {
-        /* Markers of different series stand at different places. */
+        /* Markers of different series are at different x. */
         const bool visible =
             few || l->values[k].marked || (f->looks > 1 && (k + (line % 4) * (mark / 4 / every) * every) % mark == 0);
         if (visible || k % every == 0 || k == l->count - 1 || isinf(l->values[k].y))

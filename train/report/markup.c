@@ -5,31 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character that starts here, 0: it is none. */
-static size_t character(const unsigned char *s)
-{
-    static const struct {
-        unsigned char mask, lead, low, high; /* of the first byte; range of the second */
-        size_t bytes;
-    } kinds[] = {
-        {0x80, 0x00, 0, 0, 1},       {0xE0, 0xC0, 0x80, 0xBF, 2}, {0xFF, 0xE0, 0xA0, 0xBF, 3},
-        {0xFF, 0xED, 0x80, 0x9F, 3}, {0xF0, 0xE0, 0x80, 0xBF, 3}, {0xFF, 0xF0, 0x90, 0xBF, 4},
-        {0xFF, 0xF4, 0x80, 0x8F, 4}, {0xF8, 0xF0, 0x80, 0xBF, 4},
-    };
-    if (s[0] == 0xC0 || s[0] == 0xC1 || s[0] > 0xF4)
-        return 0;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        if ((s[0] & kinds[k].mask) != kinds[k].lead)
-            continue;
-        if (kinds[k].bytes > 1 && (s[1] < kinds[k].low || s[1] > kinds[k].high))
-            return 0;
-        for (size_t i = 2; i < kinds[k].bytes; i++)
-            if ((s[i] & 0xC0) != 0x80)
-                return 0;
-        return kinds[k].bytes;
-    }
-    return 0;
-}
+#include "base/utf8.h"
 
 void markup_text(FILE *to, const char *text)
 {
@@ -39,7 +15,7 @@ void markup_text(FILE *to, const char *text)
         const char *entity;
     } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const size_t bytes = character(s);
+        const size_t bytes = (size_t)utf8_length((const char *)s);
         const char *out = NULL;
         for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
             if (*s == (unsigned char)entities[i].c)
@@ -167,7 +143,7 @@ const char *markup_count(long long value, char text[MARKUP_NUMBER])
     return text;
 }
 
-/* ---- Room for text ----------------------------------------------------------------------------------------- */
+/* ---- Width of text ----------------------------------------------------------------------------------------- */
 
 /* Fonts differ: these are the widths of a wide one (DejaVu Sans), in classes of letters. */
 static double letter(const unsigned char *s)
@@ -187,7 +163,7 @@ double markup_width(const char *text)
 {
     double em = 0;
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const size_t bytes = character(s);
+        const size_t bytes = (size_t)utf8_length((const char *)s);
         em += letter(s);
         s += bytes > 0 ? bytes : 1;
     }
@@ -201,7 +177,7 @@ void markup_shorten(const char *text, double em, char *cut, size_t bytes)
     double used = whole ? 0 : 0.75;
     size_t n = 0;
     while (text[n]) {
-        const size_t next = character((const unsigned char *)text + n);
+        const size_t next = (size_t)utf8_length(text + n);
         const size_t length = next > 0 ? next : 1;
         used += letter((const unsigned char *)text + n);
         if (!whole && (used > em || n + length + sizeof ellipsis > bytes))

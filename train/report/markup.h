@@ -1,17 +1,17 @@
-/* Text for XML and HTML, and numbers as people write them. All output is the same for the same input. */
+/* Text for XML, HTML and CSV, and numbers for people to read. */
 #ifndef TRAIN_REPORT_MARKUP_H
 #define TRAIN_REPORT_MARKUP_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { MARKUP_NUMBER = 48 }; /* room for a number */
+enum { MARKUP_NUMBER = 48 }; /* bytes of a number as text */
 
-/* Writes a text so that it stands for itself, in an element or in a quoted attribute. What is not UTF-8, and control
- * characters, which XML does not have, become U+FFFD. */
+/* Writes a text, escaped for an element or a quoted attribute. Invalid UTF-8 and control characters, which XML
+ * does not allow, become U+FFFD. */
 void markup_text(FILE *to, const char *text);
 
-/* One entry of a CSV file: quoted if it has to be. */
+/* One entry of a CSV file, quoted if necessary. */
 void markup_csv(FILE *to, const char *text);
 
 /* For reading: `digits` significant digits, 12345678 as 1.235e7, infinite as "diverged", NAN as a dash. */
@@ -28,10 +28,9 @@ const char *markup_count(long long value, char text[MARKUP_NUMBER]);
 /* A whole exponent in superscript digits. */
 const char *markup_exponent(int value, char text[MARKUP_NUMBER]);
 
-/* Width in em of a text in a sans-serif font: an estimate that is rather too large. */
+/* Width in em of a text in a sans-serif font: an estimate, rather too large than too small. */
 double markup_width(const char *text);
-/* The beginning of a text that is not wider than `em`, with an ellipsis if something is left out; cut: room for
- * bytes, at least 8. */
+/* The beginning of a text, not wider than `em`, with an ellipsis if it is cut. `bytes` of cut: 8 or more. */
 void markup_shorten(const char *text, double em, char *cut, size_t bytes);
 
 #endif

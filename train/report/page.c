@@ -166,10 +166,10 @@ void page_section(page *p, const char *title)
 /* What a format gives, escaped. */
 static void write_format(page *p, FILE *to, const char *format, va_list args)
 {
-    va_list again;
-    va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
+    va_list copy;
+    va_copy(copy, args);
+    const int length = vsnprintf(NULL, 0, format, copy);
+    va_end(copy);
     char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
     if (text) {
         vsnprintf(text, (size_t)length + 1, format, args);
@@ -364,10 +364,10 @@ static const char page_script[] =
     "    });\n"
     "    const find = event => {\n"
     "      const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;\n"
-    "      let best = null, least = 40;\n"
+    "      let best = null, nearest = 40;\n"
     "      for (const p of points) {\n"
     "        const d = Math.hypot(box.left + p.x * scale - event.clientX, box.top + p.y * scale - event.clientY);\n"
-    "        if (d < least) { least = d; best = p; }\n"
+    "        if (d < nearest) { nearest = d; best = p; }\n"
     "      }\n"
     "      leave();\n"
     "      if (!best) return;\n"
@@ -390,7 +390,7 @@ static const char page_script[] =
 /* The hash is that of page_script: SHA-256, base64. tests/cli/report.sh compares them. */
 static const char page_policy[] =
     "default-src 'none'; style-src 'unsafe-inline'; "
-    "script-src 'sha256-G3vgQnSKguJf2rKI3/C/ALBNFWBY5t6oo2/f+h+WsI8='; base-uri 'none'; "
+    "script-src 'sha256-jkmKORrNTKkRs93Roy+p4sqfmtWQxJyKaIe1ss4zMf8='; base-uri 'none'; "
     "form-action 'none'";
 
 /* ---- Writing ----------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
-/* A page of figures: one HTML file that needs nothing else, and beside it a folder with every figure as ID.svg and
- * ID.csv. Light and dark, on paper and on a telephone, with and without scripts.
+/* A page of figures: a self-contained HTML file, and beside it a folder with each figure as ID.svg and ID.csv.
+ * Works in light and dark mode, on paper and on a telephone, with and without scripts.
  *
- * Parts stand on the page in the order in which they are added. As with figures, adding does not fail: page_write
- * tells what did. */
+ * Parts appear in the order in which they are added. As with figures, adding never fails: page_write reports the
+ * first error. */
 #ifndef TRAIN_REPORT_PAGE_H
 #define TRAIN_REPORT_PAGE_H
 
@@ -14,15 +14,15 @@ typedef struct page page;
 page *page_create(const char *path, const char *title);
 void page_free(page *p);
 
-/* A number that matters, at the top of the page or of a section. Cards that follow each other stand side by side. */
+/* A key number, at the top of the page or of a section. Consecutive cards are side by side. */
 void page_card(page *p, const char *label, const char *value, const char *note);
 void page_section(page *p, const char *title);
 void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes the figure over. One without anything to see is not shown; NULL is a lack of memory. */
+/* Takes ownership of the figure. An empty one is not shown; NULL means out of memory. */
 void page_figure(page *p, figure *f);
 
 /* A table. columns: names; align: a letter each, l, r (numbers) or w (sentences). Then page_cell for each cell,
- * row by row. fold: a line to click on, which opens the table; NULL: it is open. */
+ * row by row. fold: a line that opens the table when clicked; NULL: the table is open. */
 void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align);
 void page_cell(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_table_end(page *p);
@@ -34,9 +34,8 @@ void page_settings_end(page *p);
 int page_figures(const page *p);
 const figure *page_figure_at(const page *p, int i);
 
-/* Writes the page, and the figures in the folder of the same name without .html (with .files, if
- * it has no .html, or if a run has that folder),
- * each file at once as atomic_file.h does. The page is then complete: nothing can be added. */
+/* Writes the page, and the figures in the folder of the same name without .html (with .files if there is no .html, or
+ * if that folder is a run's), each file atomically. Nothing can be added afterwards. */
 scion_status page_write(page *p, scion_error *err);
 /* That folder. */
 const char *page_folder(const page *p);

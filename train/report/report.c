@@ -45,9 +45,9 @@ double report_limit(double *losses, int64_t count)
     if (n < 4)
         return NAN;
     qsort(losses, (size_t)n, sizeof *losses, array_ascending);
-    /* Three quarters of the values show the valley; the rest of the axis is as high as that at most. */
-    const double low = losses[0], usual = losses[(3 * n) / 4], most = low + 2 * (usual - low);
-    return usual > low && losses[n - 1] > most ? most : NAN;
+    /* The lower three quarters of the values have at least half of the axis. */
+    const double low = losses[0], usual = losses[(3 * n) / 4], limit = low + 2 * (usual - low);
+    return usual > low && losses[n - 1] > limit ? limit : NAN;
 }
 
 /* ---- Sources ----------------------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void make_title(const char *const *sources, int count, const report_optio
         snprintf(title + at, 256 - at, " and %d more", count - named);
 }
 
-static void tell(const page *p, const report_options *o)
+static void list_figures(const page *p, const report_options *o)
 {
     for (int i = 0; o && o->wrote && i < page_figures(p); i++)
         o->wrote(o->context, page_figure_at(p, i)->id, page_figure_at(p, i)->title, page_folder(p));
@@ -135,7 +135,7 @@ scion_status report_write(const char *const *sources, int count, const char *out
     if (status == SCION_OK)
         status = page_write(p, err);
     if (status == SCION_OK)
-        tell(p, o);
+        list_figures(p, o);
     for (int i = 0; i < run_count; i++)
         run_free(&runs[i]);
     free(runs);

@@ -7,13 +7,13 @@
 typedef struct report_options {
     const char *title; /* NULL: made of the sources' names */
     const char *lead;  /* first paragraph, may be NULL */
-    /* Told of each figure that was written: its id, title and folder. May be NULL. */
+    /* Called for each figure that was written. May be NULL. */
     void (*wrote)(void *context, const char *id, const char *title, const char *folder);
     void *context;
 } report_options;
 
 /* Writes out_html and its folder of figures (page.h) from run folders and ledgers, which are only read. EINVAL or
- * ESTATE, with a sentence that names the source: not there, something else, damaged. `o` may be NULL. */
+ * ESTATE, with a message that names the source: missing, not a run or ledger, damaged. `o` may be NULL. */
 scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,
                           scion_error *err);
 

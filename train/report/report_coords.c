@@ -75,7 +75,7 @@ static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int6
         id, title,
         fold ? "RMS of the result of each layer, with its slope on these axes; N: the geometric "
                "mean over the layers of this kind."
-             : "RMS of the result of each layer; the number behind its name is the slope on these axes.");
+             : "RMS of the result of each layer; the number after its name is the slope on these axes.");
     if (!f)
         return NULL;
     figure_axes(f, "width", AXIS_LOG2, "RMS of the layer", AXIS_LOG10);

@@ -62,7 +62,7 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
                       "Newton-Schulz steps leave singular values between about 0.68 and 1.20 instead of 1, so a "
                       "spectral bound holds up to that factor."
                     : "Norm of each weight; the rule promises no bound.",
-             fold ? " A name with N stands for the largest of all layers." : "");
+             fold ? " A name with N is the maximum over all layers." : "");
     figure *f = figure_create(id, title, caption);
     if (f) {
         figure_axes(f, "step", AXIS_LINEAR, ratios ? "norm / bound" : "norm", AXIS_LINEAR);

@@ -161,14 +161,14 @@ const reproduce_figure *reproduce_find(const char *name)
 /* Adds the grid of one part to points. */
 static scion_status add_part(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
 {
-    enum { most_words = 32 };
+    enum { max_words = 32 };
     char text[1024], path[CONFIG_TEXT + 8];
-    const char *words[most_words];
+    const char *words[max_words];
     int found = 0;
     config base;
     grid g = {NULL, 0};
     snprintf(text, sizeof text, "%s", part);
-    for (char *at = strtok(text, " "); at && found < most_words - 1; at = strtok(NULL, " "))
+    for (char *at = strtok(text, " "); at && found < max_words - 1; at = strtok(NULL, " "))
         words[found++] = at;
     if (data) {
         snprintf(path, sizeof path, "data=%.255s", data);

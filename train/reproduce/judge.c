@@ -1,4 +1,4 @@
-/* What the runs of a figure say about the paper's claim. Each judgement names the number that decides. */
+/* Judges the paper's claims by the runs of a figure. Each judgement names the deciding number. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,9 @@
 #include "reproduce/reproduce.h"
 #include "tune/transfer.h"
 
-/* Five Newton-Schulz steps leave singular values up to 1.2, so that norms may exceed their bounds by that. */
-static const double overshoot = 1.21;
+const double reproduce_overshoot = 1.21;
 
-/* The best value lies on a grid of factors of two, and the loss is flat around it: a neighbour is as good. */
+/* In factors of two, the step of the grid: the loss is flat around its minimum, and a neighbour is as good. */
 static const double same_step = 1;
 
 const char *reproduce_verdict_name(reproduce_verdict v)
@@ -33,7 +32,7 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
 {
     transfer t;
     int64_t groups = 0, holding = 0, others = 0, unknown = 0;
-    double most = 0, cost = 0;
+    double largest = 0, cost = 0;
     char others_text[160] = "";
     (void)l;
     if (transfer_make(&t, runs, count, NULL) != SCION_OK) {
@@ -48,7 +47,7 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
             groups++;
             unknown += isnan(g->moved);
             holding += fabs(g->moved) <= same_step;
-            most = fmax(most, fabs(g->moved));
+            largest = fmax(largest, fabs(g->moved));
             cost = isfinite(g->cost) ? fmax(cost, g->cost) : cost;
         } else {
             others++;
@@ -58,14 +57,13 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
     }
     transfer_free(&t);
     if (groups == 0) {
-        open_question(j, "no run came to an end");
+        open_question(j, "no run has finished");
         return;
     }
     if (unknown > 0) {
         snprintf(j->sentence, sizeof j->sentence,
-                 "of %lld of %lld Scion variants fewer than two widths have a best "
-                 "step size",
-                 (long long)unknown, (long long)groups);
+                 "%lld of %lld Scion variants have a best step size at fewer than two widths", (long long)unknown,
+                 (long long)groups);
         j->verdict = REPRODUCE_OPEN;
         return;
     }
@@ -74,7 +72,7 @@ void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, 
         j->sentence, sizeof j->sentence,
         "from the smallest to the largest width the best step size of %lld of %lld Scion variants moves by at most "
         "one factor of two (the largest move is %.3g; using the small model's value costs at most %.4f in loss)%s%s",
-        (long long)holding, (long long)groups, most, cost, others ? "; in contrast: " : "", others_text);
+        (long long)holding, (long long)groups, largest, cost, others ? "; in contrast: " : "", others_text);
 }
 
 /* The lowest loss of a rule at a batch size; NAN: none. */
@@ -109,7 +107,7 @@ void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, rep
                      rise[i]);
     }
     if (isnan(rise[0]) || isnan(rise[2]) || isnan(rise[3])) {
-        open_question(j, "the runs that are compared did not come to an end");
+        open_question(j, "the runs to compare have not finished");
         return;
     }
     const int beaten = (rise[0] < rise[2]) + (rise[0] < rise[3]);
@@ -118,7 +116,7 @@ void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, rep
              (long long)large, text);
 }
 
-/* What the last measurement of a run says. */
+/* The last measurement of a run. */
 typedef struct norms_end {
     double log_mean; /* mean over the parameters of log(norm) */
     double ratio;    /* largest norm / bound; 0: no bounds */
@@ -156,10 +154,10 @@ void reproduce_judge_norms(ledger *l, const ledger_run *runs, int64_t count, rep
             free_ = last_norms(l, &runs[i]);
     }
     if (!bounded.known || !free_.known) {
-        open_question(j, "the runs that are compared did not come to an end");
+        open_question(j, "the runs to compare have not finished");
         return;
     }
-    const bool within = bounded.ratio <= overshoot, smaller = bounded.log_mean < free_.log_mean;
+    const bool within = bounded.ratio <= reproduce_overshoot, smaller = bounded.log_mean < free_.log_mean;
     j->verdict = within && smaller ? REPRODUCE_YES : within || smaller ? REPRODUCE_PARTLY : REPRODUCE_NO;
     snprintf(j->sentence, sizeof j->sentence,
              "under Scion the largest norm is %.3f of its bound at the end (five Newton-Schulz steps allow 1.2), and "
@@ -182,11 +180,11 @@ void reproduce_judge_epochs(ledger *l, const ledger_run *runs, int64_t count, re
         }
     }
     if (n < 3 || ratio == 0) {
-        open_question(j, "too few runs came to an end");
+        open_question(j, "too few runs have finished");
         return;
     }
     const double slope = (n * xy - x * y) / (n * xx - x * x);
-    const bool root = slope > 0.3 && slope < 0.7, within = ratio <= overshoot;
+    const bool root = slope > 0.3 && slope < 0.7, within = ratio <= reproduce_overshoot;
     j->verdict = root && within ? REPRODUCE_YES : root || within ? REPRODUCE_PARTLY : REPRODUCE_NO;
     snprintf(j->sentence, sizeof j->sentence,
              "norms grow like steps^%.2f under Unconstrained Scion (claimed: 0.5), and reach at most %.3f of their "

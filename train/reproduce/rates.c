@@ -20,7 +20,7 @@ enum { rows = 12, columns = 8, entries = rows * columns, log_first = 6, log_smal
 
 static const double rho = 1, sigma = 0.1, alpha = 0.5;
 
-/* Slopes come near their limits for large n only; what is asked is half a tenth less. */
+/* Slopes reach their limits for large n only. */
 static const double margin = 0.05;
 
 typedef struct problem {

@@ -1,5 +1,5 @@
-/* The paper's figures, again: each is one or more grids of runs, a claim, and a judgement of what came out. One row
- * of the table in figures.c each. */
+/* The paper's figures: each is one or more grids of runs, a claim, and a judgement of the results; a row of the
+ * table in figures.c. */
 #ifndef TRAIN_REPRODUCE_REPRODUCE_H
 #define TRAIN_REPRODUCE_REPRODUCE_H
 
@@ -11,7 +11,7 @@ const char *reproduce_verdict_name(reproduce_verdict v); /* "reproduced", "partl
 
 typedef struct reproduce_judgement {
     reproduce_verdict verdict;
-    char sentence[512]; /* with the number that decides */
+    char sentence[512]; /* with the deciding number */
 } reproduce_judgement;
 
 enum { REPRODUCE_PARTS = 17 }; /* at most 16, and a NULL */
@@ -25,8 +25,8 @@ typedef struct reproduce_figure {
     /* "PRESET key=values ...", as scion sweep would take it: for two cores, and of the paper's own size. */
     const char *small[REPRODUCE_PARTS], *full[REPRODUCE_PARTS];
     void (*judge)(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-    /* A figure that is no sweep has its own way instead: measures, writes the page, judges. `show` is told how far it
-     * is and returns false to stop (ESTOPPED). */
+    /* A figure that is not a sweep has this instead, which measures, writes the page and judges. `show` gets the
+     * fraction done and returns false to stop (ESTOPPED). */
     scion_status (*make)(const char *folder, bool full, const char *data, bool (*show)(double share),
                          reproduce_judgement *j, scion_error *err);
 } reproduce_figure;
@@ -40,6 +40,9 @@ scion_status reproduce_points(const reproduce_figure *f, bool full, const char *
 
 /* Fewer steps, epochs, warm-up and decay by a factor, at least one step. */
 void reproduce_shorten(config *points, int64_t count, double factor);
+
+/* scion_info.overshoot of the default polar iteration: the factor by which spectral norms may exceed their bounds. */
+extern const double reproduce_overshoot;
 
 /* For the table. */
 void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);

@@ -82,7 +82,7 @@ static void finish_width(transfer_width *w)
     w->best = -1;
     for (int64_t i = 0; i < w->count; i++) {
         transfer_point *p = &w->points[i];
-        /* A value at which one seed of three diverges is no value to train with. */
+        /* If one seed diverges, the value counts as diverged. */
         p->loss = p->seeds > 0 && p->diverged == 0 ? p->loss / p->seeds : INFINITY;
         p->accuracy = p->seeds > 0 ? p->accuracy / p->seeds : NAN;
         if (isfinite(p->loss) && (w->best < 0 || p->loss < w->points[w->best].loss))
@@ -179,7 +179,7 @@ void transfer_sentence(const transfer_group *g, char text[256])
             large = &g->widths[i];
         }
     if (!small) {
-        snprintf(text, 256, "no run came to an end");
+        snprintf(text, 256, "no run has finished");
         return;
     }
     grid_rate(small->points[small->best].lr, from);

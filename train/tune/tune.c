@@ -275,7 +275,7 @@ static config *configs_of(const tune *t, int64_t first, int64_t count)
 static scion_status enter(tune_runs *r, const config *points, int64_t count, scion_error *err)
 {
     ledger *l = NULL;
-    int64_t added = 0, again = 0;
+    int64_t added = 0, retried = 0;
     bool failed = false;
     scion_status status = ledger_open(&l, r->path, true, err);
     if (status == SCION_OK)
@@ -287,7 +287,7 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, sci
         failed = failed || (status == SCION_OK && found && run.state == LEDGER_FAILED);
     }
     if (status == SCION_OK && failed)
-        status = ledger_retry(l, false, &again, err);
+        status = ledger_retry(l, false, &retried, err);
     r->added += added;
     ledger_close(l);
     return status;

@@ -6,7 +6,7 @@
  * so that radii act on a rule of this kind in two ways only: as the factors rho of the layers in the function, and
  * where V starts. Hence
  *
- *   - adamw, sgd: no radii. muon: that of the hidden layers, for its other layers are AdamW's.
+ *   - adamw, sgd: no radii. muon: that of the hidden layers, because its other layers are AdamW's.
  *   - A radius that no layer has: radius_first of a tied gpt, radius_hidden of an mlp of two layers without biases.
  *   - Start without radii (boundary_init=no, or a rule with vectors' norms, which start elsewhere), and mu = 0: W
  *     sees lr rho alone (ssd: lr rho^2), and one radius stays where it is. With mu > 0 lr also sets how fast W
@@ -22,7 +22,7 @@
  * Momentum, weight decay and the others are the preset's.
  *
  * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own.
- * lr matters most, and so even a few candidates see its whole range. */
+ * lr matters most, so even a few candidates cover its whole range. */
 #include "tune/tune_space.h"
 
 #include <math.h>
@@ -171,7 +171,7 @@ int64_t tune_space_size(const tune_space *s)
 
 /* ---- Candidates ---------------------------------------------------------------------------------------- */
 
-/* Place `i` of an endless row of shuffled ranges low..high. */
+/* Element i of an endless sequence of shuffled ranges low..high. */
 static int stratified(const tune_space *s, int axis, uint64_t seed, int64_t i)
 {
     enum { max_levels = 16 };
@@ -216,7 +216,7 @@ int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, 
             p.power[a] = stratified(s, a, seed, i);
         add_point(points, &found, &p);
     }
-    /* What chance has left out of a small space, in order. */
+    /* The points of a small space that were not drawn, in order. */
     for (int64_t i = 0; found < count && i < tune_space_size(s); i++) {
         tune_point p;
         int64_t rest = i;

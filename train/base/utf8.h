@@ -1,0 +1,18 @@
+/* UTF-8. */
+#ifndef TRAIN_BASE_UTF8_H
+#define TRAIN_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UTF8_CODE_POINTS = 0x110000 };
+
+/* Length of the character at s, of which n > 0 bytes are left, and its code point. 0: not UTF-8, which includes
+ * overlong forms, surrogates and code points from U+110000 on. */
+int utf8_decode(const char *s, size_t n, uint32_t *code);
+/* Writes a code point to out[4]; returns its length. */
+int utf8_encode(uint32_t code, char *out);
+/* Length of the character at the start of a string; 0: not UTF-8. */
+int utf8_length(const char *text);
+
+#endif
