@@ -7,24 +7,26 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "cli.h"
-#include "run/trainer.h"
+#include "run/run.h"
 #include "tensor/gemm.h"
 #include "base/clock.h"
 
-enum { most_steps = 64, peak_size = 1536, peak_runs = 7 };
+enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
 
-/* A run stops after this many seconds, but not before `least_steps` steps. */
+/* A run stops after this many seconds, but not before `min_steps` steps. */
 static const double budget_s = 30;
-enum { least_steps = 3 };
+enum { min_steps = 3 };
 
 typedef struct timings {
-    double forward[most_steps], backward[most_steps], optimizer[most_steps], step[most_steps];
+    double forward[max_steps], backward[max_steps], optimizer[max_steps], step[max_steps];
     int count;
+    double begin; /* clock */
+    cli_progress progress;
 } timings;
 
 static double median(const double *values, int count)
 {
-    double sorted[most_steps];
+    double sorted[max_steps];
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
     qsort(sorted, (size_t)count, sizeof *sorted, array_ascending);
     return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
@@ -50,23 +52,37 @@ static double sgemm_peak(void)
     return median(rate, peak_runs);
 }
 
+static scion_status time_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    timings *times = ctx;
+    (void)log;
+    (void)err;
+    if (t->step == 1) /* warm-up */
+        return SCION_OK;
+    const int i = times->count++;
+    times->step[i] = p->seconds;
+    times->forward[i] = t->forward_s;
+    times->backward[i] = t->backward_s;
+    times->optimizer[i] = t->optimizer_s;
+    cli_progress_show(&times->progress, false, "step %d  %.0f ms", i + 1, 1e3 * p->seconds);
+    return SCION_OK;
+}
+
+static bool enough(void *ctx)
+{
+    const timings *times = ctx;
+    return cli_interrupted() || (times->count >= min_steps && clock_now() - times->begin > budget_s);
+}
+
 static scion_status measure(trainer *t, timings *times, scion_error *err)
 {
-    cli_progress progress = cli_progress_start();
-    double loss, begin = clock_now();
-    scion_status status = trainer_step(t, &loss, err); /* warm-up */
-    while (status == SCION_OK && times->count < most_steps && !cli_interrupted() &&
-           (times->count < least_steps || clock_now() - begin < budget_s)) {
-        double start = clock_now();
-        status = trainer_step(t, &loss, err);
-        const int i = times->count++;
-        times->step[i] = clock_now() - start;
-        times->forward[i] = t->forward_s;
-        times->backward[i] = t->backward_s;
-        times->optimizer[i] = t->optimizer_s;
-        cli_progress_show(&progress, false, "step %d  %.0f ms", i + 1, 1e3 * times->step[i]);
-    }
-    cli_progress_clear(&progress);
+    const run_sink sink = {.step = time_step, .ctx = times}, *const sinks[] = {&sink};
+    const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
+    run_result r;
+    times->progress = cli_progress_start();
+    times->begin = clock_now();
+    const scion_status status = run_train(t, &policy, sinks, 1, &r, NULL, err);
+    cli_progress_clear(&times->progress);
     return status;
 }
 

@@ -25,7 +25,7 @@ typedef struct sweep_view {
 static void print_end(sweep_view *v, const ledger_run *r, const char *text)
 {
     char took[16], validation[32] = "", accuracy[32] = "";
-    const ledger_result *e = &r->result;
+    const run_result *e = &r->result;
     if (!isnan(e->val_loss))
         snprintf(validation, sizeof validation, "  validation %.4f", e->val_loss);
     if (!isnan(e->accuracy))

@@ -3,9 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli.h"
-#include "run_loop.h"
+#include "run/metrics.h"
 #include "run/run_dir.h"
 
 static const char *shape_text(const tape_value *v, char text[48])
@@ -57,6 +58,164 @@ static void print_run(const trainer *t)
     fflush(stdout);
 }
 
+/* ---- Progress ----------------------------------------------------------------------------------------------- */
+
+/* The sink that shows a run on the terminal. */
+typedef struct run_view {
+    cli_progress progress;
+    double begin;         /* clock */
+    int64_t first;        /* step that this process began with */
+    double rate, share;   /* samples per second, part of the time in the optimizer: running means */
+    double shown;         /* clock when the live line was last written */
+    char saved[RUN_PATH]; /* the last checkpoint */
+} run_view;
+
+/* A line that will be written over is not written more often than can be read. */
+static const double live_s = 0.1;
+
+static scion_status show_start(void *ctx, const trainer *t, scion_error *err)
+{
+    run_view *v = ctx;
+    (void)err;
+    v->begin = clock_now();
+    v->first = t->step;
+    return SCION_OK;
+}
+
+static scion_status show_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    run_view *v = ctx;
+    char left[16];
+    const bool first = t->step == v->first + 1, last = t->step == t->steps;
+    const int64_t eval = t->c.run.eval_every;
+    const bool keep = log && (!v->progress.live || last || (eval > 0 && t->step % eval == 0));
+    (void)err;
+    v->rate += (first ? 1 : 0.1) * (p->samples_per_s - v->rate);
+    v->share += (first ? 1 : 0.1) * (p->optimizer_share - v->share);
+    if (!keep && clock_now() - v->shown < live_s)
+        return SCION_OK;
+    v->shown = clock_now();
+    const double each = (clock_now() - v->begin) / (double)(t->step - v->first);
+    cli_progress_show(&v->progress, keep, "step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  optimizer %.0f%%  %s left",
+                      (long long)t->step, (long long)t->steps, p->loss, p->lr, v->rate, trainer_unit(t),
+                      100 * v->share, cli_duration(each * (double)(t->steps - t->step), left));
+    return SCION_OK;
+}
+
+static scion_status show_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    run_view *v = ctx;
+    (void)err;
+    if (trainer_reports_accuracy(t))
+        cli_progress_show(&v->progress, true, "step %lld  validation loss %.4f  accuracy %.2f%%", (long long)p->step,
+                          p->val_loss, 100 * p->accuracy);
+    else
+        cli_progress_show(&v->progress, true, "step %lld  validation loss %.4f", (long long)p->step, p->val_loss);
+    return SCION_OK;
+}
+
+/* Norms of the weights against their bounds: the paper's norm control, made visible. */
+static scion_status show_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+{
+    run_view *v = ctx;
+    const run_norm *worst = run_norms_worst(norms, count);
+    (void)err;
+    if (worst && run_norm_exceeded(worst))
+        cli_progress_show(&v->progress, true, "step %lld  WARNING: the norm of %s is %.4g and exceeds its bound %.4g",
+                          (long long)t->step, worst->name, worst->norm, worst->bound);
+    else if (worst)
+        cli_progress_show(&v->progress, true, "step %lld  norms within their bounds; nearest: %s, %.4g of %.4g",
+                          (long long)t->step, worst->name, worst->norm, worst->bound);
+    return SCION_OK;
+}
+
+static scion_status show_saved(void *ctx, const trainer *t, const char *path, scion_error *err)
+{
+    run_view *v = ctx;
+    (void)t;
+    (void)err;
+    snprintf(v->saved, sizeof v->saved, "%s", path);
+    return SCION_OK;
+}
+
+static void warn(void *ctx, const char *message)
+{
+    run_view *v = ctx;
+    cli_progress_clear(&v->progress);
+    cli_error(CLI_FAILED, "%s", message);
+}
+
+static bool interrupted(void *ctx)
+{
+    (void)ctx;
+    return cli_interrupted();
+}
+
+/* ---- The run ------------------------------------------------------------------------------------------------ */
+
+static void print_end(const trainer *t, const run_result *r, const char *saved)
+{
+    char text[16];
+    const bool validated = !isnan(r->val_loss);
+    if (r->taken > 0)
+        printf("%lld steps in %s, %.0f %s/s: ", (long long)r->taken, cli_duration(r->seconds, text),
+               (double)(r->taken * trainer_samples(t)) / r->seconds, trainer_unit(t));
+    else
+        printf("the run had ended (steps=N goes on): ");
+    if (validated)
+        printf("validation loss %.4f", r->val_loss);
+    else
+        printf("loss %.4f, no validation", r->last_loss);
+    if (validated && trainer_reports_accuracy(t))
+        printf(", accuracy %.2f%%", 100 * r->accuracy);
+    if (validated && t->c.run.baseline > 0)
+        printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
+    printf("\n%s\n", saved);
+    if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
+        printf("let it write: scion sample %s\n", t->c.run.out);
+}
+
+/* Trains, shows it, and says how it ended. Returns the program's exit status. */
+static int train(trainer *t)
+{
+    run_view v = {.progress = cli_progress_start()};
+    metrics *m;
+    const run_sink folder = metrics_sink(&m), terminal = {.start = show_start,
+                                                          .step = show_step,
+                                                          .validation = show_validation,
+                                                          .norms = show_norms,
+                                                          .saved = show_saved,
+                                                          .ctx = &v};
+    const run_sink *const sinks[] = {&folder, &terminal};
+    run_policy policy = run_policy_of(&t->c);
+    run_result r;
+    int sinks_failed;
+    scion_error err;
+    policy.stop = interrupted;
+    policy.warn = warn;
+    policy.warn_ctx = &v;
+    cli_catch_signals();
+    const scion_status status = run_train(t, &policy, sinks, 2, &r, &sinks_failed, &err);
+    metrics_close(m);
+    cli_progress_clear(&v.progress);
+    if (status != SCION_OK) {
+        cli_error(CLI_FAILED, "%s", err.message);
+        if (run_dir_latest(t->c.run.out, v.saved, NULL) == SCION_OK)
+            cli_error(CLI_FAILED, "the last checkpoint is %s", v.saved);
+        return CLI_FAILED;
+    }
+    if (!v.saved[0])
+        run_dir_latest(t->c.run.out, v.saved, NULL);
+    if (r.state == RUN_DONE)
+        print_end(t, &r, v.saved);
+    else
+        printf("stopped after step %lld of %lld and saved; go on with: scion resume %s\n", (long long)t->step,
+               (long long)t->steps, t->c.run.out);
+    return sinks_failed > 0 ? CLI_FAILED : CLI_OK;
+}
+
+/* ---- The commands ------------------------------------------------------------------------------------------- */
+
 /* Name of a run that was given none: runs/ and its preset. */
 static void name_run(config *c)
 {
@@ -66,7 +225,7 @@ static void name_run(config *c)
     run_dir_free_name(base, c->run.out);
 }
 
-/* For who does not yet know how to begin. */
+/* Shown to first-time users. */
 static const char first_steps[] =
     "usage: scion train [PRESET] [key=value ...]\n\n"
     "Any text file will do to begin with; the usual one is a megabyte of Shakespeare:\n\n"
@@ -76,7 +235,7 @@ static const char first_steps[] =
     "No text at hand: scion train shakespeare data_kind=synthetic learns from made-up data.\n"
     "scion presets lists what else can be trained, scion train --help tells more.\n";
 
-static int run_train(int argc, char **argv)
+static int train_command(int argc, char **argv)
 {
     cli_arguments a;
     config c;
@@ -116,7 +275,7 @@ static int run_train(int argc, char **argv)
     print_routing(t);
     print_memory(&memory);
     print_run(t);
-    status = run_loop(t);
+    status = train(t);
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
@@ -150,7 +309,7 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     return SCION_OK;
 }
 
-static int run_resume(int argc, char **argv)
+static int resume_command(int argc, char **argv)
 {
     cli_arguments a;
     char path[RUN_PATH];
@@ -169,7 +328,7 @@ static int run_resume(int argc, char **argv)
     print_run(t);
     printf("goes on after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
     fflush(stdout);
-    status = run_loop(t);
+    status = train(t);
 done:
     if (lock >= 0)
         close(lock);
@@ -189,7 +348,7 @@ const cli_command cli_train = {
     "  scion train mlp data=fashion-mnist/\n"
     "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
     "scion presets lists the presets, scion presets --options every key.\n",
-    run_train,
+    train_command,
     NULL,
 };
 
@@ -202,6 +361,6 @@ const cli_command cli_resume = {
     "steps, threads, the data's place and the intervals of logging and saving can.\n\n"
     "  scion resume runs/shakespeare\n"
     "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
-    run_resume,
+    resume_command,
     NULL,
 };

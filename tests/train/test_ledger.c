@@ -137,8 +137,8 @@ static void processes_share_a_ledger(void **state)
             run.state = LEDGER_DONE;
             run.result.loss = (double)run.id;
             const char id = (char)run.id;
-            if (found && (ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, NULL) != SCION_OK || lost ||
-                          write(ends[1], &id, 1) != 1))
+            if (found &&
+                (ledger_finish(l, &run, NULL, &lost, NULL) != SCION_OK || lost || write(ends[1], &id, 1) != 1))
                 _exit(3);
         }
         _exit(0);
@@ -254,10 +254,10 @@ static void a_worker_that_lost_its_run_changes_nothing(void **state)
 {
     char *path = scratch("lost.db");
     ledger *l = open_new(path);
-    const ledger_point point = {1, 2, 3, NAN, NAN};
+    run_point point = {.step = 1, .loss = 2, .lr = 3, .val_loss = NAN, .accuracy = NAN};
+    const run_curves curves = {.points = &point, .point_count = 1};
     ledger_run run, stored;
-    ledger_point *points;
-    int64_t count;
+    run_curves read;
     bool lost = false;
     scion_error err;
     (void)state;
@@ -265,22 +265,22 @@ static void a_worker_that_lost_its_run_changes_nothing(void **state)
     check(take(l, &run) == 1);
     run.result.step = 5;
     run.result.loss = 0.5;
-    check_ok(ledger_beat(l, &run, &lost, &err), &err);
+    check_ok(ledger_heartbeat(l, &run, &lost, &err), &err);
     check(!lost);
     sql(path, "UPDATE runs SET worker = 'not-this-host 1 5'");
     run.state = LEDGER_DONE;
     run.result.loss = 0.25;
-    check_ok(ledger_finish(l, &run, &point, 1, NULL, 0, &lost, &err), &err);
+    check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     check(lost);
     run.state = LEDGER_RUNNING;
     lost = false;
-    check_ok(ledger_beat(l, &run, &lost, &err), &err);
+    check_ok(ledger_heartbeat(l, &run, &lost, &err), &err);
     check(lost);
     check_ok(ledger_put_back(l, &run, &err), &err);
     stored = find(l, LEDGER_TRAINING, &run.c);
     check(stored.state == LEDGER_RUNNING && stored.result.loss == 0.5 && stored.result.step == 5);
-    check_ok(ledger_points(l, 1, &points, &count, &err), &err);
-    check(count == 0 && points == NULL);
+    check_ok(ledger_curves(l, 1, &read, &err), &err);
+    check(read.point_count == 0 && read.points == NULL);
     ledger_close(l);
 }
 
@@ -295,10 +295,10 @@ static void a_run_ends_once(void **state)
     check(take(l, &run) == 1);
     run.state = LEDGER_DONE;
     run.result.loss = 1;
-    check_ok(ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, &err), &err);
+    check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     check(!lost);
     run.result.loss = 2;
-    check_ok(ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, &err), &err);
+    check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     check(lost && find(l, LEDGER_TRAINING, &run.c).result.loss == 1);
     ledger_close(l);
 }
@@ -321,7 +321,7 @@ static void runs_are_put_back_and_tried_again(void **state)
         check(take(l, &run) == i + 1);
         run.state = ends[i];
         strcpy(run.result.message, ends[i] == LEDGER_DONE ? "" : "it was not to be");
-        check_ok(ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, &err), &err);
+        check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     }
     check_ok(ledger_retry(l, false, &count, &err), &err);
     check(count == 1 && take(l, &run) == 3 && run.result.message[0] != '\0');

@@ -10,17 +10,21 @@ static bool same(double a, double b)
     return isnan(a) ? isnan(b) : a == b;
 }
 
+static run_point point(int64_t step, double loss, double lr, double val_loss, double accuracy)
+{
+    return (run_point){.step = step, .loss = loss, .lr = lr, .val_loss = val_loss, .accuracy = accuracy};
+}
+
 static void results_and_curves_come_back(void **state)
 {
     char *path = scratch("curves.db");
     ledger *l = open_new(path);
-    const ledger_point points[] = {{10, 1.5, 0x1p-5, NAN, NAN},
-                                   {20, 1 / 3.0, 1e-300, NAN, NAN},
-                                   {20, NAN, NAN, 1.25, NAN},
-                                   {30, INFINITY, 0, NAN, NAN},
-                                   {30, NAN, NAN, 0, 0.125}};
-    const ledger_norm norms[] = {{10, "embedding", 2.5, NAN}, {10, "blocks.0.attn.q", 0, 1}, {20, "head", NAN, 1e10}};
-    const ledger_result result = {
+    run_point points[] = {point(10, 1.5, 0x1p-5, NAN, NAN), point(20, 1 / 3.0, 1e-300, NAN, NAN),
+                          point(20, NAN, NAN, 1.25, NAN), point(30, INFINITY, 0, NAN, NAN),
+                          point(30, NAN, NAN, 0, 0.125)};
+    run_norm norms[] = {{10, "embedding", 2.5, NAN, 1}, {10, "blocks.0.attn.q", 0, 1, 1}, {20, "head", NAN, 1e10, 1}};
+    const run_curves curves = {points, norms, COUNT_OF(points), COUNT_OF(norms)};
+    const run_result result = {
         .step = 30,
         .steps = 40,
         .parameters = (int64_t)1 << 40,
@@ -37,8 +41,7 @@ static void results_and_curves_come_back(void **state)
         .message = "it's \"so\"; DROP TABLE runs; \xc3\xa9",
     };
     ledger_run run;
-    ledger_point *p;
-    ledger_norm *n;
+    run_curves read;
     int64_t count;
     bool lost;
     scion_error err;
@@ -48,7 +51,7 @@ static void results_and_curves_come_back(void **state)
         check(take(l, &run) == 1);
         run.state = LEDGER_DIVERGED;
         run.result = result;
-        check_ok(ledger_finish(l, &run, points, COUNT_OF(points), norms, COUNT_OF(norms), &lost, &err), &err);
+        check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
         check(!lost);
         if (round == 0)
             check_ok(ledger_retry(l, true, &count, &err), &err);
@@ -56,30 +59,29 @@ static void results_and_curves_come_back(void **state)
     ledger_close(l);
     check_ok(ledger_open(&l, path, false, &err), &err);
     const ledger_run back = find(l, LEDGER_TRAINING, &run.c);
-    const ledger_result *r = &back.result;
+    const run_result *r = &back.result;
     check(back.state == LEDGER_DIVERGED && back.id == 1 && strcmp(r->message, result.message) == 0);
     check(r->step == 30 && r->steps == 40 && r->parameters == (int64_t)1 << 40);
     check(same(r->seconds, 0.1) && same(r->loss, 1 / 7.0) && same(r->val_loss, NAN) && same(r->accuracy, 0.5));
     check(same(r->samples_per_s, 1e6) && same(r->forward_s, 1) && same(r->backward_s, 2));
     check(same(r->optimizer_s, 3) && same(r->state_bytes, 4e9) && same(r->peak_bytes, NAN));
-    check_ok(ledger_points(l, 1, &p, &count, &err), &err);
-    check(count == COUNT_OF(points));
-    for (int64_t i = 0; i < count; i++) {
+    check_ok(ledger_curves(l, 1, &read, &err), &err);
+    check(read.point_count == COUNT_OF(points) && read.norm_count == COUNT_OF(norms));
+    for (int64_t i = 0; i < read.point_count; i++) {
+        const run_point *p = read.points;
         at("point %lld", (long long)i);
         check(p[i].step == points[i].step && same(p[i].loss, points[i].loss) && same(p[i].lr, points[i].lr));
         check(same(p[i].val_loss, points[i].val_loss) && same(p[i].accuracy, points[i].accuracy));
     }
-    free(p);
-    check_ok(ledger_norms(l, 1, &n, &count, &err), &err);
-    check(count == COUNT_OF(norms));
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < read.norm_count; i++) {
+        const run_norm *n = read.norms;
         at("norm %lld", (long long)i);
         check(n[i].step == norms[i].step && strcmp(n[i].name, norms[i].name) == 0);
         check(same(n[i].norm, norms[i].norm) && same(n[i].bound, norms[i].bound));
     }
-    free(n);
-    check_ok(ledger_points(l, 2, &p, &count, &err), &err); /* the other run has none */
-    check(count == 0 && p == NULL);
+    run_curves_free(&read);
+    check_ok(ledger_curves(l, 2, &read, &err), &err); /* the other run has none */
+    check(read.point_count == 0 && read.norm_count == 0);
     ledger_close(l);
 }
 
@@ -192,7 +194,7 @@ static bool use(const char *path)
 {
     ledger *l;
     ledger_run *runs, run;
-    ledger_point *points;
+    run_curves curves;
     const config c = with_lr(0.125);
     int64_t count;
     bool found, lost, good = true;
@@ -203,14 +205,14 @@ static bool use(const char *path)
     }
     good = ledger_runs(l, &runs, &count, &err) == SCION_OK && good;
     if (good && count > 0) {
-        good = ledger_points(l, runs[0].id, &points, &count, &err) == SCION_OK;
-        free(points);
+        good = ledger_curves(l, runs[0].id, &curves, &err) == SCION_OK;
+        run_curves_free(&curves);
     }
     free(runs);
     good = ledger_take(l, &run, &found, &err) == SCION_OK && good;
     if (good && found) {
         run.state = LEDGER_DONE;
-        good = ledger_finish(l, &run, NULL, 0, NULL, 0, &lost, &err) == SCION_OK;
+        good = ledger_finish(l, &run, NULL, &lost, &err) == SCION_OK;
     }
     good = ledger_add(l, LEDGER_TRAINING, &c, NULL, &err) == SCION_OK && good;
     run = (ledger_run){.kind = LEDGER_COORD, .c = c};
@@ -226,16 +228,17 @@ static char *filled(size_t *bytes)
 {
     char *path = scratch("whole.db");
     ledger *l = open_new(path);
-    ledger_point points[50];
+    run_point points[50];
+    const run_curves curves = {.points = points, .point_count = 50};
     ledger_run run;
     bool lost;
     scion_error err;
     for (int i = 0; i < 50; i++)
-        points[i] = (ledger_point){i, 1, 2, 3, 4};
+        points[i] = point(i, 1, 2, 3, 4);
     add_runs(l, 12);
     check(take(l, &run) == 1);
     run.state = LEDGER_DONE;
-    check_ok(ledger_finish(l, &run, points, 50, NULL, 0, &lost, &err), &err);
+    check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     ledger_close(l);
     return scratch_get(path, bytes);
 }

@@ -24,6 +24,23 @@ static char *in(const char *dir, const char *name)
     return path;
 }
 
+static run_point step_point(int64_t step, double loss, double lr, double rate, double share)
+{
+    return (run_point){
+        .step = step, .loss = loss, .lr = lr, .val_loss = NAN, .samples_per_s = rate, .optimizer_share = share};
+}
+
+static run_point validation_point(int64_t step, double val_loss, double accuracy)
+{
+    return (run_point){.step = step, .loss = NAN, .lr = NAN, .val_loss = val_loss, .accuracy = accuracy};
+}
+
+static void add(metrics *m, run_point p)
+{
+    scion_error err;
+    check_ok(metrics_point(m, &p, &err), &err);
+}
+
 static void lines_are_as_documented(void **state)
 {
     const char *dir = folder("lines");
@@ -31,17 +48,20 @@ static void lines_are_as_documented(void **state)
     scion_error err;
     (void)state;
     check_ok(metrics_open(&m, dir, 0, &err), &err);
-    metrics_step(m, 10, 3.25, 0.03125, 50000, 0.1);
-    metrics_val(m, 10, 3.5, NAN);
-    metrics_norm(m, 10, "a \"b\"\n\xc3\xa9", 9, INFINITY, -INFINITY);
-    metrics_norm(m, 10, "\xff", 9, 10, 0.9);
-    check_ok(metrics_failed(m, &err), &err);
+    add(m, step_point(10, 3.25, 0.03125, 50000, 0.1));
+    add(m, validation_point(10, 3.5, NAN));
+    check_ok(
+        metrics_norm(m, &(run_norm){.step = 10, .name = "a \"b\"\n\xc3\xa9", .norm = 9, .bound = INFINITY}, &err),
+        &err);
+    check_ok(metrics_norm(m, &(run_norm){.step = 10, .name = "\xff", .norm = 9, .bound = 10}, &err), &err);
+    add(m, validation_point(11, INFINITY, NAN));
     metrics_close(m);
     check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
                  "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":null}\n"
                  "{\"step\":10,\"name\":\"a \\\"b\\\"\\n\xc3\xa9\",\"norm\":9,\"bound\":null,\"ratio\":null}\n"
-                 "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n") == 0);
+                 "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n"
+                 "{\"step\":11,\"val_loss\":null,\"accuracy\":null}\n") == 0);
 }
 
 /* Whatever the numbers, a line is JSON and holds them to the last bit. */
@@ -56,7 +76,7 @@ static void numbers_come_back(void **state)
     check_ok(metrics_open(&m, dir, 0, &err), &err);
     for (int i = 0; i < 100; i++) {
         loss[i] = rng_normal(&r) * exp(50 * rng_normal(&r));
-        metrics_step(m, i, loss[i], 1, 1, 1);
+        add(m, step_point(i, loss[i], 1, 1, 1));
     }
     metrics_close(m);
     char *line = strtok(scratch_get(in(dir, "metrics.jsonl"), NULL), "\n");
@@ -72,9 +92,9 @@ static void numbers_come_back(void **state)
 static void write_steps(metrics *m, int first, int last)
 {
     for (int i = first; i <= last; i++) {
-        metrics_step(m, i, 1, 1, 1, 1);
+        add(m, step_point(i, 1, 1, 1, 1));
         if (i % 2 == 0)
-            metrics_val(m, i, 1, 1);
+            add(m, validation_point(i, 1, 1));
     }
 }
 
@@ -154,7 +174,10 @@ static void a_full_disk_keeps_whole_lines(void **state)
     metrics *m = NULL;
     scion_error err = {0};
     size_t bytes, after;
+    const run_result result = run_result_empty();
+    config c;
     (void)state;
+    config_init(&c);
     check_ok(metrics_open(&m, dir, 0, &err), &err);
     write_steps(m, 1, 3);
     scratch_get(path, &bytes);
@@ -162,13 +185,14 @@ static void a_full_disk_keeps_whole_lines(void **state)
     getrlimit(RLIMIT_FSIZE, &before);
     limit = (struct rlimit){bytes + 7, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
-    metrics_step(m, 4, 1, 1, 1, 1);
+    const run_point p = step_point(4, 1, 1, 1, 1);
+    const scion_status line = metrics_point(m, &p, &err);
     limit.rlim_cur = 5;
     setrlimit(RLIMIT_FSIZE, &limit);
-    const scion_status summary = metrics_write_summary(dir, &(metrics_summary){.config = "{}"}, NULL);
+    const scion_status summary = metrics_summary(dir, &result, 1, &c, NULL);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
-    check_status(metrics_failed(m, &err), SCION_EINVAL, &err);
+    check_status(line, SCION_EINVAL, &err);
     check(strstr(err.message, "full/metrics.jsonl: cannot be written: ") != NULL);
     metrics_close(m);
     scratch_get(path, &after);
@@ -179,47 +203,50 @@ static void a_full_disk_keeps_whole_lines(void **state)
 static void folders_that_are_not_there(void **state)
 {
     metrics *m = NULL;
+    const run_result result = run_result_empty();
+    config c;
     scion_error err;
     (void)state;
+    config_init(&c);
     check_status(metrics_open(&m, scratch("nowhere"), 0, &err), SCION_EINVAL, &err);
     check(m == NULL && strstr(err.message, "nowhere/metrics.jsonl: cannot be written: No such file") != NULL);
-    check_status(metrics_write_summary(scratch("nowhere"), &(metrics_summary){0}, &err), SCION_EINVAL, &err);
-    metrics_step(NULL, 1, 1, 1, 1, 1);
-    metrics_val(NULL, 1, 1, 1);
-    metrics_norm(NULL, 1, "a", 1, 1, 1);
-    check(metrics_failed(NULL, NULL) == SCION_OK);
+    check_status(metrics_summary(scratch("nowhere"), &result, 1, &c, &err), SCION_EINVAL, &err);
     metrics_close(NULL);
 }
 
 static void the_summary_is_one_object(void **state)
 {
     const char *dir = folder("summary");
-    const metrics_summary s = {
-        .steps = 122,
+    const run_result r = {
+        .step = 122,
+        .taken = 100,
         .parameters = 3000000000,
         .samples = 999424,
         .seconds = 1.5,
-        .samples_per_s = 1e5,
-        .loss = 1.75,
+        .last_loss = 1.75,
+        .loss = 1.5,
         .val_loss = 1.8155,
         .best_val_loss = 1.8,
         .accuracy = NAN,
         .baseline = INFINITY,
-        .peak_bytes = 1ull << 40,
-        .config = "{\"lr\":\"0.1\"}",
+        .peak_bytes = 0x1p40,
     };
+    config c;
     scion_error err;
     (void)state;
-    check_ok(metrics_write_summary(dir, &s, &err), &err);
+    config_init(&c);
+    c.training.lr = 0.1;
+    check_ok(metrics_summary(dir, &r, 3, &c, &err), &err);
     json_t *object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
     check(json_object_size(object) == 12);
     check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
     check(json_integer_value(json_object_get(object, "peak_bytes")) == 1ll << 40);
+    check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200); /* 100 steps of 3 in 1.5 s */
+    check(json_real_value(json_object_get(object, "loss")) == 1.75);
     check(json_real_value(json_object_get(object, "val_loss")) == 1.8155);
     check(json_is_null(json_object_get(object, "accuracy")) && json_is_null(json_object_get(object, "baseline")));
     check(strcmp(json_string_value(json_object_get(json_object_get(object, "config"), "lr")), "0.1") == 0);
     json_decref(object);
-    check_status(metrics_write_summary(dir, &(metrics_summary){.config = "{"}, &err), SCION_EINVAL, &err);
     check(scratch_count(dir) == 1);
 }
 

@@ -5,7 +5,7 @@
 
 #include "report/page.h"
 #include "report/report.h"
-#include "report/run_read.h"
+#include "run/run_record.h"
 #include "sweep/ledger.h"
 
 static char *in(const char *dir, const char *name)
@@ -117,29 +117,33 @@ static const char some_lines[] = "{\"step\":1,\"loss\":4,\"lr\":0.5,\"tokens_per
 static void runs_are_read(void **state)
 {
     const char *dir = folder("run");
-    run_data run;
+    run_record run;
     scion_error err;
     (void)state;
     scratch_text(in(dir, "metrics.jsonl"), some_lines);
-    check_ok(run_read(&run, dir, &err), &err);
-    check(run.step_count == 3 && run.val_count == 2 && run.norm_count == 2 && !run.ended);
-    check(run.steps[1].loss == 2 && run.steps[1].lr == 0.25 && run.steps[1].rate == 110 && run.steps[1].share == 0.2);
-    check(isinf(run.steps[2].loss) && isnan(run.vals[1].accuracy) && isinf(run.norms[1].bound));
-    check(run_best(&run) == 2.5 && run_last_val(&run) == 3 && strcmp(run.name, "run") == 0);
-    run_free(&run);
+    check_ok(run_record_read(&run, dir, &err), &err);
+    check(run.curves.point_count == 5 && run.curves.norm_count == 2 && !run.ended);
+    const run_point *second = NULL, *step = run_record_last(&run, false), *val = run_record_last(&run, true);
+    for (int i = 0; i < 5; i++)
+        if (run.curves.points[i].loss == 2)
+            second = &run.curves.points[i];
+    check(second && second->lr == 0.25 && second->samples_per_s == 110 && second->optimizer_share == 0.2);
+    check(isnan(second->val_loss) && isinf(step->loss) && isnan(val->accuracy) && isinf(run.curves.norms[1].bound));
+    check(run_record_best(&run) == 2.5 && val->val_loss == 3 && strcmp(run.name, "run") == 0);
+    run_record_free(&run);
     scratch_text(in(dir, "summary.json"),
                  "{\"steps\": 20, \"parameters\": 1234, \"seconds\": 1.5, \"peak_bytes\": 1e6,"
                  "\"config\": {\"lr\": \"2^-5\", \"width\": \"77\"}}");
-    check_ok(run_read(&run, dir, &err), &err);
-    check(run.ended && run.configured && config_int(&run.c, "width") == 77 && run.parameters == 1234 &&
-          run.seconds == 1.5);
-    run_free(&run);
+    check_ok(run_record_read(&run, dir, &err), &err);
+    check(run.ended && run.configured && config_int(&run.c, "width") == 77 && run.result.parameters == 1234 &&
+          run.result.seconds == 1.5);
+    run_record_free(&run);
     /* Killed in the middle of a line. */
     const size_t length = strlen(some_lines);
     scratch_put(in(dir, "metrics.jsonl"), some_lines, length - 30);
-    check_ok(run_read(&run, dir, &err), &err);
-    check(run.norm_count == 1);
-    run_free(&run);
+    check_ok(run_record_read(&run, dir, &err), &err);
+    check(run.curves.norm_count == 1);
+    run_record_free(&run);
 }
 
 static void strange_sources_are_refused(void **state)
@@ -240,22 +244,24 @@ static void finish(ledger *l, ledger_state state, double loss, const char *messa
     check_ok(ledger_take(l, &run, &found, &err), &err);
     check(found);
     run.state = state;
-    run.result = (ledger_result){.step = 10,
-                                 .steps = 10,
-                                 .parameters = 100,
-                                 .seconds = 1,
-                                 .loss = NAN,
-                                 .val_loss = loss,
-                                 .accuracy = NAN,
-                                 .forward_s = 0.1,
-                                 .backward_s = 0.2,
-                                 .optimizer_s = 0.05,
-                                 .state_bytes = 1e6,
-                                 .peak_bytes = 2e6};
+    run.result = (run_result){.step = 10,
+                              .steps = 10,
+                              .parameters = 100,
+                              .seconds = 1,
+                              .loss = NAN,
+                              .val_loss = loss,
+                              .accuracy = NAN,
+                              .forward_s = 0.1,
+                              .backward_s = 0.2,
+                              .optimizer_s = 0.05,
+                              .state_bytes = 1e6,
+                              .peak_bytes = 2e6};
     snprintf(run.result.message, sizeof run.result.message, "%s", message);
-    const ledger_point points[] = {{5, 3, 0.1, NAN, NAN}, {10, NAN, NAN, 2, NAN}};
-    const ledger_norm norms[] = {{.step = 10, .name = "head", .norm = 5, .bound = 10}};
-    check_ok(ledger_finish(l, &run, points, 2, norms, 1, &lost, &err), &err);
+    run_point points[] = {{.step = 5, .loss = 3, .lr = 0.1, .val_loss = NAN, .accuracy = NAN},
+                          {.step = 10, .loss = NAN, .lr = NAN, .val_loss = 2, .accuracy = NAN}};
+    run_norm norms[] = {{.step = 10, .name = "head", .norm = 5, .bound = 10}};
+    const run_curves curves = {points, norms, 2, 1};
+    check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     check(!lost);
 }
 

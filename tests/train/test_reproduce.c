@@ -311,7 +311,8 @@ static void batches_are_judged_by_the_rise(void **state)
 /* A run in a ledger, with two parameters whose last norms are `norm` and whose bounds are `bound`. */
 static void add_norms(ledger *l, const char *rule, int64_t steps, double norm, double bound)
 {
-    const ledger_norm norms[] = {{1, "a", 100, bound}, {steps, "a", norm, bound}, {steps, "b", norm / 2, bound}};
+    run_norm norms[] = {{1, "a", 100, bound, 1}, {steps, "a", norm, bound, 1}, {steps, "b", norm / 2, bound, 1}};
+    const run_curves curves = {.norms = norms, .norm_count = 3};
     config c = tiny(TINY_MLP);
     ledger_run run;
     bool found, lost;
@@ -323,7 +324,7 @@ static void add_norms(ledger *l, const char *rule, int64_t steps, double norm, d
     check(found);
     run.state = LEDGER_DONE;
     run.result.steps = steps;
-    check_ok(ledger_finish(l, &run, NULL, 0, norms, 3, &lost, &err), &err);
+    check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     check(!lost);
 }
 

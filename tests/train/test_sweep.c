@@ -36,7 +36,7 @@ static void apart(void (*test)(void))
         }                                                                 \
     } while (0)
 
-static ledger_run train(const char *pairs, sweep_curves *curves)
+static ledger_run train(const char *pairs, run_curves *curves)
 {
     ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(pairs)};
     sweep_train(&run, curves, NULL, NULL);
@@ -48,9 +48,9 @@ static ledger_run train(const char *pairs, sweep_curves *curves)
 static void compare_with_trainer(const char *pairs, bool images)
 {
     const config c = tiny(pairs);
-    sweep_curves curves;
+    run_curves curves;
     const ledger_run run = train(pairs, &curves);
-    const ledger_result *r = &run.result;
+    const run_result *r = &run.result;
     double loss, val_loss, accuracy, smooth = 0;
     int64_t seen = 0, validations = 0;
     trainer *t;
@@ -83,7 +83,7 @@ static void compare_with_trainer(const char *pairs, bool images)
         must(curves.norms[i].norm > 0 && curves.norms[i].name[0]);
     must(r->seconds > 0 && r->samples_per_s > 0 && r->state_bytes >= 8 * (double)t->elements && r->peak_bytes > 0);
     trainer_free(t);
-    sweep_curves_free(&curves);
+    run_curves_free(&curves);
     must(curves.points == NULL && curves.norms == NULL);
 }
 
@@ -103,14 +103,14 @@ static void a_run_is_what_the_trainer_does(void **state)
 /* Curves of long runs are thinned: each point is the mean since the last one, and the last step has one. */
 static void long_curve(void)
 {
-    sweep_curves curves;
+    run_curves curves;
     const ledger_run run = train(TINY_MLP FEW "steps=1003 width=8 batch=4 threads=1 eval_every=0", &curves);
     must(run.state == LEDGER_DONE);
     must(curves.point_count >= 200 && curves.point_count <= 210);
     for (int64_t i = 1; i < curves.point_count; i++)
         must(curves.points[i].step >= curves.points[i - 1].step);
     must(curves.points[curves.point_count - 2].step == 1003 && curves.points[curves.point_count - 1].step == 1003);
-    sweep_curves_free(&curves);
+    run_curves_free(&curves);
 }
 
 static void curves_of_long_runs_are_thinned(void **state)
@@ -128,14 +128,14 @@ static void huge_rates(void)
         TINY_GPT FEW "rule=sgd lr=1e6 steps=2000 threads=1",
     };
     for (int i = 0; i < COUNT_OF(pairs); i++) {
-        sweep_curves curves;
+        run_curves curves;
         const ledger_run run = train(pairs[i], &curves);
         fprintf(stderr, "%s: %s after %lld steps: %s\n", pairs[i], ledger_state_name(run.state),
                 (long long)run.result.step, run.result.message);
         must(run.state == LEDGER_DIVERGED);
         must(run.result.step < 100 && run.result.message[0]);
         must(isnan(run.result.val_loss));
-        sweep_curves_free(&curves);
+        run_curves_free(&curves);
     }
 }
 
@@ -149,12 +149,12 @@ static void huge_rates_diverge_and_stop_early(void **state)
  * step, whose own loss was. */
 static void bad_end(void)
 {
-    sweep_curves curves;
+    run_curves curves;
     const ledger_run run =
         train(TINY_GPT FEW "rule=adamw lr=0.001 adam_eps=0 boundary_init=0 vocab=200 steps=1 threads=1", &curves);
     fprintf(stderr, "%s: %s\n", ledger_state_name(run.state), run.result.message);
     must(run.state == LEDGER_DIVERGED && run.result.message[0]);
-    sweep_curves_free(&curves);
+    run_curves_free(&curves);
 }
 
 static void a_validation_loss_that_is_no_number_is_divergence(void **state)
@@ -172,11 +172,11 @@ static void no_data(void)
         {TINY_MLP FEW "rule=adamw light=1", "light"}, /* what config_check refuses */
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
-        sweep_curves curves;
+        run_curves curves;
         const ledger_run run = train(cases[i].pairs, &curves);
         must(run.state == LEDGER_FAILED && strstr(run.result.message, cases[i].says));
         must(curves.point_count == 0 && isnan(run.result.loss) && isnan(run.result.val_loss));
-        sweep_curves_free(&curves);
+        run_curves_free(&curves);
     }
 }
 
@@ -186,21 +186,20 @@ static void a_run_that_cannot_begin_has_failed(void **state)
     apart(no_data);
 }
 
-static bool refuse(void *context)
+static bool stop_at_third(void *ctx)
 {
-    (*(int *)context)++;
-    return false;
+    return ++*(int *)ctx == 3;
 }
 
-/* About once a second the run is asked; it stops, and is as it was. */
+/* The run asks after every step; it stops, and is as it was. */
 static void ask(void)
 {
     ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(TINY_MLP FEW "steps=100000000 threads=1")};
-    sweep_curves curves;
+    run_curves curves;
     int asked = 0;
-    sweep_train(&run, &curves, refuse, &asked);
-    must(asked == 1 && run.state == LEDGER_RUNNING && run.result.step > 0 && run.result.step < run.result.steps);
-    sweep_curves_free(&curves);
+    sweep_train(&run, &curves, stop_at_third, &asked);
+    must(asked == 3 && run.state == LEDGER_RUNNING && run.result.step == 3 && run.result.step < run.result.steps);
+    run_curves_free(&curves);
 }
 
 static void a_run_that_is_stopped_is_still_running(void **state)

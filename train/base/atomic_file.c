@@ -109,6 +109,24 @@ scion_status atomic_commit(atomic_file *r, scion_error *err)
     return SCION_OK;
 }
 
+bool atomic_link(const char *from, const char *path)
+{
+    const size_t bytes = strlen(path) + sizeof mark + 24;
+    char *temporary = malloc(bytes);
+    if (!temporary)
+        return false;
+    snprintf(temporary, bytes, "%s%s%ld", path, mark, (long)getpid());
+    unlink(temporary); /* a process of the same number may have left it */
+    bool done = link(from, temporary) == 0;
+    if (done) {
+        done = rename(temporary, path) == 0;
+        unlink(temporary); /* still there if it failed, and if path was this file already */
+        flush_folder(path);
+    }
+    free(temporary);
+    return done;
+}
+
 /* The process that a temporary file's name ends in, 0: the name is none. */
 static long owner_of(const char *name)
 {

@@ -12,6 +12,7 @@
 #ifndef TRAIN_BASE_ATOMIC_FILE_H
 #define TRAIN_BASE_ATOMIC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -27,6 +28,10 @@ scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err);
 scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_error *err);
 scion_status atomic_commit(atomic_file *r, scion_error *err);
 void atomic_abort(atomic_file *r);
+
+/* Makes `path` another name (a hard link) of the file `from` in the same folder, in the place of what was there. False:
+ * the file system has no such names; nothing has changed. */
+bool atomic_link(const char *from, const char *path);
 
 /* Removes the temporary files that processes which are no more (kill -9) left in a folder. Not while this process
  * replaces a file in it. */

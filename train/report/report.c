@@ -55,7 +55,7 @@ double report_limit(double *losses, int64_t count)
 /* Best first; runs without a loss last. */
 static int by_loss(const void *a, const void *b)
 {
-    const double x = run_best(a), y = run_best(b);
+    const double x = run_record_best(a), y = run_record_best(b);
     return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
 }
 
@@ -69,12 +69,12 @@ static const char *end_of(const char *path)
     return end;
 }
 
-static scion_status read_runs(run_data *runs, int *count, const char *const *sources, int all, scion_error *err)
+static scion_status read_runs(run_record *runs, int *count, const char *const *sources, int all, scion_error *err)
 {
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < all; i++)
         if (file_is_folder(sources[i]))
-            status = run_read(&runs[(*count)++], sources[i], err);
+            status = run_record_read(&runs[(*count)++], sources[i], err);
     if (status == SCION_OK)
         qsort(runs, (size_t)*count, sizeof *runs, by_loss);
     return status;
@@ -112,7 +112,7 @@ scion_status report_write(const char *const *sources, int count, const char *out
 {
     char title[256];
     int run_count = 0, ledgers = 0;
-    run_data *runs = calloc((size_t)count + 1, sizeof *runs);
+    run_record *runs = calloc((size_t)count + 1, sizeof *runs);
     make_title(sources, count, o, title);
     page *p = page_create(out_html, title);
     scion_status status = SCION_OK;
@@ -137,7 +137,7 @@ scion_status report_write(const char *const *sources, int count, const char *out
     if (status == SCION_OK)
         list_figures(p, o);
     for (int i = 0; i < run_count; i++)
-        run_free(&runs[i]);
+        run_record_free(&runs[i]);
     free(runs);
     page_free(p);
     return status;

@@ -16,7 +16,7 @@ static const char *const free_options[] = {
 
 typedef struct cost {
     const char *name;
-    size_t offset; /* in ledger_result */
+    size_t offset; /* in run_result */
     double factor;
     bool per_step, per_rule;
 } cost;
@@ -103,13 +103,13 @@ static figure *cost_figure(const ledger_view *v, const char *id, const char *tit
 scion_status section_costs(const ledger_view *v, scion_error *err)
 {
     static const cost times[] = {
-        {"forward pass", offsetof(ledger_result, forward_s), 1e3, true, false},
-        {"backward pass", offsetof(ledger_result, backward_s), 1e3, true, false},
-        {"optimizer", offsetof(ledger_result, optimizer_s), 1e3, true, true},
+        {"forward pass", offsetof(run_result, forward_s), 1e3, true, false},
+        {"backward pass", offsetof(run_result, backward_s), 1e3, true, false},
+        {"optimizer", offsetof(run_result, optimizer_s), 1e3, true, true},
     };
     static const cost sizes[] = {
-        {"weights, gradients, state", offsetof(ledger_result, state_bytes), 1e-6, false, true},
-        {"process at its peak", offsetof(ledger_result, peak_bytes), 1e-6, false, true},
+        {"weights, gradients, state", offsetof(run_result, state_bytes), 1e-6, false, true},
+        {"process at its peak", offsetof(run_result, peak_bytes), 1e-6, false, true},
     };
     const ledger_run *best = section_best(v, NULL);
     (void)err;

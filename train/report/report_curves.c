@@ -8,59 +8,29 @@
 
 enum { norms_most = 4 }; /* figures of norms */
 
-static double height(const ledger_point *p, bool validation)
-{
-    return validation ? p->val_loss : p->loss;
-}
-
 /* One of the two curves of a run; one point is no curve. */
-static void draw_curve(figure *f, const char *name, const ledger_point *points, int64_t count, bool validation)
+static void draw_curve(figure *f, const char *name, const run_curves *c, bool validation)
 {
     int64_t known = 0;
-    for (int64_t i = 0; i < count; i++)
-        known += !isnan(height(&points[i], validation));
-    if (known < 2)
-        return;
-    const int s = figure_series(f, name, FIGURE_LINE);
-    for (int64_t i = 0; i < count; i++)
-        if (!isnan(height(&points[i], validation)))
-            figure_point(f, s, (double)points[i].step, height(&points[i], validation));
+    for (int64_t i = 0; i < c->point_count; i++)
+        known += run_is_validation(&c->points[i]) == validation;
+    if (known > 1)
+        report_curve(f, name, c, validation ? offsetof(run_point, val_loss) : offsetof(run_point, loss), 1, NAN);
 }
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)
 {
     const ledger_run *best = section_best(v, g);
-    ledger_point *points = NULL;
-    int64_t count = 0;
+    run_curves curves;
     char label[SECTION_LABEL];
     if (!best)
         return SCION_OK;
-    const scion_status status = ledger_points(v->l, best->id, &points, &count, err);
-    if (status != SCION_OK)
-        return status;
+    const scion_status status = ledger_curves(v->l, best->id, &curves, err);
     section_label(v, &best->c, SECTION_KEYS("seed"), label);
-    for (int i = 0; i < 2; i++)
-        draw_curve(f[i], label[0] ? label : "best run", points, count, i > 0);
-    free(points);
-    return SCION_OK;
-}
-
-/* The norms of a run as those of a run folder. */
-static scion_status read_norms(const ledger_view *v, int64_t run, run_norm **out, int64_t *count, scion_error *err)
-{
-    ledger_norm *norms = NULL;
-    const scion_status status = ledger_norms(v->l, run, &norms, count, err);
-    *out = NULL;
-    if (status != SCION_OK)
-        return status;
-    *out = calloc((size_t)*count + 1, sizeof **out);
-    for (int64_t i = 0; *out && i < *count; i++) {
-        run_norm *n = &(*out)[i];
-        *n = (run_norm){.step = norms[i].step, .norm = norms[i].norm, .bound = norms[i].bound};
-        memcpy(n->name, norms[i].name, sizeof n->name);
-    }
-    free(norms);
-    return *out ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the norms of a run");
+    for (int i = 0; status == SCION_OK && i < 2; i++)
+        draw_curve(f[i], label[0] ? label : "best run", &curves, i > 0);
+    run_curves_free(&curves);
+    return status;
 }
 
 static scion_status draw_norms(const ledger_view *v, scion_error *err)
@@ -69,20 +39,19 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < v->t.count && drawn < norms_most; i++) {
         const ledger_run *best = section_best(v, &v->t.groups[i]);
-        run_norm *norms = NULL;
-        int64_t count = 0;
+        run_curves curves = {.points = NULL};
         char id[REPORT_ID], title[SECTION_LABEL], label[SECTION_LABEL];
-        status = best ? read_norms(v, best->id, &norms, &count, err) : SCION_OK;
-        if (status == SCION_OK && count > 0) {
+        status = best ? ledger_curves(v->l, best->id, &curves, err) : SCION_OK;
+        if (status == SCION_OK && curves.norm_count > 0) {
             if (drawn == 0)
                 section_begin(v, "Norms of the weights");
             section_label(v, &best->c, SECTION_KEYS("seed"), label);
             section_id(v, "norms", v->t.count > 1 ? i + 1 : 0, id);
             section_title("Norms of the best run", label, title);
-            report_norms(v->p, id, title, norms, count);
+            report_norms(v->p, id, title, curves.norms, curves.norm_count);
             drawn++;
         }
-        free(norms);
+        run_curves_free(&curves);
     }
     return status;
 }

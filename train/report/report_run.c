@@ -8,120 +8,128 @@
 
 /* ---- One run ----------------------------------------------------------------------------------------------- */
 
-static figure *loss_figure(const char *id, const run_data *run)
+int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark)
 {
+    const int s = figure_series(f, name, FIGURE_LINE);
+    bool marked = false;
+    for (int64_t i = 0; i < c->point_count; i++) {
+        double value;
+        memcpy(&value, (const char *)&c->points[i] + field, sizeof value);
+        if (isnan(value))
+            continue;
+        figure_point(f, s, (double)c->points[i].step, factor * value);
+        if (!marked && value == mark)
+            figure_mark(f, s);
+        marked = marked || value == mark;
+    }
+    return s;
+}
+
+static figure *loss_figure(const char *id, const run_record *run)
+{
+    const run_point *last = run_record_last(run, false);
+    const run_curves *c = &run->curves;
     figure *f = figure_create(id, "Loss", "Training loss of single steps, and the mean over the validation part.");
     if (!f)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
-    int s = figure_series(f, "training", FIGURE_LINE);
-    for (int64_t i = 0; i < run->step_count; i++)
-        figure_point(f, s, (double)run->steps[i].step, run->steps[i].loss);
-    if (run->val_count > 0) {
-        const double best = run_best(run);
-        bool marked = false;
-        s = figure_series(f, "validation", FIGURE_LINE);
+    report_curve(f, "training", c, offsetof(run_point, loss), 1, NAN);
+    if (run_record_last(run, true)) {
         figure_mark_label(f, "lowest validation loss");
-        for (int64_t i = 0; i < run->val_count; i++) {
-            figure_point(f, s, (double)run->vals[i].step, run->vals[i].loss);
-            if (!marked && run->vals[i].loss == best) {
-                figure_mark(f, s);
-                marked = true;
-            }
-        }
+        report_curve(f, "validation", c, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
-    if (isfinite(run->baseline) && run->step_count > 0) {
-        s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
-        figure_point(f, s, (double)run->steps[0].step, run->baseline);
-        figure_point(f, s, (double)run->steps[run->step_count - 1].step, run->baseline);
+    if (isfinite(run->result.baseline) && last) {
+        const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
+        figure_point(f, s, (double)c->points[0].step, run->result.baseline);
+        figure_point(f, s, (double)last->step, run->result.baseline);
     }
     figure_auto_log(f);
     return f;
 }
 
-/* One number of every logged step. */
-static figure *step_figure(const char *id, const char *title, const char *caption, const char *label,
-                           const run_data *run, size_t offset, double factor)
+/* One number of every logged step or validation. */
+static figure *curve_figure(const char *id, const char *title, const char *caption, const char *label,
+                            const run_record *run, size_t field, double factor)
 {
     figure *f = figure_create(id, title, caption);
     if (!f)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
-    figure_include(f, 0);
-    const int s = figure_series(f, label, FIGURE_LINE);
-    for (int64_t i = 0; i < run->step_count; i++) {
-        double value;
-        memcpy(&value, (const char *)&run->steps[i] + offset, sizeof value);
-        figure_point(f, s, (double)run->steps[i].step, factor * value);
-    }
+    report_curve(f, label, &run->curves, field, factor, NAN);
     return f;
 }
 
-static const char *samples(const run_data *run)
+static const char *samples(const run_record *run)
 {
     return !run->configured ? "samples" : strcmp(run->c.model, "mlp") == 0 ? "images" : "tokens";
 }
 
-static bool shows_accuracy(const run_data *run)
+static bool shows_accuracy(const run_record *run)
 {
-    for (int64_t i = 0; i < run->val_count; i++)
-        if (isfinite(run->vals[i].accuracy))
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        if (isfinite(run->curves.points[i].accuracy))
             return true;
     return false;
 }
 
-static figure *accuracy_figure(const char *id, const run_data *run)
+/* The axis of a quantity that is never below 0 begins there. */
+static figure *from_zero(figure *f)
 {
-    figure *f = figure_create(id, "Accuracy", "Share of the validation part whose likeliest prediction is right.");
-    if (!f)
-        return NULL;
-    figure_axes(f, "step", AXIS_LINEAR, "accuracy, percent", AXIS_LINEAR);
-    const int s = figure_series(f, "validation", FIGURE_LINE);
-    for (int64_t i = 0; i < run->val_count; i++)
-        figure_point(f, s, (double)run->vals[i].step, 100 * run->vals[i].accuracy);
+    if (f)
+        figure_include(f, 0);
     return f;
 }
 
-static void draw_run(page *p, const char *prefix, const run_data *run)
+static void draw_run(page *p, const char *prefix, const run_record *run)
 {
     char id[REPORT_ID], label[64];
+    figure *f;
     snprintf(id, sizeof id, "%sloss", prefix);
     page_figure(p, loss_figure(id, run));
     snprintf(id, sizeof id, "%saccuracy", prefix);
-    if (shows_accuracy(run))
-        page_figure(p, accuracy_figure(id, run));
+    if (shows_accuracy(run)) {
+        f = curve_figure(id, "Accuracy", "Share of the validation part whose likeliest prediction is right.",
+                         "accuracy, percent", run, offsetof(run_point, accuracy), 100);
+        page_figure(p, f);
+    }
     snprintf(id, sizeof id, "%slr", prefix);
-    page_figure(p, step_figure(id, "Learning rate", "The step size, as the schedule gives it.", "learning rate", run,
-                               offsetof(run_step, lr), 1));
+    page_figure(p, from_zero(curve_figure(id, "Learning rate", "The step size, as the schedule gives it.",
+                                          "learning rate", run, offsetof(run_point, lr), 1)));
     snprintf(id, sizeof id, "%snorms", prefix);
-    report_norms(p, id, "Norms of the weights", run->norms, run->norm_count);
+    report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count);
     snprintf(id, sizeof id, "%sspeed", prefix);
     snprintf(label, sizeof label, "%s per second", samples(run));
-    page_figure(p, step_figure(id, "Speed", "Of the logged steps, without validation and saving.", label, run,
-                               offsetof(run_step, rate), 1));
+    page_figure(p, from_zero(curve_figure(id, "Speed", "Of the logged steps, without validation and saving.", label,
+                                          run, offsetof(run_point, samples_per_s), 1)));
     snprintf(id, sizeof id, "%soptimizer", prefix);
-    page_figure(p, step_figure(id, "Time in the optimizer",
-                               "Share of a step; the rest is the forward and backward pass.", "percent of a step",
-                               run, offsetof(run_step, share), 100));
+    page_figure(p, from_zero(curve_figure(id, "Time in the optimizer",
+                                          "Share of a step; the rest is the forward and backward pass.",
+                                          "percent of a step", run, offsetof(run_point, optimizer_share), 100)));
 }
 
-static double mean_share(const run_data *run)
+static double mean_share(const run_record *run)
 {
     double sum = 0;
     int64_t count = 0;
-    for (int64_t i = 0; i < run->step_count; i++)
-        if (isfinite(run->steps[i].share)) {
-            sum += run->steps[i].share;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        if (isfinite(run->curves.points[i].optimizer_share)) {
+            sum += run->curves.points[i].optimizer_share;
             count++;
         }
     return count > 0 ? sum / (double)count : NAN;
 }
 
-static int64_t last_step(const run_data *run)
+static int64_t last_step(const run_record *run)
 {
-    const int64_t a = run->step_count > 0 ? run->steps[run->step_count - 1].step : 0;
-    const int64_t b = run->val_count > 0 ? run->vals[run->val_count - 1].step : 0;
-    return a > b ? a : b;
+    const run_point *a = run_record_last(run, false), *b = run_record_last(run, true);
+    const int64_t step = a ? a->step : 0, val = b ? b->step : 0;
+    return step > val ? step : val;
+}
+
+static double last_loss(const run_record *run)
+{
+    const run_point *last = run_record_last(run, false);
+    return last ? last->loss : NAN;
 }
 
 static void number_card(page *p, const char *label, double value, double factor, const char *unit, int digits)
@@ -133,32 +141,34 @@ static void number_card(page *p, const char *label, double value, double factor,
     page_card(p, label, text, NULL);
 }
 
-static void cards(page *p, const run_data *run)
+static void cards(page *p, const run_record *run)
 {
     char text[MARKUP_NUMBER], note[96] = "", number[MARKUP_NUMBER];
-    if (run->val_count > 0) {
-        if (isfinite(run->baseline))
-            snprintf(note, sizeof note, "AdamW: %s", markup_number(run->baseline, 5, number));
-        page_card(p, "best validation loss", markup_number(run_best(run), 5, text), note);
+    const run_result *r = &run->result;
+    const run_point *val = run_record_last(run, true);
+    if (val) {
+        if (isfinite(r->baseline))
+            snprintf(note, sizeof note, "AdamW: %s", markup_number(r->baseline, 5, number));
+        page_card(p, "best validation loss", markup_number(run_record_best(run), 5, text), note);
     }
-    number_card(p, "last training loss", run_last_loss(run), 1, "", 5);
-    if (run->val_count > 0 && shows_accuracy(run))
-        number_card(p, "accuracy", run->vals[run->val_count - 1].accuracy, 100, " %", 4);
+    number_card(p, "last training loss", last_loss(run), 1, "", 5);
+    if (val && shows_accuracy(run))
+        number_card(p, "accuracy", val->accuracy, 100, " %", 4);
     page_card(p, "steps", markup_count(last_step(run), text), run->ended ? NULL : "the run has not ended");
-    if (run->parameters > 0)
-        page_card(p, "parameters", markup_count(run->parameters, text), NULL);
-    if (isfinite(run->seconds))
-        page_card(p, "time", markup_duration(run->seconds, text), NULL);
-    if (isfinite(run->rate)) {
+    if (r->parameters > 0)
+        page_card(p, "parameters", markup_count(r->parameters, text), NULL);
+    if (isfinite(r->seconds))
+        page_card(p, "time", markup_duration(r->seconds, text), NULL);
+    if (isfinite(run->samples_per_s)) {
         snprintf(note, sizeof note, "%s per second", samples(run));
-        page_card(p, "speed", markup_count((long long)llround(run->rate), text), note);
+        page_card(p, "speed", markup_count((long long)llround(run->samples_per_s), text), note);
     }
     number_card(p, "time in the optimizer", mean_share(run), 100, " %", 2);
-    if (isfinite(run->peak_bytes))
-        page_card(p, "memory at its peak", markup_bytes(run->peak_bytes, text), NULL);
+    if (isfinite(r->peak_bytes))
+        page_card(p, "memory at its peak", markup_bytes(r->peak_bytes, text), NULL);
 }
 
-static void one_run(page *p, const char *prefix, const run_data *run)
+static void one_run(page *p, const char *prefix, const run_record *run)
 {
     cards(p, run);
     draw_run(p, prefix, run);
@@ -169,7 +179,7 @@ static void one_run(page *p, const char *prefix, const run_data *run)
 /* ---- Several ----------------------------------------------------------------------------------------------- */
 
 /* Options in which the runs differ, as "lr=2^-5 width=64". */
-static void differences(const run_data *runs, int count, int which, char *text, size_t bytes)
+static void differences(const run_record *runs, int count, int which, char *text, size_t bytes)
 {
     const config_option *o;
     size_t at = 0;
@@ -187,28 +197,29 @@ static void differences(const run_data *runs, int count, int which, char *text, 
     }
 }
 
-static void run_table(page *p, const run_data *runs, int count)
+static void run_table(page *p, const run_record *runs, int count)
 {
     static const char *const names[] = {"run",  "best validation loss", "last training loss", "steps", "parameters",
                                         "time", "per second",           "differs in"};
     char a[MARKUP_NUMBER], text[512];
     page_table(p, NULL, 8, names, "lrrrrrrw");
     for (int i = 0; i < count; i++) {
-        const run_data *r = &runs[i];
+        const run_record *r = &runs[i];
         page_cell(p, "%s%s", r->name, r->ended ? "" : " (not ended)");
-        page_cell(p, "%s", markup_number(r->val_count > 0 ? run_best(r) : NAN, 5, a));
-        page_cell(p, "%s", markup_number(run_last_loss(r), 5, a));
+        page_cell(p, "%s", markup_number(run_record_last(r, true) ? run_record_best(r) : NAN, 5, a));
+        page_cell(p, "%s", markup_number(last_loss(r), 5, a));
         page_cell(p, "%s", markup_count(last_step(r), a));
-        page_cell(p, "%s", r->parameters > 0 ? markup_count(r->parameters, a) : "\u2013");
-        page_cell(p, "%s", markup_duration(r->seconds, a));
-        page_cell(p, "%s", isfinite(r->rate) ? markup_count((long long)llround(r->rate), a) : "\u2013");
+        page_cell(p, "%s", r->result.parameters > 0 ? markup_count(r->result.parameters, a) : "\u2013");
+        page_cell(p, "%s", markup_duration(r->result.seconds, a));
+        page_cell(p, "%s",
+                  isfinite(r->samples_per_s) ? markup_count((long long)llround(r->samples_per_s), a) : "\u2013");
         differences(runs, count, i, text, sizeof text);
         page_cell(p, "%s", text);
     }
     page_table_end(p);
 }
 
-static figure *compare(const run_data *runs, int count, bool validation)
+static figure *compare(const run_record *runs, int count, bool validation)
 {
     figure *f = figure_create(validation ? "compare-validation" : "compare-training",
                               validation ? "Validation losses" : "Training losses",
@@ -218,17 +229,14 @@ static figure *compare(const run_data *runs, int count, bool validation)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, validation ? "validation loss" : "training loss", AXIS_LINEAR);
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
-        const run_data *r = &runs[i];
-        const int s = figure_series(f, r->name, FIGURE_LINE);
-        for (int64_t k = 0; k < (validation ? r->val_count : r->step_count); k++)
-            figure_point(f, s, (double)(validation ? r->vals[k].step : r->steps[k].step),
-                         validation ? r->vals[k].loss : r->steps[k].loss);
+        report_curve(f, runs[i].name, &runs[i].curves,
+                     validation ? offsetof(run_point, val_loss) : offsetof(run_point, loss), 1, NAN);
     }
     figure_auto_log(f);
     return f;
 }
 
-void report_runs(page *p, const run_data *runs, int count)
+void report_runs(page *p, const run_record *runs, int count)
 {
     if (count == 1) {
         one_run(p, "", &runs[0]);

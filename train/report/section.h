@@ -5,7 +5,7 @@
 #define TRAIN_REPORT_SECTION_H
 
 #include "report/page.h"
-#include "report/run_read.h"
+#include "run/run_record.h"
 #include "sweep/grid.h"
 #include "sweep/ledger.h"
 #include "tune/transfer.h"
@@ -15,12 +15,16 @@ enum { REPORT_ID = 64 }; /* bytes of a figure's id */
 /* ---- Called by report.c ------------------------------------------------------------------------------------ */
 
 /* The folders of runs: a comparison if there are several, then each by itself. */
-void report_runs(page *p, const run_data *runs, int count);
+void report_runs(page *p, const run_record *runs, int count);
 
 /* Everything in a ledger. prefix: of the ids of its figures; name: of the ledger, "" if it is the only source. */
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err);
 
 /* ---- What sections share ----------------------------------------------------------------------------------- */
+
+/* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a series, which
+ * it returns. mark: the value whose first point is marked; NAN: none. */
+int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark);
 
 /* Norms over bounds by step. */
 void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count);

@@ -126,10 +126,12 @@ typedef struct norms_end {
 static norms_end last_norms(ledger *l, const ledger_run *run)
 {
     norms_end e = {0, 0, false};
-    ledger_norm *norms;
-    int64_t count, used = 0;
-    if (run->state != LEDGER_DONE || ledger_norms(l, run->id, &norms, &count, NULL) != SCION_OK)
-        return e;
+    run_curves curves = {.points = NULL};
+    int64_t used = 0;
+    if (run->state == LEDGER_DONE)
+        ledger_curves(l, run->id, &curves, NULL);
+    const int64_t count = curves.norm_count;
+    const run_norm *norms = curves.norms;
     for (int64_t i = 0; i < count; i++) {
         if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0))
             continue;
@@ -138,7 +140,7 @@ static norms_end last_norms(ledger *l, const ledger_run *run)
             e.ratio = fmax(e.ratio, norms[i].norm / norms[i].bound);
         used++;
     }
-    free(norms);
+    run_curves_free(&curves);
     e.known = used > 0;
     e.log_mean /= used > 0 ? (double)used : 1;
     return e;

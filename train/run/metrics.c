@@ -20,7 +20,6 @@
 struct metrics {
     int fd;
     char path[4096];
-    scion_error failed; /* the first failure; its status is OK if there was none */
 };
 
 /* ---- Going on ---------------------------------------------------------------------------------------------- */
@@ -136,7 +135,7 @@ static char *json_quoted(const char *text)
     return quoted;
 }
 
-static void append(metrics *m, const char *line)
+static scion_status append(metrics *m, const char *line, scion_error *err)
 {
     const size_t length = strlen(line);
     const off_t before = lseek(m->fd, 0, SEEK_END);
@@ -145,81 +144,64 @@ static void append(metrics *m, const char *line)
         written = write(m->fd, line, length);
     while (written < 0 && errno == EINTR);
     if (written == (ssize_t)length)
-        return;
+        return SCION_OK;
     const int reason = written < 0 ? errno : ENOSPC;
     const bool clean = written <= 0 || (before >= 0 && ftruncate(m->fd, before) == 0);
-    if (m->failed.status == SCION_OK)
-        train_fail(&m->failed, SCION_EINVAL, "%s: cannot be written: %s%s", path_end(m->path), strerror(reason),
-                   clean ? "" : "; its last line is unfinished");
+    return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s%s", path_end(m->path), strerror(reason),
+                      clean ? "" : "; its last line is unfinished");
 }
 
-scion_status metrics_failed(const metrics *m, scion_error *err)
-{
-    if (!m || m->failed.status == SCION_OK)
-        return SCION_OK;
-    if (err)
-        *err = m->failed;
-    return m->failed.status;
-}
-
-void metrics_step(metrics *m, int64_t step, double loss, double lr, double tokens_per_s, double optimizer_share)
+scion_status metrics_point(metrics *m, const run_point *p, scion_error *err)
 {
     char line[256], a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT];
-    if (!m)
-        return;
-    snprintf(line, sizeof line, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s}\n",
-             (long long)step, json_number_text(loss, a), json_number_text(lr, b), json_number_text(tokens_per_s, c),
-             json_number_text(optimizer_share, d));
-    append(m, line);
+    if (run_is_validation(p))
+        snprintf(line, sizeof line, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s}\n", (long long)p->step,
+                 json_number_text(p->val_loss, a), json_number_text(p->accuracy, b));
+    else
+        snprintf(line, sizeof line,
+                 "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s}\n",
+                 (long long)p->step, json_number_text(p->loss, a), json_number_text(p->lr, b),
+                 json_number_text(p->samples_per_s, c), json_number_text(p->optimizer_share, d));
+    return append(m, line, err);
 }
 
-void metrics_val(metrics *m, int64_t step, double val_loss, double accuracy)
+scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err)
 {
-    char line[256], a[NUMBER_TEXT], b[NUMBER_TEXT];
-    if (!m)
-        return;
-    snprintf(line, sizeof line, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s}\n", (long long)step,
-             json_number_text(val_loss, a), json_number_text(accuracy, b));
-    append(m, line);
-}
-
-void metrics_norm(metrics *m, int64_t step, const char *name, double norm, double bound, double ratio)
-{
-    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
-    char *quoted = m ? json_quoted(name) : NULL;
-    if (!m)
-        return;
-    if (quoted &&
-        asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n", (long long)step,
-                 quoted, json_number_text(norm, a), json_number_text(bound, b), json_number_text(ratio, c)) >= 0) {
-        append(m, line);
+    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], *quoted = json_quoted(n->name);
+    const double ratio = isinf(n->bound) ? NAN : n->norm / n->bound;
+    scion_status status;
+    if (quoted && asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n",
+                           (long long)n->step, quoted, json_number_text(n->norm, a), json_number_text(n->bound, b),
+                           json_number_text(ratio, c)) >= 0) {
+        status = append(m, line, err);
         free(line);
-    } else if (m->failed.status == SCION_OK) {
-        train_fail(&m->failed, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
+    } else {
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
     }
     free(quoted);
+    return status;
 }
 
 /* ---- The summary ------------------------------------------------------------------------------------------- */
 
 /* The object as text, which the caller frees; NULL: no memory. */
-static char *summary_text(const metrics_summary *s)
+static char *summary_text(const run_result *r, int64_t samples, const char *settings)
 {
     const struct {
         const char *key;
         double value;
     } numbers[] = {
-        {"steps", (double)s->steps},
-        {"seconds", s->seconds},
-        {"tokens", (double)s->samples},
-        {"tokens_per_s", s->samples_per_s},
-        {"parameters", (double)s->parameters},
-        {"loss", s->loss},
-        {"val_loss", s->val_loss},
-        {"best_val_loss", s->best_val_loss},
-        {"accuracy", s->accuracy},
-        {"baseline", s->baseline},
-        {"peak_bytes", (double)s->peak_bytes},
+        {"steps", (double)r->step},
+        {"seconds", r->seconds},
+        {"tokens", (double)r->samples},
+        {"tokens_per_s", (double)(r->taken * samples) / r->seconds},
+        {"parameters", (double)r->parameters},
+        {"loss", r->last_loss},
+        {"val_loss", r->val_loss},
+        {"best_val_loss", r->best_val_loss},
+        {"accuracy", r->accuracy},
+        {"baseline", r->baseline},
+        {"peak_bytes", r->peak_bytes},
     };
     char *text = NULL, number[NUMBER_TEXT];
     size_t bytes = 0;
@@ -229,7 +211,7 @@ static char *summary_text(const metrics_summary *s)
     fprintf(to, "{\n");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number_text(numbers[i].value, number));
-    fprintf(to, "  \"config\": %s\n}\n", s->config ? s->config : "null");
+    fprintf(to, "  \"config\": %s\n}\n", settings);
     if (fclose(to) != 0) {
         free(text);
         text = NULL;
@@ -237,24 +219,70 @@ static char *summary_text(const metrics_summary *s)
     return text;
 }
 
-scion_status metrics_write_summary(const char *dir, const metrics_summary *s, scion_error *err)
+scion_status metrics_summary(const char *dir, const run_result *r, int64_t samples, const config *c, scion_error *err)
 {
-    char path[4096], *text;
-    atomic_file r;
+    char path[4096];
+    atomic_file file;
     if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    json_t *config = s->config ? json_loads(s->config, 0, NULL) : json_null();
-    if (!config)
-        return train_fail(err, SCION_EINVAL, "%s: its configuration is not valid JSON", path_end(path));
-    json_decref(config);
-    text = summary_text(s);
-    if (!text)
-        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    scion_status status = atomic_begin(&r, path, err);
+    char *settings = config_to_json(c), *text = settings ? summary_text(r, samples, settings) : NULL;
+    scion_status status =
+        text ? atomic_begin(&file, path, err) : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     if (status == SCION_OK)
-        status = atomic_write(&r, text, strlen(text), err);
+        status = atomic_write(&file, text, strlen(text), err);
     if (status == SCION_OK)
-        status = atomic_commit(&r, err);
+        status = atomic_commit(&file, err);
     free(text);
+    free(settings);
     return status;
+}
+
+/* ---- The sink ---------------------------------------------------------------------------------------------- */
+
+static scion_status sink_start(void *ctx, const trainer *t, scion_error *err)
+{
+    metrics **m = ctx;
+    atomic_remove_stale(t->c.run.out);
+    return metrics_open(m, t->c.run.out, t->step, err);
+}
+
+static scion_status sink_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    metrics **m = ctx;
+    (void)t;
+    return log ? metrics_point(*m, p, err) : SCION_OK;
+}
+
+static scion_status sink_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    metrics **m = ctx;
+    (void)t;
+    return metrics_point(*m, p, err);
+}
+
+static scion_status sink_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+{
+    metrics **m = ctx;
+    scion_status status = SCION_OK;
+    (void)t;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++)
+        status = metrics_norm(*m, &norms[i], err);
+    return status;
+}
+
+static scion_status sink_end(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+{
+    (void)ctx;
+    return metrics_summary(t->c.run.out, r, trainer_samples(t), &t->c, err);
+}
+
+run_sink metrics_sink(metrics **m)
+{
+    *m = NULL;
+    return (run_sink){.start = sink_start,
+                      .step = sink_step,
+                      .validation = sink_validation,
+                      .norms = sink_norms,
+                      .end = sink_end,
+                      .ctx = m};
 }

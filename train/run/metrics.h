@@ -10,40 +10,26 @@
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "scion.h"
+#include "run/run.h"
 
 typedef struct metrics metrics;
 
 /* Opens dir/metrics.jsonl. step: that of the checkpoint which the run goes on from; later lines are cut off, and so
  * is an unfinished last line. 0: a new run, the file starts empty. On failure *out is NULL. */
 scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_error *err);
-/* Flushes to disk. NULL is fine, here and below: a run without a folder writes nothing. */
+/* Flushes to disk. NULL is fine. */
 void metrics_close(metrics *m);
 
-/* One line each. A line that does not fit on the disk is not there at all; training need not end for that, but
- * metrics_failed tells. */
-void metrics_step(metrics *m, int64_t step, double loss, double lr, double tokens_per_s, double optimizer_share);
-void metrics_val(metrics *m, int64_t step, double val_loss, double accuracy);
-void metrics_norm(metrics *m, int64_t step, const char *name, double norm, double bound, double ratio);
+/* One line each, of a step or a validation, and of a norm. A line that does not fit on the disk is not there at all:
+ * EINVAL. */
+scion_status metrics_point(metrics *m, const run_point *p, scion_error *err);
+scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err);
 
-/* OK, or the first line that could not be written. */
-scion_status metrics_failed(const metrics *m, scion_error *err);
+/* Writes dir/summary.json as a whole (atomic_file.h). samples: those of one step. */
+scion_status metrics_summary(const char *dir, const run_result *r, int64_t samples, const config *c,
+                             scion_error *err);
 
-/* A run in short. NAN: unknown, written as null. */
-typedef struct metrics_summary {
-    int64_t steps, parameters;
-    int64_t samples; /* tokens or images of all steps */
-    double seconds, samples_per_s;
-    double loss, val_loss, best_val_loss, accuracy;
-    double baseline;
-    size_t peak_bytes;
-    const char *config; /* JSON, or NULL */
-} metrics_summary;
-
-/* Writes dir/summary.json at once, as atomic_file.h does. */
-scion_status metrics_write_summary(const char *dir, const metrics_summary *s, scion_error *err);
+/* The sink that writes both files of the folder t->c.run.out. It opens *m, which the caller closes after the run. */
+run_sink metrics_sink(metrics **m);
 
 #endif

@@ -9,10 +9,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/fail.h"
 #include "base/file.h"
-
-static const char best_name[] = "best.safetensors";
 
 /* Step of a checkpoint's file name, or -1. */
 static int64_t step_of(const char *name)
@@ -40,6 +39,11 @@ static int64_t newest(const char *dir, int64_t below)
 static void step_path(const char *dir, int64_t step, char path[RUN_PATH])
 {
     snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", dir, (long long)step);
+}
+
+static void best_path(const char *dir, char path[RUN_PATH])
+{
+    snprintf(path, RUN_PATH, "%s/best.safetensors", dir);
 }
 
 scion_status run_dir_create(const char *dir, scion_error *err)
@@ -84,7 +88,7 @@ scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error
 
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err)
 {
-    snprintf(best, RUN_PATH, "%s/%s", path, best_name);
+    best_path(path, best);
     return file_is_folder(path) && file_exists(best) ? SCION_OK : run_dir_latest(path, best, err);
 }
 
@@ -107,11 +111,19 @@ void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT])
     snprintf(dir, CONFIG_TEXT, "%.*s", slash ? (int)(slash - checkpoint) : 1, slash ? checkpoint : ".");
 }
 
-scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], scion_error *err)
+scion_status run_dir_save_best(const trainer *t, scion_error *err)
 {
-    char old[RUN_PATH];
+    char path[RUN_PATH];
+    best_path(t->c.run.out, path);
+    return trainer_save(t, path, err);
+}
+
+scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err)
+{
+    char best[RUN_PATH], old[RUN_PATH];
+    best_path(t->c.run.out, best);
     step_path(t->c.run.out, t->step, path);
-    scion_status status = trainer_save(t, path, err);
+    scion_status status = is_best && atomic_link(best, path) ? SCION_OK : trainer_save(t, path, err);
     int64_t step = t->step;
     for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
         step = newest(t->c.run.out, step);
@@ -121,11 +133,4 @@ scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], s
         }
     }
     return status;
-}
-
-scion_status run_dir_save_best(const trainer *t, scion_error *err)
-{
-    char path[RUN_PATH];
-    snprintf(path, sizeof path, "%s/%s", t->c.run.out, best_name);
-    return trainer_save(t, path, err);
 }

@@ -24,9 +24,10 @@ int run_dir_set_aside(const char *dir, int64_t step);
 /* The folder that a checkpoint lies in. */
 void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
 
-/* Saves a checkpoint of the present step and removes all but the newest `keep` (at least one). */
-scion_status run_dir_save(const trainer *t, int64_t keep, char path[RUN_PATH], scion_error *err);
 /* Saves best.safetensors. */
 scion_status run_dir_save_best(const trainer *t, scion_error *err);
+/* Saves a checkpoint of the present step and removes all but the newest `keep` (at least one). is_best:
+ * best.safetensors was saved after the same step, and a hard link to it is enough. */
+scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* Making a trainer, its step, its memory and its checkpoints. See trainer.h. */
 #include "run/trainer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "ops/ops.h"
@@ -20,6 +20,9 @@ enum { stream_init = 0x1000 };
 
 /* Standard deviation of an embedding table that does not start on the boundary. */
 static const double embedding_deviation = 0.02;
+
+/* The largest number that the option steps takes. */
+static const double steps_max = 1e15;
 
 static model_shape shape_of(const trainer *t)
 {
@@ -65,8 +68,12 @@ static scion_status open_data(trainer *t, const char *vocabulary, scion_error *e
         return train_fail(err, SCION_EINVAL, "%s: too small for one batch of %lld x %lld", c->data.path,
                           (long long)c->training.batch, (long long)c->data.block);
     t->steps = c->training.steps;
+    const double passes = ceil(c->training.epochs * (double)d->train / (double)trainer_samples(t));
+    if (t->steps == 0 && passes > steps_max)
+        return train_fail(err, SCION_EINVAL, "epochs=%g are %g steps; at most %g are possible", c->training.epochs,
+                          passes, steps_max);
     if (t->steps == 0 && d->train > 0)
-        t->steps = (int64_t)ceil(c->training.epochs * (double)d->train / (double)trainer_samples(t));
+        t->steps = (int64_t)passes;
     if (t->steps < 1 && d->train > 0)
         return train_fail(err, SCION_EINVAL, "steps and epochs are both 0");
     return SCION_OK;
@@ -244,10 +251,21 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
         (double)m->machine / gb);
 }
 
-static scion_status check_memory(const trainer *t, trainer_memory *m, scion_error *err)
+/* Refuses a run that this machine's memory cannot hold. */
+static scion_status check_memory(trainer *t, scion_error *err)
 {
-    plan_memory(t, m);
-    return check_plan(m, err);
+    plan_memory(t, &t->memory);
+    return check_plan(&t->memory, err);
+}
+
+/* The estimate of the optimizer's share becomes what it is. */
+static void count_optimizer(trainer *t)
+{
+    trainer_memory *m = &t->memory;
+    const size_t state = scion_optimizer_state_bytes(t->optimizer);
+    m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
+    m->total += state + m->workspace - m->state;
+    m->state = state;
 }
 
 /* ---- The whole ---------------------------------------------------------------------------------------------- */
@@ -255,7 +273,6 @@ static scion_status check_memory(const trainer *t, trainer_memory *m, scion_erro
 scion_status trainer_create(trainer **out, const config *c, trainer_memory *memory, scion_error *err)
 {
     trainer *t = NULL;
-    trainer_memory plan;
     scion_status status = config_check(c, err);
     if (status == SCION_OK)
         status = new_trainer(&t, c, err);
@@ -264,18 +281,17 @@ scion_status trainer_create(trainer **out, const config *c, trainer_memory *memo
     if (status == SCION_OK)
         status = record(t, true, err);
     if (status == SCION_OK)
-        status = check_memory(t, &plan, err);
+        status = check_memory(t, err);
     if (status == SCION_OK)
         status = allocate(t, true, err);
     if (status == SCION_OK)
         status = make_optimizer(t, err);
     if (status == SCION_OK)
         status = init_weights(t, err);
-    if (status == SCION_OK && memory) {
-        plan.workspace = scion_optimizer_workspace_bytes(t->optimizer);
-        plan.total += scion_optimizer_state_bytes(t->optimizer) + plan.workspace - plan.state;
-        plan.state = scion_optimizer_state_bytes(t->optimizer);
-        *memory = plan;
+    if (status == SCION_OK) {
+        count_optimizer(t);
+        if (memory)
+            *memory = t->memory;
     }
     if (status != SCION_OK) {
         trainer_free(t);
@@ -351,6 +367,11 @@ static void fill(const trainer *t, const model *m, data_part part, int64_t index
         data_images(t->data, part, index, t->c.training.batch, m->pixels->data, m->targets->ints);
 }
 
+static bool stopped(const trainer *t)
+{
+    return t->stop && t->stop(t->stop_ctx);
+}
+
 /* Forward and backward over all micro-batches of the present step, into whatever the tape is bound to. */
 static scion_status gradients(trainer *t, double *loss, scion_error *err)
 {
@@ -358,6 +379,8 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
         .threads = t->threads, .training = true, .loss_scale = (float)(1.0 / (double)t->c.training.accum)};
     double sum = 0;
     for (int64_t i = 0; i < t->c.training.accum; i++) {
+        if (i > 0 && !t->c.optimizer.light && stopped(t))
+            return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
         fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i);
         double begin = clock_now();
         double part = (double)tape_forward(t->train.tape, &run);
@@ -394,7 +417,7 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 {
     scion_status status = SCION_OK;
     t->forward_s = t->backward_s = 0;
-    if (t->grads_before)
+    if (t->grads_before && t->step > 0) /* the first step has none before it */
         status = gradients_before(t, err);
     double begin = clock_now();
     scion_optimizer_begin(t->optimizer);
@@ -422,6 +445,8 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
                           t->c.data.path, (long long)t->c.training.batch, (long long)t->c.data.block);
     for (int64_t i = 0; i < count; i++) {
         int64_t batch_hits = 0, batch_rows = 0;
+        if (i > 0 && stopped(t))
+            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
         fill(t, &t->eval, DATA_VAL, i);
         double part = (double)tape_forward(t->eval.tape, &run);
         op_cross_entropy_hits(t->eval.loss, t->eval.tape, &batch_hits, &batch_rows);
@@ -438,7 +463,8 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
  *     tensors    every parameter under its name; with `light`, the averages as "average." and the name;
  *                "optimizer" (bytes, see scion_optimizer_save)
- *     metadata   format, config (JSON), step, steps, best, vocabulary
+ *     metadata   format, config (JSON), step, steps, best; vocabulary where there is one; due = validation, if the
+ *                run was stopped in the validation after `step`
  * The data have no position: batches are functions of the step. */
 
 static const char format_name[] = "scion-1";
@@ -501,9 +527,14 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
         snprintf(step, sizeof step, "%lld", (long long)t->step);
         snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
         snprintf(best, sizeof best, "%.17g", t->best);
-        const checkpoint_meta meta[] = {{"format", format_name}, {"config", json}, {"step", step},
-                                        {"steps", steps},        {"best", best},   {"vocabulary", vocabulary}};
-        status = checkpoint_write(path, l.tensors, l.count, meta, vocabulary ? 6 : 5, err);
+        int metas = 5;
+        checkpoint_meta meta[7] = {
+            {"format", format_name}, {"config", json}, {"step", step}, {"steps", steps}, {"best", best}};
+        if (vocabulary)
+            meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
+        if (t->validation_due)
+            meta[metas++] = (checkpoint_meta){"due", "validation"};
+        status = checkpoint_write(path, l.tensors, l.count, meta, metas, err);
     }
     free(json);
     free(state);
@@ -575,16 +606,33 @@ static scion_status read_weights(trainer *t, const checkpoint *file, const char 
     return status;
 }
 
-static scion_status read_position(trainer *t, const checkpoint *file, const char *path, scion_error *err)
+/* A count of steps in the metadata. */
+static scion_status read_count(const checkpoint *file, const char *path, const char *key, int64_t *count,
+                               scion_error *err)
 {
-    const char *step = checkpoint_get(file, "step"), *best = checkpoint_get(file, "best");
-    char *end = NULL;
-    errno = 0;
-    t->step = step ? strtoll(step, &end, 10) : -1;
-    if (t->step < 0 || errno != 0 || *end != '\0')
-        return train_fail(err, SCION_ESTATE, "%s: its step is %s", path, step ? step : "missing");
+    const char *text = checkpoint_get(file, key);
+    if (text && number_int(text, count) && *count >= 0)
+        return SCION_OK;
+    return train_fail(err, SCION_ESTATE, "%s: its %s is %.40s", path, key, text ? text : "missing");
+}
+
+/* The steps of a run that is counted in epochs are those that it was begun with: the batch and the data of this
+ * command may be others. */
+static scion_status read_position(trainer *t, const checkpoint *file, const char *path, bool training,
+                                  scion_error *err)
+{
+    const char *best = checkpoint_get(file, "best"), *due = checkpoint_get(file, "due");
+    int64_t steps;
+    scion_status status = read_count(file, path, "step", &t->step, err);
+    if (status == SCION_OK)
+        status = read_count(file, path, "steps", &steps, err);
+    if (status != SCION_OK)
+        return status;
+    if (t->c.training.steps == 0)
+        t->steps = steps;
     t->best = best ? strtod(best, NULL) : INFINITY;
-    if (t->step > t->steps)
+    t->validation_due = due && strcmp(due, "validation") == 0;
+    if (training && t->step > t->steps)
         return train_fail(err, SCION_EINVAL, "%s: it is at step %lld, past steps=%lld", path, (long long)t->step,
                           (long long)t->steps);
     return SCION_OK;
@@ -621,7 +669,6 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     const bool training = why == TO_TRAIN;
     checkpoint *file = NULL;
     trainer *t = NULL;
-    trainer_memory memory;
     config c;
     scion_status status = checkpoint_open(&file, path, err);
     if (status == SCION_OK)
@@ -641,7 +688,7 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     if (status == SCION_OK)
         status = record(t, training, err);
     if (status == SCION_OK && training)
-        status = check_memory(t, &memory, err);
+        status = check_memory(t, err);
     if (status == SCION_OK)
         status = allocate(t, training, err);
     if (status == SCION_OK && training)
@@ -650,8 +697,10 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         status = read_weights(t, file, path, training, err);
     if (status == SCION_OK && training)
         status = read_optimizer(t, file, path, err);
+    if (status == SCION_OK && training)
+        count_optimizer(t);
     if (status == SCION_OK)
-        status = read_position(t, file, path, err);
+        status = read_position(t, file, path, training, err);
     checkpoint_close(file);
     if (status != SCION_OK) {
         trainer_free(t);

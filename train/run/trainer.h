@@ -13,6 +13,12 @@
 #include "data/data.h"
 #include "models/model.h"
 
+/* Bytes of the parts of a run. */
+typedef struct trainer_memory {
+    size_t weights, gradients, state, workspace, activations, evaluation, total;
+    size_t machine; /* memory that may be used: the machine's, or a container's; 0: unknown */
+} trainer_memory;
+
 typedef struct trainer {
     config c;
     data_set *data;
@@ -21,18 +27,18 @@ typedef struct trainer {
     float *grads_before;    /* rule mars: gradient at the weights before, else NULL */
     int64_t elements;
     scion_optimizer *optimizer;
-    int64_t step;  /* steps taken */
-    int64_t steps; /* of the whole run */
-    double best;   /* lowest validation loss so far, INFINITY: none yet */
+    int64_t step;        /* steps taken */
+    int64_t steps;       /* of the whole run */
+    double best;         /* lowest validation loss so far, INFINITY: none yet */
+    bool validation_due; /* the run was stopped in the validation after `step` */
     int threads;
+    trainer_memory memory;
+    /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
+     * NULL. With `light`, whose average is in the gradients, a step that has begun is not stopped. */
+    bool (*stop)(void *ctx);
+    void *stop_ctx;
     double forward_s, backward_s, optimizer_s; /* of the last step */
 } trainer;
-
-/* Bytes of the parts of a run. */
-typedef struct trainer_memory {
-    size_t weights, gradients, state, workspace, activations, evaluation, total;
-    size_t machine; /* memory that may be used: the machine's, or a container's; 0: unknown */
-} trainer_memory;
 
 /* Opens the data, records the model, refuses what cannot fit in memory (after filling in *memory, which may be
  * NULL), allocates, initialises the weights. */
@@ -50,7 +56,7 @@ void trainer_free(trainer *t);
 
 /* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
  * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
- * gradients are not). */
+ * gradients are not). The same if it is stopped: SCION_ESTOPPED. */
 scion_status trainer_step(trainer *t, double *loss, scion_error *err);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);

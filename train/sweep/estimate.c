@@ -11,7 +11,7 @@
 
 #include "base/thread.h"
 #include "base/fail.h"
-#include "run/trainer.h"
+#include "run/run.h"
 #include "base/clock.h"
 
 enum { timed_steps = 2 };
@@ -23,22 +23,28 @@ typedef struct probe {
     char message[256];               /* "": it worked */
 } probe;
 
+/* The first step is slower, and counts only if there is no other. */
+static scion_status time_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    probe *to = ctx;
+    (void)log;
+    (void)err;
+    to->step = t->step <= 2 ? p->seconds : to->step + (p->seconds - to->step) / (double)(t->step - 1);
+    return SCION_OK;
+}
+
 static void measure(const config *c, probe *p)
 {
     trainer *t;
     scion_error err;
     double loss, accuracy, begin = clock_now();
+    const run_sink sink = {.step = time_step, .ctx = p}, *const sinks[] = {&sink};
+    const run_policy policy = {.steps = 1 + timed_steps};
+    run_result r;
     scion_status status = trainer_create(&t, c, NULL, &err);
     p->create = clock_now() - begin;
     if (status == SCION_OK)
-        status = trainer_step(t, &loss, &err); /* the first one is slower */
-    p->step = clock_now() - begin - p->create;
-    begin = clock_now();
-    int timed = 0;
-    for (; status == SCION_OK && timed < timed_steps && t->step < t->steps; timed++)
-        status = trainer_step(t, &loss, &err);
-    if (timed > 0)
-        p->step = (clock_now() - begin) / timed;
+        status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
     if (status == SCION_OK) {
         p->steps = t->steps;
         p->batches = data_batches(t->data, DATA_VAL, c->training.batch, c->data.block);

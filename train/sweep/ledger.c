@@ -1,4 +1,5 @@
-/* See ledger.h. One table holds the runs; a column is one row of `columns` below, which serves reading and writing.
+/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve reading and
+ * writing.
  * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
 #include "sweep/ledger.h"
 
@@ -9,19 +10,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
 #include <xxhash.h>
 
 #include "config/config_parts.h"
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "sweep/grid.h"
-#include "sweep/ledger_parts.h"
+#include "sweep/worker.h"
 
 enum {
     application = 0x5363696f, /* marks the file: "Scio" */
     version = 1,
     wait_ms = 60000,
-    most_attempts = 3 /* a run whose processes died that often is itself at fault */
+    max_attempts = 3 /* a run whose processes died that often is itself at fault */
+};
+
+struct ledger {
+    sqlite3 *db;
+    char path[CONFIG_TEXT];
+    char worker[WORKER_TEXT];
 };
 
 static const char schema[] =
@@ -42,18 +51,18 @@ static const char schema[] =
     " rms REAL);"
     "CREATE INDEX coords_by_run ON coords (run);";
 
-/* The columns of a result, in the order of `result_columns`. */
+/* The columns of a result, in the order of RESULT_COLUMNS. */
 static const struct {
     size_t offset;
     bool whole;
 } result_fields[] = {
-#define WHOLE(field)                         \
-    {                                        \
-        offsetof(ledger_result, field), true \
+#define WHOLE(field)                      \
+    {                                     \
+        offsetof(run_result, field), true \
     }
-#define REAL(field)                           \
-    {                                         \
-        offsetof(ledger_result, field), false \
+#define REAL(field)                        \
+    {                                      \
+        offsetof(run_result, field), false \
     }
     WHOLE(step),       WHOLE(steps),      WHOLE(parameters),   REAL(seconds),   REAL(loss),
     REAL(val_loss),    REAL(accuracy),    REAL(samples_per_s), REAL(forward_s), REAL(backward_s),
@@ -82,7 +91,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-scion_status ledger_broken(const ledger *l, scion_error *err)
+static scion_status broken(const ledger *l, scion_error *err)
 {
     const int code = sqlite3_errcode(l->db);
     if (code == SQLITE_NOTADB)
@@ -94,36 +103,36 @@ scion_status ledger_broken(const ledger *l, scion_error *err)
     return train_fail(err, SCION_EINVAL, "%s: %.120s", path_end(l->path), sqlite3_errmsg(l->db));
 }
 
-scion_status ledger_execute(ledger *l, const char *sql, scion_error *err)
+static scion_status execute(ledger *l, const char *sql, scion_error *err)
 {
-    return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : ledger_broken(l, err);
+    return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : broken(l, err);
 }
 
 /* Ends a transaction by what became of it. */
-scion_status ledger_end(ledger *l, scion_status status, scion_error *err)
+static scion_status end(ledger *l, scion_status status, scion_error *err)
 {
     if (status == SCION_OK)
-        status = ledger_execute(l, "COMMIT", err);
+        status = execute(l, "COMMIT", err);
     if (status != SCION_OK)
         sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
 }
 
-sqlite3_stmt *ledger_prepare(ledger *l, const char *sql)
+static sqlite3_stmt *prepare(ledger *l, const char *sql)
 {
     sqlite3_stmt *s = NULL;
     return sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) == SQLITE_OK ? s : NULL;
 }
 
 /* Runs a statement that gives no row. */
-scion_status ledger_step(ledger *l, sqlite3_stmt *s, scion_error *err)
+static scion_status step(ledger *l, sqlite3_stmt *s, scion_error *err)
 {
-    const scion_status status = s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : ledger_broken(l, err);
+    const scion_status status = s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
 
-void ledger_bind_real(sqlite3_stmt *s, int i, double value)
+static void bind_real(sqlite3_stmt *s, int i, double value)
 {
     if (isnan(value))
         sqlite3_bind_null(s, i);
@@ -131,12 +140,12 @@ void ledger_bind_real(sqlite3_stmt *s, int i, double value)
         sqlite3_bind_double(s, i, value);
 }
 
-double ledger_column_real(sqlite3_stmt *s, int i)
+static double column_real(sqlite3_stmt *s, int i)
 {
     return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
 }
 
-void ledger_column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
+static void column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
 {
     const char *text = (const char *)sqlite3_column_text(s, i);
     snprintf(to, bytes, "%s", text ? text : "");
@@ -146,7 +155,7 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
 {
     char sql[64];
     snprintf(sql, sizeof sql, "PRAGMA %s", name);
-    sqlite3_stmt *s = ledger_prepare(l, sql);
+    sqlite3_stmt *s = prepare(l, sql);
     *read = s && sqlite3_step(s) == SQLITE_ROW;
     const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
     sqlite3_finalize(s);
@@ -157,20 +166,20 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
 static scion_status identify(ledger *l, bool create, scion_error *err)
 {
     bool read;
-    scion_status status = create ? ledger_execute(l, "BEGIN IMMEDIATE", err) : SCION_OK;
+    scion_status status = create ? execute(l, "BEGIN IMMEDIATE", err) : SCION_OK;
     if (status != SCION_OK)
         return status;
     const int64_t mark = pragma(l, "application_id", &read), made = read ? pragma(l, "user_version", &read) : 0;
     if (!read)
-        status = ledger_broken(l, err);
+        status = broken(l, err);
     else if (create && mark == 0 && pragma(l, "schema_version", &read) == 0)
-        status = ledger_execute(l, schema, err);
+        status = execute(l, schema, err);
     else if (mark != application)
         status = train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
     else if (made != version)
         status = train_fail(err, SCION_EINVAL, "%s is a ledger of version %lld, this program knows version %d",
                             path_end(l->path), (long long)made, version);
-    return create ? ledger_end(l, status, err) : status;
+    return create ? end(l, status, err) : status;
 }
 
 scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err)
@@ -226,19 +235,19 @@ static void hash_of(ledger_kind kind, const config *c, char hash[33])
     snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
-scion_status ledger_insert(ledger *l, ledger_kind kind, const config *c, ledger_state state, bool *added,
+static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_state state, bool *added,
                            scion_error *err)
 {
     char hash[33], *json = config_to_json(c);
     if (!json)
         return train_fail(err, SCION_ENOMEM, "out of memory");
     hash_of(kind, c, hash);
-    sqlite3_stmt *s = ledger_prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
+    sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
     sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 2, (int)kind);
     sqlite3_bind_text(s, 3, state_names[state], -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 4, json, -1, SQLITE_TRANSIENT);
-    scion_status status = ledger_step(l, s, err);
+    scion_status status = step(l, s, err);
     *added = status == SCION_OK && sqlite3_changes(l->db) > 0;
     free(json);
     return status;
@@ -247,16 +256,16 @@ scion_status ledger_insert(ledger *l, ledger_kind kind, const config *c, ledger_
 scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                             scion_error *err)
 {
-    scion_status status = ledger_execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
     *added = 0;
     if (status != SCION_OK)
         return status;
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         bool is_new;
-        status = ledger_insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
+        status = insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
         *added += is_new;
     }
-    return ledger_end(l, status, err);
+    return end(l, status, err);
 }
 
 scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *added, scion_error *err)
@@ -274,6 +283,7 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
 {
     enum { first = 5 };
     memset(run, 0, sizeof *run);
+    run->result = run_result_empty();
     run->id = sqlite3_column_int64(s, 0);
     run->kind = (ledger_kind)sqlite3_column_int(s, 1);
     const char *state = (const char *)sqlite3_column_text(s, 2), *json = (const char *)sqlite3_column_text(s, 4);
@@ -286,9 +296,9 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
         if (result_fields[i].whole)
             *(int64_t *)(void *)field = sqlite3_column_int64(s, first + i);
         else
-            *(double *)(void *)field = ledger_column_real(s, first + i);
+            *(double *)(void *)field = column_real(s, first + i);
     }
-    ledger_column_text(s, first + fields, run->result.message, sizeof run->result.message);
+    column_text(s, first + fields, run->result.message, sizeof run->result.message);
     scion_error wrong;
     config_init(&run->c);
     if (!json || config_from_json(&run->c, json, &wrong) != SCION_OK)
@@ -302,34 +312,34 @@ static scion_status set_state(ledger *l, int64_t id, ledger_state state, const c
                               const char *message, scion_error *err)
 {
     sqlite3_stmt *s =
-        ledger_prepare(l, "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
-                          "WHERE id = ?");
+        prepare(l, "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
+                   "WHERE id = ?");
     sqlite3_bind_text(s, 1, state_names[state], -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 2, worker, -1, SQLITE_TRANSIENT);
     sqlite3_bind_double(s, 3, now());
     sqlite3_bind_int(s, 4, more_attempts);
     sqlite3_bind_text(s, 5, message, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int64(s, 6, id);
-    return ledger_step(l, s, err);
+    return step(l, s, err);
 }
 
 /* Puts back what workers hold that are gone. */
 static scion_status free_orphans(ledger *l, scion_error *err)
 {
-    sqlite3_stmt *s = ledger_prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
-    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    sqlite3_stmt *s = prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
+    scion_status status = s ? SCION_OK : broken(l, err);
     int code = SQLITE_DONE;
     while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
         char worker[WORKER_TEXT];
-        ledger_column_text(s, 1, worker, sizeof worker);
+        column_text(s, 1, worker, sizeof worker);
         if (worker_lives(worker, now() - sqlite3_column_double(s, 2)))
             continue;
-        const bool again = sqlite3_column_int(s, 3) < most_attempts;
+        const bool again = sqlite3_column_int(s, 3) < max_attempts;
         status = set_state(l, sqlite3_column_int64(s, 0), again ? LEDGER_WAITING : LEDGER_FAILED, NULL, 0,
                            again ? NULL : "its process died each time it was tried", err);
     }
     if (status == SCION_OK && code != SQLITE_DONE)
-        status = ledger_broken(l, err);
+        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
@@ -340,8 +350,8 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
 {
     char sql[512];
     snprintf(sql, sizeof sql, "%s %s", select_runs, condition);
-    sqlite3_stmt *s = ledger_prepare(l, sql);
-    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    sqlite3_stmt *s = prepare(l, sql);
+    scion_status status = s ? SCION_OK : broken(l, err);
     if (bound)
         sqlite3_bind_text(s, 1, bound, -1, SQLITE_TRANSIENT);
     const int code = s ? sqlite3_step(s) : SQLITE_ERROR;
@@ -349,14 +359,14 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
     if (*found)
         status = read_run(l, s, run, err);
     else if (s && code != SQLITE_DONE)
-        status = ledger_broken(l, err);
+        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
 
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err)
 {
-    scion_status status = ledger_execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
     *found = false;
     if (status != SCION_OK)
         return status;
@@ -368,53 +378,53 @@ scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *e
         run->state = LEDGER_RUNNING;
         run->attempts++;
     }
-    return ledger_end(l, status, err);
+    return end(l, status, err);
 }
 
-scion_status ledger_write_run(ledger *l, const ledger_run *run, bool held, bool *lost, scion_error *err)
+static scion_status write_run(ledger *l, const ledger_run *run, bool held, bool *lost, scion_error *err)
 {
     enum { first = 2 };
-    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = ?1, (" RESULT_COLUMNS ") = "
-                                        "(?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15), beat = ?16 "
-                                        "WHERE id = ?17 AND (NOT ?19 OR (state = 'running' AND worker = ?18))");
+    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = ?1, (" RESULT_COLUMNS ") = "
+                                 "(?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15), beat = ?16 "
+                                 "WHERE id = ?17 AND (NOT ?19 OR (state = 'running' AND worker = ?18))");
     sqlite3_bind_text(s, 1, state_names[run->state], -1, SQLITE_STATIC);
     for (int i = 0; i < fields; i++) {
         const char *field = (const char *)&run->result + result_fields[i].offset;
         if (result_fields[i].whole)
             sqlite3_bind_int64(s, first + i, *(const int64_t *)(const void *)field);
         else
-            ledger_bind_real(s, first + i, *(const double *)(const void *)field);
+            bind_real(s, first + i, *(const double *)(const void *)field);
     }
     sqlite3_bind_text(s, 15, run->result.message, -1, SQLITE_TRANSIENT);
     sqlite3_bind_double(s, 16, now());
     sqlite3_bind_int64(s, 17, run->id);
     sqlite3_bind_text(s, 18, l->worker, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 19, held);
-    scion_status status = ledger_step(l, s, err);
+    scion_status status = step(l, s, err);
     *lost = status == SCION_OK && sqlite3_changes(l->db) == 0;
     return status;
 }
 
-scion_status ledger_beat(ledger *l, const ledger_run *run, bool *lost, scion_error *err)
+scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scion_error *err)
 {
-    return ledger_write_run(l, run, true, lost, err);
+    return write_run(l, run, true, lost, err);
 }
 
 scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err)
 {
-    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = attempts - 1 "
-                                        "WHERE id = ? AND state = 'running' AND worker = ?");
+    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = attempts - 1 "
+                                 "WHERE id = ? AND state = 'running' AND worker = ?");
     sqlite3_bind_int64(s, 1, run->id);
     sqlite3_bind_text(s, 2, l->worker, -1, SQLITE_TRANSIENT);
-    return ledger_step(l, s, err);
+    return step(l, s, err);
 }
 
 scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error *err)
 {
-    sqlite3_stmt *s = ledger_prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 "
-                                        "WHERE kind = 0 AND (state = 'failed' OR (? AND state = 'diverged'))");
+    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 "
+                                 "WHERE kind = 0 AND (state = 'failed' OR (? AND state = 'diverged'))");
     sqlite3_bind_int(s, 1, diverged);
-    scion_status status = ledger_step(l, s, err);
+    scion_status status = step(l, s, err);
     *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
     return status;
 }
@@ -430,29 +440,205 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
 {
     char sql[512];
     int code = SQLITE_DONE;
-    int64_t room = 0;
     snprintf(sql, sizeof sql, "%s ORDER BY id", select_runs);
-    sqlite3_stmt *s = ledger_prepare(l, sql);
-    scion_status status = s ? SCION_OK : ledger_broken(l, err);
+    sqlite3_stmt *s = prepare(l, sql);
+    scion_status status = s ? SCION_OK : broken(l, err);
     *runs = NULL;
     *count = 0;
     while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        if (*count == room) {
-            room = room ? 2 * room : 64;
-            ledger_run *larger = realloc(*runs, (size_t)room * sizeof **runs);
-            status =
-                larger ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)room);
-            *runs = larger ? larger : *runs;
-        }
-        if (status == SCION_OK)
-            status = read_run(l, s, &(*runs)[(*count)++], err);
+        ledger_run *run = array_append(runs, count, sizeof *run);
+        status = run ? read_run(l, s, run, err)
+                     : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)*count);
     }
     if (status == SCION_OK && code != SQLITE_DONE)
-        status = ledger_broken(l, err);
+        status = broken(l, err);
     sqlite3_finalize(s);
     if (status != SCION_OK) {
         free(*runs);
         *runs = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
+/* ---- The ends of runs, and their curves --------------------------------------------------------------------- */
+
+/* Removes what the tables of curves have of a run: a second attempt replaces the first. */
+static scion_status clear(ledger *l, int64_t run, scion_error *err)
+{
+    static const char *const tables[] = {"points", "norms", "coords"};
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < 3; i++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE run = ?", tables[i]);
+        sqlite3_stmt *s = prepare(l, sql);
+        sqlite3_bind_int64(s, 1, run);
+        status = step(l, s, err);
+    }
+    return status;
+}
+
+/* Adds rows to a table of curves; the first column is the run, `bind` fills in the others from an element. */
+static scion_status add_rows(ledger *l, const char *sql, int64_t run, const void *rows, int64_t count, size_t bytes,
+                             void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
+{
+    sqlite3_stmt *s = prepare(l, sql);
+    scion_status status = s ? SCION_OK : broken(l, err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        sqlite3_bind_int64(s, 1, run);
+        bind(s, (const char *)rows + (size_t)i * bytes);
+        if (sqlite3_step(s) != SQLITE_DONE)
+            status = broken(l, err);
+        sqlite3_reset(s);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+static void bind_point(sqlite3_stmt *s, const void *row)
+{
+    const run_point *p = row;
+    sqlite3_bind_int64(s, 2, p->step);
+    bind_real(s, 3, p->loss);
+    bind_real(s, 4, p->lr);
+    bind_real(s, 5, p->val_loss);
+    bind_real(s, 6, p->accuracy);
+}
+
+static void bind_norm(sqlite3_stmt *s, const void *row)
+{
+    const run_norm *n = row;
+    sqlite3_bind_int64(s, 2, n->step);
+    sqlite3_bind_text(s, 3, n->name, -1, SQLITE_TRANSIENT);
+    bind_real(s, 4, n->norm);
+    bind_real(s, 5, n->bound);
+}
+
+static void bind_coord(sqlite3_stmt *s, const void *row)
+{
+    const ledger_coord *c = row;
+    sqlite3_bind_int64(s, 2, c->step);
+    sqlite3_bind_int64(s, 3, c->place);
+    sqlite3_bind_text(s, 4, c->name, -1, SQLITE_TRANSIENT);
+    bind_real(s, 5, c->rms);
+}
+
+scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err)
+{
+    static const run_curves none = {.points = NULL};
+    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    curves = curves ? curves : &none;
+    *lost = false;
+    if (status != SCION_OK)
+        return status;
+    status = write_run(l, run, true, lost, err);
+    if (status == SCION_OK && !*lost) {
+        status = clear(l, run->id, err);
+        if (status == SCION_OK)
+            status = add_rows(l, "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)", run->id, curves->points,
+                              curves->point_count, sizeof *curves->points, bind_point, err);
+        if (status == SCION_OK)
+            status = add_rows(l, "INSERT INTO norms VALUES (?, ?, ?, ?, ?)", run->id, curves->norms,
+                              curves->norm_count, sizeof *curves->norms, bind_norm, err);
+    }
+    return end(l, status, err);
+}
+
+scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_coord *coords, int64_t count,
+                               scion_error *err)
+{
+    ledger_run stored;
+    bool added, found, lost;
+    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    if (status != SCION_OK)
+        return status;
+    status = insert(l, LEDGER_COORD, &run->c, LEDGER_DONE, &added, err);
+    if (status == SCION_OK)
+        status = ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err);
+    if (status == SCION_OK) {
+        stored.state = LEDGER_DONE;
+        stored.result = run->result;
+        status = write_run(l, &stored, false, &lost, err);
+    }
+    if (status == SCION_OK)
+        status = clear(l, stored.id, err);
+    if (status == SCION_OK)
+        status = add_rows(l, "INSERT INTO coords VALUES (?, ?, ?, ?, ?)", stored.id, coords, count, sizeof *coords,
+                          bind_coord, err);
+    return end(l, status, err);
+}
+
+/* Reads the rows of a run into an array that grows; `read` fills in one element. */
+static scion_status read_rows(ledger *l, const char *sql, int64_t run, size_t bytes,
+                              void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count, scion_error *err)
+{
+    sqlite3_stmt *s = prepare(l, sql);
+    scion_status status = s ? SCION_OK : broken(l, err);
+    int code = SQLITE_DONE;
+    *count = 0;
+    sqlite3_bind_int64(s, 1, run);
+    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        void *row = array_append(rows, count, bytes);
+        if (row)
+            read(s, row);
+        else
+            status = train_fail(err, SCION_ENOMEM, "out of memory for the curves of a run");
+    }
+    if (status == SCION_OK && code != SQLITE_DONE)
+        status = broken(l, err);
+    sqlite3_finalize(s);
+    return status;
+}
+
+static void read_point(sqlite3_stmt *s, void *row)
+{
+    *(run_point *)row = (run_point){.step = sqlite3_column_int64(s, 0),
+                                    .loss = column_real(s, 1),
+                                    .lr = column_real(s, 2),
+                                    .val_loss = column_real(s, 3),
+                                    .accuracy = column_real(s, 4),
+                                    .samples_per_s = NAN,
+                                    .optimizer_share = NAN,
+                                    .seconds = NAN};
+}
+
+static void read_norm(sqlite3_stmt *s, void *row)
+{
+    run_norm *n = row;
+    *n = (run_norm){
+        .step = sqlite3_column_int64(s, 0), .norm = column_real(s, 2), .bound = column_real(s, 3), .overshoot = 1};
+    column_text(s, 1, n->name, sizeof n->name);
+}
+
+static void read_coord(sqlite3_stmt *s, void *row)
+{
+    ledger_coord *c = row;
+    *c = (ledger_coord){
+        .step = sqlite3_column_int64(s, 0), .place = sqlite3_column_int64(s, 1), .rms = column_real(s, 3)};
+    column_text(s, 2, c->name, sizeof c->name);
+}
+
+scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_error *err)
+{
+    *curves = (run_curves){.points = NULL};
+    const scion_status status =
+        read_rows(l, "SELECT step, loss, lr, val_loss, accuracy FROM points WHERE run = ? ORDER BY step, rowid", run,
+                  sizeof *curves->points, read_point, &curves->points, &curves->point_count, err);
+    if (status != SCION_OK)
+        return status;
+    return read_rows(l, "SELECT step, name, norm, bound FROM norms WHERE run = ? ORDER BY step, rowid", run,
+                     sizeof *curves->norms, read_norm, &curves->norms, &curves->norm_count, err);
+}
+
+scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err)
+{
+    *coords = NULL;
+    const scion_status status =
+        read_rows(l, "SELECT step, place, name, rms FROM coords WHERE run = ? ORDER BY step, place", run,
+                  sizeof **coords, read_coord, coords, count, err);
+    if (status != SCION_OK) {
+        free(*coords);
+        *coords = NULL;
         *count = 0;
     }
     return status;

@@ -8,7 +8,7 @@
 #ifndef TRAIN_SWEEP_LEDGER_H
 #define TRAIN_SWEEP_LEDGER_H
 
-#include "config/config.h"
+#include "run/run.h"
 
 typedef struct ledger ledger;
 
@@ -28,40 +28,14 @@ typedef enum ledger_kind {
     LEDGER_COORD /* a coordinate check: has coordinates instead of a validation loss */
 } ledger_kind;
 
-/* What a run has come to. */
-typedef struct ledger_result {
-    int64_t step, steps; /* so far, of the whole run */
-    int64_t parameters;
-    double seconds;                            /* of training and evaluation */
-    double loss;                               /* mean over the last steps */
-    double val_loss, accuracy;                 /* at the end; accuracy for images */
-    double samples_per_s;                      /* tokens or images */
-    double forward_s, backward_s, optimizer_s; /* sums over all steps */
-    double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
-    char message[256];                         /* diverged, failed: why */
-} ledger_result;
-
 typedef struct ledger_run {
     int64_t id;
     ledger_kind kind;
     ledger_state state;
     int attempts;
     config c;
-    ledger_result result;
+    run_result result;
 } ledger_run;
-
-/* Points of the curves of a run. */
-typedef struct ledger_point {
-    int64_t step;
-    double loss, lr;           /* training loss; NAN in a line of validation */
-    double val_loss, accuracy; /* NAN in a line of training */
-} ledger_point;
-
-typedef struct ledger_norm {
-    int64_t step;
-    char name[64]; /* parameter */
-    double norm, bound;
-} ledger_norm;
 
 typedef struct ledger_coord {
     int64_t step;
@@ -83,13 +57,12 @@ scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, i
                             scion_error *err);
 
 /* Takes the next waiting training run, first putting back the runs of workers that are gone; *found false: none
- * waits. A run whose workers died `most` times is failed instead. */
+ * waits. A run whose workers died three times is failed instead. */
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
-/* Tells that the worker lives, and how far it is; *lost: the run is no longer this worker's. */
-scion_status ledger_beat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);
-/* Writes the end of a run: run->state, run->result and its curves, in one transaction. */
-scion_status ledger_finish(ledger *l, const ledger_run *run, const ledger_point *points, int64_t point_count,
-                           const ledger_norm *norms, int64_t norm_count, bool *lost, scion_error *err);
+/* Says that the worker is alive, and how far it is; *lost: the run is no longer this worker's. */
+scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);
+/* Writes the end of a run: run->state, run->result and its curves (NULL: none), in one transaction. */
+scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err);
 /* Puts a run back that this worker took (the user stopped the sweep). */
 scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err);
 /* Puts back all failed (and diverged) runs. *count: how many. */
@@ -100,9 +73,9 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
 /* The row of a configuration; *found false: it is not there. */
 scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_run *run, bool *found,
                          scion_error *err);
-/* Curves of one run in order of steps; the caller frees. */
-scion_status ledger_points(ledger *l, int64_t run, ledger_point **points, int64_t *count, scion_error *err);
-scion_status ledger_norms(ledger *l, int64_t run, ledger_norm **norms, int64_t *count, scion_error *err);
+/* Curves of one run; free with run_curves_free, also after an error. */
+scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_error *err);
+/* Coordinates in order of steps and places; the caller frees. */
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err);
 
 /* A coordinate check: replaces what the ledger has of this configuration by a run that is done. */

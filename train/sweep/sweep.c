@@ -4,6 +4,7 @@
 #include "sweep/sweep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,24 +31,128 @@ static void on_signal(int number)
     asked_to_stop = 1;
 }
 
+/* Points of the curves that a run leaves in the ledger, about. */
+enum { curve_points = 200, norm_points = 10 };
+
+/* A smoothed loss this many times that of the first step will not come back in time: networks begin near the loss of
+ * guessing, and a spike that a run recovers from is lower. */
+static const double divergence = 3;
+
+/* Collects the curves: the mean of the loss over each interval, validations and norms. */
+typedef struct collector {
+    run_curves *curves;
+    double sum; /* of the losses since the last point */
+    int64_t summed;
+} collector;
+
+static scion_status out_of_memory(scion_error *err)
+{
+    return train_fail(err, SCION_ENOMEM, "out of memory");
+}
+
+static int64_t interval(const trainer *t, int64_t points)
+{
+    return t->steps / points > 1 ? t->steps / points : 1;
+}
+
+static scion_status collect_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    collector *k = ctx;
+    (void)log;
+    k->sum += p->loss;
+    k->summed++;
+    if (t->step % interval(t, curve_points) != 0 && t->step != t->steps)
+        return SCION_OK;
+    run_point mean = *p;
+    mean.loss = k->sum / (double)k->summed;
+    k->sum = 0;
+    k->summed = 0;
+    return run_curves_add_point(k->curves, &mean) ? SCION_OK : out_of_memory(err);
+}
+
+static scion_status collect_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    collector *k = ctx;
+    run_point point = *p;
+    if (!trainer_reports_accuracy(t))
+        point.accuracy = NAN;
+    return run_curves_add_point(k->curves, &point) ? SCION_OK : out_of_memory(err);
+}
+
+static scion_status collect_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+{
+    collector *k = ctx;
+    (void)t;
+    for (int64_t i = 0; i < count; i++)
+        if (!run_curves_add_norm(k->curves, &norms[i]))
+            return out_of_memory(err);
+    return SCION_OK;
+}
+
+static void fail_run(ledger_run *run, const char *message)
+{
+    run->state = LEDGER_FAILED;
+    snprintf(run->result.message, sizeof run->result.message, "%s", message);
+}
+
+void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), void *ctx)
+{
+    static const ledger_state states[] = {[RUN_UNFINISHED] = LEDGER_RUNNING,
+                                          [RUN_DONE] = LEDGER_DONE,
+                                          [RUN_DIVERGED] = LEDGER_DIVERGED,
+                                          [RUN_FAILED] = LEDGER_FAILED};
+    collector k = {.curves = curves};
+    const run_sink sink = {.step = collect_step, .validation = collect_validation, .norms = collect_norms, .ctx = &k};
+    const run_sink *const sinks[] = {&sink};
+    run_policy policy = {.validate = true,
+                         .eval_every = run->c.run.eval_every,
+                         .divergence = divergence,
+                         .stop = stop,
+                         .stop_ctx = ctx,
+                         .began = clock_now()};
+    trainer *t;
+    int failed;
+    scion_error err;
+    *curves = (run_curves){.points = NULL};
+    run->result = run_result_empty();
+    if (trainer_create(&t, &run->c, NULL, &err) != SCION_OK) {
+        fail_run(run, err.message);
+        return;
+    }
+    policy.norm_every = interval(t, norm_points);
+    run_train(t, &policy, sinks, 1, &run->result, &failed, NULL);
+    trainer_free(t);
+    run->state = states[run->result.state];
+    if (failed > 0 && run->state == LEDGER_DONE)
+        fail_run(run, "out of memory");
+}
+
 typedef struct worker {
     ledger *l;
     ledger_run run;
+    double heartbeat; /* clock of the last one */
     bool lost;
 } worker;
 
-static bool beat(void *context)
+static const double heartbeat_s = 1;
+
+static bool worker_stops(void *ctx)
 {
-    worker *w = context;
+    worker *w = ctx;
     scion_error err;
-    return !asked_to_stop && ledger_beat(w->l, &w->run, &w->lost, &err) == SCION_OK && !w->lost;
+    if (asked_to_stop)
+        return true;
+    if (clock_now() - w->heartbeat < heartbeat_s)
+        return false;
+    w->heartbeat = clock_now();
+    return ledger_heartbeat(w->l, &w->run, &w->lost, &err) != SCION_OK || w->lost;
 }
 
-/* Takes a run and brings it to its end. Errors of the ledger go to a pipe that the parent reads. */
+/* Takes a run and brings it to its end. */
 static int work(const char *path, int threads, scion_error *err)
 {
-    worker w = {.l = NULL};
-    sweep_curves curves;
+    worker w = {.heartbeat = clock_now()};
+    run_curves curves;
     bool found;
     if (ledger_open(&w.l, path, false, err) != SCION_OK || ledger_take(w.l, &w.run, &found, err) != SCION_OK) {
         ledger_close(w.l);
@@ -58,21 +163,19 @@ static int work(const char *path, int threads, scion_error *err)
         return NOTHING_WAITS;
     }
     w.run.c.training.threads = threads;
-    sweep_train(&w.run, &curves, beat, &w);
-    scion_status status = w.lost ? SCION_OK
-                          : w.run.state == LEDGER_RUNNING
-                              ? ledger_put_back(w.l, &w.run, err)
-                              : ledger_finish(w.l, &w.run, curves.points, curves.point_count, curves.norms,
-                                              curves.norm_count, &w.lost, err);
-    sweep_curves_free(&curves);
+    sweep_train(&w.run, &curves, worker_stops, &w);
+    scion_status status = w.lost                          ? SCION_OK
+                          : w.run.state == LEDGER_RUNNING ? ledger_put_back(w.l, &w.run, err)
+                                                          : ledger_finish(w.l, &w.run, &curves, &w.lost, err);
+    run_curves_free(&curves);
     ledger_close(w.l);
     return status == SCION_OK ? WORKED : BROKEN;
 }
 
-/* The end of a worker that nobody waits for must not leave it behind: when its parent dies it is told to stop. */
+/* A worker stops when its parent dies. Its errors go to a pipe that the parent reads. */
 static void become_worker(const char *path, int threads, int report, pid_t parent)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     scion_error err = {.message = ""};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -87,17 +190,17 @@ static void become_worker(const char *path, int threads, int report, pid_t paren
 
 /* ---- The process that shows progress ---- */
 
-typedef struct crew {
+typedef struct pool {
     const char *path;
     int jobs, threads;
     pid_t pid[SWEEP_JOBS];
     int working;
-    bool dry;    /* the last to ask found nothing that waits */
+    bool empty;  /* the last to ask found nothing that waits */
     int pipe[2]; /* errors of workers */
     bool broken; /* a worker could not use the ledger */
-} crew;
+} pool;
 
-static scion_status hire(crew *c, scion_error *err)
+static scion_status spawn(pool *c, scion_error *err)
 {
     const pid_t parent = getpid();
     const pid_t pid = fork();
@@ -110,24 +213,24 @@ static scion_status hire(crew *c, scion_error *err)
 }
 
 /* Takes note of workers that have ended. */
-static void reap(crew *c)
+static void wait_ended(pool *c)
 {
-    bool dry = false, other = false;
+    bool empty = false, other = false;
     for (int i = 0; i < c->working; i++) {
         int status = 0;
         if (waitpid(c->pid[i], &status, WNOHANG) == 0)
             continue;
         c->pid[i--] = c->pid[--c->working];
         if (WIFEXITED(status) && WEXITSTATUS(status) == NOTHING_WAITS)
-            dry = true;
+            empty = true;
         else
             other = true; /* may have died, and its run waits again */
         c->broken = c->broken || (WIFEXITED(status) && WEXITSTATUS(status) == BROKEN);
     }
-    c->dry = other ? false : dry || c->dry;
+    c->empty = other ? false : empty || c->empty;
 }
 
-static void dismiss(crew *c)
+static void stop_workers(pool *c)
 {
     for (int i = 0; i < c->working; i++)
         kill(c->pid[i], SIGTERM);
@@ -137,7 +240,7 @@ static void dismiss(crew *c)
 }
 
 /* Operations of a run, up to a factor that a sweep does not change. */
-static double effort(const config *c)
+static double cost(const config *c)
 {
     const bool gpt = strcmp(c->model, "gpt") == 0;
     const double width = (double)config_int(c, "width"), layers = (double)config_int(c, "layers");
@@ -148,14 +251,14 @@ static double effort(const config *c)
 }
 
 /* Seconds that a run will take, by the finished one that is most like it; NAN: none has finished. */
-static double foresee(const ledger_run *run, const ledger_run *runs, int64_t count)
+static double estimate_seconds(const ledger_run *run, const ledger_run *runs, int64_t count)
 {
-    const double own = effort(&run->c);
+    const double own = cost(&run->c);
     double nearest = INFINITY, seconds = NAN;
     for (int64_t i = 0; i < count; i++) {
         if (runs[i].state != LEDGER_DONE || runs[i].kind != LEDGER_TRAINING)
             continue;
-        const double other = effort(&runs[i].c), distance = fabs(log(own / other));
+        const double other = cost(&runs[i].c), distance = fabs(log(own / other));
         if (distance <= nearest) {
             nearest = distance;
             seconds = runs[i].result.seconds * own / other;
@@ -165,7 +268,7 @@ static double foresee(const ledger_run *run, const ledger_run *runs, int64_t cou
 }
 
 /* Fills in p from the ledger, with runs that the caller frees. */
-static scion_status look(const crew *c, sweep_progress *p, ledger_run **runs, scion_error *err)
+static scion_status look(const pool *c, sweep_progress *p, ledger_run **runs, scion_error *err)
 {
     ledger *l;
     scion_status status = ledger_open(&l, c->path, false, err);
@@ -184,13 +287,13 @@ static scion_status look(const crew *c, sweep_progress *p, ledger_run **runs, sc
         const double share = r->result.steps > 0 ? (double)r->result.step / (double)r->result.steps : 0;
         p->count[r->state]++;
         if (r->state == LEDGER_WAITING || r->state == LEDGER_RUNNING)
-            p->left += foresee(r, p->runs, p->run_count) * (r->state == LEDGER_RUNNING ? 1 - share : 1);
+            p->left += estimate_seconds(r, p->runs, p->run_count) * (r->state == LEDGER_RUNNING ? 1 - share : 1);
     }
     p->left /= c->jobs;
     return status;
 }
 
-static scion_status show(const crew *c, const sweep_options *o, sweep_progress *p, double begin, scion_error *err)
+static scion_status show(const pool *c, const sweep_options *o, sweep_progress *p, double begin, scion_error *err)
 {
     ledger_run *runs;
     scion_status status = look(c, p, &runs, err);
@@ -203,7 +306,7 @@ static scion_status show(const crew *c, const sweep_options *o, sweep_progress *
 }
 
 /* Workers that can do nothing say why; the first is enough. */
-static scion_status tell_broken(const crew *c, scion_error *err)
+static scion_status report_broken(const pool *c, scion_error *err)
 {
     char message[256];
     const ssize_t length = read(c->pipe[0], message, sizeof message - 1);
@@ -211,21 +314,21 @@ static scion_status tell_broken(const crew *c, scion_error *err)
     return train_fail(err, SCION_EINVAL, "%s", length > 0 ? message : "a worker could not use the ledger");
 }
 
-static scion_status supervise(crew *c, const sweep_options *o, sweep_progress *p, scion_error *err)
+static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p, scion_error *err)
 {
     const struct timespec pause = {0, 20000000};
     const double begin = clock_now();
     double looked = -INFINITY, spent = 0;
     scion_status status = SCION_OK;
     for (;;) {
-        reap(c);
+        wait_ended(c);
         const bool late = o->seconds > 0 && clock_now() - begin > o->seconds;
         if (c->broken)
-            return tell_broken(c, err);
+            return report_broken(c, err);
         if (o->stopped && o->stopped())
             break;
-        while (status == SCION_OK && !late && !c->dry && c->working < c->jobs)
-            status = hire(c, err);
+        while (status == SCION_OK && !late && !c->empty && c->working < c->jobs)
+            status = spawn(c, err);
         if (status != SCION_OK || c->working == 0)
             break;
         if (o->show &&
@@ -237,22 +340,24 @@ static scion_status supervise(crew *c, const sweep_options *o, sweep_progress *p
         }
         nanosleep(&pause, NULL);
     }
-    dismiss(c);
+    stop_workers(c);
     return status == SCION_OK ? show(c, o, p, begin, err) : status;
 }
 
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
     const int threads = scn_threads(o->threads), jobs = o->jobs > 0 ? o->jobs : 1;
-    crew c = {.path = path, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS};
+    pool c = {.path = path, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS};
     sweep_progress p = {.left = NAN};
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
+    if (status == SCION_OK) /* this process has the other end as well: reading must not wait for a message */
+        fcntl(c.pipe[0], F_SETFL, O_NONBLOCK);
     c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
     signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a worker ended */
     if (status == SCION_OK) {
         status = supervise(&c, o, &p, err);
-        dismiss(&c);
+        stop_workers(&c);
         close(c.pipe[0]);
         close(c.pipe[1]);
     }

@@ -1,4 +1,4 @@
-/* Works off the runs that wait in a ledger, in processes of its own: a run that crashes takes nothing with it. */
+/* Trains the waiting runs of a ledger, each in a process of its own: a run that crashes takes nothing with it. */
 #ifndef TRAIN_SWEEP_SWEEP_H
 #define TRAIN_SWEEP_SWEEP_H
 
@@ -22,18 +22,13 @@ typedef struct sweep_options {
     void *context;
 } sweep_options;
 
-/* Returns when nothing waits or runs here any more, when the time is up, or when stopped (what was running waits
- * again). *end may be NULL. OK even if runs failed: the counts tell. No OpenMP region may have been opened before. */
+/* Returns when no run is waiting or running here, when the time is up, or when stopped (running runs wait again). *end
+ * may be NULL. OK even if runs failed: see the counts. No OpenMP region may have been opened before. */
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
 
-/* Trains one configuration and fills in the state, the result and the curves, which the caller frees. `beat` is
- * called about once a second with the result so far; false stops the run (state: running). */
-typedef struct sweep_curves {
-    ledger_point *points;
-    ledger_norm *norms;
-    int64_t point_count, norm_count;
-} sweep_curves;
-void sweep_train(ledger_run *run, sweep_curves *curves, bool (*beat)(void *context), void *context);
-void sweep_curves_free(sweep_curves *curves);
+/* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop` may
+ * look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and its state
+ * stays LEDGER_RUNNING. */
+void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), void *ctx);
 
 #endif

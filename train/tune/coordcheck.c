@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "config/config_parts.h"
-#include "run/trainer.h"
 #include "sweep/grid.h"
 
 /* Wrong scalings come as powers of at least 1/2; a right one, measured with one seed on three widths of a small GPT,
@@ -30,23 +30,17 @@ enum { logit_products = 1 << 27, min_logit_rows = 16 };
 
 typedef struct meter {
     ledger_coord *coords;
-    int64_t count, capacity;
+    int64_t count;
     int64_t step, place;
     bool failed; /* out of memory */
 } meter;
 
 static bool add_coord(meter *m, const char *name, double rms)
 {
-    if (m->count == m->capacity) {
-        const int64_t capacity = m->capacity ? 2 * m->capacity : 64;
-        ledger_coord *more = realloc(m->coords, (size_t)capacity * sizeof *more);
-        m->failed = !more;
-        if (!more)
-            return false;
-        m->coords = more;
-        m->capacity = capacity;
-    }
-    ledger_coord *c = &m->coords[m->count++];
+    ledger_coord *c = array_append(&m->coords, &m->count, sizeof *c);
+    m->failed = !c;
+    if (!c)
+        return false;
     *c = (ledger_coord){.step = m->step, .place = m->place++, .rms = isfinite(rms) ? rms : INFINITY};
     snprintf(c->name, sizeof c->name, "%s", name);
     return true;
@@ -132,40 +126,83 @@ static void fill(const trainer *t)
         data_images(t->data, DATA_TRAIN, 0, t->c.training.batch, m->pixels->data, m->targets->ints);
 }
 
-scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,
-                                bool (*beat)(void *context, int64_t step), void *context, scion_error *err)
+/* What a run of the check carries. */
+typedef struct check {
+    trainer *t;
+    meter m;
+    int64_t steps;
+    bool (*progress)(void *context, int64_t step);
+    void *context;
+    bool stopped;
+    scion_error failed; /* its status is OK if nothing did */
+} check;
+
+static void after_step(check *k, int64_t step, scion_status status)
 {
-    meter m = {.coords = NULL};
-    trainer *t = NULL;
-    bool diverged = false;
+    if (status != SCION_OK)
+        k->failed.status = status;
+    else if (k->progress && !k->progress(k->context, step))
+        k->stopped = true;
+}
+
+static scion_status check_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    check *k = ctx;
+    (void)p;
+    (void)log;
+    (void)err;
+    after_step(k, t->step, measure(&k->m, k->t, &k->failed));
+    return SCION_OK;
+}
+
+static bool check_stops(void *ctx)
+{
+    const check *k = ctx;
+    return k->stopped || k->failed.status != SCION_OK;
+}
+
+/* The steps, and what stands for those that a network which diverged did not take. */
+static scion_status check_run(check *k, scion_error *err)
+{
+    const run_sink sink = {.step = check_step, .ctx = k}, *const sinks[] = {&sink};
+    const run_policy policy = {.steps = k->steps, .stop = check_stops, .stop_ctx = k};
+    run_result r;
+    scion_status status = SCION_OK;
+    fill(k->t);
+    after_step(k, 0, measure(&k->m, k->t, &k->failed));
+    if (k->steps > 0 && !check_stops(k))
+        status = run_train(k->t, &policy, sinks, 1, &r, NULL, err);
+    if (status != SCION_OK && status != SCION_ENONFINITE)
+        return status;
+    for (int64_t step = k->t->step + 1; status == SCION_ENONFINITE && step <= k->steps && !check_stops(k); step++)
+        after_step(k, step, measure_diverged(&k->m, step, &k->failed));
+    if (k->failed.status != SCION_OK) {
+        *err = k->failed;
+        return err->status;
+    }
+    return k->stopped ? train_fail(err, SCION_ESTOPPED, "stopped before the check was complete") : SCION_OK;
+}
+
+scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,
+                                bool (*progress)(void *context, int64_t step), void *context, scion_error *err)
+{
+    check k = {.steps = steps, .progress = progress, .context = context};
     *run = (coordcheck_run){.c = *c};
-    scion_status status = trainer_create(&t, c, NULL, err);
-    if (status == SCION_OK && steps > t->steps)
+    scion_status status = trainer_create(&k.t, c, NULL, err);
+    if (status == SCION_OK && steps > k.t->steps)
         status =
             train_fail(err, SCION_EINVAL,
                        "the check is to take %lld steps, but the run has only %lld: set steps=", (long long)steps,
-                       (long long)t->steps);
-    for (int64_t step = 0; status == SCION_OK && step <= steps; step++) {
-        double loss;
-        if (step == 0)
-            fill(t);
-        else if (!diverged)
-            status = trainer_step(t, &loss, err);
-        diverged = diverged || status == SCION_ENONFINITE;
-        if (diverged)
-            status = measure_diverged(&m, step, err);
-        else if (status == SCION_OK)
-            status = measure(&m, t, err);
-        if (status == SCION_OK && beat && !beat(context, step))
-            status = train_fail(err, SCION_ESTOPPED, "stopped before the check was complete");
-    }
-    trainer_free(t);
+                       (long long)k.t->steps);
+    if (status == SCION_OK)
+        status = check_run(&k, err);
+    trainer_free(k.t);
     if (status != SCION_OK) {
-        free(m.coords);
+        free(k.m.coords);
         return status;
     }
-    run->coords = m.coords;
-    run->count = m.count;
+    run->coords = k.m.coords;
+    run->count = k.m.count;
     return SCION_OK;
 }
 

@@ -45,11 +45,11 @@ typedef struct coordcheck {
 extern const double coordcheck_flat;
 
 /* Measures c at initialisation and after each of `steps` steps, on batch 0 of the training part: every layer with a
- * matrix (linear, embedding, logits). `beat` (may be NULL) is called after each step and returns false to stop:
+ * matrix (linear, embedding, logits). `progress` (may be NULL) is called after each step and returns false to stop:
  * SCION_ESTOPPED. A run whose loss is no longer finite has the value INFINITY from there on. The caller frees
  * run->coords. */
 scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t steps,
-                                bool (*beat)(void *context, int64_t step), void *context, scion_error *err);
+                                bool (*progress)(void *context, int64_t step), void *context, scion_error *err);
 
 /* Groups and fits, over the steps that all runs of a group have. EINVAL: a group whose runs have different layers.
  * Free with coordcheck_free, also after an error. */

@@ -50,7 +50,7 @@ static transfer_point *point_of(transfer_width *w, double lr)
 /* Adds a run to its point, whose loss and accuracy are sums until the end. */
 static void add_run(transfer_point *p, const ledger_run *run)
 {
-    const ledger_result *r = &run->result;
+    const run_result *r = &run->result;
     const double loss = isnan(r->val_loss) ? r->loss : r->val_loss; /* data may have no validation part */
     p->diverged += run->state == LEDGER_DIVERGED;
     p->failed += run->state == LEDGER_FAILED;

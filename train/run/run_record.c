@@ -1,5 +1,5 @@
-/* See run_read.h. */
-#include "report/run_read.h"
+/* See run_record.h. */
+#include "run/run_record.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,7 +9,6 @@
 
 #include <jansson.h>
 
-#include "base/array.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/path.h"
@@ -32,36 +31,36 @@ static bool measured(const json_t *object, const char *key)
 
 typedef enum line_result { LINE_READ, LINE_STRANGE, LINE_MEMORY } line_result;
 
-static line_result read_line(run_data *run, const json_t *o)
+static line_result read_line(run_record *run, const json_t *o)
 {
     const json_t *step = json_object_get(o, "step"), *name = json_object_get(o, "name");
     const int64_t at = json_is_integer(step) ? json_integer_value(step) : -1;
     if (at < 0)
         return LINE_STRANGE;
     if (json_is_string(name) && measured(o, "norm")) {
-        run_norm *n = array_append(&run->norms, &run->norm_count, sizeof *n);
-        if (!n)
-            return LINE_MEMORY;
-        *n = (run_norm){.step = at, .norm = number(o, "norm", NAN), .bound = number(o, "bound", INFINITY)};
-        snprintf(n->name, sizeof n->name, "%s", json_string_value(name));
-    } else if (measured(o, "val_loss")) {
-        run_val *v = array_append(&run->vals, &run->val_count, sizeof *v);
-        if (!v)
-            return LINE_MEMORY;
-        *v = (run_val){at, number(o, "val_loss", INFINITY), number(o, "accuracy", NAN)};
-    } else if (measured(o, "loss")) {
-        run_step *s = array_append(&run->steps, &run->step_count, sizeof *s);
-        if (!s)
-            return LINE_MEMORY;
-        *s = (run_step){at, number(o, "loss", INFINITY), number(o, "lr", NAN), number(o, "tokens_per_s", NAN),
-                        number(o, "optimizer_share", NAN)};
-    } else {
-        return LINE_STRANGE;
+        run_norm n = {
+            .step = at, .norm = number(o, "norm", NAN), .bound = number(o, "bound", INFINITY), .overshoot = 1};
+        snprintf(n.name, sizeof n.name, "%s", json_string_value(name));
+        return run_curves_add_norm(&run->curves, &n) ? LINE_READ : LINE_MEMORY;
     }
-    return LINE_READ;
+    run_point p = {.step = at,
+                   .loss = NAN,
+                   .lr = number(o, "lr", NAN),
+                   .val_loss = NAN,
+                   .accuracy = number(o, "accuracy", NAN),
+                   .samples_per_s = number(o, "tokens_per_s", NAN),
+                   .optimizer_share = number(o, "optimizer_share", NAN),
+                   .seconds = NAN};
+    if (measured(o, "val_loss"))
+        p.val_loss = number(o, "val_loss", INFINITY);
+    else if (measured(o, "loss"))
+        p.loss = number(o, "loss", INFINITY);
+    else
+        return LINE_STRANGE;
+    return run_curves_add_point(&run->curves, &p) ? LINE_READ : LINE_MEMORY;
 }
 
-static scion_status read_lines(run_data *run, FILE *file, const char *path, scion_error *err)
+static scion_status read_lines(run_record *run, FILE *file, const char *path, scion_error *err)
 {
     char *line = NULL;
     size_t room = 0;
@@ -88,7 +87,7 @@ static scion_status read_lines(run_data *run, FILE *file, const char *path, scio
     return status;
 }
 
-static scion_status read_metrics(run_data *run, const char *dir, const char *path, scion_error *err)
+static scion_status read_metrics(run_record *run, const char *dir, const char *path, scion_error *err)
 {
     struct stat about;
     if (stat(dir, &about) != 0)
@@ -103,14 +102,14 @@ static scion_status read_metrics(run_data *run, const char *dir, const char *pat
                           S_ISREG(about.st_mode) ? strerror(errno) : "it is not a file");
     const scion_status status = read_lines(run, file, path, err);
     fclose(file);
-    if (status == SCION_OK && run->step_count + run->val_count + run->norm_count == 0)
+    if (status == SCION_OK && run->curves.point_count + run->curves.norm_count == 0)
         return train_fail(err, SCION_EINVAL, "%s: no step has been logged yet", path_end(path));
     return status;
 }
 
 /* ---- The summary ------------------------------------------------------------------------------------------- */
 
-static scion_status read_summary(run_data *run, const char *path, scion_error *err)
+static scion_status read_summary(run_record *run, const char *path, scion_error *err)
 {
     struct stat about;
     json_error_t why;
@@ -124,13 +123,18 @@ static scion_status read_summary(run_data *run, const char *path, scion_error *e
         goto done;
     }
     run->ended = true;
-    run->parameters = (int64_t)number(object, "parameters", 0);
-    run->seconds = number(object, "seconds", NAN);
-    run->rate = number(object, "tokens_per_s", NAN);
-    run->tokens = number(object, "tokens", NAN);
-    run->best_val_loss = number(object, "best_val_loss", NAN);
-    run->baseline = number(object, "baseline", NAN);
-    run->peak_bytes = number(object, "peak_bytes", NAN);
+    run->samples_per_s = number(object, "tokens_per_s", NAN);
+    run_result *r = &run->result;
+    r->step = (int64_t)number(object, "steps", 0);
+    r->parameters = (int64_t)number(object, "parameters", 0);
+    r->samples = (int64_t)number(object, "tokens", 0);
+    r->seconds = number(object, "seconds", NAN);
+    r->last_loss = number(object, "loss", NAN);
+    r->val_loss = number(object, "val_loss", NAN);
+    r->best_val_loss = number(object, "best_val_loss", INFINITY);
+    r->accuracy = number(object, "accuracy", NAN);
+    r->baseline = number(object, "baseline", NAN);
+    r->peak_bytes = number(object, "peak_bytes", NAN);
     if (json_is_object(json_object_get(object, "config"))) {
         char *text = json_dumps(json_object_get(object, "config"), JSON_COMPACT);
         scion_error unread;
@@ -145,18 +149,18 @@ done:
 }
 
 /* The end of a path, without slashes behind it. */
-static void name_run(run_data *run, const char *dir)
+static void name_run(run_record *run, const char *dir)
 {
     file_name(dir, NULL, run->name, sizeof run->name);
     if (strcmp(run->name, ".") == 0 || run->name[0] == '\0')
         snprintf(run->name, sizeof run->name, "this run");
 }
 
-scion_status run_read(run_data *run, const char *dir, scion_error *err)
+scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
 {
     char path[4096];
-    *run = (run_data){
-        .seconds = NAN, .rate = NAN, .tokens = NAN, .best_val_loss = NAN, .baseline = NAN, .peak_bytes = NAN};
+    *run = (run_record){.result = run_result_empty(), .samples_per_s = NAN};
+    run->result.seconds = NAN;
     name_run(run, dir);
     if ((size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
@@ -167,30 +171,25 @@ scion_status run_read(run_data *run, const char *dir, scion_error *err)
     return read_summary(run, path, err);
 }
 
-void run_free(run_data *run)
+void run_record_free(run_record *run)
 {
-    free(run->steps);
-    free(run->vals);
-    free(run->norms);
-    run->steps = NULL;
-    run->vals = NULL;
-    run->norms = NULL;
+    run_curves_free(&run->curves);
 }
 
-double run_last_loss(const run_data *run)
+const run_point *run_record_last(const run_record *run, bool validation)
 {
-    return run->step_count > 0 ? run->steps[run->step_count - 1].loss : NAN;
+    const run_point *last = NULL;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        if (run_is_validation(&run->curves.points[i]) == validation)
+            last = &run->curves.points[i];
+    return last;
 }
 
-double run_last_val(const run_data *run)
+double run_record_best(const run_record *run)
 {
-    return run->val_count > 0 ? run->vals[run->val_count - 1].loss : NAN;
-}
-
-double run_best(const run_data *run)
-{
+    const run_point *last = run_record_last(run, false);
     double best = NAN;
-    for (int64_t i = 0; i < run->val_count; i++)
-        best = fmin(best, run->vals[i].loss);
-    return isnan(best) ? run_last_loss(run) : best;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        best = fmin(best, run->curves.points[i].val_loss);
+    return isnan(best) && last ? last->loss : best;
 }

@@ -1,0 +1,406 @@
+/* See run.h. */
+#include "run/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "run/run_dir.h"
+
+/* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
+static const double smoothing = 0.1;
+enum { settled_steps = 10 };
+
+typedef struct loop {
+    trainer *t;
+    const run_policy *policy;
+    const run_sink *const *sinks;
+    int sink_count;
+    bool *sink_failed;
+    run_norm *norms; /* of one measurement */
+    run_result *r;
+    double begin;
+    int64_t first;     /* step that this process began with */
+    double first_loss; /* of its first step */
+    int64_t saved,
+        best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
+} loop;
+
+run_result run_result_empty(void)
+{
+    return (run_result){.samples_per_s = NAN,
+                        .last_loss = NAN,
+                        .loss = NAN,
+                        .val_loss = NAN,
+                        .accuracy = NAN,
+                        .best_val_loss = INFINITY,
+                        .baseline = NAN,
+                        .state_bytes = NAN,
+                        .peak_bytes = NAN};
+}
+
+bool run_curves_add_point(run_curves *c, const run_point *p)
+{
+    run_point *to = array_append(&c->points, &c->point_count, sizeof *to);
+    if (to)
+        *to = *p;
+    return to != NULL;
+}
+
+bool run_curves_add_norm(run_curves *c, const run_norm *n)
+{
+    run_norm *to = array_append(&c->norms, &c->norm_count, sizeof *to);
+    if (to)
+        *to = *n;
+    return to != NULL;
+}
+
+void run_curves_free(run_curves *c)
+{
+    free(c->points);
+    free(c->norms);
+    *c = (run_curves){.points = NULL};
+}
+
+run_policy run_policy_of(const config *c)
+{
+    return (run_policy){.log_every = c->run.log_every,
+                        .norm_every = c->run.norm_every,
+                        .validate = true,
+                        .eval_every = c->run.eval_every,
+                        .save = true,
+                        .save_every = c->run.save_every,
+                        .keep = c->run.keep,
+                        .seconds = 60 * c->run.max_minutes};
+}
+
+/* ---- Sinks -------------------------------------------------------------------------------------------------- */
+
+/* Calls one function of every sink that has it. */
+#define TELL(l, function, ...)                                                              \
+    for (int i_ = 0; i_ < (l)->sink_count; i_++) {                                          \
+        const run_sink *sink_ = (l)->sinks[i_];                                             \
+        scion_error why_ = {.message = ""};                                                 \
+        if (sink_->function && sink_->function(sink_->ctx, __VA_ARGS__, &why_) != SCION_OK) \
+            sink_fails((l), i_, &why_);                                                     \
+    }
+
+static void sink_fails(loop *l, int i, const scion_error *why)
+{
+    if (!l->sink_failed[i] && l->policy->warn)
+        l->policy->warn(l->policy->warn_ctx, why->message);
+    l->sink_failed[i] = true;
+}
+
+static scion_status start_sinks(loop *l, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < l->sink_count; i++)
+        if (l->sinks[i]->start)
+            status = l->sinks[i]->start(l->sinks[i]->ctx, l->t, err);
+    return status;
+}
+
+/* ---- Norms -------------------------------------------------------------------------------------------------- */
+
+/* Weights and norms are float32, whose sums of many terms are good to about 1e-4: this is more than rounding. */
+static const double norm_slack = 1e-3;
+
+scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->train.tape); i++) {
+        scion_info info = {.size = sizeof info};
+        status = scion_optimizer_inspect(t->optimizer, i, SCION_INSPECT_NORM, &info, err);
+        norms[i] =
+            (run_norm){.step = t->step, .norm = info.weight_norm, .bound = info.bound, .overshoot = info.overshoot};
+        snprintf(norms[i].name, sizeof norms[i].name, "%s", info.name ? info.name : "");
+    }
+    return status;
+}
+
+/* Norm over bound, and over the overshoot; NAN: there is no bound. */
+static double share_of_bound(const run_norm *n)
+{
+    return isinf(n->bound) ? NAN : n->norm / n->bound / n->overshoot;
+}
+
+const run_norm *run_norms_worst(const run_norm *norms, int64_t count)
+{
+    const run_norm *worst = NULL;
+    for (int64_t i = 0; i < count; i++)
+        if (share_of_bound(&norms[i]) > (worst ? share_of_bound(worst) : -1))
+            worst = &norms[i];
+    return worst;
+}
+
+bool run_norm_exceeded(const run_norm *n)
+{
+    return share_of_bound(n) > 1 + norm_slack;
+}
+
+static scion_status measure_norms(loop *l, scion_error *err)
+{
+    const scion_status status = run_norms(l->t, l->norms, err);
+    if (status == SCION_OK)
+        TELL(l, norms, l->t, l->norms, tape_param_count(l->t->train.tape));
+    return status;
+}
+
+/* ---- Checkpoints -------------------------------------------------------------------------------------------- */
+
+static scion_status save(loop *l, scion_error *err)
+{
+    char path[RUN_PATH];
+    if (!l->policy->save || l->saved == l->t->step)
+        return SCION_OK;
+    scion_status status = run_dir_save(l->t, l->policy->keep, l->best_saved == l->t->step, path, err);
+    if (status != SCION_OK)
+        return status;
+    l->saved = l->t->step;
+    TELL(l, saved, l->t, path);
+    return SCION_OK;
+}
+
+static scion_status save_best(loop *l, scion_error *err)
+{
+    if (!l->policy->save || l->policy->keep < 1)
+        return SCION_OK;
+    const scion_status status = run_dir_save_best(l->t, err);
+    if (status == SCION_OK)
+        l->best_saved = l->t->step;
+    return status;
+}
+
+/* ---- Steps and validations ---------------------------------------------------------------------------------- */
+
+/* Every n-th step; 0: never. */
+static bool due(const trainer *t, int64_t every)
+{
+    return every > 0 && t->step % every == 0;
+}
+
+static bool out_of_time(const loop *l)
+{
+    return l->policy->seconds > 0 && clock_now() - l->begin > l->policy->seconds;
+}
+
+/* The trainer asks between its batches. */
+static bool stops(void *ctx)
+{
+    const loop *l = ctx;
+    return (l->policy->stop && l->policy->stop(l->policy->stop_ctx)) || out_of_time(l);
+}
+
+/* tell: not of a validation that the run has done before. */
+static scion_status validate(loop *l, bool tell, scion_error *err)
+{
+    trainer *t = l->t;
+    run_result *r = l->r;
+    double loss, accuracy;
+    if (trainer_validation_batches(t) < 1)
+        return SCION_OK;
+    t->validation_due = tell;
+    scion_status status = trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, err);
+    if (status != SCION_OK)
+        return status;
+    t->validation_due = false;
+    if (l->policy->divergence > 0 && !isfinite(loss)) {
+        r->val_loss = r->accuracy = NAN;
+        return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
+                          (long long)t->step);
+    }
+    r->val_loss = loss;
+    r->accuracy = trainer_reports_accuracy(t) ? accuracy : NAN;
+    const run_point p = {.step = t->step,
+                         .loss = NAN,
+                         .lr = NAN,
+                         .samples_per_s = NAN,
+                         .optimizer_share = NAN,
+                         .seconds = NAN,
+                         .val_loss = isnan(loss) ? INFINITY : loss, /* NAN is no validation */
+                         .accuracy = accuracy};
+    if (tell)
+        TELL(l, validation, t, &p);
+    if (loss < t->best) {
+        t->best = r->best_val_loss = loss;
+        status = save_best(l, err);
+    }
+    return status;
+}
+
+static void count_step(loop *l, const run_point *p)
+{
+    const trainer *t = l->t;
+    run_result *r = l->r;
+    if (r->taken == 0)
+        l->first_loss = r->loss = p->loss;
+    r->loss += smoothing * (p->loss - r->loss);
+    r->last_loss = p->loss;
+    r->step = t->step;
+    r->taken++;
+    r->samples = t->step * trainer_samples(t);
+    r->forward_s += t->forward_s;
+    r->backward_s += t->backward_s;
+    r->optimizer_s += t->optimizer_s;
+    r->seconds = clock_now() - l->begin;
+}
+
+static scion_status one_step(loop *l, scion_error *err)
+{
+    trainer *t = l->t;
+    const run_policy *y = l->policy;
+    double loss;
+    const double lr = trainer_lr(t), begin = clock_now();
+    scion_status status = trainer_step(t, &loss, err);
+    if (status != SCION_OK)
+        return status;
+    const double seconds = clock_now() - begin, busy = t->forward_s + t->backward_s + t->optimizer_s;
+    const run_point p = {.step = t->step,
+                         .loss = loss,
+                         .lr = lr,
+                         .samples_per_s = (double)trainer_samples(t) / seconds,
+                         .optimizer_share = busy > 0 ? t->optimizer_s / busy : 0,
+                         .seconds = seconds,
+                         .val_loss = NAN,
+                         .accuracy = NAN};
+    const bool last = t->step == t->steps;
+    count_step(l, &p);
+    TELL(l, step, t, &p, due(t, y->log_every) || last || l->r->taken == 1);
+    if (due(t, y->norm_every) || (y->norm_every > 0 && last))
+        status = measure_norms(l, err);
+    if (status == SCION_OK && y->validate && (due(t, y->eval_every) || last))
+        status = validate(l, true, err);
+    if (status == SCION_OK && (due(t, y->save_every) || last))
+        status = save(l, err);
+    return status;
+}
+
+/* ---- The run ------------------------------------------------------------------------------------------------ */
+
+static bool diverges(const loop *l)
+{
+    return l->policy->divergence > 0 && l->r->taken >= settled_steps &&
+           l->r->loss > l->policy->divergence * l->first_loss + 1;
+}
+
+/* Steps until nothing is left to do or the run is to stop; *stopped: it is. */
+static scion_status all_steps(loop *l, bool *stopped, scion_error *err)
+{
+    trainer *t = l->t;
+    scion_status status = SCION_OK;
+    *stopped = false;
+    if (t->validation_due && l->policy->validate) { /* it was stopped in the middle of it */
+        status = validate(l, true, err);
+        if (status == SCION_OK)
+            status = save(l, err);
+    } else if (t->step == t->steps && l->policy->validate) { /* it had ended: for those who ask again how it ended */
+        status = validate(l, false, err);
+    }
+    while (status == SCION_OK && t->step < t->steps && !diverges(l) && !*stopped) {
+        status = one_step(l, err);
+        *stopped = status == SCION_OK && (stops(l) || (l->policy->steps > 0 && l->r->taken >= l->policy->steps));
+    }
+    if (status == SCION_ESTOPPED) {
+        *stopped = true;
+        status = SCION_OK;
+    }
+    return status;
+}
+
+static void measure_end(loop *l)
+{
+    run_result *r = l->r;
+    struct rusage usage;
+    const double busy = r->forward_s + r->backward_s + r->optimizer_s;
+    r->seconds = clock_now() - l->begin;
+    r->samples_per_s = busy > 0 ? (double)(r->taken * trainer_samples(l->t)) / busy : NAN;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        r->peak_bytes = (double)usage.ru_maxrss * 1024;
+}
+
+static void start_result(loop *l)
+{
+    const trainer *t = l->t;
+    run_result *r = l->r;
+    *r = run_result_empty();
+    r->step = t->step;
+    r->steps = t->steps;
+    r->parameters = t->elements;
+    r->samples = t->step * trainer_samples(t);
+    r->best_val_loss = t->best;
+    r->baseline = t->c.run.baseline > 0 ? t->c.run.baseline : NAN;
+    r->state_bytes = (double)(t->memory.weights + t->memory.gradients + t->memory.state);
+}
+
+/* Keeps the reason of a failure in the result. */
+static scion_status run_fails(run_result *r, scion_status status, const scion_error *why)
+{
+    r->state = status == SCION_ENONFINITE ? RUN_DIVERGED : RUN_FAILED;
+    snprintf(r->message, sizeof r->message, "%s", why->message);
+    return status;
+}
+
+static scion_status train(loop *l, scion_error *err)
+{
+    trainer *t = l->t;
+    run_result *r = l->r;
+    bool stopped;
+    scion_status status = start_sinks(l, err);
+    if (status == SCION_OK)
+        status = all_steps(l, &stopped, err);
+    if (status == SCION_OK && (t->step < t->steps || t->validation_due))
+        status = save(l, err);
+    measure_end(l);
+    if (status != SCION_OK)
+        return status;
+    if (diverges(l) && t->step < t->steps) {
+        r->state = RUN_DIVERGED;
+        snprintf(r->message, sizeof r->message, "stopped at step %lld: the loss rose from %.4g to %.4g",
+                 (long long)t->step, l->first_loss, r->loss);
+    } else if (t->step == t->steps && !t->validation_due) {
+        r->state = RUN_DONE;
+    }
+    TELL(l, end, t, r);
+    return SCION_OK;
+}
+
+scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
+                       int *sinks_failed, scion_error *err)
+{
+    scion_error why = {.message = ""};
+    loop l = {.t = t,
+              .policy = policy,
+              .sinks = sinks,
+              .sink_count = count,
+              .sink_failed = calloc((size_t)count + 1, sizeof *l.sink_failed),
+              .norms = calloc((size_t)tape_param_count(t->train.tape) + 1, sizeof *l.norms),
+              .r = r,
+              .begin = policy->began > 0 ? policy->began : clock_now(),
+              .first = t->step,
+              .saved = -1,
+              .best_saved = -1};
+    start_result(&l);
+    t->stop = stops;
+    t->stop_ctx = &l;
+    scion_status status =
+        l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
+    t->stop = NULL;
+    t->stop_ctx = NULL;
+    if (status != SCION_OK)
+        run_fails(r, status, &why);
+    if (err)
+        *err = why;
+    if (sinks_failed) {
+        *sinks_failed = 0;
+        for (int i = 0; l.sink_failed && i < count; i++)
+            *sinks_failed += l.sink_failed[i];
+    }
+    free(l.sink_failed);
+    free(l.norms);
+    return status;
+}

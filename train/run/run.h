@@ -1,0 +1,127 @@
+/* One run: steps, validations, norms and checkpoints, until it ends, diverges, is stopped or out of time.
+ *
+ * `run_train` is the only loop of the program. A policy says what to do when; sinks are told what happened, and put it
+ * into a folder (metrics.h), a ledger, a line on the terminal. Sinks never change the run. */
+#ifndef TRAIN_RUN_RUN_H
+#define TRAIN_RUN_RUN_H
+
+#include "run/trainer.h"
+
+enum { RUN_NAME = 64 };
+
+/* A point of a curve: a training step, or a validation. What it has not is NAN; a loss that is not finite is INFINITY
+ * where it would be taken for one that is not there. */
+typedef struct run_point {
+    int64_t step;
+    double loss, lr;                       /* training */
+    double val_loss, accuracy;             /* validation */
+    double samples_per_s, optimizer_share; /* of a step; share of its time */
+    double seconds;                        /* of a step */
+} run_point;
+
+static inline bool run_is_validation(const run_point *p)
+{
+    return p->val_loss == p->val_loss; /* not NAN */
+}
+
+/* Norm of a parameter's weights against the bound that its rule promises. */
+typedef struct run_norm {
+    int64_t step;
+    char name[RUN_NAME];
+    double norm, bound; /* bound INFINITY: none */
+    double overshoot;   /* what the norm's iteration may exceed the bound by; 1 where it is not known */
+} run_norm;
+
+/* The curves of a run, in order of steps. All zero: none. */
+typedef struct run_curves {
+    run_point *points;
+    run_norm *norms;
+    int64_t point_count, norm_count;
+} run_curves;
+
+/* False: out of memory. */
+bool run_curves_add_point(run_curves *c, const run_point *p);
+bool run_curves_add_norm(run_curves *c, const run_norm *n);
+void run_curves_free(run_curves *c);
+
+typedef enum run_state {
+    RUN_UNFINISHED, /* going on, stopped, or out of time */
+    RUN_DONE,
+    RUN_DIVERGED, /* the loss was not finite, or grew without end */
+    RUN_FAILED
+} run_state;
+
+/* What a run has come to. NAN: not known. */
+typedef struct run_result {
+    run_state state;
+    int64_t step, steps; /* so far, of the whole run */
+    int64_t taken;       /* steps of this process */
+    int64_t parameters, samples;
+    double seconds;                            /* of this process */
+    double samples_per_s;                      /* of the steps alone */
+    double last_loss;                          /* of the last step */
+    double loss;                               /* running mean over the last steps */
+    double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
+    double best_val_loss;                      /* INFINITY: none */
+    double baseline;                           /* to compare with */
+    double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
+    double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
+    char message[256];                         /* diverged, failed: why */
+} run_result;
+
+/* Nothing known yet. */
+run_result run_result_empty(void);
+
+/* Functions may be NULL. One that fails is told of once, and called again: the next line may fit on the disk. */
+typedef struct run_sink {
+    /* Before the first step; a failure is the run's. */
+    scion_status (*start)(void *ctx, const trainer *t, scion_error *err);
+    /* Every step; log: the policy's log interval says so. */
+    scion_status (*step)(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err);
+    scion_status (*validation)(void *ctx, const trainer *t, const run_point *p, scion_error *err);
+    /* All parameters, measured after one step. */
+    scion_status (*norms)(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err);
+    scion_status (*saved)(void *ctx, const trainer *t, const char *path, scion_error *err);
+    /* After the last step and its checkpoint; not after a failure. */
+    scion_status (*end)(void *ctx, const trainer *t, const run_result *r, scion_error *err);
+    void *ctx;
+} run_sink;
+
+/* All zero: steps, and nothing else. */
+typedef struct run_policy {
+    int64_t log_every, norm_every; /* steps; 0: never. Also the first step of the process, and the last of the run */
+    bool validate;                 /* at the end, and after every eval_every steps (0: only then) */
+    int64_t eval_every;
+    bool save; /* checkpoints into the folder t->c.run.out: at the end, when stopped, and after every save_every */
+    int64_t save_every, keep; /* keep: newest checkpoints that stay, and the best; 0: one, and no best */
+    int64_t steps;            /* at most that many steps in this process, 0: any number */
+    double seconds;           /* at most that long; 0: no limit */
+    double divergence;        /* ends a run whose mean loss exceeds that many times the first one, + 1; 0: never */
+    /* Asked often: between micro-batches and batches of a validation. May be NULL. */
+    bool (*stop)(void *ctx);
+    void *stop_ctx;
+    void (*warn)(void *ctx, const char *message); /* a sink failed; may be NULL */
+    void *warn_ctx;
+    double began; /* clock_now() when the work on this run began; 0: with this call */
+} run_policy;
+
+/* The policy of scion train: what the options say. */
+run_policy run_policy_of(const config *c);
+
+/* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE, DIVERGED
+ * (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's; sinks that failed are not,
+ * *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before that step; one
+ * stopped in a validation will do it when it is resumed. */
+scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
+                       int *sinks_failed, scion_error *err);
+
+/* ---- Norms ---- */
+
+/* Measures all parameters, as many as the trainer has. */
+scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err);
+/* The parameter nearest to its bound, or furthest beyond it; NULL: none has a bound. */
+const run_norm *run_norms_worst(const run_norm *norms, int64_t count);
+/* Whether a bound is exceeded by more than overshoot and rounding explain. */
+bool run_norm_exceeded(const run_norm *n);
+
+#endif

@@ -1,0 +1,29 @@
+/* The record of a run: its configuration, result and curves, as they are read back from its folder (metrics.jsonl, and
+ * summary.json once the run has ended). A ledger has the same parts: a ledger_run, and its ledger_curves. */
+#ifndef TRAIN_RUN_RUN_RECORD_H
+#define TRAIN_RUN_RUN_RECORD_H
+
+#include "run/run.h"
+
+typedef struct run_record {
+    char name[128];  /* the end of the folder's path */
+    bool configured; /* c is known */
+    bool ended;
+    config c;
+    run_result result;
+    double samples_per_s; /* of the whole run, validations and checkpoints included; NAN: unknown */
+    run_curves curves;
+} run_record;
+
+/* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is passed
+ * over. EINVAL: no such folder, no run in it; ESTATE: the files are something else. Free with run_record_free, also
+ * after an error. */
+scion_status run_record_read(run_record *run, const char *dir, scion_error *err);
+void run_record_free(run_record *run);
+
+/* The lowest validation loss; without validation, the last training loss. NAN: none. */
+double run_record_best(const run_record *run);
+/* The last point that is a validation, or a step; NULL: none. */
+const run_point *run_record_last(const run_record *run, bool validation);
+
+#endif
