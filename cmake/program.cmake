@@ -1,7 +1,6 @@
 # The program `scion`: train/ as a library of its own, so that tests and benchmarks can use its parts, and cli/ on top.
 
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
@@ -14,7 +13,7 @@ target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-co
     -fno-trapping-math)
 target_compile_definitions(scion_train PRIVATE
     SCION_PRESET_DIR="${CMAKE_INSTALL_FULL_DATADIR}/scion/presets")
-target_link_libraries(scion_train PUBLIC scion::scion_static scion_openblas PkgConfig::JANSSON PkgConfig::INIH
+target_link_libraries(scion_train PUBLIC scion::scion_static scion_openblas PkgConfig::JANSSON
     PkgConfig::XXHASH ZLIB::ZLIB SQLite::SQLite3 m PRIVATE scion_warnings)
 if(scion_openmp)
     target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)

@@ -53,9 +53,11 @@ static void ini_errors_name_the_line(void **state)
         {"lr = 1\nnonsense\n", "bad.ini:2: expected key = value or [section]"},
         {"lr = 1\n[model\nwidth = 8\n", "bad.ini:2: expected key = value or [section]"},
         {"lr = 1\nnonsense\nlr = x\n", "bad.ini:"},
-        {"lr = 1\npreset = x\n", "bad.ini:2: preset has to be the first key"},
+        {"lr = 1\npreset = x\n", "bad.ini:2: preset must be the first key"},
         {"preset = no-such\n", "there is no preset \"no-such\""},
         {"lr = 1\n  2\n", "bad.ini:2: expected key = value"},
+        {"lr = 1\n= 2\n", "bad.ini:2: there is no option \"\""},
+        {"lr =;1\n", "bad.ini:1: lr is \";1\""},
     };
     const char *path = scratch("bad.ini");
     (void)state;

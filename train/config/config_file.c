@@ -1,12 +1,10 @@
-/* Configurations as .ini files, which libinih reads, and as JSON. Whatever goes wrong, the caller's configuration
- * is as it was. */
+/* Configurations as .ini files and as JSON. After an error the caller's configuration is unchanged. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <ini.h>
 #include <jansson.h>
 
 #include "config/config_parts.h"
@@ -14,23 +12,19 @@
 #include "base/path.h"
 
 /* No configuration is larger, and one that includes that many others includes itself. */
-enum { most_bytes = 1 << 20, most_depth = 8 };
+enum { max_bytes = 1 << 20, max_depth = 8 };
 
 static const char byte_order_mark[] = "\xef\xbb\xbf"; /* some editors put it in front of UTF-8 */
 
-/* A file being read. inih neither tells a handler the line nor takes lines of more than about 200 bytes, so that it
- * gets its lines from next_line, which knows the number and keeps a long value aside. */
+/* A file being read. */
 typedef struct source {
     FILE *file;
     const char *path;
     config *c;
     int depth;
     int line;
-    char *text; /* the line, from getline */
-    size_t room;
-    const char *kept; /* value of the present line, if it is too long for inih */
-    int *first;       /* line of each option, 0: not yet given */
-    bool any;         /* an option was given */
+    int *first; /* line of each option, 0: not yet given */
+    bool any;   /* an option was given */
     scion_status status;
     scion_error *err;
 } source;
@@ -42,73 +36,42 @@ static void fault(source *s, const char *what)
         s->status = train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, what);
 }
 
-/* The line without spaces around it and without its comment, which starts the line or follows a space. */
-static char *strip(char *text)
+/* Removes spaces at both ends. */
+static char *trim(char *text)
 {
     while (isspace((unsigned char)*text))
         text++;
-    for (char *at = text; *at != '\0'; at++)
-        if ((*at == ';' || *at == '#') && (at == text || isspace((unsigned char)at[-1]))) {
-            *at = '\0';
-            break;
-        }
     for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
         text[n - 1] = '\0';
     return text;
 }
 
-/* inih's reader, in the manner of fgets. */
-static char *next_line(char *to, int room, void *stream)
+/* Removes a comment, which starts the line or follows a space. */
+static void remove_comment(char *line)
 {
-    source *s = stream;
-    const ssize_t length = s->status == SCION_OK ? getline(&s->text, &s->room, s->file) : -1;
-    if (length < 0)
-        return NULL;
-    s->line++;
-    s->kept = NULL;
-    if (strlen(s->text) != (size_t)length) {
-        fault(s, "holds a zero byte: this is no text file");
-        return NULL;
-    }
-    const bool marked = s->line == 1 && strncmp(s->text, byte_order_mark, 3) == 0;
-    char *line = strip(s->text + (marked ? 3 : 0));
-    if (strlen(line) + 2 > (size_t)room) {
-        char *value = line + strcspn(line, "=:");
-        if (*value == '\0' || value - line + 4 > room) {
-            fault(s, "expected key = value");
-            return NULL;
+    for (char *at = line; *at != '\0'; at++)
+        if ((*at == ';' || *at == '#') && (at == line || isspace((unsigned char)at[-1]))) {
+            *at = '\0';
+            break;
         }
-        *value = '\0';
-        s->kept = value + 1;
-        snprintf(to, (size_t)room, "%s=.\n", line);
-    } else {
-        snprintf(to, (size_t)room, "%s\n", line);
-    }
-    return to;
 }
 
-static int handle(void *user, const char *section, const char *key, const char *value)
+static void set_option(source *s, const char *key, const char *value)
 {
-    source *s = user;
     const config_option *o = config_find(key);
     char where[1024], what[160];
-    (void)section;
-    if (s->status != SCION_OK)
-        return 0;
     for (int i = 0; o && config_option_at(i); i++)
         if (config_option_at(i) == o) {
             if (s->first[i] > 0) {
                 snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
                 fault(s, what);
-                return 0;
+                return;
             }
             s->first[i] = s->line;
         }
-    if (s->kept)
-        value = s->kept;
     if (strcmp(key, "preset") == 0) {
         if (s->any)
-            fault(s, "preset has to be the first key, for it sets all others");
+            fault(s, "preset must be the first key, because it sets all others");
         else
             s->status = config_preset_at(s->c, value, s->path, s->depth + 1, s->err);
     } else {
@@ -116,7 +79,39 @@ static int handle(void *user, const char *section, const char *key, const char *
         s->status = config_set(s->c, key, value, where, s->err);
     }
     s->any = true;
-    return s->status == SCION_OK;
+}
+
+/* key = value (or key: value), [section], which is ignored, or nothing. */
+static void read_line(source *s, char *text)
+{
+    remove_comment(text);
+    char *line = trim(text), *value = line + strcspn(line, "=:");
+    if (*line == '\0' || (*line == '[' && strchr(line, ']')))
+        return;
+    if (*line == '[' || *value == '\0') {
+        fault(s, "expected key = value or [section]");
+        return;
+    }
+    *value = '\0';
+    set_option(s, trim(line), trim(value + 1));
+}
+
+static void read_lines(source *s)
+{
+    char *text = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    while (s->status == SCION_OK && (length = getline(&text, &capacity, s->file)) >= 0) {
+        s->line++;
+        const bool marked = s->line == 1 && strncmp(text, byte_order_mark, 3) == 0;
+        if (strlen(text) != (size_t)length)
+            fault(s, "holds a zero byte: this is not a text file");
+        else
+            read_line(s, text + (marked ? 3 : 0));
+    }
+    if (s->status == SCION_OK && !feof(s->file))
+        fault(s, "the file could not be read to its end");
+    free(text);
 }
 
 /* A regular file of a size that a configuration can have, open; NULL: err says why not. */
@@ -128,7 +123,7 @@ static FILE *open_source(const char *path, scion_error *err)
         train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
     else if (!S_ISREG(about.st_mode))
         train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
-    else if (about.st_size > most_bytes)
+    else if (about.st_size > max_bytes)
         train_fail(err, SCION_EINVAL, "%s: has %lld bytes, which is no configuration", path_end(path),
                    (long long)about.st_size);
     else if (!(file = fopen(path, "re")))
@@ -140,7 +135,7 @@ scion_status config_load_at(config *c, const char *path, int depth, scion_error 
 {
     config copy = *c;
     int count = 0;
-    if (depth > most_depth)
+    if (depth > max_depth)
         return train_fail(err, SCION_EINVAL, "%s: its presets name each other in a circle", path_end(path));
     while (config_option_at(count))
         count++;
@@ -153,15 +148,8 @@ scion_status config_load_at(config *c, const char *path, int depth, scion_error 
         fclose(s.file);
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     }
-    const int bad = ini_parse_stream(next_line, &s, handle, &s);
-    if (s.status == SCION_OK && bad > 0) {
-        s.line = bad;
-        fault(&s, "expected key = value or [section]");
-    }
-    if (s.status == SCION_OK && (bad < 0 || ferror(s.file)))
-        fault(&s, "the file could not be read to its end");
+    read_lines(&s);
     fclose(s.file);
-    free(s.text);
     free(s.first);
     if (s.status == SCION_OK)
         *c = copy;
