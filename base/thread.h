@@ -1,8 +1,11 @@
-/* The one place that knows about OpenMP. Without it everything runs on the calling thread. */
+/* Loops shared among threads. The one place that knows about OpenMP; without it everything runs on the calling
+ * thread. */
 #ifndef SCN_THREAD_H
 #define SCN_THREAD_H
 
 #include <stdint.h>
+
+#include "base/simd.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -21,6 +24,7 @@ static inline int scn_threads(int n)
 #endif
 }
 
+/* Number of the calling thread in the loop that it takes part in, from 0. */
 static inline int scn_thread_index(void)
 {
 #ifdef _OPENMP
@@ -30,19 +34,30 @@ static inline int scn_thread_index(void)
 #endif
 }
 
-/* `#pragma omp parallel for` with a chosen schedule and number of threads, or nothing. */
 #ifdef _OPENMP
-#define SCN_PRAGMA(x) _Pragma(#x)
-#define SCN_PARALLEL_FOR(n) SCN_PRAGMA(omp parallel for schedule(dynamic) num_threads(n) if ((n) > 1))
+#define SCN_PARALLEL_OMP(...) SCN_PRAGMA(omp parallel for __VA_ARGS__)
 #else
-#define SCN_PARALLEL_FOR(n)
+#define SCN_PARALLEL_OMP(...)
 #endif
 
-/* Compiles a function once for each instruction set and chooses when the program is loaded. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SCN_NO_CLONES)
-#define SCN_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SCN_CLONES
-#endif
+/* SCN_PARALLEL(threads, i, count, call(..., i, ...)) makes the call once for each i from 0 to count - 1, by up to
+ * `threads` threads, each of which takes the next i when it is done with one. With one thread it is a plain loop: a
+ * parallel region, even of one thread, takes longer than a small problem. */
+#define SCN_PARALLEL(threads, i, count, ...)                         \
+    do {                                                             \
+        if ((threads) > 1) {                                         \
+            SCN_PARALLEL_OMP(schedule(dynamic) num_threads(threads)) \
+            for (int64_t i = 0; i < (count); i++)                    \
+                __VA_ARGS__;                                         \
+        } else {                                                     \
+            for (int64_t i = 0; i < (count); i++)                    \
+                __VA_ARGS__;                                         \
+        }                                                            \
+    } while (0)
+
+/* Before a for loop whose iterations are independent. _STATIC deals them out in equal runs beforehand, so that a
+ * thread meets the same rows in loop after loop. */
+#define SCN_PARALLEL_FOR(threads) SCN_PARALLEL_OMP(schedule(dynamic) num_threads(threads) if ((threads) > 1))
+#define SCN_PARALLEL_FOR_STATIC(threads) SCN_PARALLEL_OMP(schedule(static) num_threads(threads) if ((threads) > 1))
 
 #endif

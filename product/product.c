@@ -1,9 +1,9 @@
 /* Products in panels: the loops around the kernel. See product.h for the layout.
  *
- * The result is cut into blocks of at most block_rows x block_cols, each computed by one thread into its
- * scratch: for a stretch of depth (<= block_depth) of the sum, the strips of B one after another stay in
- * the first-level cache while the block of A streams from the second level. When the sum is complete the
- * block is emitted: scaled, added to, written and mirrored. */
+ * The result is cut into blocks of at most block_rows x block_cols, each computed by one thread into its scratch:
+ * for one slice of the depth (<= block_depth) of the sum after another, the strips of B in turn stay in the
+ * first-level cache while the block of A streams from the second level. When the sum is complete the block is
+ * emitted: scaled, added to, written and mirrored. */
 #include "product/product.h"
 
 #include <math.h>
@@ -76,8 +76,8 @@ SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t
 }
 
 /* The same of the transposed matrix: columns of the strip are rows of `from`. A few columns of `from` at a time
- * are turned, then scaled while they are in the cache. */
-SCN_CLONES static void pack_turned_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
+ * are transposed, then scaled while they are in the cache. */
+SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
 {
     enum { some = 32 };
     const int64_t width = min64(nr, from.rows - row);
@@ -94,27 +94,23 @@ SCN_CLONES static void pack_turned_strip(float *out, scn_mat from, int64_t row, 
 void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
     const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
-    SCN_PARALLEL_FOR(e->threads)
-    for (int64_t s = 0; s < strips; s++)
-        pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
+    SCN_PARALLEL(e->threads, s, strips, pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
-void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
+void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
     const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
-    SCN_PARALLEL_FOR(e->threads)
-    for (int64_t s = 0; s < strips; s++)
-        pack_turned_strip(strip(to, nr, s * nr), from, s * nr, nr, f);
+    SCN_PARALLEL(e->threads, s, strips, pack_transposed_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
 /* What to do with a finished tile. */
 typedef struct emitter {
-    double alpha, beta, gamma, keep;
-    const scn_panels *add; /* D */
-    scn_panels c, turned;  /* panels for C and C', or at = NULL */
-    scn_mat w;             /* row-major target, or at = NULL */
-    bool symmetric;        /* C is symmetric: turned is c, beyond the diagonal square */
-    bool w_turned;
+    double alpha, beta, gamma; /* of A'B, of D or w, of I */
+    const scn_panels *add;     /* D */
+    scn_panels c, transposed;  /* panels for C and C', or at = NULL */
+    scn_mat w;                 /* row-major target, or at = NULL */
+    bool symmetric;            /* C is symmetric: transposed is c, beyond the diagonal square */
+    bool w_transposed;
 } emitter;
 
 static inline void scale_add(int64_t n, float *t, double alpha, double beta, const float *add)
@@ -139,36 +135,36 @@ SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float
             if (i0 + i >= j0 && i0 + i < j0 + nr)
                 t[i * nr + i0 + i - j0] += (float)em->gamma;
     memcpy(strip(em->c, nr, j0) + at, t, (size_t)(rows * nr) * sizeof *t);
-    if (em->turned.at && !(em->symmetric && i0 < j0 + nr)) {
-        float *to = strip(em->turned, nr, i0) + j0 * nr + i0 % nr;
-        scn_transpose(to, nr, t, nr, k->mr, min64(nr, em->turned.rows - j0));
+    if (em->transposed.at && !(em->symmetric && i0 < j0 + nr)) {
+        float *to = strip(em->transposed, nr, i0) + j0 * nr + i0 % nr;
+        scn_transpose(to, nr, t, nr, k->mr, min64(nr, em->transposed.rows - j0));
     }
 }
 
-static inline void emit_row(float *w, const float *t, int64_t n, float keep, float alpha)
+static inline void emit_row(float *w, const float *t, int64_t n, float beta, float alpha)
 {
-    if (keep == 0)
+    if (beta == 0)
         for (int64_t j = 0; j < n; j++)
             w[j] = alpha * t[j];
     else
         for (int64_t j = 0; j < n; j++)
-            w[j] = keep * w[j] + alpha * t[j];
+            w[j] = beta * w[j] + alpha * t[j];
 }
 
 SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const float *t, int64_t i0, int64_t j0)
 {
     const int64_t nr = k->nr, mr = k->mr;
-    const float keep = (float)em->keep, alpha = (float)em->alpha;
-    if (!em->w_turned) {
+    const float beta = (float)em->beta, alpha = (float)em->alpha;
+    if (!em->w_transposed) {
         int64_t rows = min64(mr, em->w.rows - i0), cols = min64(nr, em->w.cols - j0);
         for (int64_t i = 0; i < rows; i++)
-            emit_row(scn_row(em->w, i0 + i) + j0, t + i * nr, cols, keep, alpha);
+            emit_row(scn_row(em->w, i0 + i) + j0, t + i * nr, cols, beta, alpha);
     } else {
-        float turned[SCN_KERNEL_MAX_TILE];
+        float transposed[SCN_KERNEL_MAX_TILE];
         int64_t rows = min64(nr, em->w.rows - j0), cols = min64(mr, em->w.cols - i0);
-        scn_transpose(turned, mr, t, nr, mr, nr);
+        scn_transpose(transposed, mr, t, nr, mr, nr);
         for (int64_t j = 0; j < rows; j++)
-            emit_row(scn_row(em->w, j0 + j) + i0, turned + j * mr, cols, keep, alpha);
+            emit_row(scn_row(em->w, j0 + j) + i0, transposed + j * mr, cols, beta, alpha);
     }
 }
 
@@ -200,47 +196,65 @@ static void compute_block(const scn_kernel *k, scn_panels a, scn_panels b, const
     }
 }
 
-static void product(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
+/* A product, cut into down x across blocks of block_rows x block_cols. */
+typedef struct cut {
+    int64_t rows, cols; /* of the result, padded to whole tiles */
+    int64_t block_rows, block_cols;
+    int64_t down, across;
+} cut;
+
+static cut cut_of(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
 {
     const scn_kernel *k = e->kernel;
-    /* Rows are padded to whole tiles; strips are whole tiles high and wide. */
-    const int64_t rows = round_up(a.cols, k->mr), cols = round_up(b.cols, k->nr);
+    cut c = {.rows = round_up(a.cols, k->mr), .cols = round_up(b.cols, k->nr)};
     int64_t br = round_up(block_rows, k->nr), bc = block_cols / k->nr * k->nr;
     if (e->threads > 1) {
         int64_t half = em->symmetric ? 2 : 1;
-        while ((rows / br + 1) * (cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->nr) {
+        while ((c.rows / br + 1) * (c.cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->nr) {
             br = round_up(br / 2, k->nr);
             bc = bc > br ? br : bc;
         }
     }
-    const int64_t down = (rows + br - 1) / br, across = (cols + bc - 1) / bc;
-    SCN_PARALLEL_FOR(e->threads)
-    for (int64_t task = 0; task < down * across; task++) {
-        int64_t i0 = task % down * br, j0 = task / down * bc;
-        int64_t r = min64(br, rows - i0), c = min64(bc, cols - j0);
-        if (em->symmetric && i0 + r <= j0)
-            continue;
-        float *scratch = e->scratch + (size_t)scn_thread_index() * scratch_floats(k) * (size_t)(e->threads > 1);
-        compute_block(k, a, b, em, scratch, i0, j0, r, c);
-    }
+    c.block_rows = br;
+    c.block_cols = bc;
+    c.down = (c.rows + br - 1) / br;
+    c.across = (c.cols + bc - 1) / bc;
+    return c;
+}
+
+static void compute_task(const scn_engine *e, const cut *c, scn_panels a, scn_panels b, const emitter *em,
+                         int64_t task)
+{
+    const int64_t i0 = task % c->down * c->block_rows, j0 = task / c->down * c->block_cols;
+    const int64_t rows = min64(c->block_rows, c->rows - i0), cols = min64(c->block_cols, c->cols - j0);
+    if (em->symmetric && i0 + rows <= j0)
+        return;
+    const size_t thread = e->threads > 1 ? (size_t)scn_thread_index() : 0;
+    compute_block(e->kernel, a, b, em, e->scratch + thread * scratch_floats(e->kernel), i0, j0, rows, cols);
+}
+
+static void product(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
+{
+    const cut c = cut_of(e, a, b, em);
+    SCN_PARALLEL(e->threads, task, c.down * c.across, compute_task(e, &c, a, b, em, task));
 }
 
 void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
                            const scn_panels *d, double gamma)
 {
-    emitter em = {.alpha = alpha, .beta = beta, .gamma = gamma, .add = d, .c = c, .turned = c, .symmetric = true};
+    emitter em = {.alpha = alpha, .beta = beta, .gamma = gamma, .add = d, .c = c, .transposed = c, .symmetric = true};
     product(e, a, b, &em);
 }
 
-void scn_product_both(const scn_engine *e, scn_panels c, scn_panels turned, scn_panels a, scn_panels b)
+void scn_product_both(const scn_engine *e, scn_panels c, scn_panels transposed, scn_panels a, scn_panels b)
 {
-    emitter em = {.alpha = 1, .c = c, .turned = turned};
+    emitter em = {.alpha = 1, .c = c, .transposed = transposed};
     product(e, a, b, &em);
 }
 
-void scn_product_into(const scn_engine *e, scn_mat w, double keep, double alpha, scn_panels a, scn_panels b,
-                      bool turned)
+void scn_product_into(const scn_engine *e, scn_mat w, double beta, double alpha, scn_panels a, scn_panels b,
+                      bool transposed)
 {
-    emitter em = {.alpha = alpha, .keep = keep, .w = w, .w_turned = turned};
+    emitter em = {.alpha = alpha, .beta = beta, .w = w, .w_transposed = transposed};
     product(e, a, b, &em);
 }

@@ -28,7 +28,7 @@ typedef struct scn_panels {
 typedef struct scn_engine {
     const scn_kernel *kernel;
     int threads;
-    float *scratch; /* threads * scn_engine_floats */
+    float *scratch; /* one block of a result for each thread */
 } scn_engine;
 
 /* Takes memory for an engine of `threads` from the arena. */
@@ -47,19 +47,19 @@ scn_factor scn_factor_of(double value);
 
 /* to = f * from, and to = f * from' (to has from's shape, or the transposed one). */
 void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
-void scn_pack_turned(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
+void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
 
 /* C = alpha A'B + beta D + gamma I, C symmetric: only one triangle is computed. D may be NULL. C must not
  * overlap A, B or D. */
 void scn_product_symmetric(const scn_engine *e, scn_panels c, double alpha, scn_panels a, scn_panels b, double beta,
                            const scn_panels *d, double gamma);
 
-/* C = A'B in panels, and C' in panels too unless turned.at is NULL. B may have more rows than A: only as
+/* C = A'B in panels, and C' in panels too unless transposed.at is NULL. B may have more rows than A: only as
  * many as A has take part. */
-void scn_product_both(const scn_engine *e, scn_panels c, scn_panels turned, scn_panels a, scn_panels b);
+void scn_product_both(const scn_engine *e, scn_panels c, scn_panels transposed, scn_panels a, scn_panels b);
 
-/* w = keep w + alpha A'B, or with `turned` w = keep w + alpha (A'B)'. keep = 0 does not read w. */
-void scn_product_into(const scn_engine *e, scn_mat w, double keep, double alpha, scn_panels a, scn_panels b,
-                      bool turned);
+/* w = beta w + alpha A'B, or with `transposed` w = beta w + alpha (A'B)'. beta = 0 does not read w. */
+void scn_product_into(const scn_engine *e, scn_mat w, double beta, double alpha, scn_panels a, scn_panels b,
+                      bool transposed);
 
 #endif

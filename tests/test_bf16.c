@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bf16.h"
+
 static scion_error err;
 
 enum { ROWS = 6, COLS = 5, N = ROWS * COLS };
@@ -209,11 +211,68 @@ static void test_start(void **state)
         check_le(fabs((double)bf16_value(h[i]) - (double)w[i]), fabs((double)w[i]) * 0x1p-7);
 }
 
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Every NaN stays one, whatever lies in its mantissa, and keeps its sign: adding to the bits of some carries into
+ * infinity or zero, and cutting the low half of others leaves infinity. */
+static void test_nan_stays_nan(void **state)
+{
+    (void)state;
+    static const uint32_t low[] = {0x00000001, 0x00007fff, 0x00008000, 0x0000ffff, 0x00010000,
+                                   0x003fffff, 0x00400000, 0x007f7fff, 0x007f8000, 0x007fffff};
+    for (int64_t i = 0; i < COUNT_OF(low); i++)
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            float x[16];
+            uint16_t nearest[16], random[16];
+            for (int j = 0; j < 16; j++)
+                x[j] = float_of(sign << 31 | 0x7f800000u | low[i]);
+            scn_to_bf16(16, x, nearest);
+            scn_to_bf16_random(16, x, random, 1, 2, 0);
+            for (int j = 0; j < 16; j++) {
+                at("NaN %d %08x", (int)sign, (unsigned)low[i]);
+                check(isnan(bf16_value(nearest[j])) && nearest[j] >> 15 == sign);
+                check(isnan(bf16_value(random[j])) && random[j] >> 15 == sign);
+            }
+        }
+}
+
+/* Infinity and what is not NaN round as ever: to nearest, ties to even. */
+static void test_nearest(void **state)
+{
+    (void)state;
+    rng r = rng_of(6);
+    for (int k = 0; k < 100000; k++) {
+        const uint32_t low = k % 4 ? (uint32_t)(rng_uniform(&r) * 65536) : 0x8000; /* ties among them */
+        const float x = float_of((uint32_t)(rng_uniform(&r) * 65536) << 16 | low);
+        uint16_t got;
+        if (isnan(x))
+            continue;
+        scn_to_bf16(1, &x, &got);
+        at("%a", (double)x);
+        check(got == bf16_nearest(x));
+    }
+    const float infinite[2] = {INFINITY, -INFINITY};
+    uint16_t got[2];
+    scn_to_bf16_random(2, infinite, got, 1, 2, 0);
+    check(got[0] == 0x7f80 && got[1] == 0xff80);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_gradients),    LAW(test_stochastic_weights),      LAW(test_small_steps_add_up),
-        LAW(test_seed_decides), LAW(test_light_rounds_to_nearest), LAW(test_start),
+        LAW(test_gradients),
+        LAW(test_stochastic_weights),
+        LAW(test_small_steps_add_up),
+        LAW(test_seed_decides),
+        LAW(test_light_rounds_to_nearest),
+        LAW(test_start),
+        LAW(test_nan_stays_nan),
+        LAW(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

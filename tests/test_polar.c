@@ -24,7 +24,7 @@ static const char *const spectrum_name[] = {"Gaussian",           "orthogonal", 
  *  - Between restarts the Gram form rounds three products of two rounded factors a step. What that mixes of one
  *    direction of R into another grows by a in each of the s - 2 updates of R that remain, enters P times b, and is
  *    multiplied by Q, which has grown to a^(s-1): 6 u sqrt(m) |b| a^(2s-3), again with g for a^s. Here s is the
- *    length of the last stretch without a restart; after one, X is no longer of norm 1.
+ *    number of the last steps without a restart; after one, X is no longer of norm 1.
  * On the cases below the errors reach a half of it. */
 static double quintic_tol(int64_t rows, int64_t cols, int steps, const float *in, const double *want)
 {
@@ -35,12 +35,12 @@ static double quintic_tol(int64_t rows, int64_t cols, int steps, const float *in
         squares += sigma[i] * sigma[i];
     for (int64_t i = 0; i < rows * cols; i++)
         size += want[i] * want[i];
-    int longest = scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_QUINTIC), steps, rows, cols).longest;
-    double limit = 1.2 * sqrt(squares) / sigma[m - 1], last = ceil(steps / ceil((double)steps / longest));
+    int interval = scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_QUINTIC), steps, rows, cols).restart_interval;
+    double limit = 1.2 * sqrt(squares) / sigma[m - 1], last = ceil(steps / ceil((double)steps / interval));
     double g = fmin(pow(a, steps), limit), g_last = fmin(pow(a, last), limit);
     double product = u * sqrt((double)n) * (4 * steps + g / sqrt(size));
-    double gram = 6 * u * sqrt((double)m) * b * g_last * g_last / (a * a * a) / (steps <= longest ? sqrt(size) : 1);
-    return product + (longest > 1 ? gram : 0);
+    double gram = 6 * u * sqrt((double)m) * b * g_last * g_last / (a * a * a) / (steps <= interval ? sqrt(size) : 1);
+    return product + (interval > 1 ? gram : 0);
 }
 
 static float *matrix(rng *r, spectrum kind, int64_t rows, int64_t cols)

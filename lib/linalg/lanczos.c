@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "linalg/vector.h"
 
-enum { most_vectors = 80, strip_cols = 512 };
+enum { max_vectors = 80, strip_cols = 512 };
 
 /* The eigenvalue is taken as settled when two more vectors change it by less than this, relative. */
 static const double settled = 1e-10;
@@ -26,7 +26,7 @@ static int64_t short_side(int64_t rows, int64_t cols)
 static int vectors(int64_t rows, int64_t cols)
 {
     int64_t m = short_side(rows, cols);
-    return m < most_vectors ? (int)m : most_vectors;
+    return m < max_vectors ? (int)m : max_vectors;
 }
 
 size_t scn_lanczos_bytes(int64_t rows, int64_t cols)
@@ -37,25 +37,30 @@ size_t scn_lanczos_bytes(int64_t rows, int64_t cols)
     return count.used;
 }
 
-/* y = A x. */
-static void times(scn_mat a, const double *x, double *y, int threads)
+/* 16 rows of y = A x. */
+static void times_rows(scn_mat a, const double *x, double *y, int64_t first)
 {
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t block = 0; block < (a.rows + 15) / 16; block++)
-        for (int64_t i = block * 16; i < a.rows && i < block * 16 + 16; i++)
-            y[i] = scn_dot_double(a.cols, scn_row(a, i), x);
+    for (int64_t i = first; i < a.rows && i < first + 16; i++)
+        y[i] = scn_dot_double(a.cols, scn_row(a, i), x);
 }
 
-/* y = A' x. */
-static void turned_times(scn_mat a, const double *x, double *y, int threads)
+static void times(scn_mat a, const double *x, double *y, int threads)
 {
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t s = 0; s < (a.cols + strip_cols - 1) / strip_cols; s++) {
-        int64_t first = s * strip_cols, n = a.cols - first < strip_cols ? a.cols - first : strip_cols;
-        memset(y + first, 0, (size_t)n * sizeof *y);
-        for (int64_t i = 0; i < a.rows; i++)
-            scn_add_double(n, x[i], scn_row(a, i) + first, y + first);
-    }
+    SCN_PARALLEL(threads, block, (a.rows + 15) / 16, times_rows(a, x, y, block * 16));
+}
+
+/* A strip of y = A' x. */
+static void transposed_times_strip(scn_mat a, const double *x, double *y, int64_t first)
+{
+    const int64_t n = a.cols - first < strip_cols ? a.cols - first : strip_cols;
+    memset(y + first, 0, (size_t)n * sizeof *y);
+    for (int64_t i = 0; i < a.rows; i++)
+        scn_add_double(n, x[i], scn_row(a, i) + first, y + first);
+}
+
+static void transposed_times(scn_mat a, const double *x, double *y, int threads)
+{
+    SCN_PARALLEL(threads, s, (a.cols + strip_cols - 1) / strip_cols, transposed_times_strip(a, x, y, s * strip_cols));
 }
 
 static double dot(int64_t n, const double *x, const double *y)
@@ -97,9 +102,9 @@ static double largest_eigenvalue(int n, const double *diag, const double *off)
 double scn_largest_singular_value(scn_mat a, scn_arena arena, int threads)
 {
     const int64_t m = short_side(a.rows, a.cols);
-    const int most = vectors(a.rows, a.cols);
-    double diag[most_vectors], off[most_vectors], before = 0, now = 0;
-    double *v = scn_take(&arena, sizeof(double) * (size_t)m * (size_t)(most + 1));
+    const int max = vectors(a.rows, a.cols);
+    double diag[max_vectors], off[max_vectors], before = 0, now = 0;
+    double *v = scn_take(&arena, sizeof(double) * (size_t)m * (size_t)(max + 1));
     double *t = scn_take(&arena, sizeof(double) * (size_t)(a.rows + a.cols));
     double largest = scn_max_abs_mat(a, threads);
     if (largest == 0)
@@ -111,14 +116,14 @@ double scn_largest_singular_value(scn_mat a, scn_arena arena, int threads)
     double norm = sqrt(dot(m, v, v));
     for (int64_t i = 0; i < m; i++)
         v[i] /= norm;
-    for (int k = 0; k < most; k++) {
+    for (int k = 0; k < max; k++) {
         double *x = v + k * m, *y = x + m;
         if (a.rows <= a.cols) {
-            turned_times(a, x, t, threads);
+            transposed_times(a, x, t, threads);
             times(a, t, y, threads);
         } else {
             times(a, x, t, threads);
-            turned_times(a, t, y, threads);
+            transposed_times(a, t, y, threads);
         }
         diag[k] = dot(m, x, y);
         for (int pass = 0; pass < 2; pass++)

@@ -7,7 +7,7 @@
 typedef struct scn_orthogonal_work {
     scn_engine engine;
     float *rows;                           /* m x n, the short side first */
-    scn_panels wide, tall, block, overlap; /* the rows so far both ways; the block turned; its overlap */
+    scn_panels wide, tall, block, overlap; /* the rows so far both ways; the block transposed; its overlap */
 } scn_orthogonal_work;
 
 scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols, const scn_kernel *kernel,

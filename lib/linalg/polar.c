@@ -10,7 +10,7 @@
  * Rounding leaves R with tiny negative eigenvalues, which grow by about a^2 a step; restarting (X <- QX,
  * R <- XX') clears them. A restart after every step is the symmetric form 3 m^2 n + m^3 per step: the same
  * cost as Gram for m = n and ten times more accurate, so that is what square matrices take. One loop does
- * both: a run is a list of stretches, each a Gram iteration that ends in X <- QX. */
+ * both: a run is a list of intervals between restarts, each a Gram iteration that ends in X <- QX. */
 #include "linalg/polar.h"
 
 #include <math.h>
@@ -57,36 +57,36 @@ double scn_polar_overshoot(const scn_polar_set *set, int steps)
 
 /* Where G has low rank, Q still multiplies the null directions by a^5 = 485, and its rounding shows: 2e-3 to 4e-3 of
  * the result for ranks 1 to 4, where a restart leaves 1e-4 or less. Small matrices are cheap: they restart. */
-enum { small = 256, small_longest = 3 };
+enum { small = 256, small_interval = 3 };
 
 scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, int64_t rows, int64_t cols)
 {
     scn_polar_plan plan = {.set = set, .steps = steps > 0 ? steps : set->default_steps};
     plan.m = rows < cols ? rows : cols;
     plan.n = rows < cols ? cols : rows;
-    plan.longest = plan.m == plan.n ? 1 : set->longest;
-    if (plan.m < small && plan.longest > small_longest)
-        plan.longest = small_longest;
+    plan.restart_interval = plan.m == plan.n ? 1 : set->restart_interval;
+    if (plan.m < small && plan.restart_interval > small_interval)
+        plan.restart_interval = small_interval;
     return plan;
 }
 
-/* Number of stretches, and the length of number i: as equal as possible, the longer ones last. */
-static int stretches(const scn_polar_plan *plan)
+/* Number of intervals, and the length of number i: as equal as possible, the longer ones last. */
+static int intervals(const scn_polar_plan *plan)
 {
-    return (plan->steps + plan->longest - 1) / plan->longest;
+    return (plan->steps + plan->restart_interval - 1) / plan->restart_interval;
 }
 
-static int stretch_length(const scn_polar_plan *plan, int i)
+static int interval_length(const scn_polar_plan *plan, int i)
 {
-    int count = stretches(plan);
+    int count = intervals(plan);
     return plan->steps / count + (i >= count - plan->steps % count);
 }
 
 double scn_polar_flops(const scn_polar_plan *plan)
 {
     double m = (double)plan->m, n = (double)plan->n, total = 0;
-    for (int i = 0; i < stretches(plan); i++)
-        total += 3 * m * m * n + (4 * stretch_length(plan, i) - 3) * m * m * m;
+    for (int i = 0; i < intervals(plan); i++)
+        total += 3 * m * m * n + (4 * interval_length(plan, i) - 3) * m * m * m;
     return total;
 }
 
@@ -97,20 +97,20 @@ scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan,
     scn_polar_work w = {.engine = scn_engine_take(arena, kernel, threads)};
     w.r = scn_panels_take(arena, kernel, m, m);
     w.p = scn_panels_take(arena, kernel, m, m);
-    if (plan->longest > 1) {
+    if (plan->restart_interval > 1) {
         w.q = scn_panels_take(arena, kernel, m, m);
         w.s = scn_panels_take(arena, kernel, m, m);
     }
     w.tall = scn_panels_take(arena, kernel, n, m);
-    if (stretches(plan) > 1) {
+    if (intervals(plan) > 1) {
         w.wide = scn_panels_take(arena, kernel, m, n);
         w.next = scn_panels_take(arena, kernel, m, n);
     } else if (arena->base) {
-        /* One stretch needs X as n x m first and as m x n last: one piece of memory serves both, if it
+        /* One interval needs X as n x m first and as m x n last: one piece of memory serves both, if it
          * is large enough for either padding. */
         w.wide = (scn_panels){w.tall.at, m, n};
     }
-    if (stretches(plan) == 1)
+    if (intervals(plan) == 1)
         scn_take(arena, (size_t)(kernel->nr * (m + n)) * sizeof(float));
     return w;
 }
@@ -133,7 +133,7 @@ static void coefficients(const scn_polar_set *set, int i, double c[3])
 }
 
 /* R of the present X, then `length` steps; returns Q. */
-static scn_panels gram_stretch(const scn_polar_work *w, const scn_polar_set *set, int first, int length)
+static scn_panels gram_interval(const scn_polar_work *w, const scn_polar_set *set, int first, int length)
 {
     const scn_engine *e = &w->engine;
     scn_panels r = w->r, p = w->p, q = w->q, s = w->s;
@@ -156,33 +156,33 @@ static scn_panels gram_stretch(const scn_polar_work *w, const scn_polar_set *set
     return q;
 }
 
-void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double keep, double alpha,
+void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double beta, double alpha,
                    scn_mat g, double eps)
 {
     scn_polar_work w = *work;
     const scn_engine *e = &w.engine;
-    const bool turned = g.rows > g.cols; /* X is G' */
-    const int count = stretches(plan);
+    const bool transposed = g.rows > g.cols; /* X is G' */
+    const int count = intervals(plan);
     double norm = sqrt(scn_sum_squares_mat(g, e->threads));
     if (norm == 0) {
-        scn_scale_mat(z, keep, e->threads);
+        scn_scale_mat(z, beta, e->threads);
         return;
     }
     const scn_factor f = scn_factor_of(1 / (norm + eps));
-    (turned ? scn_pack : scn_pack_turned)(e, w.tall, g, f);
+    (transposed ? scn_pack : scn_pack_transposed)(e, w.tall, g, f);
     if (count > 1)
-        (turned ? scn_pack_turned : scn_pack)(e, w.wide, g, f);
+        (transposed ? scn_pack_transposed : scn_pack)(e, w.wide, g, f);
     for (int i = 0, first = 0; i < count; i++) {
-        int length = stretch_length(plan, i);
-        scn_panels q = gram_stretch(&w, plan->set, first, length);
+        int length = interval_length(plan, i);
+        scn_panels q = gram_interval(&w, plan->set, first, length);
         first += length;
         if (i + 1 < count) {
             scn_product_both(e, w.next, w.tall, q, w.wide);
             swap(&w.next, &w.wide);
         } else {
             if (count == 1)
-                (turned ? scn_pack_turned : scn_pack)(e, w.wide, g, f);
-            scn_product_into(e, z, keep, alpha, q, w.wide, turned);
+                (transposed ? scn_pack_transposed : scn_pack)(e, w.wide, g, f);
+            scn_product_into(e, z, beta, alpha, q, w.wide, transposed);
         }
     }
 }

@@ -8,10 +8,10 @@
 typedef struct scn_polar_set {
     const char *name;
     int default_steps;
-    int longest;      /* steps in a row that the Gram form may take without a restart */
-    double overshoot; /* largest singular value of the result, with the default number of steps */
-    double safety;    /* steps before the last listed one take p(x / safety) in place of p(x) */
-    int listed;       /* rows of `step`; the last one is used again after that */
+    int restart_interval; /* steps in a row that the Gram form may take without a restart */
+    double overshoot;     /* largest singular value of the result, with the default number of steps */
+    double safety;        /* steps before the last listed one take p(x / safety) in place of p(x) */
+    int listed;           /* rows of `step`; the last one is used again after that */
     const double (*step)[3];
 } scn_polar_set;
 
@@ -24,8 +24,8 @@ double scn_polar_overshoot(const scn_polar_set *set, int steps);
 typedef struct scn_polar_plan {
     const scn_polar_set *set;
     int steps;
-    int64_t m, n; /* short and long side */
-    int longest;  /* steps between restarts; 1: the symmetric form */
+    int64_t m, n;         /* short and long side */
+    int restart_interval; /* steps between restarts; 1: the symmetric form */
 } scn_polar_plan;
 
 /* steps = 0: the set's own number. */
@@ -44,9 +44,9 @@ typedef struct scn_polar_work {
 scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan, const scn_kernel *kernel,
                                    int threads);
 
-/* z = keep z + alpha polar(g), where the iteration starts from g / (||g||_F + eps). z and g have the plan's
+/* z = beta z + alpha polar(g), where the iteration starts from g / (||g||_F + eps). z and g have the plan's
  * shape or its transpose; they may not overlap. A zero g gives a zero polar factor. */
-void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double keep, double alpha,
+void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double beta, double alpha,
                    scn_mat g, double eps);
 
 #endif

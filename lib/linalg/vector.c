@@ -1,145 +1,41 @@
-/* See vector.h. Sums keep `lanes` partial sums so that the compiler can vectorise without being allowed to
+/* See vector.h. Sums beta `lanes` partial sums so that the compiler can vectorise without being allowed to
  * reorder floating-point arithmetic. */
 #include "linalg/vector.h"
 
 #include <math.h>
 #include <string.h>
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
-#include "base/random.h"
 #include "base/thread.h"
+#include "linalg/stream.h"
 
 enum { lanes = 32, pieces = 64 };
 
-SCN_CLONES void scn_axpby(int64_t n, double a, const float *x, double keep, float *z)
+SCN_CLONES void scn_axpby(int64_t n, double a, const float *x, double beta, float *z)
 {
-    const float af = (float)a, kf = (float)keep;
+    const float af = (float)a, bf = (float)beta;
     if (fabs(a) > 1e30 || (a != 0 && fabs(a) < 1e-30)) { /* a power of two, which rounds nothing, times a rest */
         int exponent;
         const float rest = (float)frexp(a, &exponent), power = ldexpf(1, exponent < 127 ? exponent : 127);
         const float more = ldexpf(1, exponent < 127 ? 0 : exponent - 127);
         for (int64_t i = 0; i < n; i++)
-            z[i] = (kf != 0 ? kf * z[i] : 0) + x[i] * power * more * rest;
-    } else if (kf == 0)
+            z[i] = (bf != 0 ? bf * z[i] : 0) + x[i] * power * more * rest;
+    } else if (bf == 0)
         for (int64_t i = 0; i < n; i++)
             z[i] = af * x[i];
     else
         for (int64_t i = 0; i < n; i++)
-            z[i] = kf * z[i] + af * x[i];
+            z[i] = bf * z[i] + af * x[i];
 }
 
-SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, double keep, float *restrict z)
+SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, double beta, float *restrict z)
 {
-    const float af = (float)a, kf = (float)keep;
-    if (kf == 0)
+    const float af = (float)a, bf = (float)beta;
+    if (bf == 0)
         for (int64_t i = 0; i < n; i++)
             z[i] = (x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0);
     else
         for (int64_t i = 0; i < n; i++)
-            z[i] = kf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
-}
-
-/* A run of values from the first-level cache to z: whole cache lines where the CPU can, else vectors of four. */
-#ifdef __x86_64__
-__attribute__((target("avx512f"))) static int64_t store_lines(int64_t n, const float *from, float *z)
-{
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        _mm512_stream_ps(z + i, _mm512_loadu_ps(from + i));
-    return i;
-}
-
-static void store_past_cache(int64_t n, const float *from, float *z)
-{
-    int64_t i = 0;
-    for (; i < n && (uintptr_t)(z + i) % 64 != 0; i++)
-        z[i] = from[i];
-    if (__builtin_cpu_supports("avx512f"))
-        i += store_lines(n - i, from + i, z + i);
-    for (; i + 4 <= n; i += 4)
-        _mm_stream_ps(z + i, _mm_loadu_ps(from + i));
-    for (; i < n; i++)
-        z[i] = from[i];
-}
-
-void scn_stream_end(void)
-{
-    _mm_sfence();
-}
-#else
-static void store_past_cache(int64_t n, const float *from, float *z)
-{
-    memcpy(z, from, (size_t)n * sizeof *z);
-}
-
-void scn_stream_end(void)
-{
-}
-#endif
-
-void scn_prefetch(int64_t n, const float *x)
-{
-    for (int64_t i = 0; i < n; i += 16)
-        __builtin_prefetch((const char *)x + 4 * i);
-}
-
-typedef void run_of(int64_t n, double a, const float *x, double keep, float *z);
-
-static void stream_run(int64_t n, double a, const float *x, float *z, run_of *kernel)
-{
-    enum { some = 1024 };
-    float buffer[some];
-    for (int64_t i = 0; i < n; i += some) {
-        int64_t m = n - i < some ? n - i : some;
-        scn_prefetch(m, x + i + m);
-        kernel(m, a, x + i, 0, buffer);
-        store_past_cache(m, buffer, z + i);
-    }
-}
-
-void scn_stream(int64_t n, double a, const float *x, float *z)
-{
-    stream_run(n, a, x, z, scn_axpby);
-}
-
-void scn_sign_stream(int64_t n, double a, const float *x, float *z)
-{
-    stream_run(n, a, x, z, scn_sign_axpby);
-}
-
-SCN_CLONES static void multiply(int64_t n, const float *f, const float *x, float *z)
-{
-    for (int64_t j = 0; j < n; j++)
-        z[j] = f[j] * x[j];
-}
-
-SCN_CLONES static void multiply_add(int64_t n, const float *restrict f, const float *restrict x, float keep,
-                                    float *restrict z)
-{
-    for (int64_t j = 0; j < n; j++)
-        z[j] = keep * z[j] + f[j] * x[j];
-}
-
-void scn_multiply(int64_t n, const float *f, const float *x, double keep, float *z, bool stream)
-{
-    enum { some = 1024 };
-    float buffer[some];
-    if (keep != 0) {
-        multiply_add(n, f, x, (float)keep, z);
-        return;
-    }
-    for (int64_t i = 0; i < n; i += some) {
-        int64_t m = n - i < some ? n - i : some;
-        if (stream && z != x) {
-            multiply(m, f + i, x + i, buffer);
-            store_past_cache(m, buffer, z + i);
-        } else {
-            multiply(m, f + i, x + i, z + i);
-        }
-    }
+            z[i] = bf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
 }
 
 SCN_CLONES void scn_scale(int64_t n, double a, float *z)
@@ -200,12 +96,12 @@ SCN_CLONES double scn_max_abs(int64_t n, const float *x)
     for (; i + lanes <= n; i += lanes)
         for (int l = 0; l < lanes; l++)
             part[l] = fabsf(x[i + l]) > part[l] ? fabsf(x[i + l]) : part[l];
-    float most = 0;
+    float max = 0;
     for (; i < n; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
     for (int l = 0; l < lanes; l++)
-        most = part[l] > most ? part[l] : most;
-    return (double)most;
+        max = part[l] > max ? part[l] : max;
+    return (double)max;
 }
 
 SCN_CLONES double scn_dot(int64_t n, const float *x, const float *y)
@@ -257,14 +153,6 @@ SCN_CLONES bool scn_all_finite(int64_t n, const float *x)
     return true;
 }
 
-SCN_CLONES bool scn_all_finite_bf16(int64_t n, const uint16_t *x)
-{
-    uint16_t bad = 0;
-    for (int64_t i = 0; i < n; i++)
-        bad |= (x[i] & 0x7f80) == 0x7f80;
-    return !bad;
-}
-
 /* ---- Matrices: pieces of rows, or of entries where the matrix has no gaps ---- */
 
 static int64_t piece_start(int64_t n, int piece)
@@ -299,19 +187,21 @@ static int worth(scn_mat a, int threads)
 
 typedef double reduction(int64_t n, const float *x);
 
+static double reduce_piece(scn_mat m, reduction *of, bool largest)
+{
+    double part = 0;
+    for (int64_t i = 0; i < m.rows && m.cols > 0; i++) {
+        double v = of(m.cols, scn_row(m, i));
+        part = largest ? fmax(part, v) : part + v;
+    }
+    return part;
+}
+
 static double reduce(scn_mat a, reduction *of, bool largest, int threads)
 {
     double part[pieces];
     threads = worth(a, threads);
-    SCN_PARALLEL_FOR(threads)
-    for (int p = 0; p < pieces; p++) {
-        scn_mat m = piece_of(a, p);
-        part[p] = 0;
-        for (int64_t i = 0; i < m.rows && m.cols > 0; i++) {
-            double v = of(m.cols, scn_row(m, i));
-            part[p] = largest ? fmax(part[p], v) : part[p] + v;
-        }
-    }
+    SCN_PARALLEL(threads, p, pieces, part[p] = reduce_piece(piece_of(a, (int)p), of, largest));
     double all = 0;
     for (int p = 0; p < pieces; p++)
         all = largest ? fmax(all, part[p]) : all + part[p];
@@ -333,93 +223,63 @@ double scn_max_abs_mat(scn_mat a, int threads)
     return reduce(a, scn_max_abs, true, threads);
 }
 
+static double dot_piece(scn_mat a, scn_mat b, int p)
+{
+    double part = 0;
+    for (int64_t i = piece_start(a.rows, p); i < piece_start(a.rows, p + 1); i++)
+        part += scn_dot(a.cols, scn_row(a, i), scn_row(b, i));
+    return part;
+}
+
 double scn_dot_mat(scn_mat a, scn_mat b, int threads)
 {
-    double part[pieces];
+    double part[pieces], all = 0;
     threads = worth(a, threads);
-    SCN_PARALLEL_FOR(threads)
-    for (int p = 0; p < pieces; p++) {
-        int64_t first = piece_start(a.rows, p), end = piece_start(a.rows, p + 1);
-        part[p] = 0;
-        for (int64_t i = first; i < end; i++)
-            part[p] += scn_dot(a.cols, scn_row(a, i), scn_row(b, i));
-    }
-    double all = 0;
+    SCN_PARALLEL(threads, p, pieces, part[p] = dot_piece(a, b, (int)p));
     for (int p = 0; p < pieces; p++)
         all += part[p];
     return all;
 }
 
+static void scale_rows_of(scn_mat m, double factor)
+{
+    for (int64_t i = 0; i < m.rows; i++)
+        scn_scale(m.cols, factor, scn_row(m, i));
+}
+
 void scn_scale_mat(scn_mat a, double factor, int threads)
 {
     threads = worth(a, threads);
-    SCN_PARALLEL_FOR(threads)
-    for (int p = 0; p < pieces; p++) {
-        scn_mat m = piece_of(a, p);
-        for (int64_t i = 0; i < m.rows; i++)
-            scn_scale(m.cols, factor, scn_row(m, i));
-    }
+    SCN_PARALLEL(threads, p, pieces, scale_rows_of(piece_of(a, (int)p), factor));
 }
 
-static void axpby_run(int64_t n, double a, const float *x, double keep, float *z, bool stream)
+static void axpby_run(int64_t n, double a, const float *x, double beta, float *z, bool stream)
 {
-    if (stream && keep == 0)
+    if (stream && beta == 0)
         scn_stream(n, a, x, z);
     else
-        scn_axpby(n, a, x, keep, z);
+        scn_axpby(n, a, x, beta, z);
 }
 
-void scn_axpby_mat(double a, scn_mat x, double keep, scn_mat z, bool stream, int threads)
+static void axpby_piece(double a, scn_mat x, double beta, scn_mat z, bool stream, int p)
+{
+    const int64_t n = x.rows == 1 ? x.cols : x.rows;
+    const int64_t first = piece_start(n, p), end = piece_start(n, p + 1);
+    if (x.rows == 1)
+        axpby_run(end - first, a, x.at + first, beta, z.at + first, stream);
+    else
+        for (int64_t i = first; i < end; i++)
+            axpby_run(x.cols, a, scn_row(x, i), beta, scn_row(z, i), stream);
+    if (stream)
+        scn_stream_end();
+}
+
+void scn_axpby_mat(double a, scn_mat x, double beta, scn_mat z, bool stream, int threads)
 {
     if (gapless(x) && gapless(z)) { /* both must be cut alike */
         x = (scn_mat){x.at, 1, x.rows * x.cols, x.rows * x.cols};
         z = (scn_mat){z.at, 1, x.cols, x.cols};
     }
     threads = worth(x, threads);
-    SCN_PARALLEL_FOR(threads)
-    for (int p = 0; p < pieces; p++) {
-        int64_t n = x.rows == 1 ? x.cols : x.rows;
-        int64_t first = piece_start(n, p), end = piece_start(n, p + 1);
-        if (x.rows == 1)
-            axpby_run(end - first, a, x.at + first, keep, z.at + first, stream);
-        else
-            for (int64_t i = first; i < end; i++)
-                axpby_run(x.cols, a, scn_row(x, i), keep, scn_row(z, i), stream);
-        if (stream)
-            scn_stream_end();
-    }
-}
-
-/* ---- bfloat16: the upper half of a float32 ---- */
-
-SCN_CLONES void scn_from_bf16(int64_t n, const uint16_t *restrict from, float *restrict to)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)from[i] << 16;
-        memcpy(to + i, &bits, sizeof bits);
-    }
-}
-
-SCN_CLONES void scn_to_bf16(int64_t n, const float *restrict from, uint16_t *restrict to)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + i, sizeof bits);
-        bits += 0x7fffu + (bits >> 16 & 1u);
-        to[i] = (uint16_t)(bits >> 16);
-    }
-}
-
-void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first)
-{
-    for (int64_t i = 0; i < n; i += 8) {
-        scn_words r = scn_philox(seed, stream, (uint64_t)(first + i) / 8);
-        int64_t end = n - i < 8 ? n - i : 8;
-        for (int64_t j = 0; j < end; j++) {
-            uint32_t bits;
-            memcpy(&bits, from + i + j, sizeof bits);
-            bits += r.w[j / 2] >> (j % 2 * 16) & 0xffffu;
-            to[i + j] = (uint16_t)(bits >> 16);
-        }
-    }
+    SCN_PARALLEL(threads, p, pieces, axpby_piece(a, x, beta, z, stream, (int)p));
 }

@@ -2,6 +2,7 @@
 #include "norm/norm.h"
 
 #include "base/thread.h"
+#include "linalg/stream.h"
 #include "linalg/vector.h"
 
 static const scn_norm *const table[] = {

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/thread.h"
+#include "linalg/stream.h"
 #include "linalg/vector.h"
 
 enum { strip = 1024, slabs = 16, tall_rows = 4096 };

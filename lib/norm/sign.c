@@ -2,6 +2,7 @@
  *     size = max |a_ij|,   dual size = sum |a_ij|,   direction = sign(a_ij), sign(0) = 0,
  *     c = 1/d_in; one-hot input 1; the max norm always 1. */
 #include "base/random.h"
+#include "linalg/stream.h"
 #include "linalg/vector.h"
 #include "norm/norm.h"
 

@@ -1,6 +1,7 @@
 /* What the optimizer knows: routing, norms against bounds, dual norms, memory; and the start of it all. */
 #include <math.h>
 
+#include "base/bf16.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/bf16.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"

@@ -22,50 +22,50 @@ static const float SQRT_HALF = 0.70710678118654752f;
 static const float INV_SQRT_2PI = 0.39894228040143268f;
 
 /* dz = dy f'(z), or dz += that. */
-OP_INLINE void backward_loop(bool accumulate, float (*grad)(float c, float z), float c, int64_t n, const float *z,
-                             const float *dy, float *dz)
+SCN_INLINE void backward_loop(bool accumulate, float (*grad)(float c, float z), float c, int64_t n, const float *z,
+                              const float *dy, float *dz)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         op_put(accumulate, dz + i, dy[i] * grad(c, z[i]));
 }
 
 /* ---- max(z,0) ---------------------------------------------------------------------------------------------- */
 
-OP_CLONES static void relu_forward(float c, int64_t n, const float *z, float *y)
+SCN_CLONES static void relu_forward(float c, int64_t n, const float *z, float *y)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         y[i] = z[i] <= 0 ? 0 : c * z[i];
 }
 
-OP_INLINE float relu_grad(float c, float z)
+SCN_INLINE float relu_grad(float c, float z)
 {
     return z > 0 ? c : 0;
 }
 
-OP_CLONES static void relu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+SCN_CLONES static void relu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
 {
     OP_WITH_FLAG(accumulate, backward_loop, relu_grad, c, n, z, dy, dz);
 }
 
 /* ---- max(z,0)^2 -------------------------------------------------------------------------------------------- */
 
-OP_CLONES static void relu2_forward(float c, int64_t n, const float *z, float *y)
+SCN_CLONES static void relu2_forward(float c, int64_t n, const float *z, float *y)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++) {
         float r = z[i] <= 0 ? 0 : z[i];
         y[i] = c * (r * r);
     }
 }
 
-OP_INLINE float relu2_grad(float c, float z)
+SCN_INLINE float relu2_grad(float c, float z)
 {
     return 2 * c * (z <= 0 ? 0 : z);
 }
 
-OP_CLONES static void relu2_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+SCN_CLONES static void relu2_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
 {
     OP_WITH_FLAG(accumulate, backward_loop, relu2_grad, c, n, z, dy, dz);
 }
@@ -74,7 +74,7 @@ OP_CLONES static void relu2_backward(float c, int64_t n, const float *z, const f
 
 /* Phi(z), and e^(-z^2/2) into *gaussian. With x = |z|/sqrt(2): Phi(-|z|) = 1/2 e^(-x^2) erfcx(x), where
  * erfcx(x) = e^(x^2) erfc(x) is t times a polynomial of t = 1/(1 + 3x/8) to 5e-8 of it for x <= 10 (minimax). */
-OP_INLINE float normal_cdf(float z, float *gaussian)
+SCN_INLINE float normal_cdf(float z, float *gaussian)
 {
     const float size = z < 0 ? -z : z;
     const float t = 1.0f / (1.0f + 0.375f * SQRT_HALF * size);
@@ -92,28 +92,28 @@ OP_INLINE float normal_cdf(float z, float *gaussian)
     return z < 0 ? tail : 1.0f - tail;
 }
 
-OP_INLINE float gelu_derivative(float z)
+SCN_INLINE float gelu_derivative(float z)
 {
     float gaussian;
     const float phi = normal_cdf(z, &gaussian);
     return phi + z * (INV_SQRT_2PI * gaussian);
 }
 
-OP_CLONES static void gelu_forward(float c, int64_t n, const float *z, float *y)
+SCN_CLONES static void gelu_forward(float c, int64_t n, const float *z, float *y)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++) {
         float gaussian;
         y[i] = c * (z[i] * normal_cdf(z[i], &gaussian));
     }
 }
 
-OP_INLINE float gelu_grad(float c, float z)
+SCN_INLINE float gelu_grad(float c, float z)
 {
     return c * gelu_derivative(z);
 }
 
-OP_CLONES static void gelu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+SCN_CLONES static void gelu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
 {
     OP_WITH_FLAG(accumulate, backward_loop, gelu_grad, c, n, z, dy, dz);
 }
@@ -122,7 +122,7 @@ OP_CLONES static void gelu_backward(float c, int64_t n, const float *z, const fl
 
 /* With e = e^(2|z|) - 1: e/(e + 2), and the sign of z. e comes from e^r - 1 without cancellation. From 9.1 on the
  * nearest float is 1. */
-OP_INLINE float tanh_value(float z)
+SCN_INLINE float tanh_value(float z)
 {
     const float size = z < 0 ? -z : z;
     const float x = 2 * (size > 10.0f ? 10.0f : size);
@@ -133,25 +133,25 @@ OP_INLINE float tanh_value(float z)
     return z < 0 ? -t : t;
 }
 
-OP_INLINE float tanh_derivative(float z)
+SCN_INLINE float tanh_derivative(float z)
 {
     const float t = tanh_value(z);
     return (1 - t) * (1 + t);
 }
 
-OP_CLONES static void tanh_forward(float c, int64_t n, const float *z, float *y)
+SCN_CLONES static void tanh_forward(float c, int64_t n, const float *z, float *y)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         y[i] = c * tanh_value(z[i]);
 }
 
-OP_INLINE float tanh_grad(float c, float z)
+SCN_INLINE float tanh_grad(float c, float z)
 {
     return c * tanh_derivative(z);
 }
 
-OP_CLONES static void tanh_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
+SCN_CLONES static void tanh_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
 {
     OP_WITH_FLAG(accumulate, backward_loop, tanh_grad, c, n, z, dy, dz);
 }
@@ -191,7 +191,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const float *x = n->in[0]->data;
     float *y = n->out->data;
     const op_pieces p = op_split(run->threads, n->out->count, 1);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         f->forward(f->factor, op_piece_rows(&p, i), x + i * p.step, y + i * p.step);
 }
@@ -204,7 +204,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const op_pieces p = op_split(run->threads, n->out->count, 1);
     if (!n->needs_grad[0])
         return;
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         f->backward(f->factor, op_piece_rows(&p, i), x + i * p.step, dy + i * p.step, n->accumulate[0],
                     dx + i * p.step);

@@ -3,9 +3,9 @@
 
 #include "ops/parallel.h"
 
-OP_CLONES static void add(int64_t n, const float *a, const float *b, float *y)
+SCN_CLONES static void add(int64_t n, const float *a, const float *b, float *y)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         y[i] = a[i] + b[i];
 }
@@ -15,7 +15,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const float *a = n->in[0]->data, *b = n->in[1]->data;
     float *y = n->out->data;
     const op_pieces p = op_split(run->threads, n->out->count, 1);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         add(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
 }

@@ -21,7 +21,7 @@
 enum { max_queries = 48 };
 
 /* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
-OP_INLINE int64_t columns(int64_t keys)
+SCN_INLINE int64_t columns(int64_t keys)
 {
     return (keys + SCN_SMALL_COLUMNS - 1) / SCN_SMALL_COLUMNS * SCN_SMALL_COLUMNS;
 }
@@ -71,7 +71,7 @@ static size_t scratch_each(const heads *a)
 
 static workspace workspace_of(const heads *a, float *scratch)
 {
-    float *own = scratch + (size_t)op_thread() * scratch_each(a);
+    float *own = scratch + (size_t)scn_thread_index() * scratch_each(a);
     workspace m = {.k = own, .v = own + a->size * a->stride};
     m.p = m.v + a->size * a->stride;
     m.ds = m.p + a->block * a->stride;
@@ -90,7 +90,7 @@ static void transpose_head(const heads *a, const float *x, float *to)
 }
 
 /* Makes a row of scores that ends at `limit` end at a whole vector; e^(-inf) = 0. Returns the new end. */
-OP_INLINE int64_t round_up(float *s, int64_t limit)
+SCN_INLINE int64_t round_up(float *s, int64_t limit)
 {
     const int64_t end = columns(limit);
     for (int64_t j = limit; j < end; j++)
@@ -99,7 +99,7 @@ OP_INLINE int64_t round_up(float *s, int64_t limit)
 }
 
 /* Zero from `end`, that of round_up, to the last of the keys of this block. */
-OP_INLINE void clear_rest(float *s, int64_t end, int64_t keys)
+SCN_INLINE void clear_rest(float *s, int64_t end, int64_t keys)
 {
     if (end < keys)
         memset(s + end, 0, (size_t)(keys - end) * sizeof *s);
@@ -113,14 +113,14 @@ static int64_t head_offset(const heads *a, int64_t index)
 }
 
 /* Row i of a block that begins at query `first` sees this many keys. */
-OP_INLINE int64_t seen(const heads *a, int64_t first, int64_t i)
+SCN_INLINE int64_t seen(const heads *a, int64_t first, int64_t i)
 {
     return a->causal ? first + i + 1 : a->time;
 }
 
 /* s = e^(s - largest of the row), 0 from the last key seen up to `keys`. */
-OP_CLONES static void exp_rows(const heads *a, int64_t first, int64_t rows, int64_t keys, float *s, float *inverse,
-                               float *lse)
+SCN_CLONES static void exp_rows(const heads *a, int64_t first, int64_t rows, int64_t keys, float *s, float *inverse,
+                                float *lse)
 {
     for (int64_t i = 0; i < rows; i++, s += a->stride) {
         const int64_t end = round_up(s, seen(a, first, i));
@@ -133,10 +133,10 @@ OP_CLONES static void exp_rows(const heads *a, int64_t first, int64_t rows, int6
     }
 }
 
-OP_CLONES static void scale_rows(int64_t rows, int64_t cols, int64_t stride, const float *factor, float *y)
+SCN_CLONES static void scale_rows(int64_t rows, int64_t cols, int64_t stride, const float *factor, float *y)
 {
     for (int64_t i = 0; i < rows; i++, y += stride) {
-        OP_SIMD
+        SCN_SIMD
         for (int64_t j = 0; j < cols; j++)
             y[j] *= factor[i];
     }
@@ -162,18 +162,18 @@ static void forward(const tape_node *n, const tape_run *run)
     const heads a = heads_of(n);
     const int64_t count = a.batch * (a.width / a.size);
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
-    OP_PARALLEL_FOR(threads)
+    SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < count; i++)
         forward_head(n, &a, i, workspace_of(&a, run->scratch));
 }
 
 /* p = e^(s - lse), 0 from the last key seen up to `keys`. */
-OP_CLONES static void recompute_weights(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
-                                        float *s)
+SCN_CLONES static void recompute_weights(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
+                                         float *s)
 {
     for (int64_t i = 0; i < rows; i++, s += a->stride) {
         const int64_t end = round_up(s, seen(a, first, i));
-        OP_SIMD
+        SCN_SIMD
         for (int64_t j = 0; j < end; j++)
             s[j] = op_exp_below(s[j] - lse[i]);
         clear_rest(s, end, keys);
@@ -181,15 +181,15 @@ OP_CLONES static void recompute_weights(const heads *a, int64_t first, int64_t r
 }
 
 /* dp becomes dS / sqrt(D); y and dy are this block's rows of the result and of its gradient. */
-OP_CLONES static void score_grads(const heads *a, int64_t rows, int64_t keys, const float *p, const float *y,
-                                  const float *dy, float *dp)
+SCN_CLONES static void score_grads(const heads *a, int64_t rows, int64_t keys, const float *p, const float *y,
+                                   const float *dy, float *dp)
 {
     for (int64_t i = 0; i < rows; i++, p += a->stride, dp += a->stride, y += a->width, dy += a->width) {
         float sum = 0;
-        OP_SIMD_SUM(sum)
+        SCN_SIMD_SUM(sum)
         for (int64_t j = 0; j < a->size; j++)
             sum += y[j] * dy[j];
-        OP_SIMD
+        SCN_SIMD
         for (int64_t j = 0; j < columns(keys); j++)
             dp[j] = a->scale * p[j] * (dp[j] - sum);
     }
@@ -224,7 +224,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const heads a = heads_of(n);
     const int64_t count = a.batch * (a.width / a.size);
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
-    OP_PARALLEL_FOR(threads)
+    SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < count; i++)
         backward_head(n, &a, i, workspace_of(&a, run->scratch));
 }

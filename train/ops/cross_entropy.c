@@ -42,7 +42,7 @@ typedef struct row_task {
 } row_task;
 
 /* Whether the target is the first of the largest. */
-OP_INLINE bool is_hit(const float *z, int64_t target, float top)
+SCN_INLINE bool is_hit(const float *z, int64_t target, float top)
 {
     if (z[target] != top)
         return false;
@@ -53,7 +53,7 @@ OP_INLINE bool is_hit(const float *z, int64_t target, float top)
 }
 
 /* Loss of one row; z becomes dz if the gradient is wanted, else it is spoilt. */
-OP_CLONES static float row_loss(const row_task *k, float *z, int64_t target, float *hit)
+SCN_CLONES static float row_loss(const row_task *k, float *z, int64_t target, float *hit)
 {
     const int64_t V = k->vocab;
     *hit = 0;
@@ -66,7 +66,7 @@ OP_CLONES static float row_loss(const row_task *k, float *z, int64_t target, flo
     double mean = 0;
     *hit = is_hit(z, target, top) ? 1 : 0;
     if (k->smoothing > 0) {
-        OP_SIMD_SUM(mean)
+        SCN_SIMD_SUM(mean)
         for (int64_t i = 0; i < V; i++)
             mean += (double)z[i];
         mean /= (double)V;
@@ -75,7 +75,7 @@ OP_CLONES static float row_loss(const row_task *k, float *z, int64_t target, flo
     if (k->weight != 0) {
         const float scale = (float)((double)k->weight / sum);
         const float less = (float)((double)k->weight * k->smoothing / (double)V);
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < V; i++)
             z[i] = scale * z[i] - less;
         z[target] -= (float)((double)k->weight * (1 - k->smoothing));
@@ -88,7 +88,7 @@ static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32
                        float *hit)
 {
     const op_pieces p = op_split(threads, rows, k->vocab);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++)
             loss[r] = row_loss(k, z + r * k->vocab, targets[r], hit + r);

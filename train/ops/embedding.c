@@ -16,7 +16,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const tape_value *tokens = n->in[0], *table = n->in[1];
     const int64_t width = op_width(table), vocab = table->shape[0];
     const op_pieces p = op_split(run->threads, tokens->count, width);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
             const int64_t token = tokens->ints[r];
@@ -29,9 +29,9 @@ static void forward(const tape_node *n, const tape_run *run)
         }
 }
 
-OP_CLONES static void add_row(int64_t n, const float *x, float *z)
+SCN_CLONES static void add_row(int64_t n, const float *x, float *z)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         z[i] += x[i];
 }
@@ -53,7 +53,7 @@ static void backward(const tape_node *n, const tape_run *run)
         return;
     if (n->accumulate[1] == 0)
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
-    OP_PARALLEL_FOR(threads)
+    SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < turns; i++) {
         const int64_t first = i * step, cols = width - first < step ? width - first : step;
         for (int64_t r = 0; r < tokens->count; r++) {

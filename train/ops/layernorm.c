@@ -12,20 +12,20 @@
 
 enum { parts = 32 };
 
-OP_CLONES static void forward_rows(int64_t rows, int64_t width, double eps, const float *x, const float *gain,
-                                   const float *shift, float *y, float *saved)
+SCN_CLONES static void forward_rows(int64_t rows, int64_t width, double eps, const float *x, const float *gain,
+                                    const float *shift, float *y, float *saved)
 {
     for (int64_t k = 0; k < rows; k++, x += width, y += width) {
         float sum = 0, squares = 0;
-        OP_SIMD_SUM(sum)
+        SCN_SIMD_SUM(sum)
         for (int64_t i = 0; i < width; i++)
             sum += x[i];
         const float mean = sum / (float)width;
-        OP_SIMD_SUM(squares)
+        SCN_SIMD_SUM(squares)
         for (int64_t i = 0; i < width; i++)
             squares += (x[i] - mean) * (x[i] - mean);
         const float r = (float)(1 / sqrt((double)squares / (double)width + eps));
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < width; i++)
             y[i] = gain[i] * (r * (x[i] - mean)) + (shift ? shift[i] : 0);
         if (saved) {
@@ -40,7 +40,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const int64_t width = op_width(n->out);
     const float *shift = n->in[2] ? n->in[2]->data : NULL;
     const op_pieces p = op_split(run->threads, op_rows(n->out), width);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
         forward_rows(op_piece_rows(&p, i), width, n->reals[0], n->in[0]->data + first * width, n->in[1]->data, shift,
@@ -49,13 +49,13 @@ static void forward(const tape_node *n, const tape_run *run)
 }
 
 /* dgain and dshift are this part's sums; dx may be NULL. */
-OP_INLINE void backward_loop(bool accumulate, int64_t rows, int64_t width, const float *x, const float *gain,
-                             const float *dy, const float *saved, float *dx, float *dgain, float *dshift)
+SCN_INLINE void backward_loop(bool accumulate, int64_t rows, int64_t width, const float *x, const float *gain,
+                              const float *dy, const float *saved, float *dx, float *dgain, float *dshift)
 {
     for (int64_t k = 0; k < rows; k++, x += width, dy += width) {
         const float mean = saved[2 * k], r = saved[2 * k + 1];
         float sum = 0, along = 0;
-        OP_SIMD_SUM(sum, along)
+        SCN_SIMD_SUM(sum, along)
         for (int64_t i = 0; i < width; i++) {
             const float z = r * (x[i] - mean), dz = gain[i] * dy[i];
             sum += dz;
@@ -67,14 +67,14 @@ OP_INLINE void backward_loop(bool accumulate, int64_t rows, int64_t width, const
         float *to = dx ? dx + k * width : NULL;
         if (!to)
             continue;
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < width; i++)
             op_put(accumulate, to + i, r * (gain[i] * dy[i] - a - b * (r * (x[i] - mean))));
     }
 }
 
-OP_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x, const float *gain, const float *dy,
-                                    const float *saved, bool accumulate, float *dx, float *dgain, float *dshift)
+SCN_CLONES static void backward_rows(int64_t rows, int64_t width, const float *x, const float *gain, const float *dy,
+                                     const float *saved, bool accumulate, float *dx, float *dgain, float *dshift)
 {
     OP_WITH_FLAG(accumulate, backward_loop, rows, width, x, gain, dy, saved, dx, dgain, dshift);
 }
@@ -85,7 +85,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const int threads = op_split(run->threads, rows, width).threads;
     float *dx = n->needs_grad[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
     memset(sums, 0, (size_t)(parts * 2 * width) * sizeof *sums);
-    OP_PARALLEL_FOR(threads)
+    SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < parts; i++) {
         const int64_t first = i * step, count = rows - first < step ? rows - first : step;
         if (count > 0)

@@ -5,23 +5,23 @@
 
 #include "ops/parallel.h"
 
-OP_CLONES static float squares(int64_t n, const float *x, const float *y)
+SCN_CLONES static float squares(int64_t n, const float *x, const float *y)
 {
     float sum = 0;
-    OP_SIMD_SUM(sum)
+    SCN_SIMD_SUM(sum)
     for (int64_t i = 0; i < n; i++)
         sum += (x[i] - y[i]) * (x[i] - y[i]);
     return sum;
 }
 
-OP_CLONES static void slope(int64_t n, float factor, const float *x, const float *y, bool accumulate, float *dx)
+SCN_CLONES static void slope(int64_t n, float factor, const float *x, const float *y, bool accumulate, float *dx)
 {
     if (!accumulate) {
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < n; i++)
             dx[i] = factor * (x[i] - y[i]);
     } else {
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < n; i++)
             dx[i] += factor * (x[i] - y[i]);
     }
@@ -32,7 +32,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const float *x = n->in[0]->data, *y = n->in[1]->data;
     const op_pieces p = op_split(run->threads, n->in[0]->count, 1);
     double sum = 0;
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         run->scratch[i] = squares(op_piece_rows(&p, i), x + i * p.step, y + i * p.step);
     for (int64_t i = 0; i < p.count; i++)
@@ -47,7 +47,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const op_pieces p = op_split(run->threads, n->in[0]->count, 1);
     if (!n->needs_grad[0])
         return;
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         slope(op_piece_rows(&p, i), factor, x + i * p.step, y + i * p.step, n->accumulate[0],
               n->in[0]->grad + i * p.step);

@@ -5,29 +5,9 @@
 #ifndef TRAIN_OPS_PARALLEL_H
 #define TRAIN_OPS_PARALLEL_H
 
+#include "base/thread.h"
 #include "ops/vectorise.h"
 #include "tensor/tape.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-/* Before a for loop whose iterations are independent. */
-#ifdef _OPENMP
-#define OP_PARALLEL_FOR(threads) OP_PRAGMA(omp parallel for schedule(static) num_threads(threads) if ((threads) > 1))
-#else
-#define OP_PARALLEL_FOR(threads) (void)(threads);
-#endif
-
-/* Index of the calling thread inside such a loop. */
-static inline int op_thread(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
 
 /* Length and number of a value's rows. */
 static inline int64_t op_width(const tape_value *v)

@@ -9,15 +9,15 @@
 
 #include "ops/parallel.h"
 
-OP_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, float *saved)
+SCN_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, float *saved)
 {
     for (int64_t k = 0; k < runs; k++, x += width, y += width) {
         float sum = 0;
-        OP_SIMD_SUM(sum)
+        SCN_SIMD_SUM(sum)
         for (int64_t i = 0; i < width; i++)
             sum += x[i] * x[i];
         const float r = (float)(1 / sqrt((double)sum / (double)width + eps));
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < width; i++)
             y[i] = r * x[i];
         if (saved)
@@ -25,24 +25,24 @@ OP_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, cons
     }
 }
 
-OP_INLINE void backward_loop(bool accumulate, int64_t runs, int64_t width, const float *y, const float *dy,
-                             const float *saved, float *dx)
+SCN_INLINE void backward_loop(bool accumulate, int64_t runs, int64_t width, const float *y, const float *dy,
+                              const float *saved, float *dx)
 {
     for (int64_t k = 0; k < runs; k++, y += width, dy += width, dx += width) {
         const float r = saved[k];
         float sum = 0;
-        OP_SIMD_SUM(sum)
+        SCN_SIMD_SUM(sum)
         for (int64_t i = 0; i < width; i++)
             sum += dy[i] * y[i];
         const float mean = sum / (float)width;
-        OP_SIMD
+        SCN_SIMD
         for (int64_t i = 0; i < width; i++)
             op_put(accumulate, dx + i, r * (dy[i] - mean * y[i]));
     }
 }
 
-OP_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y, const float *dy, const float *saved,
-                                    bool accumulate, float *dx)
+SCN_CLONES static void backward_runs(int64_t runs, int64_t width, const float *y, const float *dy, const float *saved,
+                                     bool accumulate, float *dx)
 {
     OP_WITH_FLAG(accumulate, backward_loop, runs, width, y, dy, saved, dx);
 }
@@ -53,7 +53,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const float *x = n->in[0]->data;
     float *y = n->out->data;
     const op_pieces p = op_split(run->threads, n->out->count / width, width);
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
         forward_runs(op_piece_rows(&p, i), width, n->reals[0], x + first * width, y + first * width,
@@ -69,7 +69,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const op_pieces p = op_split(run->threads, n->out->count / width, width);
     if (!n->needs_grad[0])
         return;
-    OP_PARALLEL_FOR(p.threads)
+    SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t first = i * p.step;
         backward_runs(op_piece_rows(&p, i), width, y + first * width, dy + first * width, n->saved + first,

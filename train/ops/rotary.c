@@ -41,18 +41,18 @@ static rope_table table_at(const tape_node *n, float *memory, int64_t position)
 }
 
 /* sign -1: the tables in float32 are for the opposite angle. */
-OP_CLONES static void table_to_float(rope_table *a, float sign)
+SCN_CLONES static void table_to_float(rope_table *a, float sign)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < a->half; i++) {
         a->cf[i] = (float)a->c[i];
         a->sf[i] = sign * (float)a->s[i];
     }
 }
 
-OP_CLONES static void table_next(rope_table *a)
+SCN_CLONES static void table_next(rope_table *a)
 {
-    OP_SIMD
+    SCN_SIMD
     for (int64_t i = 0; i < a->half; i++) {
         const double c = a->c[i], s = a->s[i];
         a->c[i] = c * a->step_c[i] - s * a->step_s[i];
@@ -61,8 +61,8 @@ OP_CLONES static void table_next(rope_table *a)
 }
 
 /* Rotates all heads of `rows` rows that lie `stride` apart. y may be x if not accumulate. */
-OP_INLINE void rotate_loop(bool accumulate, const rope_table *a, int64_t rows, int64_t stride, int64_t width,
-                           const float *x, float *y)
+SCN_INLINE void rotate_loop(bool accumulate, const rope_table *a, int64_t rows, int64_t stride, int64_t width,
+                            const float *x, float *y)
 {
     const int64_t half = a->half;
     const float *c = a->cf, *s = a->sf;
@@ -70,7 +70,7 @@ OP_INLINE void rotate_loop(bool accumulate, const rope_table *a, int64_t rows, i
         for (int64_t h = r * stride; h < r * stride + width; h += 2 * half) {
             const float *u = x + h, *v = x + h + half;
             float *yu = y + h, *yv = y + h + half;
-            OP_SIMD
+            SCN_SIMD
             for (int64_t i = 0; i < half; i++) {
                 const float p = u[i], q = v[i];
                 op_put(accumulate, yu + i, p * c[i] - q * s[i]);
@@ -79,8 +79,8 @@ OP_INLINE void rotate_loop(bool accumulate, const rope_table *a, int64_t rows, i
         }
 }
 
-OP_CLONES static void rotate_rows(const rope_table *a, int64_t rows, int64_t stride, int64_t width, const float *x,
-                                  bool accumulate, float *y)
+SCN_CLONES static void rotate_rows(const rope_table *a, int64_t rows, int64_t stride, int64_t width, const float *x,
+                                   bool accumulate, float *y)
 {
     OP_WITH_FLAG(accumulate, rotate_loop, a, rows, stride, width, x, y);
 }
@@ -91,10 +91,10 @@ static void rotate(const tape_node *n, const tape_run *run, const float *x, floa
     const int64_t spans = (time + span - 1) / span;
     const int threads = op_split(run->threads, batch * time, width).threads;
     const size_t floats = table_floats(n->ints[0]);
-    OP_PARALLEL_FOR(threads)
+    SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t k = 0; k < spans; k++) {
         const int64_t end = (k + 1) * span < time ? (k + 1) * span : time;
-        rope_table a = table_at(n, run->scratch + (size_t)op_thread() * floats, k * span);
+        rope_table a = table_at(n, run->scratch + (size_t)scn_thread_index() * floats, k * span);
         for (int64_t t = k * span; t < end; t++) {
             table_to_float(&a, sign);
             rotate_rows(&a, batch, time * width, width, x + t * width, accumulate, y + t * width);

@@ -1,9 +1,5 @@
-/* Loops that run at the width of the machine's vectors.
- *
- * OP_CLONES before a function compiles it for several instruction sets, of which the program takes the best when
- * it is loaded. OP_SIMD before a loop says that its iterations are independent, OP_SIMD_SUM(s) that besides they
- * add to s in any order; the order is fixed at compile time, so results repeat. op_exp is written so that loops
- * over it vectorise: no branches, no calls. */
+/* For loops that vectorise (base/simd.h): how they write gradients, and an exponential function without branches and
+ * calls. */
 #ifndef TRAIN_OPS_VECTORISE_H
 #define TRAIN_OPS_VECTORISE_H
 
@@ -11,39 +7,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* SCN_NO_CLONES: sanitizers are not ready when the choice is made. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SCN_NO_CLONES)
-#define OP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OP_CLONES
-#endif
+#include "base/simd.h"
 
-#ifdef _OPENMP
-#define OP_PRAGMA(x) _Pragma(#x)
-#else
-#define OP_PRAGMA(x)
-#endif
-#define OP_SIMD OP_PRAGMA(omp simd)
-#define OP_SIMD_SUM(...) OP_PRAGMA(omp simd reduction(+ : __VA_ARGS__))
-
-#define OP_INLINE static inline __attribute__((always_inline))
-
-/* Gradients are written or added to. A loop over op_put is an OP_INLINE function whose first argument is the flag;
+/* Gradients are written or added to. A loop over op_put is an SCN_INLINE function whose first argument is the flag;
  * OP_WITH_FLAG calls it with a constant, so that the loop has no branch and does not read what it overwrites. */
-OP_INLINE void op_put(bool accumulate, float *to, float x)
+SCN_INLINE void op_put(bool accumulate, float *to, float x)
 {
     *to = accumulate ? *to + x : x;
 }
 #define OP_WITH_FLAG(flag, loop, ...) ((flag) ? loop(true, __VA_ARGS__) : loop(false, __VA_ARGS__))
 
-OP_INLINE float op_float_of(uint32_t bits)
+SCN_INLINE float op_float_of(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-OP_INLINE uint32_t op_bits_of(float x)
+SCN_INLINE uint32_t op_bits_of(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -51,7 +32,7 @@ OP_INLINE uint32_t op_bits_of(float x)
 }
 
 /* x = k ln 2 + r with k whole and |r| <= ln(2)/2. Returns r; *power = 2^k. For |x| <= 88. */
-OP_INLINE float op_exp_reduce(float x, float *power)
+SCN_INLINE float op_exp_reduce(float x, float *power)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to a whole number, which then stands in the low bits */
     const float shifted = x * 1.44269504089f + magic;
@@ -62,13 +43,13 @@ OP_INLINE float op_exp_reduce(float x, float *power)
 }
 
 /* (e^r - 1 - r)/r^2 for |r| <= ln(2)/2: minimax, off by 8e-9/r^2. */
-OP_INLINE float op_exp_rest(float r)
+SCN_INLINE float op_exp_rest(float r)
 {
     return (((1.392618359e-3f * r + 8.363179053e-3f) * r + 4.166655462e-2f) * r + 0.1666657699f) * r + 0.5f;
 }
 
 /* e^x to 1.5e-7 of it for -87 <= x <= 88; beyond, the value at the end of the range. NaN gives NaN. */
-OP_INLINE float op_exp(float x)
+SCN_INLINE float op_exp(float x)
 {
     float power;
     x = x < -87.0f ? -87.0f : x;

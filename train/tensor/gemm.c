@@ -13,12 +13,15 @@
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 extern char *openblas_corename(void) __asm__("openblas_get_corename") __attribute__((weak));
 extern char *openblas_config(void) __asm__("openblas_get_config") __attribute__((weak));
@@ -44,8 +47,10 @@ void gemm_threads(int threads)
         openblas_threads(threads);
     else if (blis_threads)
         blis_threads(threads);
+#ifdef _OPENMP
     else
         omp_set_num_threads(threads);
+#endif
 }
 
 /* ---- The kernels of OpenBLAS --------------------------------------------------------------------------- */
