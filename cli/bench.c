@@ -118,27 +118,24 @@ static int report(const trainer *t, const timings *times, double peak, const cha
 
 static const cli_flag flags[] = {{"--json", 0, "FILE", "also write the numbers to FILE"}, {0}};
 
-static int run_bench(int argc, char **argv)
+static int run_bench(cli_arguments *a)
 {
-    cli_arguments a;
     config c;
     trainer *t = NULL;
     timings times = {.count = 0};
     scion_error err;
     int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags))
-        goto done;
-    if (a.word_count < 1 || a.word_count > 2 || strcmp(a.words[0], "train") != 0) {
+    if (a->word_count < 1 || a->word_count > 2 || strcmp(a->words[0], "train") != 0) {
         cli_error(CLI_USAGE, "say what to measure: scion bench train [PRESET] [key=value ...] [--json FILE]");
         goto done;
     }
     config_init(&c);
-    if (a.word_count == 2 && config_preset(&c, a.words[1], &err) != SCION_OK)
+    if (a->word_count == 2 && config_preset(&c, a->words[1], &err) != SCION_OK)
         goto wrong;
-    c.data.path[0] = '\0'; /* a preset's data are for its training; here one micro-batch of made-up ones will do */
+    c.data.path[0] = '\0'; /* one micro-batch of synthetic data is enough */
     c.training.accum = 1;
-    for (int i = 0; i < a.pair_count; i++)
-        if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
+    for (int i = 0; i < a->pair_count; i++)
+        if (config_set_pair(&c, a->pairs[i], &err) != SCION_OK)
             goto wrong;
     if (!c.data.path[0])
         config_set(&c, "data_kind", "synthetic", "bench", NULL);
@@ -152,25 +149,26 @@ static int run_bench(int argc, char **argv)
     if (trainer_create(&t, &c, NULL, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
         goto wrong;
     if (times.count > 0)
-        status = report(t, &times, fmax(before, sgemm_peak()), a.values[0]);
+        status = report(t, &times, fmax(before, sgemm_peak()), a->values[0]);
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
 done:
     trainer_free(t);
-    cli_parse_free(&a);
     return status;
 }
 
 const cli_command cli_bench = {
-    "bench",
-    "train [PRESET] [key=value ...] [--json FILE]",
-    "measure the speed of training",
-    "Times forward pass, backward pass, optimizer and whole step (medians), in synthetic data unless data= is given, "
-    "and\n"
-    "compares forward + backward, counting the model's operations, with the sgemm peak of the same run.\n\n"
-    "  scion bench train nanogpt-124m batch=4 block=256\n"
-    "  scion bench train shakespeare --json bench.json\n",
-    run_bench,
-    flags,
+    .name = "bench",
+    .usage = "train [PRESET] [key=value ...] [--json FILE]",
+    .summary = "measure the speed of training",
+    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on synthetic "
+            "data unless\n"
+            "data= is given, and compares forward and backward pass, by the model's operations, with the sgemm peak "
+            "of the\n"
+            "same run.\n\n"
+            "  scion bench train nanogpt-124m batch=4 block=256\n"
+            "  scion bench train shakespeare --json bench.json\n",
+    .run = run_bench,
+    .flags = flags,
 };

@@ -100,23 +100,22 @@ static bool parse_flag(cli_arguments *a, int argc, char **argv, int *i)
     return true;
 }
 
-static bool parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags, bool pairs)
+bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
 {
     const size_t count = (size_t)argc;
-    memset(a, 0, sizeof *a);
-    a->words = calloc(2 * count + (size_t)flag_count(flags) + 1, sizeof *a->words);
+    *a = (cli_arguments){.flags = c->flags, .argc = argc, .argv = argv};
+    a->words = calloc(2 * count + (size_t)flag_count(c->flags) + 1, sizeof *a->words);
     if (!a->words) {
         cli_error(CLI_FAILED, "out of memory");
         return false;
     }
     a->pairs = a->words + count;
     a->values = a->pairs + count;
-    a->flags = flags;
     for (int i = 0; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1] != '\0') {
             if (!parse_flag(a, argc, argv, &i))
                 return false;
-        } else if (pairs && strchr(argv[i], '=')) {
+        } else if (!c->words_only && strchr(argv[i], '=')) {
             a->pairs[a->pair_count++] = argv[i];
         } else {
             a->words[a->word_count++] = argv[i];
@@ -125,29 +124,9 @@ static bool parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags
     return true;
 }
 
-bool cli_parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
-{
-    return parse(a, argc, argv, flags, true);
-}
-
-bool cli_parse_words(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
-{
-    return parse(a, argc, argv, flags, false);
-}
-
 void cli_parse_free(cli_arguments *a)
 {
     free(a->words);
-}
-
-bool cli_parse_run(cli_arguments *a, int argc, char **argv, const cli_flag *flags)
-{
-    if (!cli_parse(a, argc, argv, flags))
-        return false;
-    if (a->word_count == 1)
-        return true;
-    cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
-    return false;
 }
 
 int cli_open_run(trainer **out, const cli_arguments *a,
@@ -157,6 +136,8 @@ int cli_open_run(trainer **out, const cli_arguments *a,
                  char path[RUN_PATH])
 {
     scion_error err;
+    if (a->word_count != 1)
+        return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
     if (find(a->words[0], path, &err) == SCION_OK && open(out, path, a->pairs, a->pair_count, &err) == SCION_OK)
         return CLI_OK;
     return cli_error(CLI_FAILED, "%s", err.message);

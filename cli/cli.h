@@ -21,13 +21,26 @@ typedef struct cli_flag {
     const char *help;  /* one line, with the default */
 } cli_flag;
 
+/* Arguments of a command: [WORD ...] [key=value ...] [--flag [VALUE] ...], in any order. */
+typedef struct cli_arguments {
+    const cli_flag *flags;
+    const char **words;
+    int word_count;
+    const char **pairs;
+    int pair_count;
+    const char **values; /* of each flag: "" for one without a value, NULL if it was not given */
+    int argc;            /* as they were given */
+    char **argv;
+} cli_arguments;
+
 typedef struct cli_command {
     const char *name;
-    const char *usage;                 /* after "scion NAME" */
-    const char *summary;               /* one line */
-    const char *help;                  /* what it does, and examples */
-    int (*run)(int argc, char **argv); /* the arguments after the command's name */
-    const cli_flag *flags;             /* ended by a row without a name; NULL: none */
+    const char *usage;            /* after "scion NAME" */
+    const char *summary;          /* one line */
+    const char *help;             /* what it does, and examples */
+    int (*run)(cli_arguments *a); /* returns the exit status */
+    const cli_flag *flags;        /* ended by a row without a name; NULL: none */
+    bool words_only;              /* a word may hold '=': there are no pairs */
 } cli_command;
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
@@ -41,26 +54,13 @@ const char *cli_nearest(const char *name, const char *const *names, int count, s
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 
-/* [WORD ...] [key=value ...] [--flag [VALUE] ...], in any order. */
-typedef struct cli_arguments {
-    const cli_flag *flags;
-    const char **words;
-    int word_count;
-    const char **pairs;
-    int pair_count;
-    const char **values; /* of each flag: "" for one without a value, NULL if it was not given */
-} cli_arguments;
-
-/* Both return false after printing an error. Free with cli_parse_free in any case. */
-bool cli_parse(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
-/* A word may hold '=': there are no pairs. */
-bool cli_parse_words(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
+/* Sorts the arguments after the command's name. False after printing an error. Free with cli_parse_free in any
+ * case. */
+bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv);
 void cli_parse_free(cli_arguments *a);
 
-/* cli_parse for a command on one run: one word, its folder or a checkpoint. */
-bool cli_parse_run(cli_arguments *a, int argc, char **argv, const cli_flag *flags);
-/* Opens that run: `find` gives the path of the checkpoint (run_dir_latest, run_dir_best), `open` a trainer from it.
- * CLI_OK, or CLI_FAILED after printing an error. */
+/* Opens the run that is the only word: its folder or a checkpoint. `find` gives the path of the checkpoint
+ * (run_dir_latest, run_dir_best), `open` a trainer from it. CLI_OK, or another status after printing an error. */
 int cli_open_run(trainer **out, const cli_arguments *a,
                  scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
                  scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,

@@ -168,28 +168,27 @@ static const cli_flag flags[] = {
     {0},
 };
 
-static int run_coordcheck(int argc, char **argv)
+static int run_coordcheck(cli_arguments *a)
 {
-    cli_arguments a;
     check k = {.steps = default_steps};
     scion_error err;
     int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags) || !cli_flag_int(&a, STEPS, 0, max_steps, &k.steps))
+    if (!cli_flag_int(a, STEPS, 0, max_steps, &k.steps))
         goto done;
-    if (a.word_count > 1) {
-        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a.words[1]);
+    if (a->word_count > 1) {
+        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a->words[1]);
         goto done;
     }
-    if (prepare(&k, &a, &err) != SCION_OK)
+    if (prepare(&k, a, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
     cli_catch_signals();
-    if (a.values[LEDGER] && ledger_open(&k.l, a.values[LEDGER], true, &err) != SCION_OK)
+    if (a->values[LEDGER] && ledger_open(&k.l, a->values[LEDGER], true, &err) != SCION_OK)
         goto wrong;
     if (measure(&k, &err) != SCION_OK)
         goto wrong;
     show(&k);
-    if (a.values[JSON] && coordcheck_save(&k.result, a.values[JSON], &err) != SCION_OK)
+    if (a->values[JSON] && coordcheck_save(&k.result, a->values[JSON], &err) != SCION_OK)
         goto wrong;
     status = CLI_OK;
     goto done;
@@ -202,7 +201,6 @@ done:
     grid_free(&k.g);
     coordcheck_free(&k.result);
     ledger_close(k.l);
-    cli_parse_free(&a);
     return status;
 }
 

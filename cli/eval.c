@@ -2,27 +2,19 @@
 #include "cli.h"
 #include "run/run_dir.h"
 
-static int run_eval(int argc, char **argv)
+static int run_eval(cli_arguments *a)
 {
-    cli_arguments a;
     char path[RUN_PATH];
     trainer *t = NULL;
     scion_error err;
     double loss, accuracy;
-    int status = CLI_USAGE;
-    if (!cli_parse_run(&a, argc, argv, NULL))
-        goto done;
-    status = cli_open_run(&t, &a, run_dir_best, trainer_open, path);
-    if (status != CLI_OK)
-        goto done;
-    if (trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK) {
+    int status = cli_open_run(&t, a, run_dir_best, trainer_open, path);
+    if (status == CLI_OK && trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK)
         status = cli_error(CLI_FAILED, "%s", err.message);
-        goto done;
-    }
-    printf("%s\nstep %lld  validation loss %.4f  accuracy %.2f%%\n", path, (long long)t->step, loss, 100 * accuracy);
-done:
+    if (status == CLI_OK)
+        printf("%s\nstep %lld  validation loss %.4f  accuracy %.2f%%\n", path, (long long)t->step, loss,
+               100 * accuracy);
     trainer_free(t);
-    cli_parse_free(&a);
     return status;
 }
 

@@ -104,9 +104,12 @@ int main(int argc, char **argv)
             print_command_help(commands[i]);
             return finish(CLI_OK);
         }
+        cli_arguments a;
         prepare_libraries(argv);
         flush_subnormals();
-        return finish(commands[i]->run(argc - 2, argv + 2));
+        const int status = cli_parse(&a, commands[i], argc - 2, argv + 2) ? commands[i]->run(&a) : CLI_USAGE;
+        cli_parse_free(&a);
+        return finish(status);
     }
     const char *names[count];
     for (int i = 0; i < count; i++)

@@ -10,34 +10,24 @@ static void print_preset(void *ctx, const char *name, const char *about)
 static const cli_flag flags[] = {{"--options", 0, NULL, "list all settings with their meaning, default and choices"},
                                  {0}};
 
-static int run_presets(int argc, char **argv)
+static int run_presets(cli_arguments *a)
 {
-    cli_arguments a;
     scion_error err;
     config c;
-    int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags))
-        goto done;
-    if (a.word_count > 1) {
-        cli_error(CLI_USAGE, "too many arguments: %s", a.words[1]);
-        goto done;
-    }
-    status = CLI_OK;
-    if (a.values[0]) {
+    if (a->word_count > 1)
+        return cli_error(CLI_USAGE, "too many arguments: %s", a->words[1]);
+    if (a->values[0]) {
         cli_print_options(stdout);
-    } else if (a.word_count == 0) {
+    } else if (a->word_count == 0) {
         config_presets(print_preset, NULL);
         puts("\nscion train PRESET data=FILE trains one, scion presets PRESET shows all its settings.");
     } else {
         config_init(&c);
-        if (config_preset(&c, a.words[0], &err) == SCION_OK)
-            config_write(&c, stdout, false);
-        else
-            status = cli_error(CLI_USAGE, "%s", err.message);
+        if (config_preset(&c, a->words[0], &err) != SCION_OK)
+            return cli_error(CLI_USAGE, "%s", err.message);
+        config_write(&c, stdout, false);
     }
-done:
-    cli_parse_free(&a);
-    return status;
+    return CLI_OK;
 }
 
 const cli_command cli_presets = {

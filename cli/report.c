@@ -16,32 +16,24 @@ static const cli_flag flags[] = {
     {0},
 };
 
-static int run_report(int argc, char **argv)
+static int run_report(cli_arguments *a)
 {
-    cli_arguments a;
     char out[4096] = "report.html", title[256] = "";
     scion_error err;
-    int status = CLI_USAGE;
-    if (!cli_parse_words(&a, argc, argv, flags) || /* the name of a folder may hold '=': runs/lr=0.1 */
-        !cli_flag_text(&a, OUT, out, sizeof out) || !cli_flag_text(&a, TITLE, title, sizeof title))
-        goto done;
-    if (a.word_count == 0) {
-        cli_error(CLI_USAGE, "give the folder of a run, or the ledger of a sweep: scion report runs/shakespeare");
-        goto done;
-    }
+    if (!cli_flag_text(a, OUT, out, sizeof out) || !cli_flag_text(a, TITLE, title, sizeof title))
+        return CLI_USAGE;
+    if (a->word_count == 0)
+        return cli_error(CLI_USAGE,
+                         "give the folder of a run, or the ledger of a sweep: scion report runs/shakespeare");
     cli_progress progress = cli_progress_start(); /* a hundred files take a while on a slow disk */
     cli_progress_show(&progress, false, "writing %s and its figures ...", out);
     const report_options o = {.title = title[0] ? title : NULL, .wrote = list_figure, .context = &progress};
-    const scion_status written = report_write(a.words, a.word_count, out, &o, &err);
+    const scion_status status = report_write(a->words, a->word_count, out, &o, &err);
     cli_progress_clear(&progress);
-    status = CLI_OK;
-    if (written != SCION_OK)
-        status = cli_error(CLI_FAILED, "%s", err.message);
-    else
-        printf("%s\n", out);
-done:
-    cli_parse_free(&a);
-    return status;
+    if (status != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
+    printf("%s\n", out);
+    return CLI_OK;
 }
 
 const cli_command cli_report = {
@@ -57,4 +49,5 @@ const cli_command cli_report = {
             "  scion report sweep.db -o sweep.html\n",
     .run = run_report,
     .flags = flags,
+    .words_only = true, /* the name of a folder may hold '=': runs/lr=0.1 */
 };

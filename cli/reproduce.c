@@ -186,42 +186,35 @@ static const cli_flag flags[] = {
     {0},
 };
 
-static int run_reproduce(int argc, char **argv)
+static int run_reproduce(cli_arguments *a)
 {
-    cli_arguments a;
     job j = {.budget = 20 * 60, .jobs = 0};
-    int status = CLI_USAGE;
     progress = cli_progress_start();
-    if (!cli_parse(&a, argc, argv, flags) || !cli_take_text(&a, "data", j.data, sizeof j.data) ||
-        !cli_take_text(&a, "out", j.folder, sizeof j.folder) || !cli_take_int(&a, "jobs", 1, SWEEP_JOBS, &j.jobs) ||
-        !cli_take_int(&a, "threads", 0, 4096, &j.threads))
-        goto done;
-    if (a.word_count != 1 || a.pair_count > 0) {
-        cli_error(CLI_USAGE, "%s%s; the figures are:", a.pair_count ? "unknown here: " : "name one figure",
-                  a.pair_count ? a.pairs[0] : "");
+    if (!cli_take_text(a, "data", j.data, sizeof j.data) || !cli_take_text(a, "out", j.folder, sizeof j.folder) ||
+        !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &j.jobs) || !cli_take_int(a, "threads", 0, 4096, &j.threads))
+        return CLI_USAGE;
+    j.figure = a->word_count == 1 ? reproduce_find(a->words[0]) : NULL;
+    if (a->pair_count > 0 || !j.figure) {
+        if (a->pair_count > 0)
+            cli_error(CLI_USAGE, "unknown here: %s; the figures are:", a->pairs[0]);
+        else if (a->word_count == 1)
+            cli_error(CLI_USAGE, "there is no figure %s; the figures are:", a->words[0]);
+        else
+            cli_error(CLI_USAGE, "name one figure; the figures are:");
         list_figures(stderr);
-        goto done;
+        return CLI_USAGE;
     }
-    j.figure = reproduce_find(a.words[0]);
-    if (!j.figure) {
-        cli_error(CLI_USAGE, "there is no figure %s; the figures are:", a.words[0]);
-        list_figures(stderr);
-        goto done;
-    }
-    j.full = a.values[FULL] != NULL;
+    j.full = a->values[FULL] != NULL;
     j.budget = j.full ? 0 : j.budget;
-    if (!cli_flag_seconds(&a, BUDGET, &j.budget))
-        goto done;
+    if (!cli_flag_seconds(a, BUDGET, &j.budget))
+        return CLI_USAGE;
     if (j.jobs == 0) /* small runs use two cores best with one core each */
         j.jobs = j.full ? 1 : 2;
-    status = complete(&j);
-    if (status == CLI_OK) {
-        cli_catch_signals();
-        status = reproduce(&j);
-    }
-done:
-    cli_parse_free(&a);
-    return status;
+    const int status = complete(&j);
+    if (status != CLI_OK)
+        return status;
+    cli_catch_signals();
+    return reproduce(&j);
 }
 
 const cli_command cli_reproduce = {

@@ -117,9 +117,8 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, sc
     return count;
 }
 
-static int run_sample(int argc, char **argv)
+static int run_sample(cli_arguments *a)
 {
-    cli_arguments a;
     char path[RUN_PATH];
     trainer *t = NULL;
     gpt_decoder *d = NULL;
@@ -127,15 +126,14 @@ static int run_sample(int argc, char **argv)
     scion_error err;
     sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1};
     int status = CLI_USAGE;
-    if (!cli_parse_run(&a, argc, argv, flags) || !cli_flag_int(&a, TOKENS, 1, 1000000000, &s.tokens) ||
-        !cli_flag_real(&a, TEMPERATURE, 0, 100, &s.temperature) ||
-        !cli_flag_int(&a, TOP_K, 0, 1000000000, &s.top_k) || !cli_flag_real(&a, TOP_P, 0, 1, &s.top_p) ||
-        !cli_flag_int(&a, SEED, 0, INT64_MAX, &s.seed))
+    if (!cli_flag_int(a, TOKENS, 1, 1000000000, &s.tokens) ||
+        !cli_flag_real(a, TEMPERATURE, 0, 100, &s.temperature) || !cli_flag_int(a, TOP_K, 0, 1000000000, &s.top_k) ||
+        !cli_flag_real(a, TOP_P, 0, 1, &s.top_p) || !cli_flag_int(a, SEED, 0, INT64_MAX, &s.seed))
         goto done;
-    status = cli_open_run(&t, &a, run_dir_best, trainer_open_model, path);
+    status = cli_open_run(&t, a, run_dir_best, trainer_open_model, path);
     if (status != CLI_OK)
         goto done;
-    const int64_t count = encode(t, a.values[PROMPT], &prompt, &err);
+    const int64_t count = encode(t, a->values[PROMPT], &prompt, &err);
     if (count < 0) {
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
@@ -146,14 +144,13 @@ static int run_sample(int argc, char **argv)
         goto done;
     }
     cli_catch_signals();
-    if (a.values[PROMPT])
-        fputs(a.values[PROMPT], stdout);
+    if (a->values[PROMPT])
+        fputs(a->values[PROMPT], stdout);
     status = generate(t, d, &s, prompt, count);
 done:
     gpt_decoder_free(d);
     free(prompt);
     trainer_free(t);
-    cli_parse_free(&a);
     return status;
 }
 

@@ -218,7 +218,7 @@ static scion_status check_grids(const cli_arguments *a, scion_error *err)
 {
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < grids_of(a); i++)
-        status = add_grid(NULL, a->words[i], a, NULL, err);
+        status = add_grid(NULL, a->word_count > 0 ? a->words[i] : NULL, a, NULL, err);
     return status;
 }
 
@@ -234,7 +234,7 @@ static scion_status add_grids(const char *path, const cli_arguments *a, int64_t 
         status = ledger_open(&l, path, grids > 0, err);
     for (int i = 0; status == SCION_OK && i < grids; i++) {
         int64_t more = 0;
-        status = add_grid(l, a->words[i], a, &more, err);
+        status = add_grid(l, a->word_count > 0 ? a->words[i] : NULL, a, &more, err);
         *added += more;
     }
     ledger_close(l);
@@ -276,59 +276,46 @@ static const cli_flag flags[] = {
     {0},
 };
 
-static int run_sweep(int argc, char **argv)
+/* scion sweep show LEDGER. */
+static int show_command(const cli_arguments *a, const char *path)
 {
-    cli_arguments a;
+    const char *ledger_path = path[0] ? path : a->word_count == 2 ? a->words[1] : NULL;
+    if (!ledger_path || a->word_count > 2 || a->pair_count > 0)
+        return cli_error(CLI_USAGE, "scion sweep show takes one ledger, and nothing else");
+    return cli_sweep_show(ledger_path, a->values[JSON]);
+}
+
+static int run_sweep(cli_arguments *a)
+{
     char path[CONFIG_TEXT] = "";
     int64_t jobs = 1, threads = 0, added = 0;
     double minutes = 0;
+    const bool diverged = a->values[RETRY_DIVERGED] != NULL;
     scion_error err;
-    int status = CLI_USAGE;
-    if (!cli_parse(&a, argc, argv, flags))
-        goto done;
-    if (!cli_take_text(&a, "ledger", path, sizeof path) || !cli_take_int(&a, "jobs", 1, SWEEP_JOBS, &jobs) ||
-        !cli_take_int(&a, "threads", 0, 4096, &threads) || !cli_take_real(&a, "minutes", 0, INFINITY, &minutes))
-        goto done;
-    if (a.word_count > 0 && strcmp(a.words[0], "show") == 0) {
-        if (a.word_count == 2 && !path[0])
-            snprintf(path, sizeof path, "%s", a.words[1]);
-        status = path[0] && a.word_count <= 2 && a.pair_count == 0
-                     ? cli_sweep_show(path, a.values[JSON])
-                     : cli_error(CLI_USAGE, "scion sweep show takes one ledger, and nothing else");
-        goto done;
-    }
-    if (!path[0] && a.word_count == 0) {
-        cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
-        goto done;
-    }
+    if (!cli_take_text(a, "ledger", path, sizeof path) || !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) ||
+        !cli_take_int(a, "threads", 0, 4096, &threads) || !cli_take_real(a, "minutes", 0, INFINITY, &minutes))
+        return CLI_USAGE;
+    if (a->word_count > 0 && strcmp(a->words[0], "show") == 0)
+        return show_command(a, path);
+    if (!path[0] && a->word_count == 0)
+        return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
     if (!path[0])
-        name_ledger(a.words[0], path);
-    if (check_grids(&a, &err) != SCION_OK)
-        goto wrong;
-    status = CLI_FAILED;
-    if (add_grids(path, &a, &added, &err) != SCION_OK)
-        goto wrong;
-    const bool diverged = a.values[RETRY_DIVERGED] != NULL;
-    if ((a.values[RETRY] || diverged) && retry(path, diverged, &err) != SCION_OK)
-        goto wrong;
+        name_ledger(a->words[0], path);
+    if (check_grids(a, &err) != SCION_OK)
+        return cli_error(CLI_USAGE, "%s", err.message);
+    if (add_grids(path, a, &added, &err) != SCION_OK ||
+        ((a->values[RETRY] || diverged) && retry(path, diverged, &err) != SCION_OK))
+        return cli_error(CLI_FAILED, "%s", err.message);
     printf("%lld new runs in %s\n", (long long)added, path);
     fflush(stdout);
-    status = CLI_OK;
-    if (a.values[ADD])
-        goto done;
+    if (a->values[ADD])
+        return CLI_OK;
     cli_catch_signals();
     sweep_progress end;
     const sweep_options o = {.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
-    status = CLI_FAILED;
     if (cli_sweep_work(path, &o, &end, &err) != SCION_OK)
-        goto wrong;
-    status = finish(path, a.values[JSON], &end);
-    goto done;
-wrong:
-    cli_error(status, "%s", err.message);
-done:
-    cli_parse_free(&a);
-    return status;
+        return cli_error(CLI_FAILED, "%s", err.message);
+    return finish(path, a->values[JSON], &end);
 }
 
 const cli_command cli_sweep = {

@@ -161,7 +161,7 @@ static void print_end(const trainer *t, const run_result *r, const char *saved)
         printf("%lld steps in %s, %.0f %s/s: ", (long long)r->taken, cli_duration(r->seconds, text),
                (double)(r->taken * trainer_samples(t)) / r->seconds, trainer_unit(t));
     else
-        printf("the run had ended (steps=N goes on): ");
+        printf("the run had ended (steps=N continues it): ");
     if (validated)
         printf("validation loss %.4f", r->val_loss);
     else
@@ -209,7 +209,7 @@ static int train(trainer *t)
     if (r.state == RUN_DONE)
         print_end(t, &r, v.saved);
     else
-        printf("stopped after step %lld of %lld and saved; go on with: scion resume %s\n", (long long)t->step,
+        printf("stopped after step %lld of %lld and saved; resume with: scion resume %s\n", (long long)t->step,
                (long long)t->steps, t->c.run.out);
     return sinks_failed > 0 ? CLI_FAILED : CLI_OK;
 }
@@ -228,40 +228,37 @@ static void name_run(config *c)
 /* Shown to first-time users. */
 static const char first_steps[] =
     "usage: scion train [PRESET] [key=value ...]\n\n"
-    "Any text file will do to begin with; the usual one is a megabyte of Shakespeare:\n\n"
+    "Any text file will do; the usual one is a megabyte of Shakespeare:\n\n"
     "  curl -O https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt\n"
     "  scion train shakespeare data=input.txt      two minutes on two cores\n"
-    "  scion sample runs/shakespeare               what it writes then\n\n"
-    "No text at hand: scion train shakespeare data_kind=synthetic learns from made-up data.\n"
-    "scion presets lists what else can be trained, scion train --help tells more.\n";
+    "  scion sample runs/shakespeare               text that it generates\n\n"
+    "Without a text: scion train shakespeare data_kind=synthetic\n"
+    "scion presets lists what else can be trained; see also scion train --help.\n";
 
-static int train_command(int argc, char **argv)
+static int train_command(cli_arguments *a)
 {
-    cli_arguments a;
     config c;
     trainer *t = NULL;
     trainer_memory memory;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
-    if (argc == 0) {
+    if (a->word_count + a->pair_count == 0) {
         fputs(first_steps, stderr);
         return CLI_USAGE;
     }
-    if (!cli_parse(&a, argc, argv, NULL))
-        goto done;
     config_init(&c);
-    if (a.word_count > 1) {
-        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a.words[1]);
+    if (a->word_count > 1) {
+        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a->words[1]);
         goto done;
     }
-    if (a.word_count == 1 && config_preset(&c, a.words[0], &err) != SCION_OK)
+    if (a->word_count == 1 && config_preset(&c, a->words[0], &err) != SCION_OK)
         goto wrong;
-    for (int i = 0; i < a.pair_count; i++)
-        if (config_set_pair(&c, a.pairs[i], &err) != SCION_OK)
+    for (int i = 0; i < a->pair_count; i++)
+        if (config_set_pair(&c, a->pairs[i], &err) != SCION_OK)
             goto wrong;
     if (!c.data.path[0] && data_needs_path(c.data.kind)) {
-        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic for made-up data "
-                             "(scion train alone tells where to get a text)");
+        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic "
+                             "(scion train without arguments says where to get a text)");
         goto done;
     }
     if (!c.run.out[0])
@@ -283,11 +280,10 @@ done:
     if (lock >= 0)
         close(lock);
     trainer_free(t);
-    cli_parse_free(&a);
     return status;
 }
 
-/* Goes on in the folder of the checkpoint, or in another (out=DIR), which may not hold a run. */
+/* Resumes in the folder of the checkpoint, or in another (out=DIR), which may not hold a run. */
 static scion_status resume_folder(trainer *t, const char *path, const cli_arguments *a, int *lock, scion_error *err)
 {
     char elsewhere[CONFIG_TEXT] = "";
@@ -309,58 +305,55 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     return SCION_OK;
 }
 
-static int resume_command(int argc, char **argv)
+static int resume_command(cli_arguments *a)
 {
-    cli_arguments a;
     char path[RUN_PATH];
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
-    if (!cli_parse_run(&a, argc, argv, NULL))
-        goto done;
-    status = cli_open_run(&t, &a, run_dir_latest, trainer_resume, path);
+    status = cli_open_run(&t, a, run_dir_latest, trainer_resume, path);
     if (status != CLI_OK)
         goto done;
-    if (resume_folder(t, path, &a, &lock, &err) != SCION_OK) {
+    if (resume_folder(t, path, a, &lock, &err) != SCION_OK) {
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
     print_run(t);
-    printf("goes on after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
+    printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
     fflush(stdout);
     status = train(t);
 done:
     if (lock >= 0)
         close(lock);
     trainer_free(t);
-    cli_parse_free(&a);
     return status;
 }
 
 const cli_command cli_train = {
-    "train",
-    "[PRESET] [key=value ...]",
-    "train a model",
-    "PRESET is a name that `scion presets` lists, or an .ini file. Later settings win. The run's folder (out=DIR)\n"
-    "holds metrics.jsonl, summary.json and checkpoints; Ctrl-C saves and says how to go on.\n\n"
-    "  scion train shakespeare data=input.txt\n"
-    "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
-    "  scion train mlp data=fashion-mnist/\n"
-    "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
-    "scion presets lists the presets, scion presets --options every key.\n",
-    train_command,
-    NULL,
+    .name = "train",
+    .usage = "[PRESET] [key=value ...]",
+    .summary = "train a model",
+    .help = "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. The "
+            "folder of\n"
+            "the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves and prints how to "
+            "resume.\n\n"
+            "  scion train shakespeare data=input.txt\n"
+            "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
+            "  scion train mlp data=fashion-mnist/\n"
+            "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
+            "scion presets lists the presets, scion presets --options all settings.\n",
+    .run = train_command,
 };
 
 const cli_command cli_resume = {
-    "resume",
-    "RUN [key=value ...]",
-    "go on with a run that was stopped",
-    "RUN is its folder (the newest checkpoint is taken) or a checkpoint. What a run computes cannot be changed; "
-    "out,\n"
-    "steps, threads, the data's place and the intervals of logging and saving can.\n\n"
-    "  scion resume runs/shakespeare\n"
-    "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
-    resume_command,
-    NULL,
+    .name = "resume",
+    .usage = "RUN [key=value ...]",
+    .summary = "resume a run that was stopped",
+    .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide what a "
+            "run\n"
+            "computes cannot be changed; out, steps, threads, data, val_data and the intervals of logging and saving "
+            "can.\n\n"
+            "  scion resume runs/shakespeare\n"
+            "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
+    .run = resume_command,
 };

@@ -344,11 +344,10 @@ static int work(tuning *u, const char *command)
     return CLI_OK;
 }
 
-static int run_tune(int argc, char **argv)
+static int run_tune(cli_arguments *a)
 {
-    cli_arguments a;
     tuning *u = calloc(1, sizeof *u);
-    char *command = command_text(argc, argv);
+    char *command = command_text(a->argc, a->argv);
     int status = CLI_USAGE;
     if (!u || !command) {
         free(u);
@@ -357,24 +356,23 @@ static int run_tune(int argc, char **argv)
     }
     tune_init(&u->t);
     u->progress = cli_progress_start();
-    if (!cli_parse(&a, argc, argv, flags) || !read_flags(u, &a))
+    if (!read_flags(u, a))
         goto done;
-    if (a.word_count != 1) {
+    if (a->word_count != 1) {
         cli_error(CLI_USAGE, "give one preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
         goto done;
     }
-    if (!read_target(u, &a))
+    if (!read_target(u, a))
         goto done;
     name_files(u);
     status = CLI_FAILED;
-    if (!check_files(u, &a))
+    if (!check_files(u, a))
         goto done;
     status = work(u, command);
 done:
     tune_free(&u->t);
     free(u);
     free(command);
-    cli_parse_free(&a);
     return status;
 }
 

@@ -4,10 +4,9 @@
 #include "product/kernel.h"
 #include "tensor/gemm.h"
 
-static int run_version(int argc, char **argv)
+static int run_version(cli_arguments *a)
 {
-    (void)argv;
-    if (argc > 0)
+    if (a->word_count + a->pair_count > 0)
         return cli_error(CLI_USAGE, "scion version takes no arguments");
     printf("scion %s\ncompiler %s\nBLAS     %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__,
            gemm_library(), scn_kernel_best()->name, scn_threads(0));

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs that are stopped: by Ctrl-C, SIGTERM and kill -9 at random moments. Whatever happened, the last checkpoint is
-# whole, the run goes on, and it ends with the tensors of a run that was never stopped.
+# whole, the run is resumed, and it ends with the tensors of a run that was never stopped.
 #     stop.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 echo "SCION_TEST_SEED=$seed"

@@ -48,7 +48,7 @@ cmp -s before after || fault "runs that were done have changed: $(cat out)"
 "$scion" sweep show jobs.db --json jobs.json > /dev/null || fault 'show'
 cmp -s a.json jobs.json || fault 'jobs=3 and jobs=1 have other losses'
 
-# ---- --add leaves the runs to others; a ledger alone goes on
+# ---- --add leaves the runs to others; a ledger alone resumes
 "$scion" sweep $tiny width=8 lr=0.1,0.2 seed=1..2 ledger=add.db --add > out 2>&1 || fault "--add: $?"
 holds out '4 new runs in add.db'
 "$scion" sweep show add.db > out 2>&1 || fault "show of a sweep that has not begun: $?"
@@ -83,7 +83,7 @@ holds out '1 runs will be retried'
 holds out '2 runs will be retried'
 holds out '1 runs done, 1 diverged, 1 failed'
 
-# ---- Ctrl-C: what was running waits again, and the same command goes on
+# ---- Ctrl-C: what was running waits again, and the same command resumes
 "$scion" sweep $base batch=16 data_kind=synthetic steps=300000 width=8 ledger=long.db > out 2> log &
 process=$!
 tries=0

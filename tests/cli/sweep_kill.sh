@@ -42,7 +42,7 @@ while [ $round -lt 12 ]; do
     case $drawn in
         0) kill -9 "$victim" $(children "$victim") 2> /dev/null ;; # both
         1) kill -9 "$victim" 2> /dev/null ;;                       # the parent: its worker stops by itself
-        2) kill -9 $(children "$victim") 2> /dev/null ;;           # the worker: its parent goes on
+        2) kill -9 $(children "$victim") 2> /dev/null ;;           # the worker: its parent continues
     esac
     # Whatever was killed, the ledger can be read.
     "$scion" sweep show wild.db > out 2>&1 || fault "round $round: $(cat out)"

@@ -39,7 +39,8 @@ static bool parse(cli_arguments *a, int count, const char *const *list)
         snprintf(text[i], sizeof text[i], "%s", list[i]);
         argv[i] = text[i];
     }
-    return cli_parse(a, count, argv, flags);
+    const cli_command command = {.name = "test", .flags = flags};
+    return cli_parse(a, &command, count, argv);
 }
 
 #define PARSE(a, ...) \

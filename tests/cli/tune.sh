@@ -1,6 +1,6 @@
 #!/bin/sh
 # scion tune from beginning to end on a tiny model: the file that it writes trains, a second time does nothing new, what
-# was stopped or killed goes on to the same end, two processes share the work, wrong input gets one sentence.
+# was stopped or killed is resumed to the same end, two processes share the work, wrong input gets one sentence.
 #     tune.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 tiny='data_kind=synthetic vocab=24 layers=1 width=32 head_size=8 block=16 batch=4 steps=12 eval_batches=1'
