@@ -337,6 +337,35 @@ static void the_same_ledger_gives_the_same_page(void **state)
     check(strcmp(first, scratch_get(scratch("x.html"), NULL)) == 0);
 }
 
+/* The table of runs is ordered by loss; finished runs without a loss come after those that have one. */
+static void runs_of_a_ledger_are_listed_best_first(void **state)
+{
+    static const double loss[] = {3, NAN, 1, NAN, 2}, order[] = {1, 2, 3};
+    const char *path = scratch("order.db");
+    ledger *l = NULL;
+    scion_error err;
+    (void)state;
+    check_ok(ledger_open(&l, path, true, &err), &err);
+    for (int i = 0; i < 5; i++) {
+        config c;
+        config_init(&c);
+        c.training.seed = (uint64_t)i + 1;
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+        finish(l, LEDGER_DONE, loss[i], "");
+    }
+    ledger_close(l);
+    check_ok(report_write(&path, 1, scratch("order.html"), NULL, &err), &err);
+    const char *row = strstr(scratch_get(scratch("order.html"), NULL), "All runs</h2>");
+    check(row != NULL);
+    for (int i = 0; i < 3; i++) {
+        char cell[64];
+        snprintf(cell, sizeof cell, "<td class=\"r\">%g</td><td class=\"r\">\u2013</td>", order[i]);
+        at("%s", cell);
+        row = strstr(row, cell);
+        check(row != NULL);
+    }
+}
+
 /* A run and two ledgers on one page: no id stands there twice. */
 static void ids_are_unique(void **state)
 {
@@ -368,6 +397,7 @@ int main(void)
         LAW(runs_are_compared_best_first),
         LAW(a_ledger_has_its_figures),
         LAW(the_same_ledger_gives_the_same_page),
+        LAW(runs_of_a_ledger_are_listed_best_first),
         LAW(ids_are_unique),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

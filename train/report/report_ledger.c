@@ -154,7 +154,7 @@ static void swept(const ledger_view *v)
 
 /* ---- All runs ---------------------------------------------------------------------------------------------- */
 
-/* Best first, then those that diverged, failed, run and wait. */
+/* Best first, then finished ones without a loss, then those that diverged, failed, run and wait. */
 static int by_outcome(const void *a, const void *b)
 {
     static const int rank[LEDGER_STATES] = {4, 3, 0, 1, 2};
@@ -162,7 +162,9 @@ static int by_outcome(const void *a, const void *b)
     const double p = section_loss(x), q = section_loss(y);
     if (rank[x->state] != rank[y->state])
         return rank[x->state] - rank[y->state];
-    if (p != q && !isnan(p) && !isnan(q))
+    if (isnan(p) != isnan(q))
+        return isnan(p) - isnan(q);
+    if (p < q || p > q)
         return p < q ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
