@@ -41,6 +41,7 @@ typedef struct cli_command {
     int (*run)(cli_arguments *a); /* returns the exit status */
     const cli_flag *flags;        /* ended by a row without a name; NULL: none */
     bool words_only;              /* a word may hold '=': there are no pairs */
+    void (*list)(FILE *to);       /* prints what its words may be, for the help; NULL: nothing */
 } cli_command;
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,

@@ -39,7 +39,13 @@ static void print_command_help(const cli_command *c)
         snprintf(name, sizeof name, "%s%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
         printf("  %-22s %s\n", name, f->help);
     }
-    printf("%s%s", c->flags ? "\n" : "", c->help);
+    if (c->flags)
+        printf("\n");
+    if (c->list) {
+        c->list(stdout);
+        printf("\n");
+    }
+    fputs(c->help, stdout);
 }
 
 static bool wants_help(int argc, char **argv)

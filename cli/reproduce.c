@@ -13,9 +13,6 @@
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
 
-/* Where Debian's dataset-fashion-mnist puts its files. */
-static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
-
 /* Runs are not shortened below this fraction of their steps: they would say nothing. */
 static const double min_share = 0.05;
 
@@ -157,15 +154,11 @@ static int reproduce(const job *j)
 /* Fills in data and folder; not CLI_OK after printing an error. */
 static int complete(job *j)
 {
-    if (j->figure->data == REPRODUCE_IMAGES && !j->data[0] && access(fashion_mnist, R_OK) == 0)
-        snprintf(j->data, sizeof j->data, "%s", fashion_mnist);
-    if (j->figure->data != REPRODUCE_NONE && !j->data[0] && !(j->full && j->figure->data == REPRODUCE_TEXT)) {
-        return cli_error(CLI_USAGE, "%s needs %s: give data=%s", j->figure->name,
-                         j->figure->data == REPRODUCE_TEXT ? "a text" : "images",
-                         j->figure->data == REPRODUCE_TEXT
-                             ? "FILE (scion train without arguments says where to get one)"
-                             : "FOLDER of Fashion-MNIST or CIFAR-10");
-    }
+    const reproduce_data *data = j->figure->data;
+    if (data && data->path && !j->data[0] && access(data->path, R_OK) == 0)
+        snprintf(j->data, sizeof j->data, "%s", data->path);
+    if (data && !j->data[0] && !(j->full && data->full_has_own))
+        return cli_error(CLI_USAGE, "%s needs %s: give data=%s", j->figure->name, data->what, data->value);
     if (!j->folder[0])
         snprintf(j->folder, sizeof j->folder, "reproduce/%s", j->figure->name);
     scion_error err;
@@ -221,17 +214,7 @@ const cli_command cli_reproduce = {
     .name = "reproduce",
     .usage = "FIGURE [data=PATH] [out=FOLDER] [jobs=N] [threads=N] [OPTION ...]",
     .summary = "reproduce a figure of the paper and compare",
-    .help = "Figures:\n"
-            "  mlp-transfer           best step size against width, three norms of the output layer\n"
-            "  shallow-gpt-transfer   the same for a GPT, three norms of the input layer, and AdamW\n"
-            "  shallow-gpt-same-norm  the same with one norm in all layers\n"
-            "  gpt-transfer           scion, uscion, muon, adamw\n"
-            "  batch-size             loss against batch size with a fixed number of tokens\n"
-            "  spectral-norms         norms of the weights during training\n"
-            "  epochs-sweep           norms of the weights against the number of epochs\n"
-            "  input-radius           coordinate check of the first layer's scale\n"
-            "  rates                  rates of convergence against the theorems\n\n"
-            "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are for two "
+    .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are for two "
             "cores. The\n"
             "folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to resume a figure that was "
             "stopped,\n"
@@ -242,4 +225,5 @@ const cli_command cli_reproduce = {
             "  scion reproduce rates\n",
     .run = run_reproduce,
     .flags = flags,
+    .list = list_figures,
 };

@@ -34,6 +34,13 @@
         preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363 warmup=" w2048,                                    \
         preset " lr=2^-17..2^-5 accum=768 steps=425 decay=121 warmup=" w6144
 
+static const reproduce_data text = {"a text", "FILE (scion train without arguments says where to get one)", NULL,
+                                    true};
+
+/* Debian's package dataset-fashion-mnist has that path. */
+static const reproduce_data images = {"images", "FOLDER of Fashion-MNIST or CIFAR-10",
+                                      "/usr/share/datasets/fashion-mnist", false};
+
 static const reproduce_figure table[] = {
     {
         .name = "mlp-transfer",
@@ -41,7 +48,7 @@ static const reproduce_figure table[] = {
         .claim =
             "with Spectral, RowNorm or Sign as norm of the output layer the best step size of a 3-layer MLP does "
             "not depend on its width",
-        .data = REPRODUCE_IMAGES,
+        .data = &images,
         .small = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
                   " width=64..512:*2 lr=2^-12..2^-3 batch=512 epochs=2"},
         .full = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
@@ -53,7 +60,7 @@ static const reproduce_figure table[] = {
         .title = "Shallow GPT: the best step size against width, for three norms of the input layer",
         .claim = "with Sign, Spectral or ColNorm as norm of the input layer the best step size of Scion and "
                  "Unconstrained Scion does not depend on the width of a 3-layer GPT",
-        .data = REPRODUCE_TEXT,
+        .data = &text,
         .small = {"shallow-gpt rule=scion,uscion "
                   "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" WIDTHS SHORT,
                   "shallow-gpt-adamw" WIDTHS SHORT},
@@ -67,7 +74,7 @@ static const reproduce_figure table[] = {
         .title = "Shallow GPT: the best step size against width, with one norm in all layers",
         .claim = "with Sign, ColNorm or RowNorm in every layer, scaled layer by layer, the best step size does not "
                  "depend on the width of a 3-layer GPT",
-        .data = REPRODUCE_TEXT,
+        .data = &text,
         .small = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" WIDTHS SHORT},
         .full = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" PAPER},
         .judge = reproduce_judge_transfer,
@@ -78,7 +85,7 @@ static const reproduce_figure table[] = {
         .claim =
             "the best step size of Scion and Unconstrained Scion does not depend on the width of NanoGPT, that of "
             "Muon and AdamW does",
-        .data = REPRODUCE_TEXT,
+        .data = &text,
         .small = {"nanogpt-124m width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
                   "nanogpt-124m-uscion width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
                   "nanogpt-124m-muon width=32..256:*2 lr=2^-11..2^-2" NANO_SHORT,
@@ -94,7 +101,7 @@ static const reproduce_figure table[] = {
         .title = "Loss against batch size, with a fixed number of tokens",
         .claim = "with a fixed number of tokens the loss of Scion rises less with the size of the batch than that of "
                  "Muon and AdamW",
-        .data = REPRODUCE_TEXT,
+        .data = &text,
         .small = {BATCHES("shallow-gpt lr=2^-8..2^-1"),
                   BATCHES("shallow-gpt rule=muon radius_hidden=1 boundary_init=no lr=2^-9..2^-2"),
                   BATCHES("shallow-gpt-adamw lr=2^-11..2^-4")},
@@ -108,7 +115,7 @@ static const reproduce_figure table[] = {
         .title = "Norms of the weights during training",
         .claim = "the norms of the weights stay within their bounds under Scion, and end smaller than under "
                  "Unconstrained Scion",
-        .data = REPRODUCE_TEXT,
+        .data = &text,
         .small = {"shallow-gpt rule=scion,uscion width=128 lr=2^-4 steps=488 batch=8 block=128",
                   "shallow-gpt-adamw width=128 lr=2^-8 steps=488 batch=8 block=128"},
         .full = {"nanogpt-124m", "nanogpt-124m-uscion", "nanogpt-124m-adamw"},
@@ -120,7 +127,7 @@ static const reproduce_figure table[] = {
         .claim =
             "with a fixed step size the norms of the weights grow like the square root of the number of steps under "
             "Unconstrained Scion, and stay bounded under Scion",
-        .data = REPRODUCE_IMAGES,
+        .data = &images,
         .small = {"mlp rule=scion,uscion width=128 lr=2^-7 batch=512 epochs=1,2,4,8,16 schedule=constant"},
         .full = {"mlp rule=scion,uscion width=512 lr=2^-7 epochs=5,10,20,40,80 schedule=constant"},
         .judge = reproduce_judge_epochs,
@@ -130,7 +137,6 @@ static const reproduce_figure table[] = {
         .title = "Coordinate check of the input layer",
         .claim = "where the input is wider than the first layer, preactivations grow with the width under the scale "
                  "sqrt(d_out/d_in) of the spectral norm, and are constant under max(1, sqrt(d_out/d_in))",
-        .data = REPRODUCE_NONE,
         .make = reproduce_input_radius,
     },
     {
@@ -138,7 +144,6 @@ static const reproduce_figure table[] = {
         .title = "Rates of convergence",
         .claim = "with steps of 1/sqrt(n) the dual norm of the gradient and the Frank-Wolfe gap fall like n^(-1/2) "
                  "without noise; with noise and vanishing momentum they fall like n^(-1/4) or faster",
-        .data = REPRODUCE_NONE,
         .make = reproduce_rates,
     },
 };
@@ -162,13 +167,13 @@ const reproduce_figure *reproduce_find(const char *name)
 static scion_status add_part(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
 {
     enum { max_words = 32 };
-    char text[1024], path[CONFIG_TEXT + 8];
+    char line[1024], path[CONFIG_TEXT + 8];
     const char *words[max_words];
     int found = 0;
     config base;
     grid g = {NULL, 0};
-    snprintf(text, sizeof text, "%s", part);
-    for (char *at = strtok(text, " "); at && found < max_words - 1; at = strtok(NULL, " "))
+    snprintf(line, sizeof line, "%s", part);
+    for (char *at = strtok(line, " "); at && found < max_words - 1; at = strtok(NULL, " "))
         words[found++] = at;
     if (data) {
         snprintf(path, sizeof path, "data=%.255s", data);

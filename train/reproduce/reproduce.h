@@ -16,12 +16,18 @@ typedef struct reproduce_judgement {
 
 enum { REPRODUCE_PARTS = 17 }; /* at most 16, and a NULL */
 
-typedef enum reproduce_data { REPRODUCE_TEXT, REPRODUCE_IMAGES, REPRODUCE_NONE } reproduce_data;
+/* The data of a figure, which the user gives. */
+typedef struct reproduce_data {
+    const char *what;  /* "a text" */
+    const char *value; /* of data=, for the message: "FILE" */
+    const char *path;  /* used if it exists and data= is not given; NULL: none */
+    bool full_has_own; /* the presets of the full size name their data */
+} reproduce_data;
 
 typedef struct reproduce_figure {
     const char *name, *title;
-    const char *claim; /* of the paper, in one sentence */
-    reproduce_data data;
+    const char *claim;          /* of the paper, in one sentence */
+    const reproduce_data *data; /* NULL: none */
     /* "PRESET key=values ...", as scion sweep would take it: for two cores, and of the paper's own size. */
     const char *small[REPRODUCE_PARTS], *full[REPRODUCE_PARTS];
     void (*judge)(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
