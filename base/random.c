@@ -42,3 +42,36 @@ double scn_uniform(uint64_t seed, uint64_t stream, uint64_t index)
     scn_words r = scn_philox(seed, stream, index);
     return (double)((((uint64_t)r.w[1] << 32) | r.w[0]) >> 11) * 0x1p-53;
 }
+
+/* A stream far from all others: the upper half of the numbers is used for nothing else. */
+static uint64_t far_stream(uint64_t kind, int64_t param, int64_t block, int64_t position)
+{
+    const scn_words a = scn_philox((uint64_t)param, kind, (uint64_t)block);
+    const scn_words b =
+        scn_philox((uint64_t)a.w[1] << 32 | a.w[0], (uint64_t)a.w[3] << 32 | a.w[2], (uint64_t)position);
+    return (uint64_t)1 << 63 | (uint64_t)b.w[1] << 32 | b.w[0];
+}
+
+/* The numbers of version 0.1.0 wherever they are nobody else's: those by position from 2^28 on and a few of
+ * parameter 0, the others below 2^28. */
+uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, bool by_position)
+{
+    const uint64_t i = (uint64_t)param, k = (uint64_t)block, at = (uint64_t)position;
+    if (!by_position)
+        return i < 0x1000 && k < 0x1000 ? i << 16 | k : far_stream(0, param, block, 0);
+    const uint64_t first = k << 12; /* of parameter 0: must not be one of the enum's */
+    const bool free = first < SCN_STREAM_WINDOWS || (first > SCN_STREAM_GENERATE && first < 0x10000);
+    const bool old = at < 0x1000 && i < 0x1000 && k < 0x10000 && (i > 0 || (free && (k == 0 || at == 0)));
+    return old ? i << 28 | k << 12 | at : far_stream(1, param, block, position);
+}
+
+uint64_t scn_stream_uniform(int64_t param)
+{
+    return param < SCN_STREAM_WINDOWS - SCN_STREAM_UNIFORM ? SCN_STREAM_UNIFORM + (uint64_t)param
+                                                           : far_stream(2, param, 0, 0);
+}
+
+uint64_t scn_stream_rounding(int64_t step, int64_t param)
+{
+    return ((uint64_t)step << 24) + (uint64_t)param;
+}

@@ -5,6 +5,7 @@
 #ifndef SCN_RANDOM_H
 #define SCN_RANDOM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct scn_words {
@@ -19,5 +20,28 @@ void scn_normals(uint64_t seed, uint64_t stream, int64_t first, int64_t n, float
 
 /* Uniform in [0, 1) with 53 bits. */
 double scn_uniform(uint64_t seed, uint64_t stream, uint64_t index);
+
+/* Every use of random numbers, in the library and in the program: no two under the same seed share a stream. */
+enum {
+    SCN_STREAM_TUNE = 0,         /* + axis: order of trials, under tune's seed */
+    SCN_STREAM_GRADIENT = 1,     /* scion_minimize: the draw of each gradient, under the problem's seed, */
+    SCN_STREAM_ITERATE = 2,      /* and of the iterate that it returns */
+    SCN_STREAM_UNIFORM = 0x1000, /* + parameter: see scn_stream_uniform */
+    SCN_STREAM_WINDOWS = 0x2000, /* where the samples of a text begin */
+    SCN_STREAM_SHUFFLE = 0x3000, /* order of the samples of an epoch */
+    SCN_STREAM_TEXT = 0x4000,    /* synthetic data */
+    SCN_STREAM_NEXT = 0x4001,
+    SCN_STREAM_PROTOTYPE = 0x4002,
+    SCN_STREAM_LABEL = 0x4003,
+    SCN_STREAM_NOISE = 0x4004,
+    SCN_STREAM_GENERATE = 0x5000, /* text that a model writes */
+};
+
+/* Weights that start on the boundary: a stream for each block, or for each kernel position of each block. */
+uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, bool by_position);
+/* Weights that start uniform. */
+uint64_t scn_stream_uniform(int64_t param);
+/* Rounding of bfloat16 weights (under the optimizer's seed). */
+uint64_t scn_stream_rounding(int64_t step, int64_t param);
 
 #endif

@@ -9,7 +9,7 @@ const char *scion_version(void)
     return SCION_VERSION;
 }
 
-const char *scion_status_string(scion_status status)
+const char *scion_status_string(int32_t status)
 {
     static const char *const text[] = {
         [SCION_OK] = "success",
@@ -31,6 +31,7 @@ scion_status scn_fail(scion_error *err, scion_status status, int64_t param, cons
         vsnprintf(err->message, sizeof err->message, format, args);
         va_end(args);
         err->status = status;
+        err->reserved = 0;
         err->param = param;
     }
     return status;
@@ -40,6 +41,7 @@ scion_status scn_ok(scion_error *err)
 {
     if (err) {
         err->status = SCION_OK;
+        err->reserved = 0;
         err->param = -1;
         err->message[0] = '\0';
     }

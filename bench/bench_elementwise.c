@@ -73,6 +73,7 @@ typedef struct contest {
     scion_options options;
     scion_optimizer *opt;
     bench_recycler recycler;
+    scion_allocator allocator;
     plain_param plain;
 } contest;
 
@@ -133,7 +134,8 @@ static void contest_create(contest *t, const bench_options *o, const memory_case
         scion_error err;
         bench_check(scion_optimizer_create(&t->opt, &t->options, p, 1, &err), &err);
     } else {
-        t->options.allocator = bench_recycler_allocator(&t->recycler);
+        t->allocator = bench_recycler_allocator(&t->recycler);
+        t->options.allocator = &t->allocator;
     }
     const scion_options *s = &t->options;
     t->plain = (plain_param){.rows = a->rows,

@@ -44,6 +44,7 @@ typedef struct single {
     scion_param param;
     scion_options options;
     bench_recycler recycler;
+    scion_allocator allocator;
     plain_work *plain;
     int threads;
     float *g, *ours, *reference;
@@ -74,7 +75,8 @@ static void single_create(single *s, const bench_options *o, const shape_case *c
     s->param.role = SCION_ROLE_PLAIN; /* lmo = -UV', without a factor */
     scion_options_init(&s->options, SCION_RULE_USCION);
     s->options.threads = o->threads;
-    s->options.allocator = bench_recycler_allocator(&s->recycler);
+    s->allocator = bench_recycler_allocator(&s->recycler);
+    s->options.allocator = &s->allocator;
     s->threads = o->threads;
     s->plain = plain_create(count, c->rows < c->cols ? c->rows : c->cols);
     s->g = bench_floats(count);

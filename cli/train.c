@@ -25,7 +25,7 @@ static void print_routing(const trainer *t)
         char shape[48];
         scion_info info = {.size = sizeof info};
         scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
-        const bool lmo = info.rule != SCION_RULE_ADAMW && info.rule != SCION_RULE_SGD;
+        const bool lmo = scion_rule_info(info.rule)->lmo != 0;
         printf("%-22s %-15s %-8s %-9s ", info.name, shape_text(tape_param_at(t->train.tape, i), shape),
                scion_enum_name(SCION_ENUM_ROLE, (int)info.role),
                lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
@@ -171,7 +171,7 @@ static void print_end(const trainer *t, const run_result *r, const char *saved)
     if (validated && t->c.run.baseline > 0)
         printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
     printf("\n%s\n", saved);
-    if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
+    if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
         printf("let it write: scion sample %s\n", t->c.run.out);
 }
 

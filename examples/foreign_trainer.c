@@ -137,7 +137,8 @@ static scion_status make(scion_optimizer **opt, struct arena *a, int light, stru
     scion_options_init(&o, SCION_RULE_SCION);
     o.routing = SCION_ROUTING_ONEHOT;
     o.light = light;
-    o.allocator = (scion_allocator){counted_alloc, counted_free, account};
+    const scion_allocator counted = {counted_alloc, counted_free, account};
+    o.allocator = &counted; /* copied by create */
     return scion_optimizer_create(opt, &o, p, TENSORS, err);
 }
 
@@ -209,7 +210,7 @@ static void move_arena(scion_optimizer *opt, struct arena *a)
     arena_copy(&other, a); /* with `light` the gradients carry the average: they move as well */
     int64_t at = 0;
     for (int t = 0; t < TENSORS; at += elements(t++))
-        die_unless_ok(scion_optimizer_bind(opt, t, other.weights + at, other.grads + at, &err), &err);
+        die_unless_ok(scion_optimizer_bind(opt, t, other.weights + at, other.grads + at, NULL, &err), &err);
     arena_free(a);
     *a = other;
 }
@@ -220,21 +221,21 @@ static void checkpoint(scion_optimizer *opt, struct arena *a, struct account *ac
     struct arena saved = arena_create();
     scion_optimizer *resumed = NULL;
     scion_error err;
-    size_t bytes = scion_optimizer_save_bytes(opt);
+    size_t bytes = scion_optimizer_save_bytes(opt, 0);
     unsigned char *buffer = malloc(bytes);
     if (!buffer)
         exit(1);
     arena_copy(&saved, a); /* weights and, with `light`, gradients are the trainer's to save */
-    die_unless_ok(scion_optimizer_save(opt, buffer, bytes, &err), &err);
+    die_unless_ok(scion_optimizer_save(opt, 0, buffer, bytes, &err), &err);
     printf("4. checkpoint of %zu bytes beside weights and gradients\n", bytes);
 
     run(opt, a, 40, 60);
     die_unless_ok(make(&resumed, &saved, 1, account, &err), &err);
     buffer[bytes / 2] ^= 1;
-    check(scion_optimizer_load(resumed, buffer, bytes, &err) == SCION_ESTATE, "a flipped bit is refused:");
+    check(scion_optimizer_load(resumed, 0, buffer, bytes, &err) == SCION_ESTATE, "a flipped bit is refused:");
     printf("           \"%s\"\n", err.message);
     buffer[bytes / 2] ^= 1;
-    die_unless_ok(scion_optimizer_load(resumed, buffer, bytes, &err), &err);
+    die_unless_ok(scion_optimizer_load(resumed, 0, buffer, bytes, &err), &err);
     check(scion_optimizer_steps(resumed) == 40, "the step count came back");
     run(resumed, &saved, 40, 60);
     check(!memcmp(saved.weights, a->weights, (size_t)a->count * sizeof(float)), "20 steps later, the same bits");

@@ -138,10 +138,16 @@ static double continuous_greedy(int64_t n, uint64_t seed, double *lowest, double
     scion_options o;
     scion_options_init(&o, SCION_RULE_USCION);
     o.vanishing = 1, o.threads = 1; /* alpha_k = 1/sqrt(k) averages the noise away */
-    scion_problem problem = {.size = sizeof problem, .params = &p, .count = 1, .ctx = &v, .gradient = gradient};
+    scion_schedule constant;
+    scion_schedule_init(&constant);
+    constant.kind = SCION_SCHEDULE_CONSTANT, constant.peak = 1 / (double)n;
+    scion_problem problem;
+    scion_problem_init(&problem);
+    problem.params = &p, problem.count = 1, problem.ctx = &v, problem.gradient = gradient;
     problem.steps = n, problem.seed = seed;
-    problem.schedule = (scion_schedule){.size = sizeof(scion_schedule), .peak = 1 / (double)n}; /* constant */
-    scion_result result = {.size = sizeof result};
+    problem.schedule = &constant;
+    scion_result result;
+    scion_result_init(&result);
     scion_error err;
     double norm, x[PLACES];
     if (scion_minimize(&problem, &o, &result, &err) || scion_norm_value(&p, &o, v.x, &norm, &err)) {

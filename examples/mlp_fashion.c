@@ -196,7 +196,7 @@ static void on_interrupt(int signal_number)
 static void make_params(struct network *net, int layered, uint64_t seed, scion_param p[TENSORS])
 {
     static const char *names[TENSORS] = {"W_1", "b_1", "W_2", "b_2", "W_3", "b_3"};
-    static const scion_role roles[LAYERS] = {SCION_ROLE_INPUT, SCION_ROLE_HIDDEN, SCION_ROLE_OUTPUT};
+    static const int32_t roles[LAYERS] = {SCION_ROLE_INPUT, SCION_ROLE_HIDDEN, SCION_ROLE_OUTPUT};
     for (int t = 0; t < TENSORS; t++) {
         int bias = t % 2;
         scion_error err;

@@ -73,12 +73,17 @@ int main(int argc, char **argv)
     scion_options_init(&o, SCION_RULE_SCION);
     o.momentum = 1, o.polar = SCION_POLAR_CONVERGED, o.threads = 1;
 
-    scion_problem problem = {
-        .size = sizeof problem, .params = &p, .count = 1, .gradient = gradient, .report = report};
-    problem.steps = STEPS, problem.report_every = STEPS / 10;
-    problem.schedule = (scion_schedule){.size = sizeof(scion_schedule), .kind = SCION_SCHEDULE_CONSTANT, .peak = 0.1};
+    scion_schedule constant;
+    scion_schedule_init(&constant);
+    constant.kind = SCION_SCHEDULE_CONSTANT, constant.peak = 0.1;
 
-    scion_result result = {.size = sizeof result};
+    scion_problem problem;
+    scion_problem_init(&problem);
+    problem.params = &p, problem.count = 1, problem.gradient = gradient, problem.report = report;
+    problem.steps = STEPS, problem.report_every = STEPS / 10, problem.schedule = &constant;
+
+    scion_result result;
+    scion_result_init(&result);
     scion_error err;
     double norm = 0, R[ROWS][D_IN];
     puts("  step          f(X)  Frank-Wolfe gap");

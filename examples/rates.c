@@ -68,10 +68,10 @@ static const double FLOOR_RATIO[2] = {1.5, 2.5};
 
 static struct ball {
     const char *name;
-    scion_norm matrix, vector; /* the joint norm is the larger of the two, each over its radius */
-    double radius[2];          /* computed: x* has norm 0.6 */
-    double lipschitz;          /* of grad f, from the joint norm to its dual */
-    double radius_2;           /* largest 2-norm in the joint unit ball; also the largest dual norm of a
+    int32_t matrix, vector; /* the joint norm is the larger of the two, each over its radius */
+    double radius[2];       /* computed: x* has norm 0.6 */
+    double lipschitz;       /* of grad f, from the joint norm to its dual */
+    double radius_2;        /* largest 2-norm in the joint unit ball; also the largest dual norm of a
                                   vector of 2-norm 1, as for every norm */
 } BALLS[] = {
     {"spectral", SCION_NORM_SPECTRAL, SCION_NORM_EUCLID, {1, 1}, 0, 0},
@@ -199,16 +199,21 @@ static double measure(const struct experiment *e, int64_t n, uint64_t seed, doub
             x[j] = best[j] + x[j] * (float)(0.3 * p[i].radius / norm);
     }
     *start = value(r.x);
-    scion_problem problem = {.size = sizeof problem, .params = p, .count = 2, .ctx = &r};
+    scion_schedule schedule;
+    scion_schedule_init(&schedule);
+    schedule.kind = e->vanishing ? SCION_SCHEDULE_INV_N34 : SCION_SCHEDULE_INV_SQRT_N;
+    schedule.peak = 1;
+    scion_problem problem;
+    scion_problem_init(&problem);
+    problem.params = p, problem.count = 2, problem.ctx = &r;
+    problem.schedule = &schedule;
     problem.gradient = noisy;
     problem.exact = exact;
     problem.steps = n;
     problem.report_every = e->sigma > 0 && n > REPORTS ? n / REPORTS : 1;
     problem.seed = seed;
-    problem.schedule.size = sizeof problem.schedule;
-    problem.schedule.kind = e->vanishing ? SCION_SCHEDULE_INV_N34 : SCION_SCHEDULE_INV_SQRT_N;
-    problem.schedule.peak = 1;
-    scion_result result = {.size = sizeof result};
+    scion_result result;
+    scion_result_init(&result);
     must(scion_minimize(&problem, &o, &result, &err), &err);
     return e->rule == SCION_RULE_SCION ? result.mean_fw_gap : result.mean_dual_norm;
 }

@@ -26,8 +26,14 @@
  * Threads: functions are reentrant, there is no global state. One optimizer is used by one thread at a
  * time; different optimizers may be used at the same time. Inside, OpenMP threads share the work.
  * Errors: a call that can fail returns a status and, where `err` is not NULL, fills one sentence.
- * Versions: until 1.0 a minor version may change the ABI (and then the SONAME), a patch version never
- * does. Structs carry their size, so that they can grow at the end without a change of ABI.
+ * Structs: set one up with its ..._init macro, then change members. It carries its size, and grows only at its
+ * end: a program compiled with an older header keeps working, the members it does not know take their
+ * defaults. A program compiled with a newer header works with an older library as long as it leaves the
+ * members at zero that the library does not know; otherwise the call is refused, so nothing is lost in silence.
+ * scion_error and scion_allocator have no size and never change.
+ * Versions: until 1.0 a minor version may change the ABI (and then the SONAME), a patch version never does.
+ *
+ * The everyday part comes first; what most programs never need follows under "Advanced".
  *
  * Licence: MIT. */
 #ifndef SCION_H
@@ -40,7 +46,8 @@
 extern "C" {
 #endif
 
-#define SCION_VERSION "0.1.0"
+#define SCION_VERSION "0.2.0"
+#define SCION_VERSION_NUMBER 200 /* 10000 major + 100 minor + patch, for #if */
 
 #if defined(__GNUC__)
 #define SCION_API __attribute__((visibility("default")))
@@ -48,7 +55,7 @@ extern "C" {
 #define SCION_API
 #endif
 
-/* ---- Status and names ------------------------------------------------------------------------------- */
+/* ---- Status ----------------------------------------------------------------------------------------- */
 
 typedef enum scion_status {
     SCION_OK = 0,
@@ -60,17 +67,35 @@ typedef enum scion_status {
 } scion_status;
 
 typedef struct scion_error {
-    scion_status status;
+    int32_t status;    /* a scion_status */
+    int32_t reserved;
     int64_t param;     /* index of the parameter at fault, or -1 */
     char message[232]; /* one sentence: what was found, what was expected */
 } scion_error;
 
-/* The version of the library that is linked, as SCION_VERSION. */
-SCION_API const char *scion_version(void);
-/* "out of memory" and so on; never NULL. */
-SCION_API const char *scion_status_string(scion_status status);
+/* ---- Parameters ------------------------------------------------------------------------------------- */
 
-typedef enum scion_dtype { SCION_F32 = 0, SCION_BF16 } scion_dtype;
+/* What a parameter is for. Role and norm together fix the factor c of lmo(s) = -c * direction(s):
+ *
+ *                  ONEHOT        INPUT (dense)                HIDDEN, OUTPUT           PLAIN
+ *     SPECTRAL     sqrt(d_out)   max(1, sqrt(d_out/d_in))     sqrt(d_out/d_in)         1
+ *     COL          sqrt(d_out)   sqrt(d_out)/d_in             sqrt(d_out)/d_in         1
+ *     ROW          1             1/sqrt(d_in)                 1/sqrt(d_in)             1
+ *     SIGN         1             1/d_in                       1/d_in                   1
+ *
+ * RMS has c = sqrt(count), EUCLID and MAX have c = 1, in every role. A convolution weight (out, in, k...)
+ * is the matrix out x (in * k...): SPECTRAL takes d_in = in and divides by the number of kernel positions,
+ * the others take d_in = in * k... (PLAIN divides by nothing). A weight shared by the first and the last layer is
+ * one OUTPUT. */
+typedef enum scion_role {
+    SCION_ROLE_HIDDEN = 0,
+    SCION_ROLE_ONEHOT,        /* first layer, one-hot input: an embedding table */
+    SCION_ROLE_INPUT,         /* first layer, dense input such as pixels */
+    SCION_ROLE_OUTPUT,        /* last layer */
+    SCION_ROLE_VECTOR,        /* bias, positional embedding, class token */
+    SCION_ROLE_NORMALIZATION, /* gain or shift of a normalisation layer */
+    SCION_ROLE_PLAIN          /* no dimension factor */
+} scion_role;
 
 /* Norms, with the operator norm that each is. AUTO: the routing decides by role. */
 typedef enum scion_norm {
@@ -84,42 +109,48 @@ typedef enum scion_norm {
     SCION_NORM_MAX       /* largest absolute entry of all, no dimension factor */
 } scion_norm;
 
-/* What a parameter is for. Norm and role together fix the factor c of lmo(s) = -c * direction(s):
- *
- *                  ONEHOT        INPUT (dense)                HIDDEN, OUTPUT           PLAIN
- *     SPECTRAL     sqrt(d_out)   max(1, sqrt(d_out/d_in))     sqrt(d_out/d_in)         1
- *     COL          sqrt(d_out)   sqrt(d_out)/d_in             sqrt(d_out)/d_in         1
- *     ROW          1             1/sqrt(d_in)                 1/sqrt(d_in)             1
- *     SIGN         1             1/d_in                       1/d_in                   1
- *
- * RMS has c = sqrt(count), EUCLID and MAX have c = 1, in every role. A convolution weight (out, in, k...)
- * is the matrix out x (in * k...): SPECTRAL takes d_in = in and divides by the number of kernel positions,
- * the others take d_in = in * k... (PLAIN divides by nothing). A weight shared by the first and the last layer is
- * one OUTPUT. A spectral convolution starts position by position, as in the paper's code: its flattened norm is
- * then up to sqrt(positions) rho, and shrinks to rho from there. */
-typedef enum scion_role {
-    SCION_ROLE_HIDDEN = 0,
-    SCION_ROLE_ONEHOT,        /* first layer, one-hot input: an embedding table */
-    SCION_ROLE_INPUT,         /* first layer, dense input such as pixels */
-    SCION_ROLE_OUTPUT,        /* last layer */
-    SCION_ROLE_VECTOR,        /* bias, positional embedding, class token */
-    SCION_ROLE_NORMALIZATION, /* gain or shift of a normalisation layer */
-    SCION_ROLE_PLAIN          /* no dimension factor */
-} scion_role;
+typedef enum scion_dtype { SCION_F32 = 0, SCION_BF16 } scion_dtype;
 
-/* Which norm AUTO means, by role (first layer, hidden, last layer):
- *     IMAGE spectral, spectral, sign     ONEHOT col, spectral, sign     SHARED sign, spectral, sign
- *     and the same norm throughout: SIGN, COL, ROW, SPECTRAL.
- * Vectors (and parameters of one dimension) take RMS, in a SIGN network MAX; normalisation EUCLID. */
-typedef enum scion_routing {
-    SCION_ROUTING_IMAGE = 0,
-    SCION_ROUTING_ONEHOT,
-    SCION_ROUTING_SHARED,
-    SCION_ROUTING_SIGN,
-    SCION_ROUTING_COL,
-    SCION_ROUTING_ROW,
-    SCION_ROUTING_SPECTRAL
-} scion_routing;
+/* Where init_weights puts a weight. */
+typedef enum scion_start {
+    SCION_START_BOUNDARY = 0, /* on the boundary of the ball of radius rho; 0 under the norms RMS, EUCLID and MAX */
+    SCION_START_ZERO,
+    SCION_START_UNIFORM       /* uniform within 1/sqrt(d_in), as PyTorch's linear layers; ONEHOT: normal, deviation
+                                 0.02; vectors: 0 */
+} scion_start;
+
+typedef struct scion_param {
+    size_t size;                /* set by scion_param_init, as in all structs */
+    const char *name;           /* copied; NULL is "param" and its index */
+    void *weight;               /* contiguous, row-major */
+    void *grad;                 /* same shape; NULL: the parameter is skipped altogether */
+    int64_t shape[4];
+    int32_t ndim;               /* 1 to 4; a matrix is d_out x d_in, a convolution out, in, k, k */
+    /* The members above must be set; those below have defaults. */
+    int32_t role;               /* HIDDEN */
+    int32_t norm;               /* AUTO */
+    int32_t transposed;         /* stored as d_in x d_out (an embedding table: vocabulary x dim) */
+    double radius;              /* rho > 0; 1 */
+    double lr_scale;            /* multiplies lr; 1 */
+    double weight_decay;        /* mu; negative (the default): the optimizer's */
+    int32_t weight_type;        /* F32; bfloat16 weights are rounded stochastically, */
+    int32_t grad_type;          /* bfloat16 gradients to nearest even */
+    int32_t start;              /* BOUNDARY */
+    int32_t frozen;             /* not stepped */
+    int32_t group;              /* any number, for scion_optimizer_set_group */
+    int32_t split_axis;         /* a fused matrix is split along this stored axis, 0 rows or 1 columns, */
+    int32_t split_count;        /* into so many blocks (0 and 1: not at all), each with its own lmo, */
+    int32_t reserved;
+    const int64_t *split_sizes; /* of these sizes (copied), or of equal size if NULL */
+    void *grad_prev;            /* rule MARS only: gradient at the previous weights, type of grad */
+    /* For callers who share a step (see "A step in phases"). */
+    int64_t own_first;          /* this caller steps own_count entries from own_first on and has their state; */
+    int64_t own_count;          /* -1 (the default): all of them, 0: none */
+    float *average, *second;    /* state arrays in the caller's memory, of as many entries as it owns; they are */
+    void *previous;             /* used as they are (zero: a fresh start). NULL: the optimizer allocates its own */
+} scion_param;
+
+/* ---- Options ---------------------------------------------------------------------------------------- */
 
 /* Rules. d starts at 0; mu is the weight decay; g the gradient. */
 typedef enum scion_rule {
@@ -142,41 +173,26 @@ typedef enum scion_rule {
     SCION_RULE_SGD        /* d = (1-alpha)d + g;  w = (1-lr mu)w - lr d */
 } scion_rule;
 
+/* Which norm AUTO means, by role (first layer, hidden, last layer):
+ *     IMAGE spectral, spectral, sign     ONEHOT col, spectral, sign     SHARED sign, spectral, sign
+ *     and the same norm throughout: SIGN, COL, ROW, SPECTRAL.
+ * Vectors (and parameters of one dimension) take RMS, in a SIGN network MAX; normalisation EUCLID. */
+typedef enum scion_routing {
+    SCION_ROUTING_IMAGE = 0,
+    SCION_ROUTING_ONEHOT,
+    SCION_ROUTING_SHARED,
+    SCION_ROUTING_SIGN,
+    SCION_ROUTING_COL,
+    SCION_ROUTING_ROW,
+    SCION_ROUTING_SPECTRAL
+} scion_routing;
+
 /* Coefficients of the odd quintic iteration X <- aX + (bA + cA^2)X, A = XX', for the spectral lmo. */
 typedef enum scion_polar_set {
     SCION_POLAR_QUINTIC = 0, /* (3.4445, -4.7750, 2.0315), as the paper ran: singular values 0.68 to 1.20 */
     SCION_POLAR_EXPRESS,     /* Polar Express: a different quintic each step, about 0.99 to 1.01 after 6 */
     SCION_POLAR_CONVERGED    /* as exact as float32: singular values above 1e-4 of the Frobenius norm become 1 */
 } scion_polar_set;
-
-typedef enum scion_schedule_kind {
-    SCION_SCHEDULE_CONSTANT = 0,    /* peak */
-    SCION_SCHEDULE_LINEAR,          /* peak (1 - k/n) */
-    SCION_SCHEDULE_CONSTANT_LINEAR, /* from start to peak in `warmup` steps, peak for k < n-decay, then
-                                       peak (n-k)/decay */
-    SCION_SCHEDULE_COSINE,          /* from start to peak in `warmup` steps, then a half cosine to end */
-    SCION_SCHEDULE_COSINE_UNSHIFTED, /* the same, the cosine's clock running from step 0 */
-    SCION_SCHEDULE_INV_SQRT_N,      /* peak / sqrt(n): the analysis with constant momentum */
-    SCION_SCHEDULE_INV_N34,         /* peak * 3/(4 n^(3/4)): the analysis with vanishing momentum */
-    SCION_SCHEDULE_INV_SQRT_K       /* peak / sqrt(k), k from 1: vanishing momentum itself */
-} scion_schedule_kind;
-
-/* Names as in files and on command lines: "scion", "spectral", "onehot", ... */
-typedef enum scion_enum {
-    SCION_ENUM_NORM = 0,
-    SCION_ENUM_ROLE,
-    SCION_ENUM_ROUTING,
-    SCION_ENUM_RULE,
-    SCION_ENUM_POLAR,
-    SCION_ENUM_SCHEDULE
-} scion_enum;
-
-/* Name of a value, or NULL when there is no such value (so that a loop can list them all). */
-SCION_API const char *scion_enum_name(scion_enum kind, int value);
-/* Value of a name, or -1. */
-SCION_API int scion_enum_value(scion_enum kind, const char *name);
-
-/* ---- Parameters and options ------------------------------------------------------------------------- */
 
 /* Memory from the caller. alloc returns NULL on failure, else memory aligned as malloc's. */
 typedef struct scion_allocator {
@@ -185,62 +201,41 @@ typedef struct scion_allocator {
     void *ctx;
 } scion_allocator;
 
-typedef struct scion_param {
-    size_t size;               /* sizeof(scion_param) */
-    const char *name;          /* copied; NULL is "param" and its index */
-    int32_t ndim;              /* 1 to 4; a matrix is d_out x d_in, a convolution out, in, k, k */
-    int64_t shape[4];
-    void *weight;              /* contiguous, row-major */
-    void *grad;                /* same shape; NULL: the parameter is skipped altogether */
-    void *grad_prev;           /* rule MARS only: gradient at the previous weights, type of grad */
-    scion_dtype weight_type;   /* bfloat16 weights are rounded stochastically, */
-    scion_dtype grad_type;     /* bfloat16 gradients to nearest even */
-    scion_norm norm;
-    scion_role role;
-    double radius;             /* rho > 0 */
-    double lr_scale;           /* multiplies lr */
-    double weight_decay;       /* mu; negative: the optimizer's */
-    int32_t transposed;        /* stored as d_in x d_out (an embedding table: vocabulary x dim) */
-    int32_t split_axis;        /* a fused matrix is split along this stored axis, 0 rows or 1 columns, */
-    int32_t split_count;       /* into so many blocks (0 and 1: not at all), each with its own lmo, */
-    const int64_t *split_sizes; /* of these sizes (copied), or of equal size if NULL */
-    int32_t group;             /* any number, for scion_optimizer_set */
-    int32_t frozen;            /* not stepped */
-} scion_param;
-
+/* Momentum is alpha, the weight of the new gradient, as in the paper: alpha = 1 - beta, so that PyTorch's
+ * momentum=0.9 (or Muon's 0.95) is 0.1 (or 0.05) here, and 1 is no momentum at all. Two more things differ: the
+ * average of SCION and its kin is d = (1-alpha)d + alpha g, where PyTorch's SGD has d = beta d + g (rules SGD and
+ * MUON do as PyTorch does); and AdamW has beta1 and beta2 by their usual names. */
 typedef struct scion_options {
-    size_t size;               /* sizeof(scion_options) */
-    scion_rule rule;
-    scion_routing routing;
-    double momentum;           /* alpha in (0,1], the weight of the new gradient */
+    size_t size;
+    int32_t rule;
+    /* The members above are set by scion_options_init; those below have defaults. */
+    int32_t routing;           /* IMAGE */
+    double momentum;           /* alpha in (0,1]; 0.1, and 1 for SGD and where the rule does not average */
+    double weight_decay;       /* mu; SCION and MARS have 1 by definition and take 0 or 1 here */
     int32_t vanishing;         /* alpha_k = 1/sqrt(k), k from 1, in place of `momentum` */
     int32_t first_full;        /* alpha = 1 in the first step, as the analysis does */
     int32_t light;             /* keep the average in the gradient buffer: no other state (SCION, USCION,
                                   SIGNUM, MNSGD). The step leaves (1-alpha)G in grad; do not zero it */
-    int32_t nesterov;          /* MUON */
-    int32_t layerwise;         /* NSGD, MNSGD, SSD */
-    double weight_decay;       /* mu; SCION and MARS have 1 by definition and take 0 or 1 here */
-    double muon_multiplier;
-    double beta1, beta2, adam_eps; /* ADAMW, and MUON's AdamW part */
+    int32_t nesterov;          /* MUON; 1 */
+    int32_t layerwise;         /* NSGD, MNSGD: 0; SSD: 1 */
+    int32_t threads;           /* at most so many; 0: OpenMP's default (OMP_NUM_THREADS). An optimizer that is
+                                  created inside a parallel region has one thread for ever */
+    double muon_multiplier;    /* 0.1 */
+    double beta1, beta2, adam_eps; /* ADAMW, and MUON's AdamW part: 0.9, 0.95, 1e-8 */
     double clip_norm;          /* ADAMW, SGD: gradients are scaled to this joint 2-norm if above; 0: off */
     double eps;                /* added to the denominators of COL, ROW and RMS; the reference has 1e-8 */
     double polar_eps;          /* added to the Frobenius norm of SPECTRAL; the reference has 1e-7.
                                   Both are 0 by default: scale-invariant, and zeros stay zero */
-    scion_polar_set polar;
+    int32_t polar;             /* QUINTIC */
     int32_t polar_steps;       /* 0: the set's own (5, 6, 12) */
-    int32_t threads;           /* 0: OpenMP's default */
     uint64_t seed;             /* of the stochastic rounding */
-    scion_allocator allocator; /* zeros: malloc and free */
+    const scion_allocator *allocator; /* copied; NULL: malloc and free */
 } scion_options;
 
-/* Defaults. In a SCION network the paper's alpha = 0.1; radius and lr_scale 1; muon_multiplier 0.1. */
 #define scion_param_init(p) scion_param_init_sized((p), sizeof *(p))
 #define scion_options_init(o, rule) scion_options_init_sized((o), sizeof *(o), (rule))
 SCION_API void scion_param_init_sized(scion_param *p, size_t size);
-SCION_API void scion_options_init_sized(scion_options *o, size_t size, scion_rule rule);
-
-/* Replaces AUTO in each parameter by the norm that `routing` gives its role. create does it as well. */
-SCION_API scion_status scion_route(scion_param *params, int64_t count, scion_routing routing, scion_error *err);
+SCION_API void scion_options_init_sized(scion_options *o, size_t size, int32_t rule);
 
 /* ---- The optimizer ---------------------------------------------------------------------------------- */
 
@@ -251,11 +246,13 @@ SCION_API scion_status scion_optimizer_create(scion_optimizer **out, const scion
                                               const scion_param *params, int64_t count, scion_error *err);
 SCION_API void scion_optimizer_free(scion_optimizer *opt);
 
-/* Puts every weight that is not frozen on the boundary of its ball (vectors: 0). Independent of threads. */
+/* Puts every weight that is not frozen where its `start` says. The result depends on seed and parameter only, not
+ * on threads. A spectral convolution starts position by position, as in the paper's code: its flattened norm is
+ * then up to sqrt(positions) rho, and shrinks to rho from there. */
 SCION_API scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64_t seed, scion_error *err);
 
 /* Call before the backward passes that add up one step's gradient: zeroes the gradients; with `light`,
- * whose gradients hold the average, does nothing. */
+ * whose gradients hold the average, does nothing (to those that this caller owns). */
 SCION_API void scion_optimizer_begin(scion_optimizer *opt);
 
 /* One step. A gradient that is not finite is refused: ENONFINITE names it, and nothing was changed. */
@@ -264,8 +261,90 @@ SCION_API scion_status scion_optimizer_step(scion_optimizer *opt, double lr, sci
 /* Number of steps taken. */
 SCION_API int64_t scion_optimizer_steps(const scion_optimizer *opt);
 
-/* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. */
-SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad,
+/* Saving: `save` writes exactly `save_bytes` bytes, versioned and checksummed, the same on every machine of
+ * the same byte order. Weights are the caller's and so are, with `light`, the gradients: save those too.
+ * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run continues bit for bit: what
+ * scion_optimizer_set changed is part of the state. States of version 0.1 load as well.
+ * flags: 0, or SCION_WITHOUT_ARRAYS: settings and counters only, for callers who store the arrays themselves
+ * (scion_optimizer_state). */
+enum { SCION_WITHOUT_ARRAYS = 1 };
+SCION_API size_t scion_optimizer_save_bytes(const scion_optimizer *opt, unsigned flags);
+SCION_API scion_status scion_optimizer_save(const scion_optimizer *opt, unsigned flags, void *buffer, size_t bytes,
+                                            scion_error *err);
+SCION_API scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const void *buffer, size_t bytes,
+                                            scion_error *err);
+
+/* ===== Advanced ======================================================================================= */
+
+/* ---- Names and properties --------------------------------------------------------------------------- */
+
+/* The version of the library that is linked, as SCION_VERSION. */
+SCION_API const char *scion_version(void);
+/* "out of memory" and so on; never NULL. */
+SCION_API const char *scion_status_string(int32_t status);
+
+/* Names as in files and on command lines: "scion", "spectral", "onehot", ... */
+typedef enum scion_enum {
+    SCION_ENUM_NORM = 0,
+    SCION_ENUM_ROLE,
+    SCION_ENUM_ROUTING,
+    SCION_ENUM_RULE,
+    SCION_ENUM_POLAR,
+    SCION_ENUM_SCHEDULE,
+    SCION_ENUM_START
+} scion_enum;
+
+/* Name of a value, or NULL when there is no such value (so that a loop can list them all). */
+SCION_API const char *scion_enum_name(int32_t kind, int32_t value);
+/* Value of a name, or -1. */
+SCION_API int32_t scion_enum_value(int32_t kind, const char *name);
+
+/* What a rule is and needs: rows of the library's table, valid for ever. */
+typedef struct scion_rule_properties {
+    size_t size;             /* of this struct in the library that is linked */
+    const char *name, *help; /* "scion", and one line */
+    double momentum;         /* default alpha */
+    double weight_decay;     /* mu that it has by definition, else 0 */
+    int32_t norm;            /* that it takes for every parameter, or AUTO: the parameter's own */
+    int32_t others;          /* rule of the parameters that it does not take itself (MUON: ADAMW), else itself */
+    int32_t states;          /* largest number of state arrays that a parameter has */
+    int32_t lmo;             /* takes an lmo step: radius and norm matter; else it goes entry by entry */
+    int32_t averages;        /* has an average that momentum is for */
+    int32_t light;           /* may keep that average in the gradient */
+    int32_t needs_prev;      /* needs grad_prev, and keeps the weights before the last step */
+    int32_t sharp;           /* the step grows with the gradient's dual norm, and with the square of the radius */
+    int32_t bounded;         /* the norm of the weights has a bound (see scion_info) */
+    int32_t reserved;
+} scion_rule_properties;
+
+/* What a norm is: likewise. */
+typedef struct scion_norm_properties {
+    size_t size;
+    const char *name, *help;
+    int32_t starts_at_zero; /* SCION_START_BOUNDARY puts such weights at 0 */
+    int32_t elementwise;    /* the lmo of an entry depends on that entry alone */
+} scion_norm_properties;
+
+/* NULL: there is no such rule, no such norm (AUTO is none). */
+SCION_API const scion_rule_properties *scion_rule_info(int32_t rule);
+SCION_API const scion_norm_properties *scion_norm_info(int32_t norm);
+
+/* Whether create would take these options: EINVAL and a sentence if not. */
+SCION_API scion_status scion_options_check(const scion_options *o, scion_error *err);
+
+/* Writes into each parameter the norm that create would give it under o (NULL: defaults): the rule's own, or what
+ * the routing means by AUTO. create does it by itself. */
+SCION_API scion_status scion_route(scion_param *params, int64_t count, const scion_options *o, scion_error *err);
+
+/* ---- Between steps ---------------------------------------------------------------------------------- */
+
+/* Number of parameters, and the index of the one of that name or -1. */
+SCION_API int64_t scion_optimizer_count(const scion_optimizer *opt);
+SCION_API int64_t scion_optimizer_find(const scion_optimizer *opt, const char *name);
+
+/* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. NULL
+ * leaves grad_prev (MARS) where it is. */
+SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void *grad_prev,
                                             scion_error *err);
 
 /* MARS: exchanges the weights with those before the last step (call it in pairs around the second backward
@@ -282,19 +361,20 @@ typedef enum scion_setting {
 
 #define SCION_ALL (-1)
 /* Changes a setting of parameter i (or SCION_ALL), or of every parameter of a group, between steps. */
-SCION_API scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, scion_setting what, double value,
+SCION_API scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, int32_t what, double value,
                                            scion_error *err);
-SCION_API scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, scion_setting what,
-                                                 double value, scion_error *err);
+SCION_API scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, int32_t what, double value,
+                                                 scion_error *err);
 
 /* What the optimizer knows of a parameter. */
 typedef struct scion_info {
-    size_t size;         /* sizeof(scion_info), set by the caller */
+    size_t size;
     const char *name;    /* valid as long as the optimizer */
     int64_t elements;
-    scion_rule rule;     /* ADAMW for the parameters that MUON leaves to it */
-    scion_norm norm;
-    scion_role role;
+    int32_t rule;        /* ADAMW for the parameters that MUON leaves to it */
+    int32_t norm;
+    int32_t role;
+    int32_t reserved;
     double scale;        /* the factor c of the lmo (of the first block) */
     double radius;
     size_t state_bytes;  /* optimizer state beside weight and gradient */
@@ -309,6 +389,9 @@ typedef struct scion_info {
     double fw_gap;       /* <g, w> + rho dual(g) if SCION_INSPECT_DUAL, else NaN */
 } scion_info;
 
+#define scion_info_init(i) scion_info_init_sized((i), sizeof *(i))
+SCION_API void scion_info_init_sized(scion_info *info, size_t size);
+
 enum { SCION_INSPECT_NORM = 1, SCION_INSPECT_DUAL = 2 };
 
 /* Routing, bounds, time; norms on demand (they cost about as much as a step). */
@@ -321,15 +404,68 @@ SCION_API scion_status scion_optimizer_mark_start(scion_optimizer *opt, scion_er
 SCION_API size_t scion_optimizer_workspace_bytes(const scion_optimizer *opt);
 SCION_API size_t scion_optimizer_state_bytes(const scion_optimizer *opt);
 
-/* Saving: `save` writes exactly `save_size` bytes, versioned and checksummed, the same on every machine of
- * the same byte order. Weights are the caller's and so are, with `light`, the gradients: save those too.
- * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run goes on bit for bit: what
- * scion_optimizer_set changed is part of the state. */
-SCION_API size_t scion_optimizer_save_bytes(const scion_optimizer *opt);
-SCION_API scion_status scion_optimizer_save(const scion_optimizer *opt, void *buffer, size_t bytes,
-                                            scion_error *err);
-SCION_API scion_status scion_optimizer_load(scion_optimizer *opt, const void *buffer, size_t bytes,
-                                            scion_error *err);
+/* A state array. Its entries are those that this caller owns. */
+typedef struct scion_array {
+    size_t size;
+    const char *name;     /* "average" (d, G or AdamW's m), "second" (AdamW's v), "previous" (weights before) */
+    void *data;           /* to read, and between steps to write */
+    int64_t first, count; /* entries of the parameter that it holds */
+    int32_t type;         /* SCION_F32; "previous" has the type of the weights */
+    int32_t reserved;
+} scion_array;
+
+#define scion_array_init(a) scion_array_init_sized((a), sizeof *(a))
+SCION_API void scion_array_init_sized(scion_array *a, size_t size);
+
+/* State array k of parameter i, k from 0; returns 0 when there is none (so that a loop can list them all). */
+SCION_API int scion_optimizer_state(const scion_optimizer *opt, int64_t i, int k, scion_array *array);
+
+/* ---- A step in phases ------------------------------------------------------------------------------- */
+
+typedef struct scion_step {
+    size_t size;
+    double lr;
+    /* The member above must be set; those below have defaults. */
+    double momentum;      /* alpha of this step; negative (the default) or NaN: the optimizer's own */
+    double next_momentum; /* likewise of the next step. Only `light` asks: it shrinks its average for it */
+    double grad_scale;    /* gradients are multiplied by it as they are read (1/micro-batches, 1/loss scale); 1.
+                             `light` refuses others: there the gradient is the average */
+    int32_t threads;      /* at most so many, and at most as many as the optimizer was made with; 0: those */
+    int32_t reserved;
+} scion_step;
+
+#define scion_step_init(s) scion_step_init_sized((s), sizeof *(s))
+SCION_API void scion_step_init_sized(scion_step *s, size_t size);
+
+/* One step with more settings than lr. It is check, joint, part (of SCION_ALL) and finish in one call. */
+SCION_API scion_status scion_optimizer_step_with(scion_optimizer *opt, const scion_step *s, scion_error *err);
+
+/* For callers who share the work (ranks of a data-parallel run, say). Each creates all parameters, in the same
+ * order and with the same options, and owns some (scion_param.own_first, own_count): state exists for those only.
+ * Gradients must be there for what a caller owns. A step is then
+ *     check     every caller; all agree on the answer before they continue
+ *     joint     every caller; where joint_count is not 0 they add up their arrays of so many doubles
+ *     part      every caller, its own parameters: one by one, in any order, or SCION_ALL
+ *     finish    every caller
+ * after which they exchange the weights. It is the step of one caller, bit for bit (a parameter that is cut into
+ * ranges adds to the joint sum in another order: the last bit of that double may differ). */
+
+/* Finite gradients, lr, momentum: changes nothing. */
+SCION_API scion_status scion_optimizer_check(scion_optimizer *opt, const scion_step *s, scion_error *err);
+/* How many sums joint makes: 0 if the rule's step of a parameter depends on no other parameter. */
+SCION_API int64_t scion_optimizer_joint_count(const scion_optimizer *opt);
+/* What parameters share: joint norms, clipping. May update averages (MNSGD). sums: joint_count doubles, 0 for what
+ * others own; may be NULL if joint_count is 0. */
+SCION_API scion_status scion_optimizer_joint(scion_optimizer *opt, const scion_step *s, double *sums,
+                                             scion_error *err);
+/* Steps n entries of parameter i from `first` on; n < 0: all that this caller owns. Ranges are for elementwise norms
+ * (scion_norm_info) and rules without an lmo, in parameters that are not split; they, and owned ranges too, begin at
+ * a multiple of SCION_RANGE and end at one or at the parameter's end. */
+#define SCION_RANGE 16384
+SCION_API scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, const double *sums, int64_t i,
+                                            int64_t first, int64_t n, scion_error *err);
+/* Counts the step, for all parameters that are not frozen (or without gradient where they are owned). */
+SCION_API scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_step *s, scion_error *err);
 
 /* ---- Free-standing ---------------------------------------------------------------------------------- */
 
@@ -358,24 +494,48 @@ SCION_API scion_status scion_boundary_init(const scion_param *p, const scion_opt
 /* out = the polar factor UV' of in (rows x cols), by o's coefficient set and number of steps. */
 SCION_API scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out,
                                    const scion_options *o, scion_error *err);
-/* Bytes of workspace that the polar factor of one rows x cols matrix takes. */
+/* Bytes of workspace that the polar factor of one rows x cols matrix takes; 0 if an argument is wrong. */
 SCION_API size_t scion_polar_workspace_bytes(int64_t rows, int64_t cols, const scion_options *o);
 
+/* ---- Schedules -------------------------------------------------------------------------------------- */
+
+typedef enum scion_schedule_kind {
+    SCION_SCHEDULE_CONSTANT = 0,    /* peak */
+    SCION_SCHEDULE_LINEAR,          /* peak (1 - k/n) */
+    SCION_SCHEDULE_CONSTANT_LINEAR, /* from start to peak in `warmup` steps, peak for k < n-decay, then
+                                       peak (n-k)/decay */
+    SCION_SCHEDULE_COSINE,          /* from start to peak in `warmup` steps, then a half cosine to end */
+    SCION_SCHEDULE_COSINE_UNSHIFTED, /* the same, the cosine's clock running from step 0 */
+    SCION_SCHEDULE_INV_SQRT_N,      /* peak / sqrt(n): the analysis with constant momentum */
+    SCION_SCHEDULE_INV_N34,         /* peak * 3/(4 n^(3/4)): the analysis with vanishing momentum */
+    SCION_SCHEDULE_INV_SQRT_K       /* peak / sqrt(k+1): vanishing momentum itself */
+} scion_schedule_kind;
+
 typedef struct scion_schedule {
-    size_t size; /* sizeof(scion_schedule) */
-    scion_schedule_kind kind;
-    int64_t n;      /* number of steps */
-    int64_t warmup; /* COSINE, CONSTANT_LINEAR: steps of the rise */
+    size_t size;
+    int64_t n;      /* number of steps; CONSTANT and INV_SQRT_K need none */
+    double peak;
+    int32_t kind;
+    /* The members above must be set; those below have defaults, all 0. */
+    int32_t reserved;
+    int64_t warmup; /* COSINE, COSINE_UNSHIFTED, CONSTANT_LINEAR: steps of the rise */
     int64_t decay;  /* CONSTANT_LINEAR: steps of the decay */
-    double peak, start, end;
+    double start, end;
 } scion_schedule;
 
-/* Step size of step k; k counts from 0 (INV_SQRT_K: from 1). NaN if the schedule makes no sense. */
+#define scion_schedule_init(s) scion_schedule_init_sized((s), sizeof *(s))
+SCION_API void scion_schedule_init_sized(scion_schedule *s, size_t size);
+
+/* Whether the schedule makes sense: EINVAL and a sentence if not. */
+SCION_API scion_status scion_schedule_check(const scion_schedule *s, scion_error *err);
+/* Step size of step k, k from 0. After the last step the schedule stays where it ended: k > n is taken as n. NaN if
+ * k is negative or the schedule makes no sense. */
 SCION_API double scion_schedule_value(const scion_schedule *s, int64_t k);
 
 /* ---- Minimisation of a stochastic function ---------------------------------------------------------- */
 
 typedef struct scion_report {
+    size_t size;
     int64_t k;        /* step, from 1; the values are at x^k, before the step */
     double lr;
     double momentum;
@@ -384,34 +544,44 @@ typedef struct scion_report {
 } scion_report;
 
 typedef struct scion_problem {
-    size_t size;                /* sizeof(scion_problem) */
+    size_t size;
     const scion_param *params;  /* weights: start and result; grads: where the callbacks add */
     int64_t count;
-    void *ctx;
     /* Adds a gradient at the present weights, drawn by `sample`, to the grads (zeroed, or with `light` shrunk).
      * The same sample at other weights must be the same draw. Nonzero stops the run. */
     int (*gradient)(void *ctx, int64_t k, uint64_t sample);
+    const scion_schedule *schedule; /* its n is taken as `steps` if 0 */
+    int64_t steps;
+    /* The members above must be set; those below have defaults, all 0. */
+    void *ctx;
     /* Optional: the same without noise, for reports; else they use the stochastic gradient. */
     int (*exact)(void *ctx, int64_t k);
     /* Optional: told every report_every steps; nonzero stops the run (Ctrl-C lands here). */
     int (*report)(void *ctx, const scion_report *r);
-    int64_t steps;
     int64_t report_every;       /* measured are steps 1, 1 + e, 1 + 2e, ... and the last; 0: only the last */
-    scion_schedule schedule;    /* its n is set to steps if 0 */
-    int32_t uniform;            /* return an iterate drawn uniformly from x^1..x^steps, not the last one */
     uint64_t seed;              /* of samples and of that draw */
+    int32_t uniform;            /* return an iterate drawn uniformly from x^1..x^steps, not the last one */
+    int32_t reserved;
 } scion_problem;
 
 typedef struct scion_result {
-    size_t size;           /* sizeof(scion_result), set by the caller */
+    size_t size;
     int64_t steps;         /* taken */
     int64_t iterate;       /* index k of the returned x^k; steps + 1 for the last one */
-    scion_report last;     /* the last report */
     double mean_dual_norm; /* over all reports: what the theorems bound in expectation */
     double mean_fw_gap;
+    scion_report *last;    /* the caller's, or NULL: filled with the last report */
 } scion_result;
 
-/* Runs o's rule on the problem. ESTOPPED: a callback stopped it; weights and result are as of then. */
+#define scion_report_init(r) scion_report_init_sized((r), sizeof *(r))
+#define scion_problem_init(p) scion_problem_init_sized((p), sizeof *(p))
+#define scion_result_init(r) scion_result_init_sized((r), sizeof *(r))
+SCION_API void scion_report_init_sized(scion_report *r, size_t size);
+SCION_API void scion_problem_init_sized(scion_problem *p, size_t size);
+SCION_API void scion_result_init_sized(scion_result *r, size_t size);
+
+/* Runs o's rule on the problem. result may be NULL. ESTOPPED: a callback stopped it; weights and result are as of
+ * then. */
 SCION_API scion_status scion_minimize(const scion_problem *problem, const scion_options *o, scion_result *result,
                                       scion_error *err);
 

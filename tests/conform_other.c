@@ -25,32 +25,36 @@
 /* Schedules that the format calls by other names than the library does. */
 static const struct {
     const char *name;
-    scion_schedule_kind kind;
+    int32_t kind;
+    int64_t first; /* the k of the first step, 0 in the library */
 } SCHEDULES[] = {
-    {"constant", SCION_SCHEDULE_CONSTANT},
-    {"linear", SCION_SCHEDULE_LINEAR},
-    {"constant_linear", SCION_SCHEDULE_CONSTANT_LINEAR},
-    {"cosine", SCION_SCHEDULE_COSINE},
-    {"cosine_unshifted", SCION_SCHEDULE_COSINE_UNSHIFTED},
-    {"alpha_vanishing", SCION_SCHEDULE_INV_SQRT_K},
+    {"constant", SCION_SCHEDULE_CONSTANT, 0},
+    {"linear", SCION_SCHEDULE_LINEAR, 0},
+    {"constant_linear", SCION_SCHEDULE_CONSTANT_LINEAR, 0},
+    {"cosine", SCION_SCHEDULE_COSINE, 0},
+    {"cosine_unshifted", SCION_SCHEDULE_COSINE_UNSHIFTED, 0},
+    {"alpha_vanishing", SCION_SCHEDULE_INV_SQRT_K, 1},
 };
 
-static scion_schedule_kind find_schedule(conform_case *c, const char *name)
+static int32_t find_schedule(conform_case *c, const char *name, int64_t *first)
 {
     for (size_t i = 0; i < COUNT(SCHEDULES); i++)
-        if (strcmp(SCHEDULES[i].name, name) == 0)
+        if (strcmp(SCHEDULES[i].name, name) == 0) {
+            *first = SCHEDULES[i].first;
             return SCHEDULES[i].kind;
-    int kind = scion_enum_value(SCION_ENUM_SCHEDULE, name);
+        }
+    int32_t kind = scion_enum_value(SCION_ENUM_SCHEDULE, name);
     if (kind < 0)
         conform_fail(c, CONFORM_UNKNOWN, "schedule '%s' is not known", name);
-    return kind < 0 ? SCION_SCHEDULE_CONSTANT : (scion_schedule_kind)kind;
+    return kind < 0 ? SCION_SCHEDULE_CONSTANT : kind;
 }
 
 void conform_schedule(conform_case *c)
 {
     const json_t *record = c->record;
     scion_schedule s = {.size = sizeof s};
-    s.kind = find_schedule(c, conform_string(c, record, "schedule"));
+    int64_t first = 0;
+    s.kind = find_schedule(c, conform_string(c, record, "schedule"), &first);
     s.n = conform_integer_or(c, record, "n", 1);
     s.warmup = conform_integer_or(c, record, "warmup", 0);
     s.decay = conform_integer_or(c, record, "m", 0);
@@ -67,7 +71,7 @@ void conform_schedule(conform_case *c)
     for (int64_t i = 0; i < points; i++) {
         if (k[i] != floor(k[i]))
             conform_fail(c, CONFORM_MALFORMED, "'k' holds %g, expected integers", k[i]);
-        ours[i] = scion_schedule_value(&s, (int64_t)k[i]);
+        ours[i] = scion_schedule_value(&s, (int64_t)k[i] - first);
     }
     conform_compare(c, "value", points, ours, golden);
 }

@@ -112,7 +112,7 @@ static bool take_step(conform_case *c, const conform_run *r, scion_optimizer *op
     scion_error err;
     for (int64_t j = 0; j < size; j++) {
         float *grad = group[j]->grads[k] ? group[j]->grad : NULL;
-        if (!conform_call(c, "scion_optimizer_bind", scion_optimizer_bind(opt, j, group[j]->weight, grad, &err),
+        if (!conform_call(c, "scion_optimizer_bind", scion_optimizer_bind(opt, j, group[j]->weight, grad, NULL, &err),
                           &err))
             return false;
     }

@@ -89,6 +89,7 @@ typedef struct meter {
     int64_t live;  /* blocks not yet freed */
     int64_t bytes; /* not yet freed */
     int64_t fail_at;
+    scion_allocator allocator; /* for options to point at */
 } meter;
 
 /* Fresh memory is filled with bytes that are NaN as float32, so that a read before a write shows. */

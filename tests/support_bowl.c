@@ -49,6 +49,7 @@ static int report(void *ctx, const scion_report *r)
 }
 
 static bowl storage;
+static scion_schedule schedule; /* of the last problem */
 
 bowl *bowl_make(scion_norm norm, double radius)
 {
@@ -76,7 +77,8 @@ scion_problem bowl_problem(bowl *b, int64_t steps, scion_schedule_kind kind, dou
                              .steps = steps,
                              .report_every = 1,
                              .seed = run_seed()};
-    problem.schedule = (scion_schedule){.size = sizeof problem.schedule, .kind = kind, .peak = peak};
+    schedule = (scion_schedule){.size = sizeof schedule, .kind = (int32_t)kind, .peak = peak};
+    problem.schedule = &schedule;
     if (b->sigma > 0)
         problem.exact = exact;
     return problem;

@@ -29,7 +29,8 @@ static scion_options options_of(int rule, meter *m)
 {
     scion_options o;
     scion_options_init(&o, (scion_rule)rule);
-    o.allocator = meter_allocator(m);
+    m->allocator = meter_allocator(m);
+    o.allocator = &m->allocator;
     return o;
 }
 
@@ -82,11 +83,11 @@ static scion_status try_life(const scion_param *p, const scion_options *o, meter
     for (int k = 0; k < 2 && !status; k++)
         status = scion_optimizer_step(opt, 0.1, &err);
     if (!status) {
-        size_t bytes = scion_optimizer_save_bytes(opt);
+        size_t bytes = scion_optimizer_save_bytes(opt, 0);
         void *buffer = room(bytes);
-        status = scion_optimizer_save(opt, buffer, bytes, &err);
+        status = scion_optimizer_save(opt, 0, buffer, bytes, &err);
         if (!status)
-            status = scion_optimizer_load(opt, buffer, bytes, &err);
+            status = scion_optimizer_load(opt, 0, buffer, bytes, &err);
     }
     if (!status)
         status = scion_optimizer_mark_start(opt, &err);
@@ -182,7 +183,8 @@ static scion_status try_minimize(const scion_param *p, const scion_options *o, m
                              .report_every = 1,
                              .uniform = 1};
     scion_result result = {.size = sizeof result};
-    problem.schedule = (scion_schedule){.size = sizeof problem.schedule, .peak = 0.1};
+    const scion_schedule schedule = {.size = sizeof schedule, .peak = 0.1};
+    problem.schedule = &schedule;
     return scion_minimize(&problem, o, &result, &err);
 }
 
@@ -240,7 +242,7 @@ static void test_refusals_leak_nothing(void **state)
     p[2].radius = 1;
     check_ok(scion_optimizer_create(&opt, &o, p, PARAMS, &err), &err);
     int64_t live = m.live;
-    check_status(scion_optimizer_load(opt, "nonsense", 8, &err), SCION_ESTATE, &err);
+    check_status(scion_optimizer_load(opt, 0, "nonsense", 8, &err), SCION_ESTATE, &err);
     assert_int_equal(m.live, live);
     scion_optimizer_free(opt);
     scion_optimizer_free(NULL);

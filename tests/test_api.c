@@ -8,7 +8,8 @@
 static scion_error err;
 
 static float memory[4][64];
-static const int64_t sizes[][2] = {{3, 2}, {6, 0}, {7, -1}}; /* of a split of 6 rows, all wrong */
+/* Split sizes of 6 rows, all wrong: the last ones add up to 6 only if the sum overflows. */
+static const int64_t sizes[][5] = {{3, 2}, {6, 0}, {7, -1}, {1, 0}, {INT64_MAX, INT64_MAX, 8}};
 
 static void good_params(scion_param *p)
 {
@@ -82,6 +83,7 @@ static const wrong_param wrong_params[] = {
     {"blocks that do not add up", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 0}}},
     {"an empty block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 1}}},
     {"a negative block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 2}}},
+    {"blocks whose sum overflows", .change = {{P(split_count), INT32, 3}, {P(split_sizes), POINTER, 4}}},
     {"a split convolution",
      .change = {{P(ndim), INT32, 3}, {P(shape[1]), INT64, 2}, {P(shape[2]), INT64, 4}, {P(split_count), INT32, 2}}},
     {"a transposed convolution",
@@ -164,7 +166,7 @@ static const wrong_option wrong_options[] = {
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, -1}},
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1000000}},
     {"threads", SCION_RULE_SCION, {O(threads), INT32, -2}},
-    {"alloc", SCION_RULE_SCION, {O(allocator.alloc), POINTER, 0}}, /* without its free */
+    {"alloc", SCION_RULE_SCION, {O(allocator), POINTER, 3}}, /* without its free */
     {"weight_decay", SCION_RULE_SCION, {O(weight_decay), DOUBLE, 0.5}},
     {"weight_decay", SCION_RULE_MARS, {O(weight_decay), DOUBLE, 0.5}},
     {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, NAN}},
@@ -234,8 +236,11 @@ static void test_wrong_arguments(void **state)
     check_status(scion_polar(4, -1, x, y, NULL, &err), SCION_EINVAL, &err);
     check_status(scion_polar(4, 4, NULL, y, NULL, &err), SCION_EINVAL, &err);
     check_status(scion_polar(4, 4, x, NULL, NULL, &err), SCION_EINVAL, &err);
-    check_status(scion_route(NULL, 1, SCION_ROUTING_IMAGE, &err), SCION_EINVAL, &err);
-    check_status(scion_route(p, 2, (scion_routing)99, &err), SCION_EINVAL, &err);
+    scion_options o;
+    scion_options_init(&o, SCION_RULE_SCION);
+    check_status(scion_route(NULL, 1, &o, &err), SCION_EINVAL, &err);
+    o.routing = 99;
+    check_status(scion_route(p, 2, &o, &err), SCION_EINVAL, &err);
     check(err.message[0] != '\0');
 }
 
@@ -259,19 +264,19 @@ static void test_wrong_calls(void **state)
     check(strstr(err.message, "innocent") != NULL);
     at("wrong calls");
     check_status(scion_optimizer_step(NULL, 0.1, &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_bind(NULL, 0, memory[0], memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(NULL, 0, memory[0], memory[1], NULL, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_inspect(NULL, 0, 0, &info, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_mark_start(NULL, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_init_weights(NULL, 1, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_set(NULL, 0, SCION_SET_RADIUS, 1, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_previous(NULL, &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_save(NULL, memory, 1, &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_load(NULL, memory, 1, &err), SCION_EINVAL, &err);
-    check(scion_optimizer_save_bytes(NULL) == 0 && scion_optimizer_steps(NULL) == 0);
+    check_status(scion_optimizer_save(NULL, 0, memory, 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_load(NULL, 0, memory, 1, &err), SCION_EINVAL, &err);
+    check(scion_optimizer_save_bytes(NULL, 0) == 0 && scion_optimizer_steps(NULL) == 0);
     assert_int_equal(scion_optimizer_steps(opt), 0);
-    check_status(scion_optimizer_bind(opt, 2, memory[0], memory[1], &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_bind(opt, -1, memory[0], memory[1], &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_bind(opt, 0, NULL, memory[1], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, 2, memory[0], memory[1], NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, -1, memory[0], memory[1], NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, 0, NULL, memory[1], NULL, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_inspect(opt, 2, 0, &info, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_inspect(opt, 0, 0, NULL, &err), SCION_EINVAL, &err);
     info.size = 0;
@@ -308,7 +313,7 @@ static void test_mars_needs_grad_prev(void **state)
     /* without a gradient it is skipped, and cannot be given one later */
     p[1].grad = NULL;
     check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
-    check_status(scion_optimizer_bind(opt, 1, memory[2], memory[3], &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, 1, memory[2], memory[3], NULL, &err), SCION_EINVAL, &err);
     check(strstr(err.message, "grad_prev") != NULL);
     scion_optimizer_free(opt);
 }

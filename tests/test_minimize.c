@@ -147,7 +147,8 @@ static void test_reports(void **state)
     bowl *b = bowl_make(SCION_NORM_SIGN, 2);
     scion_options o = bowl_options(SCION_RULE_SCION, 0.3);
     scion_problem problem = bowl_problem(b, 12, SCION_SCHEDULE_LINEAR, 0.3);
-    scion_result result = {.size = sizeof result};
+    scion_report last = {.size = sizeof last};
+    scion_result result = {.size = sizeof result, .last = &last};
     check_ok(scion_minimize(&problem, &o, &result, &err), &err);
     assert_int_equal(b->reports, 12);
     double dual_sum = 0, gap_sum = 0;
@@ -167,7 +168,7 @@ static void test_reports(void **state)
     }
     check_rel(result.mean_dual_norm, dual_sum / 12, 1e-9);
     check_rel(result.mean_fw_gap, gap_sum / 12, 1e-9);
-    assert_int_equal(result.last.k, 12);
+    assert_int_equal(last.k, 12);
     /* every third step from the first on, and the last; or the last one alone */
     static const int64_t want[] = {1, 4, 7, 10, 12};
     b = bowl_make(SCION_NORM_SIGN, 2);
@@ -180,8 +181,8 @@ static void test_reports(void **state)
     problem.report_every = 0;
     check_ok(scion_minimize(&problem, &o, &result, &err), &err);
     assert_int_equal(b->reports, 1);
-    assert_int_equal(result.last.k, 12);
-    check_rel(result.mean_dual_norm, result.last.dual_norm, 1e-12);
+    assert_int_equal(last.k, 12);
+    check_rel(result.mean_dual_norm, last.dual_norm, 1e-12);
 }
 
 /* Reports are of the gradient, wherever the rule keeps its average. */
@@ -283,7 +284,11 @@ static void test_wrong_problems(void **state)
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
     p = b->p, p.grad = NULL;
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
-    bad = good, bad.schedule.kind = (scion_schedule_kind)99;
+    scion_schedule wrong = *good.schedule;
+    wrong.kind = 99;
+    bad = good, bad.schedule = &wrong;
+    check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
+    bad = good, bad.schedule = NULL;
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
     check(err.message[0] != '\0');
 }

@@ -51,9 +51,9 @@ static void good_step(run *a)
 
 static void *state_of(const run *a, size_t *bytes)
 {
-    *bytes = scion_optimizer_save_bytes(a->opt);
+    *bytes = scion_optimizer_save_bytes(a->opt, 0);
     void *buffer = room(*bytes);
-    check_ok(scion_optimizer_save(a->opt, buffer, *bytes, &err), &err);
+    check_ok(scion_optimizer_save(a->opt, 0, buffer, *bytes, &err), &err);
     return buffer;
 }
 
@@ -140,7 +140,7 @@ static void test_not_stepped_not_checked(void **state)
     check_ok(scion_optimizer_step(a->opt, 0.1, &err), &err);
     check_ok(scion_optimizer_set(a->opt, 0, SCION_SET_FROZEN, 0, &err), &err);
     check_status(scion_optimizer_step(a->opt, 0.1, &err), SCION_ENONFINITE, &err);
-    check_ok(scion_optimizer_bind(a->opt, 0, a->p[0].weight, NULL, &err), &err);
+    check_ok(scion_optimizer_bind(a->opt, 0, a->p[0].weight, NULL, NULL, &err), &err);
     check_ok(scion_optimizer_step(a->opt, 0.1, &err), &err);
     scion_optimizer_free(a->opt);
 }

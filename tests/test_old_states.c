@@ -126,7 +126,7 @@ static void test_old_states_go_on(void **state)
         const struct old_case *c = &old_cases[t];
         run *r = make(c);
         at("%s of 0.1.0", c->name);
-        check_ok(scion_optimizer_load(r->opt, r->state, r->state_bytes, &err), &err);
+        check_ok(scion_optimizer_load(r->opt, 0, r->state, r->state_bytes, &err), &err);
         assert_int_equal(scion_optimizer_steps(r->opt), OLD_STEPS);
         for (int k = OLD_STEPS + 1; k <= OLD_STEPS + OLD_MORE; k++)
             step(r, k);
@@ -180,10 +180,10 @@ static void test_damaged_old_states(void **state)
             memcpy(copy, r->state, r->state_bytes);
             copy[k] ^= 0x10;
             at("%s of 0.1.0, byte %zu changed", old_cases[t].name, k);
-            check_status(scion_optimizer_load(r->opt, copy, r->state_bytes, &err), SCION_ESTATE, &err);
+            check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
         }
         at("%s of 0.1.0, cut off", old_cases[t].name);
-        check_status(scion_optimizer_load(r->opt, r->state, r->state_bytes - 1, &err), SCION_ESTATE, &err);
+        check_status(scion_optimizer_load(r->opt, 0, r->state, r->state_bytes - 1, &err), SCION_ESTATE, &err);
         scion_optimizer_free(r->opt);
         release(NULL);
     }

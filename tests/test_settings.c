@@ -213,11 +213,11 @@ static void test_missing_gradient(void **state)
         s.o.clip_norm = rules[t] == SCION_RULE_ADAMW || rules[t] == SCION_RULE_SGD ? 1 : 0;
         create(&s);
         steps(&s, 2, -1);
-        check_ok(scion_optimizer_bind(s.opt, 1, s.p[1].weight, NULL, &err), &err);
+        check_ok(scion_optimizer_bind(s.opt, 1, s.p[1].weight, NULL, NULL, &err), &err);
         float *kept = copy_floats(s.n[1], s.p[1].weight);
         steps(&s, 2, 1);
         check_bits((size_t)s.n[1] * sizeof *kept, s.p[1].weight, kept);
-        check_ok(scion_optimizer_bind(s.opt, 1, s.p[1].weight, s.p[1].grad, &err), &err);
+        check_ok(scion_optimizer_bind(s.opt, 1, s.p[1].weight, s.p[1].grad, NULL, &err), &err);
         steps(&s, 2, -1);
         scion_optimizer_free(s.opt);
     }
@@ -233,7 +233,7 @@ static void test_bind_moves(void **state)
     float *old = s.p[0].weight, *kept = copy_floats(s.n[0], old);
     s.p[0].weight = copy_floats(s.n[0], old);
     s.p[0].grad = floats(s.n[0]);
-    check_ok(scion_optimizer_bind(s.opt, 0, s.p[0].weight, s.p[0].grad, &err), &err);
+    check_ok(scion_optimizer_bind(s.opt, 0, s.p[0].weight, s.p[0].grad, NULL, &err), &err);
     steps(&s, 2, -1);
     check_bits((size_t)s.n[0] * sizeof *kept, old, kept);
     scion_optimizer_free(s.opt);

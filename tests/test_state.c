@@ -71,9 +71,9 @@ static void steps(run *a, int count)
 
 static unsigned char *save(const run *a, size_t *bytes)
 {
-    *bytes = scion_optimizer_save_bytes(a->opt);
+    *bytes = scion_optimizer_save_bytes(a->opt, 0);
     unsigned char *buffer = room(*bytes);
-    check_ok(scion_optimizer_save(a->opt, buffer, *bytes, &err), &err);
+    check_ok(scion_optimizer_save(a->opt, 0, buffer, *bytes, &err), &err);
     return buffer;
 }
 
@@ -93,7 +93,7 @@ static void check_continuation(scion_rule rule, int light, int vanishing)
         memcpy(b->p[i].grad, a->p[i].grad, (size_t)a->n[i] * sizeof(float));
     }
     b->r = a->r;
-    check_ok(scion_optimizer_load(b->opt, state, bytes, &err), &err);
+    check_ok(scion_optimizer_load(b->opt, 0, state, bytes, &err), &err);
     assert_int_equal(scion_optimizer_steps(b->opt), 5);
     for (int k = 0; k < 5; k++) {
         steps(a, 1);
@@ -137,7 +137,7 @@ static void test_round_trip(void **state)
     steps(a, 3);
     unsigned char *first = save(a, &bytes), *second = save(a, &again_bytes);
     check_bits(bytes, first, second);
-    check_ok(scion_optimizer_load(b->opt, first, bytes, &err), &err);
+    check_ok(scion_optimizer_load(b->opt, 0, first, bytes, &err), &err);
     check_bits(bytes, save(b, &again_bytes), first);
     assert_int_equal(bytes, again_bytes);
     check_le((double)scion_optimizer_state_bytes(a->opt), (double)bytes);
@@ -156,7 +156,7 @@ static void test_bounds_travel(void **state)
     check_ok(scion_optimizer_init_weights(a->opt, 1, &err), &err);
     steps(a, 3);
     unsigned char *bytes_of_a = save(a, &bytes);
-    check_ok(scion_optimizer_load(b->opt, bytes_of_a, bytes, &err), &err);
+    check_ok(scion_optimizer_load(b->opt, 0, bytes_of_a, bytes, &err), &err);
     for (int i = 0; i < PARAMS; i++) {
         check_ok(scion_optimizer_inspect(a->opt, i, 0, &ia, &err), &err);
         check_ok(scion_optimizer_inspect(b->opt, i, 0, &ib, &err), &err);
@@ -173,7 +173,7 @@ static void check_refused(run *b, const void *buffer, size_t length, const unsig
 {
     size_t bytes;
     memset(&err, 0, sizeof err);
-    check_status(scion_optimizer_load(b->opt, buffer, length, &err), SCION_ESTATE, &err);
+    check_status(scion_optimizer_load(b->opt, 0, buffer, length, &err), SCION_ESTATE, &err);
     check(err.message[0] != '\0');
     unsigned char *after = save(b, &bytes);
     assert_int_equal(bytes, own_bytes);
@@ -205,7 +205,7 @@ static void check_damage(scion_rule rule)
     memcpy(copy, state, bytes);
     at("rule %d, one byte too many", (int)rule);
     check_refused(b, copy, bytes + 1, own, own_bytes);
-    check_ok(scion_optimizer_load(b->opt, state, bytes, &err), &err);
+    check_ok(scion_optimizer_load(b->opt, 0, state, bytes, &err), &err);
     scion_optimizer_free(a->opt);
     scion_optimizer_free(b->opt);
     release(NULL);
@@ -224,14 +224,14 @@ static void test_damage(void **state)
 static void test_other_versions(void **state)
 {
     (void)state;
-    static const uint64_t others[] = {0, 2, 3, UINT64_MAX};
+    static const uint64_t others[] = {0, 3, 4, UINT64_MAX};
     scion_options o = options_of(SCION_RULE_SCION, 0, 0);
     size_t bytes, own_bytes;
     run *a = make(&o);
     unsigned char *own = save(a, &own_bytes), *other = save(a, &bytes);
     for (int64_t t = 0; t < COUNT_OF(others); t++) {
         memcpy(other + 8, &others[t], sizeof others[t]);
-        check_status(scion_optimizer_load(a->opt, other, bytes, &err), SCION_ESTATE, &err);
+        check_status(scion_optimizer_load(a->opt, 0, other, bytes, &err), SCION_ESTATE, &err);
         check(strstr(err.message, "version") != NULL);
         check_refused(a, other, bytes, own, own_bytes);
     }
@@ -252,7 +252,7 @@ static void test_settings_travel(void **state)
     check_ok(scion_optimizer_set(a->opt, 2, SCION_SET_MOMENTUM, 0.3, &err), &err);
     check_ok(scion_optimizer_set(a->opt, 3, SCION_SET_FROZEN, 1, &err), &err);
     unsigned char *saved = save(a, &bytes);
-    check_ok(scion_optimizer_load(b->opt, saved, bytes, &err), &err);
+    check_ok(scion_optimizer_load(b->opt, 0, saved, bytes, &err), &err);
     for (int i = 0; i < PARAMS; i++)
         memcpy(b->p[i].weight, a->p[i].weight, weight_bytes(a, i));
     b->r = a->r;
@@ -276,7 +276,7 @@ static void test_refusal_changes_nothing(void **state)
     steps(c, 2);
     unsigned char *bad = save(a, &bytes);
     bad[bytes / 2] ^= 4;
-    check_status(scion_optimizer_load(b->opt, bad, bytes, &err), SCION_ESTATE, &err);
+    check_status(scion_optimizer_load(b->opt, 0, bad, bytes, &err), SCION_ESTATE, &err);
     for (int k = 0; k < 3; k++) {
         steps(b, 1);
         steps(c, 1);
@@ -335,13 +335,13 @@ static void test_save_needs_its_size(void **state)
     (void)state;
     scion_options o = options_of(SCION_RULE_SCION, 0, 0);
     run *a = make(&o);
-    size_t bytes = scion_optimizer_save_bytes(a->opt);
+    size_t bytes = scion_optimizer_save_bytes(a->opt, 0);
     unsigned char *buffer = room(bytes);
     check(bytes > 0);
-    check_status(scion_optimizer_save(a->opt, buffer, bytes - 1, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_save(a->opt, 0, buffer, bytes - 1, &err), SCION_EINVAL, &err);
     check(err.message[0] != '\0');
-    check_status(scion_optimizer_save(a->opt, NULL, bytes, &err), SCION_EINVAL, &err);
-    check_status(scion_optimizer_load(a->opt, NULL, bytes, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_save(a->opt, 0, NULL, bytes, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_load(a->opt, 0, NULL, bytes, &err), SCION_EINVAL, &err);
     scion_optimizer_free(a->opt);
 }
 

@@ -75,9 +75,9 @@ static void *run(void *argument)
     for (int i = 0; i < PARAMS && !bad; i++)
         bad = scion_optimizer_inspect(opt, i, SCION_INSPECT_NORM | SCION_INSPECT_DUAL, &info, NULL) != SCION_OK;
     if (!bad) {
-        j->state_bytes = scion_optimizer_save_bytes(opt);
+        j->state_bytes = scion_optimizer_save_bytes(opt, 0);
         j->state = malloc(j->state_bytes);
-        bad = !j->state || scion_optimizer_save(opt, j->state, j->state_bytes, NULL);
+        bad = !j->state || scion_optimizer_save(opt, 0, j->state, j->state_bytes, NULL);
     }
     scion_optimizer_free(opt);
     j->failed = bad;

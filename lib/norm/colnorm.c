@@ -7,7 +7,7 @@
 
 #include "norm/row_col_norm.h"
 
-static double factor(scion_role role, scn_dims d)
+static double factor(int role, scn_dims d)
 {
     if (role == SCION_ROLE_PLAIN)
         return 1;
@@ -15,12 +15,12 @@ static double factor(scion_role role, scn_dims d)
 }
 
 const scn_norm scn_norm_col = {
-    .name = "colnorm",
-    .rows = false,
+    .about = {sizeof(scion_norm_properties), "colnorm", "1 -> RMS: largest column", 0, 0},
     .factor = factor,
-    .grain = scn_lines_grain,
+    .granularity = scn_lines_granularity,
     .size = scn_lines_size,
     .dual_size = scn_lines_dual,
     .lmo = scn_lines_lmo,
     .init = scn_lines_init,
+    .memory = scn_lines_memory,
 };

@@ -7,48 +7,48 @@
 #include "linalg/vector.h"
 #include "norm/norm.h"
 
-static double rms_factor(scion_role role, scn_dims d)
+static double rms_factor(int role, scn_dims d)
 {
     (void)role;
     return sqrt(d.count);
 }
 
-static double euclid_factor(scion_role role, scn_dims d)
+static double euclid_factor(int role, scn_dims d)
 {
     (void)role;
     (void)d;
     return 1;
 }
 
-static scn_grain grain(const scn_ball *b)
+static scn_granularity granularity(const scn_block *b)
 {
     (void)b;
     return SCN_WHOLE;
 }
 
-static double size(const scn_ball *b, scn_mat x, const scn_work *w)
+static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
     return sqrt(scn_sum_squares_mat(x, w->threads));
 }
 
-static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     double norm = size(b, s, w);
     double f = norm > 0 ? -step / (norm / b->c + w->eps) : 0;
-    scn_axpby_mat(f, s, keep, z, w->stream, w->threads);
+    scn_axpby_mat(f, s, beta, z, w->stream, w->threads);
 }
 
-static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+static void init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
-    (void)b, (void)radius, (void)seed, (void)stream;
+    (void)b, (void)radius, (void)start;
     scn_scale_mat(z, 0, w->threads);
 }
 
 const scn_norm scn_norm_rms = {
-    .name = "rms",
+    .about = {sizeof(scion_norm_properties), "rms", "root mean square of all entries", 1, 0},
     .factor = rms_factor,
-    .grain = grain,
+    .granularity = granularity,
     .size = size,
     .dual_size = size,
     .lmo = lmo,
@@ -56,9 +56,9 @@ const scn_norm scn_norm_rms = {
 };
 
 const scn_norm scn_norm_euclid = {
-    .name = "euclid",
+    .about = {sizeof(scion_norm_properties), "euclid", "2-norm of all entries", 1, 0},
     .factor = euclid_factor,
-    .grain = grain,
+    .granularity = granularity,
     .size = size,
     .dual_size = size,
     .lmo = lmo,

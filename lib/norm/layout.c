@@ -1,8 +1,8 @@
 /* See layout.h. A parameter is a stored matrix rows x cols:
  *     matrix d_out x d_in       as it is
- *     transposed                d_in x d_out, flipped
+ *     transposed                d_in x d_out
  *     convolution out,in,k...   out x (in k...)
- *     vector of n               1 x n, flipped (it is the n x 1 matrix of a layer with one input)
+ *     vector of n               1 x n, transposed (it is the n x 1 matrix of a layer with one input)
  * and RMS, EUCLID and MAX see all entries of whatever it is. */
 #include "norm/layout.h"
 
@@ -11,17 +11,6 @@
 #include <string.h>
 
 static const double max_count = 4e18; /* so that products of dimensions stay within int64_t */
-
-void scion_param_init_sized(scion_param *p, size_t size)
-{
-    scion_param fresh = {.size = size, .radius = 1, .lr_scale = 1, .weight_decay = -1};
-    memcpy(p, &fresh, size < sizeof fresh ? size : sizeof fresh);
-}
-
-const scion_param *scn_param_at(const scion_param *params, int64_t i)
-{
-    return (const scion_param *)(const void *)((const char *)params + (size_t)i * params->size);
-}
 
 const char *scn_param_name(const scion_param *p, int64_t index, char *buffer)
 {
@@ -73,6 +62,9 @@ static scion_status check_split(const scion_param *p, const scn_layout *l, const
         if (p->split_sizes[i] < 1)
             return scn_fail(err, SCION_EINVAL, index, "%s: split_sizes[%d] is %lld, expected at least 1", name, i,
                             (long long)p->split_sizes[i]);
+        if (p->split_sizes[i] > length - sum) /* before the sum can overflow */
+            return scn_fail(err, SCION_EINVAL, index, "%s: split_sizes[%d] is %lld, but only %lld of %lld are left",
+                            name, i, (long long)p->split_sizes[i], (long long)(length - sum), (long long)length);
         sum += p->split_sizes[i];
     }
     if (sum != length)
@@ -81,22 +73,20 @@ static scion_status check_split(const scion_param *p, const scn_layout *l, const
     return SCION_OK;
 }
 
-static scion_status check_kind(const scion_param *p, scion_routing routing, const char *name, int64_t index,
-                               scion_error *err)
+static scion_status check_kind(const scion_param *p, int routing, const char *name, int64_t index, scion_error *err)
 {
-    if ((unsigned)p->role > SCION_ROLE_PLAIN)
+    if (!scn_role_name(p->role))
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no role", name, (int)p->role);
-    if ((unsigned)p->norm > SCION_NORM_MAX)
+    if (!scn_norm_is_auto(p->norm) && !scn_norm_at(p->norm))
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no norm", name, (int)p->norm);
-    if ((unsigned)routing > SCION_ROUTING_SPECTRAL)
-        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", (int)routing);
+    if (!scn_routing_name(routing))
+        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", routing);
     if (!(p->radius > 0) || isinf(p->radius))
         return scn_fail(err, SCION_EINVAL, index, "%s: radius is %g, expected a positive number", name, p->radius);
     return SCION_OK;
 }
 
-scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_routing routing, int64_t index,
-                             scion_error *err)
+scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing, int64_t index, scion_error *err)
 {
     char buffer[32];
     if (p->size < sizeof *p)
@@ -114,29 +104,30 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_routin
         l.cols *= p->shape[i];
     for (int i = 2; i < p->ndim; i++)
         l.positions *= p->shape[i];
-    l.flip = p->transposed != 0;
+    l.transposed = p->transposed != 0;
     if (p->ndim == 1) {
+        l.vector = true;
         l.cols = l.rows;
         l.rows = 1;
-        l.flip = !l.flip;
+        l.transposed = !l.transposed;
         l.split_axis = 1;
     }
     l.count = l.rows * l.cols;
-    l.norm = p->norm == SCION_NORM_AUTO ? scn_route(routing, p->role, p->ndim) : p->norm;
+    l.norm = scn_norm_is_auto(p->norm) ? scn_route(routing, p->role, p->ndim) : p->norm;
     status = check_split(p, &l, name, index, err);
     l.blocks = p->split_count > 1 ? p->split_count : 1;
     *out = l;
     return status;
 }
 
-scn_ball scn_layout_ball(const scn_layout *l, const int64_t *split_sizes, int i)
+scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int i)
 {
-    scn_ball b = {.norm = scn_norm_at(l->norm),
-                  .flip = l->flip,
-                  .rows = l->rows,
-                  .cols = l->cols,
-                  .ld = l->cols,
-                  .positions = l->positions};
+    scn_block b = {.norm = scn_norm_at(l->norm),
+                   .transposed = l->transposed,
+                   .rows = l->rows,
+                   .cols = l->cols,
+                   .ld = l->cols,
+                   .positions = l->positions};
     if (l->blocks > 1) {
         int64_t length = l->split_axis == 0 ? l->rows : l->cols, first = 0, size = length / l->blocks;
         for (int k = 0; k < i; k++)
@@ -147,28 +138,13 @@ scn_ball scn_layout_ball(const scn_layout *l, const int64_t *split_sizes, int i)
         b.offset = l->split_axis == 0 ? first * l->cols : first;
     }
     scn_dims d = {.positions = (double)l->positions, .count = (double)(b.rows * b.cols)};
-    d.d_out = (double)(l->flip ? b.cols : b.rows);
-    d.d_in = (double)(l->flip ? b.rows : b.cols) / d.positions;
+    d.d_out = (double)(l->transposed ? b.cols : b.rows);
+    d.d_in = (double)(l->transposed ? b.rows : b.cols) / d.positions;
     b.c = b.norm->factor(l->role, d);
-    if (b.norm->grain(&b) == SCN_BY_ENTRY && b.cols == b.ld) { /* one long row: pieces of any length */
+    if (b.norm->granularity(&b) == SCN_BY_ENTRY && b.cols == b.ld) { /* one long row: tiles of any length */
         b.cols *= b.rows;
         b.ld = b.cols;
         b.rows = 1;
     }
     return b;
-}
-
-scion_status scion_route(scion_param *params, int64_t count, scion_routing routing, scion_error *err)
-{
-    if (count < 0 || (count > 0 && !params))
-        return scn_fail(err, SCION_EINVAL, -1, "params is NULL or count is negative");
-    for (int64_t i = 0; i < count; i++) {
-        scion_param *p = (scion_param *)(void *)((char *)params + (size_t)i * params->size);
-        scn_layout l;
-        scion_status status = scn_layout_make(&l, p, routing, i, err);
-        if (status != SCION_OK)
-            return status;
-        p->norm = l.norm;
-    }
-    return scn_ok(err);
 }

@@ -7,21 +7,16 @@
 typedef struct scn_layout {
     int64_t rows, cols, count; /* as a stored matrix */
     int64_t positions;         /* of a convolution kernel, else 1 */
-    scion_norm norm;           /* AUTO routed */
-    scion_role role;
-    bool flip;
+    int norm, role;            /* AUTO routed */
+    bool transposed, vector;   /* vector: of one dimension */
     int split_axis, blocks;
 } scn_layout;
 
-/* Element i of an array of the caller's structs, which may be longer (newer) than ours. */
-const scion_param *scn_param_at(const scion_param *params, int64_t i);
-
 /* Checks and routes parameter number `index`. */
-scion_status scn_layout_make(scn_layout *out, const scion_param *p, scion_routing routing, int64_t index,
-                             scion_error *err);
+scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing, int64_t index, scion_error *err);
 
 /* Block i. split_sizes is the parameter's. */
-scn_ball scn_layout_ball(const scn_layout *l, const int64_t *split_sizes, int i);
+scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int i);
 
 /* Its name in messages: the caller's, or "parameter" (buffer of 32 bytes) and its number. */
 const char *scn_param_name(const scion_param *p, int64_t index, char *buffer);

@@ -1,4 +1,5 @@
-/* Norms as descriptors: one file each, one row in the table of norm.c.
+/* Norms as descriptors: one file each, one row in the table of norm.c. The row says everything that anybody asks of a
+ * norm; no code outside compares a norm with a constant.
  *
  * A norm owes, for a block S (rows x cols as stored) and the factor c that norm and role fix:
  *     value(S) = size(S) / c,    dual(S) = c * dual_size(S),    lmo(S) = -c * direction(S),
@@ -11,8 +12,8 @@
 #include "base/status.h"
 #include "linalg/polar.h"
 
-/* How far the lmo of a block falls apart into independent pieces. */
-typedef enum scn_grain { SCN_WHOLE, SCN_BY_ENTRY, SCN_BY_ROW, SCN_BY_COL } scn_grain;
+/* Into which independent tiles the lmo of a block can be cut. */
+typedef enum scn_granularity { SCN_WHOLE, SCN_BY_ENTRY, SCN_BY_ROW, SCN_BY_COL } scn_granularity;
 
 /* What a computation brings along. The arena is a copy: each call starts from the same free memory. */
 typedef struct scn_work {
@@ -34,63 +35,83 @@ typedef struct scn_dims {
 
 typedef enum scn_use { SCN_USE_LMO, SCN_USE_SIZE, SCN_USE_DUAL, SCN_USE_INIT } scn_use;
 
+/* Names the random numbers of a start: parameter and block. */
+typedef struct scn_start {
+    uint64_t seed;
+    int64_t param;
+    int block;
+} scn_start;
+
 struct scn_norm;
 
-/* A block with its norm: what an lmo is taken of. */
-typedef struct scn_ball {
+/* A block of a parameter with its norm: what one lmo is taken of. */
+typedef struct scn_block {
     const struct scn_norm *norm;
     double c;
-    bool flip;      /* stored transposed: rows are the paper's columns */
-    int64_t offset; /* of the block's first entry in the parameter */
+    bool transposed; /* rows as stored are the paper's columns */
+    int64_t offset;  /* of the block's first entry in the parameter */
     int64_t rows, cols, ld;
     int64_t positions; /* of a convolution kernel, else 1 */
-} scn_ball;
+} scn_block;
 
 typedef struct scn_norm {
-    const char *name;
-    double (*factor)(scion_role role, scn_dims d);
-    bool rows; /* norms of lines (row_col_norm.h): the lines are rows */
-    scn_grain (*grain)(const scn_ball *b);
-    double (*size)(const scn_ball *b, scn_mat x, const scn_work *w);
-    double (*dual_size)(const scn_ball *b, scn_mat s, const scn_work *w);
-    /* z = keep z - step c direction(s), for a block or a piece of it as the grain allows. keep = 0 does not
-     * read z; z and s do not overlap. */
-    void (*lmo)(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w);
-    /* z = a random point with size c * radius; `stream` names the random numbers. */
-    void (*init)(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w);
-    /* Bytes of arena that a use needs; NULL: none. */
-    size_t (*memory)(const scn_ball *b, scn_use use, const scn_work *w);
+    scion_norm_properties about; /* the public columns */
+    double (*factor)(int role, scn_dims d);
+    scn_granularity (*granularity)(const scn_block *b);
+    double (*size)(const scn_block *b, scn_mat x, const scn_work *w);
+    double (*dual_size)(const scn_block *b, scn_mat s, const scn_work *w);
+    /* z = beta z - step c direction(s), for a block or a tile of it. beta = 0 does not read z; z and s do not
+     * overlap. */
+    void (*lmo)(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w);
+    /* z = a random point with size c * radius (zero if about.starts_at_zero). */
+    void (*init)(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w);
+    /* The columns below may be NULL. */
+    size_t (*memory)(const scn_block *b, scn_use use, const scn_work *w); /* bytes of arena; NULL: none */
+    double (*cost)(const scn_block *b, const scn_work *w); /* operations of one lmo; NULL: a few for each entry */
+    double (*overshoot)(const scn_work *w);                /* largest norm of an lmo; NULL: 1 */
+    double (*start_norm)(int64_t positions);               /* largest norm of init over radius; NULL: 1 */
+    bool along_rows;                                       /* norms of rows and columns (row_col_norm.h): of rows */
 } scn_norm;
 
 extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_sign, scn_norm_rms, scn_norm_euclid,
     scn_norm_max;
 
 /* The descriptor of a norm, or NULL for AUTO and for what is no norm. */
-const scn_norm *scn_norm_at(scion_norm norm);
+const scn_norm *scn_norm_at(int norm);
+/* AUTO: the norm is for the routing to choose. */
+bool scn_norm_is_auto(int norm);
 
 /* Which norm AUTO means for a role, and for a parameter of one dimension. */
-scion_norm scn_route(scion_routing routing, scion_role role, int32_t ndim);
+int scn_route(int routing, int role, int32_t ndim);
+/* Names, or NULL: there is no such routing, no such role. */
+const char *scn_routing_name(int routing);
+const char *scn_role_name(int role);
 
-/* A piece of a block that one thread takes. */
-typedef struct scn_piece {
+/* ---- Blocks (block.c) ---- */
+
+/* A tile of a block, for one thread at a time. */
+typedef struct scn_tile {
     int64_t row, col, rows, cols;
-} scn_piece;
+} scn_tile;
 
-/* Number of pieces of a block, piece i, and the entries of the largest. */
-int64_t scn_pieces(const scn_ball *b);
-scn_piece scn_piece_at(const scn_ball *b, int64_t i);
-int64_t scn_piece_most(const scn_ball *b);
+/* Entries of a tile of a block that goes by entry. */
+enum { SCN_TILE_ENTRIES = 16384 };
+
+/* Number of tiles of a block, tile i, and the entries of the largest. */
+int64_t scn_tiles(const scn_block *b);
+scn_tile scn_tile_at(const scn_block *b, int64_t i);
+int64_t scn_tile_max(const scn_block *b);
 
 /* The block in an array of the parameter's shape. */
-static inline scn_mat scn_ball_view(const scn_ball *b, float *param)
+static inline scn_mat scn_block_view(const scn_block *b, float *param)
 {
     return (scn_mat){param + b->offset, b->rows, b->cols, b->ld};
 }
 
-double scn_ball_value(const scn_ball *b, scn_mat x, const scn_work *w);
-double scn_ball_dual(const scn_ball *b, scn_mat s, const scn_work *w);
+double scn_block_value(const scn_block *b, scn_mat x, const scn_work *w);
+double scn_block_dual(const scn_block *b, scn_mat s, const scn_work *w);
 /* The lmo of a whole block, by w's threads. */
-void scn_ball_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w);
-size_t scn_ball_memory(const scn_ball *b, scn_use use, const scn_work *w);
+void scn_block_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w);
+size_t scn_block_memory(const scn_block *b, scn_use use, const scn_work *w);
 
 #endif

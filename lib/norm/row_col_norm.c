@@ -1,7 +1,6 @@
-/* See row_col_norm.h. Columns are taken in strips, so that rows are read in runs of cache lines and the sums of a
- * strip live on the stack. Where a strip does not stay in the cache (a tall block), threads share its rows instead
- * of its columns: each slab of rows has its own sums, added in order, so that the result does not depend on the
- * number of threads. */
+/* See row_col_norm.h. Columns are taken in tiles, so that rows are read in runs of cache lines. Where such a tile does
+ * not stay in the cache (a tall block), threads share its rows instead of its columns: each slice of rows has its own
+ * sums, added in order, so that the result does not depend on the number of threads. */
 #include "norm/row_col_norm.h"
 
 #include <math.h>
@@ -12,11 +11,11 @@
 #include "linalg/stream.h"
 #include "linalg/vector.h"
 
-enum { strip = 1024, slabs = 16, tall_rows = 4096 };
+enum { tile_cols = 1024, slices = 16, tall_rows = 4096, sums_bytes = slices * tile_cols * (int)sizeof(double) };
 
-static int64_t strip_width(scn_mat x, int64_t first)
+static int64_t tile_width(scn_mat x, int64_t first)
 {
-    return x.cols - first < strip ? x.cols - first : strip;
+    return x.cols - first < tile_cols ? x.cols - first : tile_cols;
 }
 
 /* sums[j] = sum of the squares of column j. */
@@ -31,7 +30,7 @@ static void column_squares(scn_mat x, double *sums)
 }
 
 /* The largest norm of the lines, and their sum. */
-static void survey(scn_mat x, bool along_rows, double *largest, double *sum)
+static void norms_of_part(scn_mat x, bool along_rows, double *largest, double *sum)
 {
     *largest = *sum = 0;
     if (along_rows) {
@@ -42,9 +41,9 @@ static void survey(scn_mat x, bool along_rows, double *largest, double *sum)
         }
         return;
     }
-    for (int64_t first = 0; first < x.cols; first += strip) {
-        double squares[strip];
-        int64_t n = strip_width(x, first);
+    for (int64_t first = 0; first < x.cols; first += tile_cols) {
+        double squares[tile_cols];
+        int64_t n = tile_width(x, first);
         column_squares(scn_sub(x, 0, first, x.rows, n), squares);
         for (int64_t j = 0; j < n; j++) {
             *largest = fmax(*largest, sqrt(squares[j]));
@@ -53,50 +52,50 @@ static void survey(scn_mat x, bool along_rows, double *largest, double *sum)
     }
 }
 
-/* The same by threads: pieces of lines, whose bounds depend on the shape alone. */
-static void survey_all(scn_mat x, bool along_rows, double *largest, double *sum, int threads)
+/* The same by threads: parts of the lines, whose bounds depend on the shape alone. */
+static void norms_of(scn_mat x, bool along_rows, double *largest, double *sum, int threads)
 {
-    enum { pieces = 64 };
-    double part_largest[pieces], part_sum[pieces];
-    const int64_t lines = along_rows ? x.rows : x.cols, chunk = (lines + pieces - 1) / pieces;
+    enum { parts = 64 };
+    double part_largest[parts], part_sum[parts];
+    const int64_t lines = along_rows ? x.rows : x.cols, chunk = (lines + parts - 1) / parts;
     if (x.rows * x.cols < 32768)
         threads = 1;
     SCN_PARALLEL_FOR(threads)
-    for (int64_t p = 0; p < pieces; p++) {
+    for (int64_t p = 0; p < parts; p++) {
         int64_t first = p * chunk < lines ? p * chunk : lines, n = lines - first < chunk ? lines - first : chunk;
         scn_mat part = along_rows ? scn_sub(x, first, 0, n, x.cols) : scn_sub(x, 0, first, x.rows, n);
-        survey(part, along_rows, &part_largest[p], &part_sum[p]);
+        norms_of_part(part, along_rows, &part_largest[p], &part_sum[p]);
     }
     *largest = *sum = 0;
-    for (int p = 0; p < pieces; p++) {
+    for (int p = 0; p < parts; p++) {
         *largest = fmax(*largest, part_largest[p]);
         *sum += part_sum[p];
     }
 }
 
-static bool along_rows(const scn_ball *b)
+static bool along_rows(const scn_block *b)
 {
-    return b->norm->rows != b->flip;
+    return b->norm->along_rows != b->transposed;
 }
 
-scn_grain scn_lines_grain(const scn_ball *b)
+scn_granularity scn_lines_granularity(const scn_block *b)
 {
     if (along_rows(b))
         return SCN_BY_ROW;
     return b->rows < tall_rows ? SCN_BY_COL : SCN_WHOLE;
 }
 
-double scn_lines_size(const scn_ball *b, scn_mat x, const scn_work *w)
+double scn_lines_size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     double largest, sum;
-    survey_all(x, along_rows(b), &largest, &sum, w->threads);
+    norms_of(x, along_rows(b), &largest, &sum, w->threads);
     return largest;
 }
 
-double scn_lines_dual(const scn_ball *b, scn_mat s, const scn_work *w)
+double scn_lines_dual(const scn_block *b, scn_mat s, const scn_work *w)
 {
     double largest, sum;
-    survey_all(s, along_rows(b), &largest, &sum, w->threads);
+    norms_of(s, along_rows(b), &largest, &sum, w->threads);
     return sum;
 }
 
@@ -106,9 +105,9 @@ static double multiplier(double norm, double step, double c, double eps)
     return norm > 0 ? -step / (norm / c + eps) : 0;
 }
 
-/* What the columns of a strip are multiplied by: power * rest. Where all of it fits float32, power is not used. */
+/* What the columns of a tile are multiplied by: power * rest. Where all of it fits float32, power is not used. */
 typedef struct factors {
-    float power[strip], rest[strip];
+    float power[tile_cols], rest[tile_cols];
     bool extreme;
 } factors;
 
@@ -120,83 +119,106 @@ static void set_factor(factors *f, int64_t j, double value)
     f->extreme = f->extreme || (value != 0 && !(fabs(value) > 1e-30 && fabs(value) < 1e30));
 }
 
-/* One row: z = keep z + power rest x. */
-static void add_row(const factors *f, int64_t n, const float *x, double keep, float *z, bool stream)
+/* One row: z = beta z + power rest x. */
+static void add_row(const factors *f, int64_t n, const float *x, double beta, float *z, bool stream)
 {
-    float scaled[strip];
+    float scaled[tile_cols];
     if (f->extreme)
         scn_multiply(n, f->power, x, 0, scaled, false);
-    scn_multiply(n, f->rest, f->extreme ? scaled : x, keep, z, stream);
+    scn_multiply(n, f->rest, f->extreme ? scaled : x, beta, z, stream);
 }
 
-static void rows_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+static void rows_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     for (int64_t i = 0; i < s.rows; i++) {
-        if (i + 1 < s.rows && keep != 0)
+        if (i + 1 < s.rows && beta != 0)
             scn_prefetch(s.cols, scn_row(z, i + 1));
         const double f = multiplier(sqrt(scn_sum_squares(s.cols, scn_row(s, i))), step, b->c, w->eps);
         if (w->stream)
             scn_stream(s.cols, f, scn_row(s, i), scn_row(z, i));
         else
-            scn_axpby(s.cols, f, scn_row(s, i), keep, scn_row(z, i));
+            scn_axpby(s.cols, f, scn_row(s, i), beta, scn_row(z, i));
     }
 }
 
-/* Rows of slab k. */
-static scn_mat slab(scn_mat x, int k)
+/* Rows of slice k. */
+static scn_mat slice(scn_mat x, int k)
 {
-    const int64_t first = x.rows * k / slabs, end = x.rows * (k + 1) / slabs;
+    const int64_t first = x.rows * k / slices, end = x.rows * (k + 1) / slices;
     return scn_sub(x, first, 0, end - first, x.cols);
 }
 
-/* One strip of columns, by threads that share its rows. */
-static void strip_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+/* The sums of all slices, added in order. `memory`: tile_cols sums for each slice, which threads fill at the same
+ * time; NULL: one slice after the other. */
+static void sum_slices(scn_mat s, double *total, double (*memory)[tile_cols], int threads)
 {
-    double sums[slabs][strip];
-    factors f = {.extreme = false};
-    const int threads = s.rows < tall_rows ? 1 : w->threads;
-    SCN_PARALLEL_FOR(threads)
-    for (int k = 0; k < slabs; k++)
-        column_squares(slab(s, k), sums[k]);
-    for (int64_t j = 0; j < s.cols; j++) {
-        double sum = 0;
-        for (int k = 0; k < slabs; k++)
-            sum += sums[k][j];
-        set_factor(&f, j, multiplier(sqrt(sum), step, b->c, w->eps));
+    memset(total, 0, (size_t)s.cols * sizeof *total);
+    if (memory) {
+        SCN_PARALLEL_FOR(threads)
+        for (int k = 0; k < slices; k++)
+            column_squares(slice(s, k), memory[k]);
     }
+    for (int k = 0; k < slices; k++) {
+        double here[tile_cols], *sums = memory ? memory[k] : here;
+        if (!memory)
+            column_squares(slice(s, k), sums);
+        for (int64_t j = 0; j < s.cols; j++)
+            total[j] += sums[j];
+    }
+}
+
+/* One tile of columns, by threads that share its rows. */
+static void cols_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
+{
+    double sums[tile_cols];
+    factors f = {.extreme = false};
+    const bool tall = s.rows >= tall_rows;
+    const int threads = tall ? w->threads : 1;
+    scn_arena arena = w->arena;
+    sum_slices(s, sums, tall ? scn_take(&arena, sums_bytes) : NULL, threads);
+    for (int64_t j = 0; j < s.cols; j++)
+        set_factor(&f, j, multiplier(sqrt(sums[j]), step, b->c, w->eps));
     for (int64_t j = 0; j < s.cols && !f.extreme; j++)
         f.rest[j] *= f.power[j];
     SCN_PARALLEL_FOR(threads)
-    for (int k = 0; k < slabs; k++) {
-        scn_mat from = slab(s, k), to = slab(z, k);
+    for (int k = 0; k < slices; k++) {
+        scn_mat from = slice(s, k), to = slice(z, k);
         for (int64_t i = 0; i < from.rows; i++) {
             if (i + 1 < from.rows)
                 scn_prefetch(from.cols, scn_row(from, i + 1));
-            add_row(&f, from.cols, scn_row(from, i), keep, scn_row(to, i), w->stream);
+            add_row(&f, from.cols, scn_row(from, i), beta, scn_row(to, i), w->stream);
         }
         if (w->stream)
             scn_stream_end();
     }
 }
 
-void scn_lines_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+void scn_lines_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     if (along_rows(b)) {
-        rows_lmo(b, z, keep, step, s, w);
+        rows_lmo(b, z, beta, step, s, w);
         return;
     }
-    for (int64_t first = 0; first < s.cols; first += strip) {
-        int64_t n = strip_width(s, first);
-        strip_lmo(b, scn_sub(z, 0, first, z.rows, n), keep, step, scn_sub(s, 0, first, s.rows, n), w);
+    for (int64_t first = 0; first < s.cols; first += tile_cols) {
+        int64_t n = tile_width(s, first);
+        cols_lmo(b, scn_sub(z, 0, first, z.rows, n), beta, step, scn_sub(s, 0, first, s.rows, n), w);
     }
 }
 
-void scn_lines_init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+size_t scn_lines_memory(const scn_block *b, scn_use use, const scn_work *w)
 {
+    (void)w;
+    const bool needed = use == SCN_USE_LMO || use == SCN_USE_INIT;
+    return needed && !along_rows(b) && b->rows >= tall_rows ? sums_bytes : 0;
+}
+
+void scn_lines_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
+{
+    const uint64_t stream = scn_stream_boundary(start.param, start.block, 0, false);
     const int64_t even = (z.cols + 1) / 2 * 2;
     scn_work exact = *w;
     exact.eps = 0;
     for (int64_t i = 0; i < z.rows; i++)
-        scn_normals(seed, stream, i * even, z.cols, scn_row(z, i));
+        scn_normals(start.seed, stream, i * even, z.cols, scn_row(z, i));
     scn_lines_lmo(b, z, 0, -radius, z, &exact);
 }

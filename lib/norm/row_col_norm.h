@@ -6,12 +6,14 @@
 
 #include "norm/norm.h"
 
-scn_grain scn_lines_grain(const scn_ball *b);
-double scn_lines_size(const scn_ball *b, scn_mat x, const scn_work *w);
-double scn_lines_dual(const scn_ball *b, scn_mat s, const scn_work *w);
+scn_granularity scn_lines_granularity(const scn_block *b);
+double scn_lines_size(const scn_block *b, scn_mat x, const scn_work *w);
+double scn_lines_dual(const scn_block *b, scn_mat s, const scn_work *w);
 /* Each line is divided by ||line|| / c + eps. Here z may be s itself. */
-void scn_lines_lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w);
+void scn_lines_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w);
 /* Gaussian lines of the right length. */
-void scn_lines_init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w);
+void scn_lines_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w);
+/* For the sums of a tall block. */
+size_t scn_lines_memory(const scn_block *b, scn_use use, const scn_work *w);
 
 #endif

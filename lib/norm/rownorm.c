@@ -6,18 +6,19 @@
 
 #include "norm/row_col_norm.h"
 
-static double factor(scion_role role, scn_dims d)
+static double factor(int role, scn_dims d)
 {
     return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / sqrt(d.d_in * d.positions);
 }
 
 const scn_norm scn_norm_row = {
-    .name = "rownorm",
-    .rows = true,
+    .about = {sizeof(scion_norm_properties), "rownorm", "RMS -> inf: largest row", 0, 0},
+    .along_rows = true,
     .factor = factor,
-    .grain = scn_lines_grain,
+    .granularity = scn_lines_granularity,
     .size = scn_lines_size,
     .dual_size = scn_lines_dual,
     .lmo = scn_lines_lmo,
     .init = scn_lines_init,
+    .memory = scn_lines_memory,
 };

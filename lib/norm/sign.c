@@ -6,68 +6,69 @@
 #include "linalg/vector.h"
 #include "norm/norm.h"
 
-static double factor(scion_role role, scn_dims d)
+static double factor(int role, scn_dims d)
 {
     return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / (d.d_in * d.positions);
 }
 
-static double max_factor(scion_role role, scn_dims d)
+static double max_factor(int role, scn_dims d)
 {
     (void)role;
     (void)d;
     return 1;
 }
 
-static scn_grain grain(const scn_ball *b)
+static scn_granularity granularity(const scn_block *b)
 {
     (void)b;
     return SCN_BY_ENTRY;
 }
 
-static double size(const scn_ball *b, scn_mat x, const scn_work *w)
+static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
     return scn_max_abs_mat(x, w->threads);
 }
 
-static double dual_size(const scn_ball *b, scn_mat s, const scn_work *w)
+static double dual_size(const scn_block *b, scn_mat s, const scn_work *w)
 {
     (void)b;
     return scn_sum_abs_mat(s, w->threads);
 }
 
-static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     for (int64_t i = 0; i < s.rows; i++)
         if (w->stream)
             scn_sign_stream(s.cols, -step * b->c, scn_row(s, i), scn_row(z, i));
         else
-            scn_sign_axpby(s.cols, -step * b->c, scn_row(s, i), keep, scn_row(z, i));
+            scn_sign_axpby(s.cols, -step * b->c, scn_row(s, i), beta, scn_row(z, i));
 }
 
-static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+static void init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
     (void)w;
     const float scale = (float)(b->c * radius);
+    const uint64_t stream = scn_stream_boundary(start.param, start.block, 0, false);
     for (int64_t i = 0; i < z.rows; i++)
         for (int64_t j = 0; j < z.cols; j++) {
             uint64_t bit = (uint64_t)(i * z.cols + j);
-            uint32_t word = scn_philox(seed, stream, bit / 128).w[bit / 32 % 4];
+            uint32_t word = scn_philox(start.seed, stream, bit / 128).w[bit / 32 % 4];
             scn_row(z, i)[j] = word >> (bit % 32) & 1 ? scale : -scale;
         }
 }
 
 /* The paper starts biases at zero: inside their ball, not on its boundary. */
-static void zero_init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+static void zero_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
-    (void)b, (void)radius, (void)seed, (void)stream;
+    (void)b, (void)radius, (void)start;
     scn_scale_mat(z, 0, w->threads);
 }
 
 const scn_norm scn_norm_sign = {
-    .name = "sign",
+    .about = {sizeof(scion_norm_properties), "sign", "1 -> inf: largest entry", 0, 1},
     .factor = factor,
-    .grain = grain,
+    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,
@@ -75,9 +76,9 @@ const scn_norm scn_norm_sign = {
 };
 
 const scn_norm scn_norm_max = {
-    .name = "max",
+    .about = {sizeof(scion_norm_properties), "max", "largest absolute entry", 1, 1},
     .factor = max_factor,
-    .grain = grain,
+    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,

@@ -11,12 +11,12 @@
 
 #include <math.h>
 
+#include "base/random.h"
 #include "linalg/lanczos.h"
 #include "linalg/orthogonal.h"
-#include "product/transpose.h"
 #include "linalg/vector.h"
 
-static double factor(scion_role role, scn_dims d)
+static double factor(int role, scn_dims d)
 {
     if (role == SCION_ROLE_PLAIN)
         return 1;
@@ -26,25 +26,25 @@ static double factor(scion_role role, scn_dims d)
     return c / d.positions;
 }
 
-static scn_grain grain(const scn_ball *b)
+static scn_granularity granularity(const scn_block *b)
 {
     (void)b;
     return SCN_WHOLE;
 }
 
-static double size(const scn_ball *b, scn_mat x, const scn_work *w)
+static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
     return scn_largest_singular_value(x, w->arena, w->threads);
 }
 
-static scn_polar_plan converged(const scn_ball *b)
+static scn_polar_plan converged(const scn_block *b)
 {
     return scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_CONVERGED), 0, b->rows, b->cols);
 }
 
 /* <S, UV'> is the sum of the singular values. */
-static double dual_size(const scn_ball *b, scn_mat s, const scn_work *w)
+static double dual_size(const scn_block *b, scn_mat s, const scn_work *w)
 {
     scn_arena arena = w->arena;
     scn_polar_plan plan = converged(b);
@@ -54,22 +54,22 @@ static double dual_size(const scn_ball *b, scn_mat s, const scn_work *w)
     return scn_dot_mat(s, z, w->threads);
 }
 
-static void lmo(const scn_ball *b, scn_mat z, double keep, double step, scn_mat s, const scn_work *w)
+static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     scn_arena arena = w->arena;
     scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, b->rows, b->cols);
     scn_polar_work work = scn_polar_work_take(&arena, &plan, w->kernel, w->threads);
-    scn_polar_run(&plan, &work, z, keep, -step * b->c, s, w->polar_eps);
+    scn_polar_run(&plan, &work, z, beta, -step * b->c, s, w->polar_eps);
 }
 
-static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uint64_t stream, const scn_work *w)
+static void init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
     const int64_t rows = b->rows, cols = b->cols / b->positions, apart = b->positions;
     const float scale = (float)(b->c * radius);
     for (int64_t position = 0; position < apart; position++) {
         scn_arena arena = w->arena;
         scn_orthogonal_work work = scn_orthogonal_work_take(&arena, rows, cols, w->kernel, w->threads);
-        scn_orthogonal(&work, seed, stream * 4096 + (uint64_t)position);
+        scn_orthogonal(&work, start.seed, scn_stream_boundary(start.param, start.block, position, true));
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < cols; j++) {
                 float v = rows <= cols ? work.rows[i * cols + j] : work.rows[j * rows + i];
@@ -78,7 +78,24 @@ static void init(const scn_ball *b, scn_mat z, double radius, uint64_t seed, uin
     }
 }
 
-static size_t memory(const scn_ball *b, scn_use use, const scn_work *w)
+static double cost(const scn_block *b, const scn_work *w)
+{
+    scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, b->rows, b->cols);
+    return scn_polar_flops(&plan);
+}
+
+static double overshoot(const scn_work *w)
+{
+    return scn_polar_overshoot(w->set, w->steps);
+}
+
+/* Slices of norm 1 make a matrix of norm sqrt(positions) at most. */
+static double start_norm(int64_t positions)
+{
+    return sqrt((double)positions);
+}
+
+static size_t memory(const scn_block *b, scn_use use, const scn_work *w)
 {
     scn_arena count = {0};
     scn_polar_plan plan;
@@ -101,12 +118,15 @@ static size_t memory(const scn_ball *b, scn_use use, const scn_work *w)
 }
 
 const scn_norm scn_norm_spectral = {
-    .name = "spectral",
+    .about = {sizeof(scion_norm_properties), "spectral", "RMS -> RMS: largest singular value", 0, 0},
     .factor = factor,
-    .grain = grain,
+    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,
     .init = init,
     .memory = memory,
+    .cost = cost,
+    .overshoot = overshoot,
+    .start_norm = start_norm,
 };

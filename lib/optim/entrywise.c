@@ -9,11 +9,11 @@
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
 
-enum { chunk = 1024, chunks_per_task = 16 };
+enum { chunk = 1024, task_entries = SCION_RANGE }; /* ranges are whole tasks: the bits do not depend on them */
 
 /* Constants of one AdamW step, with the bias corrections folded in. */
 typedef struct adam {
-    float b1, b2, scale, keep, rate, eps;
+    float b1, b2, scale, beta, rate, eps;
     float fix1, fix2; /* 1/(1-b1^k), 1/(1-b2^k) */
 } adam;
 
@@ -24,72 +24,71 @@ SCN_CLONES static void adamw_run(int64_t n, const adam *a, const float *restrict
         float x = g[i] * a->scale;
         m[i] = a->b1 * m[i] + (1 - a->b1) * x;
         v[i] = a->b2 * v[i] + (1 - a->b2) * x * x;
-        w[i] = a->keep * w[i] - a->rate * (m[i] * a->fix1) / (sqrtf(v[i] * a->fix2) + a->eps);
+        w[i] = a->beta * w[i] - a->rate * (m[i] * a->fix1) / (sqrtf(v[i] * a->fix2) + a->eps);
     }
 }
 
+void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w)
+{
+    const adam a = {
+        .b1 = (float)e->o->beta1,
+        .b2 = (float)e->o->beta2,
+        .scale = (float)e->grad_scale,
+        .beta = (float)e->beta,
+        .rate = (float)e->rate,
+        .eps = (float)e->o->adam_eps,
+        .fix1 = (float)(1 / (1 - pow(e->o->beta1, e->k))),
+        .fix2 = (float)(1 / (1 - pow(e->o->beta2, e->k))),
+    };
+    adamw_run(n, &a, g, average, second, w);
+}
+
+void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w)
+{
+    (void)second;
+    scn_axpby(n, e->grad_scale, g, 1 - e->alpha, average);
+    scn_axpby(n, -e->rate, average, e->beta, w);
+}
+
 /* n <= chunk entries from `first` on. */
-static void step_run(scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, double lr, double grad_scale)
+static void step_run(const scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n)
 {
     float grads[chunk], weights[chunk];
     const float *g = scn_floats(t->grad, t->grad_type, first, n, grads);
+    const int64_t at = first - t->own_first;
     float *w = (float *)t->weight + first;
-    const double rate = lr * t->lr_scale, keep = 1 - rate * t->decay;
     if (t->weight_type == SCION_BF16) {
         scn_floats(t->weight, SCION_BF16, first, n, weights);
         w = weights;
     }
-    if (t->id == SCION_RULE_ADAMW) {
-        const double k = (double)t->steps + 1;
-        const adam a = {
-            .b1 = (float)opt->o.beta1,
-            .b2 = (float)opt->o.beta2,
-            .scale = (float)grad_scale,
-            .keep = (float)keep,
-            .rate = (float)rate,
-            .eps = (float)opt->o.adam_eps,
-            .fix1 = (float)(1 / (1 - pow(opt->o.beta1, k))),
-            .fix2 = (float)(1 / (1 - pow(opt->o.beta2, k))),
-        };
-        adamw_run(n, &a, g, t->average + first, t->second + first, w);
-    } else {
-        scn_axpby(n, grad_scale, g, 1 - scn_alpha(opt, t, t->steps + 1), t->average + first);
-        scn_axpby(n, -rate, t->average + first, keep, w);
-    }
+    t->rule->entries(e, n, g, t->average ? t->average + at : NULL, t->second ? t->second + at : NULL, w);
     scn_store_weights(opt, t, first, n, weights);
 }
 
-void scn_step_entrywise(scion_optimizer *opt, scn_tensor *t, double lr, double grad_scale)
+void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
+                      int threads)
 {
-    const int64_t count = t->layout.count, task = chunk * chunks_per_task, tasks = (count + task - 1) / task;
-    const int threads = tasks > 1 ? opt->threads : 1;
+    const int64_t end = first + n, tasks = (n + task_entries - 1) / task_entries;
+    threads = tasks > 1 ? threads : 1;
     SCN_PARALLEL_FOR(threads)
-    for (int64_t i = 0; i < tasks; i++)
-        for (int64_t first = i * task; first < count && first < (i + 1) * task; first += chunk)
-            step_run(opt, t, first, count - first < chunk ? count - first : chunk, lr, grad_scale);
+    for (int64_t i = 0; i < tasks; i++) {
+        const int64_t from = first + i * task_entries;
+        for (int64_t at = from; at < end && at < from + task_entries; at += chunk)
+            step_run(opt, t, e, at, end - at < chunk ? end - at : chunk);
+    }
 }
 
-static double sum_squares(const scn_tensor *t, int threads)
+double scn_grad_squares(const scn_tensor *t, int threads)
 {
+    const int64_t end = t->own_first + t->own_count;
     if (t->grad_type == SCION_F32)
-        return scn_sum_squares_mat((scn_mat){t->grad, 1, t->layout.count, t->layout.count}, threads);
+        return scn_sum_squares_mat((scn_mat){(float *)t->grad + t->own_first, 1, t->own_count, t->own_count},
+                                   threads);
     double sum = 0;
     float buffer[chunk];
-    for (int64_t first = 0; first < t->layout.count; first += chunk) {
-        int64_t n = t->layout.count - first < chunk ? t->layout.count - first : chunk;
+    for (int64_t first = t->own_first; first < end; first += chunk) {
+        int64_t n = end - first < chunk ? end - first : chunk;
         sum += scn_sum_squares(n, scn_floats(t->grad, t->grad_type, first, n, buffer));
     }
     return sum;
-}
-
-double scn_clip_factor(const scion_optimizer *opt)
-{
-    double sum = 0;
-    if (!(opt->o.clip_norm > 0))
-        return 1;
-    for (int64_t i = 0; i < opt->count; i++)
-        if (scn_active(&opt->tensors[i]) && opt->tensors[i].rule->entrywise)
-            sum += sum_squares(&opt->tensors[i], opt->threads);
-    double norm = sqrt(sum);
-    return norm > opt->o.clip_norm ? opt->o.clip_norm / norm : 1;
 }

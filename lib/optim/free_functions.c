@@ -18,39 +18,42 @@ static scion_status call_begin(call *c, const scion_param *p, const scion_option
 {
     if (!p)
         return scn_fail(err, SCION_EINVAL, -1, "p is NULL");
+    scion_param full;
     scion_status status = scn_options_take(&c->o, o, err);
     if (status == SCION_OK)
-        status = scn_layout_make(&c->layout, p, c->o.routing, 0, err);
+        status = scn_param_take(&full, p, 0, err);
+    if (status == SCION_OK)
+        status = scn_layout_make(&c->layout, &full, c->o.routing, 0, err);
     if (status != SCION_OK)
         return status;
-    c->split_sizes = p->split_sizes;
-    c->radius = p->radius;
+    c->split_sizes = full.split_sizes;
+    c->radius = full.radius;
     c->work = scn_work_of(&c->o, scn_threads(c->o.threads));
-    size_t most = 0;
+    size_t max = 0;
     for (int k = 0; k < c->layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c->layout, c->split_sizes, k);
+        scn_block b = scn_layout_block(&c->layout, c->split_sizes, k);
         for (int use = 0; use <= SCN_USE_INIT; use++) {
-            size_t bytes = uses >> use & 1 ? scn_ball_memory(&b, (scn_use)use, &c->work) : 0;
-            most = bytes > most ? bytes : most;
+            size_t bytes = uses >> use & 1 ? scn_block_memory(&b, (scn_use)use, &c->work) : 0;
+            max = bytes > max ? bytes : max;
         }
     }
-    c->work.arena = (scn_arena){NULL, 0, most};
-    if (most > 0) {
-        c->work.arena.base = scn_alloc(&c->o.allocator, most);
+    c->work.arena = (scn_arena){NULL, 0, max};
+    if (max > 0) {
+        c->work.arena.base = scn_alloc(c->o.allocator, max);
         if (!c->work.arena.base)
-            return scn_fail(err, SCION_ENOMEM, -1, "out of memory: %zu bytes of workspace", most);
+            return scn_fail(err, SCION_ENOMEM, -1, "out of memory: %zu bytes of workspace", max);
     }
     return scn_ok(err);
 }
 
 static void call_end(call *c)
 {
-    scn_free(&c->o.allocator, c->work.arena.base);
+    scn_free(c->o.allocator, c->work.arena.base);
 }
 
-static scn_mat view(const scn_ball *b, const float *array)
+static scn_mat view(const scn_block *b, const float *array)
 {
-    return scn_ball_view(b, (float *)(uintptr_t)array); /* views have no const twin; nothing writes here */
+    return scn_block_view(b, (float *)(uintptr_t)array); /* views have no const twin; nothing writes here */
 }
 
 scion_status scion_lmo(const scion_param *p, const scion_options *o, const float *s, float *out, scion_error *err)
@@ -62,8 +65,8 @@ scion_status scion_lmo(const scion_param *p, const scion_options *o, const float
     if (status != SCION_OK)
         return status;
     for (int k = 0; k < c.layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
-        scn_ball_lmo(&b, view(&b, out), 0, c.radius, view(&b, s), &c.work);
+        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
+        scn_block_lmo(&b, view(&b, out), 0, c.radius, view(&b, s), &c.work);
     }
     call_end(&c);
     return status;
@@ -80,8 +83,8 @@ scion_status scion_norm_value(const scion_param *p, const scion_options *o, cons
         return status;
     *value = 0;
     for (int k = 0; k < c.layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
-        *value = fmax(*value, scn_ball_value(&b, view(&b, x), &c.work));
+        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
+        *value = fmax(*value, scn_block_value(&b, view(&b, x), &c.work));
     }
     call_end(&c);
     return status;
@@ -91,8 +94,8 @@ static double dual(const call *c, const float *s)
 {
     double sum = 0;
     for (int k = 0; k < c->layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c->layout, c->split_sizes, k);
-        sum += scn_ball_dual(&b, view(&b, s), &c->work);
+        scn_block b = scn_layout_block(&c->layout, c->split_sizes, k);
+        sum += scn_block_dual(&b, view(&b, s), &c->work);
     }
     return sum;
 }
@@ -134,8 +137,8 @@ scion_status scion_sharp(const scion_param *p, const scion_options *o, const flo
         return status;
     const double length = dual(&c, s);
     for (int k = 0; k < c.layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
-        scn_ball_lmo(&b, view(&b, out), 0, -length, view(&b, s), &c.work);
+        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
+        scn_block_lmo(&b, view(&b, out), 0, -length, view(&b, s), &c.work);
     }
     call_end(&c);
     return status;
@@ -165,8 +168,8 @@ scion_status scion_boundary_init(const scion_param *p, const scion_options *o, u
     if (status != SCION_OK)
         return status;
     for (int k = 0; k < c.layout.blocks; k++) {
-        scn_ball b = scn_layout_ball(&c.layout, c.split_sizes, k);
-        b.norm->init(&b, view(&b, out), c.radius, seed, (uint64_t)k, &c.work);
+        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
+        b.norm->init(&b, view(&b, out), c.radius, (scn_start){seed, 0, k}, &c.work);
     }
     call_end(&c);
     return status;
@@ -193,8 +196,8 @@ scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out
     scion_status status = call_begin(&c, &p, o, 1u << SCN_USE_LMO, err);
     if (status != SCION_OK)
         return status;
-    scn_ball b = scn_layout_ball(&c.layout, NULL, 0);
-    scn_ball_lmo(&b, view(&b, out), 0, -1, view(&b, in), &c.work);
+    scn_block b = scn_layout_block(&c.layout, NULL, 0);
+    scn_block_lmo(&b, view(&b, out), 0, -1, view(&b, in), &c.work);
     call_end(&c);
     return status;
 }
@@ -209,6 +212,6 @@ size_t scion_polar_workspace_bytes(int64_t rows, int64_t cols, const scion_optio
         scn_layout_make(&l, &p, options.routing, 0, NULL) != SCION_OK)
         return 0;
     const scn_work w = scn_work_of(&options, scn_threads(options.threads));
-    const scn_ball b = scn_layout_ball(&l, NULL, 0);
-    return scn_ball_memory(&b, SCN_USE_LMO, &w);
+    const scn_block b = scn_layout_block(&l, NULL, 0);
+    return scn_block_memory(&b, SCN_USE_LMO, &w);
 }

@@ -3,16 +3,15 @@
  * The theorems bound the expectation at an iterate drawn uniformly from x^1..x^n, which is the mean over
  * all iterates: mean_dual_norm and mean_fw_gap. The draw itself is made by keeping x^k with probability
  * 1/k, which is uniform whenever the run is stopped. */
-#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "optim/optimizer.h"
-
-enum { stream_samples = 1, stream_draw = 2 };
+#include "sched/schedule.h"
 
 typedef struct run {
-    const scion_problem *problem;
+    scion_problem problem;
     scion_options o;
     scion_optimizer *opt;
     scion_param *params;
@@ -21,17 +20,18 @@ typedef struct run {
     void **prev;  /* MARS: grad_prev */
     scion_schedule schedule;
     scion_result result;
+    scion_report last;
     int64_t reports;
 } run;
 
 static size_t weight_bytes(const run *r, int64_t i)
 {
-    return scn_tensor_bytes(&r->opt->tensors[i], r->params[i].weight_type);
+    return scn_type_bytes(r->params[i].weight_type, r->opt->tensors[i].layout.count);
 }
 
 static size_t grad_bytes(const run *r, int64_t i)
 {
-    return scn_tensor_bytes(&r->opt->tensors[i], r->params[i].grad_type);
+    return scn_type_bytes(r->params[i].grad_type, r->opt->tensors[i].layout.count);
 }
 
 static int64_t elements(const scion_param *p)
@@ -44,17 +44,17 @@ static int64_t elements(const scion_param *p)
 
 static void free_arrays(run *r, void **arrays)
 {
-    for (int64_t i = 0; arrays && i < r->problem->count; i++)
-        scn_free(&r->o.allocator, arrays[i]);
-    scn_free(&r->o.allocator, arrays);
+    for (int64_t i = 0; arrays && i < r->problem.count; i++)
+        scn_free(r->o.allocator, arrays[i]);
+    scn_free(r->o.allocator, arrays);
 }
 
 /* An array of float32 for each parameter (wide enough for bfloat16). */
 static void **new_arrays(run *r)
 {
-    void **arrays = scn_alloc(&r->o.allocator, (size_t)r->problem->count * sizeof *arrays);
-    for (int64_t i = 0; arrays && i < r->problem->count; i++) {
-        arrays[i] = scn_alloc(&r->o.allocator, (size_t)elements(&r->params[i]) * sizeof(float));
+    void **arrays = scn_alloc(r->o.allocator, (size_t)r->problem.count * sizeof *arrays);
+    for (int64_t i = 0; arrays && i < r->problem.count; i++) {
+        arrays[i] = scn_alloc(r->o.allocator, (size_t)elements(&r->params[i]) * sizeof(float));
         if (!arrays[i]) {
             free_arrays(r, arrays);
             return NULL;
@@ -63,50 +63,66 @@ static void **new_arrays(run *r)
     return arrays;
 }
 
-static scion_status check(const scion_problem *p, const scion_result *result, scion_error *err)
+static scion_status take_problem(scion_problem *copy, const scion_problem *p, const scion_result *result,
+                                 scion_error *err)
 {
-    if (!p || p->size < sizeof *p)
-        return scn_fail(err, SCION_EINVAL, -1, "problem is NULL or its size is not set");
-    if (result && result->size < sizeof *result)
-        return scn_fail(err, SCION_EINVAL, -1, "result: size is %zu, expected %zu", result->size, sizeof *result);
+    if (!p)
+        return scn_fail(err, SCION_EINVAL, -1, "problem is NULL");
+    *copy = (scion_problem){0};
+    scion_status status = scn_struct_take(copy, sizeof *copy, p, offsetof(scion_problem, ctx), "problem", -1, err);
+    if (status != SCION_OK)
+        return status;
+    p = copy;
+    if (result && result->size < offsetof(scion_result, iterate))
+        return scn_fail(err, SCION_EINVAL, -1, "result: size is %zu, expected %zu (scion_result_init sets it)",
+                        result->size, sizeof *result);
     if (!p->gradient || !p->params || p->count < 1)
         return scn_fail(err, SCION_EINVAL, -1, "problem: gradient or params is NULL, or count is below 1");
     if (p->steps < 1 || p->report_every < 0)
         return scn_fail(err, SCION_EINVAL, -1, "problem: steps is %lld and report_every %lld, expected >= 1 and >= 0",
                         (long long)p->steps, (long long)p->report_every);
+    return SCION_OK;
+}
+
+/* Copies of the parameters, all of which are stepped. */
+static scion_status take_params(run *r, scion_error *err)
+{
+    const scion_problem *p = &r->problem;
+    r->params = scn_alloc(r->o.allocator, (size_t)p->count * sizeof *r->params);
+    if (!r->params)
+        return scn_fail(err, SCION_ENOMEM, -1, "out of memory for the minimisation");
     for (int64_t i = 0; i < p->count; i++) {
-        const scion_param *q = scn_param_at(p->params, i);
         scn_layout l;
-        scion_status status = scn_layout_make(&l, q, SCION_ROUTING_IMAGE, i, err);
+        scion_status status = scn_param_take(&r->params[i], p->params, i, err);
+        if (status == SCION_OK)
+            status = scn_layout_make(&l, &r->params[i], r->o.routing, i, err);
         if (status != SCION_OK)
             return status;
-        if (!q->grad)
+        if (!r->params[i].grad)
             return scn_fail(err, SCION_EINVAL, i, "problem: parameter %lld has no grad", (long long)i);
+        r->params[i].own_count = -1;
     }
     return SCION_OK;
 }
 
 static scion_status set_up(run *r, scion_error *err)
 {
-    const scion_problem *p = r->problem;
-    r->schedule = p->schedule;
-    r->schedule.size = sizeof r->schedule;
-    if (r->schedule.n == 0)
+    const scion_problem *p = &r->problem;
+    scion_status status = scn_schedule_take(&r->schedule, p->schedule, err);
+    if (status == SCION_OK && r->schedule.n == 0)
         r->schedule.n = p->steps;
-    const int64_t first = r->schedule.kind == SCION_SCHEDULE_INV_SQRT_K;
-    if (isnan(scion_schedule_value(&r->schedule, first)))
-        return scn_fail(err, SCION_EINVAL, -1, "problem: the schedule has no value");
-    r->params = scn_alloc(&r->o.allocator, (size_t)p->count * sizeof *r->params);
-    bool ok = r->params != NULL;
-    for (int64_t i = 0; ok && i < p->count; i++) {
-        r->params[i] = *scn_param_at(p->params, i);
-        r->params[i].size = sizeof *r->params;
-    }
-    if (ok && p->uniform)
+    if (status == SCION_OK)
+        status = scion_schedule_check(&r->schedule, err);
+    if (status == SCION_OK)
+        status = take_params(r, err);
+    if (status != SCION_OK)
+        return status;
+    bool ok = true;
+    if (p->uniform)
         ok = (r->kept = new_arrays(r)) != NULL;
     if (ok && r->o.light)
         ok = (r->saved = new_arrays(r)) != NULL;
-    if (ok && r->o.rule == SCION_RULE_MARS)
+    if (ok && scion_rule_info(r->o.rule)->needs_prev)
         ok = (r->prev = new_arrays(r)) != NULL;
     if (!ok)
         return scn_fail(err, SCION_ENOMEM, -1, "out of memory for the minimisation");
@@ -117,14 +133,14 @@ static scion_status set_up(run *r, scion_error *err)
 
 static void copy_grads(run *r, void **arrays, bool back)
 {
-    for (int64_t i = 0; i < r->problem->count; i++)
+    for (int64_t i = 0; i < r->problem.count; i++)
         memcpy(back ? r->params[i].grad : arrays[i], back ? arrays[i] : r->params[i].grad, grad_bytes(r, i));
 }
 
 /* Adds the saved averages back to gradients that were measured alone. */
 static void add_saved(run *r)
 {
-    for (int64_t i = 0; i < r->problem->count; i++) {
+    for (int64_t i = 0; i < r->problem.count; i++) {
         scn_tensor *t = &r->opt->tensors[i];
         for (int64_t k = 0; k < t->layout.count; k++) {
             float g, average;
@@ -139,7 +155,7 @@ static void add_saved(run *r)
 
 static void zero_grads(run *r)
 {
-    for (int64_t i = 0; i < r->problem->count; i++)
+    for (int64_t i = 0; i < r->problem.count; i++)
         memset(r->params[i].grad, 0, grad_bytes(r, i));
 }
 
@@ -147,8 +163,9 @@ static void zero_grads(run *r)
 static scion_status measure(run *r, scion_report *report, scion_error *err)
 {
     report->dual_norm = report->fw_gap = 0;
-    for (int64_t i = 0; i < r->problem->count; i++) {
-        scion_info info = {.size = sizeof info};
+    for (int64_t i = 0; i < r->problem.count; i++) {
+        scion_info info;
+        scion_info_init(&info);
         scion_status status = scion_optimizer_inspect(r->opt, i, SCION_INSPECT_DUAL, &info, err);
         if (status != SCION_OK)
             return status;
@@ -166,9 +183,11 @@ static scion_status stopped(int64_t k, scion_error *err)
 /* Measures x^k with the exact gradient, if there is one, else with the one in the buffers. */
 static scion_status report(run *r, int64_t k, double lr, scion_error *err)
 {
-    const scion_problem *p = r->problem;
-    scion_report now = {
-        .k = k, .lr = lr, .momentum = scn_alpha(r->opt, &r->opt->tensors[0], r->opt->tensors[0].steps + 1)};
+    const scion_problem *p = &r->problem;
+    scion_report now = {.size = sizeof now,
+                        .k = k,
+                        .lr = lr,
+                        .momentum = scn_alpha(r->opt, &r->opt->tensors[0], r->opt->tensors[0].steps + 1)};
     scion_status status = SCION_OK;
     if (p->exact) {
         if (r->saved)
@@ -183,7 +202,7 @@ static scion_status report(run *r, int64_t k, double lr, scion_error *err)
         copy_grads(r, r->saved, true);
     if (status != SCION_OK)
         return status;
-    r->result.last = now;
+    r->last = now;
     r->result.mean_dual_norm += now.dual_norm;
     r->result.mean_fw_gap += now.fw_gap;
     r->reports++;
@@ -193,8 +212,8 @@ static scion_status report(run *r, int64_t k, double lr, scion_error *err)
 /* The gradient of step k, and for MARS the one of the same sample at the weights before. */
 static scion_status sample_gradient(run *r, int64_t k, scion_error *err)
 {
-    const scion_problem *p = r->problem;
-    const scn_words words = scn_philox(p->seed, stream_samples, (uint64_t)k);
+    const scion_problem *p = &r->problem;
+    const scn_words words = scn_philox(p->seed, SCN_STREAM_GRADIENT, (uint64_t)k);
     const uint64_t sample = (uint64_t)words.w[1] << 32 | words.w[0];
     if (r->prev && k > 1) {
         scion_optimizer_previous(r->opt, NULL);
@@ -211,14 +230,14 @@ static scion_status sample_gradient(run *r, int64_t k, scion_error *err)
 
 static scion_status iterate(run *r, scion_error *err)
 {
-    const scion_problem *p = r->problem;
+    const scion_problem *p = &r->problem;
     scion_status status = SCION_OK;
     if (r->o.light) /* the average starts at zero, wherever the caller's buffers start */
         zero_grads(r);
     for (int64_t k = 1; k <= p->steps && status == SCION_OK; k++) {
-        const double lr = scion_schedule_value(&r->schedule, k - 1 + (r->schedule.kind == SCION_SCHEDULE_INV_SQRT_K));
+        const double lr = scion_schedule_value(&r->schedule, k - 1);
         const bool due = k == p->steps || (p->report_every > 0 && (k - 1) % p->report_every == 0);
-        if (r->kept && scn_uniform(p->seed, stream_draw, (uint64_t)k) * (double)k < 1) {
+        if (r->kept && scn_uniform(p->seed, SCN_STREAM_ITERATE, (uint64_t)k) * (double)k < 1) {
             for (int64_t i = 0; i < p->count; i++)
                 memcpy(r->kept[i], r->params[i].weight, weight_bytes(r, i));
             r->result.iterate = k;
@@ -245,7 +264,7 @@ static scion_status iterate(run *r, scion_error *err)
 
 static void finish(run *r)
 {
-    for (int64_t i = 0; r->kept && r->result.iterate > 0 && i < r->problem->count; i++)
+    for (int64_t i = 0; r->kept && r->result.iterate > 0 && i < r->problem.count; i++)
         memcpy(r->params[i].weight, r->kept[i], weight_bytes(r, i));
     if (!r->kept)
         r->result.iterate = r->result.steps + 1;
@@ -258,8 +277,8 @@ static void finish(run *r)
 scion_status scion_minimize(const scion_problem *problem, const scion_options *o, scion_result *result,
                             scion_error *err)
 {
-    run r = {.problem = problem};
-    scion_status status = check(problem, result, err);
+    run r = {.reports = 0};
+    scion_status status = take_problem(&r.problem, problem, result, err);
     if (status == SCION_OK)
         status = scn_options_take(&r.o, o, err);
     if (status != SCION_OK)
@@ -270,14 +289,17 @@ scion_status scion_minimize(const scion_problem *problem, const scion_options *o
         finish(&r);
     }
     if (result) {
-        size_t size = result->size;
-        *result = r.result;
-        result->size = size;
+        const size_t size = result->size;
+        const bool has_last = size >= offsetof(scion_result, last) + sizeof result->last;
+        r.result.last = has_last ? result->last : NULL;
+        if (r.result.last && r.result.last->size >= sizeof(size_t))
+            scn_struct_give(r.result.last, r.result.last->size, &r.last, sizeof r.last);
+        scn_struct_give(result, size, &r.result, sizeof r.result);
     }
     scion_optimizer_free(r.opt);
     free_arrays(&r, r.kept);
     free_arrays(&r, r.saved);
     free_arrays(&r, r.prev);
-    scn_free(&r.o.allocator, r.params);
+    scn_free(r.o.allocator, r.params);
     return status == SCION_OK ? scn_ok(err) : status;
 }

@@ -2,7 +2,10 @@
 #ifndef SCN_OPTIMIZER_H
 #define SCN_OPTIMIZER_H
 
+#include "base/sized_struct.h"
 #include "norm/layout.h"
+
+/* ---- Rules (rules.c) ---- */
 
 /* What is averaged, and where the lmo comes in. */
 typedef enum scn_average {
@@ -13,41 +16,85 @@ typedef enum scn_average {
     SCN_AVERAGE_LMO    /* d = (1-a)d + a lmo(g) */
 } scn_average;
 
-/* One row per rule. A rule is the lmo step with these columns, or goes entry by entry (adamw, sgd). */
+/* What the step of a parameter needs of the others, unless `layerwise`. */
+typedef enum scn_joint {
+    SCN_JOINT_NONE,
+    SCN_JOINT_FLAT, /* the 2-norm of all averages as one vector */
+    SCN_JOINT_DUAL  /* the dual of the joint norm: sum of rho dual(g); layerwise: the parameter's own */
+} scn_joint;
+
+/* What a rule without an lmo does to entries. */
+typedef struct scn_entries {
+    const scion_options *o;
+    double k;          /* number of this step, from 1 */
+    double alpha;      /* weight of the new gradient */
+    double rate, beta; /* w = beta w - rate ... */
+    double grad_scale; /* multiplies g: the caller's, and clipping */
+} scn_entries;
+
+struct scn_rule;
+
+/* One row per rule. A rule is the lmo step with these columns, or goes entry by entry. */
 typedef struct scn_rule {
-    const char *name;
+    scion_rule_properties about; /* the public columns */
     scn_average average;
-    scion_norm norm; /* forced on every parameter, or AUTO */
-    double alpha;    /* default */
-    double decay;    /* mu that the rule has by definition, else 0 */
-    bool light;      /* may keep its average in the gradient */
-    bool layerwise;  /* default */
-    int states;      /* arrays of float32 beside weight and gradient */
-    bool entrywise;
+    scn_joint joint;
+    bool layerwise, nesterov; /* defaults */
+    int floats;               /* state arrays of float32: average, second */
+    /* Whether it takes the parameter itself, else about.others does; NULL: it takes all. */
+    bool (*takes)(const struct scn_rule *rule, const scion_param *p);
+    /* The factor c of a block in place of the norm's; NULL: the norm's. */
+    double (*factor)(const scion_options *o, int role, const scn_block *b);
+    /* Rules without an lmo: n entries of gradient, average, second moment and weight. */
+    void (*entries)(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
 } scn_rule;
 
-const scn_rule *scn_rule_at(scion_rule rule); /* NULL: there is no such rule */
+const scn_rule *scn_rule_at(int rule); /* NULL: there is no such rule */
+/* The rule that steps p where the optimizer's is `rule`. */
+int scn_rule_for(int rule, const scion_param *p);
+
+/* Entries of adamw and sgd (entrywise.c). */
+void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
+void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
+
+/* ---- Options (options.c) ---- */
+
+/* Checks o (which may be NULL) and copies it. */
+scion_status scn_options_take(scion_options *copy, const scion_options *o, scion_error *err);
+/* Copies element i of an array of parameters, whose stride is the first one's size. */
+scion_status scn_param_take(scion_param *copy, const scion_param *params, int64_t i, scion_error *err);
+scion_status scn_step_take(scion_step *copy, const scion_step *s, scion_error *err);
+/* Settings of options o (already taken), without memory. */
+scn_work scn_work_of(const scion_options *o, int threads);
+
+/* ---- The optimizer ---- */
+
+enum { SCN_STATE_AVERAGE, SCN_STATE_SECOND, SCN_STATE_PREVIOUS, SCN_STATES };
 
 typedef struct scn_tensor {
     char *name;
     void *weight, *grad, *grad_prev;
-    scion_dtype weight_type, grad_type;
+    int weight_type, grad_type;
     scn_layout layout;
     int64_t *split_sizes; /* or NULL */
-    scn_ball *balls;      /* layout.blocks of them */
-    scion_rule id;        /* ADAMW for what MUON leaves to it */
+    scn_block *block;     /* layout.blocks of them */
+    int rule_id;          /* ADAMW for what MUON leaves to it */
     const scn_rule *rule;
     double radius, lr_scale, decay, momentum;
     int32_t group;
+    int start_kind;
     bool frozen, vanishing;
-    float *average; /* d, m, or NULL */
-    float *second;  /* v, or NULL */
-    void *before;   /* MARS: weights before the last step, in the weights' type */
-    int64_t steps;  /* that this parameter took part in */
-    /* For the bound: a step w <- keep w + lr rho lmo multiplies start by keep and makes pushed
-     * keep pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
+    int64_t own_first, own_count; /* entries that this caller steps; state arrays hold these only */
+    float *average;               /* d, m, or NULL */
+    float *second;                /* v, or NULL */
+    void *previous;               /* weights before the last step, in the weights' type, or NULL */
+    bool lent[SCN_STATES];        /* the array is the caller's */
+    int64_t steps;                /* that this parameter took part in */
+    double next_alpha;            /* light: what the gradient was shrunk for if a step said so, else 0 */
+    /* For the bound: a step w <- beta w + lr rho lmo multiplies start by beta and makes pushed
+     * beta pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
     double start, start_norm, pushed;
-    double gain; /* SSD: dual norm that multiplies the lmo, else 1 */
+    double gain; /* dual norm that multiplies the lmo of a sharp rule, else 1 */
     double seconds;
 } scn_tensor;
 
@@ -56,55 +103,68 @@ typedef struct scn_job {
     int64_t tensor;
     int block;
     double cost;
+    size_t one_bytes, team_bytes; /* of workspace: by one thread, by all */
 } scn_job;
 
-/* Float32 arrays that a thread needs for a piece: the gradient and the weight where they are stored as
+/* Float32 arrays that a thread needs for a tile: the gradient and the weight where they are stored as
  * bfloat16, and a source or an lmo that has no other place. */
 typedef struct scn_scratch {
     float *grad, *source, *weight;
 } scn_scratch;
 
 struct scion_optimizer {
-    scion_options o;
+    scion_options o; /* its allocator is the one below, or NULL */
+    scion_allocator allocator;
     int64_t count, steps;
     scn_tensor *tensors;
+    double *sums;  /* count joint sums, for steps that are not shared */
     scn_job *jobs; /* largest first; the first team_jobs take all threads each, the others one */
     int64_t job_count, team_jobs;
     int threads;
     int64_t scratch_floats[3]; /* of a thread's grad, source, weight */
-    bool swapped;              /* MARS: weights and `before` are exchanged */
+    bool swapped;              /* weights and `previous` are exchanged */
+    bool joined;               /* joint was called, finish was not */
     void *memory;
-    size_t memory_bytes, thread_bytes; /* in all; for each thread */
+    size_t memory_bytes, thread_bytes, scratch_bytes; /* in all; for each thread; its scratch */
 };
 
-/* Settings and memory of thread `index`, or with index < 0 of a team of all threads. */
-scn_work scn_optimizer_work(const scion_optimizer *opt, int index, scn_scratch *scratch);
-/* Settings of options o (already taken), without memory. */
-scn_work scn_work_of(const scion_options *o, int threads);
+/* ---- The plan of a step (step_plan.c) ---- */
 
-/* Checks o (which may be NULL) and copies it. */
-scion_status scn_options_take(scion_options *copy, const scion_options *o, scion_error *err);
+/* Jobs and workspace of an optimizer whose tensors are made; false: out of memory. */
+bool scn_plan(scion_optimizer *opt);
+/* Is block k of the tensor a job? */
+bool scn_is_job(const scn_tensor *t, int k);
+/* Settings and memory of thread `index`, or with index < 0 of a team of `threads`. */
+scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, scn_scratch *scratch);
+
+/* ---- Tensors (step.c) ---- */
 
 /* alpha of the tensor's step number k (from 1). */
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
-/* Takes part in steps now. */
+/* Takes part in steps now, by whoever owns it. */
 bool scn_active(const scn_tensor *t);
-/* Bytes of an array of the tensor's shape in a type. */
-size_t scn_tensor_bytes(const scn_tensor *t, scion_dtype type);
+/* Bytes of n entries of a type. */
+size_t scn_type_bytes(int type, int64_t n);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
-const float *scn_floats(const void *array, scion_dtype type, int64_t first, int64_t n, float *buffer);
+const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer);
 /* The opposite: nothing for float32; else rounds, weights at random (stream of this step), gradients not. */
 void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values);
 void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *values);
 
 /* A tensor's array as float32: itself, or a copy for the caller to free (*copy); NULL: out of memory. */
-float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, scion_dtype type,
-                         float **copy);
+float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, int type, float **copy);
+/* Workspace for one use of any of the tensor's blocks, for the caller to free (w->arena.base). */
+bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, scn_work *w);
+/* The norm of a tensor's weight; 0 where there is none. */
+scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, scion_error *err);
+/* Is there a parameter i? */
+scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err);
 
-/* Steps of the rules that take no lmo. */
-void scn_step_entrywise(scion_optimizer *opt, scn_tensor *t, double lr, double grad_scale);
-/* Factor that brings the joint 2-norm of the gradients of such tensors down to clip_norm. */
-double scn_clip_factor(const scion_optimizer *opt);
+/* Steps of the rules that take no lmo: n entries from `first` on. */
+void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
+                      int threads);
+/* Sum of the squares of the gradients that this caller owns. */
+double scn_grad_squares(const scn_tensor *t, int threads);
 
 #endif

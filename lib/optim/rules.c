@@ -1,43 +1,84 @@
 /* The table of rules. Special cases of the lmo step (the paper's Table 1) are rows, not code. */
-#include <string.h>
+#include <math.h>
 
 #include "optim/optimizer.h"
 
+/* Muon: hidden matrices, unless they ask for another norm than its own. */
+static bool hidden_matrix(const scn_rule *rule, const scion_param *p)
+{
+    return p->ndim > 1 && (p->role == SCION_ROLE_HIDDEN || p->role == SCION_ROLE_PLAIN) &&
+           (scn_norm_is_auto(p->norm) || p->norm == rule->about.norm);
+}
+
+static double muon_factor(const scion_options *o, int role, const scn_block *b)
+{
+    return o->muon_multiplier *
+           (role == SCION_ROLE_PLAIN ? 1 : sqrt((double)(b->rows > b->cols ? b->rows : b->cols)));
+}
+
+#define ABOUT(id, ...) .about = {.size = sizeof(scion_rule_properties), .others = id, __VA_ARGS__}
+
 static const scn_rule rules[] = {
-    /* name       average             norm             alpha decay  light  layerwise states entrywise */
-    [SCION_RULE_SCION] = {"scion", SCN_AVERAGE_EMA, SCION_NORM_AUTO, 0.1, 1, true, true, 1, false},
-    [SCION_RULE_USCION] = {"uscion", SCN_AVERAGE_EMA, SCION_NORM_AUTO, 0.1, 0, true, true, 1, false},
-    [SCION_RULE_ALMOND] = {"almond", SCN_AVERAGE_LMO, SCION_NORM_AUTO, 0.1, 0, false, true, 1, false},
-    [SCION_RULE_MUON] = {"muon", SCN_AVERAGE_HEAVY, SCION_NORM_SPECTRAL, 0.1, 0, false, true, 1, false},
-    [SCION_RULE_SIGNSGD] = {"signsgd", SCN_AVERAGE_NONE, SCION_NORM_MAX, 1, 0, false, true, 0, false},
-    [SCION_RULE_SIGNUM] = {"signum", SCN_AVERAGE_EMA, SCION_NORM_MAX, 0.1, 0, true, true, 1, false},
-    [SCION_RULE_NSGD] = {"nsgd", SCN_AVERAGE_NONE, SCION_NORM_EUCLID, 1, 0, false, false, 0, false},
-    [SCION_RULE_MNSGD] = {"mnsgd", SCN_AVERAGE_EMA, SCION_NORM_EUCLID, 0.1, 0, true, false, 1, false},
-    [SCION_RULE_SSD] = {"ssd", SCN_AVERAGE_NONE, SCION_NORM_AUTO, 1, 0, false, true, 0, false},
-    [SCION_RULE_MARS] = {"mars", SCN_AVERAGE_STORM, SCION_NORM_AUTO, 0.1, 1, false, true, 1, false},
-    [SCION_RULE_ADAMW] = {"adamw", SCN_AVERAGE_NONE, SCION_NORM_AUTO, 1, 0, false, true, 2, true},
-    [SCION_RULE_SGD] = {"sgd", SCN_AVERAGE_NONE, SCION_NORM_AUTO, 1, 0, false, true, 1, true},
+    [SCION_RULE_SCION] = {ABOUT(SCION_RULE_SCION, .name = "scion",
+                                .help = "w = (1-lr)w + lr rho lmo(d): ||w|| <= rho", .momentum = 0.1,
+                                .weight_decay = 1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
+                          .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
+    [SCION_RULE_USCION] = {ABOUT(SCION_RULE_USCION, .name = "uscion", .help = "w = (1-lr mu)w + lr rho lmo(d)",
+                                 .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
+                           .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
+    [SCION_RULE_ALMOND] = {ABOUT(SCION_RULE_ALMOND, .name = "almond", .help = "d averages lmo(g), not g",
+                                 .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .bounded = 1),
+                           .average = SCN_AVERAGE_LMO, .floats = 1, .layerwise = true},
+    [SCION_RULE_MUON] = {ABOUT(SCION_RULE_ADAMW, .name = "muon",
+                               .help = "spectral lmo of a heavy-ball average for hidden matrices, AdamW for the rest",
+                               .momentum = 0.1, .norm = SCION_NORM_SPECTRAL, .states = 2, .lmo = 1, .averages = 1,
+                               .bounded = 1),
+                         .average = SCN_AVERAGE_HEAVY, .floats = 1, .layerwise = true, .nesterov = true,
+                         .takes = hidden_matrix, .factor = muon_factor},
+    [SCION_RULE_SIGNSGD] = {ABOUT(SCION_RULE_SIGNSGD, .name = "signsgd", .help = "w = (1-lr mu)w - lr rho sign(g)",
+                                  .momentum = 1, .norm = SCION_NORM_MAX, .lmo = 1, .bounded = 1),
+                            .average = SCN_AVERAGE_NONE, .layerwise = true},
+    [SCION_RULE_SIGNUM] = {ABOUT(SCION_RULE_SIGNUM, .name = "signum", .help = "w = (1-lr mu)w - lr rho sign(d)",
+                                 .momentum = 0.1, .norm = SCION_NORM_MAX, .states = 1, .lmo = 1, .averages = 1,
+                                 .light = 1, .bounded = 1),
+                           .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
+    [SCION_RULE_NSGD] = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
+                               .help = "w = (1-lr mu)w - lr rho g/||g||, one norm for all parameters", .momentum = 1,
+                               .norm = SCION_NORM_EUCLID, .lmo = 1, .bounded = 1),
+                         .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_FLAT},
+    [SCION_RULE_MNSGD] = {ABOUT(SCION_RULE_MNSGD, .name = "mnsgd", .help = "nsgd with momentum", .momentum = 0.1,
+                                .norm = SCION_NORM_EUCLID, .states = 1, .lmo = 1, .averages = 1, .light = 1,
+                                .bounded = 1),
+                          .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, .floats = 1},
+    [SCION_RULE_SSD] = {ABOUT(SCION_RULE_SSD, .name = "ssd", .help = "steepest descent: w = (1-lr mu)w - lr sharp(g)",
+                              .momentum = 1, .lmo = 1, .sharp = 1),
+                        .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_DUAL, .layerwise = true},
+    [SCION_RULE_MARS] = {ABOUT(SCION_RULE_MARS, .name = "mars",
+                               .help = "scion with the STORM average, which needs two gradients a step",
+                               .momentum = 0.1, .weight_decay = 1, .states = 2, .lmo = 1, .averages = 1,
+                               .needs_prev = 1, .bounded = 1),
+                         .average = SCN_AVERAGE_STORM, .floats = 1, .layerwise = true},
+    [SCION_RULE_ADAMW] = {ABOUT(SCION_RULE_ADAMW, .name = "adamw", .help = "Adam with decoupled weight decay",
+                                .momentum = 1, .states = 2),
+                          .floats = 2, .layerwise = true, .entries = scn_adamw},
+    [SCION_RULE_SGD] = {ABOUT(SCION_RULE_SGD, .name = "sgd", .help = "d = (1-alpha)d + g;  w = (1-lr mu)w - lr d",
+                              .momentum = 1, .states = 1, .averages = 1),
+                        .floats = 1, .layerwise = true, .entries = scn_sgd},
 };
 
-const scn_rule *scn_rule_at(scion_rule rule)
+const scn_rule *scn_rule_at(int rule)
 {
     size_t i = (size_t)rule;
     return i < sizeof rules / sizeof *rules ? &rules[i] : NULL;
 }
 
-void scion_options_init_sized(scion_options *o, size_t size, scion_rule rule)
+int scn_rule_for(int rule, const scion_param *p)
+{
+    return rules[rule].takes && !rules[rule].takes(&rules[rule], p) ? rules[rule].about.others : rule;
+}
+
+const scion_rule_properties *scion_rule_info(int32_t rule)
 {
     const scn_rule *row = scn_rule_at(rule);
-    scion_options fresh = {
-        .size = size,
-        .rule = rule,
-        .momentum = row ? row->alpha : 1,
-        .layerwise = row ? row->layerwise : 1,
-        .nesterov = rule == SCION_RULE_MUON,
-        .muon_multiplier = 0.1,
-        .beta1 = 0.9,
-        .beta2 = 0.95,
-        .adam_eps = 1e-8,
-    };
-    memcpy(o, &fresh, size < sizeof fresh ? size : sizeof fresh);
+    return row ? &row->about : NULL;
 }

@@ -5,7 +5,7 @@
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
 
-static scion_status check_tensor(const scion_optimizer *opt, int64_t i, scion_error *err)
+scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err)
 {
     if (!opt)
         return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
@@ -15,10 +15,12 @@ static scion_status check_tensor(const scion_optimizer *opt, int64_t i, scion_er
     return SCION_OK;
 }
 
-static scion_status check_value(const scn_tensor *t, int64_t i, scion_setting what, double value, scion_error *err)
+static scion_status check_value(const scn_tensor *t, int64_t i, int32_t what, double value, scion_error *err)
 {
     bool good;
     const char *expected;
+    const scion_rule_properties *about = &t->rule->about;
+    const double decay = about->weight_decay;
     switch (what) {
     case SCION_SET_RADIUS:
         good = value > 0 && !isinf(value);
@@ -29,11 +31,11 @@ static scion_status check_value(const scn_tensor *t, int64_t i, scion_setting wh
         expected = "lr_scale >= 0";
         break;
     case SCION_SET_WEIGHT_DECAY:
-        good = value >= 0 && !isinf(value) && (t->rule->decay == 0 || value == t->rule->decay);
-        expected = t->rule->decay != 0 ? "weight_decay 1, as the rule has it" : "weight_decay >= 0";
+        good = value >= 0 && !isinf(value) && (decay == 0 || value == decay);
+        expected = decay != 0 ? "weight_decay 1, as the rule has it" : "weight_decay >= 0";
         break;
     case SCION_SET_MOMENTUM:
-        good = value > 0 && value <= 1 && (t->rule->average != SCN_AVERAGE_NONE || t->rule->entrywise || value == 1);
+        good = value > 0 && value <= 1 && (about->averages || !about->lmo || value == 1);
         expected = "momentum in (0, 1], 1 where the rule has none";
         break;
     case SCION_SET_FROZEN:
@@ -54,9 +56,10 @@ static void rescale_light(scn_tensor *t, double expected, double alpha)
     if (t->steps == 0 || !t->grad || expected == 1)
         return;
     const double f = (1 - alpha) / alpha / ((1 - expected) / expected);
-    for (int64_t first = 0; first < t->layout.count; first += 1024) {
+    const int64_t end = t->own_first + t->own_count;
+    for (int64_t first = t->own_first; first < end; first += 1024) {
         float buffer[1024];
-        int64_t n = t->layout.count - first < 1024 ? t->layout.count - first : 1024;
+        int64_t n = end - first < 1024 ? end - first : 1024;
         float *g = t->grad_type == SCION_F32 ? (float *)t->grad + first : buffer;
         scn_floats(t->grad, t->grad_type, first, n, buffer);
         scn_scale(n, f, g);
@@ -64,7 +67,7 @@ static void rescale_light(scn_tensor *t, double expected, double alpha)
     }
 }
 
-static void apply(scion_optimizer *opt, scn_tensor *t, scion_setting what, double value)
+static void apply(scion_optimizer *opt, scn_tensor *t, int32_t what, double value)
 {
     switch (what) {
     case SCION_SET_RADIUS: t->radius = value; break;
@@ -72,7 +75,8 @@ static void apply(scion_optimizer *opt, scn_tensor *t, scion_setting what, doubl
     case SCION_SET_WEIGHT_DECAY: t->decay = value; break;
     case SCION_SET_MOMENTUM:
         if (opt->o.light)
-            rescale_light(t, scn_alpha(opt, t, t->steps + 1), value);
+            rescale_light(t, t->next_alpha > 0 ? t->next_alpha : scn_alpha(opt, t, t->steps + 1), value);
+        t->next_alpha = 0;
         t->momentum = value;
         t->vanishing = false;
         break;
@@ -81,7 +85,7 @@ static void apply(scion_optimizer *opt, scn_tensor *t, scion_setting what, doubl
 }
 
 /* Checks all that are chosen before changing any. */
-static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group, int32_t group, scion_setting what,
+static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group, int32_t group, int32_t what,
                                double value, scion_error *err)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -100,16 +104,16 @@ static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group
     return scn_ok(err);
 }
 
-scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, scion_setting what, double value, scion_error *err)
+scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, int32_t what, double value, scion_error *err)
 {
-    scion_status status = check_tensor(opt, i == SCION_ALL ? 0 : i, err);
+    scion_status status = scn_check_index(opt, i == SCION_ALL ? 0 : i, err);
     return status == SCION_OK ? set_chosen(opt, i, false, 0, what, value, err) : status;
 }
 
-scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, scion_setting what, double value,
+scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, int32_t what, double value,
                                        scion_error *err)
 {
-    scion_status status = check_tensor(opt, 0, err);
+    scion_status status = scn_check_index(opt, 0, err);
     bool found = false;
     for (int64_t i = 0; status == SCION_OK && i < opt->count; i++)
         found = found || opt->tensors[i].group == group;
@@ -118,17 +122,21 @@ scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, scio
     return status == SCION_OK ? set_chosen(opt, SCION_ALL, true, group, what, value, err) : status;
 }
 
-scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, scion_error *err)
+scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void *grad_prev,
+                                  scion_error *err)
 {
-    scion_status status = check_tensor(opt, i, err);
+    scion_status status = scn_check_index(opt, i, err);
     if (status != SCION_OK)
         return status;
-    if (!weight)
-        return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", opt->tensors[i].name);
-    if (grad && opt->tensors[i].rule->average == SCN_AVERAGE_STORM && !opt->tensors[i].grad_prev)
-        return scn_fail(err, SCION_EINVAL, i, "%s: rule mars needs grad_prev", opt->tensors[i].name);
-    opt->tensors[i].weight = weight;
-    opt->tensors[i].grad = grad;
+    scn_tensor *t = &opt->tensors[i];
+    if (!weight && t->own_count > 0)
+        return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", t->name);
+    if (grad && t->rule->about.needs_prev && t->own_count > 0 && !grad_prev && !t->grad_prev)
+        return scn_fail(err, SCION_EINVAL, i, "%s: rule %s needs grad_prev", t->name, t->rule->about.name);
+    t->weight = weight;
+    t->grad = grad;
+    if (grad_prev)
+        t->grad_prev = grad_prev;
     return scn_ok(err);
 }
 
@@ -147,12 +155,14 @@ scion_status scion_optimizer_previous(scion_optimizer *opt, scion_error *err)
 {
     if (!opt)
         return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    if (opt->o.rule != SCION_RULE_MARS)
-        return scn_fail(err, SCION_EINVAL, -1, "rule %s does not keep previous weights, only mars does",
-                        scn_rule_at(opt->o.rule)->name);
+    const scion_rule_properties *about = scion_rule_info(opt->o.rule);
+    if (!about->needs_prev)
+        return scn_fail(err, SCION_EINVAL, -1, "rule %s keeps no previous weights", about->name);
     for (int64_t i = 0; opt->steps > 0 && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        exchange(t->weight, t->before, scn_tensor_bytes(t, t->weight_type));
+        if (t->previous)
+            exchange((unsigned char *)t->weight + scn_type_bytes(t->weight_type, t->own_first), t->previous,
+                     scn_type_bytes(t->weight_type, t->own_count));
     }
     opt->swapped = opt->steps > 0 && !opt->swapped;
     return scn_ok(err);

@@ -1,15 +1,19 @@
 /* Saving and loading. One walk over the optimizer serves counting, writing, checking and reading, so that
  * the four cannot disagree:
  *     magic, version, bytes, checksum of what follows
- *     rule, light, count, steps
- *     for each parameter: name, shape, rule, types; settings; counters of the bound; arrays of state
- * Loading checks all of it before it changes anything. */
+ *     record: rule, light, count, steps, swapped, arrays present
+ *     for each parameter
+ *         record: name, shape, rule; settings; counters of the bound
+ *         number of arrays, and for each: which, type, first entry, entries, data
+ * A record begins with its length, so that members can be added at its end: what a shorter (older) one lacks keeps
+ * the value that it has, what a longer (newer) one has beyond must be zero. Loading checks all of it before it
+ * changes anything. */
 #include <string.h>
 
 #include "optim/optimizer.h"
 
 static const char magic[8] = "SCIONST";
-enum { version = 1, header_bytes = 8 + 8 + 8 + 8 };
+enum { version = 2, header_bytes = 8 + 8 + 8 + 8 };
 
 typedef enum mode { COUNT, WRITE, CHECK, READ } mode;
 
@@ -18,15 +22,29 @@ typedef struct cursor {
     unsigned char *to;         /* WRITE */
     const unsigned char *from; /* CHECK, READ */
     size_t at, size;
+    size_t record;     /* where the record began, or its end when reading */
+    bool in_record;    /* between begin and end */
+    bool optional;     /* values that older records lack */
+    bool skip_arrays;  /* SCION_WITHOUT_ARRAYS */
     const char *wrong; /* what does not fit, once something does not */
 } cursor;
 
-/* Room for `bytes` more? */
-static bool room(cursor *c, size_t bytes)
+/* ---- Values ---- */
+
+/* Are there `bytes` more? An optional value keeps what it is if its record ends before. */
+static bool has(cursor *c, size_t bytes)
 {
-    if (c->mode != COUNT && (c->wrong || bytes > c->size - c->at)) {
-        if (!c->wrong)
-            c->wrong = "it ends too early";
+    if (c->mode == COUNT)
+        return true;
+    if (c->wrong)
+        return false;
+    if (c->mode != WRITE && c->in_record && bytes > c->record - c->at) {
+        c->at = c->record;
+        c->wrong = c->optional ? NULL : "it ends too early";
+        return false;
+    }
+    if (bytes > c->size - c->at) {
+        c->wrong = "it ends too early";
         return false;
     }
     return true;
@@ -35,7 +53,7 @@ static bool room(cursor *c, size_t bytes)
 /* A value that must be the same here and there. */
 static void same(cursor *c, const void *value, size_t bytes, const char *what)
 {
-    if (!room(c, bytes))
+    if (!has(c, bytes))
         return;
     if (c->mode == WRITE)
         memcpy(c->to + c->at, value, bytes);
@@ -52,7 +70,7 @@ static void same_int(cursor *c, int64_t value, const char *what)
 /* A value that is saved and loaded. */
 static void data(cursor *c, void *value, size_t bytes)
 {
-    if (!room(c, bytes))
+    if (!has(c, bytes))
         return;
     if (c->mode == WRITE)
         memcpy(c->to + c->at, value, bytes);
@@ -68,17 +86,121 @@ static void flag(cursor *c, bool *value)
     *value = wide != 0;
 }
 
-static void walk_tensor(cursor *c, scn_tensor *t)
+/* A number of the file itself: written from value, read into it in both passes. */
+static void number(cursor *c, int64_t *value)
 {
-    size_t length = strlen(t->name);
+    if (!has(c, sizeof *value))
+        return;
+    if (c->mode == WRITE)
+        memcpy(c->to + c->at, value, sizeof *value);
+    else if (c->mode != COUNT)
+        memcpy(value, c->from + c->at, sizeof *value);
+    c->at += sizeof *value;
+}
+
+/* ---- Records ---- */
+
+static void begin_record(cursor *c)
+{
+    int64_t length = 0;
+    c->record = c->at;
+    number(c, &length);
+    if (c->mode == COUNT || c->mode == WRITE || c->wrong)
+        return;
+    if (length < 0 || (uint64_t)length > c->size - c->at) {
+        c->wrong = "it ends too early";
+        return;
+    }
+    c->record = c->at + (size_t)length;
+    c->in_record = true;
+    c->optional = false;
+}
+
+static void end_record(cursor *c)
+{
+    if (c->mode == WRITE) {
+        const int64_t length = (int64_t)(c->at - c->record - sizeof length);
+        memcpy(c->to + c->record, &length, sizeof length);
+    }
+    c->in_record = false;
+    if (c->mode == COUNT || c->mode == WRITE || c->wrong)
+        return;
+    for (; c->at < c->record; c->at++)
+        if (c->from[c->at] != 0)
+            c->wrong = "a newer version saved more than this one knows";
+}
+
+/* ---- Arrays ---- */
+
+/* Entries first to first + count of the parameter, of which this caller owns a part. */
+static void array_data(cursor *c, const scn_tensor *t, void *array, int type, int64_t first, int64_t count)
+{
+    const size_t bytes = scn_type_bytes(type, count);
+    if (!has(c, bytes))
+        return;
+    if (c->mode == WRITE)
+        memcpy(c->to + c->at, array, bytes);
+    else if (array && !c->skip_arrays && (t->own_first < first || t->own_first + t->own_count > first + count))
+        c->wrong = "it has not all entries that are owned here";
+    else if (c->mode == READ && array && !c->skip_arrays)
+        memcpy(array, c->from + c->at + scn_type_bytes(type, t->own_first - first),
+               scn_type_bytes(type, t->own_count));
+    c->at += bytes;
+}
+
+/* The arrays of a tensor, those present written, all of the file read. */
+static void walk_arrays(cursor *c, scn_tensor *t)
+{
+    void *const array[SCN_STATES] = {t->average, t->second, t->previous};
+    const int type[SCN_STATES] = {SCION_F32, SCION_F32, t->weight_type};
+    const bool writing = c->mode == COUNT || c->mode == WRITE;
+    bool found[SCN_STATES] = {false};
+    int64_t present = 0;
+    for (int k = 0; k < SCN_STATES; k++)
+        present += array[k] != NULL;
+    number(c, &present);
+    for (int64_t n = 0, next = 0; n < present && !c->wrong; n++, next++) {
+        while (writing && !array[next])
+            next++;
+        int64_t which = next, kind = 0, first = t->own_first, count = t->own_count;
+        if (writing)
+            kind = type[next];
+        number(c, &which);
+        number(c, &kind);
+        number(c, &first);
+        number(c, &count);
+        if (c->wrong)
+            return;
+        if (which < 0 || which >= SCN_STATES || first < 0 || count < 0 || first > t->layout.count ||
+            count > t->layout.count - first || (kind != SCION_F32 && kind != SCION_BF16))
+            c->wrong = "its arrays are of another kind";
+        else if (kind != type[which])
+            c->wrong = "its weight type is another";
+        else
+            array_data(c, t, array[which], (int)kind, first, count);
+        found[which < 0 || which >= SCN_STATES ? 0 : which] = true;
+    }
+    for (int k = 0; k < SCN_STATES && !writing && !c->skip_arrays && !c->wrong; k++)
+        if (array[k] && !found[k])
+            c->wrong = "a state array is missing";
+}
+
+/* ---- The walk ---- */
+
+static void same_shape(cursor *c, const scn_tensor *t)
+{
+    const size_t length = strlen(t->name);
     same_int(c, (int64_t)length, "the name of a parameter is another");
     same(c, t->name, length, "the name of a parameter is another");
     same_int(c, t->layout.rows, "its shape is another");
     same_int(c, t->layout.cols, "its shape is another");
     same_int(c, t->layout.positions, "its shape is another");
     same_int(c, t->layout.blocks, "it is split otherwise");
-    same_int(c, t->id, "its rule is another");
-    same_int(c, t->average != NULL, "one of the two is light");
+    same_int(c, t->rule_id, "its rule is another");
+}
+
+static void settings(cursor *c, scn_tensor *t)
+{
     data(c, &t->radius, sizeof t->radius);
     data(c, &t->lr_scale, sizeof t->lr_scale);
     data(c, &t->decay, sizeof t->decay);
@@ -89,28 +211,63 @@ static void walk_tensor(cursor *c, scn_tensor *t)
     data(c, &t->start, sizeof t->start);
     data(c, &t->start_norm, sizeof t->start_norm);
     data(c, &t->pushed, sizeof t->pushed);
-    if (t->average)
-        data(c, t->average, scn_tensor_bytes(t, SCION_F32));
-    if (t->second)
-        data(c, t->second, scn_tensor_bytes(t, SCION_F32));
-    if (t->before) {
+}
+
+static void walk_tensor(cursor *c, scn_tensor *t, bool arrays)
+{
+    begin_record(c);
+    same_shape(c, t);
+    settings(c, t);
+    data(c, &t->next_alpha, sizeof t->next_alpha);
+    c->optional = true; /* members that later versions add go here */
+    end_record(c);
+    if (arrays)
+        walk_arrays(c, t);
+}
+
+/* A parameter as version 0.1.0 wrote it: always with its arrays, and always all of them. */
+static void walk_tensor_v1(cursor *c, scn_tensor *t, bool light)
+{
+    const int64_t n = t->layout.count;
+    same_shape(c, t);
+    same_int(c, t->rule->floats > 0 && !light, "one of the two is light");
+    settings(c, t);
+    if (t->rule->floats > 0 && !light)
+        array_data(c, t, t->average, SCION_F32, 0, n);
+    if (t->rule->floats > 1)
+        array_data(c, t, t->second, SCION_F32, 0, n);
+    if (t->rule->about.needs_prev) {
         same_int(c, t->weight_type, "its weight type is another");
-        data(c, t->before, scn_tensor_bytes(t, t->weight_type));
+        array_data(c, t, t->previous, t->weight_type, 0, n);
     }
 }
 
 /* Everything after the header. *tensor follows the walk, for the message. */
-static void walk(cursor *c, scion_optimizer *opt, int64_t *tensor)
+static void walk(cursor *c, scion_optimizer *opt, uint64_t file_version, int64_t *tensor)
 {
+    bool arrays = !c->skip_arrays;
     *tensor = -1;
+    if (file_version > 1)
+        begin_record(c);
     same_int(c, opt->o.rule, "it was made by another rule");
     same_int(c, opt->o.light != 0, "one of the two is light");
     same_int(c, opt->count, "it has another number of parameters");
     data(c, &opt->steps, sizeof opt->steps);
     flag(c, &opt->swapped);
+    if (file_version > 1) {
+        int64_t present = arrays;
+        number(c, &present);
+        arrays = present != 0;
+        end_record(c);
+        if (!arrays && !c->skip_arrays && !c->wrong)
+            c->wrong = "it was saved without its arrays (SCION_WITHOUT_ARRAYS)";
+    }
     for (int64_t i = 0; i < opt->count && !c->wrong; i++) {
         *tensor = i;
-        walk_tensor(c, &opt->tensors[i]);
+        if (file_version > 1)
+            walk_tensor(c, &opt->tensors[i], arrays);
+        else
+            walk_tensor_v1(c, &opt->tensors[i], opt->o.light != 0);
     }
 }
 
@@ -133,53 +290,66 @@ static scion_optimizer *writable(const scion_optimizer *opt)
     return (scion_optimizer *)(uintptr_t)opt;
 }
 
-size_t scion_optimizer_save_bytes(const scion_optimizer *opt)
+static bool known_flags(unsigned flags)
 {
-    cursor c = {.mode = COUNT};
+    return (flags & ~(unsigned)SCION_WITHOUT_ARRAYS) == 0;
+}
+
+size_t scion_optimizer_save_bytes(const scion_optimizer *opt, unsigned flags)
+{
+    cursor c = {.mode = COUNT, .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
     int64_t tensor;
-    if (!opt)
+    if (!opt || !known_flags(flags))
         return 0;
-    walk(&c, writable(opt), &tensor);
+    walk(&c, writable(opt), version, &tensor);
     return header_bytes + c.at;
 }
 
-scion_status scion_optimizer_save(const scion_optimizer *opt, void *buffer, size_t bytes, scion_error *err)
+scion_status scion_optimizer_save(const scion_optimizer *opt, unsigned flags, void *buffer, size_t bytes,
+                                  scion_error *err)
 {
-    if (!opt || !buffer)
-        return scn_fail(err, SCION_EINVAL, -1, "opt or buffer is NULL");
-    const size_t need = scion_optimizer_save_bytes(opt);
+    if (!opt || !buffer || !known_flags(flags))
+        return scn_fail(err, SCION_EINVAL, -1, "opt or buffer is NULL, or flags is %u", flags);
+    const size_t need = scion_optimizer_save_bytes(opt, flags);
     if (bytes < need)
         return scn_fail(err, SCION_EINVAL, -1, "the buffer has %zu bytes, the state needs %zu", bytes, need);
     unsigned char *out = buffer;
-    cursor c = {.mode = WRITE, .to = out + header_bytes, .size = need - header_bytes};
+    cursor c = {.mode = WRITE,
+                .to = out + header_bytes,
+                .size = need - header_bytes,
+                .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
     int64_t tensor;
-    walk(&c, writable(opt), &tensor);
+    walk(&c, writable(opt), version, &tensor);
     const uint64_t head[3] = {version, need, checksum(out + header_bytes, need - header_bytes)};
     memcpy(out, magic, sizeof magic);
     memcpy(out + sizeof magic, head, sizeof head);
     return scn_ok(err);
 }
 
-scion_status scion_optimizer_load(scion_optimizer *opt, const void *buffer, size_t bytes, scion_error *err)
+scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const void *buffer, size_t bytes,
+                                  scion_error *err)
 {
     uint64_t head[3];
     int64_t tensor;
     const unsigned char *in = buffer;
-    if (!opt || !buffer)
-        return scn_fail(err, SCION_EINVAL, -1, "opt or buffer is NULL");
+    if (!opt || !buffer || !known_flags(flags))
+        return scn_fail(err, SCION_EINVAL, -1, "opt or buffer is NULL, or flags is %u", flags);
     if (bytes < header_bytes || memcmp(in, magic, sizeof magic) != 0)
         return scn_fail(err, SCION_ESTATE, -1, "this is not a saved optimizer state");
     memcpy(head, in + sizeof magic, sizeof head);
-    if (head[0] != version)
-        return scn_fail(err, SCION_ESTATE, -1, "the state has version %llu, expected %d", (unsigned long long)head[0],
-                        (int)version);
+    if (head[0] < 1 || head[0] > version)
+        return scn_fail(err, SCION_ESTATE, -1, "the state has version %llu, expected 1 to %d",
+                        (unsigned long long)head[0], (int)version);
     if (head[1] != bytes)
         return scn_fail(err, SCION_ESTATE, -1, "the state has %zu bytes, but says %llu: it is cut off or padded",
                         bytes, (unsigned long long)head[1]);
     if (head[2] != checksum(in + header_bytes, bytes - header_bytes))
         return scn_fail(err, SCION_ESTATE, -1, "the state is damaged: its checksum does not match");
-    cursor c = {.mode = CHECK, .from = in + header_bytes, .size = bytes - header_bytes};
-    walk(&c, opt, &tensor);
+    cursor c = {.mode = CHECK,
+                .from = in + header_bytes,
+                .size = bytes - header_bytes,
+                .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
+    walk(&c, opt, head[0], &tensor);
     if (!c.wrong && c.at != c.size)
         c.wrong = "it is longer than expected";
     if (c.wrong && tensor >= 0)
@@ -189,6 +359,6 @@ scion_status scion_optimizer_load(scion_optimizer *opt, const void *buffer, size
         return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s", c.wrong);
     c.mode = READ;
     c.at = 0;
-    walk(&c, opt, &tensor);
+    walk(&c, opt, head[0], &tensor);
     return scn_ok(err);
 }

@@ -1,19 +1,24 @@
-/* One step of every rule that takes an lmo. With s the average that the rule's row names,
+/* One step of every rule. With s the average that the rule's row names,
  *     w <- (1 - lr mu) w + lr rho lmo(s),
  * Algorithm 1 of the paper for mu = 0 (unconstrained) and mu = 1.
  *
- * Gradients are checked before anything is written. Then each block goes piece by piece, as its norm allows:
- * averaging, lmo and update of a piece follow each other while it is in the cache, so that every array is
- * read from memory once. Spectral blocks are whole pieces and cost far more than memory: they are jobs of
- * their own, one per thread, largest first, but for a few that take all threads (create.c decides). */
+ * A step has four phases, so that several callers can share it: the gradients are checked before anything is
+ * written; then what parameters have in common is computed; then each parameter is stepped by its owner; then the
+ * step is counted. A block goes tile by tile, as its norm allows: averaging, lmo and update of a tile follow each
+ * other while it is in the cache, so that every array is read from memory once. Blocks whose norm has a cost (the
+ * spectral one) are whole tiles and cost far more than memory: they are jobs of their own, one per thread, largest
+ * first, except for a few that take all threads (step_plan.c decides). */
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/bf16.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
+
+_Static_assert(SCION_RANGE == SCN_TILE_ENTRIES, "ranges are whole tiles");
 
 enum { buffer_floats = 1024 };
 
@@ -24,21 +29,34 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A parameter of others has no gradient here; whether it is stepped is theirs to know, unless it is frozen. */
 bool scn_active(const scn_tensor *t)
 {
-    return t->grad && !t->frozen;
+    return (t->grad || t->own_count == 0) && !t->frozen;
+}
+
+/* Active, and at least some of it is ours to step. */
+static bool steps_here(const scn_tensor *t)
+{
+    return t->own_count > 0 && scn_active(t);
 }
 
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k)
 {
-    if (t->rule->average == SCN_AVERAGE_NONE && !t->rule->entrywise)
+    if (t->rule->about.lmo && !t->rule->about.averages)
         return 1;
     if (t->vanishing)
         return 1 / sqrt((double)k);
     return opt->o.first_full && k == 1 ? 1 : t->momentum;
 }
 
-const float *scn_floats(const void *array, scion_dtype type, int64_t first, int64_t n, float *buffer)
+/* alpha of the tensor's next step, which is told `momentum`. */
+static double step_alpha(const scion_optimizer *opt, const scn_tensor *t, double momentum, int64_t k)
+{
+    return momentum > 0 && t->rule->about.averages ? momentum : scn_alpha(opt, t, k);
+}
+
+const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer)
 {
     if (type == SCION_F32)
         return (const float *)array + first;
@@ -50,7 +68,7 @@ void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first,
 {
     if (t->weight_type == SCION_BF16) {
         /* Eight numbers a draw; runs of a row never meet if each starts at its own entry's draw. */
-        uint64_t stream = ((uint64_t)opt->steps << 24) + (uint64_t)(t - opt->tensors);
+        uint64_t stream = scn_stream_rounding(opt->steps, t - opt->tensors);
         scn_to_bf16_random(n, values, (uint16_t *)t->weight + first, opt->o.seed, stream, 8 * first);
     }
 }
@@ -63,17 +81,18 @@ void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *value
 
 /* ---- The check ---- */
 
-static bool clean(const void *array, scion_dtype type, int64_t count, int threads)
+static bool clean(const void *array, int type, int64_t first, int64_t count, int threads)
 {
     enum { segments = 64 };
     bool good[segments];
     threads = count < 32768 ? 1 : threads;
     SCN_PARALLEL_FOR(threads)
     for (int s = 0; s < segments; s++) {
-        int64_t chunk = (count + segments - 1) / segments, first = s * chunk;
-        int64_t n = count - first < chunk ? count - first : chunk;
-        good[s] = n <= 0 || (type == SCION_F32 ? scn_all_finite(n, (const float *)array + first)
-                                               : scn_all_finite_bf16(n, (const uint16_t *)array + first));
+        int64_t chunk = (count + segments - 1) / segments, from = s * chunk;
+        int64_t n = count - from < chunk ? count - from : chunk;
+        from += first;
+        good[s] = n <= 0 || (type == SCION_F32 ? scn_all_finite(n, (const float *)array + from)
+                                               : scn_all_finite_bf16(n, (const uint16_t *)array + from));
     }
     for (int s = 0; s < segments; s++)
         if (!good[s])
@@ -81,62 +100,110 @@ static bool clean(const void *array, scion_dtype type, int64_t count, int thread
     return true;
 }
 
-static scion_status check(const scion_optimizer *opt, double lr, scion_error *err)
+/* light: the gradient was shrunk for the alpha that was expected of this step. */
+static scion_status check_light(const scion_optimizer *opt, const scion_step *s, scion_error *err)
 {
-    if (!(lr >= 0) || isinf(lr))
-        return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", lr);
-    if (opt->swapped)
+    if (!opt->o.light)
+        return SCION_OK;
+    if (s->grad_scale != 1)
         return scn_fail(err, SCION_EINVAL, -1,
-                        "the previous weights are in place: call scion_optimizer_previous again");
+                        "grad_scale is %g, but with light the gradient holds the average: "
+                        "scale what is added to it",
+                        s->grad_scale);
     for (int64_t i = 0; i < opt->count; i++) {
         const scn_tensor *t = &opt->tensors[i];
-        if (!scn_active(t))
-            continue;
-        if (lr * t->lr_scale * t->decay > 1)
-            return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name,
-                            lr * t->lr_scale, t->decay);
-        if (!clean(t->grad, t->grad_type, t->layout.count, opt->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed",
-                            t->name);
-        if (t->rule->average == SCN_AVERAGE_STORM && t->steps > 0 &&
-            !clean(t->grad_prev, t->grad_type, t->layout.count, opt->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
+        const double own = scn_alpha(opt, t, t->steps + 1), expected = t->next_alpha > 0 ? t->next_alpha : own;
+        const double alpha = s->momentum > 0 ? s->momentum : own;
+        if (scn_active(t) && t->steps > 0 && alpha != expected)
+            return scn_fail(err, SCION_EINVAL, i,
+                            "%s: momentum is %g, but with light the last step was told to expect %g (next_momentum)",
+                            t->name, alpha, expected);
     }
     return SCION_OK;
 }
 
-/* ---- A piece ---- */
+/* Takes the caller's settings of a step; threads become the number to use. */
+static scion_status take_step(const scion_optimizer *opt, scion_step *s, const scion_step *from, scion_error *err)
+{
+    if (!opt)
+        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
+    scion_status status = scn_step_take(s, from, err);
+    if (status != SCION_OK)
+        return status;
+    if (!(s->lr >= 0) || isinf(s->lr))
+        return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", s->lr);
+    if (s->momentum == 0 || s->momentum > 1 || s->next_momentum == 0 || s->next_momentum > 1)
+        return scn_fail(err, SCION_EINVAL, -1, "momentum is %g and next_momentum %g, expected alpha in (0, 1]",
+                        s->momentum, s->next_momentum);
+    if (!(s->grad_scale > 0) || isinf(s->grad_scale))
+        return scn_fail(err, SCION_EINVAL, -1, "grad_scale is %g, expected more than 0", s->grad_scale);
+    if (s->threads < 0)
+        return scn_fail(err, SCION_EINVAL, -1, "threads is %d, expected 0 or more", (int)s->threads);
+    if (s->threads == 0 || s->threads > opt->threads)
+        s->threads = opt->threads;
+    return SCION_OK;
+}
 
-/* What all pieces of a step share. */
-typedef struct step_of {
-    scion_optimizer *opt;
+static scion_status check(const scion_optimizer *opt, const scion_step *s, scion_error *err)
+{
+    if (opt->swapped)
+        return scn_fail(err, SCION_EINVAL, -1,
+                        "the previous weights are in place: call scion_optimizer_previous again");
+    scion_status status = check_light(opt, s, err);
+    for (int64_t i = 0; status == SCION_OK && i < opt->count; i++) {
+        const scn_tensor *t = &opt->tensors[i];
+        const double rate = s->lr * t->lr_scale;
+        if (!scn_active(t))
+            continue;
+        if (rate * t->decay > 1)
+            return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name, rate,
+                            t->decay);
+        if (t->own_count == 0)
+            continue;
+        if (!clean(t->grad, t->grad_type, t->own_first, t->own_count, s->threads))
+            return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed",
+                            t->name);
+        if (t->rule->about.needs_prev && t->steps > 0 &&
+            !clean(t->grad_prev, t->grad_type, t->own_first, t->own_count, s->threads))
+            return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
+    }
+    return status;
+}
+
+/* ---- A tile ---- */
+
+/* What all tiles of a block share in a step. */
+typedef struct update {
+    const scion_optimizer *opt;
     scn_tensor *t;
-    const scn_ball *b;
-    double alpha, keep, push; /* w = keep w + push lmo */
-    double flat;              /* 2-norm of all averages as one vector, or 0: not that rule */
-    double shrink;            /* light: what stays of the gradient */
-    bool averaged;            /* the averages were updated before */
-} step_of;
+    const scn_block *b;
+    double alpha, beta, push; /* w = beta w + push lmo */
+    double grad_scale;
+    double flat;   /* 2-norm of all averages as one vector, or 0: not that rule */
+    double shrink; /* light: what stays of the gradient */
+    bool averaged; /* the averages were updated before */
+} update;
 
-static int64_t entry(const scn_ball *b, scn_piece p, int64_t row)
+static int64_t entry(const scn_block *b, scn_tile p, int64_t row)
 {
     return b->offset + (p.row + row) * b->ld + p.col;
 }
 
 /* n entries of the average from `first` on. */
-static void average_run(const step_of *s, int64_t first, int64_t n)
+static void average_run(const update *u, int64_t first, int64_t n)
 {
-    const scn_tensor *t = s->t;
-    float *d = t->average + first, buffer[buffer_floats];
+    const scn_tensor *t = u->t;
+    const double a = u->alpha, scale = u->grad_scale;
+    float *d = t->average + (first - t->own_first), buffer[buffer_floats];
     const float *g = scn_floats(t->grad, t->grad_type, first, n, buffer);
     switch (t->rule->average) {
-    case SCN_AVERAGE_EMA: scn_axpby(n, s->alpha, g, 1 - s->alpha, d); break;
-    case SCN_AVERAGE_HEAVY: scn_axpby(n, 1, g, 1 - s->alpha, d); break;
+    case SCN_AVERAGE_EMA: scn_axpby(n, a * scale, g, 1 - a, d); break;
+    case SCN_AVERAGE_HEAVY: scn_axpby(n, scale, g, 1 - a, d); break;
     case SCN_AVERAGE_STORM:
-        scn_axpby(n, 1, g, 1 - s->alpha, d);
+        scn_axpby(n, scale, g, 1 - a, d);
         if (t->steps > 0) {
             const float *before = scn_floats(t->grad_prev, t->grad_type, first, n, buffer);
-            scn_axpby(n, s->alpha - 1, before, 1, d);
+            scn_axpby(n, (a - 1) * scale, before, 1, d);
         }
         break;
     case SCN_AVERAGE_NONE:
@@ -144,18 +211,18 @@ static void average_run(const step_of *s, int64_t first, int64_t n)
     }
 }
 
-static void average_rows(const step_of *s, scn_piece p)
+static void average_rows(const update *u, scn_tile p)
 {
     for (int64_t i = 0; i < p.rows; i++)
         for (int64_t j = 0; j < p.cols; j += buffer_floats)
-            average_run(s, entry(s->b, p, i) + j, p.cols - j < buffer_floats ? p.cols - j : buffer_floats);
+            average_run(u, entry(u->b, p, i) + j, p.cols - j < buffer_floats ? p.cols - j : buffer_floats);
 }
 
-/* Averages a piece; a large one in slices, by all of w's threads. */
-static void average_piece(const step_of *s, scn_piece p, int threads)
+/* Averages a tile; a large one in slices, by all threads. */
+static void average_tile(const update *u, scn_tile p, int threads)
 {
     enum { slice_entries = 16384 };
-    if (!s->t->average || s->averaged || s->t->rule->average == SCN_AVERAGE_LMO)
+    if (!u->t->average || u->averaged || u->t->rule->average == SCN_AVERAGE_LMO)
         return;
     int64_t rows = slice_entries / p.cols > 0 ? slice_entries / p.cols : 1;
     int64_t slices = (p.rows + rows - 1) / rows;
@@ -163,12 +230,12 @@ static void average_piece(const step_of *s, scn_piece p, int threads)
     SCN_PARALLEL_FOR(threads)
     for (int64_t i = 0; i < slices; i++) {
         int64_t first = i * rows, n = p.rows - first < rows ? p.rows - first : rows;
-        average_rows(s, (scn_piece){p.row + first, p.col, n, p.cols});
+        average_rows(u, (scn_tile){p.row + first, p.col, n, p.cols});
     }
 }
 
 /* Rows of a float32 or bfloat16 array as float32: in place, or in `buffer` without gaps. */
-static scn_mat rows_of(void *array, scion_dtype type, const scn_ball *b, scn_piece p, float *buffer)
+static scn_mat rows_of(void *array, int type, const scn_block *b, scn_tile p, float *buffer)
 {
     if (type == SCION_F32)
         return (scn_mat){(float *)array + entry(b, p, 0), p.rows, p.cols, b->ld};
@@ -177,104 +244,121 @@ static scn_mat rows_of(void *array, scion_dtype type, const scn_ball *b, scn_pie
     return (scn_mat){buffer, p.rows, p.cols, p.cols};
 }
 
-/* What the lmo is taken of. */
-static scn_mat source(const step_of *s, scn_piece p, const scn_scratch *scratch)
+static scn_mat average_of(const update *u, scn_tile p)
 {
-    const scn_tensor *t = s->t;
-    scn_average average = t->rule->average;
-    if (!t->average || average == SCN_AVERAGE_LMO)
-        return rows_of(t->grad, t->grad_type, s->b, p, scratch->grad);
-    scn_mat d = {t->average + entry(s->b, p, 0), p.rows, p.cols, s->b->ld};
-    if (average != SCN_AVERAGE_HEAVY || !s->opt->o.nesterov)
+    const scn_tensor *t = u->t;
+    return (scn_mat){t->average + (entry(u->b, p, 0) - t->own_first), p.rows, p.cols, u->b->ld};
+}
+
+/* Is the lmo taken of the gradient itself? */
+static bool of_gradient(const scn_tensor *t)
+{
+    return !t->average || t->rule->average == SCN_AVERAGE_LMO;
+}
+
+/* What the lmo is taken of. */
+static scn_mat source(const update *u, scn_tile p, const scn_scratch *scratch)
+{
+    const scn_tensor *t = u->t;
+    if (of_gradient(t))
+        return rows_of(t->grad, t->grad_type, u->b, p, scratch->grad);
+    scn_mat d = average_of(u, p);
+    if (t->rule->average != SCN_AVERAGE_HEAVY || !u->opt->o.nesterov)
         return d;
-    scn_mat ahead = rows_of(t->grad, t->grad_type, s->b, p, scratch->source);
+    scn_mat g = rows_of(t->grad, t->grad_type, u->b, p, scratch->source);
     scn_mat out = {scratch->source, p.rows, p.cols, p.cols}; /* g + (1-a)d */
     for (int64_t i = 0; i < p.rows; i++) {
         if (t->grad_type == SCION_F32)
-            memcpy(scn_row(out, i), scn_row(ahead, i), (size_t)p.cols * sizeof(float));
-        scn_axpby(p.cols, 1 - s->alpha, scn_row(d, i), 1, scn_row(out, i));
+            memcpy(scn_row(out, i), scn_row(g, i), (size_t)p.cols * sizeof(float));
+        if (u->grad_scale != 1)
+            scn_scale(p.cols, u->grad_scale, scn_row(out, i));
+        scn_axpby(p.cols, 1 - u->alpha, scn_row(d, i), 1, scn_row(out, i));
     }
     return out;
 }
 
 /* After the step the gradient of a light rule holds what is left of the average. */
-static void shrink(const step_of *s, scn_piece p, scn_mat g)
+static void shrink(const update *u, scn_tile p, scn_mat g)
 {
     for (int64_t i = 0; i < p.rows; i++) {
-        scn_scale(p.cols, s->shrink, scn_row(g, i));
-        scn_store_grads(s->t, entry(s->b, p, i), p.cols, scn_row(g, i));
+        scn_scale(p.cols, u->shrink, scn_row(g, i));
+        scn_store_grads(u->t, entry(u->b, p, i), p.cols, scn_row(g, i));
     }
 }
 
-static void step_piece(const step_of *s, scn_piece p, const scn_work *w, const scn_scratch *scratch)
+static void step_tile(const update *u, scn_tile p, scn_work w, const scn_scratch *scratch)
 {
-    scn_tensor *t = s->t;
-    average_piece(s, p, w->threads);
-    scn_mat from = source(s, p, scratch);
-    scn_mat to = rows_of(t->weight, t->weight_type, s->b, p, scratch->weight);
-    if (s->flat > 0) {
-        scn_axpby_mat(-s->push / s->flat, from, s->keep, to, false, w->threads);
+    scn_tensor *t = u->t;
+    average_tile(u, p, w.threads);
+    scn_mat from = source(u, p, scratch);
+    scn_mat to = rows_of(t->weight, t->weight_type, u->b, p, scratch->weight);
+    if (of_gradient(t)) { /* the lmo of a multiple is the lmo, but for what is added to denominators */
+        w.eps /= u->grad_scale;
+        w.polar_eps /= u->grad_scale;
+    }
+    if (u->flat > 0) {
+        scn_axpby_mat(-u->push / u->flat, from, u->beta, to, false, w.threads);
     } else if (t->rule->average == SCN_AVERAGE_LMO) {
-        scn_mat z = {scratch->source, p.rows, p.cols, p.cols};
-        scn_mat d = {t->average + entry(s->b, p, 0), p.rows, p.cols, s->b->ld};
-        s->b->norm->lmo(s->b, z, 0, 1, from, w);
-        scn_axpby_mat(s->alpha, z, 1 - s->alpha, d, false, w->threads);
-        scn_axpby_mat(s->push, d, s->keep, to, false, w->threads);
+        scn_mat z = {scratch->source, p.rows, p.cols, p.cols}, d = average_of(u, p);
+        u->b->norm->lmo(u->b, z, 0, 1, from, &w);
+        scn_axpby_mat(u->alpha, z, 1 - u->alpha, d, false, w.threads);
+        scn_axpby_mat(u->push, d, u->beta, to, false, w.threads);
     } else {
-        s->b->norm->lmo(s->b, to, s->keep, s->push, from, w);
+        u->b->norm->lmo(u->b, to, u->beta, u->push, from, &w);
     }
     if (t->weight_type == SCION_BF16)
         for (int64_t i = 0; i < p.rows; i++)
-            scn_store_weights(s->opt, t, entry(s->b, p, i), p.cols, scn_row(to, i));
-    if (s->opt->o.light)
-        shrink(s, p, from);
+            scn_store_weights(u->opt, t, entry(u->b, p, i), p.cols, scn_row(to, i));
+    if (u->opt->o.light)
+        shrink(u, p, from);
 }
 
-/* ---- Blocks, jobs, the step ---- */
+/* ---- Blocks and jobs ---- */
 
-static step_of plan_step(scion_optimizer *opt, int64_t tensor, int block, double lr, double flat)
+static update plan_update(const scion_optimizer *opt, const scion_step *s, int64_t tensor, int block, double flat)
 {
     scn_tensor *t = &opt->tensors[tensor];
-    step_of s = {.opt = opt, .t = t, .b = &t->balls[block], .flat = flat, .averaged = flat > 0};
-    double rate = lr * t->lr_scale, next = scn_alpha(opt, t, t->steps + 2);
-    s.alpha = scn_alpha(opt, t, t->steps + 1);
-    s.keep = 1 - rate * t->decay;
-    s.push = rate * t->radius * t->gain;
-    s.shrink = (1 - next) * s.alpha / next; /* G = d/alpha, so that G' = (1-alpha')(alpha/alpha')G + g' */
-    return s;
+    update u = {.opt = opt, .t = t, .b = &t->block[block], .flat = flat, .averaged = flat > 0};
+    double rate = s->lr * t->lr_scale, next = step_alpha(opt, t, s->next_momentum, t->steps + 2);
+    u.alpha = step_alpha(opt, t, s->momentum, t->steps + 1);
+    u.beta = 1 - rate * t->decay;
+    u.push = rate * t->radius * t->gain;
+    u.grad_scale = s->grad_scale;
+    u.shrink = (1 - next) * u.alpha / next; /* G = d/alpha, so that G' = (1-alpha')(alpha/alpha')G + g' */
+    return u;
 }
 
-/* All pieces of a block that is not a job. */
-static void step_block(const step_of *s)
+/* Tiles `first` to `end` of a block that is not a job. */
+static void step_block(const update *u, int64_t first, int64_t end, int max_threads)
 {
-    const scion_optimizer *opt = s->opt;
-    const int64_t pieces = scn_pieces(s->b);
-    const int threads = pieces > 1 ? opt->threads : 1;
-    if (pieces == 1) {
+    const scion_optimizer *opt = u->opt;
+    const int threads = end - first > 1 ? max_threads : 1;
+    if (end - first == 1) {
         scn_scratch scratch;
-        scn_work w = scn_optimizer_work(opt, 0, &scratch);
-        w.threads = opt->threads;
-        step_piece(s, scn_piece_at(s->b, 0), &w, &scratch);
+        scn_work w = scn_optimizer_work(opt, 0, 1, &scratch);
+        w.threads = max_threads;
+        step_tile(u, scn_tile_at(u->b, first), w, &scratch);
         return;
     }
     SCN_PARALLEL_FOR(threads)
-    for (int64_t i = 0; i < pieces; i++) {
+    for (int64_t i = first; i < end; i++) {
         scn_scratch scratch;
-        scn_work w = scn_optimizer_work(opt, scn_thread_index(), &scratch);
-        step_piece(s, scn_piece_at(s->b, i), &w, &scratch);
+        scn_work w = scn_optimizer_work(opt, scn_thread_index(), 1, &scratch);
+        step_tile(u, scn_tile_at(u->b, i), w, &scratch);
     }
 }
 
-static void step_job(scion_optimizer *opt, const scn_job *job, double lr, int thread)
+/* thread < 0: by a team of all threads. */
+static void step_job(const scion_optimizer *opt, const scion_step *s, const scn_job *job, int thread)
 {
     scn_tensor *t = &opt->tensors[job->tensor];
-    if (!scn_active(t))
+    if (!steps_here(t))
         return;
     double begin = now();
     scn_scratch scratch;
-    scn_work w = scn_optimizer_work(opt, thread, &scratch);
-    step_of s = plan_step(opt, job->tensor, job->block, lr, 0);
-    step_piece(&s, scn_piece_at(s.b, 0), &w, &scratch);
+    scn_work w = scn_optimizer_work(opt, thread, s->threads, &scratch);
+    update u = plan_update(opt, s, job->tensor, job->block, 0);
+    step_tile(&u, scn_tile_at(u.b, 0), w, &scratch);
     double spent = now() - begin;
 #ifdef _OPENMP
 #pragma omp atomic
@@ -282,111 +366,316 @@ static void step_job(scion_optimizer *opt, const scn_job *job, double lr, int th
     t->seconds += spent;
 }
 
-static bool is_job(const scn_tensor *t, int block)
+/* All jobs, in the order that was planned. */
+static void step_all_jobs(const scion_optimizer *opt, const scion_step *s)
 {
-    return t->balls[block].norm->memory && !t->rule->entrywise;
+    for (int64_t i = 0; i < opt->team_jobs; i++)
+        step_job(opt, s, &opt->jobs[i], -1);
+    SCN_PARALLEL_FOR(s->threads)
+    for (int64_t i = opt->team_jobs; i < opt->job_count; i++)
+        step_job(opt, s, &opt->jobs[i], s->threads > 1 ? scn_thread_index() : 0);
 }
 
-/* Averages of all tensors, and their 2-norm as one vector. */
-static double flat_norm(scion_optimizer *opt, double lr)
+/* The jobs of one tensor, one after the other: by all threads if the workspace has room for it. */
+static void step_jobs_of(const scion_optimizer *opt, const scion_step *s, int64_t tensor)
+{
+    for (int64_t i = 0; i < opt->job_count; i++)
+        if (opt->jobs[i].tensor == tensor)
+            step_job(opt, s, &opt->jobs[i],
+                     opt->scratch_bytes + opt->jobs[i].team_bytes <= opt->memory_bytes ? -1 : 0);
+}
+
+/* ---- What parameters share ---- */
+
+static bool is_flat(const scion_optimizer *opt, const scn_tensor *t)
+{
+    return t->rule->joint == SCN_JOINT_FLAT && !opt->o.layerwise;
+}
+
+static bool is_clipped(const scion_optimizer *opt, const scn_tensor *t)
+{
+    return !t->rule->about.lmo && opt->o.clip_norm > 0;
+}
+
+/* Averages a tensor; the sum of their squares. */
+static double flat_squares(const scion_optimizer *opt, const scion_step *s, int64_t i)
 {
     double sum = 0;
+    for (int k = 0; k < opt->tensors[i].layout.blocks; k++) {
+        scn_scratch scratch;
+        scn_optimizer_work(opt, 0, 1, &scratch);
+        update u = plan_update(opt, s, i, k, 0);
+        scn_tile whole = scn_tile_at(u.b, 0); /* the Euclidean norm does not fall apart */
+        average_tile(&u, whole, s->threads);
+        sum += scn_sum_squares_mat(source(&u, whole, &scratch), s->threads);
+    }
+    return sum;
+}
+
+/* rho times the dual norm of a tensor's gradient. */
+static double dual_of(const scion_optimizer *opt, const scion_step *s, const scn_tensor *t)
+{
+    double sum = 0;
+    for (int k = 0; k < t->layout.blocks; k++) {
+        scn_scratch scratch;
+        scn_work w = scn_optimizer_work(opt, -1, s->threads, &scratch);
+        const scn_block *b = &t->block[k];
+        for (int64_t p = 0; p < scn_tiles(b); p++) /* dual norms of tiles add up */
+            sum +=
+                t->radius * scn_block_dual(b, rows_of(t->grad, t->grad_type, b, scn_tile_at(b, p), scratch.grad), &w);
+    }
+    return s->grad_scale * sum;
+}
+
+/* This tensor's share of the joint sum. */
+static double joint_share(scion_optimizer *opt, const scion_step *s, int64_t i)
+{
+    scn_tensor *t = &opt->tensors[i];
+    t->seconds = 0;
+    t->gain = t->rule->joint == SCN_JOINT_DUAL ? 0 : 1;
+    if (!steps_here(t))
+        return 0;
+    if (is_flat(opt, t))
+        return flat_squares(opt, s, i);
+    if (t->rule->joint == SCN_JOINT_DUAL)
+        return t->gain = dual_of(opt, s, t);
+    return is_clipped(opt, t) ? scn_grad_squares(t, s->threads) : 0;
+}
+
+static void joint(scion_optimizer *opt, const scion_step *s, double *sums)
+{
     for (int64_t i = 0; i < opt->count; i++) {
-        scn_tensor *t = &opt->tensors[i];
-        for (int k = 0; scn_active(t) && k < t->layout.blocks; k++) {
-            scn_scratch scratch;
-            scn_optimizer_work(opt, 0, &scratch);
-            step_of s = plan_step(opt, i, k, lr, 0);
-            scn_piece whole = scn_piece_at(s.b, 0); /* the Euclidean norm does not fall apart */
-            average_piece(&s, whole, opt->threads);
-            sum += scn_sum_squares_mat(source(&s, whole, &scratch), opt->threads);
+        double share = joint_share(opt, s, i);
+        if (sums)
+            sums[i] = share;
+    }
+    opt->joined = true;
+}
+
+/* What the sums of all callers mean for each tensor's step. */
+typedef struct shared {
+    double flat; /* 2-norm of all averages, or 0 */
+    double dual; /* of the joint norm, or 0 */
+    double clip; /* factor of the gradients of rules without an lmo */
+} shared;
+
+static shared share_sums(const scion_optimizer *opt, const scion_step *s, const double *sums)
+{
+    double flat = 0, dual = 0, squares = 0;
+    bool any_flat = false;
+    for (int64_t i = 0; i < opt->count && sums; i++) {
+        const scn_tensor *t = &opt->tensors[i];
+        any_flat = any_flat || is_flat(opt, t);
+        if (is_flat(opt, t))
+            flat += sums[i];
+        else if (t->rule->joint == SCN_JOINT_DUAL)
+            dual += sums[i];
+        else if (is_clipped(opt, t))
+            squares += sums[i];
+    }
+    shared r = {.clip = 1, .dual = opt->o.layerwise ? 0 : dual};
+    if (any_flat)
+        r.flat = flat > 0 ? sqrt(flat) : INFINITY; /* zeros have no direction */
+    const double norm = s->grad_scale * sqrt(squares);
+    if (opt->o.clip_norm > 0 && norm > opt->o.clip_norm)
+        r.clip = opt->o.clip_norm / norm;
+    return r;
+}
+
+/* ---- A part ---- */
+
+/* n entries of a tensor from `first` on: all that is owned, or a range of tiles. */
+static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared *r, int64_t i, int64_t first,
+                        int64_t n)
+{
+    scn_tensor *t = &opt->tensors[i];
+    const double begin = now();
+    if (t->previous)
+        memcpy((char *)t->previous + scn_type_bytes(t->weight_type, first - t->own_first),
+               (char *)t->weight + scn_type_bytes(t->weight_type, first), scn_type_bytes(t->weight_type, n));
+    if (t->rule->joint == SCN_JOINT_DUAL && !opt->o.layerwise)
+        t->gain = r->dual;
+    if (steps_here(t) && !t->rule->about.lmo) {
+        const double rate = s->lr * t->lr_scale;
+        const scn_entries e = {
+            .o = &opt->o,
+            .k = (double)t->steps + 1,
+            .alpha = step_alpha(opt, t, s->momentum, t->steps + 1),
+            .rate = rate,
+            .beta = 1 - rate * t->decay,
+            .grad_scale = s->grad_scale * r->clip,
+        };
+        scn_step_entries(opt, t, &e, first, n, s->threads);
+    } else if (steps_here(t)) {
+        for (int k = 0; k < t->layout.blocks; k++) {
+            update u = plan_update(opt, s, i, k, is_flat(opt, t) ? r->flat : 0);
+            const bool whole = n == t->layout.count;
+            if (!scn_is_job(t, k))
+                step_block(&u, whole ? 0 : first / SCION_RANGE,
+                           whole ? scn_tiles(u.b) : (first + n + SCION_RANGE - 1) / SCION_RANGE, s->threads);
         }
     }
-    return sum > 0 ? sqrt(sum) : INFINITY; /* zeros have no direction */
+    t->seconds += now() - begin;
 }
 
-/* SSD: rho times the dual norm, of each tensor or of all together. */
-static void find_gains(scion_optimizer *opt)
+static scion_status check_range(const scn_tensor *t, int64_t i, int64_t first, int64_t n, scion_error *err)
 {
-    double joint = 0;
+    const int64_t end = t->own_first + t->own_count;
+    if (first < t->own_first || first > end || n > end - first)
+        return scn_fail(err, SCION_EINVAL, i, "%s: entries %lld and %lld more are not owned here", t->name,
+                        (long long)first, (long long)n);
+    if (n == t->own_count)
+        return SCION_OK;
+    if (t->layout.blocks > 1 || (t->rule->about.lmo && !t->block[0].norm->about.elementwise))
+        return scn_fail(err, SCION_EINVAL, i, "%s: it cannot be stepped in ranges", t->name);
+    if (first % SCION_RANGE != 0 || (n % SCION_RANGE != 0 && first + n != t->layout.count))
+        return scn_fail(err, SCION_EINVAL, i, "%s: first is %lld and n %lld, expected multiples of %d up to the end",
+                        t->name, (long long)first, (long long)n, SCION_RANGE);
+    return SCION_OK;
+}
+
+/* All that this caller owns. */
+static void step_all(scion_optimizer *opt, const scion_step *s, const shared *r)
+{
+    for (int64_t i = 0; i < opt->count; i++)
+        if (opt->tensors[i].own_count > 0)
+            step_tensor(opt, s, r, i, opt->tensors[i].own_first, opt->tensors[i].own_count);
+    step_all_jobs(opt, s);
+}
+
+static void finish(scion_optimizer *opt, const scion_step *s)
+{
     for (int64_t i = 0; i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        t->gain = 0;
-        for (int k = 0; scn_active(t) && k < t->layout.blocks; k++) {
-            scn_scratch scratch;
-            scn_work w = scn_optimizer_work(opt, -1, &scratch);
-            const scn_ball *b = &t->balls[k];
-            for (int64_t p = 0; p < scn_pieces(b); p++) /* dual norms of pieces add up */
-                t->gain += t->radius *
-                           scn_ball_dual(b, rows_of(t->grad, t->grad_type, b, scn_piece_at(b, p), scratch.grad), &w);
-        }
-        joint += t->gain;
+        if (!scn_active(t))
+            continue;
+        const double rate = s->lr * t->lr_scale, beta = 1 - rate * t->decay;
+        t->start *= beta;
+        t->pushed = beta * t->pushed + rate * t->radius;
+        t->next_alpha = opt->o.light && s->next_momentum > 0 ? s->next_momentum : 0;
+        t->steps++;
     }
-    for (int64_t i = 0; !opt->o.layerwise && i < opt->count; i++)
-        opt->tensors[i].gain = joint;
+    opt->joined = false;
+    opt->steps++;
 }
 
-static void remember_weights(scion_optimizer *opt)
+/* ---- The interface ---- */
+
+scion_status scion_optimizer_check(scion_optimizer *opt, const scion_step *s, scion_error *err)
 {
-    for (int64_t i = 0; i < opt->count; i++) {
-        scn_tensor *t = &opt->tensors[i];
-        if (t->before)
-            memcpy(t->before, t->weight, scn_tensor_bytes(t, t->weight_type));
-    }
+    scion_step step;
+    scion_status status = take_step(opt, &step, s, err);
+    if (status == SCION_OK)
+        status = check(opt, &step, err);
+    return status == SCION_OK ? scn_ok(err) : status;
 }
 
-static void count_step(scn_tensor *t, double lr)
+int64_t scion_optimizer_joint_count(const scion_optimizer *opt)
 {
-    double rate = lr * t->lr_scale, keep = 1 - rate * t->decay;
-    t->start *= keep;
-    t->pushed = keep * t->pushed + rate * t->radius;
-    t->steps++;
+    for (int64_t i = 0; opt && i < opt->count; i++) {
+        const scn_tensor *t = &opt->tensors[i];
+        if ((t->rule->joint != SCN_JOINT_NONE && !opt->o.layerwise) || is_clipped(opt, t))
+            return opt->count;
+    }
+    return 0;
+}
+
+scion_status scion_optimizer_joint(scion_optimizer *opt, const scion_step *s, double *sums, scion_error *err)
+{
+    scion_step step;
+    scion_status status = take_step(opt, &step, s, err);
+    if (status != SCION_OK)
+        return status;
+    if (!sums && scion_optimizer_joint_count(opt) > 0)
+        return scn_fail(err, SCION_EINVAL, -1, "sums is NULL");
+    joint(opt, &step, sums);
+    return scn_ok(err);
+}
+
+scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, const double *sums, int64_t i,
+                                  int64_t first, int64_t n, scion_error *err)
+{
+    scion_step step;
+    scion_status status = take_step(opt, &step, s, err);
+    if (status != SCION_OK)
+        return status;
+    if (!opt->joined)
+        return scn_fail(err, SCION_EINVAL, i, "call scion_optimizer_joint before scion_optimizer_part");
+    if (!sums && scion_optimizer_joint_count(opt) > 0)
+        return scn_fail(err, SCION_EINVAL, i, "sums is NULL");
+    const shared r = share_sums(opt, &step, sums);
+    if (i == SCION_ALL) {
+        step_all(opt, &step, &r);
+        return scn_ok(err);
+    }
+    status = scn_check_index(opt, i, err);
+    if (status != SCION_OK)
+        return status;
+    scn_tensor *t = &opt->tensors[i];
+    if (n < 0) {
+        first = t->own_first;
+        n = t->own_count;
+    }
+    status = check_range(t, i, first, n, err);
+    if (status != SCION_OK)
+        return status;
+    if (n > 0) {
+        step_tensor(opt, &step, &r, i, first, n);
+        step_jobs_of(opt, &step, i);
+    }
+    return scn_ok(err);
+}
+
+scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_step *s, scion_error *err)
+{
+    scion_step step;
+    scion_status status = take_step(opt, &step, s, err);
+    if (status != SCION_OK)
+        return status;
+    if (!opt->joined)
+        return scn_fail(err, SCION_EINVAL, -1, "call scion_optimizer_joint before scion_optimizer_finish");
+    finish(opt, &step);
+    return scn_ok(err);
+}
+
+scion_status scion_optimizer_step_with(scion_optimizer *opt, const scion_step *s, scion_error *err)
+{
+    scion_step step;
+    scion_status status = take_step(opt, &step, s, err);
+    if (status == SCION_OK)
+        status = check(opt, &step, err);
+    if (status != SCION_OK)
+        return status;
+    joint(opt, &step, opt->sums);
+    const shared r = share_sums(opt, &step, opt->sums);
+    step_all(opt, &step, &r);
+    finish(opt, &step);
+    return scn_ok(err);
 }
 
 scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *err)
 {
-    if (!opt)
-        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    scion_status status = check(opt, lr, err);
-    if (status != SCION_OK)
-        return status;
-    const bool flat = !opt->o.layerwise && (opt->o.rule == SCION_RULE_NSGD || opt->o.rule == SCION_RULE_MNSGD);
-    const double clip = scn_clip_factor(opt), total = flat ? flat_norm(opt, lr) : 0;
-    if (opt->o.rule == SCION_RULE_SSD)
-        find_gains(opt);
-    remember_weights(opt);
-    for (int64_t i = 0; i < opt->count; i++) {
-        scn_tensor *t = &opt->tensors[i];
-        double begin = now();
-        t->seconds = 0;
-        if (scn_active(t) && t->rule->entrywise)
-            scn_step_entrywise(opt, t, lr, clip);
-        else
-            for (int k = 0; scn_active(t) && k < t->layout.blocks; k++)
-                if (!is_job(t, k)) {
-                    step_of s = plan_step(opt, i, k, lr, total);
-                    step_block(&s);
-                }
-        t->seconds = now() - begin;
-    }
-    for (int64_t i = 0; i < opt->team_jobs; i++)
-        step_job(opt, &opt->jobs[i], lr, -1);
-    SCN_PARALLEL_FOR(opt->threads)
-    for (int64_t i = opt->team_jobs; i < opt->job_count; i++)
-        step_job(opt, &opt->jobs[i], lr, opt->threads > 1 ? scn_thread_index() : 0);
-    for (int64_t i = 0; i < opt->count; i++)
-        if (scn_active(&opt->tensors[i]))
-            count_step(&opt->tensors[i], lr);
-    opt->steps++;
-    return scn_ok(err);
+    scion_step s;
+    scion_step_init(&s);
+    s.lr = lr;
+    return scion_optimizer_step_with(opt, &s, err);
 }
 
+static void zero_grads(scn_tensor *t, int64_t first, int64_t end)
+{
+    memset((char *)t->grad + scn_type_bytes(t->grad_type, first), 0, scn_type_bytes(t->grad_type, end - first));
+}
+
+/* With light the average is in the gradients of what is owned here, and there only. */
 void scion_optimizer_begin(scion_optimizer *opt)
 {
-    for (int64_t i = 0; opt && !opt->o.light && i < opt->count; i++) {
+    for (int64_t i = 0; opt && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        if (t->grad)
-            memset(t->grad, 0, scn_tensor_bytes(t, t->grad_type));
+        const int64_t kept = opt->o.light ? t->own_count : 0;
+        if (t->grad && kept < t->layout.count) {
+            zero_grads(t, 0, kept > 0 ? t->own_first : 0);
+            zero_grads(t, kept > 0 ? t->own_first + kept : 0, t->layout.count);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "scion.h"
+#include "base/sized_struct.h"
 
 static double constant(const scion_schedule *s, double k)
 {
@@ -66,21 +66,22 @@ static double inv_n34(const scion_schedule *s, double k)
 
 static double inv_sqrt_k(const scion_schedule *s, double k)
 {
-    return s->peak / sqrt(k);
+    return s->peak / sqrt(k + 1);
 }
 
 static const struct {
     const char *name;
     double (*value)(const scion_schedule *s, double k);
+    bool needs_n, rises, decays; /* which members it reads: n, warmup, decay */
 } table[] = {
-    [SCION_SCHEDULE_CONSTANT] = {"constant", constant},
-    [SCION_SCHEDULE_LINEAR] = {"linear", linear},
-    [SCION_SCHEDULE_CONSTANT_LINEAR] = {"constant_linear", constant_linear},
-    [SCION_SCHEDULE_COSINE] = {"cosine", cosine},
-    [SCION_SCHEDULE_COSINE_UNSHIFTED] = {"cosine_unshifted", cosine_unshifted},
-    [SCION_SCHEDULE_INV_SQRT_N] = {"inv_sqrt_n", inv_sqrt_n},
-    [SCION_SCHEDULE_INV_N34] = {"inv_n34", inv_n34},
-    [SCION_SCHEDULE_INV_SQRT_K] = {"inv_sqrt_k", inv_sqrt_k},
+    [SCION_SCHEDULE_CONSTANT] = {"constant", constant, false, false, false},
+    [SCION_SCHEDULE_LINEAR] = {"linear", linear, true, false, false},
+    [SCION_SCHEDULE_CONSTANT_LINEAR] = {"constant_linear", constant_linear, true, true, true},
+    [SCION_SCHEDULE_COSINE] = {"cosine", cosine, true, true, false},
+    [SCION_SCHEDULE_COSINE_UNSHIFTED] = {"cosine_unshifted", cosine_unshifted, true, true, false},
+    [SCION_SCHEDULE_INV_SQRT_N] = {"inv_sqrt_n", inv_sqrt_n, true, false, false},
+    [SCION_SCHEDULE_INV_N34] = {"inv_n34", inv_n34, true, false, false},
+    [SCION_SCHEDULE_INV_SQRT_K] = {"inv_sqrt_k", inv_sqrt_k, false, false, false},
 };
 
 enum { kinds = sizeof table / sizeof *table };
@@ -90,20 +91,55 @@ const char *scn_schedule_name(int kind)
     return kind >= 0 && kind < kinds ? table[kind].name : NULL;
 }
 
+static const scion_schedule default_schedule = {.size = sizeof default_schedule};
+
+void scion_schedule_init_sized(scion_schedule *s, size_t size)
+{
+    scn_struct_give(s, size, &default_schedule, sizeof default_schedule);
+}
+
+scion_status scn_schedule_take(scion_schedule *copy, const scion_schedule *s, scion_error *err)
+{
+    if (!s)
+        return scn_fail(err, SCION_EINVAL, -1, "schedule is NULL");
+    *copy = default_schedule;
+    return scn_struct_take(copy, sizeof *copy, s, offsetof(scion_schedule, reserved), "schedule", -1, err);
+}
+
+static scion_status check(const scion_schedule *s, scion_error *err)
+{
+    if (!scn_schedule_name(s->kind))
+        return scn_fail(err, SCION_EINVAL, -1, "schedule: %d is no kind", (int)s->kind);
+    const char *name = table[s->kind].name;
+    if (!isfinite(s->peak))
+        return scn_fail(err, SCION_EINVAL, -1, "schedule %s: peak is %g", name, s->peak);
+    if (table[s->kind].needs_n && s->n < 1)
+        return scn_fail(err, SCION_EINVAL, -1, "schedule %s: n is %lld, expected at least 1", name, (long long)s->n);
+    if (table[s->kind].decays && (s->decay < 0 || s->decay > s->n))
+        return scn_fail(err, SCION_EINVAL, -1, "schedule %s: decay is %lld, expected 0 to n, which is %lld", name,
+                        (long long)s->decay, (long long)s->n);
+    if (table[s->kind].rises && (s->warmup < 0 || s->warmup >= s->n))
+        return scn_fail(err, SCION_EINVAL, -1,
+                        "schedule %s: warmup is %lld, expected 0 or more and below n, which is %lld", name,
+                        (long long)s->warmup, (long long)s->n);
+    return SCION_OK;
+}
+
+scion_status scion_schedule_check(const scion_schedule *s, scion_error *err)
+{
+    scion_schedule full;
+    scion_status status = scn_schedule_take(&full, s, err);
+    if (status == SCION_OK)
+        status = check(&full, err);
+    return status == SCION_OK ? scn_ok(err) : status;
+}
+
 double scion_schedule_value(const scion_schedule *s, int64_t k)
 {
-    if (!s || s->size < sizeof *s || (unsigned)s->kind >= kinds || k < 0 || !isfinite(s->peak))
+    scion_schedule full;
+    if (k < 0 || scn_schedule_take(&full, s, NULL) != SCION_OK || check(&full, NULL) != SCION_OK)
         return NAN;
-    const scion_schedule_kind kind = s->kind;
-    if (kind != SCION_SCHEDULE_CONSTANT && kind != SCION_SCHEDULE_INV_SQRT_K && s->n < 1)
-        return NAN;
-    if (kind == SCION_SCHEDULE_INV_SQRT_K && k < 1)
-        return NAN;
-    const bool falls = kind == SCION_SCHEDULE_CONSTANT_LINEAR;
-    const bool rises = falls || kind == SCION_SCHEDULE_COSINE || kind == SCION_SCHEDULE_COSINE_UNSHIFTED;
-    if (falls && (s->decay < 0 || s->decay > s->n))
-        return NAN;
-    if (rises && (s->warmup < 0 || s->warmup >= s->n))
-        return NAN;
-    return table[kind].value(s, (double)k);
+    if (table[full.kind].needs_n && k > full.n)
+        k = full.n;
+    return table[full.kind].value(&full, (double)k);
 }

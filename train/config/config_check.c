@@ -111,7 +111,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
         return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
                           rule < 0 ? from->rule : from->polar);
     scion_options_init(o, (scion_rule)rule);
-    o->routing = routing >= 0 ? (scion_routing)routing : SCION_ROUTING_IMAGE;
+    o->routing = routing >= 0 ? routing : SCION_ROUTING_IMAGE;
     if (from->momentum > 0)
         o->momentum = from->momentum;
     o->vanishing = from->vanishing;
@@ -125,34 +125,19 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     o->clip_norm = from->clip_norm;
     o->eps = from->eps;
     o->polar_eps = from->eps > 0 ? 10 * from->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
-    o->polar = (scion_polar_set)polar;
+    o->polar = polar;
     o->polar_steps = (int32_t)from->polar_steps;
     o->threads = (int32_t)c->training.threads;
     o->seed = c->training.seed;
     return SCION_OK;
 }
 
-/* What the optimizer takes is the library's to say: it is asked with a parameter of one entry. */
+/* What the optimizer takes is the library's to say. */
 static scion_status check_optimizer(const config *c, scion_error *err)
 {
-    float weight = 0, grad = 0, before = 0;
-    scion_optimizer *optimizer = NULL;
     scion_options o;
-    scion_param p;
     scion_status status = config_optimizer(c, &o, err);
-    if (status != SCION_OK)
-        return status;
-    o.threads = 1;
-    scion_param_init(&p);
-    p.ndim = 1;
-    p.shape[0] = 1;
-    p.weight = &weight;
-    p.grad = &grad;
-    p.grad_prev = &before;
-    p.role = SCION_ROLE_VECTOR;
-    status = scion_optimizer_create(&optimizer, &o, &p, 1, err);
-    scion_optimizer_free(optimizer);
-    return status;
+    return status == SCION_OK ? scion_options_check(&o, err) : status;
 }
 
 scion_status config_check(const config *c, scion_error *err)

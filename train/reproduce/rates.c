@@ -93,6 +93,12 @@ static scion_status measure(const setting *s, bool noisy, int64_t n, double *val
     for (int i = 0; i < entries; i++)
         p.target[i] *= (float)(0.6 * rho / norm);
     param.weight = p.x;
+    const scion_schedule schedule = {
+        .size = sizeof schedule,
+        .kind = noisy ? SCION_SCHEDULE_INV_N34 : SCION_SCHEDULE_INV_SQRT_N,
+        .n = n,
+        .peak = 1,
+    };
     const scion_problem problem_ = {
         .size = sizeof problem_,
         .params = &param,
@@ -102,10 +108,7 @@ static scion_status measure(const setting *s, bool noisy, int64_t n, double *val
         .exact = exact,
         .steps = n,
         .report_every = 1,
-        .schedule = {.size = sizeof problem_.schedule,
-                     .kind = noisy ? SCION_SCHEDULE_INV_N34 : SCION_SCHEDULE_INV_SQRT_N,
-                     .n = n,
-                     .peak = 1},
+        .schedule = &schedule,
         .seed = 3,
     };
     if (status == SCION_OK)

@@ -72,9 +72,9 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         memcpy(p->shape, v->shape, sizeof p->shape);
         p->weight = v->data;
         p->grad = v->grad;
-        p->role = v->role;
+        p->role = (int32_t)v->role;
         p->transposed = v->transposed;
-        p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];
+        p->norm = at == VECTOR ? SCION_NORM_AUTO : (int32_t)norm[at];
         p->radius = radius[at] * input_factor(c, v, p->norm);
         p->group = (int32_t)at;
     }

@@ -10,63 +10,83 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/number.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include "ops/ops.h"
 #include "run/checkpoint.h"
 #include "run/routing.h"
 
-enum { stream_init = 0x1000 };
-
-enum { max_workers = 4 }; /* threads that decode data ahead */
-
-/* Standard deviation of an embedding table that does not start on the boundary. */
-static const double embedding_deviation = 0.02;
-
 /* The largest number that the option steps takes. */
 static const double steps_max = 1e15;
+
+static model_shape shape_of(const trainer *t)
+{
+    const data_info *d = data_about(t->data);
+    model_shape s = {.batch = t->c.training.batch, .block = d->tokens ? t->c.data.block : 1};
+    if (d->tokens) {
+        s.vocab = t->c.data.vocab > 0 ? t->c.data.vocab : d->vocab;
+    } else {
+        s.features = d->features;
+        s.classes = d->classes;
+    }
+    return s;
+}
+
+/* Symbols of data that do not say it themselves: synthetic text has 64; shards have their own default. */
+static int64_t default_vocab(const config *c)
+{
+    return strcmp(c->data.kind, "synthetic") == 0 ? 64 : 0;
+}
 
 static scion_status open_data(trainer *t, const char *vocabulary, scion_error *err)
 {
     const config *c = &t->c;
-    const data_context context = {
+    data_options o = {
+        .kind = c->data.kind,
+        .path = c->data.path,
+        .val = c->data.val[0] ? c->data.val : NULL,
+        .val_fraction = c->data.val_fraction,
         .seed = c->training.seed,
         .vocabulary = vocabulary,
-        .wants = config_model(c)->inputs,
-        .ahead = c->training.batch,
-        .workers = t->threads < max_workers ? t->threads : max_workers,
+        .vocab = c->data.vocab > 0 || !config_model(c)->tokens ? c->data.vocab : default_vocab(c),
+        .features = 784,
+        .classes = 10,
     };
-    scion_status status = data_open(&t->data, &c->data, &context, err);
+    scion_status status = data_open(&t->data, &o, err);
     if (status != SCION_OK)
         return status;
     const data_info *d = data_about(t->data);
-    const int64_t train = d->units[DATA_TRAIN];
-    if (train > 0 && d->samples[DATA_TRAIN] < 1)
-        return train_fail(err, SCION_EINVAL,
-                          "the data are too small: %lld %s to train, fewer than one sample of %lld", (long long)train,
-                          d->unit, (long long)d->sample_units);
+    if (d->tokens && c->data.vocab > 0 && d->vocab > c->data.vocab)
+        return train_fail(err, SCION_EINVAL, "vocab is %lld, but the data have %lld symbols",
+                          (long long)c->data.vocab, (long long)d->vocab);
+    if (c->data.path[0] && data_batches(t->data, DATA_TRAIN, c->training.batch, c->data.block) < 1)
+        return train_fail(err, SCION_EINVAL, "%s: too small for one batch of %lld x %lld", c->data.path,
+                          (long long)c->training.batch, (long long)c->data.block);
     t->steps = c->training.steps;
-    const double passes = ceil(c->training.epochs * (double)train / (double)trainer_samples(t));
+    const double passes = ceil(c->training.epochs * (double)d->train / (double)trainer_samples(t));
     if (t->steps == 0 && passes > steps_max)
         return train_fail(err, SCION_EINVAL, "epochs=%g are %g steps; at most %g are possible", c->training.epochs,
                           passes, steps_max);
-    if (t->steps == 0 && train > 0)
+    if (t->steps == 0 && d->train > 0)
         t->steps = (int64_t)passes;
-    if (t->steps < 1 && train > 0)
+    if (t->steps < 1 && d->train > 0)
         return train_fail(err, SCION_EINVAL, "steps and epochs are both 0");
     return SCION_OK;
 }
 
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
-    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c),
-                                       data_about(t->data), t->c.training.batch, err);
+    const model_shape s = shape_of(t);
+    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c), &s, err);
     if (status == SCION_OK && training)
-        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), data_about(t->data),
-                              t->c.training.batch, err);
+        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), &s, err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->eval.tape);
     return status;
+}
+
+static const scion_rule_properties *rule_of(const trainer *t)
+{
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
 static scion_status allocate(trainer *t, bool training, scion_error *err)
@@ -74,10 +94,10 @@ static scion_status allocate(trainer *t, bool training, scion_error *err)
     const size_t floats = (size_t)t->elements * sizeof(float), bytes = (floats + 63) / 64 * 64;
     t->weights = aligned_alloc(64, bytes);
     t->grads = training ? aligned_alloc(64, bytes) : NULL;
-    if (training && strcmp(t->c.optimizer.rule, "mars") == 0)
+    const bool before = training && rule_of(t)->needs_prev;
+    if (before)
         t->grads_before = aligned_alloc(64, bytes);
-    if (!t->weights || (training && !t->grads) ||
-        (training && strcmp(t->c.optimizer.rule, "mars") == 0 && !t->grads_before))
+    if (!t->weights || (training && !t->grads) || (before && !t->grads_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
     memset(t->weights, 0, bytes);
     if (training)
@@ -93,6 +113,16 @@ static scion_status allocate(trainer *t, bool training, scion_error *err)
     return SCION_OK;
 }
 
+/* Where a weight starts. The norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule
+ * signum, say) would never leave it. */
+static int32_t start_of(const trainer *t, const tape_value *v, int32_t norm)
+{
+    if (v->zero_start)
+        return SCION_START_ZERO;
+    return t->c.optimizer.boundary_init && !scion_norm_info(norm)->starts_at_zero ? SCION_START_BOUNDARY
+                                                                                  : SCION_START_UNIFORM;
+}
+
 static scion_status make_optimizer(trainer *t, scion_error *err)
 {
     const int64_t count = tape_param_count(t->train.tape);
@@ -103,55 +133,17 @@ static scion_status make_optimizer(trainer *t, scion_error *err)
         status = routing_params(&t->c, t->train.tape, params, err);
     if (status == SCION_OK)
         status = config_optimizer(&t->c, &o, err);
-    for (int64_t i = 0; status == SCION_OK && t->grads_before && i < count; i++)
-        params[i].grad_prev = t->grads_before + tape_param_at(t->train.tape, i)->offset;
+    if (status == SCION_OK)
+        status = scion_route(params, count, &o, err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        const tape_value *v = tape_param_at(t->train.tape, i);
+        params[i].start = start_of(t, v, params[i].norm);
+        params[i].grad_prev = t->grads_before ? t->grads_before + v->offset : NULL;
+    }
     if (status == SCION_OK)
         status = scion_optimizer_create(&t->optimizer, &o, params, count, err);
     free(params);
     return status;
-}
-
-/* Without the boundary: matrices uniform within 1/sqrt(d_in) as PyTorch's linear layers are, an embedding table of
- * its own normal, vectors zero. */
-static void default_init(const trainer *t, int64_t i)
-{
-    const tape_value *v = tape_param_at(t->train.tape, i);
-    const uint64_t stream = stream_init + (uint64_t)i;
-    const double reach = 1 / sqrt((double)(v->count / v->shape[0]));
-    if (v->ndim == 1)
-        return;
-    if (v->role == SCION_ROLE_ONEHOT)
-        scn_normals(t->c.training.seed, stream, 0, v->count, v->data);
-    for (int64_t k = 0; k < v->count; k++)
-        v->data[k] = v->role == SCION_ROLE_ONEHOT
-                         ? (float)(embedding_deviation * (double)v->data[k])
-                         : (float)(reach * (2 * scn_uniform(t->c.training.seed, stream, (uint64_t)k) - 1));
-}
-
-/* The norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule signum, say) would
- * never leave it. */
-static bool starts_on_boundary(const trainer *t, int64_t i)
-{
-    scion_info info = {.size = sizeof info};
-    scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
-    return t->c.optimizer.boundary_init && info.norm >= SCION_NORM_SPECTRAL && info.norm <= SCION_NORM_SIGN;
-}
-
-static scion_status init_weights(trainer *t, scion_error *err)
-{
-    bool mark = false;
-    scion_status status =
-        t->c.optimizer.boundary_init ? scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err) : SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->train.tape); i++) {
-        const tape_value *v = tape_param_at(t->train.tape, i);
-        if (!starts_on_boundary(t, i)) {
-            default_init(t, i);
-            mark = mark || v->ndim > 1 || !t->c.optimizer.boundary_init;
-        }
-        if (v->zero_start)
-            memset(v->data, 0, (size_t)v->count * sizeof(float));
-    }
-    return status == SCION_OK && mark ? scion_optimizer_mark_start(t->optimizer, err) : status;
 }
 
 static scion_status new_trainer(trainer **out, const config *c, scion_error *err)
@@ -202,12 +194,11 @@ static size_t usable_memory(void)
 static void plan_memory(const trainer *t, trainer_memory *m)
 {
     const size_t floats = (size_t)t->elements * sizeof(float);
-    const int rule = scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule);
-    const size_t copies = rule == SCION_RULE_ADAMW || rule == SCION_RULE_MUON || rule == SCION_RULE_MARS ? 2 : 1;
+    const scion_rule_properties *rule = rule_of(t);
     *m = (trainer_memory){
         .weights = floats,
-        .gradients = floats * (rule == SCION_RULE_MARS ? 2 : 1),
-        .state = t->c.optimizer.light ? 0 : copies * floats,
+        .gradients = floats * (rule->needs_prev ? 2 : 1),
+        .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
         .activations = tape_plan_bytes(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads),
         .evaluation = tape_plan_bytes(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads),
         .machine = usable_memory(),
@@ -266,7 +257,7 @@ scion_status trainer_create(trainer **out, const config *c, trainer_memory *memo
     if (status == SCION_OK)
         status = make_optimizer(t, err);
     if (status == SCION_OK)
-        status = init_weights(t, err);
+        status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
     if (status == SCION_OK) {
         count_optimizer(t);
         if (memory)
@@ -296,24 +287,25 @@ void trainer_free(trainer *t)
 
 const char *trainer_unit(const trainer *t)
 {
-    return data_about(t->data)->unit;
+    return data_about(t->data)->tokens ? "tokens" : "images";
 }
 
 bool trainer_reports_accuracy(const trainer *t)
 {
-    return config_model(&t->c)->accuracy;
+    return !data_about(t->data)->tokens;
 }
 
 int64_t trainer_validation_batches(const trainer *t)
 {
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
     const int64_t limit = t->c.run.eval_batches;
     return limit > 0 && limit < all ? limit : all;
 }
 
 int64_t trainer_samples(const trainer *t)
 {
-    return t->c.training.batch * t->c.training.accum * data_about(t->data)->sample_units;
+    const int64_t rows = t->c.training.batch * t->c.training.accum;
+    return data_about(t->data)->tokens ? rows * t->c.data.block : rows;
 }
 
 double trainer_flops(const trainer *t)
@@ -325,7 +317,7 @@ double trainer_lr(const trainer *t)
 {
     const scion_schedule s = {
         .size = sizeof s,
-        .kind = (scion_schedule_kind)scion_enum_value(SCION_ENUM_SCHEDULE, t->c.training.schedule),
+        .kind = scion_enum_value(SCION_ENUM_SCHEDULE, t->c.training.schedule),
         .n = t->steps,
         .warmup = t->c.training.warmup,
         .decay = t->c.training.decay,
@@ -333,25 +325,16 @@ double trainer_lr(const trainer *t)
         .start = t->c.training.lr_start,
         .end = t->c.training.lr_end,
     };
-    return scion_schedule_value(&s, t->step + (s.kind == SCION_SCHEDULE_INV_SQRT_K));
+    return scion_schedule_value(&s, t->step);
 }
 
-/* Batch `index` of a part into a model's inputs; the next one is decoded meanwhile, if it must be. */
-static scion_status fill(const trainer *t, const model *m, data_part part, int64_t index, scion_error *err)
+/* Batch `index` of a part into a model's inputs. */
+static void fill(const trainer *t, const model *m, data_part part, int64_t index)
 {
-    const int64_t batch = t->c.training.batch;
-    void *arrays[DATA_ARRAYS] = {NULL};
-    for (int i = 0; i < DATA_ARRAYS; i++)
-        if (m->inputs[i])
-            arrays[i] = m->inputs[i]->kind == TAPE_INTS ? (void *)m->inputs[i]->ints : m->inputs[i]->data;
-    scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
-    data_prefetch(t->data, part, (index + 1) * batch, batch);
-    return status;
-}
-
-scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
-{
-    return fill(t, &t->eval, part, index, err);
+    if (m->tokens)
+        data_tokens(t->data, part, index, t->c.training.batch, t->c.data.block, m->tokens->ints, m->targets->ints);
+    else
+        data_images(t->data, part, index, t->c.training.batch, m->pixels->data, m->targets->ints);
 }
 
 static bool stopped(const trainer *t)
@@ -368,9 +351,7 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
     for (int64_t i = 0; i < t->c.training.accum; i++) {
         if (i > 0 && !t->c.optimizer.light && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
-        scion_status status = fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i, err);
-        if (status != SCION_OK)
-            return status;
+        fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i);
         double begin = clock_now();
         double part = (double)tape_forward(t->train.tape, &run);
         double middle = clock_now();
@@ -425,20 +406,18 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
 {
     tape_run run = {.threads = t->threads, .training = false, .loss_scale = 1};
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
     const int64_t count = batches > 0 && batches < all ? batches : all;
     int64_t hits = 0, rows = 0;
     double sum = 0;
     if (count < 1)
-        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
-                          (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
+        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one batch of %lld x %lld",
+                          t->c.data.path, (long long)t->c.training.batch, (long long)t->c.data.block);
     for (int64_t i = 0; i < count; i++) {
         int64_t batch_hits = 0, batch_rows = 0;
         if (i > 0 && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill(t, &t->eval, DATA_VAL, i, err);
-        if (status != SCION_OK)
-            return status;
+        fill(t, &t->eval, DATA_VAL, i);
         double part = (double)tape_forward(t->eval.tape, &run);
         op_cross_entropy_hits(t->eval.loss, t->eval.tape, &batch_hits, &batch_rows);
         sum += part * (double)batch_rows;
@@ -497,7 +476,7 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
 scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
 {
     const int64_t params = tape_param_count(t->train.tape);
-    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_bytes(t->optimizer);
+    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_bytes(t->optimizer, 0);
     listing l = {calloc(most, sizeof *l.tensors), calloc(most, sizeof *l.names), 0};
     void *state = malloc(state_bytes);
     char *json = config_to_json(&t->c), step[32], steps[32], best[32];
@@ -506,7 +485,7 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
     if (status == SCION_OK && (!l.tensors || !l.names || !state || !json))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     if (status == SCION_OK)
-        status = scion_optimizer_save(t->optimizer, state, state_bytes, err);
+        status = scion_optimizer_save(t->optimizer, 0, state, state_bytes, err);
     if (status == SCION_OK) {
         for (int64_t i = 0; i < params; i++) {
             const tape_value *v = tape_param_at(t->train.tape, i);
@@ -635,7 +614,7 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     scion_error inner;
     if (!state)
         return train_fail(err, SCION_ESTATE, "%s: the optimizer's state is missing", path);
-    if (scion_optimizer_load(t->optimizer, state->data, state->bytes, &inner) != SCION_OK)
+    if (scion_optimizer_load(t->optimizer, 0, state->data, state->bytes, &inner) != SCION_OK)
         return train_fail(err, SCION_ESTATE, "%s: %.180s", path, inner.message);
     return SCION_OK;
 }
@@ -664,12 +643,13 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     scion_status status = checkpoint_open(&file, path, err);
     if (status == SCION_OK)
         status = read_config(file, path, pairs, count, training, &c, err);
-    if (status == SCION_OK && why == TO_SAMPLE && !(config_model(&c)->decode && checkpoint_get(file, "vocabulary")))
-        status = train_fail(err, SCION_EINVAL, "%s: only a model that learned from a text file can write text", path);
+    if (status == SCION_OK && why == TO_SAMPLE &&
+        !(strcmp(c.model, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
+        status = train_fail(err, SCION_EINVAL, "%s: only a gpt that learned from a text file can write", path);
     if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
         c.data.path[0] = '\0';
         c.training.batch = 1;
-        snprintf(c.data.kind, sizeof c.data.kind, "auto");
+        snprintf(c.data.kind, sizeof c.data.kind, "chars");
     }
     if (status == SCION_OK)
         status = new_trainer(&t, &c, err);

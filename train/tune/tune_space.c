@@ -181,7 +181,8 @@ static int stratified(const tune_space *s, int axis, uint64_t seed, int64_t i)
     for (int k = 0; k < n; k++)
         deck[k] = s->low[axis] + k;
     for (int k = n - 1; k > 0; k--) { /* Fisher-Yates */
-        const int other = (int)(scn_uniform(seed, (uint64_t)axis, round * max_levels + (uint64_t)k) * (k + 1));
+        const int other =
+            (int)(scn_uniform(seed, SCN_STREAM_TUNE + (uint64_t)axis, round * max_levels + (uint64_t)k) * (k + 1));
         const int kept = deck[k];
         deck[k] = deck[other];
         deck[other] = kept;

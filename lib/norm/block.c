@@ -1,0 +1,92 @@
+/* Blocks: how they are cut into tiles that threads share, and what is done with a whole one. */
+#include "base/thread.h"
+#include "linalg/stream.h"
+#include "norm/norm.h"
+
+/* Entries that one thread takes at a time: a few arrays of them stay in the second-level cache. */
+enum { tile_entries = SCN_TILE_ENTRIES, tile_cols_min = 64, tile_cols_max = 512 };
+
+/* Results of 16 MiB and more will not be found in a cache by whoever reads them. */
+enum { stream_entries = 1 << 22 };
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows and columns of a full tile. */
+static void tile_shape(const scn_block *b, int64_t *rows, int64_t *cols)
+{
+    scn_granularity granularity = b->norm->granularity(b);
+    *rows = b->rows;
+    *cols = b->cols;
+    if (granularity == SCN_BY_COL) {
+        int64_t fit = tile_entries / b->rows / 16 * 16;
+        *cols = min64(b->cols, fit < tile_cols_min ? tile_cols_min : min64(fit, tile_cols_max));
+    } else if (granularity != SCN_WHOLE) {
+        int64_t fit = tile_entries / b->cols;
+        *rows = min64(b->rows, fit < 1 ? 1 : fit);
+        if (granularity == SCN_BY_ENTRY)
+            *cols = min64(b->cols, tile_entries);
+    }
+}
+
+int64_t scn_tiles(const scn_block *b)
+{
+    int64_t rows, cols;
+    tile_shape(b, &rows, &cols);
+    return ((b->rows + rows - 1) / rows) * ((b->cols + cols - 1) / cols);
+}
+
+scn_tile scn_tile_at(const scn_block *b, int64_t i)
+{
+    int64_t rows, cols;
+    tile_shape(b, &rows, &cols);
+    int64_t across = (b->cols + cols - 1) / cols;
+    int64_t row = i / across * rows, col = i % across * cols;
+    return (scn_tile){row, col, min64(rows, b->rows - row), min64(cols, b->cols - col)};
+}
+
+int64_t scn_tile_max(const scn_block *b)
+{
+    int64_t rows, cols;
+    tile_shape(b, &rows, &cols);
+    return rows * cols;
+}
+
+double scn_block_value(const scn_block *b, scn_mat x, const scn_work *w)
+{
+    return b->norm->size(b, x, w) / b->c;
+}
+
+double scn_block_dual(const scn_block *b, scn_mat s, const scn_work *w)
+{
+    return b->norm->dual_size(b, s, w) * b->c;
+}
+
+void scn_block_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
+{
+    const int64_t count = scn_tiles(b);
+    const int threads = count > 1 ? w->threads : 1;
+    scn_work work = *w;
+    work.stream = beta == 0 && b->rows * b->cols >= stream_entries;
+    if (count == 1) {
+        b->norm->lmo(b, z, beta, step, s, &work);
+        if (work.stream)
+            scn_stream_end();
+        return;
+    }
+    SCN_PARALLEL_FOR(threads)
+    for (int64_t i = 0; i < count; i++) {
+        scn_tile p = scn_tile_at(b, i);
+        b->norm->lmo(b, scn_sub(z, p.row, p.col, p.rows, p.cols), beta, step,
+                     scn_sub(s, p.row, p.col, p.rows, p.cols), &work);
+        if (work.stream)
+            scn_stream_end();
+    }
+}
+
+size_t scn_block_memory(const scn_block *b, scn_use use, const scn_work *w)
+{
+    return b->norm->memory ? b->norm->memory(b, use, w) : 0;
+}
