@@ -5,7 +5,6 @@
 
 #include "base/random.h"
 #include "cli.h"
-#include "models/gpt_decode.h"
 #include "run/run_dir.h"
 
 typedef struct sampling {
@@ -59,21 +58,22 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
     return choices[kept - 1].token;
 }
 
-static int generate(const trainer *t, gpt_decoder *d, const sampling *s, const int32_t *prompt, int64_t count)
+static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count)
 {
-    const int64_t vocab = data_about(t->data)->vocab;
+    const model_decode *decode = config_model(&t->c)->decode;
+    const int64_t vocab = data_about(t->data)->symbols;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
-    char text[5];
+    char text[DATA_TOKEN_TEXT];
     if (!choices)
         return cli_error(CLI_FAILED, "out of memory");
     for (int64_t i = 0; i < count; i++)
-        logits = gpt_decoder_step(d, prompt[i]);
+        logits = decode->step(decoder, prompt[i]);
     for (int64_t i = 0; i < s->tokens && !cli_interrupted(); i++) {
         int32_t token = draw(s, logits, vocab, choices, (uint64_t)i);
         fwrite(text, 1, (size_t)data_decode(t->data, token, text), stdout);
         fflush(stdout);
-        logits = gpt_decoder_step(d, token);
+        logits = decode->step(decoder, token);
     }
     putchar('\n');
     free(choices);
@@ -119,7 +119,7 @@ static int run_sample(cli_arguments *a)
 {
     char path[RUN_PATH];
     trainer *t = NULL;
-    gpt_decoder *d = NULL;
+    void *decoder = NULL;
     int32_t *prompt = NULL;
     scion_error err;
     sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1};
@@ -136,17 +136,18 @@ static int run_sample(cli_arguments *a)
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
-    d = gpt_decoder_create(config_model_options(&t->c), t->eval.tape, t->c.data.block, data_about(t->data)->vocab);
-    if (!d) {
-        status = cli_error(CLI_FAILED, "out of memory");
+    decoder = config_model(&t->c)->decode->create(&t->eval, config_model_options(&t->c), t->c.data.block, &err);
+    if (!decoder) {
+        status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
     cli_catch_signals();
     if (a->values[PROMPT])
         fputs(a->values[PROMPT], stdout);
-    status = generate(t, d, &s, prompt, count);
+    status = generate(t, decoder, &s, prompt, count);
 done:
-    gpt_decoder_free(d);
+    if (decoder)
+        config_model(&t->c)->decode->free(decoder);
     free(prompt);
     trainer_free(t);
     return status;

@@ -171,7 +171,7 @@ static void print_end(const trainer *t, const run_result *r, const char *saved)
     if (validated && t->c.run.baseline > 0)
         printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
     printf("\n%s\n", saved);
-    if (strcmp(t->c.model, "gpt") == 0 && data_about(t->data)->vocabulary)
+    if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
         printf("let it write: scion sample %s\n", t->c.run.out);
 }
 

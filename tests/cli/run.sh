@@ -106,7 +106,7 @@ holds out 'no validation'
 "$scion" train model=mlp norms=image data_kind=synthetic width=32 steps=30 out=mlp > out 2>&1 || fault 'mlp'
 holds out 'accuracy'
 "$scion" sample mlp > out 2>&1 && fault 'sample of an mlp'
-holds out 'only a gpt'
+holds out 'only a model that learned from a text'
 "$scion" bench train $tiny vocab=64 steps=2 --json bench.json > out 2>&1 || fault 'bench'
 for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes; do
     holds bench.json "\"$key\":"

@@ -178,27 +178,51 @@ void cifar_folder(const char *folder, int records)
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
-data_set *must_open(const data_options *o)
+scion_status open_case(data_set **out, const data_case *c, scion_error *err)
+{
+    const char *const wants[] = {c->wants, NULL};
+    const data_context context = {.seed = c->seed, .vocabulary = c->vocabulary, .wants = c->wants ? wants : NULL};
+    data_options o = {.val_fraction = c->val_fraction, .vocab = c->vocab, .block = c->block > 0 ? c->block : 1};
+    snprintf(o.kind, sizeof o.kind, "%s", c->kind ? c->kind : "auto");
+    snprintf(o.path, sizeof o.path, "%s", c->path ? c->path : "");
+    snprintf(o.val, sizeof o.val, "%s", c->val ? c->val : "");
+    return data_open(out, &o, &context, err);
+}
+
+void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, void *inputs, int32_t *targets)
+{
+    void *const arrays[DATA_ARRAYS] = {inputs, targets};
+    scion_error err = {0};
+    if (data_fill(d, part, index * batch, batch, arrays, &err) != SCION_OK)
+        fail_msg("%s", err.message);
+}
+
+int64_t range_of(const data_set *d)
+{
+    return data_about(d)->arrays[data_find(data_about(d), "targets")].range;
+}
+
+data_set *must_open(const data_case *c)
 {
     data_set *d = NULL;
     scion_error err = {0};
-    if (data_open(&d, o, &err) != SCION_OK)
+    if (open_case(&d, c, &err) != SCION_OK)
         fail_msg("%s", err.message);
     assert_non_null(d);
     return d;
 }
 
-void must_refuse(const data_options *o, ...)
+void must_refuse(const data_case *c, ...)
 {
     data_set *d = NULL;
     scion_error err = {0};
     va_list words;
-    scion_status status = data_open(&d, o, &err);
+    scion_status status = open_case(&d, c, &err);
     assert_null(d);
     assert_int_not_equal(status, SCION_OK);
     assert_int_equal(status, err.status);
     assert_in_range(strlen(err.message), 10, sizeof err.message - 2); /* not cut off */
-    va_start(words, o);
+    va_start(words, c);
     for (const char *word = va_arg(words, const char *); word; word = va_arg(words, const char *))
         if (!strstr(err.message, word))
             fail_msg("\"%s\" does not say \"%s\"", err.message, word);

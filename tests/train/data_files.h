@@ -40,10 +40,25 @@ void cifar_folder(const char *folder, int records);
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
+/* What is opened: the fields of data_options and data_context. */
+typedef struct data_case {
+    const char *kind, *path, *val; /* NULL: "auto", none, none */
+    double val_fraction;
+    int64_t vocab, block; /* block 0: 1 */
+    uint64_t seed;
+    const char *vocabulary, *wants;
+} data_case;
+
+scion_status open_case(data_set **out, const data_case *c, scion_error *err);
 /* Opens or fails the test. */
-data_set *must_open(const data_options *o);
+data_set *must_open(const data_case *c);
 /* Must not open; the sentence must have all of the NULL-ended words in it, be whole and end there. */
-void must_refuse(const data_options *o, ...);
+void must_refuse(const data_case *c, ...);
+
+/* Batch `index` of a part: the set's two arrays. */
+void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, void *inputs, int32_t *targets);
+/* The range of the targets: symbols or classes. */
+int64_t range_of(const data_set *d);
 
 /* ---- Random numbers ------------------------------------------------------------------------------------ */
 

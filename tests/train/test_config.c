@@ -30,6 +30,8 @@ static void every_field_has_one_row(void **state)
     size_t gap = 0;
     for (size_t k = 0; k < offsetof(config, models); k++) {
         at("byte %zu", k);
+        if (k == offsetof(config, data.kinds)) /* the share of kinds of data that have options */
+            k += DATA_KIND_BYTES;
         gap = owners[k] ? 0 : gap + 1;
         check(gap < sizeof(int64_t));
         check(gap == 0 || k % sizeof(int64_t) != 0);

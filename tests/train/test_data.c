@@ -13,17 +13,17 @@
 
 #include "data_files.h"
 
-enum { most = 4096 };
+enum { max_tokens = 4096 };
 
 /* ---- Symbols ------------------------------------------------------------------------------------------- */
 
 /* All tokens of a part that is read in order: windows of 1 and the last target are the text. */
 static int64_t all_tokens(const data_set *d, data_part part, int32_t *tokens)
 {
-    const int64_t n = data_batches(d, part, 1, 1);
+    const int64_t n = data_batches(d, part, 1);
     int32_t target = -1;
     for (int64_t i = 0; i < n; i++) {
-        data_tokens(d, part, i, 1, 1, tokens + i, &target);
+        must_fill(d, part, i, 1, tokens + i, &target);
         if (i + 1 < n)
             tokens[i + 1] = target;
     }
@@ -34,15 +34,15 @@ static int64_t all_tokens(const data_set *d, data_part part, int32_t *tokens)
 /* Text whose validation part, being all of it, decodes to the same bytes. Returns the data set. */
 static data_set *must_round_trip(const char *name, const char *bytes, size_t n, const char *vocabulary)
 {
-    const data_options o = {
+    const data_case o = {
         .kind = "chars", .path = files_write(name, bytes, n), .val_fraction = 1, .vocabulary = vocabulary};
     data_set *d = must_open(&o);
-    int32_t tokens[most];
+    int32_t tokens[max_tokens];
     const int64_t count = all_tokens(d, DATA_VAL, tokens);
     size_t at = 0;
-    assert_int_equal(count, data_about(d)->val);
+    assert_int_equal(count, data_about(d)->units[DATA_VAL]);
     for (int64_t i = 0; i < count; i++) {
-        char text[5];
+        char text[DATA_TOKEN_TEXT];
         const int length = data_decode(d, tokens[i], text);
         assert_in_range(length, 1, 4);
         assert_true(at + (size_t)length <= n);
@@ -104,12 +104,12 @@ static void test_symbols(void **state)
         const text_case *t = &texts[i];
         data_set *d = must_round_trip("symbols.txt", t->bytes, t->n, NULL);
         const data_info *info = data_about(d);
-        assert_true(info->tokens);
-        assert_int_equal(info->vocab, t->vocab);
-        assert_int_equal(info->val, t->count);
+        assert_string_equal(info->unit, "tokens");
+        assert_int_equal(info->symbols, t->vocab);
+        assert_int_equal(info->units[DATA_VAL], t->count);
         assert_string_equal(info->vocabulary, t->vocabulary);
         data_set *again = must_round_trip("symbols.txt", t->bytes, t->n, info->vocabulary);
-        assert_int_equal(data_about(again)->vocab, t->vocab);
+        assert_int_equal(range_of(again), t->vocab);
         assert_string_equal(data_about(again)->vocabulary, t->vocabulary);
         data_close(again);
         data_close(d);
@@ -125,7 +125,7 @@ static void test_many_symbols(void **state)
     for (int i = 0; i < 512; i++)
         bytes[i] = (char)(uint8_t)i;
     data_set *d = must_round_trip("bytes", bytes, sizeof bytes, NULL);
-    assert_int_equal(data_about(d)->vocab, 256);
+    assert_int_equal(range_of(d), 256);
     data_close(d);
     char *many = malloc(4 * (characters + 1));
     assert_non_null(many);
@@ -135,13 +135,20 @@ static void test_many_symbols(void **state)
                               (char)(0x80 | (c & 0x3f))};
         memcpy(many + 4 * i, utf8, 4);
     }
-    data_options o = {.kind = "chars", .path = files_write("many.txt", many, 4 * characters)};
+    data_case o = {.kind = "chars", .path = files_write("many.txt", many, 4 * characters)};
     d = must_open(&o);
-    assert_int_equal(data_about(d)->vocab, characters);
+    assert_int_equal(range_of(d), characters);
     assert_int_equal(strlen(data_about(d)->vocabulary), 4 * characters);
     data_close(d);
-    o.path = files_write("many.txt", many, 4 * (characters + 1));
-    must_refuse(&o, "many.txt", "65537", "65536", NULL);
+    o.path = files_write("many.txt", many, 4 * (characters + 1)); /* more than 16 bits can tell apart */
+    o.val_fraction = 1;
+    d = must_open(&o);
+    assert_int_equal(range_of(d), characters + 1);
+    int32_t tokens[2], targets[2];
+    must_fill(d, DATA_VAL, (characters - 2) / 2, 2, tokens, targets);
+    assert_int_equal(tokens[0], characters - 2);
+    assert_int_equal(targets[1], characters);
+    data_close(d);
     free(many);
 }
 
@@ -149,15 +156,15 @@ static void test_many_symbols(void **state)
 static void test_vocabulary_alone(void **state)
 {
     (void)state;
-    const data_options o = {.kind = "auto", .path = "", .vocabulary = "\nabc\xc3\xa4"};
+    const data_case o = {.kind = "auto", .path = "", .vocabulary = "\nabc\xc3\xa4"};
     data_set *d = must_open(&o);
     int32_t tokens[8];
     scion_error err = {0};
-    char text[5];
-    assert_int_equal(data_about(d)->vocab, 5);
-    assert_int_equal(data_about(d)->train, 0);
-    assert_int_equal(data_batches(d, DATA_TRAIN, 1, 1), 0);
-    assert_int_equal(data_batches(d, DATA_VAL, 4, 8), 0);
+    char text[DATA_TOKEN_TEXT];
+    assert_int_equal(range_of(d), 5);
+    assert_int_equal(data_about(d)->units[DATA_TRAIN], 0);
+    assert_int_equal(data_batches(d, DATA_TRAIN, 1), 0);
+    assert_int_equal(data_batches(d, DATA_VAL, 4), 0);
     assert_int_equal(data_encode(d, "c\xc3\xa4\n", tokens, 8, &err), 3);
     assert_int_equal(tokens[0], 3);
     assert_int_equal(tokens[1], 4);
@@ -190,7 +197,7 @@ static void test_vocabulary_errors(void **state)
         "\xef\xbf\xbd\xef\xbf\xbd\xc3\xbf\xc4\x80", /* the byte 256 */
     };
     (void)state;
-    data_options o = {.kind = "chars", .path = files_text("lines.txt", "ab\nab\nxab\n"), .vocabulary = "\nab"};
+    data_case o = {.kind = "chars", .path = files_text("lines.txt", "ab\nab\nxab\n"), .vocabulary = "\nab"};
     must_refuse(&o, "lines.txt", "line 3", "U+0078", NULL);
     o.path = files_text("lines.txt", "ab\nab\xff\n");
     must_refuse(&o, "lines.txt", "line 2", "UTF-8", NULL);
@@ -211,7 +218,7 @@ static void test_vocabulary_errors(void **state)
 /* A text of n < 256 symbols, all different: the token at place i is i. */
 static const char *counted_text(int n)
 {
-    char text[2 * most];
+    char text[2 * max_tokens];
     for (int i = 0; i < n; i++) { /* characters U+0100 + i: two bytes each */
         text[2 * i] = (char)(0xc4 + i / 64);
         text[2 * i + 1] = (char)(0x80 + i % 64);
@@ -224,14 +231,14 @@ static void test_validation_windows(void **state)
 {
     enum { n = 211, fifth = 42, batch = 4, block = 4 };
     (void)state;
-    const data_options o = {.kind = "chars", .path = counted_text(n), .val_fraction = 0.2};
+    const data_case o = {.kind = "chars", .path = counted_text(n), .val_fraction = 0.2, .block = block};
     data_set *d = must_open(&o);
     int32_t inputs[batch * block], targets[batch * block], next = n - fifth;
-    assert_int_equal(data_about(d)->val, fifth);
-    assert_int_equal(data_about(d)->train, n - fifth);
-    assert_int_equal(data_batches(d, DATA_VAL, batch, block), 3); /* 10 windows of 4 have targets */
+    assert_int_equal(data_about(d)->units[DATA_VAL], fifth);
+    assert_int_equal(data_about(d)->units[DATA_TRAIN], n - fifth);
+    assert_int_equal(data_batches(d, DATA_VAL, batch), 3); /* 10 windows of 4 have targets */
     for (int64_t i = 0; i < 3; i++) {
-        data_tokens(d, DATA_VAL, i, batch, block, inputs, targets);
+        must_fill(d, DATA_VAL, i, batch, inputs, targets);
         for (int k = 0; k < batch * block; k++) {
             const bool there = i * batch * block + k < 40;
             assert_int_equal(inputs[k], there ? next : 0);
@@ -248,11 +255,11 @@ static void test_training_windows(void **state)
     enum { n = 60, batch = 8, block = 5, places = n - block };
     int seen[places] = {0};
     (void)state;
-    const data_options o = {.kind = "chars", .path = counted_text(n), .seed = 3};
+    const data_case o = {.kind = "chars", .path = counted_text(n), .seed = 3, .block = block};
     data_set *d = must_open(&o);
     int32_t inputs[batch * block], targets[batch * block];
     for (int64_t i = 0; i < 400; i++) {
-        data_tokens(d, DATA_TRAIN, i, batch, block, inputs, targets);
+        must_fill(d, DATA_TRAIN, i, batch, inputs, targets);
         for (int b = 0; b < batch; b++) {
             const int first = inputs[b * block];
             assert_in_range(first, 0, places - 1);
@@ -275,20 +282,20 @@ static void test_determinism(void **state)
 {
     enum { batch = 4, block = 8, size = batch * block };
     (void)state;
-    data_options o = {.kind = "chars", .path = counted_text(250), .seed = 5};
+    data_case o = {.kind = "chars", .path = counted_text(250), .seed = 5, .block = block};
     data_set *a = must_open(&o), *b = must_open(&o);
     o.seed = 6;
     data_set *c = must_open(&o);
     int32_t x[3][size], y[size], t[size], u[size], all[3 * size], all_targets[3 * size];
     for (int64_t i = 2; i >= 0; i--)
-        data_tokens(a, DATA_TRAIN, i, batch, block, x[i], t);
+        must_fill(a, DATA_TRAIN, i, batch, x[i], t);
     for (int64_t i = 0; i < 3; i++) {
-        data_tokens(b, DATA_TRAIN, i, batch, block, y, u);
+        must_fill(b, DATA_TRAIN, i, batch, y, u);
         assert_memory_equal(x[i], y, sizeof y);
     }
-    data_tokens(b, DATA_TRAIN, 0, 3 * batch, block, all, all_targets);
+    must_fill(b, DATA_TRAIN, 0, 3 * batch, all, all_targets);
     assert_memory_equal(all, x, sizeof all);
-    data_tokens(c, DATA_TRAIN, 0, batch, block, y, u);
+    must_fill(c, DATA_TRAIN, 0, batch, y, u);
     assert_memory_not_equal(x[0], y, sizeof y);
     data_close(a);
     data_close(b);
@@ -300,10 +307,10 @@ static void test_determinism(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    char long_path[300] = "/a";
+    char long_path[250] = "/a";
     for (size_t i = 2; i + 1 < sizeof long_path; i++)
         long_path[i] = i % 30 == 0 ? '/' : 'a';
-    data_options o = {.kind = "chars", .path = files_path("missing.txt")};
+    data_case o = {.kind = "chars", .path = files_path("missing.txt")};
     must_refuse(&o, "missing.txt", "No such file", NULL);
     o.path = long_path; /* what is wrong is not cut off */
     must_refuse(&o, "aaaa: cannot open", NULL);
@@ -316,7 +323,7 @@ static void test_paths(void **state)
     must_refuse(&o, "plain", "folder", NULL);
     o.kind = "parquet";
     must_refuse(&o, "parquet", NULL);
-    o = (data_options){.kind = "chars", .path = files_text("half.txt", "half"), .val_fraction = 1.5};
+    o = (data_case){.kind = "chars", .path = files_text("half.txt", "half"), .val_fraction = 1.5};
     must_refuse(&o, "val_fraction", NULL);
     data_close(NULL);
 }

@@ -19,24 +19,26 @@
 enum { flips = 2000, most_bytes = 2 * CIFAR_RECORD };
 
 typedef struct victim {
-    data_options options;
+    data_case options;
     const char *file;  /* that is damaged, in the folder of the files */
     const char *named; /* part of every sentence about the set */
 } victim;
 
 /* ---- Reading everything -------------------------------------------------------------------------------- */
 
+enum { block = 3 };
+
 static void read_tokens(const data_set *d)
 {
-    enum { batch = 2, block = 3 };
+    enum { batch = 2 };
     int32_t inputs[batch * block], targets[batch * block];
     for (int part = 0; part < 2; part++) {
-        const int64_t batches = data_batches(d, (data_part)part, batch, block);
+        const int64_t batches = data_batches(d, (data_part)part, batch);
         for (int64_t i = 0; i < batches; i++) {
-            data_tokens(d, (data_part)part, i, batch, block, inputs, targets);
+            must_fill(d, (data_part)part, i, batch, inputs, targets);
             for (int k = 0; k < batch * block; k++) {
-                assert_true(inputs[k] >= 0 && inputs[k] < data_about(d)->vocab);
-                assert_true(targets[k] >= -(part == DATA_VAL) && targets[k] < data_about(d)->vocab);
+                assert_true(inputs[k] >= 0 && inputs[k] < range_of(d));
+                assert_true(targets[k] >= -(part == DATA_VAL) && targets[k] < range_of(d));
             }
         }
     }
@@ -46,14 +48,14 @@ static void read_images(const data_set *d)
 {
     static float pixels[2 * 3072];
     int32_t labels[2];
-    const int64_t features = data_about(d)->features;
+    const int64_t features = data_about(d)->arrays[0].count;
     assert_in_range(features, 1, 3072);
     for (int part = 0; part < 2; part++) {
-        const int64_t batches = data_batches(d, (data_part)part, 2, 1);
+        const int64_t batches = data_batches(d, (data_part)part, 2);
         for (int64_t i = 0; i < batches; i++) {
-            data_images(d, (data_part)part, i, 2, pixels, labels);
+            must_fill(d, (data_part)part, i, 2, pixels, labels);
             for (int b = 0; b < 2; b++)
-                assert_true(labels[b] >= -(part == DATA_VAL) && labels[b] < data_about(d)->classes);
+                assert_true(labels[b] >= -(part == DATA_VAL) && labels[b] < range_of(d));
             for (int64_t k = 0; k < 2 * features; k++)
                 assert_true(isfinite(pixels[k]));
         }
@@ -65,9 +67,9 @@ static int try(const victim *v)
 {
     data_set *d = NULL;
     scion_error err = {0};
-    const scion_status status = data_open(&d, &v->options, &err);
+    const scion_status status = open_case(&d, &v->options, &err);
     if (status == SCION_OK) {
-        if (data_about(d)->tokens)
+        if (data_find(data_about(d), "tokens") >= 0)
             read_tokens(d);
         else
             read_images(d);
@@ -132,7 +134,9 @@ static void test_chars(void **state)
     const char text[] = "Gr\xc3\xbc\xc3\x9f"
                         "e, \xe2\x82\xac 5\n\xf0\x9f\x8c\xb1 and\na plain last line\n";
     (void)state;
-    victim v = {{.kind = "auto", .path = files_text("text.txt", text), .val_fraction = 0.3}, "text.txt", "text.txt"};
+    victim v = {{.kind = "auto", .path = files_text("text.txt", text), .val_fraction = 0.3, .block = block},
+                "text.txt",
+                "text.txt"};
     damage(&v, sizeof text - 2); /* any text but the empty one is a text, if need be of bytes */
     data_set *d = must_open(&v.options);
     v.options.vocabulary = data_about(d)->vocabulary;
@@ -147,8 +151,9 @@ static void test_tokens(void **state)
     files_write("tokens/a_val.bin", bytes, shard_bytes(bytes, 12, 0, 100));
     files_write("tokens/a_0.bin", bytes, shard_bytes(bytes, 33, 0, 100));
     const char *folder = files_path("tokens");
-    const victim train = {{.kind = "tokens", .path = folder, .vocab = 100}, "tokens/a_0.bin", "a_0.bin"};
-    const victim val = {{.kind = "auto", .path = folder}, "tokens/a_val.bin", "a_val.bin"};
+    const victim train = {
+        {.kind = "tokens", .path = folder, .vocab = 100, .block = block}, "tokens/a_0.bin", "a_0.bin"};
+    const victim val = {{.kind = "auto", .path = folder, .block = block}, "tokens/a_val.bin", "a_val.bin"};
     damage(&train, 0);
     damage(&val, 0);
 }

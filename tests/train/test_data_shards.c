@@ -31,23 +31,24 @@ static void must_count_on(const data_set *d, int64_t batch, int64_t block)
     enum { total = 40 };
     int32_t inputs[total], targets[total];
     const int64_t windows = (total - 1) / block;
-    assert_int_equal(data_about(d)->train, total);
-    assert_int_equal(data_about(d)->val, 9);
-    assert_int_equal(data_batches(d, DATA_TRAIN, batch, block), windows / batch);
+    assert_int_equal(data_about(d)->units[DATA_TRAIN], total);
+    assert_int_equal(data_about(d)->units[DATA_VAL], 9);
+    assert_int_equal(data_batches(d, DATA_TRAIN, batch), (windows + batch - 1) / batch);
     for (int64_t i = 0; i < 3 * windows; i++) {
-        data_tokens(d, DATA_TRAIN, i, batch, block, inputs, targets);
+        must_fill(d, DATA_TRAIN, i, batch, inputs, targets);
         for (int64_t k = 0; k < batch * block; k++) {
             const int64_t place = (i * batch + k / block) % windows * block + k % block;
             assert_int_equal(inputs[k], place);
             assert_int_equal(targets[k], place + 1);
         }
     }
-    data_tokens(d, DATA_VAL, 0, 1, 8, inputs, targets);
-    for (int k = 0; k < 8; k++)
+    assert_int_equal(data_batches(d, DATA_VAL, 1), 8 / block);
+    if (block > 8)
+        return;
+    must_fill(d, DATA_VAL, 0, 1, inputs, targets);
+    for (int k = 0; k < block; k++)
         assert_int_equal(targets[k] - 1, inputs[k]);
     assert_int_equal(inputs[0], 100);
-    assert_int_equal(data_batches(d, DATA_VAL, 1, 8), 1);
-    assert_int_equal(data_batches(d, DATA_VAL, 1, 9), 0);
 }
 
 static void test_shards(void **state)
@@ -55,18 +56,21 @@ static void test_shards(void **state)
     (void)state;
     write_shards();
     const char *folder = files_path("shards"), *val = files_path("shards/x_val_*.bin");
-    const data_options ways[] = {{.kind = "tokens", .path = folder},
-                                 {.kind = "auto", .path = folder},
-                                 {.kind = "auto", .path = files_path("shards/*")},
-                                 {.kind = "auto", .path = files_path("shards/x_train_*.bin"), .val = val},
-                                 {.kind = "tokens", .path = folder, .val = val, .vocab = 109}};
+    const data_case ways[] = {{.kind = "tokens", .path = folder},
+                              {.kind = "auto", .path = folder},
+                              {.kind = "auto", .path = files_path("shards/*")},
+                              {.kind = "auto", .path = files_path("shards/x_train_*.bin"), .val = val},
+                              {.kind = "tokens", .path = folder, .val = val, .vocab = 109}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        data_set *d = must_open(&ways[i]);
-        assert_int_equal(data_about(d)->vocab, ways[i].vocab ? ways[i].vocab : 50304);
-        assert_null(data_about(d)->vocabulary);
-        for (int64_t block = 1; block <= 13; block++)
+        for (int64_t block = 1; block <= 13; block++) {
+            data_case way = ways[i];
+            way.block = block;
+            data_set *d = must_open(&way);
+            assert_int_equal(range_of(d), way.vocab ? way.vocab : 50304);
+            assert_null(data_about(d)->vocabulary);
             must_count_on(d, 1 + block % 3, block);
-        data_close(d);
+            data_close(d);
+        }
     }
 }
 
@@ -75,11 +79,11 @@ static void test_shard_errors(void **state)
     uint8_t bytes[SHARD_HEAD + 2 * 20];
     (void)state;
     write_shards();
-    data_options o = {.kind = "tokens", .path = files_path("shards"), .vocab = 108};
+    data_case o = {.kind = "tokens", .path = files_path("shards"), .vocab = 108};
     must_refuse(&o, "x_val_000000.bin", "token 108", "only 108", NULL);
     o.path = files_path("nothing_*.bin");
     must_refuse(&o, "nothing_*.bin", "no such file", NULL);
-    o = (data_options){.kind = "tokens", .path = files_path("shards/x_val_000000.bin")};
+    o = (data_case){.kind = "tokens", .path = files_path("shards/x_val_000000.bin")};
     must_refuse(&o, "x_val_000000.bin", "all shards are for validation", NULL);
     o.val = files_path("none");
     must_refuse(&o, "none", "no such file", NULL);

@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "base/random.h"
-#include "models/gpt_decode.h"
+#include "models/gpt.h"
 #include "models/model.h"
 
 enum { vocab = 24, block = 12, stream_weights = 1, stream_tokens = 2 };
@@ -11,18 +11,18 @@ enum { vocab = 24, block = 12, stream_weights = 1, stream_tokens = 2 };
 static const uint64_t seed = 20250608;
 
 typedef struct bench {
+    data_info data;
     config c;
     model m;
     float *weights;
 } bench;
 
-static bench start(const char *pairs)
+static bench *start(const char *pairs)
 {
-    const model_shape s = {.batch = 1, .block = block, .vocab = vocab};
-    bench b = {.c = tiny(pairs)};
+    static bench b;
     scion_error err;
-    b.c.data.block = block;
-    OK(model_record(&b.m, config_model(&b.c), config_model_options(&b.c), &s, &err));
+    b = (bench){.data = tiny_text(block, vocab), .c = tiny(pairs)};
+    OK(model_record(&b.m, config_model(&b.c), config_model_options(&b.c), &b.data, 1, &err));
     OK(tape_plan(b.m.tape, b.m.loss, TAPE_INFER, 2, &err));
     const int64_t n = tape_param_elements(b.m.tape);
     b.weights = calloc((size_t)n, sizeof *b.weights);
@@ -34,7 +34,16 @@ static bench start(const char *pairs)
         for (int64_t k = 0; k < v->count; k++)
             v->data[k] *= 2 / sqrtf((float)v->shape[1]);
     }
-    return b;
+    return &b;
+}
+
+static void *create(const bench *b, int64_t context)
+{
+    scion_error err = {0};
+    void *d = gpt_decode.create(&b->m, config_model_options(&b->c), context, &err);
+    if (!d)
+        fail_msg("%s", err.message);
+    return d;
 }
 
 static void stop(bench *b)
@@ -64,8 +73,8 @@ static double tape_cost(bench *b, int64_t at, int32_t target)
 {
     tape_run run = {.threads = 2, .training = false, .loss_scale = 1};
     for (int64_t i = 0; i < block; i++) {
-        b->m.tokens->ints[i] = token_at(i);
-        b->m.targets->ints[i] = i == at ? target : -1;
+        b->m.inputs[0]->ints[i] = token_at(i);
+        b->m.inputs[1]->ints[i] = i == at ? target : -1;
     }
     return (double)tape_forward(b->m.tape, &run);
 }
@@ -82,62 +91,72 @@ static void the_decoder_is_the_model(void **state)
     };
     (void)state;
     for (int i = 0; i < 3; i++) {
-        bench b = start(cases[i]);
-        gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
+        bench *b = start(cases[i]);
+        void *d = create(b, block);
         assert_non_null(d);
         for (int64_t at = 0; at < block; at++) {
-            const float *logits = gpt_decoder_step(d, token_at(at));
+            const float *logits = gpt_decode.step(d, token_at(at));
             for (int32_t target = 0; target < vocab; target += 5) {
                 char what[128];
                 snprintf(what, sizeof what, "%s: cost of %d at %d", cases[i], (int)target, (int)at);
-                near(what, cost(logits, target), tape_cost(&b, at, target), tolerance);
+                near(what, cost(logits, target), tape_cost(b, at, target), tolerance);
             }
         }
-        gpt_decoder_free(d);
-        stop(&b);
+        gpt_decode.free(d);
+        stop(b);
     }
 }
 
 /* A full context goes on with its second half: what a fresh decoder says that was fed those tokens alone. */
 static void a_full_context_goes_on_with_its_second_half(void **state)
 {
-    bench b = start("layers=2 width=32 head_size=16");
-    gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
+    bench *b = start("layers=2 width=32 head_size=16");
+    void *d = create(b, block);
     int64_t first = 0; /* of the tokens in the context */
     (void)state;
     assert_non_null(d);
     for (int64_t at = 0; at < 5 * block; at++) {
-        const float *logits = gpt_decoder_step(d, token_at(at)), *want = NULL;
+        const float *logits = gpt_decode.step(d, token_at(at)), *want = NULL;
         if (at - first == block)
             first = at - block / 2;
-        gpt_decoder *fresh = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
+        void *fresh = create(b, block);
         for (int64_t i = first; i <= at; i++)
-            want = gpt_decoder_step(fresh, token_at(i));
+            want = gpt_decode.step(fresh, token_at(i));
         assert_memory_equal(logits, want, vocab * sizeof(float));
-        gpt_decoder_free(fresh);
+        gpt_decode.free(fresh);
     }
-    gpt_decoder_free(d);
-    stop(&b);
+    gpt_decode.free(d);
+    stop(b);
 }
 
 /* A context of one token has no half to keep. */
 static void a_context_of_one_token_works(void **state)
 {
-    bench b = start("layers=1 width=32 head_size=16");
-    b.c.data.block = 1;
-    gpt_decoder *d = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab),
-                *fresh = gpt_decoder_create(config_model_options(&b.c), b.m.tape, b.c.data.block, vocab);
+    bench *b = start("layers=1 width=32 head_size=16");
+    void *d = create(b, 1), *fresh = create(b, 1);
     float first[vocab];
     (void)state;
     assert_true(d && fresh);
-    memcpy(first, gpt_decoder_step(fresh, 7), sizeof first);
+    memcpy(first, gpt_decode.step(fresh, 7), sizeof first);
     for (int32_t i = 0; i < 4; i++)
-        gpt_decoder_step(d, i);
-    assert_memory_equal(gpt_decoder_step(d, 7), first, sizeof first);
-    gpt_decoder_free(d);
-    gpt_decoder_free(fresh);
-    gpt_decoder_free(NULL);
-    stop(&b);
+        gpt_decode.step(d, i);
+    assert_memory_equal(gpt_decode.step(d, 7), first, sizeof first);
+    gpt_decode.free(d);
+    gpt_decode.free(fresh);
+    gpt_decode.free(NULL);
+    stop(b);
+}
+
+/* A model whose parameters have other names is refused with a sentence. */
+static void a_missing_parameter_is_named(void **state)
+{
+    bench *b = start("layers=2 width=32 head_size=16");
+    scion_error err = {0};
+    (void)state;
+    strcpy(tape_param_at(b->m.tape, 11)->name, "renamed");
+    assert_null(gpt_decode.create(&b->m, config_model_options(&b->c), block, &err));
+    assert_string_equal(err.message, "model gpt has no parameter blocks.1.mlp.up");
+    stop(b);
 }
 
 int main(void)
@@ -146,6 +165,7 @@ int main(void)
         cmocka_unit_test(the_decoder_is_the_model),
         cmocka_unit_test(a_full_context_goes_on_with_its_second_half),
         cmocka_unit_test(a_context_of_one_token_works),
+        cmocka_unit_test(a_missing_parameter_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

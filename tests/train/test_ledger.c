@@ -250,6 +250,69 @@ static void a_silent_machine_loses_its_run(void **state)
     ledger_close(l);
 }
 
+/* ---- Other versions ------------------------------------------------------------------------------------- */
+
+/* A ledger as a version would have written it that hashes in another way: one option fewer (its configurations do not
+ * have it), other names of the hashes. Its runs are found, and not trained again. */
+static void runs_of_other_versions_are_found(void **state)
+{
+    char *path = scratch("version.db");
+    ledger *l = open_new(path);
+    ledger_run run, stored;
+    bool lost, added;
+    scion_error err;
+    (void)state;
+    add_runs(l, 3);
+    check(take(l, &run) == 1);
+    run.state = LEDGER_DONE;
+    run.result.loss = 0.75;
+    check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
+    ledger_close(l);
+    sql(path, "UPDATE runs SET hash = 'h' || id, config = json_remove(config, '$.polar_steps', '$.eval_batches')");
+    sql(path, "DROP TABLE meta");
+    sql(path, "ALTER TABLE runs DROP COLUMN revision");
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &run.c, &added, &err), &err);
+    check(!added);
+    stored = find(l, LEDGER_TRAINING, &run.c);
+    check(stored.id == 1 && stored.state == LEDGER_DONE && stored.result.loss == 0.75);
+    check(sql(path, "SELECT count(*) FROM runs") == 3);
+    ledger_close(l);
+    const double before = sql(path, "SELECT total(length(hash)) FROM runs");
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    find(l, LEDGER_TRAINING, &run.c);
+    ledger_close(l);
+    check(sql(path, "SELECT total(length(hash)) FROM runs") == before);
+}
+
+/* Runs that were told apart and turn out to be one: what is done counts, what waits is not trained again. */
+static void runs_that_are_the_same_collapse(void **state)
+{
+    char *path = scratch("collapse.db");
+    ledger *l = open_new(path);
+    ledger_run run, stored;
+    bool lost;
+    scion_error err;
+    (void)state;
+    add_runs(l, 4);
+    for (int i = 1; i <= 3; i++) {
+        check(take(l, &run) == i);
+        run.state = i == 1 ? LEDGER_FAILED : LEDGER_DONE;
+        run.result.loss = i;
+        check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
+    }
+    ledger_close(l);
+    sql(path, "UPDATE runs SET hash = 'h' || id, config = (SELECT config FROM runs WHERE id = 3)");
+    sql(path, "DELETE FROM meta");
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    stored = find(l, LEDGER_TRAINING, &run.c);
+    check(stored.id == 2 && stored.state == LEDGER_DONE && stored.result.loss == 2);
+    check(take(l, &run) == 0);                          /* the fourth is gone */
+    check(sql(path, "SELECT count(*) FROM runs") == 3); /* results are not */
+    check(sql(path, "SELECT count(DISTINCT hash) FROM runs") == 3);
+    ledger_close(l);
+}
+
 static void a_worker_that_lost_its_run_changes_nothing(void **state)
 {
     char *path = scratch("lost.db");
@@ -334,6 +397,8 @@ static void runs_are_put_back_and_tried_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        LAW(runs_of_other_versions_are_found),
+        LAW(runs_that_are_the_same_collapse),
         LAW(a_configuration_is_one_run),
         LAW(every_option_that_computes_tells_runs_apart),
         LAW(runs_are_taken_once_in_order),

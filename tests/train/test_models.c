@@ -17,11 +17,11 @@ typedef struct expected {
     int64_t shape[2];
 } expected;
 
-static model record(const config *c, const model_shape *s)
+static model record(const config *c, const data_info *data, int64_t batch)
 {
     model m;
     scion_error err;
-    OK(model_record(&m, config_model(c), config_model_options(c), s, &err));
+    OK(model_record(&m, config_model(c), config_model_options(c), data, batch, &err));
     return m;
 }
 
@@ -55,14 +55,14 @@ static void gpt_declares_its_parameters(void **state)
         {"blocks.0.mlp.down", SCION_ROLE_HIDDEN, false, 2, {32, 128}},
         {"head", SCION_ROLE_OUTPUT, false, 2, {24, 32}},
     };
-    const model_shape s = {.batch = 2, .block = 4, .vocab = 24};
+    const data_info s = tiny_text(4, 24);
     config c = tiny("layers=1 width=32 head_size=16");
-    model m = record(&c, &s);
+    model m = record(&c, &s, 3);
     (void)state;
     check_params(&m, want, 8);
     model_free(&m);
     c = tiny("layers=1 width=32 head_size=16 tied=1 zero_init=1");
-    m = record(&c, &s); /* the table is then the head: not transposed, an output */
+    m = record(&c, &s, 3); /* the table is then the head: not transposed, an output */
     const tape_value *table = tape_param_at(m.tape, 0);
     assert_int_equal(tape_param_count(m.tape), 7);
     assert_int_equal(table->role, SCION_ROLE_OUTPUT);
@@ -83,14 +83,14 @@ static void mlp_declares_its_parameters(void **state)
         {"layers.1.bias", SCION_ROLE_VECTOR, false, 1, {24, 0}},
         {"layers.2.weight", SCION_ROLE_OUTPUT, false, 2, {7, 24}},
     };
-    const model_shape s = {.batch = 3, .block = 1, .features = 50, .classes = 7};
+    const data_info s = tiny_images(50, 7);
     config c = tiny("model=mlp layers=3 width=24");
-    model m = record(&c, &s);
+    model m = record(&c, &s, 3);
     (void)state;
     check_params(&m, want, 5);
     model_free(&m);
     c = tiny("model=mlp layers=3 width=24 bias=no");
-    m = record(&c, &s);
+    m = record(&c, &s, 3);
     assert_int_equal(tape_param_count(m.tape), 3);
     model_free(&m);
 }
@@ -109,11 +109,11 @@ static void sizes_are_the_papers(void **state)
         {"layers=36 width=2560 head_size=128 tied=1", 2959933440}, /* 3B */
         {"layers=12 width=768 head_size=128", 162201600},          /* 124M with a head of its own */
     };
-    const model_shape s = {.batch = 1, .block = 8, .vocab = 50304};
+    const data_info s = tiny_text(8, 50304);
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         config c = tiny(cases[i].pairs);
-        model m = record(&c, &s);
+        model m = record(&c, &s, 3);
         assert_int_equal(tape_param_elements(m.tape), cases[i].count);
         model_free(&m);
     }
@@ -128,9 +128,9 @@ typedef struct run {
 } run;
 
 /* A planned model with random weights of RMS 1/sqrt(columns) and a random batch. */
-static run start(const config *c, const model_shape *s)
+static run start(const config *c, const data_info *data, int64_t batch)
 {
-    run r = {.m = record(c, s)};
+    run r = {.m = record(c, data, batch)};
     scion_error err;
     r.n = tape_param_elements(r.m.tape);
     r.weights = calloc((size_t)r.n, sizeof *r.weights);
@@ -145,13 +145,14 @@ static run start(const config *c, const model_shape *s)
         for (int64_t k = 0; k < v->count; k++)
             v->data[k] *= reach;
     }
-    for (int64_t i = 0; i < r.m.targets->count; i++)
-        r.m.targets->ints[i] =
-            (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * (double)(s->vocab > 0 ? s->vocab : s->classes));
-    for (int64_t i = 0; r.m.tokens && i < r.m.tokens->count; i++)
-        r.m.tokens->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i + 999) * (double)s->vocab);
-    if (r.m.pixels)
-        scn_normals(seed, stream_tokens, 5000, r.m.pixels->count, r.m.pixels->data);
+    const int64_t symbols = data->arrays[1].range;
+    tape_value *x = r.m.inputs[0], *targets = r.m.inputs[1];
+    for (int64_t i = 0; i < targets->count; i++)
+        targets->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * (double)symbols);
+    for (int64_t i = 0; x->ints && i < x->count; i++)
+        x->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i + 999) * (double)symbols);
+    if (!x->ints)
+        scn_normals(seed, stream_tokens, 5000, x->count, x->data);
     return r;
 }
 
@@ -176,8 +177,15 @@ static void gradient(run *r)
     tape_backward(r->m.tape, &how);
 }
 
-static const model_shape text_shape = {.batch = 3, .block = 10, .vocab = 24};
-static const model_shape image_shape = {.batch = 6, .block = 1, .features = 20, .classes = 7};
+static data_info text_data, image_data;
+
+static int describe(void **state)
+{
+    (void)state;
+    text_data = tiny_text(10, 24);
+    image_data = tiny_images(20, 7);
+    return 0;
+}
 
 /* A head of zeros gives every symbol the same probability. Float32 sums of 24 equal terms are good to 1e-6. */
 static void knowing_nothing_costs_ln_v(void **state)
@@ -187,7 +195,7 @@ static void knowing_nothing_costs_ln_v(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         config c = tiny(pairs[i]);
-        run r = start(&c, i == 1 ? &image_shape : &text_shape);
+        run r = start(&c, i == 1 ? &image_data : &text_data, i == 1 ? 6 : 3);
         const tape_value *head = tape_param_at(r.m.tape, tape_param_count(r.m.tape) - 1);
         memset(head->data, 0, (size_t)head->count * sizeof(float));
         near(pairs[i], loss_of(&r), log(i == 1 ? 7 : 24), 1e-6);
@@ -247,7 +255,7 @@ static void gradients_are_derivatives(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         config c = tiny(pairs[i]);
-        run r = start(&c, i == 3 ? &image_shape : &text_shape);
+        run r = start(&c, i == 3 ? &image_data : &text_data, i == 3 ? 6 : 3);
         gradient(&r);
         for (int64_t k = 0; k < tape_param_count(r.m.tape); k++)
             check_direction(&r, tape_param_at(r.m.tape, k), k);
@@ -259,9 +267,9 @@ static void recomputation_changes_no_bit(void **state)
 {
     config c = tiny("layers=3 width=32 head_size=16");
     scion_error err;
-    run kept = start(&c, &text_shape);
+    run kept = start(&c, &text_data, 3);
     OK(config_set(&c, "recompute", "yes", "test", &err));
-    run again = start(&c, &text_shape);
+    run again = start(&c, &text_data, 3);
     (void)state;
     gradient(&kept);
     gradient(&again);
@@ -272,12 +280,12 @@ static void recomputation_changes_no_bit(void **state)
 
 /* ---- Faults ----------------------------------------------------------------------------------------------- */
 
-static void refuse(const char *pairs, const model_shape *s, const char *part)
+static void refuse(const char *pairs, const data_info *data, const char *part)
 {
     config c = tiny(pairs);
     model m;
     scion_error err = {0};
-    assert_int_equal(model_record(&m, config_model(&c), config_model_options(&c), s, &err), SCION_EINVAL);
+    assert_int_equal(model_record(&m, config_model(&c), config_model_options(&c), data, 3, &err), SCION_EINVAL);
     assert_null(m.tape);
     if (!strstr(err.message, part))
         fail_msg("\"%s\" should hold \"%s\"", err.message, part);
@@ -286,11 +294,11 @@ static void refuse(const char *pairs, const model_shape *s, const char *part)
 static void wrong_configurations_get_a_sentence(void **state)
 {
     (void)state;
-    refuse("width=30 head_size=16", &text_shape, "multiple of head_size");
-    refuse("width=30 head_size=15", &text_shape, "expected an even number");
-    refuse("model=mlp layers=1", &image_shape, "expected 2 or more");
-    refuse("model=mlp", &text_shape, "learns from images");
-    refuse("model=gpt", &image_shape, "learns from sequences");
+    refuse("width=30 head_size=16", &text_data, "multiple of head_size");
+    refuse("width=30 head_size=15", &text_data, "expected an even number");
+    refuse("model=mlp layers=1", &image_data, "expected 2 or more");
+    refuse("model=mlp", &text_data, "model mlp needs pixels, the data have tokens and targets");
+    refuse("model=gpt", &image_data, "model gpt needs tokens, the data have pixels and targets");
     assert_string_equal(model_name(1), "mlp");
     assert_null(model_name(2));
     assert_null(model_name(-1));
@@ -307,5 +315,5 @@ int main(void)
         cmocka_unit_test(recomputation_changes_no_bit),
         cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, describe, NULL);
 }

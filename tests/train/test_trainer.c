@@ -289,6 +289,20 @@ static void what_does_not_fit_is_refused_first(void **state)
     }
 }
 
+/* A window longer than the text is refused, whether or not there is a file. */
+static void too_little_data_is_refused(void **state)
+{
+    const char *cases[] = {TINY_GPT "val_fraction=0.9 block=110000", TINY_GPT "block=1m"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const config c = tiny(cases[i]);
+        trainer *t = NULL;
+        scion_error err = {0};
+        assert_int_equal(trainer_create(&t, &c, NULL, &err), SCION_EINVAL);
+        assert_non_null(strstr(err.message, "the data are too small"));
+    }
+}
+
 static void light_takes_eight_bytes_a_parameter(void **state)
 {
     const config c = tiny(TINY_GPT "light=1");
@@ -316,6 +330,7 @@ int main(void)
         cmocka_unit_test(an_exceeded_bound_is_seen),
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_layer),
         cmocka_unit_test(what_does_not_fit_is_refused_first),
+        cmocka_unit_test(too_little_data_is_refused),
         cmocka_unit_test(light_takes_eight_bytes_a_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -34,6 +34,29 @@ static inline config tiny(const char *pairs)
     return c;
 }
 
+/* What a text and a set of images say of themselves. */
+static inline data_info tiny_text(int64_t block, int64_t vocab)
+{
+    return (data_info){
+        .arrays = {{"tokens", DATA_INT32, 1, {block}, block, vocab, 0},
+                   {"targets", DATA_INT32, 1, {block}, block, vocab, -1}},
+        .array_count = 2,
+        .unit = "tokens",
+        .sample_units = block,
+    };
+}
+
+static inline data_info tiny_images(int64_t features, int64_t classes)
+{
+    return (data_info){
+        .arrays = {{"pixels", DATA_FLOAT32, 3, {1, 1, features}, features, 0, 0},
+                   {"targets", DATA_INT32, 0, {0}, 1, classes, -1}},
+        .array_count = 2,
+        .unit = "images",
+        .sample_units = 1,
+    };
+}
+
 /* |got - want| <= tolerance max(1, |want|) */
 static inline void near(const char *what, double got, double want, double tolerance)
 {

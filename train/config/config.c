@@ -12,24 +12,26 @@
 #include "base/path.h"
 #include "config/config_parts.h"
 
-enum { max_options = 192, max_models = 16, help_bytes = 256 };
+enum { max_options = 192, max_owners = 16, help_bytes = 256 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------ */
 
-/* An option of the list. One of the models stands in several places of struct config. */
+/* An option of the list. One that several models (or several kinds of data) have stands in several places of struct
+ * config. */
 typedef struct entry {
     option row; /* first: config_option_at gives its address; its offset is that of the first place */
     int places;
-    size_t at[max_models]; /* offsets in struct config */
-    int model[max_models]; /* whose place it is, -1: no model's */
-    const char *helps[max_models];
+    size_t at[max_owners];        /* offsets in struct config */
+    const char *owner[max_owners]; /* the model or kind of data whose place it is; NULL: nobody's */
+    const char *helps[max_owners];
+    const char *of;                /* "model", "data"; NULL: no owner */
     char help[help_bytes];
 } entry;
 
 static entry entries[max_options];
 static int count;
-static int models;
-static size_t model_at[max_models]; /* offset of a model's struct in struct config */
+static int models, kinds;
+static size_t model_at[max_owners]; /* offset of a model's struct in struct config */
 static config defaults, origins;
 
 static const option own_rows[] = {
@@ -50,7 +52,7 @@ static entry *find_entry(const char *key)
     return NULL;
 }
 
-static void add_option(const option *o, const char *section, size_t base, int owner)
+static void add_option(const option *o, const char *section, size_t base, const char *of, const char *owner)
 {
     entry *e = find_entry(o->key);
     if (!e) {
@@ -59,47 +61,45 @@ static void add_option(const option *o, const char *section, size_t base, int ow
         e->row = *o;
         e->row.section = section;
         e->row.offset += base;
+        e->of = of;
     }
-    /* A key that models share is one option: it has one type, default and range. */
-    assert(e->places == 0 || (owner >= 0 && e->model[0] >= 0 && e->row.type == o->type &&
+    /* A key that owners share is one option: it has one type, default and range. */
+    assert(e->places == 0 || (of && e->of == of && e->places < max_owners && e->row.type == o->type &&
                               strcmp(e->row.initial, o->initial) == 0 && e->row.min == o->min &&
                               e->row.max == o->max && e->row.choice == o->choice && e->row.neutral == o->neutral));
     e->at[e->places] = base + o->offset;
-    e->model[e->places] = owner;
+    e->owner[e->places] = owner;
     e->helps[e->places++] = o->help;
 }
 
-static void add_group(const option *rows, const char *section, size_t base, int owner)
+static void add_group(const option *rows, const char *section, size_t base, const char *of, const char *owner)
 {
-    for (; rows->key; rows++)
-        add_option(rows, section, base, owner);
+    for (; rows && rows->key; rows++)
+        add_option(rows, section, base, of, owner);
 }
 
-/* "gpt: blocks; mlp: weight matrices"; once, if all models say the same. */
-static void merge_help(entry *e)
+/* "gpt: blocks; mlp: weight matrices"; once, if all of `owners` say the same. */
+static void merge_help(entry *e, int owners)
 {
     size_t at = 0;
-    bool same = e->places == models;
+    bool same = e->places == owners;
     for (int i = 1; i < e->places; i++)
         same = same && strcmp(e->helps[i], e->helps[0]) == 0;
-    if (same || e->model[0] < 0)
-        return;
-    for (int i = 0; i < e->places && at < help_bytes; i++) {
-        int k = i; /* models with the same help stand together */
-        for (int before = 0; before < i; before++)
-            if (strcmp(e->helps[before], e->helps[i]) == 0)
-                k = -1;
-        if (k < 0)
+    for (int i = 0; !same && i < e->places && at < help_bytes; i++) {
+        bool said = false; /* together with an earlier owner */
+        for (int k = 0; k < i; k++)
+            said = said || strcmp(e->helps[k], e->helps[i]) == 0;
+        if (said)
             continue;
-        at += (size_t)snprintf(e->help + at, help_bytes - at, "%s%s", at > 0 ? "; " : "",
-                               model_rows[e->model[i]]->name);
-        for (k = i + 1; k < e->places && at < help_bytes; k++)
+        at += (size_t)snprintf(e->help + at, help_bytes - at, "%s%s", at > 0 ? "; " : "", e->owner[i]);
+        for (int k = i + 1; k < e->places && at < help_bytes; k++)
             if (strcmp(e->helps[k], e->helps[i]) == 0)
-                at += (size_t)snprintf(e->help + at, help_bytes - at, ", %s", model_rows[e->model[k]]->name);
+                at += (size_t)snprintf(e->help + at, help_bytes - at, ", %s", e->owner[k]);
         if (at < help_bytes)
             at += (size_t)snprintf(e->help + at, help_bytes - at, ": %s", e->helps[i]);
     }
-    e->row.help = e->help;
+    if (!same)
+        e->row.help = e->help;
 }
 
 static scion_status set_places(config *c, const entry *e, const char *text, const char *where, scion_error *err)
@@ -114,25 +114,34 @@ static scion_status set_places(config *c, const entry *e, const char *text, cons
     return SCION_OK;
 }
 
+static const char of_model[] = "model", of_data[] = "data";
+
 static void build(void)
 {
     size_t at = offsetof(config, models);
-    add_group(own_rows, "", 0, -1);
-    add_group(model_choice, "model", 0, -1);
+    const char *kind;
+    const option *rows;
+    add_group(own_rows, "", 0, NULL, NULL);
+    add_group(model_choice, "model", 0, NULL, NULL);
     for (; model_rows[models]; models++) {
-        assert(models < max_models);
+        assert(models < max_owners);
         model_at[models] = at;
-        add_group(model_rows[models]->options, "model", at, models);
+        add_group(model_rows[models]->options, "model", at, of_model, model_rows[models]->name);
         at += (model_rows[models]->options_size + 7) / 8 * 8;
-        assert(at <= sizeof(config)); /* CONFIG_MODEL_BYTES */
+        assert(at <= offsetof(config, models) + CONFIG_MODEL_BYTES);
     }
-    add_group(data_option_rows, "data", offsetof(config, data), -1);
-    add_group(training_option_rows, "training", offsetof(config, training), -1);
-    add_group(optimizer_option_rows, "optimizer", offsetof(config, optimizer), -1);
-    add_group(run_option_rows, "run", offsetof(config, run), -1);
+    add_group(data_option_rows, "data", offsetof(config, data), NULL, NULL);
+    for (; data_kind_options(kinds, &kind, &rows, &at); kinds++) {
+        assert(at <= sizeof(data_options)); /* DATA_KIND_BYTES */
+        add_group(rows, "data", offsetof(config, data) + at, of_data, kind);
+    }
+    add_group(training_option_rows, "training", offsetof(config, training), NULL, NULL);
+    add_group(optimizer_option_rows, "optimizer", offsetof(config, optimizer), NULL, NULL);
+    add_group(run_option_rows, "run", offsetof(config, run), NULL, NULL);
     for (int i = 0; i < count; i++) {
         entry *e = &entries[i];
-        merge_help(e);
+        if (e->of)
+            merge_help(e, e->of == of_model ? models : kinds);
         set_places(&defaults, e, e->row.initial, "defaults", NULL);
         set_places(&origins, e, e->row.origin ? e->row.origin : e->row.initial, "origins", NULL);
     }
@@ -230,23 +239,25 @@ const void *config_model_options(const config *c)
     return (const char *)c + model_at[model_index(c)];
 }
 
+const char *config_unit(const config *c)
+{
+    return data_unit(config_model(c)->inputs[0]);
+}
+
 const char *config_foreign_option(const config *c, char *owner, size_t bytes)
 {
-    const int chosen = model_index(c);
+    const char *chosen = config_model(c)->name;
     for (int i = 0; i < count; i++) {
         const entry *e = &entries[i];
         size_t at = 0;
-        bool own = e->model[0] < 0;
+        bool own = e->of != of_model;
         for (int k = 0; k < e->places; k++)
-            own = own || e->model[k] == chosen;
+            own = own || strcmp(e->owner[k], chosen) == 0;
         if (own || option_same(&e->row, c, &defaults))
             continue;
         for (int k = 0; k < e->places && at < bytes; k++)
-            at += (size_t)snprintf(owner + at, bytes - at, "%s%s",
-                                   k > 0           ? ", "
-                                   : e->places > 1 ? "models "
-                                                   : "model ",
-                                   model_rows[e->model[k]]->name);
+            at += (size_t)snprintf(owner + at, bytes - at, "%s%s", k > 0 ? ", " : e->places > 1 ? "models " : "model ",
+                                   e->owner[k]);
         return e->row.key;
     }
     return NULL;

@@ -20,7 +20,7 @@ typedef option config_option;
 typedef struct config {
     char preset[CONFIG_TEXT]; /* name it came from */
     char model[OPTION_NAME];
-    data_settings data;
+    data_options data;
     training_options training;
     optimizer_options optimizer;
     run_options run;
@@ -66,6 +66,8 @@ void config_set_int(config *c, const char *key, int64_t value);
 /* The chosen model and its options, as its own struct. */
 const model_row *config_model(const config *c);
 const void *config_model_options(const config *c);
+/* What the model's samples are counted in: "tokens", "images". */
+const char *config_unit(const config *c);
 
 /* An .ini file (sections are for people; keys are unique). `preset = NAME` on top reads that preset first. */
 scion_status config_load(config *c, const char *path, scion_error *err);

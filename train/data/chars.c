@@ -12,9 +12,16 @@
 
 #include "base/fail.h"
 #include "base/utf8.h"
-#include "data/data_set.h"
+#include "data/data_kind.h"
 
-enum { most_symbols = 65536, mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
+enum { mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
+
+typedef struct chars {
+    data_text text;
+    uint32_t *symbols; /* code points (or bytes) in order */
+    char *vocabulary;
+    bool utf8;
+} chars;
 
 static bool looks(const char *path)
 {
@@ -55,21 +62,19 @@ static void add_symbol(alphabet *a, uint32_t symbol)
 }
 
 /* Counts out the tokens of an alphabet, takes its symbols as those of d, and writes the vocabulary. */
-static scion_status set_symbols(data_set *d, alphabet *a, const data_options *o, scion_error *err)
+static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
 {
+    chars *t = d->state;
     int32_t count = 0;
     for (uint32_t c = 0; c < a->end; c++)
         if (a->at[c])
             a->at[c] = ++count;
-    if (count > most_symbols)
-        return data_fail(err, SCION_EINVAL, o->vocabulary ? "the model's vocabulary" : o->path,
-                         "%d different symbols, at most %d are possible", (int)count, most_symbols);
-    d->symbols = data_own(d, (size_t)count * sizeof *d->symbols, err);
-    d->vocabulary = d->symbols ? data_own(d, (size_t)count * 4 + 4 * mark_length + 1, err) : NULL;
-    if (!d->vocabulary)
+    t->symbols = data_own(d, (size_t)count * sizeof *t->symbols, err);
+    t->vocabulary = t->symbols ? data_own(d, (size_t)count * 4 + 4 * mark_length + 1, err) : NULL;
+    if (!t->vocabulary)
         return SCION_ENOMEM;
-    char *out = d->vocabulary;
-    if (!d->utf8)
+    char *out = t->vocabulary;
+    if (!t->utf8)
         for (int i = 0; i < 2; i++)
             out += utf8_encode(mark_bytes, out);
     if (a->at[0])
@@ -77,11 +82,11 @@ static scion_status set_symbols(data_set *d, alphabet *a, const data_options *o,
             out += utf8_encode(mark_zero, out);
     for (uint32_t c = 0; c < a->end; c++)
         if (a->at[c]) {
-            d->symbols[a->at[c] - 1] = c;
+            t->symbols[a->at[c] - 1] = c;
             out += c > 0 ? utf8_encode(c, out) : 0;
         }
-    d->info.vocab = count;
-    d->info.vocabulary = d->vocabulary;
+    d->info.symbols = count;
+    d->info.vocabulary = t->vocabulary;
     return SCION_OK;
 }
 
@@ -122,12 +127,13 @@ static scion_status read_vocabulary(const char *text, bool *utf8, alphabet *a, s
 /* Place of a symbol in the order, -1: none. */
 static int64_t token_of(const data_set *d, uint32_t symbol)
 {
-    int64_t low = 0, high = d->info.vocab - 1;
+    const chars *t = d->state;
+    int64_t low = 0, high = d->info.symbols - 1;
     while (low <= high) {
         int64_t middle = (low + high) / 2;
-        if (d->symbols[middle] == symbol)
+        if (t->symbols[middle] == symbol)
             return middle;
-        if (d->symbols[middle] < symbol)
+        if (t->symbols[middle] < symbol)
             low = middle + 1;
         else
             high = middle - 1;
@@ -158,87 +164,89 @@ static int64_t line_of(const uint8_t *text, size_t place)
 static scion_status read_text(data_set *d, const data_options *o, const uint8_t *text, size_t bytes,
                               const alphabet *a, scion_error *err)
 {
-    uint16_t *tokens = data_own(d, bytes * sizeof *tokens, err);
+    const chars *t = d->state;
+    const int width = data_token_width(d->info.symbols);
+    void *tokens = data_own(d, bytes * (size_t)width, err);
     int64_t count = 0;
     if (!tokens)
         return SCION_ENOMEM;
     for (size_t i = 0; i < bytes;) {
         uint32_t symbol;
-        const int length = symbol_at(d->utf8, text + i, bytes - i, &symbol);
+        const int length = symbol_at(t->utf8, text + i, bytes - i, &symbol);
         if (!a->at[symbol])
             return data_fail(
                 err, SCION_EINVAL, o->path, "line %lld has %s%04X, which is not in the model's vocabulary",
-                (long long)line_of(text, i), d->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol);
-        tokens[count++] = (uint16_t)(a->at[symbol] - 1);
+                (long long)line_of(text, i), t->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol);
+        data_put_token(tokens, width, count++, (uint32_t)(a->at[symbol] - 1));
         i += (size_t)length;
     }
-    scion_status status = data_split(d, o, tokens, count, err);
+    scion_status status = data_split(d, tokens, width, count, err);
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld %s of %lld kinds, the last %lld for validation", data_tail(o->path, 60), (long long)count,
-             d->utf8 ? "characters" : "bytes", (long long)d->info.vocab, (long long)d->info.val);
+             t->utf8 ? "characters" : "bytes", (long long)d->info.symbols,
+             (long long)t->text.streams[DATA_VAL].total);
     return status;
 }
 
 /* Which symbols there are: those of the model's vocabulary if it is given, else those of the text. */
-static scion_status choose_symbols(data_set *d, const data_options *o, const uint8_t *text, size_t bytes, alphabet *a,
-                                   scion_error *err)
+static scion_status choose_symbols(data_set *d, const char *vocabulary, const uint8_t *text, size_t bytes,
+                                   alphabet *a, scion_error *err)
 {
+    chars *t = d->state;
     const size_t good = text ? utf8_bytes(text, bytes) : 0;
-    if (!o->vocabulary) {
-        d->utf8 = good == bytes;
-        find_symbols(d->utf8, text, bytes, a);
+    if (!vocabulary) {
+        t->utf8 = good == bytes;
+        find_symbols(t->utf8, text, bytes, a);
         return SCION_OK;
     }
-    scion_status status = read_vocabulary(o->vocabulary, &d->utf8, a, err);
-    if (status == SCION_OK && d->utf8 && good < bytes)
-        return data_fail(err, SCION_EINVAL, o->path,
+    scion_status status = read_vocabulary(vocabulary, &t->utf8, a, err);
+    if (status == SCION_OK && t->utf8 && good < bytes)
+        return data_fail(err, SCION_EINVAL, d->options.path,
                          "line %lld is not UTF-8, but the model's vocabulary is of characters",
                          (long long)line_of(text, good));
     return status;
 }
 
-static scion_status open_chars(data_set *d, const data_options *o, scion_error *err)
+static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     const uint8_t *text = NULL;
     size_t bytes = 0;
     scion_status status = SCION_OK;
-    d->info.tokens = true;
-    d->random_windows = true;
-    if (o->path && o->path[0])
+    chars *t = d->state = data_own(d, sizeof *t, err);
+    if (!t)
+        return SCION_ENOMEM;
+    if (o->path[0])
         status = data_map(d, o->path, &text, &bytes, err);
-    else if (!o->vocabulary)
+    else if (!context->vocabulary)
         status = train_fail(err, SCION_EINVAL, "no text is given");
     if (status != SCION_OK)
         return status;
     alphabet a = {calloc(UTF8_CODE_POINTS, sizeof *a.at), 0};
     if (!a.at)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    status = choose_symbols(d, o, text, bytes, &a, err);
+    status = choose_symbols(d, context->vocabulary, text, bytes, &a, err);
     if (status == SCION_OK)
-        status = set_symbols(d, &a, o, err);
+        status = set_symbols(d, &a, err);
     if (status == SCION_OK && text)
         status = read_text(d, o, text, bytes, &a, err);
     else if (status == SCION_OK)
         snprintf(d->info.description, sizeof d->info.description, "no text, %lld kinds of %s",
-                 (long long)d->info.vocab, d->utf8 ? "characters" : "bytes");
+                 (long long)d->info.symbols, t->utf8 ? "characters" : "bytes");
     free(a.at);
-    return status;
+    return status == SCION_OK ? data_text_ready(d, d->info.symbols, true, err) : status;
 }
 
-int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t most, scion_error *err)
+static int64_t encode_text(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err)
 {
+    const chars *t = d->state;
     const size_t n = strlen(text);
     int64_t count = 0;
-    if (!d->symbols) {
-        train_fail(err, SCION_EINVAL, "these data have no characters");
-        return -1;
-    }
-    for (size_t i = 0; i < n && count < most;) {
+    for (size_t i = 0; i < n && count < max;) {
         uint32_t symbol;
-        const int length = symbol_at(d->utf8, (const uint8_t *)text + i, n - i, &symbol);
+        const int length = symbol_at(t->utf8, (const uint8_t *)text + i, n - i, &symbol);
         const int64_t token = length > 0 ? token_of(d, symbol) : -1;
         if (token < 0) {
-            const bool byte = !d->utf8 || length == 0, print = !byte && symbol >= ' ' && symbol != 0x7f;
+            const bool byte = !t->utf8 || length == 0, print = !byte && symbol >= ' ' && symbol != 0x7f;
             train_fail(err, SCION_EINVAL, "\"%.*s\" (%s%04X, at byte %zu) is not in the model's vocabulary",
                        print ? length : 0, text + i, byte ? "byte 0x" : "U+",
                        byte ? (uint8_t)text[i] : (unsigned)symbol, i);
@@ -250,15 +258,29 @@ int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_
     return count;
 }
 
-int data_decode(const data_set *d, int32_t token, char text[5])
+static int decode_token(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT])
 {
-    memset(text, 0, 5);
-    if (!d->symbols || token < 0 || token >= d->info.vocab)
+    const chars *t = d->state;
+    if (token < 0 || token >= d->info.symbols)
         return 0;
-    if (d->utf8)
-        return utf8_encode(d->symbols[token], text);
-    text[0] = (char)d->symbols[token];
-    return 1;
+    text[0] = (char)t->symbols[token];
+    const int length = t->utf8 ? utf8_encode(t->symbols[token], text) : 1;
+    text[length] = '\0';
+    return length;
 }
 
-const data_kind data_kind_chars = {.name = "chars", .looks = looks, .open = open_chars};
+static bool reads(const char *vocabulary)
+{
+    (void)vocabulary;
+    return true;
+}
+
+const data_kind data_kind_chars = {
+    .name = "chars",
+    .help = "a text file, by characters",
+    .looks = looks,
+    .reads = reads,
+    .open = open_chars,
+    .encode = encode_text,
+    .decode = decode_token,
+};

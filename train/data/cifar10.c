@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "data/data_set.h"
+#include "data/data_kind.h"
 
 enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };
 
@@ -55,7 +55,7 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, i
         total += count[i];
     }
     uint8_t *pixels = data_own(d, (size_t)total * features, err);
-    uint8_t *labels = pixels ? data_own(d, (size_t)total, err) : NULL;
+    int32_t *labels = pixels ? data_own(d, (size_t)total * sizeof *labels, err) : NULL;
     if (!labels)
         return SCION_ENOMEM;
     int64_t at = 0;
@@ -64,28 +64,37 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, i
             labels[at] = bytes[i][k * record];
             memcpy(pixels + at * features, bytes[i] + k * record + 1, features);
         }
-    d->pictures[part] = (data_pictures){pixels, labels, total};
+    data_images *m = d->state;
+    m->part[part].pixels = pixels;
+    m->part[part].labels = labels;
+    m->part[part].count = total;
     return SCION_OK;
 }
 
-static scion_status open_cifar10(data_set *d, const data_options *o, scion_error *err)
+static scion_status open_cifar10(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    if (!o->path || !o->path[0])
-        return train_fail(err, SCION_EINVAL, "no folder of CIFAR-10 is given");
+    data_images *m = d->state = data_own(d, sizeof *m, err);
     int64_t records = 0;
+    (void)context;
+    if (!m)
+        return SCION_ENOMEM;
+    *m = (data_images){.channels = 3, .height = 32, .width = 32, .classes = classes};
+    if (!o->path[0])
+        return train_fail(err, SCION_EINVAL, "no folder of CIFAR-10 is given");
     scion_status status = read_part(d, o->path, DATA_TRAIN, train_files, &records, err);
     if (status == SCION_OK)
         status = read_part(d, o->path, DATA_VAL, 1, &records, err);
     if (status != SCION_OK)
         return status;
-    d->info.channels = 3;
-    d->info.height = d->info.width_px = 32;
-    d->info.features = features;
-    d->info.classes = classes;
-    data_standardise(d);
+    data_images_ready(d);
     snprintf(d->info.description, sizeof d->info.description, "%s, CIFAR-10, %lld images to train, %lld to validate",
-             data_tail(o->path, 60), (long long)d->info.train, (long long)d->info.val);
+             data_tail(o->path, 60), (long long)d->info.units[DATA_TRAIN], (long long)d->info.units[DATA_VAL]);
     return SCION_OK;
 }
 
-const data_kind data_kind_cifar10 = {.name = "cifar10", .looks = looks, .open = open_cifar10};
+const data_kind data_kind_cifar10 = {
+    .name = "cifar10",
+    .help = "CIFAR-10, binary version",
+    .looks = looks,
+    .open = open_cifar10,
+};

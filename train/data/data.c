@@ -1,10 +1,8 @@
-/* The table of kinds, opening and closing, and what the kinds share. */
-#define _POSIX_C_SOURCE 200809L
+/* Opening and closing, the order of samples, and what the kinds share. */
 #include "data/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,45 +12,83 @@
 #include <unistd.h>
 
 #include "base/fail.h"
-#include "data/data_set.h"
-
-/* In the order in which "auto" asks them; any file is a text. */
-static const data_kind *const kinds[] = {&data_kind_synthetic, &data_kind_idx, &data_kind_cifar10, &data_kind_tokens,
-                                         &data_kind_chars};
-
-enum { kind_count = sizeof kinds / sizeof *kinds };
+#include "base/random.h"
+#include "data/data_kind.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------- */
 
-static const char *kind_name(int i)
+static const data_kind *kind_at(int i)
 {
-    return i == 0 ? "auto" : i > 0 && i <= kind_count ? kinds[kind_count - i]->name : NULL;
+    int count = 0;
+    while (data_kinds[count])
+        count++;
+    return i >= 0 && i < count ? data_kinds[i] : NULL;
+}
+
+const char *data_kind_name(int i)
+{
+    return i == 0 ? "auto" : kind_at(i - 1) ? kind_at(i - 1)->name : NULL;
 }
 
 const option data_option_rows[] = {
-    OPTION_STRING_ROW(data_settings, path, "data", "",
+    OPTION_STRING_ROW(data_options, path, "data", "",
                       "file or folder to learn from; token shards: a pattern such as 'fineweb/*.bin'",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
-    OPTION_ENUM_ROW(data_settings, kind, "data_kind", "auto", kind_name, "what data is; auto: look at it",
+    OPTION_ENUM_ROW(data_options, kind, "data_kind", "auto", data_kind_name, "what data is; auto: look at it",
                     .change = OPTION_ON_EVAL),
-    OPTION_STRING_ROW(data_settings, val, "val_data", "",
+    OPTION_STRING_ROW(data_options, val, "val_data", "",
                       "token shards for validation; default: those with val in their name",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
-    OPTION_REAL_ROW(data_settings, val_fraction, "val_fraction", "0.1", 0, 0.9,
+    OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
                     "text: the last part, kept for validation", .change = OPTION_ON_EVAL),
-    OPTION_INT_ROW(data_settings, vocab, "vocab", "0", 0, 0x1p24,
+    OPTION_INT_ROW(data_options, vocab, "vocab", "0", 0, 0x1p24,
                    "text: size of the vocabulary, 0: as the data have it"),
-    OPTION_INT_ROW(data_settings, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
+    OPTION_INT_ROW(data_options, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
                    .change = OPTION_ON_EVAL),
     OPTION_END,
 };
 
+static size_t kind_offset(int i)
+{
+    size_t offset = offsetof(data_options, kinds);
+    for (int k = 0; k < i; k++)
+        offset += (data_kinds[k]->options_size + 7) / 8 * 8;
+    return offset;
+}
+
+bool data_kind_options(int i, const char **name, const option **rows, size_t *offset)
+{
+    if (!kind_at(i))
+        return false;
+    *name = kind_at(i)->name;
+    *rows = kind_at(i)->options;
+    *offset = kind_offset(i);
+    return true;
+}
+
+const void *data_own_options(const data_set *d)
+{
+    int i = 0;
+    while (data_kinds[i] != d->kind)
+        i++;
+    return (const char *)&d->options + kind_offset(i);
+}
+
 bool data_needs_path(const char *kind)
 {
-    for (int i = 0; i < kind_count; i++)
-        if (strcmp(kinds[i]->name, kind) == 0)
-            return !kinds[i]->no_path;
+    for (int i = 0; data_kinds[i]; i++)
+        if (strcmp(data_kinds[i]->name, kind) == 0)
+            return !data_kinds[i]->no_path;
     return true;
+}
+
+const char *data_unit(const char *array)
+{
+    static const char *const units[][2] = {{"tokens", "tokens"}, {"pixels", "images"}};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(array, units[i][0]) == 0)
+            return units[i][1];
+    return "samples";
 }
 
 /* ---- Paths and sentences ------------------------------------------------------------------------------- */
@@ -78,12 +114,12 @@ bool data_is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-const char *data_tail(const char *path, size_t most)
+const char *data_tail(const char *path, size_t max)
 {
     const size_t n = strlen(path);
-    if (n <= most)
+    if (n <= max)
         return path;
-    const char *tail = path + (n - most), *slash = strchr(tail, '/');
+    const char *tail = path + (n - max), *slash = strchr(tail, '/');
     if (slash && slash[1])
         return slash + 1;
     while (((uint8_t)*tail & 0xc0) == 0x80) /* not from the middle of a UTF-8 character */
@@ -93,21 +129,23 @@ const char *data_tail(const char *path, size_t most)
 
 scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
 {
-    enum { most_sentence = 120 };
-    char sentence[most_sentence];
+    enum { max_sentence = 120 };
+    char sentence[max_sentence];
     va_list args;
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    return train_fail(err, status, "%s: %s", data_tail(path, sizeof err->message - most_sentence - 2), sentence);
+    return train_fail(err, status, "%s: %s", data_tail(path, sizeof err->message - max_sentence - 2), sentence);
 }
 
 /* ---- What a data set owns ------------------------------------------------------------------------------ */
 
 void *data_own(data_set *d, size_t bytes, scion_error *err)
 {
-    const int most = sizeof d->owned / sizeof *d->owned;
-    void *memory = d->owned_count < most ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
+    void **owned = realloc(d->owned, (size_t)(d->owned_count + 1) * sizeof *owned);
+    if (owned)
+        d->owned = owned;
+    void *memory = owned ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
     if (memory)
         d->owned[d->owned_count++] = memory;
     else
@@ -145,113 +183,78 @@ scion_status data_map(data_set *d, const char *path, const uint8_t **bytes, size
     return SCION_OK;
 }
 
-scion_status data_add_segment(data_set *d, data_part part, const uint16_t *tokens, int64_t count, scion_error *err)
+void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range)
 {
-    data_stream *s = &d->streams[part];
-    data_segment *segments = realloc(s->segments, (size_t)(s->count + 1) * sizeof *segments);
-    if (segments)
-        s->segments = segments;
-    int64_t *starts = segments ? realloc(s->starts, (size_t)(s->count + 1) * sizeof *starts) : NULL;
-    if (!starts)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    s->starts = starts;
-    s->segments[s->count] = (data_segment){tokens, count};
-    s->starts[s->count++] = s->total;
-    s->total += count;
-    return SCION_OK;
-}
-
-scion_status data_split(data_set *d, const data_options *o, const uint16_t *tokens, int64_t count, scion_error *err)
-{
-    if (!(o->val_fraction >= 0 && o->val_fraction <= 1))
-        return train_fail(err, SCION_EINVAL, "val_fraction is %g, expected 0 to 1", o->val_fraction);
-    d->info.val = (int64_t)(o->val_fraction * (double)count);
-    d->info.train = count - d->info.val;
-    scion_status status = data_add_segment(d, DATA_TRAIN, tokens, d->info.train, err);
-    return status == SCION_OK ? data_add_segment(d, DATA_VAL, tokens + d->info.train, d->info.val, err) : status;
-}
-
-/* Sum and sum of squares of n bytes: whole numbers, so exact in any order; 4096 squares of bytes fit in 32 bits. */
-static void add_moments(const uint8_t *x, int64_t n, uint64_t *sum, uint64_t *squares)
-{
-    enum { run = 4096 };
-    for (int64_t i = 0; i < n; i += run) {
-        uint32_t s = 0, q = 0;
-        for (int64_t k = i; k < n && k < i + run; k++) {
-            s += x[k];
-            q += (uint32_t)x[k] * x[k];
-        }
-        *sum += s;
-        *squares += q;
+    data_array *a = &d->info.arrays[d->info.array_count++];
+    *a = (data_array){.name = name, .type = type, .ndim = ndim, .count = 1, .range = range};
+    for (int i = 0; i < ndim; i++) {
+        a->shape[i] = shape[i];
+        a->count *= shape[i];
     }
-}
-
-void data_standardise(data_set *d)
-{
-    const data_pictures *p = &d->pictures[DATA_TRAIN];
-    const int64_t area = d->info.features / d->info.channels;
-    for (int64_t c = 0; c < d->info.channels; c++) {
-        uint64_t sum = 0, squares = 0;
-        for (int64_t i = 0; i < p->count; i++)
-            add_moments(p->pixels + i * d->info.features + c * area, area, &sum, &squares);
-        const double n = (double)p->count * (double)area, mean = (double)sum / n;
-        const double variance = (double)squares / n - mean * mean;
-        d->mean[c] = (float)mean;
-        d->scale[c] = (float)(variance > 0 ? 1 / sqrt(variance) : 1);
-    }
-    d->info.train = d->pictures[DATA_TRAIN].count;
-    d->info.val = d->pictures[DATA_VAL].count;
+    a->pad = strcmp(name, "targets") == 0 ? -1 : 0;
+    if (d->info.array_count == 1)
+        d->info.unit = data_unit(name);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
 
-/* "auto" with a vocabulary is a text: only texts have one. */
-static const data_kind *find_kind(const data_options *o, scion_error *err)
+/* A vocabulary alone says which kind of text it is. */
+static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
-    const char *kind = o->kind && o->kind[0] ? o->kind : "auto", *path = o->path ? o->path : "";
-    const bool by_path = strcmp(kind, "auto") == 0;
-    if (by_path && (o->vocabulary || !path[0]))
-        return &data_kind_chars;
-    for (int i = 0; i < kind_count; i++)
-        if (by_path ? kinds[i]->looks(path) : strcmp(kind, kinds[i]->name) == 0)
-            return kinds[i];
+    const bool by_path = !o->kind[0] || strcmp(o->kind, "auto") == 0;
+    if (by_path && !o->path[0] && !context->vocabulary) {
+        train_fail(err, SCION_EINVAL, "no data are given");
+        return NULL;
+    }
+    for (int i = 0; data_kinds[i]; i++) {
+        const data_kind *k = data_kinds[i];
+        if (!by_path              ? strcmp(o->kind, k->name) == 0
+            : context->vocabulary ? k->reads && k->reads(context->vocabulary)
+                                  : k->looks && k->looks(o->path))
+            return k;
+    }
     if (by_path)
-        data_fail(err, SCION_EINVAL, path, "a folder without idx images, CIFAR-10 or token shards (*.bin)");
+        data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
     else
-        train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", kind);
+        train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
     return NULL;
 }
 
-scion_status data_open(data_set **out, const data_options *o, scion_error *err)
+scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
 {
     *out = NULL;
-    const data_kind *kind = find_kind(o, err);
+    const data_kind *kind = find_kind(o, context, err);
     if (!kind)
         return SCION_EINVAL;
     data_set *d = calloc(1, sizeof *d);
     if (!d)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    d->seed = o->seed;
-    scion_status status = kind->open(d, o, err);
-    if (status == SCION_OK)
-        *out = d;
-    else
+    d->kind = kind;
+    d->options = *o;
+    d->seed = context->seed;
+    scion_status status = kind->open(d, &d->options, context, err);
+    if (status != SCION_OK) {
         data_close(d);
-    return status;
+        return status;
+    }
+    if (d->background && context->ahead > 0 && context->workers > 0)
+        d->pool = data_pool_create(d, context->ahead, context->workers);
+    *out = d;
+    return SCION_OK;
 }
 
 void data_close(data_set *d)
 {
     if (!d)
         return;
+    data_pool_free(d->pool); /* its threads use all that follows */
+    if (d->kind->close)
+        d->kind->close(d);
     for (int i = 0; i < d->owned_count; i++)
         free(d->owned[i]);
     for (int i = 0; i < d->map_count; i++)
         munmap(d->maps[i].at, d->maps[i].bytes);
-    for (int part = 0; part < 2; part++) {
-        free(d->streams[part].segments);
-        free(d->streams[part].starts);
-    }
+    free(d->owned);
     free(d->maps);
     free(d);
 }
@@ -259,4 +262,137 @@ void data_close(data_set *d)
 const data_info *data_about(const data_set *d)
 {
     return &d->info;
+}
+
+int data_find(const data_info *info, const char *name)
+{
+    for (int i = 0; i < info->array_count; i++)
+        if (strcmp(info->arrays[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int64_t data_batches(const data_set *d, data_part part, int64_t batch)
+{
+    return d->info.samples[part] / batch + (d->info.samples[part] % batch != 0);
+}
+
+int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err)
+{
+    if (d->kind->encode)
+        return d->kind->encode(d, text, tokens, max, err);
+    train_fail(err, SCION_EINVAL, "data of kind %s are no text", d->kind->name);
+    return -1;
+}
+
+int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT])
+{
+    text[0] = '\0';
+    return d->kind->decode ? d->kind->decode(d, token, text) : 0;
+}
+
+/* ---- Samples ------------------------------------------------------------------------------------------- */
+
+/* 32 bits mixed so that each depends on all (the finalizer of MurmurHash3, by A. Appleby). */
+static uint32_t mixed(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+/* Place of sample i in the order of an epoch: a keyed permutation of [0, n), four rounds of a Feistel network on the
+ * next power of four, walked until it falls inside. */
+static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t i, int64_t n)
+{
+    const scn_words keys = scn_philox(seed, SCN_STREAM_SHUFFLE, (uint64_t)epoch);
+    int half = 1;
+    while (((int64_t)1 << 2 * half) < n)
+        half++;
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    uint64_t x = (uint64_t)i;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (int round = 0; round < 4; round++) {
+            const uint64_t next = left ^ (mixed((uint32_t)right ^ keys.w[round]) & mask);
+            left = right;
+            right = next;
+        }
+        x = left << half | right;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
+/* Place in the part of sample `number`; -1: drawn. Validation: may be past the last. */
+static int64_t sample_at(const data_set *d, data_part part, int64_t number)
+{
+    const int64_t n = d->info.samples[part];
+    if (part != DATA_TRAIN)
+        return number;
+    switch (d->order) {
+    case DATA_SHUFFLED: return shuffled(d->seed, number / n, number % n, n);
+    case DATA_CYCLED: return number % n;
+    default: return -1;
+    }
+}
+
+scion_status data_fetch_one(const data_set *d, data_part part, int64_t number, void *const arrays[], scion_error *err)
+{
+    return d->fetch(d, part, sample_at(d, part, number), number, arrays, err);
+}
+
+static size_t element_bytes(const data_array *a)
+{
+    return a->type == DATA_INT32 ? sizeof(int32_t) : sizeof(float);
+}
+
+/* The arrays of row `row` of a batch. */
+static void row_of(const data_info *info, void *const arrays[], int64_t row, void *to[DATA_ARRAYS])
+{
+    for (int i = 0; i < info->array_count; i++)
+        to[i] = arrays[i]
+                    ? (char *)arrays[i] + (size_t)(row * info->arrays[i].count) * element_bytes(&info->arrays[i])
+                    : NULL;
+}
+
+static void pad_row(const data_info *info, void *const row[])
+{
+    for (int i = 0; i < info->array_count; i++) {
+        const data_array *a = &info->arrays[i];
+        if (!row[i])
+            continue;
+        memset(row[i], 0, (size_t)a->count * element_bytes(a));
+        for (int64_t k = 0; a->type == DATA_INT32 && k < a->count; k++)
+            ((int32_t *)row[i])[k] = a->pad;
+    }
+}
+
+scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
+                       scion_error *err)
+{
+    const int64_t n = d->info.samples[part];
+    int64_t next = sample_at(d, part, first);
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        const int64_t number = first + i, sample = next;
+        void *row[DATA_ARRAYS];
+        row_of(&d->info, arrays, i, row);
+        next = sample_at(d, part, number + 1);
+        if (d->hint && next >= 0 && next < n)
+            d->hint(d, part, next);
+        if (part == DATA_VAL && number >= n)
+            pad_row(&d->info, row);
+        else if (!d->pool || !data_pool_take(d->pool, part, number, row, &status, err))
+            status = d->fetch(d, part, sample, number, row, err);
+    }
+    return status;
+}
+
+void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count)
+{
+    const int64_t n = d->info.samples[part];
+    if (part == DATA_VAL && first + count > n)
+        count = n - first;
+    if (d->pool && count > 0)
+        data_pool_prefetch(d->pool, part, first, count);
 }

@@ -1,74 +1,100 @@
-/* Data sets. A batch is a pure function of (data set, part, index, sizes, seed): nothing has a position, so that
- * a resumed run, another number of ranks, or a repeated micro-batch sees the same samples.
+/* Data sets. A set describes the arrays of a sample ("tokens" and "targets", "pixels" and "targets") and fills them: a
+ * pure function of the set, the part, the sample's number and the seed. Nothing has a position, so that a resumed run,
+ * another number of ranks, or a repeated micro-batch sees the same samples.
  *
- * One file per kind, one row each in the table of data.c. Files are checked when they are opened; errors name
- * the file and what is wrong. All functions but open and close are thread-safe. */
+ * One file per kind, one row each in data_kinds.c. Files are checked when they are opened; errors name the file and
+ * what is wrong. All functions except open and close are thread-safe. */
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/option.h"
+
+enum { DATA_DIMS = 4, DATA_ARRAYS = 4, DATA_KIND_BYTES = 512 };
 
 typedef struct data_set data_set;
 
 /* What the configuration says about data. */
-typedef struct data_settings {
-    char path[OPTION_TEXT], kind[OPTION_NAME], val[OPTION_TEXT];
-    double val_fraction;
-    int64_t vocab, block; /* vocab 0: the data's */
-} data_settings;
-
-extern const option data_option_rows[];
-/* Whether data of this kind are read from a path (synthetic data are not). */
-bool data_needs_path(const char *kind);
-
 typedef struct data_options {
-    const char *kind;       /* "chars", "tokens", "idx", "cifar10", "synthetic", or "auto": by what path is */
-    const char *path;       /* file or folder; tokens: also a pattern with *; chars with a vocabulary: may be NULL */
-    const char *val;        /* tokens: validation shards, none of which is trained on; NULL: those named "*val*" */
-    double val_fraction;    /* chars, synthetic text: share of the text at its end, 0 to 1 */
-    uint64_t seed;          /* of the order of samples */
-    const char *vocabulary; /* chars: data_info.vocabulary of the text that a model learned; NULL: from the text */
-    int64_t vocab; /* tokens: every token must be below it, 0: 50304; synthetic: a text if > 0, else images */
-    int64_t features, classes; /* synthetic images */
+    char path[OPTION_TEXT]; /* file or folder; tokens: also a pattern with * */
+    char kind[OPTION_NAME]; /* a kind, or "auto": by what path is */
+    char val[OPTION_TEXT];  /* tokens: validation shards, none of which is trained on; "": those named "*val*" */
+    double val_fraction;    /* text: share at its end that is kept for validation, 0 to 1 */
+    int64_t vocab;          /* text: every token is below it, 0: as the data have it */
+    int64_t block;          /* text: tokens in a sample */
+    /* The options of each kind that has some, one struct after another. */
+    _Alignas(8) unsigned char kinds[DATA_KIND_BYTES];
 } data_options;
 
+extern const option data_option_rows[];
+/* Name i of the choices of data_kind: "auto", then the kinds. NULL past the last. */
+const char *data_kind_name(int i);
+/* Kind i: its own options (NULL: none) and where their struct is in data_options. False past the last. */
+bool data_kind_options(int i, const char **name, const option **rows, size_t *offset);
+/* Whether data of this kind are read from a path (synthetic data are not). */
+bool data_needs_path(const char *kind);
+/* What a sample with such an array is counted in: "tokens", "images", or "samples". */
+const char *data_unit(const char *array);
+
+/* What a set is opened for, beside its options. */
+typedef struct data_context {
+    uint64_t seed; /* of the order of samples, and of synthetic data */
+    const char
+        *vocabulary; /* text: data_info.vocabulary of the text that a model learned; NULL: from the text. With it
+                                 the path may be empty: a set without samples, to encode and decode */
+    const char *const *wants; /* names of arrays, ended by NULL, for kinds that can give several; NULL: any */
+    int64_t ahead;            /* samples that data_prefetch may ask for at once; 0: it does nothing */
+    int workers;              /* background threads for kinds that decode files; 0: none */
+} data_context;
+
+typedef enum data_part { DATA_TRAIN, DATA_VAL, DATA_PARTS } data_part;
+typedef enum data_type { DATA_INT32, DATA_FLOAT32 } data_type;
+
+/* One array of a sample. A batch of B samples is an array (B, shape). */
+typedef struct data_array {
+    const char *name; /* tokens; pixels (channels, height, width); targets (-1: ignored); target_weights */
+    data_type type;
+    int ndim; /* 0: one number */
+    int64_t shape[DATA_DIMS];
+    int64_t count; /* product of the shape */
+    int64_t range; /* INT32: values are below it */
+    int32_t pad;   /* INT32: what fills up the last batch of a part; floats are then 0 */
+} data_array;
+
 typedef struct data_info {
-    bool tokens;      /* sequences of tokens, else images with labels */
-    int64_t vocab;    /* tokens: symbols */
-    int64_t features; /* images: floats each, about zero mean and unit RMS */
-    int64_t channels, height, width_px;
-    int64_t classes;
-    int64_t train, val;     /* tokens or images in each part */
-    const char *vocabulary; /* chars: the symbols in order, valid UTF-8 (the form: chars.c); NULL else */
-    char description[160];  /* one line for people: files, sizes */
+    data_array arrays[DATA_ARRAYS];
+    int array_count;
+    const char *unit;            /* tokens or images */
+    int64_t sample_units;        /* of them in a sample */
+    int64_t units[DATA_PARTS];   /* and in a part */
+    int64_t samples[DATA_PARTS]; /* whole ones in a part */
+    int64_t symbols;             /* text: tokens that data_decode knows; 0: no text */
+    const char *vocabulary;      /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
+    char description[160];       /* one line for people: files, sizes */
 } data_info;
 
-typedef enum data_part { DATA_TRAIN, DATA_VAL } data_part;
-
-scion_status data_open(data_set **out, const data_options *o, scion_error *err);
+scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err);
 void data_close(data_set *d);
 const data_info *data_about(const data_set *d);
+/* Index of an array in data_info.arrays, -1: there is none of that name. */
+int data_find(const data_info *info, const char *name);
 
-/* Number of batches that cover the part once. VAL: rounded up; what is missing in the last batch has targets or
- * labels -1 and inputs 0. TRAIN: rounded down for tokens, up for images; batches are full, the next epoch goes on. */
-int64_t data_batches(const data_set *d, data_part part, int64_t batch, int64_t block);
+/* Batches that cover a part once, rounded up. */
+int64_t data_batches(const data_set *d, data_part part, int64_t batch);
 
-/* Batch `index` of a part, index >= 0; data_batches of the part must not be 0.
- * Tokens: inputs and targets (batch, block), targets shifted by one. TRAIN of chars: windows at random places,
- *   of shards: consecutive windows through all files in their order, then again from the start. VAL: consecutive
- *   windows from the start of the part, without overlap, as many as are whole.
- * Images: pixels (batch, features) and labels (batch). TRAIN: every epoch in a new order. VAL: in order. */
-void data_tokens(const data_set *d, data_part part, int64_t index, int64_t batch, int64_t block, int32_t *inputs,
-                 int32_t *targets);
-void data_images(const data_set *d, data_part part, int64_t index, int64_t batch, float *pixels, int32_t *labels);
+/* Samples [first, first + count) of a part, which must have one. arrays[i] is what arrays[i] of data_info describes,
+ * `count` times; NULL: not wanted.
+ * VAL: in order; from the number of samples on there is padding. TRAIN: numbers go on over all epochs. Images: every
+ * epoch in a new order; shards: in the order of the files, again and again; other text: windows at random places. */
+scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
+                       scion_error *err);
+/* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
+void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
 
-/* chars: the first `most` symbols of a text to tokens; returns their number, or -1 with an error that names the first
+/* Text: the first `max` symbols of a text to tokens; returns their number, or -1 with an error that names the first
  * symbol that is not in the vocabulary. */
-int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t most, scion_error *err);
-/* chars: one token to text, ended by a 0. Returns its bytes, 1 to 4; 0: there is no such token. */
-int data_decode(const data_set *d, int32_t token, char text[5]);
+int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
+/* Text: one token to text, ended by a 0. Returns its bytes, 1 to DATA_TOKEN_TEXT - 1; 0: there is no such token. */
+enum { DATA_TOKEN_TEXT = 256 };
+int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
 
 #endif

@@ -1,7 +1,6 @@
 /* Images in idx files, gzipped or not, as MNIST and Fashion-MNIST come: a folder with
  *     train-images-idx3-ubyte   train-labels-idx1-ubyte   t10k-images-idx3-ubyte   t10k-labels-idx1-ubyte
  * Numbers are big-endian; the magic is 0x0803 for images (count, height, width) and 0x0801 for labels (count). */
-#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +8,12 @@
 #include <zlib.h>
 
 #include "base/fail.h"
-#include "data/data_set.h"
+#include "data/data_kind.h"
 
-enum { magic_images = 0x0803, magic_labels = 0x0801, most_dims = 3 };
+enum { magic_images = 0x0803, magic_labels = 0x0801, max_dims = 3 };
 
 /* Deflate makes at most 1032 bytes out of one: a header that promises more is wrong; no memory is taken for it. */
-enum { most_expansion = 1032 };
+enum { max_expansion = 1032 };
 
 static const char *const stems[2] = {"train", "t10k"};
 
@@ -55,9 +54,9 @@ static bool read_bytes(gzFile f, void *to, size_t n)
 
 /* The header: `dims` numbers behind the magic. *bytes: how many the data have, which the file of `size` may hold. */
 static scion_status read_head(gzFile f, const char *path, double size, uint32_t magic, int dims,
-                              int64_t shape[most_dims], size_t *bytes, scion_error *err)
+                              int64_t shape[max_dims], size_t *bytes, scion_error *err)
 {
-    uint8_t head[4 + 4 * most_dims];
+    uint8_t head[4 + 4 * max_dims];
     double product = 1;
     if (!read_bytes(f, head, 4 + 4 * (size_t)dims))
         return data_fail(err, SCION_EINVAL, path, "cut off, damaged or too short for an idx header");
@@ -70,7 +69,7 @@ static scion_status read_head(gzFile f, const char *path, double size, uint32_t 
     }
     if (product < 1)
         return data_fail(err, SCION_EINVAL, path, "its header says that there are no data");
-    if (product > size * (gzdirect(f) ? 1 : most_expansion))
+    if (product > size * (gzdirect(f) ? 1 : max_expansion))
         return data_fail(err, SCION_EINVAL, path,
                          "cut off or damaged: its header says %.0f bytes of data, more than it has", product);
     *bytes = (size_t)product;
@@ -78,7 +77,7 @@ static scion_status read_head(gzFile f, const char *path, double size, uint32_t 
 }
 
 /* A whole idx file with `dims` dimensions into memory of d's. */
-static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int dims, int64_t shape[most_dims],
+static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int dims, int64_t shape[max_dims],
                              const uint8_t **data, scion_error *err)
 {
     struct stat s;
@@ -104,56 +103,77 @@ static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int 
     return status;
 }
 
+/* Labels as int32, and whether each is below the number of classes, which the training part counts. */
+static scion_status take_labels(data_set *d, data_part part, const uint8_t *bytes, int64_t count, const char *path,
+                                scion_error *err)
+{
+    data_images *m = d->state;
+    int32_t *labels = data_own(d, (size_t)count * sizeof *labels, err);
+    if (!labels)
+        return SCION_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        labels[i] = bytes[i];
+        if (part == DATA_TRAIN && labels[i] >= m->classes)
+            m->classes = labels[i] + 1;
+        if (part == DATA_VAL && labels[i] >= m->classes)
+            return data_fail(err, SCION_EINVAL, path, "label %d of image %lld, but the training labels end at %lld",
+                             (int)labels[i], (long long)i, (long long)m->classes - 1);
+    }
+    m->part[part].labels = labels;
+    m->part[part].count = count;
+    return SCION_OK;
+}
+
 static scion_status read_part(data_set *d, const char *folder, data_part part, scion_error *err)
 {
     char images[data_path_bytes], labels[data_path_bytes];
-    int64_t shape[most_dims] = {0}, count[most_dims] = {0};
-    data_pictures *p = &d->pictures[part];
+    int64_t shape[max_dims] = {0}, count[max_dims] = {0};
+    data_images *m = d->state;
+    const uint8_t *bytes = NULL;
     if (!path_of(images, folder, stems[part], "images-idx3-ubyte") ||
         !path_of(labels, folder, stems[part], "labels-idx1-ubyte"))
         return data_fail(err, SCION_EINVAL, folder, "the path is too long");
-    scion_status status = read_idx(d, images, magic_images, 3, shape, &p->pixels, err);
+    scion_status status = read_idx(d, images, magic_images, 3, shape, &m->part[part].pixels, err);
     if (status == SCION_OK)
-        status = read_idx(d, labels, magic_labels, 1, count, &p->labels, err);
+        status = read_idx(d, labels, magic_labels, 1, count, &bytes, err);
     if (status != SCION_OK)
         return status;
     if (shape[0] != count[0])
         return data_fail(err, SCION_EINVAL, labels, "%lld labels for %lld images", (long long)count[0],
                          (long long)shape[0]);
-    if (part == DATA_VAL && (shape[1] != d->info.height || shape[2] != d->info.width_px))
+    if (part == DATA_VAL && (shape[1] != m->height || shape[2] != m->width))
         return data_fail(err, SCION_EINVAL, images, "%lld x %lld pixels, but the training images are %lld x %lld",
-                         (long long)shape[1], (long long)shape[2], (long long)d->info.height,
-                         (long long)d->info.width_px);
-    p->count = shape[0];
-    d->info.height = shape[1];
-    d->info.width_px = shape[2];
-    d->info.features = shape[1] * shape[2];
-    for (int64_t i = 0; i < p->count; i++) {
-        if (part == DATA_TRAIN && p->labels[i] >= d->info.classes)
-            d->info.classes = p->labels[i] + 1;
-        if (part == DATA_VAL && p->labels[i] >= d->info.classes)
-            return data_fail(err, SCION_EINVAL, labels, "label %d of image %lld, but the training labels end at %lld",
-                             p->labels[i], (long long)i, (long long)d->info.classes - 1);
-    }
-    return SCION_OK;
+                         (long long)shape[1], (long long)shape[2], (long long)m->height, (long long)m->width);
+    m->height = shape[1];
+    m->width = shape[2];
+    return take_labels(d, part, bytes, shape[0], labels, err);
 }
 
-static scion_status open_idx(data_set *d, const data_options *o, scion_error *err)
+static scion_status open_idx(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    if (!o->path || !o->path[0])
+    data_images *m = d->state = data_own(d, sizeof *m, err);
+    (void)context;
+    if (!m)
+        return SCION_ENOMEM;
+    if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no folder of idx files is given");
-    d->info.channels = 1;
+    m->channels = 1;
     scion_status status = read_part(d, o->path, DATA_TRAIN, err);
     if (status == SCION_OK)
         status = read_part(d, o->path, DATA_VAL, err);
     if (status != SCION_OK)
         return status;
-    data_standardise(d);
+    data_images_ready(d);
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
-             (long long)d->info.train, (long long)d->info.height, (long long)d->info.width_px,
-             (long long)d->info.val);
+             (long long)d->info.units[DATA_TRAIN], (long long)m->height, (long long)m->width,
+             (long long)d->info.units[DATA_VAL]);
     return SCION_OK;
 }
 
-const data_kind data_kind_idx = {.name = "idx", .looks = looks, .open = open_idx};
+const data_kind data_kind_idx = {
+    .name = "idx",
+    .help = "images as MNIST has them",
+    .looks = looks,
+    .open = open_idx,
+};

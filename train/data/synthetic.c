@@ -1,85 +1,92 @@
-/* Data out of nothing, for tests and benchmarks; deterministic in the seed.
- *     tokens (vocab > 0): each symbol is followed by one of four successors of its own, the first with probability
- *         0.7: entropy 0.94 nats, so a model that learns falls from ln(vocab) to about that.
- *     images (vocab = 0): noise around one prototype per class. */
+/* Synthetic data, for tests and benchmarks; deterministic in the seed.
+ *     tokens: each symbol is followed by one of four successors of its own, the first with probability 0.7: entropy
+ *         0.94 nats, so a model that learns falls from ln(vocab) to about that.
+ *     images: noise around one prototype per class. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/random.h"
-#include "base/fail.h"
-#include "data/data_set.h"
+#include "data/data_kind.h"
 
-enum { text_tokens = 1 << 20, images_train = 4096, images_val = 1024, most_vocab = 65536, most_features = 1 << 20 };
-static bool looks(const char *path)
-{
-    (void)path;
-    return false; /* only by name */
-}
+enum { text_tokens = 1 << 20, default_vocab = 64 };
+enum { images_train = 4096, images_val = 1024, side = 28, features = side * side, classes = 10 };
 
-static scion_status make_text(data_set *d, const data_options *o, scion_error *err)
+static scion_status make_text(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    uint16_t *tokens = data_own(d, text_tokens * sizeof *tokens, err);
-    uint16_t now = 0;
+    const int64_t vocab = o->vocab > 0 ? o->vocab : default_vocab;
+    const int width = data_token_width(vocab);
+    uint64_t now = 0;
+    d->state = data_own(d, sizeof(data_text), err);
+    void *tokens = d->state ? data_own(d, (size_t)text_tokens * (size_t)width, err) : NULL;
     if (!tokens)
         return SCION_ENOMEM;
-    d->info.tokens = true;
-    d->info.vocab = o->vocab;
-    d->random_windows = true;
     for (int64_t i = 0; i < text_tokens; i++) {
-        double u = scn_uniform(o->seed, SCN_STREAM_TEXT, (uint64_t)i);
+        double u = scn_uniform(context->seed, SCN_STREAM_TEXT, (uint64_t)i);
         uint64_t branch = u < 0.7 ? 0 : u < 0.8 ? 1 : u < 0.9 ? 2 : 3;
-        uint32_t next = scn_philox(o->seed, SCN_STREAM_NEXT, (uint64_t)now * 4 + branch).w[0];
-        now = (uint16_t)(next % (uint64_t)o->vocab);
-        tokens[i] = now;
+        uint32_t next = scn_philox(context->seed, SCN_STREAM_NEXT, now * 4 + branch).w[0];
+        now = next % (uint64_t)vocab;
+        data_put_token(tokens, width, i, (uint32_t)now);
     }
     snprintf(d->info.description, sizeof d->info.description, "synthetic text, %d tokens of %lld kinds", text_tokens,
-             (long long)o->vocab);
-    return data_split(d, o, tokens, text_tokens, err);
+             (long long)vocab);
+    scion_status status = data_split(d, tokens, width, text_tokens, err);
+    return status == SCION_OK ? data_text_ready(d, vocab, true, err) : status;
 }
 
-static scion_status make_images(data_set *d, const data_options *o, scion_error *err)
+static scion_status make_images(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    const int64_t n = images_train + images_val, features = o->features;
+    const int64_t n = images_train + images_val;
     scn_words random = {{0}};
-    uint8_t *pixels = data_own(d, (size_t)(n * features), err), *labels = pixels ? data_own(d, (size_t)n, err) : NULL;
-    float *prototypes = labels ? data_own(d, (size_t)(o->classes * features) * sizeof *prototypes, err) : NULL;
+    data_images *m = d->state = data_own(d, sizeof *m, err);
+    uint8_t *pixels = m ? data_own(d, (size_t)(n * features), err) : NULL;
+    int32_t *labels = pixels ? data_own(d, (size_t)n * sizeof *labels, err) : NULL;
+    float *prototypes = labels ? data_own(d, (size_t)(classes * features) * sizeof *prototypes, err) : NULL;
+    (void)o;
     if (!prototypes)
         return SCION_ENOMEM;
-    for (int64_t k = 0; k < o->classes * features; k++)
-        prototypes[k] = (float)scn_uniform(o->seed, SCN_STREAM_PROTOTYPE, (uint64_t)k);
+    for (int64_t k = 0; k < classes * features; k++)
+        prototypes[k] = (float)scn_uniform(context->seed, SCN_STREAM_PROTOTYPE, (uint64_t)k);
     for (int64_t i = 0; i < n; i++) {
-        labels[i] = (uint8_t)(scn_philox(o->seed, SCN_STREAM_LABEL, (uint64_t)i).w[0] % (uint64_t)o->classes);
+        labels[i] = (int32_t)(scn_philox(context->seed, SCN_STREAM_LABEL, (uint64_t)i).w[0] % classes);
         for (int64_t k = 0; k < features; k++) {
             const int64_t at = i * features + k;
             if (at % 4 == 0)
-                random = scn_philox(o->seed, SCN_STREAM_NOISE, (uint64_t)at / 4);
+                random = scn_philox(context->seed, SCN_STREAM_NOISE, (uint64_t)at / 4);
             const float noise = (float)random.w[at % 4] * 0x1p-32f;
             pixels[at] = (uint8_t)(255 * (0.35f * prototypes[labels[i] * features + k] + 0.65f * noise));
         }
     }
-    d->info.channels = 1;
-    d->info.height = 1;
-    d->info.width_px = d->info.features = features;
-    d->info.classes = o->classes;
-    d->pictures[DATA_TRAIN] = (data_pictures){pixels, labels, images_train};
-    d->pictures[DATA_VAL] = (data_pictures){pixels + images_train * features, labels + images_train, images_val};
-    data_standardise(d);
-    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %lld features, %lld classes",
-             (long long)features, (long long)o->classes);
+    *m = (data_images){.channels = 1, .height = side, .width = side, .classes = classes};
+    m->part[DATA_TRAIN].pixels = pixels;
+    m->part[DATA_TRAIN].labels = labels;
+    m->part[DATA_TRAIN].count = images_train;
+    m->part[DATA_VAL].pixels = pixels + images_train * features;
+    m->part[DATA_VAL].labels = labels + images_train;
+    m->part[DATA_VAL].count = images_val;
+    data_images_ready(d);
+    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %d features, %d classes", features,
+             classes);
     return SCION_OK;
 }
 
-static scion_status open_synthetic(data_set *d, const data_options *o, scion_error *err)
+static const struct {
+    const char *array; /* that it has */
+    scion_status (*make)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
+} makers[] = {{"tokens", make_text}, {"pixels", make_images}};
+
+/* What the model wants, else a text. */
+static scion_status open_synthetic(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    if (o->vocab > most_vocab)
-        return train_fail(err, SCION_EINVAL, "vocab is %lld, at most %d are possible", (long long)o->vocab,
-                          most_vocab);
-    if (o->vocab > 0)
-        return make_text(d, o, err);
-    if (o->features < 1 || o->features > most_features || o->classes < 2 || o->classes > 256)
-        return train_fail(err, SCION_EINVAL,
-                          "synthetic images have 1 to %d features and 2 to 256 classes, not %lld and %lld",
-                          most_features, (long long)o->features, (long long)o->classes);
-    return make_images(d, o, err);
+    for (int i = 0; i < 2; i++)
+        for (const char *const *want = context->wants; want && *want; want++)
+            if (strcmp(*want, makers[i].array) == 0)
+                return makers[i].make(d, o, context, err);
+    return makers[0].make(d, o, context, err);
 }
 
-const data_kind data_kind_synthetic = {.name = "synthetic", .looks = looks, .open = open_synthetic, .no_path = true};
+const data_kind data_kind_synthetic = {
+    .name = "synthetic",
+    .help = "random text or images with something to learn",
+    .no_path = true,
+    .open = open_synthetic,
+};

@@ -2,7 +2,6 @@
  * the tokens as uint16, little-endian as the machine must be. Files are mapped; training runs through them in the
  * order of their names (as bytes, in any locale) and starts again. Every token is read once at opening, so that none
  * can be outside the vocabulary later. */
-#define _POSIX_C_SOURCE 200809L
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/fail.h"
-#include "data/data_set.h"
+#include "data/data_kind.h"
 
 enum { magic = 20240520, version = 1, header_ints = 256, header_bytes = header_ints * 4, gpt2_vocab = 50304 };
 
@@ -67,19 +66,19 @@ static bool looks(const char *path)
 static uint16_t largest_of(const uint16_t *tokens, int64_t n)
 {
     enum { lanes = 16 };
-    uint16_t most[lanes] = {0}, largest = 0;
+    uint16_t max[lanes] = {0}, largest = 0;
     int64_t i = 0;
     for (; i + lanes <= n; i += lanes)
         for (int k = 0; k < lanes; k++)
-            most[k] = tokens[i + k] > most[k] ? tokens[i + k] : most[k];
+            max[k] = tokens[i + k] > max[k] ? tokens[i + k] : max[k];
     for (; i < n; i++)
         largest = tokens[i] > largest ? tokens[i] : largest;
     for (int k = 0; k < lanes; k++)
-        largest = most[k] > largest ? most[k] : largest;
+        largest = max[k] > largest ? max[k] : largest;
     return largest;
 }
 
-static scion_status add_shard(data_set *d, data_part part, const char *path, scion_error *err)
+static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
 {
     const uint8_t *bytes;
     size_t size;
@@ -102,10 +101,10 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, sci
                          size, (long long)count, (long long)expected);
     const uint16_t *tokens = (const uint16_t *)(const void *)(bytes + header_bytes);
     const uint16_t largest = largest_of(tokens, count);
-    if (largest >= d->info.vocab)
+    if (largest >= vocab)
         return data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
-                         (long long)d->info.vocab);
-    return data_add_segment(d, part, tokens, count, err);
+                         (long long)vocab);
+    return data_add_segment(d, part, tokens, sizeof *tokens, count, err);
 }
 
 /* Does a file's name say that it is for validation? */
@@ -128,45 +127,52 @@ static bool is_listed(const char *path, const glob_t *files)
 }
 
 /* All shards to their parts; val may be NULL. */
-static scion_status add_shards(data_set *d, const glob_t *all, const glob_t *val, scion_error *err)
+static scion_status add_shards(data_set *d, const glob_t *all, const glob_t *val, int64_t vocab, scion_error *err)
 {
     scion_status status = SCION_OK;
     for (size_t i = 0; status == SCION_OK && i < all->gl_pathc; i++) {
         const char *path = all->gl_pathv[i];
         if (val && is_listed(path, val))
             continue;
-        status = add_shard(d, !val && is_val(path) ? DATA_VAL : DATA_TRAIN, path, err);
+        status = add_shard(d, !val && is_val(path) ? DATA_VAL : DATA_TRAIN, path, vocab, err);
     }
     for (size_t i = 0; val && status == SCION_OK && i < val->gl_pathc; i++)
-        status = add_shard(d, DATA_VAL, val->gl_pathv[i], err);
+        status = add_shard(d, DATA_VAL, val->gl_pathv[i], vocab, err);
     return status;
 }
 
-static scion_status open_tokens(data_set *d, const data_options *o, scion_error *err)
+static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     glob_t all, val;
-    const bool has_val = o->val && o->val[0];
-    if (!o->path || !o->path[0])
+    const bool has_val = o->val[0] != '\0';
+    const int64_t vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
+    data_text *t = d->state = data_own(d, sizeof *t, err);
+    (void)context;
+    if (!t)
+        return SCION_ENOMEM;
+    if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no token shards are given");
-    d->info.tokens = true;
-    d->info.vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
     if (!list_files(o->path, &all))
         return data_fail(err, SCION_EINVAL, o->path, "there is no such file");
     if (has_val && !list_files(o->val, &val)) {
         globfree(&all);
         return data_fail(err, SCION_EINVAL, o->val, "there is no such file");
     }
-    scion_status status = add_shards(d, &all, has_val ? &val : NULL, err);
+    scion_status status = add_shards(d, &all, has_val ? &val : NULL, vocab, err);
     if (has_val)
         globfree(&val);
     globfree(&all);
-    if (status == SCION_OK && d->streams[DATA_TRAIN].total == 0)
+    if (status == SCION_OK && t->streams[DATA_TRAIN].total == 0)
         status = data_fail(err, SCION_EINVAL, o->path, "all shards are for validation");
-    d->info.train = d->streams[DATA_TRAIN].total;
-    d->info.val = d->streams[DATA_VAL].total;
     snprintf(d->info.description, sizeof d->info.description, "%s, %d shards, %lld tokens to train, %lld to validate",
-             data_tail(o->path, 60), d->map_count, (long long)d->info.train, (long long)d->info.val);
-    return status;
+             data_tail(o->path, 60), d->map_count, (long long)t->streams[DATA_TRAIN].total,
+             (long long)t->streams[DATA_VAL].total);
+    return status == SCION_OK ? data_text_ready(d, vocab, false, err) : status;
 }
 
-const data_kind data_kind_tokens = {.name = "tokens", .looks = looks, .open = open_tokens};
+const data_kind data_kind_tokens = {
+    .name = "tokens",
+    .help = "token shards of llm.c and modded-nanogpt",
+    .looks = looks,
+    .open = open_tokens,
+};

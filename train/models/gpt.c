@@ -60,7 +60,7 @@ static tape_value *projection(const gpt *g, const char *name, int64_t d_out, int
 }
 
 /* N and R of queries or keys. */
-static tape_value *turned(const gpt *g, tape_value *x)
+static tape_value *with_position(const gpt *g, tape_value *x)
 {
     if (g->o->qk_norm)
         x = op_rmsnorm(g->t, x, g->o->head_size, norm_eps);
@@ -71,8 +71,8 @@ static tape_value *attention(const gpt *g, tape_value *x)
 {
     const int64_t C = g->o->width;
     tape_value *y = op_rmsnorm(g->t, x, C, norm_eps);
-    tape_value *q = turned(g, op_linear(g->t, y, weight(g, "attn.q", C, C), NULL));
-    tape_value *k = turned(g, op_linear(g->t, y, weight(g, "attn.k", C, C), NULL));
+    tape_value *q = with_position(g, op_linear(g->t, y, weight(g, "attn.q", C, C), NULL));
+    tape_value *k = with_position(g, op_linear(g->t, y, weight(g, "attn.k", C, C), NULL));
     tape_value *v = op_linear(g->t, y, weight(g, "attn.v", C, C), NULL);
     tape_value *mixed = op_attention(g->t, q, k, v, g->o->head_size, true);
     return op_add(g->t, x, op_linear(g->t, mixed, projection(g, "attn.o", C, C), NULL));
@@ -98,19 +98,18 @@ static scion_status check(const void *from, scion_error *err)
     return SCION_OK;
 }
 
-static void record(model *m, const void *from, const model_shape *s)
+static void record(model *m, const void *from)
 {
     const gpt_options *o = from;
     gpt g = {m->tape, o, 0};
     const activation *f = activation_find(o->activation);
-    const int64_t batch[] = {s->batch, s->block}, rows[] = {s->batch * s->block},
-                  table_shape[] = {s->vocab, o->width};
-    m->tokens = tape_ints(g.t, "tokens", 2, batch);
-    m->targets = tape_ints(g.t, "targets", 1, rows);
+    const data_array *text = model_array(m, "tokens");
+    const int64_t rows[] = {m->batch * text->count}, table_shape[] = {text->range, o->width};
+    tape_value *tokens = model_input(m, "tokens", 0, NULL), *targets = model_input(m, "targets", 1, rows);
     tape_value *table = tape_param(g.t, "embedding", o->tied ? SCION_ROLE_OUTPUT : SCION_ROLE_ONEHOT, 2, table_shape);
     if (table)
         table->transposed = !o->tied;
-    tape_value *x = op_embedding(g.t, m->tokens, table);
+    tape_value *x = op_embedding(g.t, tokens, table);
     for (; g.block < o->layers; g.block++) {
         if (o->recompute)
             tape_recompute_begin(g.t);
@@ -119,7 +118,7 @@ static void record(model *m, const void *from, const model_shape *s)
             tape_recompute_end(g.t);
     }
     tape_value *head = o->tied ? table : tape_param(g.t, "head", SCION_ROLE_OUTPUT, 2, table_shape);
-    m->loss = op_cross_entropy(g.t, op_rmsnorm(g.t, x, o->width, norm_eps), head, NULL, m->targets, o->smoothing);
+    m->loss = op_cross_entropy(g.t, op_rmsnorm(g.t, x, o->width, norm_eps), head, NULL, targets, o->smoothing);
 }
 
 static void radii(const void *from, model_radii *r)
@@ -139,14 +138,17 @@ static int64_t proxy_width(const void *from)
     return (heads > 0 ? heads : 1) * o->head_size;
 }
 
+static const char *const inputs[] = {"tokens", "targets", NULL};
+
 const model_row model_gpt = {
     .name = "gpt",
     .help = "decoder-only transformer: rotary embedding, RMS norm, QK-norm",
-    .tokens = true,
+    .inputs = inputs,
     .options = options,
     .options_size = sizeof(gpt_options),
     .check = check,
     .record = record,
+    .decode = &gpt_decode,
     .radii = radii,
     .proxy_width = proxy_width,
 };

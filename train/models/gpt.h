@@ -2,7 +2,7 @@
 #ifndef TRAIN_MODELS_GPT_H
 #define TRAIN_MODELS_GPT_H
 
-#include "base/option.h"
+#include "models/model.h"
 
 typedef struct gpt_options {
     int64_t layers, width, head_size;
@@ -14,5 +14,9 @@ typedef struct gpt_options {
     double rotary_base;
     double smoothing; /* label smoothing */
 } gpt_options;
+
+/* The forward pass for one position at a time, with the keys and values of earlier positions kept. When the context is
+ * full, its second half is fed again from position 0 and the rest is forgotten. */
+extern const model_decode gpt_decode;
 
 #endif

@@ -1,6 +1,6 @@
 /* The forward pass of gpt.c for one position, written out: rows instead of matrices, and attention over the kept keys
  * and values. A test holds it against the tape. */
-#include "models/gpt_decode.h"
+#include "models/gpt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/activation.h"
+#include "base/fail.h"
 #include "tensor/gemm.h"
 
 typedef struct block {
@@ -15,7 +16,7 @@ typedef struct block {
     float *keys, *values; /* block x C each */
 } block;
 
-struct gpt_decoder {
+typedef struct decoder {
     gpt_options o;
     int64_t context, vocab, position;
     const activation *f;
@@ -24,43 +25,67 @@ struct gpt_decoder {
     int32_t *tokens; /* fed so far, in this context */
     float *memory;   /* everything below, and the keys and values */
     float *x, *y, *q, *mixed, *hidden, *scores, *logits;
-};
+} decoder;
 
 static const double norm_eps = 0x1p-23; /* as in gpt.c */
 
-static const float *param(const tape *t, const char *name)
+static void destroy(void *from)
 {
-    for (int64_t i = 0; i < tape_param_count(t); i++)
-        if (strcmp(tape_param_at(t, i)->name, name) == 0)
-            return tape_param_at(t, i)->data;
-    return NULL;
+    decoder *d = from;
+    if (!d)
+        return;
+    free(d->blocks);
+    free(d->tokens);
+    free(d->memory);
+    free(d);
 }
 
-static const float *block_param(const tape *t, int64_t i, const char *name)
+/* The weights of parameter `name`, or of that parameter of a block; NULL: there is none. */
+static const float *param(const model *m, int64_t i, const char *name, scion_error *err)
 {
     char full[64];
     snprintf(full, sizeof full, "blocks.%lld.%s", (long long)i, name);
-    return param(t, full);
+    const tape_value *v = model_param(m, i < 0 ? name : full, err);
+    return v ? v->data : NULL;
 }
 
-gpt_decoder *gpt_decoder_create(const gpt_options *o, const tape *t, int64_t T, int64_t vocab)
+/* Finds the weights. */
+static bool bind(decoder *d, const model *m, scion_error *err)
 {
-    const int64_t C = o->width;
+    d->table = param(m, -1, "embedding", err);
+    d->head = d->o.tied ? d->table : param(m, -1, "head", err);
+    bool found = d->table && d->head;
+    for (int64_t i = 0; found && i < d->o.layers; i++) {
+        block *b = &d->blocks[i];
+        found = (b->q = param(m, i, "attn.q", err)) && (b->k = param(m, i, "attn.k", err)) &&
+                (b->v = param(m, i, "attn.v", err)) && (b->o = param(m, i, "attn.o", err)) &&
+                (b->up = param(m, i, "mlp.up", err)) && (b->down = param(m, i, "mlp.down", err));
+    }
+    return found;
+}
+
+static void *create(const model *m, const void *options, int64_t T, scion_error *err)
+{
+    const gpt_options *o = options;
+    const int64_t C = o->width, vocab = model_array(m, "tokens")->range;
     const size_t floats = (size_t)(2 * o->layers * T * C + 4 * C + 4 * C + T + vocab);
-    gpt_decoder *d = calloc(1, sizeof *d);
-    if (!d)
+    decoder *d = calloc(1, sizeof *d);
+    if (d) {
+        d->blocks = calloc((size_t)o->layers, sizeof *d->blocks);
+        d->tokens = calloc((size_t)T, sizeof *d->tokens);
+        d->memory = calloc(floats, sizeof *d->memory);
+    }
+    if (!d || !d->blocks || !d->tokens || !d->memory) {
+        train_fail(err, SCION_ENOMEM, "out of memory");
+        destroy(d);
         return NULL;
+    }
     d->o = *o;
     d->context = T;
     d->vocab = vocab;
     d->f = activation_find(o->activation);
-    d->table = param(t, "embedding");
-    d->head = o->tied ? d->table : param(t, "head");
-    d->blocks = calloc((size_t)o->layers, sizeof *d->blocks);
-    d->tokens = calloc((size_t)T, sizeof *d->tokens);
-    d->memory = calloc(floats, sizeof *d->memory);
-    if (!d->blocks || !d->tokens || !d->memory || !d->f || !d->head) {
-        gpt_decoder_free(d);
+    if (!bind(d, m, err)) {
+        destroy(d);
         return NULL;
     }
     float *at = d->memory;
@@ -72,29 +97,11 @@ gpt_decoder *gpt_decoder_create(const gpt_options *o, const tape *t, int64_t T, 
     d->scores = at, at += T;
     d->logits = at, at += vocab;
     for (int64_t i = 0; i < o->layers; i++) {
-        d->blocks[i] = (block){
-            .q = block_param(t, i, "attn.q"),
-            .k = block_param(t, i, "attn.k"),
-            .v = block_param(t, i, "attn.v"),
-            .o = block_param(t, i, "attn.o"),
-            .up = block_param(t, i, "mlp.up"),
-            .down = block_param(t, i, "mlp.down"),
-            .keys = at,
-            .values = at + T * C,
-        };
+        d->blocks[i].keys = at;
+        d->blocks[i].values = at + T * C;
         at += 2 * T * C;
     }
     return d;
-}
-
-void gpt_decoder_free(gpt_decoder *d)
-{
-    if (!d)
-        return;
-    free(d->blocks);
-    free(d->tokens);
-    free(d->memory);
-    free(d);
 }
 
 static void rmsnorm(int64_t width, const float *x, float *y)
@@ -107,14 +114,14 @@ static void rmsnorm(int64_t width, const float *x, float *y)
         y[i] = x[i] * r;
 }
 
-/* y = keep y + W x, W out x in. */
-static void apply(int64_t out, int64_t in, const float *w, const float *x, float keep, float *y)
+/* y = beta y + W x, W out x in. */
+static void apply(int64_t out, int64_t in, const float *w, const float *x, float beta, float *y)
 {
-    gemm(false, true, 1, out, in, 1, x, in, w, in, keep, y, out);
+    gemm(false, true, 1, out, in, 1, x, in, w, in, beta, y, out);
 }
 
 /* QK-norm and rotary embedding of every head of one row, in place. */
-static void turn(const gpt_decoder *d, float *x)
+static void add_position(const decoder *d, float *x)
 {
     const int64_t D = d->o.head_size;
     for (float *h = x; h < x + d->o.width; h += D) {
@@ -130,22 +137,22 @@ static void turn(const gpt_decoder *d, float *x)
 }
 
 /* mixed = attention of the present query over all positions so far. */
-static void attend(gpt_decoder *d, const block *b)
+static void attend(decoder *d, const block *b)
 {
     const int64_t C = d->o.width, D = d->o.head_size, n = d->position + 1;
     const float scale = (float)(1 / sqrt((double)D));
     for (int64_t h = 0; h < C; h += D) {
-        float most = -INFINITY;
+        float max = -INFINITY;
         double sum = 0;
         for (int64_t p = 0; p < n; p++) {
             float s = 0;
             for (int64_t i = 0; i < D; i++)
                 s += d->q[h + i] * b->keys[p * C + h + i];
             d->scores[p] = s * scale;
-            most = fmaxf(most, d->scores[p]);
+            max = fmaxf(max, d->scores[p]);
         }
         for (int64_t p = 0; p < n; p++) {
-            d->scores[p] = expf(d->scores[p] - most);
+            d->scores[p] = expf(d->scores[p] - max);
             sum += (double)d->scores[p];
         }
         memset(d->mixed + h, 0, (size_t)D * sizeof(float));
@@ -157,7 +164,7 @@ static void attend(gpt_decoder *d, const block *b)
     }
 }
 
-static void run_block(gpt_decoder *d, const block *b)
+static void run_block(decoder *d, const block *b)
 {
     const int64_t C = d->o.width;
     float *key = b->keys + d->position * C;
@@ -165,8 +172,8 @@ static void run_block(gpt_decoder *d, const block *b)
     apply(C, C, b->q, d->y, 0, d->q);
     apply(C, C, b->k, d->y, 0, key);
     apply(C, C, b->v, d->y, 0, b->values + d->position * C);
-    turn(d, d->q);
-    turn(d, key);
+    add_position(d, d->q);
+    add_position(d, key);
     attend(d, b);
     apply(C, C, b->o, d->mixed, 1, d->x);
     rmsnorm(C, d->x, d->y);
@@ -175,7 +182,7 @@ static void run_block(gpt_decoder *d, const block *b)
     apply(C, 4 * C, b->down, d->hidden, 1, d->x);
 }
 
-static void feed(gpt_decoder *d, int32_t token)
+static void feed(decoder *d, int32_t token)
 {
     const int64_t C = d->o.width;
     d->tokens[d->position] = token;
@@ -185,8 +192,9 @@ static void feed(gpt_decoder *d, int32_t token)
     d->position++;
 }
 
-const float *gpt_decoder_step(gpt_decoder *d, int32_t token)
+static const float *step(void *from, int32_t token)
 {
+    decoder *d = from;
     const int64_t T = d->context;
     if (d->position == T) {
         const int64_t half = T / 2;
@@ -200,3 +208,5 @@ const float *gpt_decoder_step(gpt_decoder *d, int32_t token)
     apply(d->vocab, d->o.width, d->head, d->y, 0, d->logits);
     return d->logits;
 }
+
+const model_decode gpt_decode = {.create = create, .step = step, .free = destroy};

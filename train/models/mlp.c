@@ -48,24 +48,23 @@ static scion_status check(const void *from, scion_error *err)
     return SCION_OK;
 }
 
-static void record(model *m, const void *from, const model_shape *s)
+static void record(model *m, const void *from)
 {
     const mlp_options *o = from;
     tape *t = m->tape;
     const activation *f = activation_find(o->activation);
-    const int64_t pixels[] = {s->batch, s->features};
-    m->pixels = tape_floats(t, "pixels", 2, pixels);
-    m->targets = tape_ints(t, "labels", 1, &s->batch);
-    tape_value *x = m->pixels;
-    int64_t d_in = s->features;
+    const data_array *pixels = model_array(m, "pixels");
+    const int64_t flat[] = {m->batch, pixels->count};
+    tape_value *x = model_input(m, "pixels", 2, flat), *targets = model_input(m, "targets", 0, NULL);
+    int64_t d_in = pixels->count;
     for (int64_t layer = 0; layer < o->layers - 1; layer++) {
         tape_value *w = weight(t, layer, layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN, o->width, d_in);
         tape_value *b = o->bias ? bias(t, layer, o->width) : NULL;
         x = op_activation(t, op_linear(t, x, w, b), f);
         d_in = o->width;
     }
-    tape_value *w = weight(t, o->layers - 1, SCION_ROLE_OUTPUT, s->classes, d_in);
-    m->loss = op_cross_entropy(t, x, w, NULL, m->targets, o->smoothing);
+    tape_value *w = weight(t, o->layers - 1, SCION_ROLE_OUTPUT, model_array(m, "targets")->range, d_in);
+    m->loss = op_cross_entropy(t, x, w, NULL, targets, o->smoothing);
 }
 
 static void radii(const void *from, model_radii *r)
@@ -84,13 +83,17 @@ static int64_t proxy_width(const void *from)
     return o->width / 4 > min_width ? o->width / 4 : min_width;
 }
 
+static const char *const inputs[] = {"pixels", "targets", NULL};
+
 const model_row model_mlp = {
     .name = "mlp",
     .help = "fully connected layers on images",
+    .inputs = inputs,
     .options = options,
     .options_size = sizeof(mlp_options),
     .check = check,
     .record = record,
+    .accuracy = true,
     .radii = radii,
     .proxy_width = proxy_width,
 };

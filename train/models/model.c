@@ -1,6 +1,7 @@
 /* See model.h. */
 #include "models/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -13,19 +14,39 @@ const char *model_name(int i)
     return i >= 0 && i < count ? model_rows[i]->name : NULL;
 }
 
-scion_status model_record(model *m, const model_row *row, const void *options, const model_shape *s, scion_error *err)
+/* "model gpt needs tokens, the data have pixels and targets". */
+static scion_status check_inputs(const model_row *row, const data_info *data, scion_error *err)
+{
+    char names[120] = "";
+    for (const char *const *input = row->inputs; *input; input++) {
+        if (data_find(data, *input) >= 0)
+            continue;
+        for (int i = 0; i < data->array_count; i++) {
+            const size_t at = strlen(names);
+            snprintf(names + at, sizeof names - at, "%s%.30s",
+                     i == 0                       ? ""
+                     : i + 1 == data->array_count ? " and "
+                                                  : ", ",
+                     data->arrays[i].name);
+        }
+        return train_fail(err, SCION_EINVAL, "model %s needs %s, the data have %s", row->name, *input, names);
+    }
+    return SCION_OK;
+}
+
+scion_status model_record(model *m, const model_row *row, const void *options, const data_info *data, int64_t batch,
+                          scion_error *err)
 {
     memset(m, 0, sizeof *m);
-    if (row->tokens != (s->vocab > 0))
-        return train_fail(err, SCION_EINVAL, "model %s learns from %s, but the data are %s", row->name,
-                          row->tokens ? "sequences of tokens" : "images", row->tokens ? "images" : "tokens");
-    scion_status status = row->check ? row->check(options, err) : SCION_OK;
+    scion_status status = check_inputs(row, data, err);
+    if (status == SCION_OK && row->check)
+        status = row->check(options, err);
     if (status != SCION_OK)
         return status;
-    m->tape = tape_create();
+    *m = (model){.row = row, .tape = tape_create(), .data = data, .batch = batch};
     if (!m->tape)
         return train_fail(err, SCION_ENOMEM, "out of memory for the model");
-    row->record(m, options, s);
+    row->record(m, options);
     const char *failed = tape_failed(m->tape);
     if (!failed)
         return SCION_OK;
@@ -38,4 +59,40 @@ void model_free(model *m)
 {
     tape_free(m->tape);
     memset(m, 0, sizeof *m);
+}
+
+const data_array *model_array(const model *m, const char *name)
+{
+    return &m->data->arrays[data_find(m->data, name)];
+}
+
+tape_value *model_input(model *m, const char *name, int ndim, const int64_t *shape)
+{
+    const int i = data_find(m->data, name);
+    const data_array *a = &m->data->arrays[i];
+    int64_t own[DATA_DIMS + 1] = {m->batch}, count = 1;
+    if (ndim == 0) {
+        memcpy(own + 1, a->shape, sizeof a->shape);
+        shape = own;
+        ndim = 1 + a->ndim;
+    }
+    for (int k = 0; k < ndim; k++)
+        count *= shape[k];
+    if (count != m->batch * a->count) {
+        tape_fail(m->tape, "input %s: %lld elements, but the data have %lld", name, (long long)count,
+                  (long long)(m->batch * a->count));
+        return NULL;
+    }
+    m->inputs[i] =
+        a->type == DATA_INT32 ? tape_ints(m->tape, name, ndim, shape) : tape_floats(m->tape, name, ndim, shape);
+    return m->inputs[i];
+}
+
+const tape_value *model_param(const model *m, const char *name, scion_error *err)
+{
+    for (int64_t i = 0; i < tape_param_count(m->tape); i++)
+        if (strcmp(tape_param_at(m->tape, i)->name, name) == 0)
+            return tape_param_at(m->tape, i);
+    train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, name);
+    return NULL;
 }

@@ -1,25 +1,33 @@
-/* Models: each records itself on a tape and declares its parameters with roles; none ever sees an optimizer, nor
- * options other than its own. One file each, one row in model_rows.c. */
+/* Models: each records itself on a tape, binds its inputs to the arrays of the data by name, and declares its parameters
+ * with roles. None ever sees an optimizer, nor options other than its own. One file each, one row in model_rows.c. */
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
 #include "base/option.h"
+#include "data/data.h"
 #include "tensor/tape.h"
 
-/* What the data gives. */
-typedef struct model_shape {
-    int64_t batch, block;      /* block: positions, 1 for images */
-    int64_t vocab;             /* tokens, else 0 */
-    int64_t features, classes; /* images, else 0 */
-} model_shape;
+typedef struct model_row model_row;
 
 /* A recorded model: inputs to fill, loss to read. */
 typedef struct model {
+    const model_row *row;
     tape *tape;
-    tape_value *tokens, *targets; /* gpt: (B, T); mlp: targets are labels (B) */
-    tape_value *pixels;           /* mlp: (B, features) */
+    const data_info *data;           /* what the inputs are bound to */
+    int64_t batch;                   /* samples */
+    tape_value *inputs[DATA_ARRAYS]; /* of each array of the data; NULL: the model does not read it */
     tape_value *loss;
 } model;
+
+/* Writes text with a trained model, one token at a time. */
+typedef struct model_decode {
+    /* Reads its weights from the parameters of a recorded model, which must outlive it. `context`: positions that it
+     * remembers. NULL: err says why. */
+    void *(*create)(const model *m, const void *options, int64_t context, scion_error *err);
+    /* Appends a token; logits of the next one (the range of the data's tokens), valid until the next call. */
+    const float *(*step)(void *decoder, int32_t token);
+    void (*free)(void *decoder);
+} model_decode;
 
 /* Why a radius need not be searched; NULL: it must. */
 typedef struct model_radii {
@@ -28,30 +36,45 @@ typedef struct model_radii {
     const char *first_scale, *hidden_scale;
 } model_radii;
 
-typedef struct model_row {
+struct model_row {
     const char *name, *help;
-    bool tokens; /* wants sequences, else images */
+    /* Names of the arrays that it reads, ended by NULL. */
+    const char *const *inputs;
     /* Options, in a struct of the model's own. A key that other models have too means the same type, default and range
      * there; it is set for all of them. */
     const option *options;
     size_t options_size;
     /* What no single option can see. NULL: nothing to check. */
     scion_status (*check)(const void *options, scion_error *err);
-    void (*record)(model *m, const void *options, const model_shape *s);
+    /* Binds the inputs (model_input), records the operators, sets m->loss. */
+    void (*record)(model *m, const void *options);
+    bool accuracy;              /* the share of right answers is worth reporting */
+    const model_decode *decode; /* NULL: it writes no text */
     /* For tuning: which radii there is no need to search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
     /* For tuning: the width of a smaller model to tune on. NULL: a quarter of the width. */
     int64_t (*proxy_width)(const void *options);
-} model_row;
+};
 
 /* All models, ended by NULL. A test may bring a table of its own. */
 extern const model_row *const model_rows[];
 
 const char *model_name(int i); /* NULL past the last */
 
-/* Records a model for a shape. Errors name what is wrong with the options. */
-scion_status model_record(model *m, const model_row *row, const void *options, const model_shape *s,
+/* Records a model for batches of such data, which must outlive it. Errors name what is wrong with the options, or the
+ * array that the data do not have. */
+scion_status model_record(model *m, const model_row *row, const void *options, const data_info *data, int64_t batch,
                           scion_error *err);
 void model_free(model *m);
+
+/* ---- For models ---- */
+
+/* The description of an array of row->inputs: the data have them all. */
+const data_array *model_array(const model *m, const char *name);
+/* An input for a batch of that array, of a shape of the model's choice with as many elements (ndim 0: batch, then the
+ * array's own shape). */
+tape_value *model_input(model *m, const char *name, int ndim, const int64_t *shape);
+/* A parameter by name; NULL: there is none, and err says so. */
+const tape_value *model_param(const model *m, const char *name, scion_error *err);
 
 #endif

@@ -61,7 +61,7 @@ static figure *curve_figure(const char *id, const char *title, const char *capti
 
 static const char *samples(const run_record *run)
 {
-    return !run->configured ? "samples" : strcmp(run->c.model, "mlp") == 0 ? "images" : "tokens";
+    return run->configured ? config_unit(&run->c) : "samples";
 }
 
 static bool shows_accuracy(const run_record *run)

@@ -15,70 +15,49 @@
 #include "run/checkpoint.h"
 #include "run/routing.h"
 
+enum { max_workers = 4 }; /* threads that decode data ahead */
+
 /* The largest number that the option steps takes. */
 static const double steps_max = 1e15;
-
-static model_shape shape_of(const trainer *t)
-{
-    const data_info *d = data_about(t->data);
-    model_shape s = {.batch = t->c.training.batch, .block = d->tokens ? t->c.data.block : 1};
-    if (d->tokens) {
-        s.vocab = t->c.data.vocab > 0 ? t->c.data.vocab : d->vocab;
-    } else {
-        s.features = d->features;
-        s.classes = d->classes;
-    }
-    return s;
-}
-
-/* Symbols of data that do not say it themselves: synthetic text has 64; shards have their own default. */
-static int64_t default_vocab(const config *c)
-{
-    return strcmp(c->data.kind, "synthetic") == 0 ? 64 : 0;
-}
 
 static scion_status open_data(trainer *t, const char *vocabulary, scion_error *err)
 {
     const config *c = &t->c;
-    data_options o = {
-        .kind = c->data.kind,
-        .path = c->data.path,
-        .val = c->data.val[0] ? c->data.val : NULL,
-        .val_fraction = c->data.val_fraction,
+    const data_context context = {
         .seed = c->training.seed,
         .vocabulary = vocabulary,
-        .vocab = c->data.vocab > 0 || !config_model(c)->tokens ? c->data.vocab : default_vocab(c),
-        .features = 784,
-        .classes = 10,
+        .wants = config_model(c)->inputs,
+        .ahead = c->training.batch,
+        .workers = t->threads < max_workers ? t->threads : max_workers,
     };
-    scion_status status = data_open(&t->data, &o, err);
+    scion_status status = data_open(&t->data, &c->data, &context, err);
     if (status != SCION_OK)
         return status;
     const data_info *d = data_about(t->data);
-    if (d->tokens && c->data.vocab > 0 && d->vocab > c->data.vocab)
-        return train_fail(err, SCION_EINVAL, "vocab is %lld, but the data have %lld symbols",
-                          (long long)c->data.vocab, (long long)d->vocab);
-    if (c->data.path[0] && data_batches(t->data, DATA_TRAIN, c->training.batch, c->data.block) < 1)
-        return train_fail(err, SCION_EINVAL, "%s: too small for one batch of %lld x %lld", c->data.path,
-                          (long long)c->training.batch, (long long)c->data.block);
+    const int64_t train = d->units[DATA_TRAIN];
+    if (train > 0 && d->samples[DATA_TRAIN] < 1)
+        return train_fail(err, SCION_EINVAL,
+                          "the data are too small: %lld %s to train, fewer than one sample of %lld", (long long)train,
+                          d->unit, (long long)d->sample_units);
     t->steps = c->training.steps;
-    const double passes = ceil(c->training.epochs * (double)d->train / (double)trainer_samples(t));
+    const double passes = ceil(c->training.epochs * (double)train / (double)trainer_samples(t));
     if (t->steps == 0 && passes > steps_max)
         return train_fail(err, SCION_EINVAL, "epochs=%g are %g steps; at most %g are possible", c->training.epochs,
                           passes, steps_max);
-    if (t->steps == 0 && d->train > 0)
+    if (t->steps == 0 && train > 0)
         t->steps = (int64_t)passes;
-    if (t->steps < 1 && d->train > 0)
+    if (t->steps < 1 && train > 0)
         return train_fail(err, SCION_EINVAL, "steps and epochs are both 0");
     return SCION_OK;
 }
 
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
-    const model_shape s = shape_of(t);
-    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c), &s, err);
+    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c),
+                                       data_about(t->data), t->c.training.batch, err);
     if (status == SCION_OK && training)
-        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), &s, err);
+        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), data_about(t->data),
+                              t->c.training.batch, err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->eval.tape);
     return status;
@@ -287,25 +266,24 @@ void trainer_free(trainer *t)
 
 const char *trainer_unit(const trainer *t)
 {
-    return data_about(t->data)->tokens ? "tokens" : "images";
+    return data_about(t->data)->unit;
 }
 
 bool trainer_reports_accuracy(const trainer *t)
 {
-    return !data_about(t->data)->tokens;
+    return config_model(&t->c)->accuracy;
 }
 
 int64_t trainer_validation_batches(const trainer *t)
 {
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
     const int64_t limit = t->c.run.eval_batches;
     return limit > 0 && limit < all ? limit : all;
 }
 
 int64_t trainer_samples(const trainer *t)
 {
-    const int64_t rows = t->c.training.batch * t->c.training.accum;
-    return data_about(t->data)->tokens ? rows * t->c.data.block : rows;
+    return t->c.training.batch * t->c.training.accum * data_about(t->data)->sample_units;
 }
 
 double trainer_flops(const trainer *t)
@@ -328,13 +306,22 @@ double trainer_lr(const trainer *t)
     return scion_schedule_value(&s, t->step);
 }
 
-/* Batch `index` of a part into a model's inputs. */
-static void fill(const trainer *t, const model *m, data_part part, int64_t index)
+/* Batch `index` of a part into a model's inputs; the next one is decoded meanwhile, if it must be. */
+static scion_status fill(const trainer *t, const model *m, data_part part, int64_t index, scion_error *err)
 {
-    if (m->tokens)
-        data_tokens(t->data, part, index, t->c.training.batch, t->c.data.block, m->tokens->ints, m->targets->ints);
-    else
-        data_images(t->data, part, index, t->c.training.batch, m->pixels->data, m->targets->ints);
+    const int64_t batch = t->c.training.batch;
+    void *arrays[DATA_ARRAYS] = {NULL};
+    for (int i = 0; i < DATA_ARRAYS; i++)
+        if (m->inputs[i])
+            arrays[i] = m->inputs[i]->kind == TAPE_INTS ? (void *)m->inputs[i]->ints : m->inputs[i]->data;
+    scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
+    data_prefetch(t->data, part, (index + 1) * batch, batch);
+    return status;
+}
+
+scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
+{
+    return fill(t, &t->eval, part, index, err);
 }
 
 static bool stopped(const trainer *t)
@@ -351,7 +338,9 @@ static scion_status gradients(trainer *t, double *loss, scion_error *err)
     for (int64_t i = 0; i < t->c.training.accum; i++) {
         if (i > 0 && !t->c.optimizer.light && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
-        fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i);
+        scion_status status = fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i, err);
+        if (status != SCION_OK)
+            return status;
         double begin = clock_now();
         double part = (double)tape_forward(t->train.tape, &run);
         double middle = clock_now();
@@ -406,18 +395,20 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
 {
     tape_run run = {.threads = t->threads, .training = false, .loss_scale = 1};
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch, t->c.data.block);
+    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
     const int64_t count = batches > 0 && batches < all ? batches : all;
     int64_t hits = 0, rows = 0;
     double sum = 0;
     if (count < 1)
-        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one batch of %lld x %lld",
-                          t->c.data.path, (long long)t->c.training.batch, (long long)t->c.data.block);
+        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
+                          (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
     for (int64_t i = 0; i < count; i++) {
         int64_t batch_hits = 0, batch_rows = 0;
         if (i > 0 && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        fill(t, &t->eval, DATA_VAL, i);
+        scion_status status = fill(t, &t->eval, DATA_VAL, i, err);
+        if (status != SCION_OK)
+            return status;
         double part = (double)tape_forward(t->eval.tape, &run);
         op_cross_entropy_hits(t->eval.loss, t->eval.tape, &batch_hits, &batch_rows);
         sum += part * (double)batch_rows;
@@ -643,13 +634,12 @@ static scion_status from_file(trainer **out, const char *path, const char *const
     scion_status status = checkpoint_open(&file, path, err);
     if (status == SCION_OK)
         status = read_config(file, path, pairs, count, training, &c, err);
-    if (status == SCION_OK && why == TO_SAMPLE &&
-        !(strcmp(c.model, "gpt") == 0 && checkpoint_get(file, "vocabulary")))
-        status = train_fail(err, SCION_EINVAL, "%s: only a gpt that learned from a text file can write", path);
+    if (status == SCION_OK && why == TO_SAMPLE && !(config_model(&c)->decode && checkpoint_get(file, "vocabulary")))
+        status = train_fail(err, SCION_EINVAL, "%s: only a model that learned from a text file can write text", path);
     if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
         c.data.path[0] = '\0';
         c.training.batch = 1;
-        snprintf(c.data.kind, sizeof c.data.kind, "chars");
+        snprintf(c.data.kind, sizeof c.data.kind, "auto");
     }
     if (status == SCION_OK)
         status = new_trainer(&t, &c, err);

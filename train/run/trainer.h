@@ -58,6 +58,8 @@ void trainer_free(trainer *t);
  * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
  * gradients are not). The same if it is stopped: SCION_ESTOPPED. */
 scion_status trainer_step(trainer *t, double *loss, scion_error *err);
+/* Puts a batch into the inputs that trainer_evaluate uses; it stays there until the next evaluation. */
+scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);
 /* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */

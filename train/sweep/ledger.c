@@ -1,6 +1,6 @@
-/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve
- * reading and writing. SQLite's own locks keep processes apart: whatever reads and then writes is one immediate
- * transaction. */
+/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve reading and
+ * writing.
+ * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
 #include "sweep/ledger.h"
 
 #include <errno.h>
@@ -31,12 +31,15 @@ struct ledger {
     sqlite3 *db;
     char path[CONFIG_TEXT];
     char worker[WORKER_TEXT];
+    bool identified; /* the hashes are known to follow the present rules */
 };
 
 static const char schema[] =
     "PRAGMA application_id = 1399023983;" /* application */
     "PRAGMA user_version = 1;"
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);"
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
+    " revision INTEGER NOT NULL DEFAULT 0,"
     " state TEXT NOT NULL, config TEXT NOT NULL, worker TEXT, beat REAL, attempts INTEGER NOT NULL DEFAULT 0,"
     " step INTEGER, steps INTEGER, parameters INTEGER, seconds REAL, loss REAL, val_loss REAL, accuracy REAL,"
     " samples_per_s REAL, forward_s REAL, backward_s REAL, optimizer_s REAL, state_bytes REAL, peak_bytes REAL,"
@@ -218,22 +221,154 @@ void ledger_close(ledger *l)
     free(l);
 }
 
+/* ---- Identity ------------------------------------------------------------------------------------------------- A
+ * run is identified by a hash of the options that decide what it computes (config_identity). The hash is in the file
+ * only so that SQLite can look for it: it is computed anew from the stored configurations when the rules of
+ * config_identity are not those that wrote it. */
+
+/* Raise this when runs compute something else although no option says so: earlier runs are then other runs. */
+enum { revision = 0 };
+
 static void add_line(void *ctx, const char *line, size_t length)
 {
     XXH3_128bits_update(ctx, line, length);
 }
 
-/* 128 bits over everything that decides what the run computes. */
-static void hash_of(ledger_kind kind, const config *c, char hash[33])
+static bool hash_text(XXH3_state_t *state, char hash[33])
 {
-    XXH3_state_t *state = XXH3_createState();
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, &kind, sizeof kind);
-    config_identity(c, add_line, state);
     const XXH128_hash_t h = XXH3_128bits_digest(state);
     XXH3_freeState(state);
     snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    return true;
 }
+
+/* 128 bits over everything that decides what the run computes. False: out of memory. */
+static bool hash_of(ledger_kind kind, int revision_of, const config *c, char hash[33])
+{
+    XXH3_state_t *state = XXH3_createState();
+    char line[32];
+    if (!state)
+        return false;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &kind, sizeof kind);
+    config_identity(c, add_line, state);
+    if (revision_of > 0)
+        add_line(state, line, (size_t)snprintf(line, sizeof line, "revision=%d\n", revision_of));
+    return hash_text(state, hash);
+}
+
+/* The rules of config_identity: the options, what they were before they existed, and which are neutral. */
+static bool rules_hash(char hash[33])
+{
+    XXH3_state_t *state = XXH3_createState();
+    const config_option *o;
+    if (!state)
+        return false;
+    XXH3_128bits_reset(state);
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        char line[2 * CONFIG_TEXT];
+        const int length =
+            snprintf(line, sizeof line, "%s %s %d\n", o->key, o->origin ? o->origin : o->initial, o->neutral);
+        add_line(state, line, (size_t)length);
+    }
+    return hash_text(state, hash);
+}
+
+/* Whether the hashes of the file follow the present rules. */
+static bool has_rules(ledger *l, const char *rules)
+{
+    sqlite3_stmt *s = prepare(l, "SELECT 1 FROM meta WHERE key = 'identity' AND value = ?");
+    sqlite3_bind_text(s, 1, rules, -1, SQLITE_TRANSIENT);
+    const bool same = s && sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return same;
+}
+
+/* What version 0.1.0 did not have. */
+static scion_status extend_schema(ledger *l, scion_error *err)
+{
+    scion_status status = execute(l, "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)", err);
+    sqlite3_stmt *s = prepare(l, "SELECT revision FROM runs LIMIT 1");
+    if (status == SCION_OK && !s)
+        status = execute(l, "ALTER TABLE runs ADD COLUMN revision INTEGER NOT NULL DEFAULT 0", err);
+    sqlite3_finalize(s);
+    return status;
+}
+
+/* Of runs that turn out to be the same the most finished one is found from now on. One that waits is removed; results
+ * stay in the ledger, under a name that nobody looks for. */
+static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits, scion_error *err)
+{
+    sqlite3_stmt *s = prepare(l, "SELECT 1 FROM runs WHERE hash = ?");
+    sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
+    const bool taken = s && sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    if (taken && waits)
+        s = prepare(l, "DELETE FROM runs WHERE id = ?2");
+    else
+        s = prepare(l, taken ? "UPDATE runs SET hash = ?1 || ' again ' || ?2 WHERE id = ?2"
+                             : "UPDATE runs SET hash = ?1 WHERE id = ?2");
+    if (!(taken && waits))
+        sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(s, 2, id);
+    return step(l, s, err);
+}
+
+/* Hashes of all runs from their configurations, the most finished first. A configuration that this program cannot
+ * read keeps its hash. */
+static scion_status rehash(ledger *l, scion_error *err)
+{
+    scion_status status = execute(l, "UPDATE runs SET hash = 'old ' || id || ' ' || hash", err);
+    sqlite3_stmt *s =
+        prepare(l, "SELECT id, kind, revision, config, state = 'waiting', "
+                   "substr(hash, length('old ' || id || ' ') + 1) FROM runs ORDER BY CASE state "
+                   "WHEN 'done' THEN 0 WHEN 'diverged' THEN 1 WHEN 'running' THEN 2 WHEN 'failed' THEN 3 "
+                   "ELSE 4 END, id");
+    int code = SQLITE_DONE;
+    if (status == SCION_OK && !s)
+        status = broken(l, err);
+    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *json = (const char *)sqlite3_column_text(s, 3);
+        config c;
+        char hash[64];
+        config_init(&c);
+        if (!json || config_from_json(&c, json, NULL) != SCION_OK)
+            column_text(s, 5, hash, sizeof hash);
+        else if (!hash_of((ledger_kind)sqlite3_column_int(s, 1), sqlite3_column_int(s, 2), &c, hash))
+            status = train_fail(err, SCION_ENOMEM, "out of memory");
+        if (status == SCION_OK)
+            status = set_hash(l, sqlite3_column_int64(s, 0), hash, sqlite3_column_int(s, 4), err);
+    }
+    if (status == SCION_OK && code != SQLITE_DONE)
+        status = broken(l, err);
+    sqlite3_finalize(s);
+    return status;
+}
+
+/* Before a run is looked for by its hash. Inside a transaction. */
+static scion_status check_identities(ledger *l, scion_error *err)
+{
+    char rules[33];
+    if (l->identified)
+        return SCION_OK;
+    if (!rules_hash(rules))
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    if (has_rules(l, rules)) {
+        l->identified = true;
+        return SCION_OK;
+    }
+    scion_status status = extend_schema(l, err);
+    if (status == SCION_OK)
+        status = rehash(l, err);
+    if (status == SCION_OK) {
+        sqlite3_stmt *s = prepare(l, "INSERT OR REPLACE INTO meta (key, value) VALUES ('identity', ?)");
+        sqlite3_bind_text(s, 1, rules, -1, SQLITE_TRANSIENT);
+        status = step(l, s, err);
+    }
+    return status;
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------------- */
 
 static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_state state, bool *added,
                            scion_error *err)
@@ -241,8 +376,13 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_
     char hash[33], *json = config_to_json(c);
     if (!json)
         return train_fail(err, SCION_ENOMEM, "out of memory");
-    hash_of(kind, c, hash);
-    sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
+    if (!hash_of(kind, revision, c, hash)) {
+        free(json);
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    }
+    sqlite3_stmt *s =
+        prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config, revision) VALUES (?, ?, ?, ?, ?)");
+    sqlite3_bind_int(s, 5, revision);
     sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 2, (int)kind);
     sqlite3_bind_text(s, 3, state_names[state], -1, SQLITE_STATIC);
@@ -260,6 +400,7 @@ scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, i
     *added = 0;
     if (status != SCION_OK)
         return status;
+    status = check_identities(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         bool is_new;
         status = insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
@@ -432,7 +573,17 @@ scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error 
 scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_run *run, bool *found, scion_error *err)
 {
     char hash[33];
-    hash_of(kind, c, hash);
+    scion_status status = SCION_OK;
+    *found = false;
+    if (!l->identified && sqlite3_get_autocommit(l->db)) { /* not inside a transaction */
+        status = execute(l, "BEGIN IMMEDIATE", err);
+        if (status == SCION_OK)
+            status = end(l, check_identities(l, err), err);
+    }
+    if (status != SCION_OK)
+        return status;
+    if (!hash_of(kind, revision, c, hash))
+        return train_fail(err, SCION_ENOMEM, "out of memory");
     return select_one(l, "WHERE hash = ?", hash, run, found, err);
 }
 
@@ -552,7 +703,9 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
     scion_status status = execute(l, "BEGIN IMMEDIATE", err);
     if (status != SCION_OK)
         return status;
-    status = insert(l, LEDGER_COORD, &run->c, LEDGER_DONE, &added, err);
+    status = check_identities(l, err);
+    if (status == SCION_OK)
+        status = insert(l, LEDGER_COORD, &run->c, LEDGER_DONE, &added, err);
     if (status == SCION_OK)
         status = ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err);
     if (status == SCION_OK) {

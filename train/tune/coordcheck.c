@@ -116,16 +116,6 @@ static scion_status measure_diverged(meter *m, int64_t step, scion_error *err)
     return SCION_OK;
 }
 
-/* The evaluation's inputs are nobody else's while the trainer only steps: one batch stays there. */
-static void fill(const trainer *t)
-{
-    const model *m = &t->eval;
-    if (m->tokens)
-        data_tokens(t->data, DATA_TRAIN, 0, t->c.training.batch, t->c.data.block, m->tokens->ints, m->targets->ints);
-    else
-        data_images(t->data, DATA_TRAIN, 0, t->c.training.batch, m->pixels->data, m->targets->ints);
-}
-
 /* What a run of the check carries. */
 typedef struct check {
     trainer *t;
@@ -167,8 +157,10 @@ static scion_status check_run(check *k, scion_error *err)
     const run_sink sink = {.step = check_step, .ctx = k}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = k->steps, .stop = check_stops, .stop_ctx = k};
     run_result r;
-    scion_status status = SCION_OK;
-    fill(k->t);
+    /* One batch stays in the inputs of the evaluation, since the run has none. */
+    scion_status status = trainer_fill_evaluation(k->t, DATA_TRAIN, 0, err);
+    if (status != SCION_OK)
+        return status;
     after_step(k, 0, measure(&k->m, k->t, &k->failed));
     if (k->steps > 0 && !check_stops(k))
         status = run_train(k->t, &policy, sinks, 1, &r, NULL, err);

@@ -1,0 +1,160 @@
+/* What a kind of data owes, and what the kinds share. A kind is a file with a row, which data_kinds.c lists. */
+#ifndef TRAIN_DATA_DATA_KIND_H
+#define TRAIN_DATA_DATA_KIND_H
+
+#include <stddef.h>
+
+#include "data/data.h"
+
+typedef struct data_kind {
+    const char *name, *help;
+    bool no_path; /* is not read from a path */
+    /* Could path be of this kind? For "auto", asked in the order of the table. NULL: only by name. */
+    bool (*looks)(const char *path);
+    /* Text: could this vocabulary be of this kind? NULL: the kind has no vocabulary. */
+    bool (*reads)(const char *vocabulary);
+    /* Opens and checks the files and describes them: d->info, d->fetch, d->order, d->state. What data_own and data_map
+     * gave is freed with d, whether or not it succeeds. */
+    scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
+    void (*close)(data_set *d); /* whatever else the state holds; NULL: nothing. Also after a failed open */
+    /* Text, else NULL; see data_encode and data_decode. */
+    int64_t (*encode)(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
+    int (*decode)(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
+    /* Options of its own, in a struct; data_own_options gives them to open. */
+    const option *options;
+    size_t options_size;
+} data_kind;
+
+/* All kinds, ended by NULL. A test may bring a table of its own. */
+extern const data_kind *const data_kinds[];
+
+/* Which sample comes when, in training. Validation is in order. */
+typedef enum data_order {
+    DATA_SHUFFLED, /* every epoch in a new order */
+    DATA_CYCLED,   /* in order, again and again */
+    DATA_DRAWN     /* fetch draws by `number` alone; `sample` is -1 */
+} data_order;
+
+/* One sample into arrays (one pointer per array of d->info, NULL: not wanted). `sample` is its place in the part,
+ * `number` counts over all epochs, for random choices such as augmentation: scn_philox(d->seed, stream, number).
+ * A pure function, called from several threads at once. */
+typedef scion_status data_fetch(const data_set *d, data_part part, int64_t sample, int64_t number,
+                                void *const arrays[], scion_error *err);
+
+typedef struct data_pool data_pool;
+
+/* A mapped file. */
+typedef struct data_mapping {
+    void *at;
+    size_t bytes;
+} data_mapping;
+
+struct data_set {
+    const data_kind *kind;
+    data_options options;
+    uint64_t seed;
+    /* Set by the kind */
+    data_info info;
+    data_fetch *fetch;
+    void (*hint)(const data_set *d, data_part part, int64_t sample); /* a sample will be fetched next, to warm the
+                                                                        cache; NULL: none */
+    data_order order;
+    bool background; /* fetch takes long: decode ahead */
+    void *state;
+    /* Set by data.c */
+    data_pool *pool;
+    void **owned; /* freed by data_close */
+    int owned_count;
+    data_mapping *maps; /* unmapped by data_close */
+    int map_count;
+};
+
+/* Zeroed memory that belongs to d from now on (NULL: out of memory, told). */
+void *data_own(data_set *d, size_t bytes, scion_error *err);
+/* A whole file, mapped, closed with d. An empty file is an error. */
+scion_status data_map(data_set *d, const char *path, const uint8_t **bytes, size_t *count, scion_error *err);
+/* The struct of the kind's own options. */
+const void *data_own_options(const data_set *d);
+/* Appends the description of an array; shape NULL: one number. */
+void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range);
+
+/* Sample `number` of a part as fetch gives it, without the pool. */
+scion_status data_fetch_one(const data_set *d, data_part part, int64_t number, void *const arrays[],
+                            scion_error *err);
+
+/* ---- Decoding ahead (prefetch.c) ---- */
+
+/* Memory for `ahead` samples twice and `workers` threads; NULL: out of memory or threads, and d works without. */
+data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers);
+void data_pool_free(data_pool *p);
+void data_pool_prefetch(data_pool *p, data_part part, int64_t first, int64_t count);
+/* Takes a sample that was decoded ahead. False: it was not asked for, or not begun: the caller fetches it. */
+bool data_pool_take(data_pool *p, data_part part, int64_t number, void *const arrays[], scion_status *status,
+                    scion_error *err);
+
+/* ---- Text: streams of tokens, of which samples are windows (text.c) ---- */
+
+/* A run of tokens in memory or in a mapped file, of 1, 2 or 4 bytes each. */
+typedef struct data_segment {
+    const void *tokens;
+    int width;
+    int64_t count;
+} data_segment;
+
+/* Segments one after another. */
+typedef struct data_stream {
+    data_segment *segments;
+    int64_t *starts; /* of each segment in the stream */
+    int count, capacity;
+    int64_t total;
+} data_stream;
+
+/* The state of a kind of text starts with this. */
+typedef struct data_text {
+    data_stream streams[DATA_PARTS];
+    int64_t block;
+} data_text;
+
+/* Bytes of a token below `range`. */
+int data_token_width(int64_t range);
+void data_put_token(void *tokens, int width, int64_t i, uint32_t token);
+/* Adds a segment to a part; the state must exist. */
+scion_status data_add_segment(data_set *d, data_part part, const void *tokens, int width, int64_t count,
+                              scion_error *err);
+/* One array as both parts: its last val_fraction for validation. */
+scion_status data_split(data_set *d, const void *tokens, int width, int64_t count, scion_error *err);
+/* Describes the text, whose own tokens are below `symbols`; `drawn`: training windows at random places. */
+scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err);
+
+/* ---- Images in memory (images.c) ---- */
+
+enum { DATA_CHANNELS = 4 };
+
+/* The state of a kind of images in memory. Pixels are bytes, channel by channel. */
+typedef struct data_images {
+    struct {
+        const uint8_t *pixels;
+        const int32_t *labels;
+        int64_t count;
+    } part[DATA_PARTS];
+    int64_t channels, height, width, classes;
+    float mean[DATA_CHANNELS], scale[DATA_CHANNELS]; /* by channel: pixel -> (pixel - mean) * scale */
+} data_images;
+
+/* Describes the images; means and scales come from the training part. */
+void data_images_ready(data_set *d);
+
+/* ---- Paths and sentences ---- */
+
+/* A path made by a format. false: it does not fit. */
+enum { data_path_bytes = 1024 };
+bool data_path(char path[data_path_bytes], const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool data_exists(const char *path);
+bool data_is_folder(const char *path);
+/* The end of a path, at most `max` bytes of it, from the start of a name if there is one. */
+const char *data_tail(const char *path, size_t max);
+/* "file: sentence", where the sentence stays whole however long the path is. Returns status. */
+scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

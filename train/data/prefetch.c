@@ -1,0 +1,170 @@
+/* Decoding ahead. Samples that were asked for wait in a queue; threads decode them into a ring of slots, in which
+ * sample `number` of a part has the place number % capacity. Since a sample is a pure function of its number, whether it
+ * comes from the ring or from the caller's own fetch is a question of time alone. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/data_kind.h"
+
+typedef enum slot_state { EMPTY, QUEUED, BUSY, READY } slot_state;
+
+typedef struct slot {
+    slot_state state;
+    data_part part;
+    int64_t number;
+    int readers; /* copy from it now; it must not be reused */
+    scion_status status;
+    scion_error error; /* of the fetch, if status is not OK */
+    char *memory;
+} slot;
+
+struct data_pool {
+    const data_set *d;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done; /* something was queued; something was decoded */
+    bool stop;
+    slot *slots;
+    int64_t capacity;
+    int64_t *queue, head, queued; /* a ring of slots that wait */
+    char *memory;
+    pthread_t *threads;
+    int thread_count;
+};
+
+static size_t array_bytes(const data_array *a)
+{
+    return ((size_t)a->count * 4 + 63) / 64 * 64; /* both types have 4 bytes */
+}
+
+/* The arrays in a slot's memory. */
+static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAYS])
+{
+    char *at = s->memory;
+    for (int i = 0; i < p->d->info.array_count; i++) {
+        arrays[i] = at;
+        at += array_bytes(&p->d->info.arrays[i]);
+    }
+}
+
+static void *work(void *context)
+{
+    data_pool *p = context;
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop) {
+        if (p->queued == 0) {
+            pthread_cond_wait(&p->work, &p->lock);
+            continue;
+        }
+        slot *s = &p->slots[p->queue[p->head]];
+        p->head = (p->head + 1) % p->capacity;
+        p->queued--;
+        if (s->state != QUEUED) /* somebody else has fetched it */
+            continue;
+        s->state = BUSY;
+        pthread_mutex_unlock(&p->lock);
+        void *arrays[DATA_ARRAYS];
+        arrays_of(p, s, arrays);
+        s->status = data_fetch_one(p->d, s->part, s->number, arrays, &s->error);
+        pthread_mutex_lock(&p->lock);
+        s->state = READY;
+        pthread_cond_broadcast(&p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers)
+{
+    data_pool *p = calloc(1, sizeof *p);
+    size_t bytes = 0;
+    if (!p)
+        return NULL;
+    for (int i = 0; i < d->info.array_count; i++)
+        bytes += array_bytes(&d->info.arrays[i]);
+    p->d = d;
+    p->capacity = 2 * ahead; /* what is being used, and what comes next */
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->done, NULL);
+    p->slots = calloc((size_t)p->capacity, sizeof *p->slots);
+    p->queue = calloc((size_t)p->capacity, sizeof *p->queue);
+    p->memory = calloc((size_t)p->capacity, bytes);
+    p->threads = calloc((size_t)workers, sizeof *p->threads);
+    const bool made = p->slots && p->queue && p->memory && p->threads;
+    for (int64_t i = 0; made && i < p->capacity; i++)
+        p->slots[i].memory = p->memory + (size_t)i * bytes;
+    while (made && p->thread_count < workers && pthread_create(&p->threads[p->thread_count], NULL, work, p) == 0)
+        p->thread_count++;
+    if (p->thread_count == 0) {
+        data_pool_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void data_pool_free(data_pool *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->thread_count; i++)
+        pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->work);
+    pthread_mutex_destroy(&p->lock);
+    free(p->threads);
+    free(p->memory);
+    free(p->queue);
+    free(p->slots);
+    free(p);
+}
+
+void data_pool_prefetch(data_pool *p, data_part part, int64_t first, int64_t count)
+{
+    pthread_mutex_lock(&p->lock);
+    for (int64_t number = first; number < first + count && p->queued < p->capacity; number++) {
+        slot *s = &p->slots[number % p->capacity];
+        const bool known = s->state != EMPTY && s->part == part && s->number == number;
+        if (known || s->state == QUEUED || s->state == BUSY || s->readers > 0)
+            continue;
+        s->state = QUEUED;
+        s->part = part;
+        s->number = number;
+        p->queue[(p->head + p->queued++) % p->capacity] = number % p->capacity;
+    }
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool data_pool_take(data_pool *p, data_part part, int64_t number, void *const arrays[], scion_status *status,
+                    scion_error *err)
+{
+    slot *s = &p->slots[number % p->capacity];
+    bool taken = false;
+    pthread_mutex_lock(&p->lock);
+    while (s->state == BUSY && s->part == part && s->number == number)
+        pthread_cond_wait(&p->done, &p->lock);
+    if (s->part == part && s->number == number && s->state == QUEUED) {
+        s->state = EMPTY; /* not begun: the caller is as fast */
+    } else if (s->part == part && s->number == number && s->state == READY) {
+        s->readers++;
+        pthread_mutex_unlock(&p->lock);
+        void *from[DATA_ARRAYS];
+        arrays_of(p, s, from);
+        for (int i = 0; s->status == SCION_OK && i < p->d->info.array_count; i++)
+            if (arrays[i])
+                memcpy(arrays[i], from[i], (size_t)p->d->info.arrays[i].count * 4);
+        *status = s->status;
+        if (s->status != SCION_OK && err)
+            *err = s->error;
+        taken = true;
+        pthread_mutex_lock(&p->lock);
+        s->readers--;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return taken;
+}
