@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps demo test bench asan fmt check install clean help
+.PHONY: all deps demo test bench asan clang fmt check install clean help
 
 all: deps build/build.ninja
 	@cmake --build build
@@ -22,6 +22,10 @@ asan: deps build-asan/build.ninja
 	@cmake --build build-asan
 	@cd build-asan && ctest --output-on-failure -j2
 
+clang: deps build-clang/build.ninja
+	@cmake --build build-clang
+	@cd build-clang && ctest --output-on-failure -j2
+
 fmt: deps
 	@tools/check-format --fix
 
@@ -36,7 +40,7 @@ install: all
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
-	rm -rf build build-asan
+	rm -rf build build-asan build-clang
 
 help:
 	@echo "make            build into build/"
@@ -44,10 +48,11 @@ help:
 	@echo "make test       run the tests"
 	@echo "make bench      measure; writes build/bench.json"
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make clang      build with clang, without OpenMP, and run the tests"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"
 	@echo "make install    install to PREFIX=$(PREFIX), below DESTDIR if given"
-	@echo "make clean      remove build/ and build-asan/"
+	@echo "make clean      remove build/, build-asan/ and build-clang/"
 	@echo "Missing Debian packages are installed first; SCION_DEPS=skip in the environment prevents it."
 
 deps:
@@ -59,3 +64,6 @@ build/build.ninja: | deps
 
 build-asan/build.ninja: | deps
 	@cmake -S . -B build-asan -G Ninja -DSCION_ASAN=ON -DSCION_BENCH=OFF
+
+build-clang/build.ninja: | deps
+	@cmake -S . -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DSCION_OPENMP=OFF -DSCION_WERROR=ON

@@ -35,29 +35,30 @@ static inline int scn_thread_index(void)
 }
 
 #ifdef _OPENMP
-#define SCN_PARALLEL_OMP(...) SCN_PRAGMA(omp parallel for __VA_ARGS__)
+#define SCN_PARALLEL_OMP(kind, threads) \
+    SCN_PRAGMA(omp parallel for schedule(kind) num_threads(threads) if ((threads) > 1))
 #else
-#define SCN_PARALLEL_OMP(...)
+#define SCN_PARALLEL_OMP(kind, threads) (void)(threads);
 #endif
 
 /* SCN_PARALLEL(threads, i, count, call(..., i, ...)) makes the call once for each i from 0 to count - 1, by up to
  * `threads` threads, each of which takes the next i when it is done with one. With one thread it is a plain loop: a
  * parallel region, even of one thread, takes longer than a small problem. */
-#define SCN_PARALLEL(threads, i, count, ...)                         \
-    do {                                                             \
-        if ((threads) > 1) {                                         \
-            SCN_PARALLEL_OMP(schedule(dynamic) num_threads(threads)) \
-            for (int64_t i = 0; i < (count); i++)                    \
-                __VA_ARGS__;                                         \
-        } else {                                                     \
-            for (int64_t i = 0; i < (count); i++)                    \
-                __VA_ARGS__;                                         \
-        }                                                            \
+#define SCN_PARALLEL(threads, i, count, ...)      \
+    do {                                          \
+        if ((threads) > 1) {                      \
+            SCN_PARALLEL_OMP(dynamic, threads)    \
+            for (int64_t i = 0; i < (count); i++) \
+                __VA_ARGS__;                      \
+        } else {                                  \
+            for (int64_t i = 0; i < (count); i++) \
+                __VA_ARGS__;                      \
+        }                                         \
     } while (0)
 
 /* Before a for loop whose iterations are independent. _STATIC deals them out in equal runs beforehand, so that a
  * thread meets the same rows in loop after loop. */
-#define SCN_PARALLEL_FOR(threads) SCN_PARALLEL_OMP(schedule(dynamic) num_threads(threads) if ((threads) > 1))
-#define SCN_PARALLEL_FOR_STATIC(threads) SCN_PARALLEL_OMP(schedule(static) num_threads(threads) if ((threads) > 1))
+#define SCN_PARALLEL_FOR(threads) SCN_PARALLEL_OMP(dynamic, threads)
+#define SCN_PARALLEL_FOR_STATIC(threads) SCN_PARALLEL_OMP(static, threads)
 
 #endif

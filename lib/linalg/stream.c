@@ -6,6 +6,7 @@
 #endif
 #include <string.h>
 
+#include "base/simd.h"
 #include "linalg/vector.h"
 
 /* n values from the first-level cache to z: whole cache lines where the CPU can, else vectors of four. */

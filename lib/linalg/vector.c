@@ -1,4 +1,4 @@
-/* See vector.h. Sums beta `lanes` partial sums so that the compiler can vectorise without being allowed to
+/* See vector.h. Sums have `lanes` partial sums so that the compiler can vectorise without being allowed to
  * reorder floating-point arithmetic. */
 #include "linalg/vector.h"
 
@@ -10,7 +10,7 @@
 
 enum { lanes = 32, pieces = 64 };
 
-SCN_CLONES void scn_axpby(int64_t n, double a, const float *x, double beta, float *z)
+SCN_CLONES static void axpby_loop(int64_t n, double a, const float *x, double beta, float *z)
 {
     const float af = (float)a, bf = (float)beta;
     if (fabs(a) > 1e30 || (a != 0 && fabs(a) < 1e-30)) { /* a power of two, which rounds nothing, times a rest */
@@ -27,7 +27,12 @@ SCN_CLONES void scn_axpby(int64_t n, double a, const float *x, double beta, floa
             z[i] = bf * z[i] + af * x[i];
 }
 
-SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, double beta, float *restrict z)
+void scn_axpby(int64_t n, double a, const float *x, double beta, float *z)
+{
+    axpby_loop(n, a, x, beta, z);
+}
+
+SCN_CLONES static void sign_axpby_loop(int64_t n, double a, const float *restrict x, double beta, float *restrict z)
 {
     const float af = (float)a, bf = (float)beta;
     if (bf == 0)
@@ -38,7 +43,12 @@ SCN_CLONES void scn_sign_axpby(int64_t n, double a, const float *restrict x, dou
             z[i] = bf * z[i] + ((x[i] > 0 ? af : 0) - (x[i] < 0 ? af : 0));
 }
 
-SCN_CLONES void scn_scale(int64_t n, double a, float *z)
+void scn_sign_axpby(int64_t n, double a, const float *x, double beta, float *z)
+{
+    sign_axpby_loop(n, a, x, beta, z);
+}
+
+SCN_CLONES static void scale_loop(int64_t n, double a, float *z)
 {
     const float af = (float)a;
     if (af == 0)
@@ -48,10 +58,20 @@ SCN_CLONES void scn_scale(int64_t n, double a, float *z)
             z[i] *= af;
 }
 
-SCN_CLONES void scn_add_squares(int64_t n, const float *restrict x, double *restrict sums)
+void scn_scale(int64_t n, double a, float *z)
+{
+    scale_loop(n, a, z);
+}
+
+SCN_CLONES static void add_squares_loop(int64_t n, const float *restrict x, double *restrict sums)
 {
     for (int64_t j = 0; j < n; j++)
         sums[j] += (double)x[j] * (double)x[j];
+}
+
+void scn_add_squares(int64_t n, const float *x, double *sums)
+{
+    add_squares_loop(n, x, sums);
 }
 
 static double total(const double *part)
@@ -62,7 +82,7 @@ static double total(const double *part)
     return sum;
 }
 
-SCN_CLONES double scn_sum_squares(int64_t n, const float *x)
+SCN_CLONES static double sum_squares_loop(int64_t n, const float *x)
 {
     double part[lanes] = {0};
     int64_t i = 0;
@@ -77,7 +97,12 @@ SCN_CLONES double scn_sum_squares(int64_t n, const float *x)
     return total(part);
 }
 
-SCN_CLONES double scn_sum_abs(int64_t n, const float *x)
+double scn_sum_squares(int64_t n, const float *x)
+{
+    return sum_squares_loop(n, x);
+}
+
+SCN_CLONES static double sum_abs_loop(int64_t n, const float *x)
 {
     double part[lanes] = {0};
     int64_t i = 0;
@@ -89,7 +114,12 @@ SCN_CLONES double scn_sum_abs(int64_t n, const float *x)
     return total(part);
 }
 
-SCN_CLONES double scn_max_abs(int64_t n, const float *x)
+double scn_sum_abs(int64_t n, const float *x)
+{
+    return sum_abs_loop(n, x);
+}
+
+SCN_CLONES static double max_abs_loop(int64_t n, const float *x)
 {
     float part[lanes] = {0};
     int64_t i = 0;
@@ -104,7 +134,12 @@ SCN_CLONES double scn_max_abs(int64_t n, const float *x)
     return (double)max;
 }
 
-SCN_CLONES double scn_dot(int64_t n, const float *x, const float *y)
+double scn_max_abs(int64_t n, const float *x)
+{
+    return max_abs_loop(n, x);
+}
+
+SCN_CLONES static double dot_loop(int64_t n, const float *x, const float *y)
 {
     double part[lanes] = {0};
     int64_t i = 0;
@@ -116,7 +151,12 @@ SCN_CLONES double scn_dot(int64_t n, const float *x, const float *y)
     return total(part);
 }
 
-SCN_CLONES double scn_dot_double(int64_t n, const float *x, const double *y)
+double scn_dot(int64_t n, const float *x, const float *y)
+{
+    return dot_loop(n, x, y);
+}
+
+SCN_CLONES static double dot_double_loop(int64_t n, const float *x, const double *y)
 {
     double part[lanes] = {0};
     int64_t i = 0;
@@ -128,15 +168,25 @@ SCN_CLONES double scn_dot_double(int64_t n, const float *x, const double *y)
     return total(part);
 }
 
-SCN_CLONES void scn_add_double(int64_t n, double a, const float *restrict x, double *restrict z)
+double scn_dot_double(int64_t n, const float *x, const double *y)
+{
+    return dot_double_loop(n, x, y);
+}
+
+SCN_CLONES static void add_double_loop(int64_t n, double a, const float *restrict x, double *restrict z)
 {
     for (int64_t i = 0; i < n; i++)
         z[i] += a * (double)x[i];
 }
 
+void scn_add_double(int64_t n, double a, const float *x, double *z)
+{
+    add_double_loop(n, a, x, z);
+}
+
 /* A float is NaN or Inf exactly when its exponent bits are all ones: an integer test, which no floating
  * point option can remove. */
-SCN_CLONES bool scn_all_finite(int64_t n, const float *x)
+SCN_CLONES static bool all_finite_loop(int64_t n, const float *x)
 {
     enum { step = 4096 };
     for (int64_t i = 0; i < n; i += step) {
@@ -151,6 +201,11 @@ SCN_CLONES bool scn_all_finite(int64_t n, const float *x)
             return false;
     }
     return true;
+}
+
+bool scn_all_finite(int64_t n, const float *x)
+{
+    return all_finite_loop(n, x);
 }
 
 /* ---- Matrices: pieces of rows, or of entries where the matrix has no gaps ---- */

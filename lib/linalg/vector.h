@@ -8,27 +8,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/simd.h"
 #include "product/matrix.h"
 
 /* z = beta z + a x; beta = 0 does not read z. A factor that float32 cannot hold (the direction of a tiny
  * vector needs one) is applied in parts. */
-SCN_CLONED void scn_axpby(int64_t n, double a, const float *x, double beta, float *z);
+void scn_axpby(int64_t n, double a, const float *x, double beta, float *z);
 /* z = beta z + a sign(x), sign(0) = 0. */
-SCN_CLONED void scn_sign_axpby(int64_t n, double a, const float *x, double beta, float *z);
+void scn_sign_axpby(int64_t n, double a, const float *x, double beta, float *z);
 /* z *= a; a = 0 stores zeros whatever was there. */
-SCN_CLONED void scn_scale(int64_t n, double a, float *z);
+void scn_scale(int64_t n, double a, float *z);
 /* sums[j] += x[j]^2. */
-SCN_CLONED void scn_add_squares(int64_t n, const float *x, double *sums);
+void scn_add_squares(int64_t n, const float *x, double *sums);
 
-SCN_CLONED double scn_sum_squares(int64_t n, const float *x);
-SCN_CLONED double scn_sum_abs(int64_t n, const float *x);
-SCN_CLONED double scn_max_abs(int64_t n, const float *x);
-SCN_CLONED double scn_dot(int64_t n, const float *x, const float *y);
-SCN_CLONED double scn_dot_double(int64_t n, const float *x, const double *y);
+double scn_sum_squares(int64_t n, const float *x);
+double scn_sum_abs(int64_t n, const float *x);
+double scn_max_abs(int64_t n, const float *x);
+double scn_dot(int64_t n, const float *x, const float *y);
+double scn_dot_double(int64_t n, const float *x, const double *y);
 /* z += a x, double. */
-SCN_CLONED void scn_add_double(int64_t n, double a, const float *x, double *z);
-SCN_CLONED bool scn_all_finite(int64_t n, const float *x);
+void scn_add_double(int64_t n, double a, const float *x, double *z);
+bool scn_all_finite(int64_t n, const float *x);
 
 /* The same over a matrix, by up to `threads` threads. */
 double scn_sum_squares_mat(scn_mat a, int threads);
