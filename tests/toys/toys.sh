@@ -1,0 +1,49 @@
+#!/bin/sh
+# What CONTRIBUTING promises: a model and a kind of data are a file and a row each. The program with the toys of this
+# folder knows them in its help, checks, training, checkpoints, evaluation, sweeps and reports.
+#     toys.sh PATH-OF-SCION-WITH-TOYS PRESETS
+. "${0%/*}/../cli/opening"
+
+toy='model=linear data_kind=dots norms=image radius_hidden=1 batch=8 lr=0.1'
+
+# ---- Help and choices
+"$scion" presets --options > options || fault "presets --options: $?"
+holds options '(gpt; gpt mlp linear)'
+holds options '(auto; auto chars synthetic dots)'
+holds options 'linear: hidden matrices (2)'
+holds options 'dots: images to train (64)'
+holds options 'label smoothing (0)'
+refused 2 'expected one of: gpt mlp linear' train model=conv
+refused 2 'did you mean "copies"' train $toy steps=2 copise=2
+
+# ---- Checks: of the model, of options that belong to another, of inputs that the data do not have
+refused 2 'copies is 7, which model linear does not like' train $toy steps=2 copies=7
+refused 2 'width is for models gpt, mlp, model linear has none' train $toy steps=2 width=64
+refused 2 'copies is for model linear, model mlp has none' train model=mlp data_kind=dots steps=2 copies=3
+refused 1 'model gpt needs tokens, the data have pixels and targets' train data_kind=dots steps=2 batch=4
+
+# ---- A run, its resumption, evaluation, what cannot be
+"$scion" train $toy steps=40 dots=100 eval_every=20 out=run > out 2> log || fault "train: $? $(cat log)"
+holds out 'copies.1'
+holds out '100 dots'
+holds out 'images/s'
+holds log 'accuracy'
+"$scion" eval run > evaluated 2>&1 || fault "eval: $? $(cat evaluated)"
+holds evaluated 'accuracy 100'
+"$scion" train $toy steps=40 dots=100 eval_every=20 save_every=20 keep=9 threads=1 out=whole > out 2>&1 || fault "train: $?"
+"$scion" resume whole/step-00000020.safetensors out=half > out 2>&1 || fault "resume: $? $(cat out)"
+cmp -s whole/step-00000040.safetensors half/step-00000040.safetensors ||
+    [ "$(grep -o '"val_loss":[^,}]*' whole/metrics.jsonl | tail -1)" = "$(grep -o '"val_loss":[^,}]*' half/metrics.jsonl |
+        tail -1)" ] || fault 'a resumed run differs'
+refused 1 'only a model that learned from a text' sample run
+"$scion" train model=mlp data_kind=dots width=16 batch=8 steps=4 out=mlp > out 2>&1 || fault "mlp on dots: $? $(cat out)"
+
+# ---- A sweep, the coordinate check's and tuning's questions, a report
+"$scion" sweep $toy steps=10 copies=1..3 noise=0,0.5 ledger=toys.db > out 2>&1 || fault "sweep: $? $(cat out)"
+"$scion" sweep $toy steps=10 copies=1..3 noise=0,0.5 ledger=toys.db > out 2>&1 || fault "sweep again: $?"
+holds out '0 new'
+"$scion" report run toys.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
+holds report.html 'copies'
+holds report.html 'images'
+
+[ $faults -eq 0 ]
