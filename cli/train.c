@@ -172,7 +172,7 @@ static void print_end(const trainer *t, const run_result *r, const char *saved)
         printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
     printf("\n%s\n", saved);
     if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
-        printf("let it write: scion sample %s\n", t->c.run.out);
+        printf("generate text: scion sample %s\n", t->c.run.out);
 }
 
 /* Trains, shows it, and says how it ended. Returns the program's exit status. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Files that older versions wrote (tests/old/VERSION/, each with a README.md): their runs go on, are measured, write and
+# Files that older versions wrote (tests/old/VERSION/, each with a README.md): their runs are resumed, evaluated, sampled and
 # are drawn as their own version did it; their ledgers are shown, and a sweep or a tuning that had ended has ended.
 #     old.sh PATH-OF-SCION PRESETS
 old=$(cd "${0%/*}/../old" && pwd) || exit 1
@@ -68,7 +68,7 @@ for version in "$old"/*/; do
         holds report.html "${file##*/}"
     done
 
-    # ---- They go on
+    # ---- Resumed
     for run in runs/*; do
         name=${run#runs/} is="$version, ${run#runs/}"
         values "$run/metrics.jsonl" > before

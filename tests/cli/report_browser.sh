@@ -55,7 +55,7 @@ for width in 360 390 1200; do
         { fault "at $width pixels:"; grep -o 'width [0-9]* tip.*' dom; }
 done
 
-# ---- Figures that stand alone
+# ---- Standalone figures
 for figure in report/*.svg; do
     browse --enable-logging=stderr --dump-dom "file://$dir/$figure" > dom 2> console
     grep -q 'parsererror' dom && fault "$figure is no XML"

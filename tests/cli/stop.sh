@@ -13,7 +13,7 @@ train() {
         log_every=7 eval_every=50 norm_every=50 save_every=5 eval_batches=2 out="$1"
 }
 
-# The tensors of a checkpoint: all that stands behind the header, whose length its first 8 bytes are.
+# The tensors of a checkpoint: everything after the header, whose length its first 8 bytes are.
 tensors() {
     header=$(od -An -t u4 -N 4 "$1" | tr -d ' ')
     tail -c +"$((header + 9))" "$1"
@@ -57,7 +57,7 @@ for signal in INT TERM; do
     wait $!
     status=$?
     [ $status -eq 0 ] || fault "SIG$signal: exit status $status"
-    grep -q "scion resume $signal" log || fault "SIG$signal: does not say how to go on: $(tail -n 3 log)"
+    grep -q "scion resume $signal" log || fault "SIG$signal: does not say how to resume: $(tail -n 3 log)"
     [ -e $signal/$last ] && fault "SIG$signal: the run ended before it was stopped"
     "$scion" resume $signal > log 2>&1 || fault "SIG$signal: resume: $(cat log)"
     check_end SIG$signal $signal

@@ -67,7 +67,7 @@ holds out 'rule=adamw'
 "$scion" sweep mlp $tiny width=8 > out 2>&1 || fault "without ledger=: $?"
 [ -s sweeps/mlp.db ] || fault 'without ledger= it is sweeps/PRESET.db'
 
-# ---- Runs that diverge or fail are told, and are tried again on request only
+# ---- Runs that diverge or fail are reported, and retried on request only
 "$scion" sweep $tiny width=8 rule=sgd lr=1e-3,1e6 ledger=bad.db > out 2> log || fault "a run that diverges: $?"
 holds out '1 runs done, 1 diverged, 0 failed'
 holds out 'diverged'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Two processes work on one ledger while one of them, its worker, or both are killed again and again. In the end every
-# run stands there once, done, with the loss of a sweep that nobody disturbed.
+# run is there once, done, with the loss of an undisturbed sweep.
 #     sweep_kill.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 trap 'kill -9 $a $b 2> /dev/null; rm -rf "$dir"' EXIT

@@ -1,4 +1,4 @@
-/* The coordinate check: what is measured equals the network computed in double; slopes and verdicts of made-up
+/* The coordinate check: what is measured equals the network computed in double; slopes and verdicts of synthetic
  * numbers are as computed by hand; and the paper's laws hold: fitting norms give layers that do not change with the
  * width, a step of AdamW gives layers that grow with it, the plain scale of the first layer goes as the square
  * root. */
@@ -217,7 +217,7 @@ static void divergence_is_infinite(void **state)
     free(run.coords);
 }
 
-/* ---- Fits of made-up numbers ------------------------------------------------------------------------------- */
+/* ---- Fits of synthetic numbers ------------------------------------------------------------------------------- */
 
 /* Two layers at steps 0 and 1: "up" is a width^power at 0 and 0 at 1, the logits b width^-1 at both. */
 typedef struct made {

@@ -1,5 +1,5 @@
 /* The paper's figures: every grid can be made and is what the figure promises; shorter runs keep their shares; the
- * judges, on ledgers that are made up. */
+ * judges, on ledgers that are synthetic. */
 #include "ledger_cases.h"
 
 #include "config/config_parts.h"

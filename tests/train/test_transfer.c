@@ -1,4 +1,4 @@
-/* Transfer, on losses that are made up: (log2 lr - optimum(width))^2 + 1, so that what comes out is known. */
+/* Transfer, on losses that are synthetic: (log2 lr - optimum(width))^2 + 1, so that what comes out is known. */
 #include "tiny.h"
 
 #include "support.h"

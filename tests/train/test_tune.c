@@ -1,4 +1,4 @@
-/* scion tune: candidates, successive halving on losses that are made up, the runs of a rung, and the file at the
+/* scion tune: candidates, successive halving on losses that are synthetic, the runs of a rung, and the file at the
  * end. */
 #include "scratch.h"
 #include "tiny.h"
