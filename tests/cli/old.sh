@@ -1,6 +1,6 @@
 #!/bin/sh
 # Files that older versions wrote (tests/old/VERSION/, each with a README.md): their runs are resumed, evaluated, sampled and
-# are drawn as their own version did it; their ledgers are shown, and a sweep or a tuning that had ended has ended.
+# drawn as their own version did it; their ledgers are shown, and a sweep or a tuning that had ended has ended.
 #     old.sh PATH-OF-SCION PRESETS
 old=$(cd "${0%/*}/../old" && pwd) || exit 1
 . "${0%/*}/opening"
