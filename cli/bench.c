@@ -162,11 +162,9 @@ const cli_command cli_bench = {
     .name = "bench",
     .usage = "train [PRESET] [key=value ...] [--json FILE]",
     .summary = "measure the speed of training",
-    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on synthetic "
-            "data unless\n"
-            "data= is given, and compares forward and backward pass, by the model's operations, with the sgemm peak "
-            "of the\n"
-            "same run.\n\n"
+    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on\n"
+            "synthetic data unless data= is given, and compares forward and backward pass, by the model's\n"
+            "operations, with the sgemm peak of the same run.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
             "  scion bench train shakespeare --json bench.json\n",
     .run = run_bench,

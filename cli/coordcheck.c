@@ -208,15 +208,11 @@ const cli_command cli_coordcheck = {
     .name = "coordcheck",
     .usage = "[PRESET] width=64,128,256 [key=value ...] [OPTION ...]",
     .summary = "check that layers keep their size as the width grows",
-    .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N steps, "
-            "for every\n"
-            "width, and fits rms = width^slope. Slopes near 0 mean that values tuned on a narrow model fit a wide "
-            "one. Every\n"
-            "setting may be a list or a range: seeds are averaged, each other combination is a check of its own. "
-            "Uses synthetic\n"
-            "data unless data= is given. Logits are measured on a sample of rows; at the start they shrink as "
-            "width^-0.5, which\n"
-            "the verdict ignores.\n\n"
+    .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N\n"
+            "steps, for every width, and fits rms = width^slope. Slopes near 0 mean that values tuned on a\n"
+            "narrow model fit a wide one. Every setting may be a list or a range: seeds are averaged, each\n"
+            "other combination is a check of its own. Uses synthetic data unless data= is given. Logits are\n"
+            "measured on a sample of rows; at the start they shrink as width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
             "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 --ledger check.db\n"
             "  scion coordcheck input-radius width=16..512:*2 --steps 0\n",

@@ -22,11 +22,9 @@ const cli_command cli_eval = {
     .name = "eval",
     .usage = "RUN [key=value ...]",
     .summary = "measure a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. data, "
-            "data_kind,\n"
-            "val_data, val_fraction, batch, block, threads and eval_batches may be changed. The accuracy is the "
-            "fraction of\n"
-            "tokens or images that are predicted correctly.\n\n"
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. data,\n"
+            "data_kind, val_data, val_fraction, batch, block, threads and eval_batches may be changed. The\n"
+            "accuracy is the fraction of tokens or images that are predicted correctly.\n\n"
             "  scion eval runs/shakespeare\n"
             "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
     .run = run_eval,

@@ -214,12 +214,10 @@ const cli_command cli_reproduce = {
     .name = "reproduce",
     .usage = "FIGURE [data=PATH] [out=FOLDER] [jobs=N] [threads=N] [OPTION ...]",
     .summary = "reproduce a figure of the paper and compare",
-    .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are for two "
-            "cores. The\n"
-            "folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to resume a figure that was "
-            "stopped,\n"
-            "repeat the command. The last lines say whether the paper's claim was reproduced, with the deciding "
-            "number.\n\n"
+    .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are\n"
+            "for two cores. The folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to\n"
+            "resume a figure that was stopped, repeat the command. The last lines say whether the paper's claim\n"
+            "was reproduced, with the deciding number.\n\n"
             "  scion reproduce shallow-gpt-transfer data=input.txt --budget 30m\n"
             "  scion reproduce mlp-transfer\n"
             "  scion reproduce rates\n",

@@ -333,10 +333,9 @@ const cli_command cli_train = {
     .name = "train",
     .usage = "[PRESET] [key=value ...]",
     .summary = "train a model",
-    .help = "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. The "
-            "folder of\n"
-            "the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves and prints how to "
-            "resume.\n\n"
+    .help = "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones.\n"
+            "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves\n"
+            "and prints how to resume.\n\n"
             "  scion train shakespeare data=input.txt\n"
             "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
             "  scion train mlp data=fashion-mnist/\n"
@@ -349,10 +348,9 @@ const cli_command cli_resume = {
     .name = "resume",
     .usage = "RUN [key=value ...]",
     .summary = "resume a run that was stopped",
-    .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide what a "
-            "run\n"
-            "computes cannot be changed; out, steps, threads, data, val_data and the intervals of logging and saving "
-            "can.\n\n"
+    .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide\n"
+            "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of\n"
+            "logging and saving can.\n\n"
             "  scion resume runs/shakespeare\n"
             "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
     .run = resume_command,
