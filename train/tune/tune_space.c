@@ -59,64 +59,60 @@ static double *value_of(config *c, int axis)
 
 /* ---- The space ----------------------------------------------------------------------------------------- */
 
-/* What radii are to a rule. */
-typedef enum use { NO_RADII, HIDDEN_ONLY, OWN_NORM, BALLS, SHARP } use;
-
-static const struct rule {
-    const char *name;
-    use use;
-    bool decays;  /* by lr, whatever weight_decay says */
-    bool carries; /* steps of a size that does not depend on the width, in the norms of the layers */
-} rules[] = {
-    {"scion", BALLS, true, true},        {"mars", BALLS, true, true},        {"uscion", BALLS, false, true},
-    {"almond", BALLS, false, true},      {"ssd", SHARP, false, false},       {"muon", HIDDEN_ONLY, false, false},
-    {"signsgd", OWN_NORM, false, false}, {"signum", OWN_NORM, false, false}, {"nsgd", OWN_NORM, false, false},
-    {"mnsgd", OWN_NORM, false, false},   {"adamw", NO_RADII, false, false},  {"sgd", NO_RADII, false, false},
-};
-
-/* A rule that is not in the table gets every axis and no promise. */
-static struct rule rule_of(const config *c)
+/* config_check has passed the name. */
+static const scion_rule_properties *rule_of(const config *c)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].name, c->optimizer.rule) == 0)
-            return rules[i];
-    return (struct rule){c->optimizer.rule, SHARP, false, false};
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
+}
+
+/* Whether the rule takes each parameter by an lmo step in the parameter's own norm. */
+static bool uses_norms(const scion_rule_properties *rule)
+{
+    return rule->lmo && rule->norm == SCION_NORM_AUTO;
 }
 
 bool tune_carries(const config *c)
 {
-    return rule_of(c).carries;
+    return uses_norms(rule_of(c)) && !rule_of(c)->sharp;
 }
 
-/* Whether one of the three norms that `norms` names is a vector's, which does not start on the boundary. */
-static bool has_vector_norm(const config *c)
+/* Whether one of the norms that the configuration names does not start on its boundary. */
+static bool has_zero_start(const config *c)
 {
-    return strstr(c->optimizer.norms, "rms") || strstr(c->optimizer.norms, "euclid") ||
-           strstr(c->optimizer.norms, "max");
+    char name[CONFIG_TEXT];
+    for (const char *at = c->optimizer.norms; *at; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        const scion_norm_properties *norm = scion_norm_info(scion_enum_value(SCION_ENUM_NORM, name));
+        if (norm && norm->starts_at_zero)
+            return true;
+    }
+    return false;
 }
 
 /* Which radii are not searched, and why. */
 static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
 {
-    const struct rule rule = rule_of(c);
-    const bool free_start = !c->optimizer.boundary_init || rule.use == OWN_NORM;
+    const scion_rule_properties *rule = rule_of(c);
     const model_row *row = config_model(c);
     model_radii of_model = {.first = NULL};
-    if (rule.use == NO_RADII || rule.use == HIDDEN_ONLY) {
-        fixed[TUNE_FIRST] = fixed[TUNE_LAST] =
-            rule.use == NO_RADII ? "the rule has no radii" : "the rule leaves that layer to AdamW";
-        fixed[TUNE_HIDDEN] = rule.use == NO_RADII ? "the rule has no radii" : NULL;
+    if (!rule->lmo) {
+        fixed[TUNE_FIRST] = fixed[TUNE_HIDDEN] = fixed[TUNE_LAST] = "the rule has no radii";
         return;
     }
+    if (scion_rule_info(rule->others) != rule) {
+        fixed[TUNE_FIRST] = fixed[TUNE_LAST] = "the rule takes hidden layers only";
+        return;
+    }
+    const bool free_start = !c->optimizer.boundary_init || !uses_norms(rule);
     if (row->radii)
         row->radii(config_model_options(c), &of_model);
     fixed[TUNE_FIRST] = of_model.first;
     fixed[TUNE_HIDDEN] = of_model.hidden;
-    if (free_start && c->optimizer.weight_decay == 0 && !rule.decays) {
+    if (free_start && c->optimizer.weight_decay == 0 && rule->weight_decay == 0) {
         const int one = fixed[TUNE_HIDDEN] ? TUNE_LAST : TUNE_HIDDEN;
         fixed[one] =
-            rule.use == SHARP ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
-    } else if (!free_start && rule.use == BALLS && !has_vector_norm(c)) {
+            rule->sharp ? "only lr times the squares of the radii matters" : "only lr times the radii matters";
+    } else if (!free_start && !rule->sharp && !has_zero_start(c)) {
         if (of_model.first_scale)
             fixed[TUNE_FIRST] = of_model.first_scale;
         if (of_model.hidden_scale)
@@ -135,7 +131,8 @@ static int powers_below(double value, double limit)
 
 scion_status tune_space_make(tune_space *s, const config *c, scion_error *err)
 {
-    const double decay = rule_of(c).decays ? 1 : c->optimizer.weight_decay;
+    const double fixed_decay = rule_of(c)->weight_decay,
+                 decay = fixed_decay > 0 ? fixed_decay : c->optimizer.weight_decay;
     const double lr_limit = decay > 0 ? fmin(1 / decay, tune_option(TUNE_LR)->max) : tune_option(TUNE_LR)->max;
     config copy = *c;
     *s = (tune_space){.max_lr = powers_below(c->training.lr, lr_limit)};
