@@ -386,47 +386,12 @@ static void ids_are_unique(void **state)
     check(count > 30);
 }
 
-/* Runs without a loss (coordinate checks) between those that have one do not disturb the order. */
-static void runs_come_best_first(void **state)
-{
-    static const double loss[] = {5, NAN, 4, NAN, 3, NAN, 2, NAN, 1};
-    const char *path = scratch("order.db"), *out = scratch("order.html");
-    ledger *l = NULL;
-    scion_error err;
-    (void)state;
-    check_ok(ledger_open(&l, path, true, &err), &err);
-    for (int i = 0; i < COUNT_OF(loss); i++) {
-        ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE, .result = run_result_empty()};
-        config_init(&run.c);
-        run.c.training.steps = 10;
-        run.c.training.seed = (uint64_t)i;
-        if (isnan(loss[i])) {
-            check_ok(ledger_put_coords(l, &run, NULL, 0, &err), &err);
-            continue;
-        }
-        check_ok(ledger_add(l, LEDGER_TRAINING, &run.c, NULL, &err), &err);
-        finish(l, LEDGER_DONE, loss[i], "");
-    }
-    ledger_close(l);
-    check_ok(report_write(&path, 1, out, NULL, &err), &err);
-    const char *html = scratch_get(out, NULL), *before = strstr(html, "All runs");
-    for (int id = COUNT_OF(loss); id > 0; id -= 2) {
-        char cell[32];
-        snprintf(cell, sizeof cell, ">%d</td>", id);
-        const char *at_row = before ? strstr(before, cell) : NULL;
-        at("run %d", id);
-        check(at_row != NULL);
-        before = at_row;
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(a_page_needs_nothing_else),
         LAW(a_page_that_cannot_be_written),
         LAW(runs_are_read),
-        LAW(runs_come_best_first),
         LAW(strange_sources_are_refused),
         LAW(a_run_has_its_figures),
         LAW(runs_are_compared_best_first),

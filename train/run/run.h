@@ -1,7 +1,7 @@
 /* One run: steps, validations, norms and checkpoints, until it ends, diverges, is stopped or out of time.
  *
- * `run_train` is the only loop of the program. A policy says what to do when; sinks are told what happened, and put it
- * into a folder (metrics.h), a ledger, a line on the terminal. Sinks never change the run. */
+ * `run_train` is the only loop of the program. A policy says what to do when; sinks are told what happened, and put
+ * it into a folder (metrics.h), a ledger, a line on the terminal. Sinks never change the run. */
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
 
@@ -108,10 +108,10 @@ typedef struct run_policy {
 /* The policy of scion train: what the options say. */
 run_policy run_policy_of(const config *c);
 
-/* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE, DIVERGED
- * (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's; sinks that failed are not,
- * *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before that step; one
- * stopped in a validation will do it when it is resumed. */
+/* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
+ * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's; sinks that
+ * failed are not, *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before
+ * that step; one stopped in a validation will do it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

@@ -1,5 +1,5 @@
-/* The record of a run: its configuration, result and curves, as they are read back from its folder (metrics.jsonl, and
- * summary.json once the run has ended). A ledger has the same parts: a ledger_run, and its ledger_curves. */
+/* The record of a run: its configuration, result and curves, as they are read back from its folder (metrics.jsonl,
+ * and summary.json once the run has ended). A ledger has the same parts: a ledger_run, and its ledger_curves. */
 #ifndef TRAIN_RUN_RUN_RECORD_H
 #define TRAIN_RUN_RUN_RECORD_H
 
@@ -15,9 +15,9 @@ typedef struct run_record {
     run_curves curves;
 } run_record;
 
-/* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is passed
- * over. EINVAL: no such folder, no run in it; ESTATE: the files are something else. Free with run_record_free, also
- * after an error. */
+/* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is
+ * passed over. EINVAL: no such folder, no run in it; ESTATE: the files are something else. Free with
+ * run_record_free, also after an error. */
 scion_status run_record_read(run_record *run, const char *dir, scion_error *err);
 void run_record_free(run_record *run);
 

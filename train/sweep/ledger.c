@@ -1,6 +1,6 @@
-/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve reading and
- * writing.
- * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
+/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve
+ * reading and writing. SQLite's own locks keep processes apart: whatever reads and then writes is one immediate
+ * transaction. */
 #include "sweep/ledger.h"
 
 #include <errno.h>

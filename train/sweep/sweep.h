@@ -22,13 +22,13 @@ typedef struct sweep_options {
     void *context;
 } sweep_options;
 
-/* Returns when no run is waiting or running here, when the time is up, or when stopped (running runs wait again). *end
- * may be NULL. OK even if runs failed: see the counts. No OpenMP region may have been opened before. */
+/* Returns when no run is waiting or running here, when the time is up, or when stopped (running runs wait again).
+ * *end may be NULL. OK even if runs failed: see the counts. No OpenMP region may have been opened before. */
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
 
-/* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop` may
- * look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and its state
- * stays LEDGER_RUNNING. */
+/* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop`
+ * may look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and
+ * its state stays LEDGER_RUNNING. */
 void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), void *ctx);
 
 #endif
