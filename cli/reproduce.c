@@ -79,7 +79,7 @@ static scion_status plan(const job *j, scion_error *err)
     else
         l = NULL;
     if (status == SCION_OK)
-        status = ledger_add_all(l, LEDGER_TRAINING, points, count, &added, err);
+        status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
     if (l)
         ledger_close(l);
     free(points);

@@ -203,7 +203,7 @@ static scion_status add_grid(ledger *l, const char *preset, const cli_arguments 
     base.run.out[0] = '\0';
     status = grid_make(&g, &base, a->pairs, a->pair_count, err);
     if (status == SCION_OK && l)
-        status = ledger_add_all(l, LEDGER_TRAINING, g.points, g.count, added, err);
+        status = ledger_add(l, LEDGER_TRAINING, g.points, g.count, added, err);
     grid_free(&g);
     return status;
 }

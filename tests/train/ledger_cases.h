@@ -35,7 +35,7 @@ static inline void add_runs(ledger *l, int count)
         points[i] = with_lr(0.5);
         points[i].training.seed = (uint64_t)i + 1;
     }
-    check_ok(ledger_add_all(l, LEDGER_TRAINING, points, count, &added, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, points, count, &added, &err), &err);
     check(added == count);
 }
 

@@ -16,24 +16,25 @@ static void a_configuration_is_one_run(void **state)
     config c = with_lr(0.5), other = c;
     ledger_run *runs, run;
     int64_t count;
-    bool added, found;
+    bool found;
+    int64_t added;
     scion_error err;
     (void)state;
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, &added, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, &added, &err), &err);
     check(added);
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, &added, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, &added, &err), &err);
     check(!added);
     other.training.threads = 7;
     other.run.eval_every = 3;
     strcpy(other.run.out, "elsewhere");
     strcpy(other.preset, "mlp");
-    check_ok(ledger_add(l, LEDGER_TRAINING, &other, &added, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &other, 1, &added, &err), &err);
     check(!added);
     other.training.lr = 0.25;
     check_ok(ledger_find(l, LEDGER_TRAINING, &other, &run, &found, &err), &err);
     check(!found);
-    check_ok(ledger_add(l, LEDGER_TRAINING, &other, NULL, &err), &err);
-    check_ok(ledger_add(l, LEDGER_COORD, &c, &added, &err), &err); /* another kind, another run */
+    check_ok(ledger_add(l, LEDGER_TRAINING, &other, 1, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_COORD, &c, 1, &added, &err), &err); /* another kind, another run */
     check(added);
     check_ok(ledger_runs(l, &runs, &count, &err), &err);
     check(count == 3 && runs[0].c.training.lr == 0.5 && runs[1].c.training.lr == 0.25 &&
@@ -53,11 +54,11 @@ static void every_option_that_computes_tells_runs_apart(void **state)
     const config_option *o;
     scion_error err;
     (void)state;
-    check_ok(ledger_add(l, LEDGER_TRAINING, &base, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &base, 1, NULL, &err), &err);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         config c = base;
         char *to = (char *)&c + o->offset;
-        bool added;
+        int64_t added;
         switch (o->type) {
         case OPTION_BOOL: *(bool *)(void *)to = !*(bool *)(void *)to; break;
         case OPTION_REAL: *(double *)(void *)to += 0.125; break;
@@ -72,7 +73,7 @@ static void every_option_that_computes_tells_runs_apart(void **state)
         at("%s", o->key);
         if (config_same(&base, &c, o))
             continue;
-        check_ok(ledger_add(l, LEDGER_TRAINING, &c, &added, &err), &err);
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, &added, &err), &err);
         check(added == grid_computes(o));
     }
     ledger_close(l);
@@ -106,7 +107,7 @@ static void coordinate_checks_are_not_taken(void **state)
     ledger_run run;
     scion_error err;
     (void)state;
-    check_ok(ledger_add(l, LEDGER_COORD, &c, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_COORD, &c, 1, NULL, &err), &err);
     check(take(l, &run) == 0);
     ledger_close(l);
 }
@@ -168,14 +169,14 @@ static void workers_are_known_by_their_process(void **state)
     (void)state;
     worker_name(own);
     check(sscanf(own, "%63s %ld %llu", host, &pid, &start) == 3 && pid == (long)getpid());
-    check(worker_lives(own, 1e9)); /* however long it has said nothing */
+    check(worker_alive(own, 1e9)); /* however long it has said nothing */
     snprintf(name, sizeof name, "%s %ld %llu", host, pid, start + 1);
-    check(!worker_lives(name, 0)); /* its number was used again */
+    check(!worker_alive(name, 0)); /* its number was used again */
     snprintf(name, sizeof name, "%s 999999999 %llu", host, start);
-    check(!worker_lives(name, 0));
+    check(!worker_alive(name, 0));
     snprintf(name, sizeof name, "%s-not 999999999 %llu", host, start);
-    check(worker_lives(name, 100) && !worker_lives(name, 130)); /* another machine */
-    check(!worker_lives("", 0) && !worker_lives("nonsense", 0));
+    check(worker_alive(name, 100) && !worker_alive(name, 130)); /* another machine */
+    check(!worker_alive("", 0) && !worker_alive("nonsense", 0));
     const pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -191,7 +192,7 @@ static void workers_are_known_by_their_process(void **state)
                      " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                      &start) == 1);
         snprintf(name, sizeof name, "%s %ld %llu", host, (long)child, start);
-        check(!worker_lives(name, 0));
+        check(!worker_alive(name, 0));
     }
     waitpid(child, NULL, 0);
 }
@@ -259,7 +260,8 @@ static void runs_of_other_versions_are_found(void **state)
     char *path = scratch("version.db");
     ledger *l = open_new(path);
     ledger_run run, stored;
-    bool lost, added;
+    bool lost;
+    int64_t added;
     scion_error err;
     (void)state;
     add_runs(l, 3);
@@ -272,7 +274,7 @@ static void runs_of_other_versions_are_found(void **state)
     sql(path, "DROP TABLE meta");
     sql(path, "ALTER TABLE runs DROP COLUMN revision");
     check_ok(ledger_open(&l, path, false, &err), &err);
-    check_ok(ledger_add(l, LEDGER_TRAINING, &run.c, &added, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &run.c, 1, &added, &err), &err);
     check(!added);
     stored = find(l, LEDGER_TRAINING, &run.c);
     check(stored.id == 1 && stored.state == LEDGER_DONE && stored.result.loss == 0.75);

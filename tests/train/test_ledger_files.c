@@ -93,7 +93,7 @@ static void configurations_come_back(void **state)
     scion_error err;
     (void)state;
     strcpy(c.data.path, "a \"file\" with spaces, commas/../and \xc3\xa9.txt");
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     const ledger_run run = find(l, LEDGER_TRAINING, &c);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         at("%s", o->key);
@@ -214,7 +214,7 @@ static bool use(const char *path)
         run.state = LEDGER_DONE;
         good = ledger_finish(l, &run, NULL, &lost, &err) == SCION_OK;
     }
-    good = ledger_add(l, LEDGER_TRAINING, &c, NULL, &err) == SCION_OK && good;
+    good = ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err) == SCION_OK && good;
     run = (ledger_run){.kind = LEDGER_COORD, .c = c};
     good = ledger_put_coords(l, &run, NULL, 0, &err) == SCION_OK && good;
     if (!good)

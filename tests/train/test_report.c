@@ -280,7 +280,7 @@ static const char *make_ledger(const char *name)
             config_set_int(&c, "width", w > 0 ? 128 : 64);
             c.training.lr = ldexp(1, i - 6);
             c.training.steps = 10;
-            check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+            check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
             finish(l, isinf(loss[w][i]) ? LEDGER_DIVERGED : LEDGER_DONE, isinf(loss[w][i]) ? NAN : loss[w][i],
                    isinf(loss[w][i]) ? "step 3: the loss <was> & is lost" : "");
         }
@@ -350,7 +350,7 @@ static void runs_of_a_ledger_are_listed_best_first(void **state)
         config c;
         config_init(&c);
         c.training.seed = (uint64_t)i + 1;
-        check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
         finish(l, LEDGER_DONE, loss[i], "");
     }
     ledger_close(l);

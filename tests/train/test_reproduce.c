@@ -106,7 +106,7 @@ static void no_run_is_there_twice(void **state)
         int64_t count, added;
         scion_error err;
         config *points = points_of(f, false, &count);
-        check_ok(ledger_add_all(l, LEDGER_TRAINING, points, count, &added, &err), &err);
+        check_ok(ledger_add(l, LEDGER_TRAINING, points, count, &added, &err), &err);
         check(added == count);
         ledger_close(l);
     }
@@ -319,7 +319,7 @@ static void add_norms(ledger *l, const char *rule, int64_t steps, double norm, d
     scion_error err;
     c.training.steps = steps;
     strcpy(c.optimizer.rule, rule);
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     check_ok(ledger_take(l, &run, &found, &err), &err);
     check(found);
     run.state = LEDGER_DONE;

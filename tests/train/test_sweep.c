@@ -217,7 +217,7 @@ static void fill(const char *path, const char *pairs, int seeds)
     scion_error err;
     for (int i = 1; i <= seeds; i++) {
         c.training.seed = (uint64_t)i;
-        check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     }
     ledger_close(l);
 }
@@ -278,9 +278,9 @@ static void bad_runs_do_not_stop_a_sweep(void **state)
     (void)state;
     fill(path, TINY_MLP FEW "steps=10", 1);
     check_ok(ledger_open(&l, path, false, &err), &err);
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     c = tiny(TINY_MLP FEW "rule=sgd lr=1e6");
-    check_ok(ledger_add(l, LEDGER_TRAINING, &c, NULL, &err), &err);
+    check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     ledger_close(l);
     const sweep_options o = {.threads = 1};
     check_ok(sweep_work(path, &o, &end, &err), &err);

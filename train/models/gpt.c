@@ -138,6 +138,14 @@ static int64_t proxy_width(const void *from)
     return (heads > 0 ? heads : 1) * o->head_size;
 }
 
+/* The matrices, a vocabulary of about a hundred symbols, attention. */
+static double cost(const void *from, int64_t block)
+{
+    const gpt_options *o = from;
+    const double width = (double)o->width, layers = (double)o->layers;
+    return (12 * layers * width * width + 130 * width + layers * (double)block * width) * (double)block;
+}
+
 static const char *const inputs[] = {"tokens", "targets", NULL};
 
 const model_row model_gpt = {
@@ -151,4 +159,5 @@ const model_row model_gpt = {
     .decode = &gpt_decode,
     .radii = radii,
     .proxy_width = proxy_width,
+    .cost = cost,
 };

@@ -83,6 +83,15 @@ static int64_t proxy_width(const void *from)
     return o->width / 4 > min_width ? o->width / 4 : min_width;
 }
 
+/* The matrices; images have about 800 pixels. */
+static double cost(const void *from, int64_t block)
+{
+    const mlp_options *o = from;
+    const double width = (double)o->width;
+    (void)block;
+    return 800 * width + (double)o->layers * width * width;
+}
+
 static const char *const inputs[] = {"pixels", "targets", NULL};
 
 const model_row model_mlp = {
@@ -96,4 +105,5 @@ const model_row model_mlp = {
     .accuracy = true,
     .radii = radii,
     .proxy_width = proxy_width,
+    .cost = cost,
 };

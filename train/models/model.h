@@ -1,5 +1,6 @@
-/* Models: each records itself on a tape, binds its inputs to the arrays of the data by name, and declares its parameters
- * with roles. None ever sees an optimizer, nor options other than its own. One file each, one row in model_rows.c. */
+/* Models: each records itself on a tape, binds its inputs to the arrays of the data by name, and declares its
+ * parameters with roles. None ever sees an optimizer, nor options other than its own. One file each, one row in
+ * model_rows.c. */
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
@@ -40,8 +41,8 @@ struct model_row {
     const char *name, *help;
     /* Names of the arrays that it reads, ended by NULL. */
     const char *const *inputs;
-    /* Options, in a struct of the model's own. A key that other models have too means the same type, default and range
-     * there; it is set for all of them. */
+    /* Options, in a struct of the model's own. A key that other models have too means the same type, default and
+     * range there; it is set for all of them. */
     const option *options;
     size_t options_size;
     /* What no single option can see. NULL: nothing to check. */
@@ -54,6 +55,9 @@ struct model_row {
     void (*radii)(const void *options, model_radii *r);
     /* For tuning: the width of a smaller model to tune on. NULL: a quarter of the width. */
     int64_t (*proxy_width)(const void *options);
+    /* For estimates of time: operations of a sample of `block` tokens (1 where a sample is no text), up to a factor.
+     * NULL: all of them cost the same. */
+    double (*cost)(const void *options, int64_t block);
 };
 
 /* All models, ended by NULL. A test may bring a table of its own. */

@@ -27,7 +27,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors files are
 #define HEADER_CHECKSUM "header_checksum"
 #define HASH "xxh3-64:"
 #define HEX ".hex"
-/* What stands before the digits of the header's checksum, in the header as it is written. No string of JSON can hold
+/* The bytes before the digits of the header's checksum, in the header as it is written. No string of JSON can hold
  * these bytes, because its quotation marks are escaped. */
 #define DIGITS "\"" HEADER_CHECKSUM "\":\"" HASH
 

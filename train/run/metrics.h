@@ -14,7 +14,7 @@
 
 typedef struct metrics metrics;
 
-/* Opens dir/metrics.jsonl. step: that of the checkpoint which the run goes on from; later lines are cut off, and so
+/* Opens dir/metrics.jsonl. step: that of the checkpoint that the run is resumed from; later lines are cut off, and so
  * is an unfinished last line. 0: a new run, the file starts empty. On failure *out is NULL. */
 scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_error *err);
 /* Flushes to disk. NULL is fine. */

@@ -50,7 +50,7 @@ scion_status run_dir_create(const char *dir, scion_error *err)
 {
     if (newest(dir, INT64_MAX) >= 0)
         return train_fail(err, SCION_EINVAL,
-                          "%s already holds a run: scion resume %s goes on with it, another out=DIR starts a new one",
+                          "%s already holds a run: scion resume %s continues it, another out=DIR starts a new one",
                           dir, dir);
     return file_make_folder(dir, err);
 }

@@ -504,7 +504,7 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
     return status;
 }
 
-/* Options that may change when a run goes on or is looked at. */
+/* Options that may change when a run is resumed or opened. */
 static bool may_change(const char *pair, bool training)
 {
     char key[CONFIG_TEXT];
@@ -528,8 +528,8 @@ static scion_status read_config(const checkpoint *file, const char *path, const 
     scion_status status = config_from_json(c, json, err);
     for (int i = 0; status == SCION_OK && i < count; i++) {
         if (!may_change(pairs[i], training))
-            return train_fail(err, SCION_EINVAL, "%s: this cannot be changed for a run that %s", pairs[i],
-                              training ? "goes on" : "is finished");
+            return train_fail(err, SCION_EINVAL, "%s: cannot be changed %s", pairs[i],
+                              training ? "when a run is resumed" : "for a trained model");
         status = config_set_pair(c, pairs[i], err);
     }
     return status;

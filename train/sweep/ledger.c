@@ -393,29 +393,22 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_
     return status;
 }
 
-scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
-                            scion_error *err)
+scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
+                        scion_error *err)
 {
     scion_status status = execute(l, "BEGIN IMMEDIATE", err);
-    *added = 0;
+    if (added)
+        *added = 0;
     if (status != SCION_OK)
         return status;
     status = check_identities(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         bool is_new;
         status = insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
-        *added += is_new;
+        if (added)
+            *added += is_new;
     }
     return end(l, status, err);
-}
-
-scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *added, scion_error *err)
-{
-    int64_t count;
-    scion_status status = ledger_add_all(l, kind, c, 1, &count, err);
-    if (added)
-        *added = count > 0;
-    return status;
 }
 
 static const char select_runs[] = "SELECT id, kind, state, attempts, config, " RESULT_COLUMNS " FROM runs ";
@@ -464,7 +457,7 @@ static scion_status set_state(ledger *l, int64_t id, ledger_state state, const c
     return step(l, s, err);
 }
 
-/* Puts back what workers hold that are gone. */
+/* Puts back the runs of workers that died. */
 static scion_status free_orphans(ledger *l, scion_error *err)
 {
     sqlite3_stmt *s = prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
@@ -473,7 +466,7 @@ static scion_status free_orphans(ledger *l, scion_error *err)
     while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
         char worker[WORKER_TEXT];
         column_text(s, 1, worker, sizeof worker);
-        if (worker_lives(worker, now() - sqlite3_column_double(s, 2)))
+        if (worker_alive(worker, now() - sqlite3_column_double(s, 2)))
             continue;
         const bool again = sqlite3_column_int(s, 3) < max_attempts;
         status = set_state(l, sqlite3_column_int64(s, 0), again ? LEDGER_WAITING : LEDGER_FAILED, NULL, 0,

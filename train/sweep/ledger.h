@@ -1,8 +1,8 @@
-/* The ledger of a sweep: an SQLite file in which every run stands once, with its full configuration, its state, what
- * it has come to, and its curves. Processes on one machine, or on several that share a folder, work on it at once: a
- * run is taken in one transaction, and the result of a worker that lost its run is not written.
+/* The ledger: an SQLite database of runs. Every run is in it once, with its full configuration, state, result and curves.
+ * Processes on one machine, or on several that share a folder, use it at once: a run is taken in one transaction, and the
+ * result of a worker that lost its run is not written.
  *
- *     waiting -> running -> done | diverged | failed      running -> waiting: its worker is gone
+ *     waiting -> running -> done | diverged | failed      running -> waiting: its worker died
  *
  * All times are seconds since 1970. Numbers that are not known are NAN. */
 #ifndef TRAIN_SWEEP_LEDGER_H
@@ -49,15 +49,14 @@ typedef struct ledger_coord {
 scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err);
 void ledger_close(ledger *l);
 
-/* Adds a run unless it is there; *added (may be NULL): whether it was new. Two configurations are the same run if all
- * options agree that grid_computes names. */
-scion_status ledger_add(ledger *l, ledger_kind kind, const config *c, bool *added, scion_error *err);
-/* Adds many in one transaction; *added: how many were new. */
-scion_status ledger_add_all(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
-                            scion_error *err);
+/* Adds the runs that are not there yet, in one transaction; *added (may be NULL): how many were new. Two
+ * configurations are the same run if they have the same identity (config_identity), whichever version of the program
+ * added them. */
+scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
+                        scion_error *err);
 
-/* Takes the next waiting training run, first putting back the runs of workers that are gone; *found false: none
- * waits. A run whose workers died three times is failed instead. */
+/* Takes the next waiting training run, first putting back the runs of workers that died; *found false: none
+ * is waiting. A run whose workers died three times is failed instead. */
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
 /* Says that the worker is alive, and how far it is; *lost: the run is no longer this worker's. */
 scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);

@@ -1,6 +1,6 @@
-/* See sweep.h. The process that shows progress forks one process per run, which takes a run from the ledger, trains
- * it, writes the end and is gone: a crash costs one attempt at one run, and the memory that a run needed is its own.
- * No connection to the ledger is open across a fork. */
+/* See sweep.h. The parent shows progress and forks a worker for each run, which takes a run from the ledger, trains
+ * it, writes its end and exits: a crash costs one attempt at one run, and its memory is freed. No connection to the
+ * ledger is open across a fork. */
 #include "sweep/sweep.h"
 
 #include <errno.h>
@@ -242,12 +242,10 @@ static void stop_workers(pool *c)
 /* Operations of a run, up to a factor that a sweep does not change. */
 static double cost(const config *c)
 {
-    const bool gpt = strcmp(c->model, "gpt") == 0;
-    const double width = (double)config_int(c, "width"), layers = (double)config_int(c, "layers");
-    const double matrices = gpt ? 12 * layers * width * width + 130 * width + layers * (double)c->data.block * width
-                                : 800 * width + layers * width * width;
-    const double samples = (double)(c->training.batch * c->training.accum) * (gpt ? (double)c->data.block : 1);
-    return c->training.steps > 0 ? matrices * samples * (double)c->training.steps : matrices * c->training.epochs;
+    const model_row *m = config_model(c);
+    const double sample = m->cost ? m->cost(config_model_options(c), c->data.block) : 1;
+    return c->training.steps > 0 ? sample * (double)(c->training.batch * c->training.accum * c->training.steps)
+                                 : sample * c->training.epochs;
 }
 
 /* Seconds that a run will take, by the finished one that is most like it; NAN: none has finished. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A worker tells every second that it lives; a machine that sleeps or swaps may be late by much. */
+/* Heartbeats come every second, but a machine that sleeps or swaps may be late by much. */
 static const double longest_silence = 120;
 
 /* Field 22 of /proc/PID/stat, in clock ticks since boot; 0: there is no such process (or no /proc). */
@@ -46,7 +46,7 @@ void worker_name(char name[WORKER_TEXT])
     snprintf(name, WORKER_TEXT, "%s %ld %llu", host, pid, start_of(pid));
 }
 
-bool worker_lives(const char *name, double silence)
+bool worker_alive(const char *name, double silence)
 {
     char host[64], here[64];
     long pid;

@@ -1,4 +1,4 @@
-/* Who works on a run: a name that tells whether the process still lives. */
+/* Names of worker processes, by which others can tell whether they are alive. */
 #ifndef TRAIN_SWEEP_WORKER_H
 #define TRAIN_SWEEP_WORKER_H
 
@@ -6,11 +6,11 @@
 
 enum { WORKER_TEXT = 128 };
 
-/* The name of this process: host, process number, and when it was started (numbers are used again). */
+/* The name of this process: host, process id, and when it was started (ids are reused). */
 void worker_name(char name[WORKER_TEXT]);
 
-/* Whether a worker lives that was last heard of `silence` seconds ago. On this host the process is looked for; one on
- * another host counts as gone after two minutes. */
-bool worker_lives(const char *name, double silence);
+/* Is the worker alive, whose last heartbeat was `silence` seconds ago? On this host its process is looked for; on
+ * another host it counts as dead after two minutes. */
+bool worker_alive(const char *name, double silence);
 
 #endif

@@ -279,7 +279,7 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, sci
     bool failed = false;
     scion_status status = ledger_open(&l, r->path, true, err);
     if (status == SCION_OK)
-        status = ledger_add_all(l, LEDGER_TRAINING, points, count, &added, err);
+        status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         ledger_run run;
         bool found;
