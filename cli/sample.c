@@ -136,7 +136,7 @@ static int run_sample(cli_arguments *a)
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
-    decoder = config_model(&t->c)->decode->create(&t->eval, config_model_options(&t->c), t->c.data.block, &err);
+    decoder = config_model(&t->c)->decode->create(&t->model, config_model_options(&t->c), t->c.data.block, &err);
     if (!decoder) {
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;

@@ -21,12 +21,12 @@ static void print_routing(const trainer *t)
 {
     printf("%-22s %-15s %-8s %-9s %9s %9s %11s\n", "parameter", "shape", "role", "norm", "scale", "radius",
            "elements");
-    for (int64_t i = 0; i < tape_param_count(t->train.tape); i++) {
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
         char shape[48];
         scion_info info = {.size = sizeof info};
         scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
         const bool lmo = scion_rule_info(info.rule)->lmo != 0;
-        printf("%-22s %-15s %-8s %-9s ", info.name, shape_text(tape_param_at(t->train.tape, i), shape),
+        printf("%-22s %-15s %-8s %-9s ", info.name, shape_text(tape_param_at(t->model.tape, i), shape),
                scion_enum_name(SCION_ENUM_ROLE, (int)info.role),
                lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
                    : scion_enum_name(SCION_ENUM_RULE, (int)info.rule));

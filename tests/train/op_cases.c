@@ -73,13 +73,7 @@ static tape_value *build_add(tape *t, const op_case *c, const op_sizes *s)
 static tape_value *build_cross_entropy(tape *t, const op_case *c, const op_sizes *s)
 {
     return op_cross_entropy(t, rows(t, "x", s, s->C), matrix(t, s), c->flag ? vector(t, "bias", s->V) : NULL,
-                            whole(t, s), c->real);
-}
-
-static tape_value *build_mse(tape *t, const op_case *c, const op_sizes *s)
-{
-    (void)c;
-    return op_mse(t, rows(t, "x", s, s->C), rows(t, "target", s, s->C));
+                            whole(t, s), c->soft ? rows(t, "target_weights", s, s->V) : NULL, c->real);
 }
 
 /* ---- The table: sizes are {B, T, C, D, V} -------------------------------------------------------------------- */
@@ -121,7 +115,10 @@ static const op_case TABLE[] = {
     {"cross_entropy", build_cross_entropy, oracle_cross_entropy, MATRICES, .timing = {4, 256, 768, 0, 50304}},
     {"cross_entropy_smooth", build_cross_entropy, oracle_cross_entropy, .flag = true, .real = 0.1, MATRICES,
      .timing = {4, 256, 768, 0, 50304}},
-    {"mse", build_mse, oracle_mse, ELEMENTWISE, .timing = {4, 256, 768}},
+    {"cross_entropy_soft", build_cross_entropy, oracle_cross_entropy, .soft = true, MATRICES,
+     .timing = {4, 256, 768, 0, 50304}},
+    {"cross_entropy_soft_smooth", build_cross_entropy, oracle_cross_entropy, .flag = true, .soft = true, .real = 0.1,
+     MATRICES, .timing = {4, 256, 768, 0, 50304}},
 };
 
 const op_case *op_case_at(int i)
@@ -211,7 +208,7 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
             continue;
         f->value[i] = *f->node.in[i];
         f->node.in[i] = &f->value[i];
-        f->node.needs_grad[i] = f->value[i].kind != TAPE_INTS && strcmp(f->value[i].name, "target") != 0;
+        f->node.needs_grad[i] = f->value[i].kind != TAPE_INTS && strcmp(f->value[i].name, "target_weights") != 0;
         f->node.accumulate[i] = 1;
         if (!furnish(&f->value[i], s->V, f->out.ndim == 1, &state))
             goto failed;
@@ -227,6 +224,17 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
 failed:
     op_fixture_free(f);
     return NULL;
+}
+
+void op_fixture_train(op_fixture *f)
+{
+    const tape_op *op = f->node.op;
+    if (op->forward_backward) {
+        op->forward_backward(&f->node, &f->run);
+        return;
+    }
+    op->forward(&f->node, &f->run);
+    op->backward(&f->node, &f->run);
 }
 
 void op_fixture_free(op_fixture *f)

@@ -2,8 +2,7 @@
  * measurement of speed. Needs the program's tape and operators, and no test library.
  *
  *     op_fixture *f = op_fixture_create(c, &c->timing, threads, seed);
- *     f->node.op->forward(&f->node, &f->run);
- *     f->node.op->backward(&f->node, &f->run);
+ *     op_fixture_train(f);
  *     op_fixture_free(f); */
 #ifndef TESTS_OP_CASES_H
 #define TESTS_OP_CASES_H
@@ -26,6 +25,7 @@ struct op_case {
     const char *function; /* of an activation */
     double real;          /* eps, base, smoothing */
     bool flag;            /* causal; bias or shift present */
+    bool soft;            /* targets have weights per class */
     bool gemm;            /* rests on the BLAS: bits may depend on the number of threads */
     op_sizes small[7];    /* for comparisons; ends with zeros */
     op_sizes wide;        /* large enough that all threads take part, small enough for a test */
@@ -42,13 +42,16 @@ typedef struct op_fixture {
     tape *tape;
     tape_value value[TAPE_INPUTS], out;
     tape_node node;        /* needs every gradient that exists; accumulates */
-    tape_run run;          /* training, loss_scale 1 */
+    tape_run run;          /* training, loss_scale 1; of a loss, out.grad[0] is that too */
     size_t saved, scratch; /* floats */
 } op_fixture;
 
 /* NULL: out of memory, or the builder refused. */
 op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, uint64_t seed);
 void op_fixture_free(op_fixture *f);
+
+/* Forward and backward, or forward_backward where the operator has it. */
+void op_fixture_train(op_fixture *f);
 
 /* The oracles (op_oracles.c). */
 void oracle_linear(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
@@ -60,7 +63,6 @@ void oracle_attention(const op_case *c, const op_sizes *s, double *const *in, co
 void oracle_activation(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_add(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
-void oracle_mse(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 
 /* f(z) and f'(z) of an activation, in double. */
 double oracle_function(const char *name, double z);

@@ -21,9 +21,9 @@ static inline void forward(op_fixture *f)
     f->node.op->forward(&f->node, &f->run);
 }
 
-static inline void backward(op_fixture *f)
+static inline void train(op_fixture *f)
 {
-    f->node.op->backward(&f->node, &f->run);
+    op_fixture_train(f);
 }
 
 #endif

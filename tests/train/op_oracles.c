@@ -168,8 +168,10 @@ void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in
             best = row[j] > row[best] ? j : best;
         for (int64_t j = 0; j < V; j++)
             sum += exp(row[j] - row[best]);
-        for (int64_t j = 0; j < V; j++)
-            loss -= ((j == ints[n] ? 1 - c->real : 0) + c->real / (double)V) * (row[j] - row[best] - log(sum));
+        for (int64_t j = 0; j < V; j++) {
+            const double own = c->soft ? in[4][n * V + j] : j == ints[n];
+            loss -= ((1 - c->real) * own + c->real / (double)V) * (row[j] - row[best] - log(sum));
+        }
         hits += best == ints[n];
         count++;
     }
@@ -177,13 +179,4 @@ void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in
     out[1] = hits;
     out[2] = count;
     free(z);
-}
-
-void oracle_mse(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
-{
-    (void)c, (void)ints;
-    const int64_t count = s->B * s->T * s->C;
-    out[0] = 0;
-    for (int64_t i = 0; i < count; i++)
-        out[0] += (in[0][i] - in[1][i]) * (in[0][i] - in[1][i]) / (double)count;
 }

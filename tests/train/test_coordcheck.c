@@ -13,9 +13,9 @@
 
 static const float *weight(const trainer *t, const char *name)
 {
-    for (int64_t i = 0; i < tape_param_count(t->train.tape); i++)
-        if (strcmp(tape_param_at(t->train.tape, i)->name, name) == 0)
-            return tape_param_at(t->train.tape, i)->data;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++)
+        if (strcmp(tape_param_at(t->model.tape, i)->name, name) == 0)
+            return tape_param_at(t->model.tape, i)->data;
     fail_msg("there is no %s", name);
     return NULL;
 }

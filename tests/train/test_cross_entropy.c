@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "op_law_cases.h"
+#include "tensor/plan.h"
 
 /* ---- Cross-entropy ----------------------------------------------------------------------------------------- */
 
@@ -17,7 +18,8 @@ static void cross_entropy_of_uniform_logits(void **state)
     for (int k = 0; k < 2; k++)
         for (int64_t V = 1; V < 3000; V = 3 * V + 1) {
             op_fixture *f = fixture(NAMES[k], (op_sizes){2, 9, 4, 0, V});
-            int64_t hits, rows, first = 0, counting = 0;
+            double hits, rows;
+            int64_t first = 0, counting = 0;
             memset(f->value[1].data, 0, (size_t)f->value[1].count * sizeof(float));
             for (int64_t i = 0; k == 1 && i < V; i++)
                 f->value[2].data[i] = 0.5f;
@@ -27,8 +29,8 @@ static void cross_entropy_of_uniform_logits(void **state)
             }
             forward(f);
             check_le(fabs((double)f->out.data[0] - log((double)V)), 1e-6 * (1 + log((double)V)));
-            op_cross_entropy_hits(&f->out, f->tape, &hits, &rows);
-            check(hits == first && rows == counting);
+            f->node.op->score(&f->node, &hits, &rows);
+            check(hits == (double)first && rows == (double)counting);
             op_fixture_free(f);
         }
 }
@@ -46,7 +48,7 @@ static void label_smoothing_by_hand(void **state)
     f->value[2].data[1] = 0.25f;
     f->value[3].ints[0] = 1;
     memset(f->value[2].grad, 0, 2 * sizeof(float));
-    forward(f);
+    train(f);
     check_rel((double)f->out.data[0], log(1 + exp(z)) - (1 - s / 2) * z, 1e-6);
     const double slope = 1 / (1 + exp(-z)) - (1 - s / 2);
     check_array(2, f->value[2].grad, ((double[]){-slope, slope}), 1e-6);
@@ -58,13 +60,12 @@ static void ignored_targets_do_not_count(void **state)
     (void)state;
     op_fixture *f = fixture("cross_entropy", (op_sizes){1, 6, 5, 0, 7});
     float *before = copy_floats(f->value[1].count, f->value[1].grad);
-    int64_t hits, rows;
+    double hits, rows;
     for (int64_t i = 0; i < 6; i++)
         f->value[3].ints[i] = -100;
     f->node.accumulate[0] = 0;
-    forward(f);
-    backward(f);
-    op_cross_entropy_hits(&f->out, f->tape, &hits, &rows);
+    train(f);
+    f->node.op->score(&f->node, &hits, &rows);
     check(f->out.data[0] == 0 && hits == 0 && rows == 0);
     check_array(f->value[0].count, f->value[0].grad, doubles(f->value[0].count), 0);
     check_bits((size_t)f->value[1].count * sizeof(float), f->value[1].grad, before);
@@ -77,16 +78,14 @@ static void foreign_tokens_show(void **state)
     (void)state;
     op_fixture *f = fixture("cross_entropy", (op_sizes){1, 6, 5, 0, 7});
     f->value[3].ints[2] = 7;
-    forward(f);
-    backward(f);
+    train(f);
     check(isnan(f->out.data[0]));
     check_finite(f->value[1].count, f->value[1].grad);
     op_fixture_free(f);
     f = fixture("embedding", (op_sizes){1, 3, 5, 0, 7});
     f->value[0].ints[1] = 7;
     f->value[0].ints[2] = -1;
-    forward(f);
-    backward(f);
+    train(f);
     check_finite(5, f->out.data);
     check(isnan(f->out.data[5]) && isnan(f->out.data[14]));
     op_fixture_free(f);
@@ -107,8 +106,7 @@ static void cross_entropy_scale_and_chunks(void **state)
             f[k]->out.grad[0] = f[k]->run.loss_scale = 0.25f;
         if (k == 2)
             f[k]->node.ints[0] = 1;
-        forward(f[k]);
-        backward(f[k]);
+        train(f[k]);
     }
     check(f[0]->out.data[0] == f[1]->out.data[0]);
     check_rel((double)f[2]->out.data[0], (double)f[0]->out.data[0], 1e-6);
@@ -124,6 +122,54 @@ static void cross_entropy_scale_and_chunks(void **state)
         op_fixture_free(f[k]);
 }
 
+/* Soft targets that are one-hot are the targets: the same loss and gradients to rounding. */
+static void one_hot_weights_are_targets(void **state)
+{
+    (void)state;
+    const op_sizes s = {2, 9, 6, 0, 13};
+    op_fixture *hard = fixture("cross_entropy_smooth", s), *soft = fixture("cross_entropy_soft_smooth", s);
+    memset(soft->value[4].data, 0, (size_t)soft->value[4].count * sizeof(float));
+    for (int64_t i = 0; i < 18; i++) {
+        soft->value[3].ints[i] = hard->value[3].ints[i];
+        if (hard->value[3].ints[i] >= 0)
+            soft->value[4].data[i * 13 + hard->value[3].ints[i]] = 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        memcpy(soft->value[i].data, hard->value[i].data, (size_t)hard->value[i].count * sizeof(float));
+        memcpy(soft->value[i].grad, hard->value[i].grad, (size_t)hard->value[i].count * sizeof(float));
+    }
+    train(hard);
+    train(soft);
+    check_array(3, soft->out.data, widen(3, hard->out.data), 1e-6);
+    for (int i = 0; i < 3; i++)
+        check_array(hard->value[i].count, soft->value[i].grad, widen(hard->value[i].count, hard->value[i].grad),
+                    2e-6);
+    op_fixture_free(hard);
+    op_fixture_free(soft);
+}
+
+/* forward gives the loss of forward_backward, bit for bit, and writes no gradient. */
+static void forward_writes_no_gradients(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"cross_entropy", "cross_entropy_smooth", "cross_entropy_soft_smooth"};
+    for (int k = 0; k < 3; k++) {
+        op_fixture *a = fixture(NAMES[k], (op_sizes){2, 9, 6, 0, 13}),
+                   *b = fixture(NAMES[k], (op_sizes){2, 9, 6, 0, 13});
+        float *before[3];
+        for (int i = 0; i < 3; i++)
+            before[i] = a->value[i].grad ? copy_floats(a->value[i].count, a->value[i].grad) : NULL;
+        forward(a);
+        train(b);
+        check_bits(3 * sizeof(float), a->out.data, b->out.data);
+        for (int i = 0; i < 3; i++)
+            if (before[i])
+                check_bits((size_t)a->value[i].count * sizeof(float), a->value[i].grad, before[i]);
+        op_fixture_free(a);
+        op_fixture_free(b);
+    }
+}
+
 /* ---- A table that is both embedding and output layer --------------------------------------------------------- */
 
 enum { tokens = 8, vocab = 11, width = 6 };
@@ -137,19 +183,22 @@ static double run_tied(bool tied, const float *table, float *grads)
     tape_value *x = tape_ints(t, "tokens", 2, batch), *y = tape_ints(t, "targets", 2, batch);
     tape_value *e = tape_param(t, "embedding", SCION_ROLE_ONEHOT, 2, shape);
     tape_value *w = tied ? e : tape_param(t, "head", SCION_ROLE_OUTPUT, 2, shape);
-    tape_value *loss = op_cross_entropy(t, op_rmsnorm(t, op_embedding(t, x, e), width, 1e-6), w, NULL, y, 0);
-    check_ok(tape_plan(t, loss, TAPE_TRAIN, 2, &err), &err);
+    tape_value *loss = op_cross_entropy(t, op_rmsnorm(t, op_embedding(t, x, e), width, 1e-6), w, NULL, y, NULL, 0);
+    tape_plan *p;
+    check_ok(plan_make(&p, t, loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2}, &err), &err);
+    check_ok(plan_commit(p, &err), &err);
     float *weights = floats(2 * vocab * width);
     memcpy(weights, table, vocab * width * sizeof(float));
     memcpy(weights + vocab * width, table, vocab * width * sizeof(float));
-    tape_bind(t, weights, grads);
+    tape_bind(t, weights, grads, NULL);
     for (int i = 0; i < tokens; i++) {
-        x->ints[i] = i * i % vocab;
-        y->ints[i] = (i + 1) * (i + 1) % vocab;
+        plan_value(p, x)->ints[i] = i * i % vocab;
+        plan_value(p, y)->ints[i] = (i + 1) * (i + 1) % vocab;
     }
-    tape_run run = {.threads = 2, .training = true, .loss_scale = 1};
-    const double value = (double)tape_forward(t, &run);
-    tape_backward(t, &run);
+    tape_run run = {.threads = 2, .loss_scale = 1};
+    const double value = (double)plan_forward(p, &run);
+    plan_backward(p, &run);
+    plan_free(p);
     tape_free(t);
     return value;
 }
@@ -176,6 +225,7 @@ int main(void)
         LAW(cross_entropy_of_uniform_logits), LAW(label_smoothing_by_hand),
         LAW(ignored_targets_do_not_count),    LAW(foreign_tokens_show),
         LAW(cross_entropy_scale_and_chunks),  LAW(tied_tables_add_their_gradients),
+        LAW(one_hot_weights_are_targets),     LAW(forward_writes_no_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

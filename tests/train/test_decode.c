@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "models/gpt.h"
 #include "models/model.h"
+#include "tensor/plan.h"
 
 enum { vocab = 24, block = 12, stream_weights = 1, stream_tokens = 2 };
 
@@ -14,6 +15,7 @@ typedef struct bench {
     data_info data;
     config c;
     model m;
+    tape_plan *p;
     float *weights;
 } bench;
 
@@ -23,12 +25,13 @@ static bench *start(const char *pairs)
     scion_error err;
     b = (bench){.data = tiny_text(block, vocab), .c = tiny(pairs)};
     OK(model_record(&b.m, config_model(&b.c), config_model_options(&b.c), &b.data, 1, &err));
-    OK(tape_plan(b.m.tape, b.m.loss, TAPE_INFER, 2, &err));
+    OK(plan_make(&b.p, b.m.tape, b.m.loss, &(plan_options){.mode = PLAN_INFERENCE, .threads = 2}, &err));
+    OK(plan_commit(b.p, &err));
     const int64_t n = tape_param_elements(b.m.tape);
     b.weights = calloc((size_t)n, sizeof *b.weights);
     assert_non_null(b.weights);
     scn_normals(seed, stream_weights, 0, n, b.weights);
-    tape_bind(b.m.tape, b.weights, NULL);
+    tape_bind(b.m.tape, b.weights, NULL, NULL);
     for (int64_t i = 0; i < tape_param_count(b.m.tape); i++) {
         const tape_value *v = tape_param_at(b.m.tape, i);
         for (int64_t k = 0; k < v->count; k++)
@@ -48,6 +51,7 @@ static void *create(const bench *b, int64_t context)
 
 static void stop(bench *b)
 {
+    plan_free(b->p);
     model_free(&b->m);
     free(b->weights);
 }
@@ -71,12 +75,12 @@ static double cost(const float *logits, int32_t target)
 /* What the tape says that `target` costs at position `at`, all other positions masked. */
 static double tape_cost(bench *b, int64_t at, int32_t target)
 {
-    tape_run run = {.threads = 2, .training = false, .loss_scale = 1};
+    tape_run run = {.threads = 2, .loss_scale = 1};
     for (int64_t i = 0; i < block; i++) {
-        b->m.inputs[0]->ints[i] = token_at(i);
-        b->m.inputs[1]->ints[i] = i == at ? target : -1;
+        plan_value(b->p, b->m.inputs[0])->ints[i] = token_at(i);
+        plan_value(b->p, b->m.inputs[1])->ints[i] = i == at ? target : -1;
     }
-    return (double)tape_forward(b->m.tape, &run);
+    return (double)plan_forward(b->p, &run);
 }
 
 /* Both sum in float32 over 128 terms at most, in another order: 1e-5 of a cost of a few nats is ten times that. */

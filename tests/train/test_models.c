@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "models/model.h"
+#include "tensor/plan.h"
 
 enum { stream_weights = 1, stream_tokens = 2, stream_direction = 3 };
 
@@ -123,21 +124,44 @@ static void sizes_are_the_papers(void **state)
 
 typedef struct run {
     model m;
+    tape_plan *train, *eval;
     int64_t n;
     float *weights, *grads;
 } run;
+
+static tape_plan *planned(const model *m, const tape_value *target, plan_mode mode)
+{
+    scion_error err;
+    tape_plan *p;
+    OK(plan_make(&p, m->tape, target, &(plan_options){.mode = mode, .threads = 2}, &err));
+    OK(plan_commit(p, &err));
+    return p;
+}
+
+/* A random batch; what the plan does not need has no memory. */
+static void fill(const model *m, const data_info *data, tape_plan *p)
+{
+    const double symbols = (double)data->arrays[1].range;
+    const tape_value *x = plan_value(p, m->inputs[0]), *targets = plan_value(p, m->inputs[1]);
+    for (int64_t i = 0; targets->ints && i < targets->count; i++)
+        targets->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * symbols);
+    for (int64_t i = 0; x->ints && i < x->count; i++)
+        x->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i + 999) * symbols);
+    if (!x->ints)
+        scn_normals(seed, stream_tokens, 5000, x->count, x->data);
+}
 
 /* A planned model with random weights of RMS 1/sqrt(columns) and a random batch. */
 static run start(const config *c, const data_info *data, int64_t batch)
 {
     run r = {.m = record(c, data, batch)};
-    scion_error err;
     r.n = tape_param_elements(r.m.tape);
     r.weights = calloc((size_t)r.n, sizeof *r.weights);
     r.grads = calloc((size_t)r.n, sizeof *r.grads);
     assert_true(r.weights && r.grads);
-    OK(tape_plan(r.m.tape, r.m.loss, TAPE_TRAIN, 2, &err));
-    tape_bind(r.m.tape, r.weights, r.grads);
+    r.train = planned(&r.m, r.m.loss, PLAN_TRAINING);
+    r.eval = planned(&r.m, r.m.loss, PLAN_INFERENCE);
+    tape_bind(r.m.tape, r.weights, r.grads, NULL);
     scn_normals(seed, stream_weights, 0, r.n, r.weights);
     for (int64_t i = 0; i < tape_param_count(r.m.tape); i++) {
         const tape_value *v = tape_param_at(r.m.tape, i);
@@ -145,19 +169,15 @@ static run start(const config *c, const data_info *data, int64_t batch)
         for (int64_t k = 0; k < v->count; k++)
             v->data[k] *= reach;
     }
-    const int64_t symbols = data->arrays[1].range;
-    tape_value *x = r.m.inputs[0], *targets = r.m.inputs[1];
-    for (int64_t i = 0; i < targets->count; i++)
-        targets->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i) * (double)symbols);
-    for (int64_t i = 0; x->ints && i < x->count; i++)
-        x->ints[i] = (int32_t)(scn_uniform(seed, stream_tokens, (uint64_t)i + 999) * (double)symbols);
-    if (!x->ints)
-        scn_normals(seed, stream_tokens, 5000, x->count, x->data);
+    fill(&r.m, data, r.train);
+    fill(&r.m, data, r.eval);
     return r;
 }
 
 static void stop(run *r)
 {
+    plan_free(r->train);
+    plan_free(r->eval);
     model_free(&r->m);
     free(r->weights);
     free(r->grads);
@@ -165,16 +185,16 @@ static void stop(run *r)
 
 static double loss_of(run *r)
 {
-    tape_run how = {.threads = 2, .training = false, .loss_scale = 1};
-    return (double)tape_forward(r->m.tape, &how);
+    tape_run how = {.threads = 2, .loss_scale = 1};
+    return (double)plan_forward(r->eval, &how);
 }
 
 static void gradient(run *r)
 {
-    tape_run how = {.threads = 2, .training = true, .loss_scale = 1};
+    tape_run how = {.threads = 2, .loss_scale = 1};
     memset(r->grads, 0, (size_t)r->n * sizeof *r->grads);
-    tape_forward(r->m.tape, &how);
-    tape_backward(r->m.tape, &how);
+    plan_forward(r->train, &how);
+    plan_backward(r->train, &how);
 }
 
 static data_info text_data, image_data;
@@ -201,6 +221,68 @@ static void knowing_nothing_costs_ln_v(void **state)
         near(pairs[i], loss_of(&r), log(i == 1 ? 7 : 24), 1e-6);
         stop(&r);
     }
+}
+
+/* The logits, planned on their own, cost what the loss says; neither plan computes the other's target. */
+static void logits_are_those_of_the_loss(void **state)
+{
+    const char *pairs[] = {"layers=2 width=32 head_size=16", "model=mlp layers=3 width=16"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        config c = tiny(pairs[i]);
+        const data_info *data = i == 1 ? &image_data : &text_data;
+        const int64_t classes = data->arrays[1].range;
+        run r = start(&c, data, 3);
+        tape_plan *p = planned(&r.m, r.m.logits, PLAN_INFERENCE);
+        fill(&r.m, data, p);
+        assert_null(plan_value(p, r.m.inputs[1])->ints);
+        assert_null(plan_value(r.eval, r.m.logits)->data);
+        plan_forward(p, &(tape_run){.threads = 2});
+        const tape_value *z = plan_value(p, r.m.logits);
+        const int64_t rows = z->count / classes;
+        double sum = 0;
+        for (int64_t n = 0; n < rows; n++) {
+            double total = 0;
+            for (int64_t k = 0; k < classes; k++)
+                total += exp((double)z->data[n * classes + k]);
+            sum += log(total) - (double)z->data[n * classes + plan_value(r.eval, r.m.inputs[1])->ints[n]];
+        }
+        near(pairs[i], loss_of(&r), sum / (double)rows, 1e-6);
+        plan_free(p);
+        stop(&r);
+    }
+}
+
+/* Activations stored as bfloat16: the same loss, gradients within a few roundings of 2^-9, less memory. */
+static void stored_activations_halve_the_memory(void **state)
+{
+    (void)state;
+    config c = tiny("layers=4 width=64 head_size=16");
+    const data_info data = tiny_text(64, 24);
+    const tape_run how = {.threads = 2, .loss_scale = 1};
+    run r = start(&c, &data, 4);
+    gradient(&r);
+    const float loss = (float)loss_of(&r);
+    float *exact = malloc((size_t)r.n * sizeof *exact);
+    memcpy(exact, r.grads, (size_t)r.n * sizeof *exact);
+    memset(r.grads, 0, (size_t)r.n * sizeof *r.grads);
+    scion_error err;
+    tape_plan *p;
+    OK(plan_make(&p, r.m.tape, r.m.loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2, .bf16 = true}, &err));
+    assert_true(plan_bytes(p) < plan_bytes(r.train) * 2 / 3);
+    OK(plan_commit(p, &err));
+    fill(&r.m, &data, p);
+    assert_true(plan_forward(p, &how) == loss);
+    plan_backward(p, &how);
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < r.n; i++) {
+        error += ((double)r.grads[i] - (double)exact[i]) * ((double)r.grads[i] - (double)exact[i]);
+        size += (double)exact[i] * (double)exact[i];
+    }
+    assert_true(error > 0 && sqrt(error) < 0x1p-7 * sqrt(size));
+    plan_free(p);
+    free(exact);
+    stop(&r);
 }
 
 /* For every parameter: <g, u> against (L(w + hu) - L(w - hu)) / 2h, u its gradient's direction plus a random one,
@@ -311,6 +393,8 @@ int main(void)
         cmocka_unit_test(mlp_declares_its_parameters),
         cmocka_unit_test(sizes_are_the_papers),
         cmocka_unit_test(knowing_nothing_costs_ln_v),
+        cmocka_unit_test(logits_are_those_of_the_loss),
+        cmocka_unit_test(stored_activations_halve_the_memory),
         cmocka_unit_test(gradients_are_derivatives),
         cmocka_unit_test(recomputation_changes_no_bit),
         cmocka_unit_test(wrong_configurations_get_a_sentence),

@@ -67,7 +67,7 @@ void free(void *memory)
 #define COUNTING 0
 #endif
 
-static tape_run training = {.threads = 1, .training = true, .loss_scale = 1};
+static const tape_run training = {.threads = 1, .loss_scale = 1};
 
 static void test_steps_allocate_nothing(void **unused)
 {
@@ -78,17 +78,21 @@ static void test_steps_allocate_nothing(void **unused)
     uint64_t state = toy_seed();
     tape *t = tape_create();
     tape_value *loss = toy_network(t, &state, 40, true);
-    assert_int_equal(tape_plan(t, loss, TAPE_TRAIN, 1, NULL), SCION_OK);
+    tape_plan *p;
+    const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
+    assert_int_equal(plan_make(&p, t, loss, &how, NULL), SCION_OK);
+    assert_int_equal(plan_commit(p, NULL), SCION_OK);
     assert_true(tape_param_elements(t) <= 1000);
-    tape_bind(t, w, g);
+    tape_bind(t, w, g, NULL);
     int64_t before = calls;
     for (int step = 0; step < 3; step++) {
-        tape_forward(t, &training);
-        tape_backward(t, &training);
+        plan_forward(p, &training);
+        plan_backward(p, &training);
     }
-    tape_first_nonfinite(t, &training);
+    plan_first_nonfinite(p, &training);
     assert_int_equal(calls, before);
     assert_true(before > 0);
+    plan_free(p);
     tape_free(t);
 }
 
@@ -112,8 +116,13 @@ static void test_each_allocation_fails(void **unused)
             x = toy(t, &toy_cube_here, x, NULL, 1, 0);
         tape_recompute_end(t);
         tape_value *loss = toy_energy(t, x);
-        scion_status status = tape_plan(t, loss, TAPE_TRAIN, 1, &err);
+        tape_plan *p;
+        const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
+        scion_status status = plan_make(&p, t, loss, &how, &err);
+        if (!status)
+            status = plan_commit(p, &err);
         fail_at = 0;
+        plan_free(p);
         tape_free(t);
         assert_int_equal(live, live_before);
         if (calls < n)

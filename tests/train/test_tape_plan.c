@@ -1,5 +1,6 @@
 /* Laws of the memory plan: what lives at the same time does not overlap, what is called dead is never read (dead
  * memory is poisoned), results do not depend on the plan, and sizes are what can be worked out by hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,16 +15,9 @@
 
 static const size_t LINE = PLAN_ALIGN; /* bytes of 16 floats, and of anything shorter */
 
-static void must_plan(tape *t, tape_value *loss, tape_mode mode)
-{
-    scion_error err = {0};
-    if (tape_plan(t, loss, mode, 1, &err))
-        fail_msg("tape_plan: %s", err.message);
-}
-
 /* ---- Random networks ----------------------------------------------------------------------------------- */
 
-static int64_t list_arrays(const plan *p, const plan_array **list)
+static int64_t list_arrays(const tape_plan *p, const plan_array **list)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < p->values; i++) {
@@ -31,6 +25,8 @@ static int64_t list_arrays(const plan *p, const plan_array **list)
             list[n++] = &p->value[i].data;
         if (p->value[i].grad.bytes)
             list[n++] = &p->value[i].grad;
+        if (p->value[i].stored.bytes)
+            list[n++] = &p->value[i].stored;
     }
     for (int64_t i = 0; i < p->nodes; i++) {
         if (p->node[i].saved.bytes)
@@ -49,7 +45,7 @@ static bool lives_at(const plan_array *a, int64_t event)
 }
 
 /* Event by event, byte by byte: nobody else has the byte. */
-static void check_no_overlap(const plan *p)
+static void check_no_overlap(const tape_plan *p)
 {
     const plan_array *list[512];
     int64_t n = list_arrays(p, list);
@@ -91,12 +87,12 @@ static void free_arrays(arrays *a)
     free(a->naive);
 }
 
-static void fill_inputs(tape *t, uint64_t *state)
+static void fill_inputs(tape_plan *p, uint64_t state)
 {
-    for (int64_t i = 0; i < t->values.count; i++) {
-        tape_value *v = tape_value_of(t, i);
-        if (v->kind == TAPE_FLOATS)
-            toy_fill(state, v->count, v->data);
+    for (int64_t i = 0; i < p->values; i++) {
+        const tape_value *v = &p->value[i].own;
+        if (v->kind == TAPE_FLOATS && v->data && p->value[i].root == i)
+            toy_fill(&state, v->count, v->data);
     }
 }
 
@@ -112,34 +108,58 @@ static void check_same(const arrays *a, float loss, float naive_loss, int64_t tr
     }
 }
 
+static tape_plan *stored_plan(const tape *t, const tape_value *loss)
+{
+    tape_plan *p = NULL;
+    const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
+    assert_int_equal(plan_make(&p, t, loss, &how, NULL), SCION_OK);
+    assert_int_equal(plan_commit(p, NULL), SCION_OK);
+    return p;
+}
+
+/* Stored activations lose bits, but what the plan calls dead is not read: the poisoned run is as the other. */
+static void try_stored(tape *t, const tape_value *loss, const tape_run *run, uint64_t inputs, arrays *a,
+                       int64_t trial)
+{
+    tape_plan *p = stored_plan(t, loss);
+    check_no_overlap(p);
+    fill_inputs(p, inputs);
+    memset(a->planned, 0, (size_t)a->count * sizeof(float));
+    memset(a->naive, 0, (size_t)a->count * sizeof(float));
+    tape_bind(t, a->weights, a->naive, NULL);
+    const float want = poisoned_run(p, run);
+    tape_bind(t, a->weights, a->planned, NULL);
+    const float got = plan_forward(p, run);
+    plan_backward(p, run);
+    check_same(a, got, want, trial);
+    plan_free(p);
+}
+
 static void try_network(uint64_t *state, int64_t trial, bool recompute)
 {
     tape *t = tape_create();
     tape_value *loss = toy_network(t, state, 3 + (int)toy_random(state, 40), recompute);
     assert_null(tape_failed(t));
-    tape_run run = {.threads = 1, .training = true, .loss_scale = 0.5f};
-    must_plan(t, loss, TAPE_TRAIN);
-    check_no_overlap(&t->plan);
+    tape_run run = {.threads = 1, .loss_scale = 0.5f};
+    tape_plan *p = toy_plan(t, loss, PLAN_TRAINING), *eval = toy_plan(t, loss, PLAN_INFERENCE);
+    check_no_overlap(p);
+    check_no_overlap(eval);
     arrays a = make_arrays(t, state);
-    tape_bind(t, a.weights, a.planned);
-    fill_inputs(t, state);
-    float want = naive_run(t, loss, run.loss_scale, a.weights, a.naive);
-    check_same(&a, poisoned_run(t, &run), want, trial);
+    tape_bind(t, a.weights, a.planned, NULL);
+    fill_inputs(p, *state);
+    fill_inputs(eval, *state);
+    float want = naive_run(t, p, loss, run.loss_scale, a.weights, a.naive);
+    check_same(&a, poisoned_run(p, &run), want, trial);
     memset(a.planned, 0, (size_t)a.count * sizeof(float));
-    float got = tape_forward(t, &run);
-    tape_backward(t, &run);
+    float got = plan_forward(p, &run);
+    plan_backward(p, &run);
     check_same(&a, got, want, trial);
-
-    uint64_t again = *state;
-    fill_inputs(t, &again);
-    want = naive_run(t, loss, run.loss_scale, a.weights, a.naive);
-    must_plan(t, loss, TAPE_INFER);
-    check_no_overlap(&t->plan);
-    again = *state;
-    fill_inputs(t, &again);
-    assert_true(poisoned_run(t, &run) == want);
-    assert_true(tape_forward(t, &run) == want);
+    assert_true(poisoned_run(eval, &run) == want);
+    assert_true(plan_forward(eval, &run) == want);
+    try_stored(t, loss, &run, *state, &a, trial);
     free_arrays(&a);
+    plan_free(p);
+    plan_free(eval);
     tape_free(t);
 }
 
@@ -165,13 +185,20 @@ static tape_value *chain(tape *t, const tape_op *op, int depth)
     return toy_energy(t, x);
 }
 
-static size_t chain_bytes(const tape_op *op, int depth, tape_mode mode)
+static size_t bytes_of(const tape *t, const tape_value *target, plan_options how)
+{
+    tape_plan *p = NULL;
+    assert_int_equal(plan_make(&p, t, target, &how, NULL), SCION_OK);
+    const size_t bytes = plan_bytes(p);
+    plan_free(p);
+    return bytes;
+}
+
+static size_t chain_bytes(const tape_op *op, int depth, plan_mode mode)
 {
     tape *t = tape_create();
     tape_value *loss = chain(t, op, depth);
-    size_t bytes = tape_plan_bytes(t, loss, mode, 1);
-    must_plan(t, loss, mode);
-    assert_true(bytes == t->plan.bytes);
+    size_t bytes = bytes_of(t, loss, (plan_options){.mode = mode, .threads = 1});
     tape_free(t);
     return bytes;
 }
@@ -182,17 +209,17 @@ static void test_chains(void **unused)
     for (int depth = 2; depth < 40; depth += 9) {
         size_t d = (size_t)depth, input = WIDE_BYTES;
         /* Without gradients: a result and its input, by turns; the loss is put where the older one was. */
-        assert_true(chain_bytes(&toy_scale, depth, TAPE_INFER) == input + 2 * WIDE_BYTES);
+        assert_true(chain_bytes(&toy_scale, depth, PLAN_INFERENCE) == input + 2 * WIDE_BYTES);
         /* In place: one array, and the loss beside it. */
-        assert_true(chain_bytes(&toy_scale_here, depth, TAPE_INFER) == input + WIDE_BYTES + LINE);
+        assert_true(chain_bytes(&toy_scale_here, depth, PLAN_INFERENCE) == input + WIDE_BYTES + LINE);
         /* scale keeps nothing: two gradients by turns, where the results were; the loss and its gradient meet
          * two of them. */
-        assert_true(chain_bytes(&toy_scale, depth, TAPE_TRAIN) == input + 2 * WIDE_BYTES + 2 * LINE);
+        assert_true(chain_bytes(&toy_scale, depth, PLAN_TRAINING) == input + 2 * WIDE_BYTES + 2 * LINE);
         /* tanh keeps each of its results but not the chain's first value, in whose place the gradients begin. */
-        assert_true(chain_bytes(&toy_tanh, depth, TAPE_TRAIN) <= input + (d + 2) * WIDE_BYTES + 2 * LINE);
-        assert_true(chain_bytes(&toy_tanh, depth, TAPE_TRAIN) >= input + d * WIDE_BYTES);
+        assert_true(chain_bytes(&toy_tanh, depth, PLAN_TRAINING) <= input + (d + 2) * WIDE_BYTES + 2 * LINE);
+        assert_true(chain_bytes(&toy_tanh, depth, PLAN_TRAINING) >= input + d * WIDE_BYTES);
         /* cube keeps what it saved, and in place no result but one. */
-        assert_true(chain_bytes(&toy_cube_here, depth, TAPE_TRAIN) <= input + (d + 2) * WIDE_BYTES + 2 * LINE);
+        assert_true(chain_bytes(&toy_cube_here, depth, PLAN_TRAINING) <= input + (d + 2) * WIDE_BYTES + 2 * LINE);
     }
 }
 
@@ -203,7 +230,8 @@ static void test_scratch(void **unused)
     tape_value *w = toy_param(t, "w", WIDE), *small = toy_param(t, "small", 3);
     tape_value *loss = toy_energy(t, toy(t, &toy_mul, w, w, 0, 0));
     toy(t, &toy_mul, small, small, 0, 0);
-    size_t one = tape_plan_bytes(t, loss, TAPE_INFER, 1), three = tape_plan_bytes(t, loss, TAPE_INFER, 3);
+    size_t one = bytes_of(t, loss, (plan_options){.mode = PLAN_INFERENCE, .threads = 1});
+    size_t three = bytes_of(t, loss, (plan_options){.mode = PLAN_INFERENCE, .threads = 3});
     assert_true(three == one + 2 * WIDE_BYTES); /* the largest, not the sum */
     tape_free(t);
 }
@@ -236,23 +264,22 @@ static void test_recompute(void **unused)
     float *grads[2], losses[2];
     size_t bytes[2];
     float *weights = calloc(DEPTH * WIDE, sizeof(float));
-    uint64_t state = toy_seed(), start;
+    uint64_t state = toy_seed();
     toy_fill(&state, DEPTH * WIDE, weights);
-    start = state;
     for (int recompute = 0; recompute < 2; recompute++) {
         tape *t = tape_create();
         tape_value *loss = blocks(t, DEPTH, recompute);
-        must_plan(t, loss, TAPE_TRAIN);
-        bytes[recompute] = t->plan.bytes;
+        tape_plan *p = toy_plan(t, loss, PLAN_TRAINING);
+        bytes[recompute] = plan_bytes(p);
         grads[recompute] = calloc(DEPTH * WIDE, sizeof(float));
-        tape_bind(t, weights, grads[recompute]);
-        state = start;
-        fill_inputs(t, &state);
-        tape_run run = {.threads = 1, .training = true, .loss_scale = 1};
-        losses[recompute] = tape_forward(t, &run);
-        tape_backward(t, &run);
+        tape_bind(t, weights, grads[recompute], NULL);
+        fill_inputs(p, state);
+        tape_run run = {.threads = 1, .loss_scale = 1};
+        losses[recompute] = plan_forward(p, &run);
+        plan_backward(p, &run);
         /* mul, tanh, cube are needed again; mix is not: backward reads neither its result nor its inputs */
-        assert_int_equal(t->plan.events, recompute ? 11 * DEPTH + 2 : 8 * DEPTH + 2);
+        assert_int_equal(p->events, recompute ? 11 * DEPTH + 2 : 8 * DEPTH + 2);
+        plan_free(p);
         tape_free(t);
     }
     assert_memory_equal(&losses[0], &losses[1], sizeof(float));
@@ -279,8 +306,9 @@ static void test_last_of_segment(void **unused)
         if (tail)
             x = toy(t, &toy_scale, x, NULL, 2, 0); /* then tanh is not the last, and its backward reads its result */
         tape_recompute_end(t);
-        must_plan(t, toy_energy(t, x), TAPE_TRAIN);
-        assert_int_equal(t->plan.events, 2 * t->nodes.count + 2 * tail);
+        tape_plan *p = toy_plan(t, toy_energy(t, x), PLAN_TRAINING);
+        assert_int_equal(p->events, 2 * p->nodes + 2 * tail);
+        plan_free(p);
         tape_free(t);
     }
 }
@@ -300,36 +328,116 @@ static void test_in_place(void **unused)
     tape_value *f = toy(t, &toy_mul, e, e, 1, 1);           /* not an operator that can */
     tape_value *g = toy(t, &toy_scale_here, f, NULL, 1, 0);
     tape_value *loss = toy_energy(t, g);
-    must_plan(t, loss, TAPE_TRAIN);
-    assert_ptr_not_equal(a->data, w->data);
-    assert_ptr_not_equal(b->data, a->data);
-    assert_ptr_equal(c->data, b->data);
-    assert_ptr_equal(d->data, a->data);
-    assert_ptr_not_equal(e->data, d->data);
-    assert_ptr_not_equal(f->data, e->data);
-    assert_ptr_equal(g->data, f->data);
+    tape_plan *p = toy_plan(t, loss, PLAN_TRAINING);
+    const float *at[7], *grad[7];
+    const tape_value *const values[] = {a, b, c, d, e, f, g};
+    for (int i = 0; i < 7; i++) {
+        at[i] = plan_value(p, values[i])->data;
+        grad[i] = plan_value(p, values[i])->grad;
+    }
+    assert_ptr_not_equal(at[1], at[0]);
+    assert_ptr_equal(at[2], at[1]);
+    assert_ptr_equal(at[3], at[0]);
+    assert_ptr_not_equal(at[4], at[3]);
+    assert_ptr_not_equal(at[5], at[4]);
+    assert_ptr_equal(at[6], at[5]);
     /* gradients are never shared */
-    assert_ptr_not_equal(c->grad, b->grad);
+    assert_ptr_not_equal(grad[2], grad[1]);
+    plan_free(p);
     tape_free(t);
 }
 
-/* The loss survives an operator that would like its memory, and so does what its own operator saved. */
-static void test_loss_survives(void **unused)
+/* ---- Views --------------------------------------------------------------------------------------------- */
+
+/* Views cost nothing, and an operator in place of a view's data waits for the last reader of the root. */
+static void test_view_bytes(void **unused)
+{
+    (void)unused;
+    const int64_t flat = WIDE;
+    size_t bytes[2];
+    for (int views = 0; views < 2; views++) {
+        tape *t = tape_create();
+        tape_value *x = toy(t, &toy_mix, toy_input(t, "x", WIDE), toy_param(t, "w", WIDE), 0.5, 0.5);
+        for (int i = 0; i < 6; i++) {
+            if (views)
+                x = toy_view(t, x, i % 2 + 1, i % 2 ? (int64_t[]){2, WIDE / 2} : &flat);
+            x = toy(t, i % 2 ? &toy_tanh : &toy_scale_here, x, NULL, 0.9, 0);
+        }
+        bytes[views] = bytes_of(t, toy_energy(t, x), (plan_options){.mode = PLAN_TRAINING, .threads = 1});
+        tape_free(t);
+    }
+    assert_true(bytes[0] == bytes[1]);
+    tape *t = tape_create();
+    tape_value *a = toy(t, &toy_scale, toy_param(t, "w", WIDE), NULL, 1, 0);
+    tape_value *v = toy_view(t, a, 1, &flat);
+    tape_value *b = toy(t, &toy_scale_here, v, NULL, 2, 0); /* not over a, which is read below */
+    tape_value *c = toy(t, &toy_mix_here, b, a, 1, 1);
+    tape_plan *p = toy_plan(t, toy_energy(t, c), PLAN_INFERENCE);
+    assert_ptr_equal(plan_value(p, v)->data, plan_value(p, a)->data);
+    assert_ptr_not_equal(plan_value(p, b)->data, plan_value(p, a)->data);
+    assert_ptr_equal(plan_value(p, c)->data, plan_value(p, b)->data);
+    plan_free(p);
+    tape_free(t);
+}
+
+/* ---- Storage in bfloat16 --------------------------------------------------------------------------------- */
+
+/* Of DEPTH results that wait for their backward pass, half of the memory; the loss is the same, since forward reads
+ * float32, and gradients are off by the rounding of tanh's result, 2^-9 of it, in 1 - y^2. */
+static void test_storage(void **unused)
+{
+    (void)unused;
+    enum { DEPTH = 16 };
+    tape *t = tape_create();
+    tape_value *loss = chain(t, &toy_tanh, DEPTH);
+    tape_plan *p[2] = {toy_plan(t, loss, PLAN_TRAINING), stored_plan(t, loss)};
+    float *weights = calloc(WIDE, sizeof(float)), *grads[2], losses[2];
+    uint64_t state = toy_seed();
+    toy_fill(&state, WIDE, weights);
+    tape_run run = {.threads = 1, .loss_scale = 1};
+    for (int i = 0; i < 2; i++) {
+        grads[i] = calloc(WIDE, sizeof(float));
+        tape_bind(t, weights, grads[i], NULL);
+        fill_inputs(p[i], state);
+        losses[i] = plan_forward(p[i], &run);
+        plan_backward(p[i], &run);
+    }
+    assert_memory_equal(&losses[0], &losses[1], sizeof(float));
+    int64_t differ = 0;
+    for (int i = 0; i < WIDE; i++) {
+        assert_true(fabs((double)grads[0][i] - (double)grads[1][i]) <= DEPTH * 0x1p-7 * fabs((double)grads[0][i]));
+        differ += grads[0][i] != grads[1][i];
+    }
+    assert_true(differ > WIDE / 2);
+    /* the last result does not wait: the loss's backward pass follows at once */
+    assert_int_equal(p[1]->events, p[0]->events + 2 * (DEPTH - 1));
+    assert_true(plan_bytes(p[0]) - plan_bytes(p[1]) >= (DEPTH - 4) * WIDE_BYTES / 2);
+    for (int i = 0; i < 2; i++) {
+        plan_free(p[i]);
+        free(grads[i]);
+    }
+    free(weights);
+    tape_free(t);
+}
+
+/* The target survives until the end of the pass, though its memory would be wanted. */
+static void test_target_survives(void **unused)
 {
     (void)unused;
     tape *t = tape_create();
     tape_value *loss = toy(t, &toy_cube, toy_param(t, "w", 1), NULL, 0, 0);
     toy(t, &toy_scale_here, loss, NULL, 100, 0);
     float w = 2, g = 0;
-    tape_run run = {.threads = 1, .training = true, .loss_scale = 1};
-    for (int mode = TAPE_INFER; mode <= TAPE_TRAIN; mode++) {
-        must_plan(t, loss, (tape_mode)mode);
-        tape_bind(t, &w, &g);
-        assert_true(tape_forward(t, &run) == 8);
-        assert_true(loss->data[0] == 8 && tape_node_at(t, 0)->saved[0] == 12);
+    tape_run run = {.threads = 1, .loss_scale = 1};
+    tape_bind(t, &w, &g, NULL);
+    for (int mode = PLAN_INFERENCE; mode <= PLAN_TRAINING; mode++) {
+        tape_plan *p = toy_plan(t, loss, (plan_mode)mode);
+        assert_true(plan_forward(p, &run) == 8);
+        if (mode == PLAN_TRAINING)
+            plan_backward(p, &run);
+        assert_true(g == (mode == PLAN_TRAINING ? 12 : 0) && plan_value(p, loss)->data[0] == 8);
+        plan_free(p);
     }
-    tape_backward(t, &run);
-    assert_true(g == 12 && loss->data[0] == 8);
     tape_free(t);
 }
 
@@ -339,7 +447,8 @@ int main(void)
         cmocka_unit_test(test_random_networks), cmocka_unit_test(test_chains),
         cmocka_unit_test(test_scratch),         cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_last_of_segment), cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_loss_survives),
+        cmocka_unit_test(test_target_survives), cmocka_unit_test(test_view_bytes),
+        cmocka_unit_test(test_storage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,7 +218,7 @@ static void every_rule_learns_within_its_bounds(void **state)
         if (!(after < before))
             fail_msg("%s: from %g to %g", c.optimizer.rule, before, after);
         OK(run_norms(t, norms, &err));
-        const run_norm *worst = run_norms_worst(norms, tape_param_count(t->train.tape));
+        const run_norm *worst = run_norms_worst(norms, tape_param_count(t->model.tape));
         assert_false(worst && run_norm_exceeded(worst));
         trainer_free(t);
     }
@@ -228,13 +228,13 @@ static void an_exceeded_bound_is_seen(void **state)
 {
     const config c = tiny(TINY_GPT);
     trainer *t = create(&c);
-    const int64_t count = tape_param_count(t->train.tape);
+    const int64_t count = tape_param_count(t->model.tape);
     scion_error err;
     (void)state;
     train(t, 1);
     OK(run_norms(t, norms, &err));
     assert_false(run_norm_exceeded(run_norms_worst(norms, count)));
-    const tape_value *v = tape_param_at(t->train.tape, 3);
+    const tape_value *v = tape_param_at(t->model.tape, 3);
     for (int64_t i = 0; i < v->count; i++)
         v->data[i] *= 2;
     OK(run_norms(t, norms, &err));
@@ -254,7 +254,7 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     double loss;
     (void)state;
     train(t, 2);
-    const tape_value *v = tape_param_at(t->train.tape, 10);
+    const tape_value *v = tape_param_at(t->model.tape, 10);
     assert_string_equal(v->name, "blocks.1.attn.o");
     v->data[5] = INFINITY;
     assert_int_equal(trainer_step(t, &loss, &err), SCION_ENONFINITE);

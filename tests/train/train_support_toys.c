@@ -98,7 +98,8 @@ static void cube_forward(const tape_node *n, const tape_run *run)
     (void)run;
     for (int64_t i = 0; i < n->out->count; i++) {
         float x = n->in[0]->data[i];
-        n->saved[i] = 3 * x * x;
+        if (n->saved)
+            n->saved[i] = 3 * x * x;
         n->out->data[i] = x * x * x;
     }
 }
@@ -146,30 +147,68 @@ static void energy_backward(const tape_node *n, const tape_run *run)
         give(n, 0, i, n->in[0]->data[i] * n->out->grad[0]);
 }
 
-static size_t loss_saved(const tape_node *n)
-{
-    return n->needs_grad[0] ? (size_t)n->in[0]->count : 0;
-}
-
 static void loss_forward(const tape_node *n, const tape_run *run)
 {
+    (void)run;
     const float *x = n->in[0]->data, *w = n->in[1]->data;
     double sum = 0;
-    for (int64_t i = 0; i < n->in[0]->count; i++) {
+    for (int64_t i = 0; i < n->in[0]->count; i++)
         sum += (double)w[i] * x[i] * x[i];
-        if (run->training && n->needs_grad[0])
-            n->saved[i] = 2 * w[i] * x[i];
-        if (run->training)
-            give(n, 1, i, run->loss_scale * x[i] * x[i]);
-    }
     n->out->data[0] = (float)sum;
 }
 
-static void loss_backward(const tape_node *n, const tape_run *run)
+static void loss_forward_backward(const tape_node *n, const tape_run *run)
+{
+    const float *x = n->in[0]->data, *w = n->in[1]->data;
+    loss_forward(n, run);
+    for (int64_t i = 0; i < n->in[0]->count; i++) {
+        const float dx = 2 * w[i] * x[i], dw = x[i] * x[i];
+        give(n, 0, i, run->loss_scale * dx);
+        give(n, 1, i, run->loss_scale * dw);
+    }
+}
+
+static void mean_forward(const tape_node *n, const tape_run *run)
+{
+    const tape_value *x = n->in[0], *kept = n->in[1];
+    float mean = 0;
+    for (int64_t i = 0; i < x->count; i++)
+        mean += x->data[i] / (float)x->count;
+    for (int64_t i = 0; i < x->count; i++)
+        n->out->data[i] = x->data[i] - (run->training ? mean : kept->data[0]);
+    if (run->update_buffers)
+        kept->data[0] += (mean - kept->data[0]) / 2;
+}
+
+static void mean_backward(const tape_node *n, const tape_run *run)
 {
     (void)run;
-    for (int64_t i = 0; i < n->in[0]->count && n->needs_grad[0]; i++)
-        give(n, 0, i, n->saved[i] * n->out->grad[0]);
+    float mean = 0;
+    for (int64_t i = 0; i < n->out->count; i++)
+        mean += n->out->grad[i] / (float)n->out->count;
+    for (int64_t i = 0; i < n->out->count; i++)
+        give(n, 0, i, n->out->grad[i] - mean);
+}
+
+/* 0 or 2, by a hash of the run, the node and the element. */
+static float dropout_factor(const tape_node *n, const tape_run *run, int64_t i)
+{
+    uint64_t state = run->seed + 31 * (uint64_t)run->step + 1009 * (uint64_t)run->sample;
+    state = state * 65599 + 7919 * (uint64_t)n->out->index + (uint64_t)i;
+    toy_random(&state, 2);
+    return !run->training ? 1 : toy_random(&state, 2) ? 2 : 0;
+}
+
+static void dropout_forward(const tape_node *n, const tape_run *run)
+{
+    for (int64_t i = 0; i < n->out->count; i++)
+        n->out->data[i] = dropout_factor(n, run, i) * n->in[0]->data[i];
+}
+
+static void dropout_backward(const tape_node *n, const tape_run *run)
+{
+    for (int64_t i = 0; i < n->out->count; i++)
+        give(n, 0, i, dropout_factor(n, run, i) * n->out->grad[i]);
 }
 
 #define SCALE .name = "scale", .forward = scale_forward, .backward = scale_backward, .flops = scale_flops
@@ -186,8 +225,10 @@ const tape_op toy_blind = {.name = "blind", .forward = scale_forward};
 static const tape_op resize_row = {.name = "resize", .forward = resize_forward, .backward = resize_backward};
 static const tape_op energy_row = {
     .name = "energy", .forward = energy_forward, .backward = energy_backward, .backward_reads = 1};
-static const tape_op loss_row = {
-    .name = "loss", .forward = loss_forward, .backward = loss_backward, .saved = loss_saved};
+static const tape_op loss_row = {.name = "loss", .forward = loss_forward, .forward_backward = loss_forward_backward};
+static const tape_op mean_row = {.name = "running_mean", .forward = mean_forward, .backward = mean_backward};
+static const tape_op dropout_row = {.name = "dropout", .forward = dropout_forward, .backward = dropout_backward};
+static const tape_op view_row = {.name = "view", .view = true};
 
 /* ---- Builders ------------------------------------------------------------------------------------------ */
 
@@ -220,6 +261,22 @@ tape_value *toy_energy(tape *t, tape_value *a)
 tape_value *toy_loss(tape *t, tape_value *a, tape_value *w)
 {
     return to_count(t, &loss_row, a, w, 1);
+}
+
+tape_value *toy_running_mean(tape *t, tape_value *a, tape_value *mean)
+{
+    return toy(t, &mean_row, a, mean, 0, 0);
+}
+
+tape_value *toy_dropout(tape *t, tape_value *a)
+{
+    return toy(t, &dropout_row, a, NULL, 0, 0);
+}
+
+tape_value *toy_view(tape *t, tape_value *a, int ndim, const int64_t *shape)
+{
+    tape_node *n = a ? tape_record(t, &view_row, ndim, shape, &a, 1) : NULL;
+    return n ? n->out : NULL;
 }
 
 tape_value *toy_param(tape *t, const char *name, int64_t count)
@@ -264,6 +321,8 @@ static tape_value *random_node(tape *t, uint64_t *state, tape_value **pool, int6
     const tape_op *op = rows[toy_random(state, 10)];
     tape_value *a = pool[pooled - 1 - toy_random(state, toy_random(state, 2) ? pooled : 1)];
     tape_value *b = pool[pooled - 1 - toy_random(state, pooled)];
+    if (!op && toy_random(state, 2))
+        return toy_view(t, a, 2, (int64_t[]){1, a->count});
     if (!op)
         return toy_resize(t, a, 1 + toy_random(state, 60));
     if (op->forward != mix_forward && op->forward != mul_forward)

@@ -118,7 +118,9 @@ static void record(model *m, const void *from)
             tape_recompute_end(g.t);
     }
     tape_value *head = o->tied ? table : tape_param(g.t, "head", SCION_ROLE_OUTPUT, 2, table_shape);
-    m->loss = op_cross_entropy(g.t, op_rmsnorm(g.t, x, o->width, norm_eps), head, NULL, targets, o->smoothing);
+    x = op_rmsnorm(g.t, x, o->width, norm_eps);
+    m->logits = op_linear(g.t, x, head, NULL);
+    m->loss = op_cross_entropy(g.t, x, head, NULL, targets, NULL, o->smoothing);
 }
 
 static void radii(const void *from, model_radii *r)

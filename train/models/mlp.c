@@ -64,7 +64,8 @@ static void record(model *m, const void *from)
         d_in = o->width;
     }
     tape_value *w = weight(t, o->layers - 1, SCION_ROLE_OUTPUT, model_array(m, "targets")->range, d_in);
-    m->loss = op_cross_entropy(t, x, w, NULL, targets, o->smoothing);
+    m->logits = op_linear(t, x, w, NULL);
+    m->loss = op_cross_entropy(t, x, w, NULL, targets, NULL, o->smoothing);
 }
 
 static void radii(const void *from, model_radii *r)

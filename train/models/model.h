@@ -18,6 +18,7 @@ typedef struct model {
     int64_t batch;                   /* samples */
     tape_value *inputs[DATA_ARRAYS]; /* of each array of the data; NULL: the model does not read it */
     tape_value *loss;
+    tape_value *logits; /* for plans that evaluate; the loss does not need it */
 } model;
 
 /* Writes text with a trained model, one token at a time. */

@@ -7,13 +7,12 @@
  *
  *     dz = (softmax(z) - (1-s) one-hot - s/V) / rows,    dx = dz w,   dw = dz' x,   dbias = sum of the rows of dz
  *
- * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and what
- * backward needs of it is computed while it is there. So in training, FORWARD does this:
- *   - dw and dbias are added to the parameters' gradients, times run->loss_scale: gradients must have been cleared
- *     before forward, and forward must not run twice in one step with `training` set (not inside a segment that is
- *     recomputed, and not when looking for a non-finite value);
- *   - dx is saved; backward multiplies it by the loss's gradient (run->loss_scale) and hands it on.
- * It follows that the loss must be the tape's last value, and that w and bias are parameters.
+ * Soft targets put weights u_j in the place of the one-hot vector. With U their sum, usually 1, a row's loss is
+ *
+ *     ((1-s) U + s) log(sum_j e^(z_j)) - (1-s) sum_j u_j z_j - s mean_j(z_j)
+ *
+ * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and the gradients
+ * are computed while it is there: by forward_backward, since backward would have to compute z again.
  *
  * The result has three elements: the loss, the rows whose largest logit is the target's (the first of equals
  * counts), and the rows that count. Row losses are summed in double, in order. */
@@ -38,7 +37,7 @@ static int64_t chunk_rows(const tape_node *n)
 typedef struct row_task {
     int64_t vocab;
     double smoothing;
-    float weight; /* 1/rows, or 0: no gradient is wanted */
+    float weight; /* 1/rows, or 0: no gradient is computed */
 } row_task;
 
 /* Whether the target is the first of the largest. */
@@ -83,28 +82,64 @@ SCN_CLONES static float row_loss(const row_task *k, float *z, int64_t target, fl
     return (float)((double)top + log(sum) - (1 - k->smoothing) * (double)own - k->smoothing * mean);
 }
 
-/* Losses and hits of a chunk of rows. */
-static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32_t *targets, float *z, float *loss,
-                       float *hit)
+/* The same with soft targets u; they sum to about 1. */
+SCN_CLONES static float soft_row_loss(const row_task *k, float *z, int64_t target, const float *u, float *hit)
 {
-    const op_pieces p = op_split(threads, rows, k->vocab);
+    const int64_t V = k->vocab;
+    *hit = 0;
+    if (target < 0 || target >= V) {
+        if (k->weight != 0)
+            memset(z, 0, (size_t)V * sizeof *z);
+        return target < 0 ? 0 : NAN;
+    }
+    const float top = op_row_max(V, z);
+    double mean = 0, total = 0, product = 0;
+    *hit = is_hit(z, target, top) ? 1 : 0;
+    SCN_SIMD_SUM(mean, total, product)
+    for (int64_t i = 0; i < V; i++) {
+        mean += (double)z[i];
+        total += (double)u[i];
+        product += (double)u[i] * (double)z[i];
+    }
+    mean /= (double)V;
+    const double sum = op_row_exp(V, top, z), all = (1 - k->smoothing) * total + k->smoothing;
+    if (k->weight != 0) {
+        const float scale = (float)((double)k->weight * all / sum);
+        const float own = (float)((double)k->weight * (1 - k->smoothing));
+        const float less = (float)((double)k->weight * k->smoothing / (double)V);
+        SCN_SIMD
+        for (int64_t i = 0; i < V; i++)
+            z[i] = scale * z[i] - own * u[i] - less;
+    }
+    return (float)(all * ((double)top + log(sum)) - (1 - k->smoothing) * product - k->smoothing * mean);
+}
+
+/* Losses and hits of a chunk of rows; weights may be NULL. */
+static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32_t *targets, const float *weights,
+                       float *z, float *loss, float *hit)
+{
+    const int64_t V = k->vocab;
+    const op_pieces p = op_split(threads, rows, V);
     SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
         for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++)
-            loss[r] = row_loss(k, z + r * k->vocab, targets[r], hit + r);
+            loss[r] = weights ? soft_row_loss(k, z + r * V, targets[r], weights + r * V, hit + r)
+                              : row_loss(k, z + r * V, targets[r], hit + r);
 }
 
-/* dx, dw and dbias of the rows from `first` on, given dz. */
+/* dx, dw and dbias of the rows from `first` on, given dz. dx is not yet multiplied by loss_scale where it is not
+ * accumulated. */
 static void chunk_gradients(const tape_node *n, const tape_run *run, int64_t first, int64_t rows, const float *dz)
 {
-    const tape_value *w = n->in[1], *bias = n->in[2];
+    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
     const int64_t V = w->shape[0], C = w->shape[1];
     if (n->needs_grad[0])
-        gemm(false, false, rows, C, V, 1, dz, V, w->data, C, 0, n->saved + first * C, C);
+        gemm(false, false, rows, C, V, n->accumulate[0] ? run->loss_scale : 1, dz, V, w->data, C, n->accumulate[0],
+             x->grad + first * C, C);
     if (n->needs_grad[1])
-        gemm(true, false, V, C, rows, run->loss_scale, dz, V, n->in[0]->data + first * C, C, 1, w->grad, C);
+        gemm(true, false, V, C, rows, run->loss_scale, dz, V, x->data + first * C, C, 1, w->grad, C);
     if (bias && n->needs_grad[2])
-        op_sum_rows(run->threads, rows, V, run->loss_scale, dz, 1, bias->grad);
+        op_sum_rows(run->threads, rows, V, run->loss_scale, dz, true, bias->grad);
 }
 
 static int64_t counting_rows(const tape_value *targets)
@@ -115,11 +150,10 @@ static int64_t counting_rows(const tape_value *targets)
     return rows;
 }
 
-static void forward(const tape_node *n, const tape_run *run)
+static void compute(const tape_node *n, const tape_run *run, bool gradients)
 {
-    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3];
+    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3], *weights = n->in[4];
     const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
-    const bool gradients = run->training && (n->needs_grad[0] || n->needs_grad[1] || n->needs_grad[2]);
     const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
     float *z = run->scratch, *loss = z + chunk * V, *hit = loss + chunk;
     double sum = 0, hits = 0;
@@ -128,7 +162,8 @@ static void forward(const tape_node *n, const tape_run *run)
         if (bias)
             op_fill_rows(run->threads, rows, V, bias->data, z);
         gemm(false, true, rows, V, C, 1, x->data + first * C, C, w->data, C, bias ? 1 : 0, z, V);
-        chunk_loss(&k, run->threads, rows, targets->ints + first, z, loss, hit);
+        chunk_loss(&k, run->threads, rows, targets->ints + first, weights ? weights->data + first * V : NULL, z, loss,
+                   hit);
         for (int64_t i = 0; i < rows; i++) {
             sum += (double)loss[i];
             hits += (double)hit[i];
@@ -136,22 +171,34 @@ static void forward(const tape_node *n, const tape_run *run)
         if (k.weight != 0)
             chunk_gradients(n, run, first, rows, z);
     }
-    if (gradients && count == 0 && n->needs_grad[0])
-        memset(n->saved, 0, (size_t)x->count * sizeof *n->saved);
     n->out->data[0] = count > 0 ? (float)(sum / (double)count) : 0;
     n->out->data[1] = (float)hits;
     n->out->data[2] = (float)count;
 }
 
-static void backward(const tape_node *n, const tape_run *run)
+static void forward(const tape_node *n, const tape_run *run)
 {
-    if (n->needs_grad[0])
-        op_scale(run->threads, n->in[0]->count, n->out->grad[0], n->saved, n->accumulate[0], n->in[0]->grad);
+    compute(n, run, false);
 }
 
-static size_t saved(const tape_node *n)
+/* dx = loss_scale (dz w): the product is scaled once it is complete, so that its rounding does not depend on the
+ * scale. */
+static void forward_backward(const tape_node *n, const tape_run *run)
 {
-    return (size_t)n->in[0]->count;
+    compute(n, run, true);
+    tape_value *x = n->in[0];
+    if (!n->needs_grad[0] || n->accumulate[0])
+        return;
+    if (n->out->data[2] == 0)
+        memset(x->grad, 0, (size_t)x->count * sizeof *x->grad);
+    else if (run->loss_scale != 1)
+        op_scale(run->threads, x->count, run->loss_scale, x->grad, false, x->grad);
+}
+
+static void score(const tape_node *n, double *hits, double *rows)
+{
+    *hits = (double)n->out->data[1];
+    *rows = (double)n->out->data[2];
 }
 
 static size_t scratch(const tape_node *n, int threads)
@@ -168,14 +215,16 @@ static double flops(const tape_node *n)
 const tape_op op_cross_entropy_row = {
     .name = "cross_entropy",
     .forward = forward,
-    .backward = backward,
-    .saved = saved,
+    .forward_backward = forward_backward,
     .scratch = scratch,
     .flops = flops,
+    .score = score,
+    .matrix = 1,
+    .fused_layer = true,
 };
 
 tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *bias, tape_value *targets,
-                             double smoothing)
+                             tape_value *weights, double smoothing)
 {
     if (!x || !w || !targets)
         return NULL;
@@ -191,18 +240,16 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
                   (long long)op_rows(x), (long long)targets->count);
         return NULL;
     }
-    tape_value *const in[] = {x, w, bias, targets};
-    tape_node *n = tape_record(t, &op_cross_entropy_row, 1, (const int64_t[]){3}, in, 4);
+    if (weights && (weights->kind != TAPE_FLOATS || weights->count != op_rows(x) * w->shape[0])) {
+        tape_fail(t, "cross_entropy: soft targets are an input of %lld rows of %lld classes", (long long)op_rows(x),
+                  (long long)w->shape[0]);
+        return NULL;
+    }
+    tape_value *const in[] = {x, w, bias, targets, weights};
+    tape_node *n = tape_record(t, &op_cross_entropy_row, 1, (const int64_t[]){3}, in, 5);
     if (n) {
         n->reals[0] = smoothing;
         n->ints[0] = chunk_elements;
     }
     return op_result(n);
-}
-
-void op_cross_entropy_hits(const tape_value *loss, const tape *t, int64_t *hits, int64_t *rows)
-{
-    (void)t;
-    *hits = (int64_t)loss->data[1];
-    *rows = (int64_t)loss->data[2];
 }

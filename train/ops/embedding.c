@@ -64,7 +64,7 @@ static void backward(const tape_node *n, const tape_run *run)
     }
 }
 
-const tape_op op_embedding_row = {.name = "embedding", .forward = forward, .backward = backward};
+const tape_op op_embedding_row = {.name = "embedding", .forward = forward, .backward = backward, .matrix = 1};
 
 tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table)
 {

@@ -41,6 +41,7 @@ const tape_op op_linear_row = {
     .forward = forward,
     .backward = backward,
     .flops = flops,
+    .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,
 };
 

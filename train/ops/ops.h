@@ -43,21 +43,20 @@ tape_value *op_activation(tape *t, tape_value *x, const activation *f);
 extern const tape_op op_add_row;
 tape_value *op_add(tape *t, tape_value *a, tape_value *b);
 
-/* Mean over rows of the cross-entropy of softmax(x w' + bias) against targets (TAPE_INTS, N; a negative target
- * is left out), with label smoothing s: target distribution (1-s) one-hot + s/V. Output layer and loss are one
- * operator: logits exist for a chunk of rows at a time, and in training the gradients are computed in the
- * forward pass from the same logits, so that nothing is computed twice: forward ADDS to the gradients of w and
- * bias, so clear them before forward. w and bias (which may be NULL) are parameters, w perhaps an embedding table
- * too; the loss is the tape's last value. Shape (3): loss, hits, rows. A target of V or more makes the loss NaN. */
+/* Mean over rows of the cross-entropy of softmax(x w' + bias) against targets (TAPE_INTS, N; a negative target is
+ * left out), with label smoothing s: target distribution (1-s) one-hot + s/V. Soft targets: with weights
+ * (TAPE_FLOATS, N x V; NULL: none) row n's distribution is (1-s) weights_n + s/V; targets then only say which rows
+ * count, and what is a hit. Output layer and loss are one operator: logits exist for a chunk of rows at a time, and
+ * in training the gradients are computed from the same logits (forward_backward), so that nothing is computed
+ * twice; so it can be trained as the target of a plan only. w and bias (which may be NULL) are parameters, w
+ * perhaps an embedding table too. Shape (3): loss, hits, rows. A target of V or more makes the loss NaN. */
 extern const tape_op op_cross_entropy_row;
 tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *bias, tape_value *targets,
-                             double smoothing);
-/* Rows of the last forward pass whose largest logit was the target's, and rows that counted. */
-void op_cross_entropy_hits(const tape_value *loss, const tape *t, int64_t *hits, int64_t *rows);
+                             tape_value *weights, double smoothing);
 
-/* Mean squared error of x against target (TAPE_FLOATS of the same shape), over all elements. */
-extern const tape_op op_mse_row;
-tape_value *op_mse(tape *t, tape_value *x, tape_value *target);
+/* x in another shape with as many elements: a view. */
+extern const tape_op op_reshape_row;
+tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape);
 
 /* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);

@@ -113,7 +113,7 @@ static const double norm_slack = 1e-3;
 scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->train.tape); i++) {
+    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->model.tape); i++) {
         scion_info info = {.size = sizeof info};
         status = scion_optimizer_inspect(t->optimizer, i, SCION_INSPECT_NORM, &info, err);
         norms[i] =
@@ -147,7 +147,7 @@ static scion_status measure_norms(loop *l, scion_error *err)
 {
     const scion_status status = run_norms(l->t, l->norms, err);
     if (status == SCION_OK)
-        TELL(l, norms, l->t, l->norms, tape_param_count(l->t->train.tape));
+        TELL(l, norms, l->t, l->norms, tape_param_count(l->t->model.tape));
     return status;
 }
 
@@ -378,7 +378,7 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .sinks = sinks,
               .sink_count = count,
               .sink_failed = calloc((size_t)count + 1, sizeof *l.sink_failed),
-              .norms = calloc((size_t)tape_param_count(t->train.tape) + 1, sizeof *l.norms),
+              .norms = calloc((size_t)tape_param_count(t->model.tape) + 1, sizeof *l.norms),
               .r = r,
               .begin = policy->began > 0 ? policy->began : clock_now(),
               .first = t->step,

@@ -51,15 +51,19 @@ static scion_status open_data(trainer *t, const char *vocabulary, scion_error *e
     return SCION_OK;
 }
 
+/* Records the model and plans its runs; nothing large is allocated. */
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
-    scion_status status = model_record(&t->eval, config_model(&t->c), config_model_options(&t->c),
+    const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
+    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads};
+    scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
                                        data_about(t->data), t->c.training.batch, err);
-    if (status == SCION_OK && training)
-        status = model_record(&t->train, config_model(&t->c), config_model_options(&t->c), data_about(t->data),
-                              t->c.training.batch, err);
     if (status == SCION_OK)
-        t->elements = tape_param_elements(t->eval.tape);
+        status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
+    if (status == SCION_OK && training)
+        status = plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+    if (status == SCION_OK)
+        t->elements = tape_param_elements(t->model.tape);
     return status;
 }
 
@@ -68,28 +72,32 @@ static const scion_rule_properties *rule_of(const trainer *t)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
+/* An array of floats for a whole model, zero. */
+static float *flat_array(int64_t elements)
+{
+    const size_t bytes = ((size_t)elements * sizeof(float) + 63) / 64 * 64;
+    float *x = aligned_alloc(64, bytes);
+    return x ? memset(x, 0, bytes) : NULL;
+}
+
 static scion_status allocate(trainer *t, bool training, scion_error *err)
 {
-    const size_t floats = (size_t)t->elements * sizeof(float), bytes = (floats + 63) / 64 * 64;
-    t->weights = aligned_alloc(64, bytes);
-    t->grads = training ? aligned_alloc(64, bytes) : NULL;
     const bool before = training && rule_of(t)->needs_prev;
-    if (before)
-        t->grads_before = aligned_alloc(64, bytes);
-    if (!t->weights || (training && !t->grads) || (before && !t->grads_before))
+    const int64_t buffers = tape_buffer_elements(t->model.tape);
+    t->weights = flat_array(t->elements);
+    t->grads = training ? flat_array(t->elements) : NULL;
+    t->grads_before = before ? flat_array(t->elements) : NULL;
+    t->buffers = buffers > 0 ? flat_array(buffers) : NULL;
+    t->buffers_before = buffers > 0 && training ? flat_array(buffers) : NULL;
+    if (!t->weights || (training && !t->grads) || (before && !t->grads_before) || (buffers > 0 && !t->buffers) ||
+        (buffers > 0 && training && !t->buffers_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
-    memset(t->weights, 0, bytes);
-    if (training)
-        memset(t->grads, 0, bytes);
-    scion_status status = tape_plan(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads, err);
+    scion_status status = plan_commit(t->eval, err);
     if (status == SCION_OK && training)
-        status = tape_plan(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads, err);
-    if (status != SCION_OK)
-        return status;
-    tape_bind(t->eval.tape, t->weights, NULL);
-    if (training)
-        tape_bind(t->train.tape, t->weights, t->grads);
-    return SCION_OK;
+        status = plan_commit(t->train, err);
+    tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
+    tape_init_buffers(t->model.tape);
+    return status;
 }
 
 /* Where a weight starts. The norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule
@@ -104,18 +112,18 @@ static int32_t start_of(const trainer *t, const tape_value *v, int32_t norm)
 
 static scion_status make_optimizer(trainer *t, scion_error *err)
 {
-    const int64_t count = tape_param_count(t->train.tape);
+    const int64_t count = tape_param_count(t->model.tape);
     scion_options o;
     scion_param *params = calloc((size_t)count, sizeof *params);
     scion_status status = params ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the optimizer");
     if (status == SCION_OK)
-        status = routing_params(&t->c, t->train.tape, params, err);
+        status = routing_params(&t->c, t->model.tape, params, err);
     if (status == SCION_OK)
         status = config_optimizer(&t->c, &o, err);
     if (status == SCION_OK)
         status = scion_route(params, count, &o, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        const tape_value *v = tape_param_at(t->train.tape, i);
+        const tape_value *v = tape_param_at(t->model.tape, i);
         params[i].start = start_of(t, v, params[i].norm);
         params[i].grad_prev = t->grads_before ? t->grads_before + v->offset : NULL;
     }
@@ -175,11 +183,11 @@ static void plan_memory(const trainer *t, trainer_memory *m)
     const size_t floats = (size_t)t->elements * sizeof(float);
     const scion_rule_properties *rule = rule_of(t);
     *m = (trainer_memory){
-        .weights = floats,
+        .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
         .gradients = floats * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
-        .activations = tape_plan_bytes(t->train.tape, t->train.loss, TAPE_TRAIN, t->threads),
-        .evaluation = tape_plan_bytes(t->eval.tape, t->eval.loss, TAPE_INFER, t->threads),
+        .activations = plan_bytes(t->train),
+        .evaluation = plan_bytes(t->eval),
         .machine = usable_memory(),
     };
     m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
@@ -255,12 +263,15 @@ void trainer_free(trainer *t)
     if (!t)
         return;
     scion_optimizer_free(t->optimizer);
-    model_free(&t->train);
-    model_free(&t->eval);
+    plan_free(t->train);
+    plan_free(t->eval);
+    model_free(&t->model);
     data_close(t->data);
     free(t->weights);
     free(t->grads);
     free(t->grads_before);
+    free(t->buffers);
+    free(t->buffers_before);
     free(t);
 }
 
@@ -288,7 +299,7 @@ int64_t trainer_samples(const trainer *t)
 
 double trainer_flops(const trainer *t)
 {
-    return 3 * tape_flops(t->train.tape) * (double)t->c.training.accum;
+    return 3 * plan_flops(t->train) * (double)t->c.training.accum;
 }
 
 double trainer_lr(const trainer *t)
@@ -306,14 +317,16 @@ double trainer_lr(const trainer *t)
     return scion_schedule_value(&s, t->step);
 }
 
-/* Batch `index` of a part into a model's inputs; the next one is decoded meanwhile, if it must be. */
-static scion_status fill(const trainer *t, const model *m, data_part part, int64_t index, scion_error *err)
+/* Batch `index` of a part into a plan's inputs; the next one is decoded meanwhile, if it must be. */
+static scion_status fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err)
 {
     const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
-    for (int i = 0; i < DATA_ARRAYS; i++)
-        if (m->inputs[i])
-            arrays[i] = m->inputs[i]->kind == TAPE_INTS ? (void *)m->inputs[i]->ints : m->inputs[i]->data;
+    for (int i = 0; i < DATA_ARRAYS; i++) {
+        const tape_value *v = t->model.inputs[i] ? plan_value(p, t->model.inputs[i]) : NULL;
+        if (v)
+            arrays[i] = v->kind == TAPE_INTS ? (void *)v->ints : v->data;
+    }
     scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
     data_prefetch(t->data, part, (index + 1) * batch, batch);
     return status;
@@ -321,7 +334,7 @@ static scion_status fill(const trainer *t, const model *m, data_part part, int64
 
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
 {
-    return fill(t, &t->eval, part, index, err);
+    return fill(t, t->eval, part, index, err);
 }
 
 static bool stopped(const trainer *t)
@@ -330,27 +343,32 @@ static bool stopped(const trainer *t)
 }
 
 /* Forward and backward over all micro-batches of the present step, into whatever the tape is bound to. */
-static scion_status gradients(trainer *t, double *loss, scion_error *err)
+static scion_status gradients(trainer *t, bool update_buffers, double *loss, scion_error *err)
 {
-    tape_run run = {
-        .threads = t->threads, .training = true, .loss_scale = (float)(1.0 / (double)t->c.training.accum)};
+    tape_run run = {.threads = t->threads,
+                    .loss_scale = (float)(1.0 / (double)t->c.training.accum),
+                    .seed = t->c.training.seed,
+                    .step = t->step,
+                    .update_buffers = update_buffers};
     double sum = 0;
     for (int64_t i = 0; i < t->c.training.accum; i++) {
         if (i > 0 && !t->c.optimizer.light && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
-        scion_status status = fill(t, &t->train, DATA_TRAIN, t->step * t->c.training.accum + i, err);
+        const int64_t index = t->step * t->c.training.accum + i;
+        scion_status status = fill(t, t->train, DATA_TRAIN, index, err);
         if (status != SCION_OK)
             return status;
+        run.sample = index * t->c.training.batch;
         double begin = clock_now();
-        double part = (double)tape_forward(t->train.tape, &run);
+        double part = (double)plan_forward(t->train, &run);
         double middle = clock_now();
         if (!isfinite(part)) {
-            const char *bad = tape_first_nonfinite(t->train.tape, &run);
+            const char *bad = plan_first_nonfinite(t->train, &run);
             return train_fail(
                 err, SCION_ENONFINITE, "step %lld: the loss is %s; the first result that is not finite is %s",
                 (long long)t->step + 1, isnan(part) ? "not a number" : "infinite", bad ? bad : "the loss itself");
         }
-        tape_backward(t->train.tape, &run);
+        plan_backward(t->train, &run);
         t->forward_s += middle - begin;
         t->backward_s += clock_now() - middle;
         sum += part;
@@ -365,64 +383,89 @@ static scion_status gradients_before(trainer *t, scion_error *err)
     double ignored;
     memset(t->grads_before, 0, (size_t)t->elements * sizeof(float));
     scion_optimizer_previous(t->optimizer, NULL);
-    tape_bind(t->train.tape, t->weights, t->grads_before);
-    scion_status status = gradients(t, &ignored, err);
-    tape_bind(t->train.tape, t->weights, t->grads);
+    tape_bind(t->model.tape, t->weights, t->grads_before, t->buffers);
+    scion_status status = gradients(t, false, &ignored, err);
+    tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
     scion_optimizer_previous(t->optimizer, NULL);
     return status;
 }
 
+/* The first of n values that is not finite, by its name; NULL: all are. */
+static const char *find_nonfinite(tape_value *(*value)(const tape *t, int64_t i), const tape *t, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const tape_value *v = value(t, i);
+        for (int64_t k = 0; k < v->count; k++)
+            if (!isfinite(v->data[k]))
+                return v->name;
+    }
+    return NULL;
+}
+
+static const char *nonfinite_buffer(const trainer *t)
+{
+    return find_nonfinite(tape_buffer_at, t->model.tape, tape_buffer_count(t->model.tape));
+}
+
 scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 {
+    const size_t buffer_bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
     scion_status status = SCION_OK;
     t->forward_s = t->backward_s = 0;
+    if (t->buffers)
+        memcpy(t->buffers_before, t->buffers, buffer_bytes);
     if (t->grads_before && t->step > 0) /* the first step has none before it */
         status = gradients_before(t, err);
     double begin = clock_now();
     scion_optimizer_begin(t->optimizer);
     t->optimizer_s = clock_now() - begin;
     if (status == SCION_OK)
-        status = gradients(t, loss, err);
+        status = gradients(t, true, loss, err);
+    const char *bad = status == SCION_OK ? nonfinite_buffer(t) : NULL;
+    if (bad)
+        status = train_fail(err, SCION_ENONFINITE, "step %lld: %s is not finite", (long long)t->step + 1, bad);
     begin = clock_now();
     if (status == SCION_OK)
         status = scion_optimizer_step(t->optimizer, trainer_lr(t), err);
     t->optimizer_s += clock_now() - begin;
     if (status == SCION_OK)
         t->step++;
+    else if (t->buffers)
+        memcpy(t->buffers, t->buffers_before, buffer_bytes);
     return status;
 }
 
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
 {
-    tape_run run = {.threads = t->threads, .training = false, .loss_scale = 1};
+    tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
     const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
     const int64_t count = batches > 0 && batches < all ? batches : all;
-    int64_t hits = 0, rows = 0;
-    double sum = 0;
+    double sum = 0, hits = 0, rows = 0;
     if (count < 1)
         return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
                           (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
     for (int64_t i = 0; i < count; i++) {
-        int64_t batch_hits = 0, batch_rows = 0;
+        double batch_hits, batch_rows;
         if (i > 0 && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill(t, &t->eval, DATA_VAL, i, err);
+        scion_status status = fill(t, t->eval, DATA_VAL, i, err);
         if (status != SCION_OK)
             return status;
-        double part = (double)tape_forward(t->eval.tape, &run);
-        op_cross_entropy_hits(t->eval.loss, t->eval.tape, &batch_hits, &batch_rows);
-        sum += part * (double)batch_rows;
+        run.sample = i * t->c.training.batch;
+        double part = (double)plan_forward(t->eval, &run);
+        plan_score(t->eval, &batch_hits, &batch_rows);
+        sum += part * batch_rows;
         hits += batch_hits;
         rows += batch_rows;
     }
-    *loss = sum / (double)(rows > 0 ? rows : 1);
+    *loss = sum / (rows > 0 ? rows : 1);
     if (accuracy)
-        *accuracy = (double)hits / (double)(rows > 0 ? rows : 1);
+        *accuracy = hits / (rows > 0 ? rows : 1);
     return SCION_OK;
 }
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
- *     tensors    every parameter under its name; with `light`, the averages as "average." and the name;
+ *     tensors    every parameter and buffer under its name; with `light`, the averages as "average." and the name;
  *                "optimizer" (bytes, see scion_optimizer_save)
  *     metadata   format, config (JSON), step, steps, best; vocabulary where there is one; due = validation, if the
  *                run was stopped in the validation after `step`
@@ -454,21 +497,21 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
 /* Weights that are not finite must not take the place of good ones. */
 static scion_status check_finite(const trainer *t, const char *path, scion_error *err)
 {
-    for (int64_t i = 0; i < tape_param_count(t->train.tape); i++) {
-        const tape_value *v = tape_param_at(t->train.tape, i);
-        for (int64_t k = 0; k < v->count; k++)
-            if (!isfinite(v->data[k]))
-                return train_fail(err, SCION_ENONFINITE, "%s: not saved: after step %lld %s is not finite", path,
-                                  (long long)t->step, v->name);
-    }
-    return SCION_OK;
+    const char *bad = find_nonfinite(tape_param_at, t->model.tape, tape_param_count(t->model.tape));
+    if (!bad)
+        bad = nonfinite_buffer(t);
+    return bad ? train_fail(err, SCION_ENONFINITE, "%s: not saved: after step %lld %s is not finite", path,
+                            (long long)t->step, bad)
+               : SCION_OK;
 }
 
 scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
 {
-    const int64_t params = tape_param_count(t->train.tape);
-    const size_t most = 2 * (size_t)params + 1, state_bytes = scion_optimizer_save_bytes(t->optimizer, 0);
-    listing l = {calloc(most, sizeof *l.tensors), calloc(most, sizeof *l.names), 0};
+    const int64_t params = tape_param_count(t->model.tape);
+    const int64_t buffers = tape_buffer_count(t->model.tape);
+    const size_t max = 2 * (size_t)params + (size_t)buffers + 1,
+                 state_bytes = scion_optimizer_save_bytes(t->optimizer, 0);
+    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), 0};
     void *state = malloc(state_bytes);
     char *json = config_to_json(&t->c), step[32], steps[32], best[32];
     const char *vocabulary = data_about(t->data)->vocabulary;
@@ -479,10 +522,14 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
         status = scion_optimizer_save(t->optimizer, 0, state, state_bytes, err);
     if (status == SCION_OK) {
         for (int64_t i = 0; i < params; i++) {
-            const tape_value *v = tape_param_at(t->train.tape, i);
+            const tape_value *v = tape_param_at(t->model.tape, i);
             list_tensor(&l, v, "", v->data);
             if (t->c.optimizer.light)
                 list_tensor(&l, v, "average.", v->grad);
+        }
+        for (int64_t i = 0; i < buffers; i++) {
+            const tape_value *v = tape_buffer_at(t->model.tape, i);
+            list_tensor(&l, v, "", v->data);
         }
         l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)state_bytes}, state, state_bytes};
         snprintf(step, sizeof step, "%lld", (long long)t->step);
@@ -556,13 +603,17 @@ static scion_status read_tensor(const checkpoint *file, const char *path, const 
 static scion_status read_weights(trainer *t, const checkpoint *file, const char *path, bool training,
                                  scion_error *err)
 {
-    const struct tape *from = training ? t->train.tape : t->eval.tape;
+    const tape *from = t->model.tape;
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < tape_param_count(from); i++) {
         const tape_value *v = tape_param_at(from, i);
         status = read_tensor(file, path, "", v, v->data, err);
         if (status == SCION_OK && training && t->c.optimizer.light)
             status = read_tensor(file, path, "average.", v, v->grad, err);
+    }
+    for (int64_t i = 0; status == SCION_OK && i < tape_buffer_count(from); i++) {
+        const tape_value *v = tape_buffer_at(from, i);
+        status = read_tensor(file, path, "", v, v->data, err);
     }
     return status;
 }

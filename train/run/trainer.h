@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "models/model.h"
+#include "tensor/plan.h"
 
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
@@ -22,9 +23,12 @@ typedef struct trainer_memory {
 typedef struct trainer {
     config c;
     data_set *data;
-    model train, eval;      /* the same parameters, two plans */
-    float *weights, *grads; /* flat */
-    float *grads_before;    /* rule mars: gradient at the weights before, else NULL */
+    model model;             /* recorded once */
+    tape_plan *train, *eval; /* of its loss; train: NULL if the trainer only evaluates */
+    float *weights, *grads;  /* flat */
+    float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
+    float *buffers_before;   /* as they were before this step */
+    float *grads_before;     /* rule mars: gradient at the weights before, else NULL */
     int64_t elements;
     scion_optimizer *optimizer;
     int64_t step;        /* steps taken */

@@ -1,9 +1,12 @@
 /* plan.c - which operations run when, which arrays hold something when, and so where they can live.
  *
- * 1. Gradients. A value requires a gradient if the loss depends on it and it depends on a parameter; exactly the
+ * 1. What is needed. Only nodes that the target depends on are planned. A view has no node: its root's arrays are
+ * its.
+ *
+ * 2. Gradients. A value requires a gradient if the target depends on it and it depends on a parameter; exactly the
  *    nodes that compute such values run backwards.
  *
- * 2. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
+ * 3. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
  *    backward pass of the nodes in reverse. Where the reverse walk comes to the end of a segment of recomputation,
  *    the segment's nodes run forward again before the first of them runs backwards; only those do whose result or
  *    `saved` is still going to be read. Two layers of two nodes, the first layer a segment:
@@ -11,126 +14,165 @@
  *        event  0   1   2   3  |  4   5   6   7   8
  *        node   A   B   C   D  |  D'  C'  A   B'  A'       (X' is the backward pass of X)
  *
- * 3. Liveness. The list of events is walked once. A write of an array opens a span of time, each read extends the
+ *    A target with forward_backward runs by that as the last event of the forward pass, and has no backward event.
+ *
+ * 4. Liveness. The list of events is walked once. A write of an array opens a span of time, each read extends the
  *    span that was opened last. Above, A's result lives in the spans [0,1], for B, and [6,7], for B' (if B' reads
  *    it at all): in between its memory belongs to others. That rule is all that recomputation needs.
  *        data    written by forward, read by forward of its users, by backward of those that say so
  *        saved   written by forward, read by backward of the same node
- *        grad    written by backward of its users (the first overwrites, the others accumulate), read
- *                by backward of its maker; that of the loss is written before the first backward event
- *    The data of the loss is read at the end of each pass, by the caller.
+ *        grad    written by backward of its users (the first overwrites, the others accumulate), read by backward of
+ *                its maker; that of the target is written before the first backward event
+ *    The data of the target is read at the end of each pass, by the caller.
  *
- * 4. In place. A result moves into the array of its node's first input if the operator allows that and the spans of
+ * 5. Storage (bf16). Data that waits for the backward pass is stored as bfloat16 after its last use in the forward
+ *    pass and loaded before the first one in the backward pass. These are events too, a read of one array and a write
+ *    of another, and the list is walked once more: the float32 array then has two spans, as if it were recomputed.
+ *
+ * 6. In place. A result moves into the array of its node's first input if the operator allows that and the spans of
  *    both touch only where the node runs: then nobody reads the input afterwards.
  *
- * 5. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
+ * 7. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
  *    Inputs of the tape and scratch memory live for ever, behind the others. */
 #include "tensor/plan.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/thread.h"
+#include "base/bf16.h"
 
 static size_t round_up(size_t bytes)
 {
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-/* ---- 1. Gradients -------------------------------------------------------------------------------------- */
-
-/* Whether an activation or parameter depends on a parameter goes forward, whether the loss depends on it back. */
-static void find_requires_grad(plan *p, const tape *t, const tape_value *loss, bool *reached)
+/* The entry that has the arrays of a value: its root's. */
+static plan_entry *entry_of(const tape_plan *p, const tape_value *v)
 {
-    for (int64_t i = 0; i < p->values; i++)
-        p->value[i].requires_grad = tape_value_of(t, i)->kind == TAPE_PARAM;
-    for (int64_t i = 0; i < p->nodes; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        for (int k = 0; k < n->inputs; k++) {
-            if (n->in[k] && p->value[n->in[k]->index].requires_grad)
-                p->value[n->out->index].requires_grad = true;
-        }
-    }
-    reached[loss->index] = true;
-    for (int64_t i = p->nodes - 1; i >= 0; i--) {
-        const tape_node *n = tape_node_of(t, i);
-        for (int k = 0; k < n->inputs && reached[n->out->index]; k++) {
-            if (n->in[k])
-                reached[n->in[k]->index] = true;
-        }
-    }
-    for (int64_t i = 0; i < p->values; i++)
-        p->value[i].requires_grad = p->value[i].requires_grad && reached[i];
+    return &p->value[p->value[v->index].root];
 }
 
-static scion_status find_gradients(plan *p, const tape *t, const tape_value *loss, scion_error *err)
+static bool is_bound(const tape_value *v)
 {
-    bool *reached = calloc((size_t)p->values, sizeof *reached);
-    if (!reached)
-        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
-    find_requires_grad(p, t, loss, reached);
-    free(reached);
-    for (int64_t i = 0; i < p->nodes; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        plan_node *pn = &p->node[i];
-        pn->backward = p->value[n->out->index].requires_grad;
-        if (pn->backward && !n->op->backward)
-            return train_fail(err, SCION_EINVAL,
-                              "operator %s (%s) has no backward pass, so it cannot be trained through", n->op->name,
-                              n->out->name);
+    return v->kind == TAPE_PARAM || v->kind == TAPE_BUFFER;
+}
+
+/* ---- 1. What is needed --------------------------------------------------------------------------------- */
+
+static void find_needed(tape_plan *p, const tape_value *target)
+{
+    for (int64_t i = 0; i < p->values; i++) {
+        p->value[i] = (plan_entry){.own = *tape_value_at(p->tape, i), .root = i, .home = i, .maker = -1};
+        p->value[i].own.data = p->value[i].own.grad = NULL;
+    }
+    p->value[target->index].needed = true;
+    for (int64_t i = tape_node_count(p->tape) - 1; i >= 0; i--) {
+        const tape_node *n = tape_node_at(p->tape, i);
+        for (int k = 0; k < n->inputs && p->value[n->out->index].needed; k++) {
+            if (n->in[k])
+                p->value[n->in[k]->index].needed = true;
+        }
+    }
+}
+
+/* Copies the nodes that are needed, with pointers to this plan's values. */
+static void copy_nodes(tape_plan *p)
+{
+    for (int64_t i = 0; i < tape_node_count(p->tape); i++) {
+        const tape_node *from = tape_node_at(p->tape, i);
+        plan_entry *out = &p->value[from->out->index];
+        if (!out->needed)
+            continue;
+        if (from->op->view) {
+            out->root = p->value[from->in[0]->index].root;
+            continue;
+        }
+        tape_node *n = &p->node[p->nodes].own;
+        *n = *from;
+        n->out = &out->own;
         for (int k = 0; k < n->inputs; k++)
-            pn->needs_grad[k] = pn->backward && n->in[k] && p->value[n->in[k]->index].requires_grad;
+            n->in[k] = n->in[k] ? plan_value(p, n->in[k]) : NULL;
+        out->maker = p->nodes++;
+    }
+}
+
+/* ---- 2. Gradients -------------------------------------------------------------------------------------- */
+
+/* All that is planned leads to the target, so it only remains to ask what depends on a parameter. */
+static scion_status find_gradients(tape_plan *p, scion_error *err)
+{
+    for (int64_t i = 0; i < p->values; i++)
+        p->value[i].requires_grad = p->value[i].needed && p->value[i].own.kind == TAPE_PARAM;
+    for (int64_t i = 0; i < p->nodes; i++) {
+        plan_node *pn = &p->node[i];
+        tape_node *n = &pn->own;
+        plan_entry *out = entry_of(p, n->out);
+        for (int k = 0; k < n->inputs; k++) {
+            n->needs_grad[k] = n->in[k] && entry_of(p, n->in[k])->requires_grad;
+            out->requires_grad = out->requires_grad || n->needs_grad[k];
+        }
+        pn->fused = out->requires_grad && n->op->forward_backward && out == entry_of(p, &p->value[p->target].own);
+        pn->backward = out->requires_grad && !pn->fused;
+        if (pn->backward && !n->op->backward)
+            return train_fail(
+                err, SCION_EINVAL, "operator %s (%s) %s, so it cannot be trained through", n->op->name, n->out->name,
+                n->op->forward_backward ? "computes its gradient only as the loss itself" : "has no backward pass");
     }
     return SCION_OK;
 }
 
-/* ---- 2. Events ----------------------------------------------------------------------------------------- */
+/* ---- 3. Events ----------------------------------------------------------------------------------------- */
 
-static bool ends_segment(const tape *t, int64_t i)
+static bool ends_segment(const tape_plan *p, int64_t i)
 {
-    int segment = tape_node_of(t, i)->segment;
-    return segment && (i + 1 == t->nodes.count || tape_node_of(t, i + 1)->segment != segment);
+    const int segment = p->node[i].own.segment;
+    return segment && (i + 1 == p->nodes || p->node[i + 1].own.segment != segment);
 }
 
-/* A node of a segment runs again if backward needs what it saved, or if its result is read when the segment runs
- * again or backwards. The last result of a segment outlives it and need not be computed again for its own sake. */
-static scion_status find_recomputed(plan *p, const tape *t, scion_error *err)
+/* A node of a segment is recomputed if backward needs what it saved, or if its result is read when the segment runs
+ * again or backwards. The last result of a segment outlives it and need not be recomputed for its own sake. */
+static scion_status find_recomputed(tape_plan *p, scion_error *err)
 {
     bool *read = calloc((size_t)p->values, sizeof *read); /* inside its segment, after the forward pass */
     if (!read)
         return train_fail(err, SCION_ENOMEM, "out of memory while planning");
     for (int64_t i = p->nodes - 1; i >= 0; i--) {
-        const tape_node *n = tape_node_of(t, i);
         plan_node *pn = &p->node[i];
+        const tape_node *n = &pn->own;
         if (!n->segment)
             continue;
         unsigned reads = pn->backward ? n->op->backward_reads : 0;
-        pn->recompute = read[n->out->index] || (pn->backward && pn->saved.bytes) ||
-                        ((reads & TAPE_READS_OUT) && !ends_segment(t, i));
+        pn->recompute = !pn->fused && (read[n->out->index] || (pn->backward && pn->saved.bytes) ||
+                                       ((reads & TAPE_READS_OUT) && !ends_segment(p, i)));
         for (int k = 0; k < n->inputs; k++) {
-            int64_t maker = n->in[k] ? p->value[n->in[k]->index].maker : -1;
-            if (maker >= 0 && tape_node_of(t, maker)->segment == n->segment && (pn->recompute || (reads >> k & 1)))
-                read[n->in[k]->index] = true;
+            const plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
+            if (in && in->maker >= 0 && p->node[in->maker].own.segment == n->segment &&
+                (pn->recompute || (reads >> k & 1)))
+                read[in->own.index] = true;
         }
     }
     free(read);
     return SCION_OK;
 }
 
-static void add_event(plan *p, plan_what what, int64_t node)
+static void add_event(tape_plan *p, plan_what what, int64_t index)
 {
-    p->event[p->events++] = (plan_event){what, node};
+    p->event[p->events++] = (plan_event){what, index};
 }
 
-static void list_events(plan *p, const tape *t, tape_mode mode)
+static void list_events(tape_plan *p)
 {
     for (int64_t i = 0; i < p->nodes; i++)
-        add_event(p, PLAN_FORWARD, i);
+        add_event(p, p->node[i].fused ? PLAN_FUSED : PLAN_FORWARD, i);
     p->forward = p->events;
-    for (int64_t i = p->nodes - 1; i >= 0 && mode == TAPE_TRAIN; i--) {
-        if (ends_segment(t, i)) {
+    for (int64_t i = p->nodes - 1; i >= 0 && p->options.mode == PLAN_TRAINING; i--) {
+        if (ends_segment(p, i)) {
             int64_t first = i;
-            while (first > 0 && tape_node_of(t, first - 1)->segment == tape_node_of(t, i)->segment)
+            while (first > 0 && p->node[first - 1].own.segment == p->node[i].own.segment)
                 first--;
             for (int64_t j = first; j <= i; j++) {
                 if (p->node[j].recompute)
@@ -142,7 +184,7 @@ static void list_events(plan *p, const tape *t, tape_mode mode)
     }
 }
 
-/* ---- 3. Liveness --------------------------------------------------------------------------------------- */
+/* ---- 4. Liveness --------------------------------------------------------------------------------------- */
 
 static void write_at(plan_array *a, int64_t event)
 {
@@ -156,32 +198,42 @@ static void read_at(plan_array *a, int64_t event)
         a->span[a->spans - 1].last = event;
 }
 
-static void live_forward(plan *p, const tape_node *n, plan_node *pn, int64_t event)
+/* Data is read, and if it is what the forward pass computed, when it is used is noted for storage. */
+static void read_data(tape_plan *p, plan_entry *v, int64_t event)
 {
+    read_at(&v->data, event);
+    if (v->data.spans != 1)
+        return;
+    if (event < p->forward)
+        v->last_forward = event;
+    else if (v->first_backward < 0)
+        v->first_backward = event;
+}
+
+static void live_forward(tape_plan *p, plan_node *pn, int64_t event)
+{
+    const tape_node *n = &pn->own;
     for (int k = 0; k < n->inputs; k++) {
         if (n->in[k])
-            read_at(&p->value[n->in[k]->index].data, event);
+            read_data(p, entry_of(p, n->in[k]), event);
     }
-    write_at(&p->value[n->out->index].data, event);
+    plan_entry *out = entry_of(p, n->out);
+    write_at(&out->data, event);
+    read_data(p, out, event);
     if (pn->saved.bytes)
         write_at(&pn->saved, event);
 }
 
-static void live_backward(plan *p, const tape_node *n, plan_node *pn, int64_t event)
+/* The gradients that backward, or forward_backward, writes. */
+static void live_gradients(tape_plan *p, plan_node *pn, int64_t event)
 {
-    plan_value *out = &p->value[n->out->index];
-    read_at(&out->grad, event);
-    read_at(&pn->saved, event);
-    if (n->op->backward_reads & TAPE_READS_OUT)
-        read_at(&out->data, event);
+    tape_node *n = &pn->own;
     for (int k = 0; k < n->inputs; k++) {
-        if (!n->in[k])
+        plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
+        if (!in)
             continue;
-        plan_value *in = &p->value[n->in[k]->index];
-        if (n->op->backward_reads >> k & 1)
-            read_at(&in->data, event);
-        pn->accumulate[k] = n->in[k]->kind == TAPE_PARAM || in->grad.spans;
-        if (!pn->needs_grad[k] || n->in[k]->kind == TAPE_PARAM)
+        n->accumulate[k] = in->own.kind == TAPE_PARAM || in->grad.spans;
+        if (!n->needs_grad[k] || in->own.kind == TAPE_PARAM)
             continue;
         if (in->grad.spans)
             read_at(&in->grad, event);
@@ -190,28 +242,124 @@ static void live_backward(plan *p, const tape_node *n, plan_node *pn, int64_t ev
     }
 }
 
-static void find_spans(plan *p, const tape *t, const tape_value *loss, tape_mode mode)
+static void live_backward(tape_plan *p, plan_node *pn, int64_t event)
 {
-    plan_value *end = &p->value[loss->index];
-    for (int64_t e = 0; e <= p->events; e++) {
-        if (e == p->forward) {
-            read_at(&end->data, e);
-            read_at(&p->node[end->maker].saved, e);
-            if (mode == TAPE_TRAIN && end->requires_grad)
-                write_at(&end->grad, e);
-        }
-        if (e == p->events)
-            break;
-        int64_t i = p->event[e].node;
-        if (p->event[e].what == PLAN_BACKWARD)
-            live_backward(p, tape_node_of(t, i), &p->node[i], e);
-        else
-            live_forward(p, tape_node_of(t, i), &p->node[i], e);
+    const tape_node *n = &pn->own;
+    plan_entry *out = entry_of(p, n->out);
+    read_at(&out->grad, event);
+    read_at(&pn->saved, event);
+    if (n->op->backward_reads & TAPE_READS_OUT)
+        read_data(p, out, event);
+    for (int k = 0; k < n->inputs; k++) {
+        if (n->in[k] && (n->op->backward_reads >> k & 1))
+            read_data(p, entry_of(p, n->in[k]), event);
     }
-    read_at(&end->data, p->events);
+    live_gradients(p, pn, event);
 }
 
-/* ---- 4. In place --------------------------------------------------------------------------------------- */
+static void live_event(tape_plan *p, int64_t e)
+{
+    const int64_t i = p->event[e].index;
+    switch (p->event[e].what) {
+    case PLAN_FORWARD:
+    case PLAN_RECOMPUTE: live_forward(p, &p->node[i], e); break;
+    case PLAN_FUSED:
+        live_forward(p, &p->node[i], e);
+        live_gradients(p, &p->node[i], e);
+        break;
+    case PLAN_BACKWARD: live_backward(p, &p->node[i], e); break;
+    case PLAN_STORE:
+        read_at(&p->value[i].data, e);
+        write_at(&p->value[i].stored, e);
+        break;
+    case PLAN_LOAD:
+        read_at(&p->value[i].stored, e);
+        write_at(&p->value[i].data, e);
+        break;
+    }
+}
+
+static void find_spans(tape_plan *p)
+{
+    for (int64_t i = 0; i < p->values; i++) {
+        plan_entry *v = &p->value[i];
+        v->data.spans = v->grad.spans = v->stored.spans = 0;
+        v->last_forward = v->first_backward = -1;
+    }
+    for (int64_t i = 0; i < p->nodes; i++)
+        p->node[i].saved.spans = 0;
+    plan_entry *target = entry_of(p, &p->value[p->target].own);
+    for (int64_t e = 0; e <= p->events; e++) {
+        if (e == p->forward) {
+            read_at(&target->data, e);
+            if (target->grad.bytes)
+                write_at(&target->grad, e);
+        }
+        if (e < p->events)
+            live_event(p, e);
+    }
+    read_at(&target->data, p->events);
+}
+
+/* ---- 5. Storage ---------------------------------------------------------------------------------------- */
+
+/* Data that waits: used in the backward pass as it was computed in the forward pass, with other events between. */
+static void choose_stored(tape_plan *p)
+{
+    for (int64_t i = 0; i < p->values; i++) {
+        plan_entry *v = &p->value[i];
+        if (v->data.bytes && v->first_backward > v->last_forward + 1 && i != p->value[p->target].root)
+            v->stored.bytes = round_up((size_t)v->own.count * sizeof(uint16_t));
+    }
+}
+
+static void add_storage(tape_plan *p, const tape_value *v, int64_t event, bool before)
+{
+    const plan_entry *in = v ? entry_of(p, v) : NULL;
+    if (in && in->stored.bytes && (before ? in->first_backward : in->last_forward) == event)
+        add_event(p, before ? PLAN_LOAD : PLAN_STORE, in->own.index);
+}
+
+/* The loads before, or the stores after, event e of the old list. */
+static void add_storage_of(tape_plan *p, plan_event old, int64_t e, bool before)
+{
+    const tape_node *n = &p->node[old.index].own;
+    for (int k = 0; k < n->inputs; k++) {
+        bool first = true; /* the same value may be two inputs */
+        for (int j = 0; j < k; j++)
+            first = first && !(n->in[j] && n->in[k] && entry_of(p, n->in[j]) == entry_of(p, n->in[k]));
+        if (first)
+            add_storage(p, n->in[k], e, before);
+    }
+    add_storage(p, n->out, e, before);
+}
+
+static scion_status insert_storage(tape_plan *p, scion_error *err)
+{
+    const int64_t count = p->events, forward = p->forward;
+    plan_event *old = p->event;
+    choose_stored(p);
+    p->event = calloc((size_t)(count + 2 * p->values), sizeof *p->event);
+    p->events = 0;
+    if (!p->event) {
+        p->event = old;
+        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
+    }
+    for (int64_t e = 0; e < count; e++) {
+        if (e >= forward)
+            add_storage_of(p, old[e], e, true);
+        p->event[p->events++] = old[e];
+        if (e < forward)
+            add_storage_of(p, old[e], e, false);
+        if (e + 1 == forward)
+            p->forward = p->events;
+    }
+    free(old);
+    find_spans(p);
+    return SCION_OK;
+}
+
+/* ---- 6. In place --------------------------------------------------------------------------------------- */
 
 /* Whether `later` can live in the array of `home`: wherever they meet, later begins when home ends. */
 static bool fits(const plan_array *home, const plan_array *later)
@@ -223,43 +371,45 @@ static bool fits(const plan_array *home, const plan_array *later)
                 return false;
         }
     }
-    return true;
+    return home->spans + later->spans <= PLAN_SPANS;
 }
 
-/* Every span of `later` begins where its node runs and so, as it fits, where a span of home ends. */
+/* A span of `later` begins where one of home ends, and prolongs it, or it is a load of stored data. */
 static void move_into(plan_array *home, plan_array *later)
 {
-    for (int i = 0; i < home->spans; i++) {
-        for (int j = 0; j < later->spans; j++) {
-            if (home->span[i].last == later->span[j].first) {
+    const int spans = home->spans;
+    for (int j = 0; j < later->spans; j++) {
+        bool prolongs = false;
+        for (int i = 0; i < spans && !prolongs; i++) {
+            prolongs = home->span[i].last == later->span[j].first;
+            if (prolongs)
                 home->span[i].last = later->span[j].last;
-                break;
-            }
         }
+        if (!prolongs)
+            home->span[home->spans++] = later->span[j];
     }
     later->bytes = 0;
 }
 
-static void share_in_place(plan *p, const tape *t)
+static void share_in_place(tape_plan *p)
 {
     for (int64_t i = 0; i < p->nodes; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        const tape_value *in = n->inputs ? n->in[0] : NULL;
-        bool may = n->op->in_place && in && in->kind == TAPE_ACTIVATION && in->count == n->out->count;
-        for (int k = 1; k < n->inputs; k++)
-            may = may && n->in[k] != in; /* it would be overwritten while it is read */
+        const tape_node *n = &p->node[i].own;
+        plan_entry *in = n->inputs && n->in[0] ? entry_of(p, n->in[0]) : NULL, *out = entry_of(p, n->out);
+        bool may = n->op->in_place && in && in->maker >= 0 && in->own.count == n->out->count;
+        for (int k = 1; k < n->inputs && may; k++)
+            may = !n->in[k] || entry_of(p, n->in[k]) != in; /* it would be overwritten while it is read */
         if (!may)
             continue;
-        plan_value *out = &p->value[n->out->index];
-        plan_array *home = &p->value[p->value[in->index].home].data;
+        plan_array *home = &p->value[in->home].data;
         if (fits(home, &out->data)) {
             move_into(home, &out->data);
-            out->home = p->value[in->index].home;
+            out->home = in->home;
         }
     }
 }
 
-/* ---- 5. Places ----------------------------------------------------------------------------------------- */
+/* ---- 7. Places ----------------------------------------------------------------------------------------- */
 
 static bool live_together(const plan_array *a, const plan_array *b)
 {
@@ -324,25 +474,26 @@ static void add_array(plan_array **list, int64_t *n, plan_array *a)
         list[(*n)++] = a;
 }
 
-static scion_status place_all(plan *p, const tape *t, size_t scratch, scion_error *err)
+static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
 {
-    int64_t max = 2 * p->values + p->nodes, n = 0;
+    int64_t max = 3 * p->values + p->nodes, n = 0;
     plan_array **list = malloc((size_t)max * 2 * sizeof *list);
     if (!list)
         return train_fail(err, SCION_ENOMEM, "out of memory while planning");
     for (int64_t i = 0; i < p->values; i++) {
         add_array(list, &n, &p->value[i].data);
         add_array(list, &n, &p->value[i].grad);
+        add_array(list, &n, &p->value[i].stored);
     }
     for (int64_t i = 0; i < p->nodes; i++)
         add_array(list, &n, &p->node[i].saved);
     p->bytes = place_arrays(list, list + max, n);
     free(list);
     for (int64_t i = 0; i < p->values; i++) {
-        const tape_value *v = tape_value_of(t, i);
-        if (v->kind == TAPE_FLOATS || v->kind == TAPE_INTS) {
-            p->value[i].data.offset = p->bytes;
-            p->bytes += round_up((size_t)v->count * sizeof(float));
+        plan_entry *v = &p->value[i];
+        if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS)) {
+            v->data.offset = p->bytes;
+            p->bytes += round_up((size_t)v->own.count * sizeof(float));
         }
     }
     p->scratch = p->bytes;
@@ -352,74 +503,270 @@ static scion_status place_all(plan *p, const tape *t, size_t scratch, scion_erro
 
 /* ---- All together -------------------------------------------------------------------------------------- */
 
-/* Sizes of everything; an operator that is asked for its own sees what will be wanted of it. */
-static size_t find_sizes(plan *p, const tape *t, int threads)
+/* Sizes of everything; returns the bytes of scratch memory. */
+static size_t find_sizes(tape_plan *p)
 {
     size_t scratch = 0;
     for (int64_t i = 0; i < p->nodes; i++) {
-        tape_node n = *tape_node_of(t, i);
         plan_node *pn = &p->node[i];
-        plan_value *out = &p->value[n.out->index];
-        memcpy(n.needs_grad, pn->needs_grad, sizeof n.needs_grad);
-        pn->saved.bytes = n.op->saved ? round_up(n.op->saved(&n) * sizeof(float)) : 0;
-        out->data.bytes = round_up((size_t)n.out->count * sizeof(float));
-        out->grad.bytes = out->requires_grad ? out->data.bytes : 0;
-        size_t own = n.op->scratch ? round_up(n.op->scratch(&n, threads) * sizeof(float)) : 0;
+        const tape_node *n = &pn->own;
+        plan_entry *out = entry_of(p, n->out);
+        pn->saved.bytes = pn->backward && n->op->saved ? round_up(n->op->saved(n) * sizeof(float)) : 0;
+        out->data.bytes = round_up((size_t)n->out->count * sizeof(float));
+        out->grad.bytes = pn->backward ? out->data.bytes : 0;
+        size_t own = n->op->scratch ? round_up(n->op->scratch(n, p->options.threads) * sizeof(float)) : 0;
         scratch = own > scratch ? own : scratch;
     }
     return scratch;
 }
 
-static scion_status make_steps(plan *p, const tape *t, const tape_value *loss, tape_mode mode, int threads,
-                               scion_error *err)
+static scion_status make_steps(tape_plan *p, const tape_value *target, scion_error *err)
 {
-    scion_status status = SCION_OK;
-    if (mode == TAPE_TRAIN)
-        status = find_gradients(p, t, loss, err);
+    const bool training = p->options.mode == PLAN_TRAINING;
+    find_needed(p, target);
+    copy_nodes(p);
+    if (entry_of(p, target)->maker < 0)
+        return train_fail(err, SCION_EINVAL, "%s is not the result of an operation", target->name);
+    scion_status status = training ? find_gradients(p, err) : SCION_OK;
     if (status)
         return status;
-    size_t scratch = find_sizes(p, t, threads);
-    if (mode == TAPE_TRAIN)
-        status = find_recomputed(p, t, err);
+    size_t scratch = find_sizes(p);
+    status = training ? find_recomputed(p, err) : SCION_OK;
     if (status)
         return status;
-    list_events(p, t, mode);
-    find_spans(p, t, loss, mode);
-    share_in_place(p, t);
-    return place_all(p, t, scratch, err);
+    list_events(p);
+    find_spans(p);
+    status = training && p->options.bf16 ? insert_storage(p, err) : SCION_OK;
+    if (status)
+        return status;
+    share_in_place(p);
+    return place_all(p, scratch, err);
 }
 
-scion_status plan_make(plan *p, const tape *t, const tape_value *loss, tape_mode mode, int threads, scion_error *err)
+scion_status plan_make(tape_plan **out, const tape *t, const tape_value *target, const plan_options *o,
+                       scion_error *err)
 {
-    *p = (plan){.values = t->values.count, .nodes = t->nodes.count};
-    if (t->recomputing)
-        return train_fail(err, SCION_EINVAL, "a segment of recomputation was begun and not ended");
-    if (!loss || loss->index >= p->values || tape_value_of(t, loss->index) != loss || loss->kind != TAPE_ACTIVATION)
-        return train_fail(err, SCION_EINVAL, "the loss is not a result that was recorded on this tape");
-    if (threads < 1)
-        return train_fail(err, SCION_EINVAL, "%d threads: at least one is needed", threads);
-    p->value = calloc((size_t)p->values, sizeof *p->value);
-    p->node = calloc((size_t)p->nodes, sizeof *p->node);
-    p->event = calloc((size_t)p->nodes, 3 * sizeof *p->event); /* forward, recompute, backward */
-    scion_status status;
-    if (p->value && p->node && p->event) {
-        for (int64_t i = 0; i < p->values; i++)
-            p->value[i].home = i, p->value[i].maker = -1;
-        for (int64_t i = 0; i < p->nodes; i++)
-            p->value[tape_node_of(t, i)->out->index].maker = i;
-        status = make_steps(p, t, loss, mode, threads, err);
-    } else {
-        status = train_fail(err, SCION_ENOMEM, "out of memory while planning");
-    }
+    *out = NULL;
+    scion_status status = tape_check(t, err);
     if (status)
+        return status;
+    if (!target || target->index >= tape_value_count(t) || tape_value_at(t, target->index) != target)
+        return train_fail(err, SCION_EINVAL, "the target of a plan is not a value of this tape");
+    if (o->threads < 1)
+        return train_fail(err, SCION_EINVAL, "%d threads: at least one is needed", o->threads);
+    tape_plan *p = calloc(1, sizeof *p);
+    if (!p)
+        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
+    const size_t nodes = (size_t)tape_node_count(t);
+    *p = (tape_plan){.tape = t, .options = *o, .values = tape_value_count(t), .target = target->index};
+    p->value = calloc((size_t)p->values, sizeof *p->value);
+    p->node = calloc(nodes + 1, sizeof *p->node);
+    p->event = calloc(nodes + 1, 3 * sizeof *p->event); /* forward, recompute, backward */
+    status = p->value && p->node && p->event ? make_steps(p, target, err)
+                                             : train_fail(err, SCION_ENOMEM, "out of memory while planning");
+    if (status) {
         plan_free(p);
+        p = NULL;
+    }
+    *out = p;
     return status;
 }
 
-void plan_free(plan *p)
+void plan_free(tape_plan *p)
 {
+    if (!p)
+        return;
     free(p->value);
     free(p->node);
     free(p->event);
-    *p = (plan){0};
+    free(p->block);
+    free(p);
+}
+
+size_t plan_bytes(const tape_plan *p)
+{
+    return p->bytes;
+}
+
+static float *address(const tape_plan *p, const plan_array *a)
+{
+    return (float *)(void *)(p->block + a->offset);
+}
+
+/* The memory of a value that is no view. */
+static void set_pointers(tape_plan *p, plan_entry *v)
+{
+    const size_t bytes = (size_t)v->own.count * sizeof(float);
+    if (v->own.kind == TAPE_INTS)
+        v->own.ints = memset(address(p, &v->data), 0, bytes);
+    if (v->own.kind == TAPE_FLOATS)
+        v->own.data = memset(address(p, &v->data), 0, bytes);
+    if (v->own.kind == TAPE_ACTIVATION)
+        v->own.data = address(p, &p->value[v->home].data);
+    v->own.grad = v->grad.bytes ? address(p, &v->grad) : NULL;
+}
+
+/* Views have their root's pointers; parameters and buffers may have been bound anew. */
+static void set_views(tape_plan *p)
+{
+    for (int64_t i = 0; i < p->values; i++) {
+        tape_value *v = &p->value[i].own;
+        if (!p->value[i].needed || p->value[i].root == i)
+            continue;
+        const tape_value *root = plan_value(p, tape_value_at(p->tape, p->value[i].root));
+        v->data = root->data;
+        v->grad = root->grad;
+        v->ints = root->ints;
+    }
+}
+
+scion_status plan_commit(tape_plan *p, scion_error *err)
+{
+    assert(!p->block && "a plan is committed once");
+    p->block = aligned_alloc(PLAN_ALIGN, p->bytes);
+    if (!p->block)
+        return train_fail(err, SCION_ENOMEM, "there is no memory for %zu bytes of activations", p->bytes);
+    for (int64_t i = 0; i < p->values; i++) {
+        if (p->value[i].needed && p->value[i].root == i)
+            set_pointers(p, &p->value[i]);
+    }
+    for (int64_t i = 0; i < p->nodes; i++)
+        p->node[i].own.saved = p->node[i].saved.bytes ? address(p, &p->node[i].saved) : NULL;
+    set_views(p);
+    return SCION_OK;
+}
+
+tape_value *plan_value(const tape_plan *p, const tape_value *recorded)
+{
+    const bool shared = is_bound(recorded) && p->value[recorded->index].root == recorded->index;
+    return shared ? tape_value_at(p->tape, recorded->index) : &p->value[recorded->index].own;
+}
+
+const tape_node *plan_node_at(const tape_plan *p, int64_t i)
+{
+    return i >= 0 && i < p->nodes ? &p->node[i].own : NULL;
+}
+
+const tape_node *plan_target(const tape_plan *p)
+{
+    return &p->node[entry_of(p, &p->value[p->target].own)->maker].own;
+}
+
+double plan_flops(const tape_plan *p)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < p->nodes; i++) {
+        const tape_node *n = &p->node[i].own;
+        sum += n->op->flops ? n->op->flops(n) : 0;
+    }
+    return sum;
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------------------- */
+
+tape_run plan_settle(tape_plan *p, const tape_run *run)
+{
+    assert(p->block && "plan_commit comes first");
+    tape_run now = *run;
+    now.threads = run->threads < 1 || run->threads > p->options.threads ? p->options.threads : run->threads;
+    now.training = p->options.mode == PLAN_TRAINING;
+    now.update_buffers = run->update_buffers && now.training;
+    now.scratch = (float *)(void *)(p->block + p->scratch);
+    set_views(p);
+    return now;
+}
+
+enum { STORE_ELEMENTS = 1 << 16 }; /* of one iteration: small enough to share, large enough to be worth a thread */
+
+/* To bfloat16, rounded to nearest even, or back. */
+static void convert(const tape_plan *p, const plan_entry *v, bool store, int threads)
+{
+    float *data = v->own.data;
+    uint16_t *stored = (uint16_t *)(void *)(p->block + v->stored.offset);
+    const int64_t count = v->own.count, blocks = (count + STORE_ELEMENTS - 1) / STORE_ELEMENTS;
+    const int used = blocks < threads ? (int)blocks : threads;
+    SCN_PARALLEL_FOR(used)
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t first = i * STORE_ELEMENTS, left = count - first,
+                      n = left < STORE_ELEMENTS ? left : STORE_ELEMENTS;
+        if (store)
+            scn_to_bf16(n, data + first, stored + first);
+        else
+            scn_from_bf16(n, stored + first, data + first);
+    }
+}
+
+void plan_run_event(tape_plan *p, int64_t e, const tape_run *run)
+{
+    const int64_t i = p->event[e].index;
+    const bool stored = p->event[e].what == PLAN_STORE || p->event[e].what == PLAN_LOAD;
+    const tape_node *n = stored ? NULL : &p->node[i].own;
+    tape_run second = *run;
+    second.update_buffers = false;
+    switch (p->event[e].what) {
+    case PLAN_FORWARD: n->op->forward(n, run); break;
+    case PLAN_FUSED: n->op->forward_backward(n, run); break;
+    case PLAN_RECOMPUTE: n->op->forward(n, &second); break;
+    case PLAN_BACKWARD: n->op->backward(n, &second); break;
+    case PLAN_STORE: convert(p, &p->value[i], true, run->threads); break;
+    case PLAN_LOAD: convert(p, &p->value[i], false, run->threads); break;
+    }
+}
+
+float plan_forward(tape_plan *p, const tape_run *run)
+{
+    const tape_run now = plan_settle(p, run);
+    for (int64_t e = 0; e < p->forward; e++)
+        plan_run_event(p, e, &now);
+    return p->value[p->target].own.data[0];
+}
+
+void plan_backward(tape_plan *p, const tape_run *run)
+{
+    const tape_run now = plan_settle(p, run);
+    const tape_value *target = &p->value[p->target].own;
+    assert(p->options.mode == PLAN_TRAINING && "only a plan for training goes backwards");
+    if (target->grad) {
+        memset(target->grad, 0, (size_t)target->count * sizeof(float));
+        target->grad[0] = run->loss_scale;
+    }
+    for (int64_t e = p->forward; e < p->events; e++)
+        plan_run_event(p, e, &now);
+}
+
+void plan_score(const tape_plan *p, double *hits, double *rows)
+{
+    const tape_node *n = plan_target(p);
+    *hits = 0;
+    *rows = 1;
+    if (n->op->score)
+        n->op->score(n, hits, rows);
+}
+
+const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_look *look, void *context)
+{
+    tape_run now = plan_settle(p, run);
+    now.update_buffers = false;
+    for (int64_t i = 0; i < p->nodes; i++) {
+        const tape_node *n = &p->node[i].own;
+        n->op->forward(n, &now);
+        if (!look(context, n))
+            return n;
+    }
+    return NULL;
+}
+
+static bool is_finite(void *context, const tape_node *n)
+{
+    (void)context;
+    for (int64_t k = 0; k < n->out->count; k++)
+        if (!isfinite(n->out->data[k]))
+            return false;
+    return true;
+}
+
+const char *plan_first_nonfinite(tape_plan *p, const tape_run *run)
+{
+    const tape_node *n = plan_watch(p, run, is_finite, NULL);
+    return n ? n->out->name : NULL;
 }

@@ -1,8 +1,6 @@
-/* tape.c - recording a network, its parameters, and the runs. The memory plan is made in plan.c. */
-#include "tensor/plan.h"
+/* tape.c - recording a network: values, parameters, buffers, operations. */
+#include "tensor/tape.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +11,32 @@
 /* A quarter of a million gigabytes: far more than any machine, and sums of sizes do not overflow. */
 static const int64_t MAX_ELEMENTS = (int64_t)1 << 46;
 
+/* A growing list of pointers. */
+typedef struct list {
+    void **item;
+    int64_t count, capacity;
+} list;
+
+struct tape {
+    list values, nodes;
+    list params, buffers; /* those of the values that are parameters or buffers: not owned */
+    int segments;         /* of recomputation so far */
+    bool recomputing;     /* between begin and end */
+    const tape_value *last_param;
+    int64_t elements[2]; /* of all parameters, of all buffers */
+    scion_error failure;
+};
+
 tape *tape_create(void)
 {
     return calloc(1, sizeof(tape));
 }
 
-static void free_items(tape_list *list)
+static void free_items(list *l)
 {
-    for (int64_t i = 0; i < list->count; i++)
-        free(list->item[i]);
-    free(list->item);
+    for (int64_t i = 0; i < l->count; i++)
+        free(l->item[i]);
+    free(l->item);
 }
 
 void tape_free(tape *t)
@@ -32,8 +46,7 @@ void tape_free(tape *t)
     free_items(&t->nodes);
     free_items(&t->values);
     free(t->params.item);
-    plan_free(&t->plan);
-    free(t->block);
+    free(t->buffers.item);
     free(t);
 }
 
@@ -63,20 +76,34 @@ const char *tape_failed(const tape *t)
     return t->failure.status ? t->failure.message : NULL;
 }
 
+scion_status tape_check(const tape *t, scion_error *err)
+{
+    if (tape_failed(t))
+        return train_fail(err, t ? t->failure.status : SCION_ENOMEM, "%s", tape_failed(t));
+    if (t->recomputing)
+        return train_fail(err, SCION_EINVAL, "a segment of recomputation was begun and not ended");
+    return SCION_OK;
+}
+
 /* ---- Values -------------------------------------------------------------------------------------------- */
 
-static bool add_item(tape_list *list, void *item)
+static bool add_item(list *l, void *item)
 {
-    if (list->count == list->capacity) {
-        int64_t capacity = list->capacity ? 2 * list->capacity : 64;
-        void **more = realloc(list->item, (size_t)capacity * sizeof *more);
+    if (l->count == l->capacity) {
+        int64_t capacity = l->capacity ? 2 * l->capacity : 64;
+        void **more = realloc(l->item, (size_t)capacity * sizeof *more);
         if (!more)
             return false;
-        list->item = more;
-        list->capacity = capacity;
+        l->item = more;
+        l->capacity = capacity;
     }
-    list->item[list->count++] = item;
+    l->item[l->count++] = item;
     return true;
+}
+
+static void *item_at(const list *l, int64_t i)
+{
+    return i >= 0 && i < l->count ? l->item[i] : NULL;
 }
 
 /* Number of elements; 0 after an error. */
@@ -136,30 +163,64 @@ tape_value *tape_floats(tape *t, const char *name, int ndim, const int64_t *shap
     return add_value(t, TAPE_FLOATS, name, ndim, shape);
 }
 
-/* ---- Parameters ---------------------------------------------------------------------------------------- */
-
-tape_value *tape_param(tape *t, const char *name, scion_role role, int ndim, const int64_t *shape)
+int64_t tape_value_count(const tape *t)
 {
-    for (int64_t i = 0; i < tape_param_count(t); i++) {
-        if (!strcmp(tape_param_at(t, i)->name, name))
-            tape_fail(t, "there are two parameters called %s", name);
+    return t->values.count;
+}
+
+tape_value *tape_value_at(const tape *t, int64_t i)
+{
+    return item_at(&t->values, i);
+}
+
+/* ---- Parameters and buffers ---------------------------------------------------------------------------- */
+
+static void check_name(tape *t, const list *l, const char *name)
+{
+    for (int64_t i = 0; i < l->count; i++) {
+        const tape_value *v = l->item[i];
+        if (!strcmp(v->name, name))
+            tape_fail(t, "there are two parameters or buffers called %s", name);
     }
-    tape_value *v = add_value(t, TAPE_PARAM, name, ndim, shape);
+}
+
+/* A value of the flat arrays; elements: of those before it. */
+static tape_value *add_bound(tape *t, tape_kind kind, list *among, int64_t *elements, const char *name, int ndim,
+                             const int64_t *shape)
+{
+    check_name(t, &t->params, name);
+    check_name(t, &t->buffers, name);
+    tape_value *v = add_value(t, kind, name, ndim, shape);
     if (!v)
         return NULL;
-    if (!add_item(&t->params, v)) {
+    if (!add_item(among, v)) {
         fail_memory(t);
         return NULL;
     }
-    v->role = role;
-    v->offset = t->elements;
-    t->elements += v->count;
+    v->offset = *elements;
+    *elements += v->count;
+    return v;
+}
+
+tape_value *tape_param(tape *t, const char *name, scion_role role, int ndim, const int64_t *shape)
+{
+    tape_value *v = t ? add_bound(t, TAPE_PARAM, &t->params, &t->elements[0], name, ndim, shape) : NULL;
+    if (v)
+        v->role = role;
+    return v;
+}
+
+tape_value *tape_buffer(tape *t, const char *name, float initial, int ndim, const int64_t *shape)
+{
+    tape_value *v = t ? add_bound(t, TAPE_BUFFER, &t->buffers, &t->elements[1], name, ndim, shape) : NULL;
+    if (v)
+        v->initial = initial;
     return v;
 }
 
 tape_value *tape_param_at(const tape *t, int64_t i)
 {
-    return i >= 0 && i < tape_param_count(t) ? t->params.item[i] : NULL;
+    return t ? item_at(&t->params, i) : NULL;
 }
 
 int64_t tape_param_count(const tape *t)
@@ -169,15 +230,43 @@ int64_t tape_param_count(const tape *t)
 
 int64_t tape_param_elements(const tape *t)
 {
-    return t->elements;
+    return t->elements[0];
 }
 
-void tape_bind(tape *t, float *weights, float *grads)
+tape_value *tape_buffer_at(const tape *t, int64_t i)
+{
+    return t ? item_at(&t->buffers, i) : NULL;
+}
+
+int64_t tape_buffer_count(const tape *t)
+{
+    return t ? t->buffers.count : 0;
+}
+
+int64_t tape_buffer_elements(const tape *t)
+{
+    return t->elements[1];
+}
+
+void tape_bind(tape *t, float *weights, float *grads, float *buffers)
 {
     for (int64_t i = 0; i < t->params.count; i++) {
         tape_value *v = t->params.item[i];
         v->data = weights + v->offset;
         v->grad = grads ? grads + v->offset : NULL;
+    }
+    for (int64_t i = 0; i < t->buffers.count; i++) {
+        tape_value *v = t->buffers.item[i];
+        v->data = buffers ? buffers + v->offset : NULL;
+    }
+}
+
+void tape_init_buffers(tape *t)
+{
+    for (int64_t i = 0; i < t->buffers.count; i++) {
+        const tape_value *v = t->buffers.item[i];
+        for (int64_t k = 0; k < v->count; k++)
+            v->data[k] = v->initial;
     }
 }
 
@@ -188,7 +277,7 @@ static bool check_inputs(tape *t, const tape_op *op, tape_value *const *in, int 
     if (inputs < 0 || inputs > TAPE_INPUTS)
         tape_fail(t, "operator %s has %d inputs: at most %d are possible", op->name, inputs, TAPE_INPUTS);
     for (int i = 0; i < inputs && !tape_failed(t); i++) {
-        if (in[i] && (in[i]->index >= t->values.count || tape_value_of(t, in[i]->index) != in[i]))
+        if (in[i] && (in[i]->index >= t->values.count || tape_value_at(t, in[i]->index) != in[i]))
             tape_fail(t, "input %d of operator %s, %s, is of another tape", i, op->name, in[i]->name);
     }
     return !tape_failed(t);
@@ -219,6 +308,8 @@ tape_node *tape_record(tape *t, const tape_op *op, int ndim, const int64_t *shap
         fail_memory(t);
         return NULL;
     }
+    if (op->view)
+        out->kind = in[0]->kind;
     n->op = op;
     n->inputs = inputs;
     for (int i = 0; i < inputs; i++)
@@ -247,150 +338,12 @@ void tape_recompute_end(tape *t)
     t->recomputing = false;
 }
 
+int64_t tape_node_count(const tape *t)
+{
+    return t->nodes.count;
+}
+
 const tape_node *tape_node_at(const tape *t, int64_t i)
 {
-    return i >= 0 && i < t->nodes.count ? tape_node_of(t, i) : NULL;
-}
-
-double tape_flops(const tape *t)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < t->nodes.count; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        sum += n->op->flops ? n->op->flops(n) : 0;
-    }
-    return sum;
-}
-
-/* ---- Planning: plan.c decides, here the pointers are set ----------------------------------------------- */
-
-size_t tape_plan_bytes(const tape *t, const tape_value *loss, tape_mode mode, int threads)
-{
-    plan p;
-    if (tape_failed(t) || plan_make(&p, t, loss, mode, threads, NULL))
-        return SIZE_MAX;
-    size_t bytes = p.bytes;
-    plan_free(&p);
-    return bytes;
-}
-
-static float *address(const tape *t, const plan_array *a)
-{
-    return (float *)(void *)(t->block + a->offset);
-}
-
-static void set_pointers(tape *t)
-{
-    const plan *p = &t->plan;
-    for (int64_t i = 0; i < p->values; i++) {
-        tape_value *v = tape_value_of(t, i);
-        const plan_array *data = &p->value[p->value[i].home].data, *grad = &p->value[i].grad;
-        if (v->kind == TAPE_PARAM)
-            continue;
-        if (v->kind == TAPE_INTS)
-            v->ints = memset(address(t, data), 0, (size_t)v->count * sizeof *v->ints);
-        else
-            v->data = address(t, data);
-        if (v->kind == TAPE_FLOATS)
-            memset(v->data, 0, (size_t)v->count * sizeof *v->data);
-        v->grad = grad->bytes ? address(t, grad) : NULL;
-    }
-    for (int64_t i = 0; i < p->nodes; i++) {
-        tape_node *n = tape_node_of(t, i);
-        const plan_node *pn = &p->node[i];
-        n->saved = pn->saved.bytes ? address(t, &pn->saved) : NULL;
-        memcpy(n->needs_grad, pn->needs_grad, sizeof n->needs_grad);
-        memcpy(n->accumulate, pn->accumulate, sizeof n->accumulate);
-    }
-}
-
-scion_status tape_plan(tape *t, tape_value *loss, tape_mode mode, int threads, scion_error *err)
-{
-    if (tape_failed(t))
-        return train_fail(err, t ? t->failure.status : SCION_ENOMEM, "%s", tape_failed(t));
-    plan p;
-    scion_status status = plan_make(&p, t, loss, mode, threads, err);
-    if (status)
-        return status;
-    char *block = aligned_alloc(PLAN_ALIGN, p.bytes);
-    if (!block) {
-        status = train_fail(err, SCION_ENOMEM, "there is no memory for %zu bytes of activations", p.bytes);
-        plan_free(&p);
-        return status;
-    }
-    plan_free(&t->plan);
-    free(t->block);
-    t->plan = p;
-    t->block = block;
-    t->mode = mode;
-    t->threads = threads;
-    t->loss = loss;
-    set_pointers(t);
-    return SCION_OK;
-}
-
-/* ---- Runs ---------------------------------------------------------------------------------------------- */
-
-/* What operators see: run, with the scratch memory and within what was planned. */
-static tape_run settle(const tape *t, tape_run *run)
-{
-    assert(t->block && "tape_plan comes first");
-    run->scratch = (float *)(void *)(t->block + t->plan.scratch);
-    tape_run now = *run;
-    now.threads = run->threads < 1 || run->threads > t->threads ? t->threads : run->threads;
-    now.training = run->training && t->mode == TAPE_TRAIN;
-    return now;
-}
-
-float tape_forward(tape *t, tape_run *run)
-{
-    tape_run now = settle(t, run), first = now;
-    first.training = false;
-    for (int64_t i = 0; i < t->plan.forward; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        n->op->forward(n, t->plan.node[i].recompute ? &first : &now);
-    }
-    return t->loss->data[0];
-}
-
-void tape_backward(tape *t, tape_run *run)
-{
-    tape_run now = settle(t, run);
-    assert(t->mode == TAPE_TRAIN && "only a tape planned for training goes backwards");
-    if (t->loss->grad) {
-        memset(t->loss->grad, 0, (size_t)t->loss->count * sizeof(float));
-        t->loss->grad[0] = run->loss_scale;
-    }
-    for (int64_t e = t->plan.forward; e < t->plan.events; e++) {
-        const tape_node *n = tape_node_of(t, t->plan.event[e].node);
-        (t->plan.event[e].what == PLAN_RECOMPUTE ? n->op->forward : n->op->backward)(n, &now);
-    }
-}
-
-const tape_node *tape_watch(tape *t, tape_run *run, tape_look *look, void *context)
-{
-    tape_run now = settle(t, run);
-    now.training = false;
-    for (int64_t i = 0; i < t->plan.forward; i++) {
-        const tape_node *n = tape_node_of(t, i);
-        n->op->forward(n, &now);
-        if (!look(context, n))
-            return n;
-    }
-    return NULL;
-}
-
-static bool is_finite(void *context, const tape_node *n)
-{
-    (void)context;
-    for (int64_t k = 0; k < n->out->count; k++)
-        if (!isfinite(n->out->data[k]))
-            return false;
-    return true;
-}
-
-const char *tape_first_nonfinite(tape *t, tape_run *run)
-{
-    const tape_node *n = tape_watch(t, run, is_finite, NULL);
-    return n ? n->out->name : NULL;
+    return item_at(&t->nodes, i);
 }

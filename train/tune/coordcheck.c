@@ -1,4 +1,4 @@
-/* See coordcheck.h. Results of layers are read during a forward pass (tape_watch), because their memory is
+/* See coordcheck.h. Results of layers are read during a forward pass (plan_watch), because their memory is
  * reused after it; sums are in double. The logits never exist at once, since the output layer and the loss are
  * one operator: they are computed here, in double, for a sample of the batch's rows.
  *
@@ -84,20 +84,21 @@ static double rms_of_logits(const tape_value *x, const tape_value *w, const tape
 /* Operators that apply a matrix, their parameter, and how their result is measured. */
 static bool look(void *context, const tape_node *n)
 {
-    if (strcmp(n->op->name, "cross_entropy") == 0)
-        return add_coord(context, COORDCHECK_LOGITS, rms_of_logits(n->in[0], n->in[1], n->in[2]));
-    if (strcmp(n->op->name, "linear") == 0 || strcmp(n->op->name, "embedding") == 0)
-        return add_coord(context, n->in[1]->name, rms_of(n->out));
-    return true;
+    const int matrix = n->op->matrix;
+    if (!matrix)
+        return true;
+    if (n->op->fused_layer)
+        return add_coord(context, COORDCHECK_LOGITS, rms_of_logits(n->in[0], n->in[matrix], n->in[matrix + 1]));
+    return add_coord(context, n->in[matrix]->name, rms_of(n->out));
 }
 
 /* All layers, with the present weights. */
 static scion_status measure(meter *m, trainer *t, scion_error *err)
 {
-    tape_run run = {.threads = t->threads, .training = false, .loss_scale = 1};
+    tape_run run = {.threads = t->threads, .loss_scale = 1};
     m->step = t->step;
     m->place = 0;
-    tape_watch(t->eval.tape, &run, look, m);
+    plan_watch(t->eval, &run, look, m);
     return m->failed ? train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check") : SCION_OK;
 }
 
