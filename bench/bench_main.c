@@ -5,7 +5,8 @@
  * timings depend on the machine. Disagreement between ours and the plain version is one: status 1. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
-#include "tensor/gemm.h"
+#include "base/blas.h"
+#include "base/threads.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -81,13 +82,13 @@ int main(int argc, char **argv)
 #ifndef _OPENMP
     o.threads = 1;
 #endif
-    gemm_best_core(argv);
+    blas_best_core(argv);
     omp_set_num_threads(o.threads);
-    gemm_threads(o.threads);
+    threads_set(o.threads);
     report.options = &o;
     if (getloadavg(&report.load, 1) != 1)
         report.load = 0;
-    fprintf(stderr, "BLAS: %s\n", gemm_library());
+    fprintf(stderr, "BLAS: %s\n", blas_library());
     bench_spectral(&o, &report);
     bench_elementwise(&o, &report);
     if (!report.count) {

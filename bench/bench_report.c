@@ -1,6 +1,6 @@
 /* bench_report.c - the table for people and the JSON for programs. */
 #include "bench.h"
-#include "tensor/gemm.h"
+#include "base/blas.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void print_against(double value, double bar)
 
 void bench_report_print(const bench_report *r)
 {
-    printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), gemm_library(), r->options->threads);
+    printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), blas_library(), r->options->threads);
     if (r->peak_gflops > 0)
         printf("peak    %.1f Gflop/s by sgemm\n", r->peak_gflops);
     if (r->copy_gbytes > 0)
@@ -110,7 +110,7 @@ void bench_report_json(const bench_report *r)
         bench_die("cannot write %s", path);
     fprintf(f, "{\n  \"version\": \"%s\",\n  \"threads\": %d,\n  \"quick\": %s,\n  \"blas\": ", scion_version(),
             r->options->threads, r->options->quick ? "true" : "false");
-    json_string(f, gemm_library());
+    json_string(f, blas_library());
     fputs(",\n  \"cpu\": ", f);
     json_string(f, bench_cpu_name());
     fputs(",\n", f);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "run/run.h"
+#include "base/blas.h"
 #include "tensor/gemm.h"
 #include "base/clock.h"
 
@@ -102,7 +103,7 @@ static int report(const trainer *t, const timings *times, double peak, const cha
         printf("; no memory to measure the sgemm peak\n");
     else
         printf(", %.1f%% of the sgemm peak of %.1f\n", 100 * rate / peak, peak);
-    printf("%s, %d threads, %lld parameters, peak memory %s\n", gemm_library(), t->threads, (long long)t->elements,
+    printf("%s, %d threads, %lld parameters, peak memory %s\n", blas_library(), t->threads, (long long)t->elements,
            cli_bytes(bytes, text));
     if (!json_path)
         return CLI_OK;
@@ -110,7 +111,7 @@ static int report(const trainer *t, const timings *times, double peak, const cha
                             1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
                             1e3 * step, "tokens_per_s", tokens, "share_of_peak", json_number(rate / peak),
                             "peak_gflops", json_number(peak), "peak_bytes", bytes, "threads", t->threads, "blas",
-                            gemm_library(), "parameters", (json_int_t)t->elements, "steps", times->count);
+                            blas_library(), "parameters", (json_int_t)t->elements, "steps", times->count);
     scion_error err;
     return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
                                                                        : cli_error(CLI_FAILED, "%s", err.message);

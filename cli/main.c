@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "tensor/gemm.h"
+#include "base/blas.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -64,7 +64,7 @@ static void prepare_libraries(char **argv)
     const bool missing = !getenv("OMP_WAIT_POLICY");
     if (missing)
         setenv("OMP_WAIT_POLICY", "passive", 1);
-    gemm_best_core(argv);
+    blas_best_core(argv);
     if (missing)
         execv("/proc/self/exe", argv);
 }

@@ -2,14 +2,14 @@
 #include "base/thread.h"
 #include "cli.h"
 #include "product/kernel.h"
-#include "tensor/gemm.h"
+#include "base/blas.h"
 
 static int run_version(cli_arguments *a)
 {
     if (a->word_count + a->pair_count > 0)
         return cli_error(CLI_USAGE, "scion version takes no arguments");
     printf("scion %s\ncompiler %s\nBLAS     %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__,
-           gemm_library(), scn_kernel_best()->name, scn_threads(0));
+           blas_library(), scn_kernel_best()->name, scn_threads(0));
     return CLI_OK;
 }
 

@@ -1,4 +1,4 @@
-/* gemm against sums in double precision, for every form; and that gemm_library names something. */
+/* gemm against sums in double precision, for every form; and that blas_library names something. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/blas.h"
 #include "tensor/gemm.h"
 
 enum { MAX = 40 };
@@ -65,16 +66,27 @@ static void test_forms(void **unused)
 static void test_library(void **unused)
 {
     (void)unused;
-    assert_true(gemm_library()[0]);
-    assert_ptr_equal(gemm_library(), gemm_library());
+    assert_true(blas_library()[0]);
+    assert_ptr_equal(blas_library(), blas_library());
+}
+
+/* The BLAS counts in 32 bits. */
+static void test_sizes(void **unused)
+{
+    (void)unused;
+    assert_true(gemm_fits(INT32_MAX, 1, 1) && gemm_fits(1, INT32_MAX, INT32_MAX));
+    assert_false(gemm_fits((int64_t)INT32_MAX + 1, 1, 1));
+    assert_false(gemm_fits(1, (int64_t)1 << 40, 1));
+    assert_false(gemm_fits(1, 1, (int64_t)1 << 31));
 }
 
 int main(int argc, char **argv)
 {
     (void)argc;
-    gemm_best_core(argv);
-    gemm_best_core(argv); /* a second call changes nothing */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_library)};
-    print_message("%s\n", gemm_library());
+    blas_best_core(argv);
+    blas_best_core(argv); /* a second call changes nothing */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_library),
+                                       cmocka_unit_test(test_sizes)};
+    print_message("%s\n", blas_library());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

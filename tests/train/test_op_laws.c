@@ -124,7 +124,8 @@ static void activations_are_exact_to_rounding(void **state)
 static void builders_refuse_what_does_not_fit(void **state)
 {
     (void)state;
-    for (int k = 0; k < 12; k++) {
+    const int64_t huge = (int64_t)1 << 32; /* rows, more than the BLAS can count */
+    for (int k = 0; k < 16; k++) {
         at("refusal %d", k);
         tape *t = tape_create();
         tape_value *x = tape_floats(t, "x", 3, (const int64_t[]){2, 3, 8});
@@ -133,18 +134,25 @@ static void builders_refuse_what_does_not_fit(void **state)
         tape_value *w = tape_param(t, "w", SCION_ROLE_HIDDEN, 2, (const int64_t[]){4, 7});
         tape_value *b = tape_param(t, "b", SCION_ROLE_VECTOR, 1, (const int64_t[]){3});
         tape_value *whole = tape_ints(t, "whole", 1, (const int64_t[]){5});
-        tape_value *bad = k == 0    ? op_linear(t, x, w, NULL)
-                          : k == 1  ? op_linear(t, tape_floats(t, "y", 2, (const int64_t[]){2, 7}), w, b)
-                          : k == 2  ? op_embedding(t, x, w)
-                          : k == 3  ? op_rmsnorm(t, x, 3, 0)
-                          : k == 4  ? op_layernorm(t, x, b, NULL, 0)
-                          : k == 5  ? op_rotary(t, x, 1, 10000)
-                          : k == 6  ? op_rotary(t, flat, 4, 10000)
-                          : k == 7  ? op_attention(t, x, u, flat, 4, true)
-                          : k == 8  ? op_attention(t, x, x, u, 4, true)
-                          : k == 9  ? op_activation(t, x, activation_find("none"))
-                          : k == 10 ? op_add(t, x, flat)
-                                    : op_cross_entropy(t, x, w, NULL, whole, NULL, 0);
+        tape_value *bad =
+            k == 0    ? op_linear(t, x, w, NULL)
+            : k == 1  ? op_linear(t, tape_floats(t, "y", 2, (const int64_t[]){2, 7}), w, b)
+            : k == 2  ? op_embedding(t, x, w)
+            : k == 3  ? op_rmsnorm(t, x, 3, 0)
+            : k == 4  ? op_layernorm(t, x, b, NULL, 0)
+            : k == 5  ? op_rotary(t, x, 1, 10000)
+            : k == 6  ? op_rotary(t, flat, 4, 10000)
+            : k == 7  ? op_attention(t, x, u, flat, 4, true)
+            : k == 8  ? op_attention(t, x, x, u, 4, true)
+            : k == 9  ? op_activation(t, x, activation_find("none"))
+            : k == 10 ? op_add(t, x, flat)
+            : k == 11 ? op_cross_entropy(t, x, w, NULL, whole, NULL, 0)
+            : k == 12 ? op_reshape(t, x, 1, (const int64_t[]){47})
+            : k == 13 ? op_linear(t, tape_floats(t, "long", 2, (const int64_t[]){huge, 7}), w, NULL)
+            : k == 14 ? op_attention(t, tape_floats(t, "q", 3, (const int64_t[]){1, huge, 2}),
+                                     tape_floats(t, "k", 3, (const int64_t[]){1, huge, 2}),
+                                     tape_floats(t, "v", 3, (const int64_t[]){1, huge, 2}), 2, true)
+                      : op_cross_entropy(t, tape_floats(t, "y", 2, (const int64_t[]){5, 7}), w, NULL, whole, flat, 0);
         check(bad == NULL);
         check(tape_failed(t) != NULL);
         check(op_add(t, bad, x) == NULL);

@@ -272,6 +272,11 @@ tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, i
                   (long long)op_width(q));
         return NULL;
     }
+    if (!gemm_fits(q->shape[1], q->shape[2], head_size)) {
+        tape_fail(t, "attention: %lld positions of width %lld are too large for the BLAS", (long long)q->shape[1],
+                  (long long)q->shape[2]);
+        return NULL;
+    }
     tape_value *const in[] = {q, k, v};
     tape_node *n = op_record(t, &op_attention_row, q, op_width(q), in, 3);
     if (n) {

@@ -234,6 +234,11 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
                   (long long)op_width(x));
         return NULL;
     }
+    if (!gemm_fits(op_rows(x), w->shape[0], w->shape[1])) {
+        tape_fail(t, "cross_entropy: %lld rows by %s (%lld x %lld) is too large for the BLAS", (long long)op_rows(x),
+                  w->name, (long long)w->shape[0], (long long)w->shape[1]);
+        return NULL;
+    }
     if (targets->kind != TAPE_INTS || targets->count != op_rows(x) || !(smoothing >= 0 && smoothing < 1)) {
         tape_fail(t,
                   "cross_entropy: needs one target for each of %lld rows (there are %lld) and a smoothing in [0,1)",

@@ -54,6 +54,11 @@ tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias)
                   (long long)op_width(w), (long long)op_width(x));
         return NULL;
     }
+    if (!gemm_fits(op_rows(x), w->shape[0], w->shape[1])) {
+        tape_fail(t, "linear: %lld rows by %s (%lld x %lld) is too large for the BLAS", (long long)op_rows(x),
+                  w->name, (long long)w->shape[0], (long long)w->shape[1]);
+        return NULL;
+    }
     if (bias && bias->count != w->shape[0]) {
         tape_fail(t, "linear: bias %s has %lld elements, %s has %lld rows", bias->name, (long long)bias->count,
                   w->name, (long long)w->shape[0]);

@@ -10,8 +10,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/number.h"
-#include "base/thread.h"
-#include "ops/ops.h"
+#include "base/threads.h"
 #include "run/checkpoint.h"
 #include "run/routing.h"
 
@@ -141,7 +140,7 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
         return train_fail(err, SCION_ENOMEM, "out of memory");
     t->c = *c;
     t->best = INFINITY;
-    t->threads = scn_threads((int)c->training.threads);
+    t->threads = threads_set((int)c->training.threads);
     return SCION_OK;
 }
 

@@ -1,0 +1,95 @@
+/* `threads=N` is the number of threads: of the operators' loops, of the products of the BLAS, of the optimizer. Each run
+ * is a process of its own, this program with arguments, since threads that were started stay. */
+#include "tiny.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "run/trainer.h"
+
+/* Tasks of this process. */
+static int tasks(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    for (const struct dirent *e; folder && (e = readdir(folder)) != NULL;)
+        count += e->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+/* Trains a few steps with threads=N and writes the weights to a file; returns the number of tasks. The model is large
+ * enough that a BLAS shares its products. */
+static int train(const char *threads, const char *path)
+{
+    char pairs[256];
+    trainer *t;
+    scion_error err;
+    double loss;
+    snprintf(pairs, sizeof pairs, TINY_GPT "layers=1 width=128 head_size=32 block=64 steps=3 threads=%s", threads);
+    config c = tiny(pairs);
+    if (trainer_create(&t, &c, NULL, &err) != SCION_OK)
+        return 100;
+    for (int i = 0; i < 3; i++)
+        if (trainer_step(t, &loss, &err) != SCION_OK)
+            return 101;
+    FILE *f = fopen(path, "wb");
+    const bool written = f && fwrite(t->weights, sizeof(float), (size_t)t->elements, f) == (size_t)t->elements;
+    if (!f || fclose(f) != 0 || !written)
+        return 102;
+    trainer_free(t);
+    return tasks();
+}
+
+static char self[4096];
+
+/* The same in another process under OMP_NUM_THREADS; the weights come back in *weights (to be freed). */
+static int run(const char *omp, const char *threads, char **weights, size_t *bytes)
+{
+    char path[] = "/tmp/scion-threads-XXXXXX", command[4300];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(command, sizeof command, "OMP_NUM_THREADS=%s '%s' %s %s", omp, self, threads, path);
+    const int status = system(command);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    *weights = malloc(1 << 24);
+    assert_non_null(*weights);
+    *bytes = fread(*weights, 1, 1 << 24, f);
+    fclose(f);
+    unlink(path);
+    assert_true(*bytes > 0);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void the_number_of_threads_is_the_one_asked_for(void **state)
+{
+    static const struct {
+        const char *omp, *threads;
+        int tasks;
+    } cases[] = {{"1", "0", 1}, {"2", "1", 1}, {"2", "0", 2}, {"1", "2", 2}};
+    char *weights[4];
+    size_t bytes[4];
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(run(cases[i].omp, cases[i].threads, &weights[i], &bytes[i]), cases[i].tasks);
+    /* with the same number of threads the same bits, whoever set it */
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(weights[0], weights[1], bytes[0]);
+    assert_memory_equal(weights[2], weights[3], bytes[2]);
+    for (int i = 0; i < 4; i++)
+        free(weights[i]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return train(argv[1], argv[2]);
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_number_of_threads_is_the_one_asked_for)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
