@@ -36,7 +36,8 @@ static void record(model *m, const void *from)
         x = op_linear(m->tape, x, tape_param(m->tape, name, SCION_ROLE_HIDDEN, 2, square), NULL);
     }
     tape_value *w = tape_param(m->tape, "head", SCION_ROLE_OUTPUT, 2, last);
-    m->loss = op_cross_entropy(m->tape, x, w, NULL, targets, o->smoothing);
+    m->logits = op_linear(m->tape, x, w, NULL);
+    m->loss = op_cross_entropy(m->tape, x, w, NULL, targets, NULL, o->smoothing);
 }
 
 const model_row model_linear = {
