@@ -22,8 +22,8 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
 
 /* ---- What sections share ----------------------------------------------------------------------------------- */
 
-/* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a series, which
- * it returns. mark: the value whose first point is marked; NAN: none. */
+/* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a
+ * series, which it returns. mark: the value whose first point is marked; NAN: none. */
 int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark);
 
 /* Norms over bounds by step. */
