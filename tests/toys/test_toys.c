@@ -1,10 +1,12 @@
-/* Options of a model and of a kind of data that the program does not have: identity, origins, old files. */
+/* A model with buffers and a kind of data that the program does not have: identity, origins, old files, state. */
 #include "support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "config/config.h"
+#include "run/trainer.h"
 
 typedef struct text {
     char bytes[4096];
@@ -66,11 +68,107 @@ static void values_of_new_options_are_stored(void **state)
     check(strcmp(config_unit(&c), "images") == 0);
 }
 
+/* ---- Buffers: state of the model beside its weights -------------------------------------------------------- */
+
+static trainer *start(const char *rule)
+{
+    config c;
+    trainer *t = NULL;
+    scion_error err;
+    const char *const pairs[][2] = {{"model", "linear"}, {"data_kind", "dots"}, {"norms", "image"}, {"batch", "8"},
+                                    {"accum", "3"},      {"steps", "6"},        {"lr", "0.1"},      {"rule", rule}};
+    config_init(&c);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        check_ok(config_set(&c, pairs[i][0], pairs[i][1], "test", &err), &err);
+    check_ok(trainer_create(&t, &c, NULL, &err), &err);
+    return t;
+}
+
+/* Once per micro-batch, whatever else the step computes: recomputation, the second gradient of MARS, evaluations. */
+static void buffers_change_once_per_micro_batch(void **state)
+{
+    static const char *const rules[] = {"scion", "mars"};
+    scion_error err;
+    double loss, accuracy;
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        trainer *t = start(rules[k]);
+        const tape_value *mean = tape_buffer_at(t->model.tape, 0), *updates = tape_buffer_at(t->model.tape, 1);
+        check(updates->data == t->buffers + mean->count && updates->data[0] == 0 && mean->data[0] == 0);
+        for (int step = 1; step <= 4; step++) {
+            check_ok(trainer_step(t, &loss, &err), &err);
+            check_ok(trainer_evaluate(t, 0, &loss, &accuracy, &err), &err);
+            check(updates->data[0] == (float)(3 * step));
+        }
+        double sum = 0;
+        for (int64_t i = 0; i < mean->count; i++)
+            sum += fabs((double)mean->data[i]);
+        check(sum > 0);
+        trainer_free(t);
+    }
+}
+
+/* A step that is refused leaves buffers as they were; one that is not finite is never saved. */
+static void refused_steps_restore_buffers(void **state)
+{
+    scion_error err;
+    double loss;
+    (void)state;
+    trainer *t = start("scion");
+    check_ok(trainer_step(t, &loss, &err), &err);
+    const int64_t n = tape_buffer_elements(t->model.tape);
+    float *before = copy_floats(n, t->buffers);
+    float *w = tape_param_at(t->model.tape, tape_param_count(t->model.tape) - 1)->data, kept = w[0];
+    w[0] = NAN; /* of the last layer: the buffers' means stay finite */
+    check(trainer_step(t, &loss, &err) == SCION_ENONFINITE);
+    check_bits((size_t)n * sizeof *before, t->buffers, before);
+    w[0] = kept;
+    t->buffers[0] = INFINITY;
+    check(trainer_save(t, "/tmp/scion-toys-not-written", &err) == SCION_ENONFINITE);
+    check(strstr(err.message, "mean is not finite") != NULL);
+    check(trainer_step(t, &loss, &err) == SCION_ENONFINITE);
+    trainer_free(t);
+}
+
+/* They are saved under their names, and a run that resumes has them. */
+static void buffers_are_saved(void **state)
+{
+    scion_error err;
+    double loss, losses[2];
+    char path[] = "/tmp/scion-toys-XXXXXX";
+    (void)state;
+    const int fd = mkstemp(path);
+    check(fd >= 0);
+    close(fd);
+    trainer *t = start("scion"), *resumed = NULL, *opened = NULL;
+    for (int i = 0; i < 2; i++)
+        check_ok(trainer_step(t, &loss, &err), &err);
+    check_ok(trainer_save(t, path, &err), &err);
+    check_ok(trainer_resume(&resumed, path, NULL, 0, &err), &err);
+    check_ok(trainer_open(&opened, path, NULL, 0, &err), &err);
+    const size_t bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
+    check_bits(bytes, resumed->buffers, t->buffers);
+    check_ok(trainer_evaluate(t, 0, &losses[0], NULL, &err), &err);
+    check_ok(trainer_evaluate(opened, 0, &losses[1], NULL, &err), &err);
+    check(losses[0] == losses[1]);
+    check_ok(trainer_step(t, &losses[0], &err), &err);
+    check_ok(trainer_step(resumed, &losses[1], &err), &err);
+    check(losses[0] == losses[1]);
+    check_bits(bytes, resumed->buffers, t->buffers);
+    trainer_free(t);
+    trainer_free(resumed);
+    trainer_free(opened);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(new_options_leave_old_runs_alone),
         LAW(values_of_new_options_are_stored),
+        LAW(buffers_change_once_per_micro_batch),
+        LAW(refused_steps_restore_buffers),
+        LAW(buffers_are_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

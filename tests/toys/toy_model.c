@@ -1,9 +1,11 @@
-/* A model in one file and one row of toy_rows.c: "linear", a product of matrices. */
+/* A model in one file and one row of toy_rows.c: "linear", a product of matrices, with running means of what the last
+ * one reads. */
 #include <stdio.h>
 
 #include "base/fail.h"
 #include "models/model.h"
 #include "ops/ops.h"
+#include "toys.h"
 
 typedef struct linear_options {
     int64_t copies;   /* hidden matrices */
@@ -35,6 +37,10 @@ static void record(model *m, const void *from)
         snprintf(name, sizeof name, "copies.%lld", (long long)i);
         x = op_linear(m->tape, x, tape_param(m->tape, name, SCION_ROLE_HIDDEN, 2, square), NULL);
     }
+    tape_value *mean = tape_buffer(m->tape, "mean", 0, 1, &n), *updates = tape_buffer(m->tape, "updates", 0, 0, NULL);
+    tape_recompute_begin(m->tape);
+    x = op_activation(m->tape, toy_center(m->tape, x, mean, updates), activation_find("gelu"));
+    tape_recompute_end(m->tape);
     tape_value *w = tape_param(m->tape, "head", SCION_ROLE_OUTPUT, 2, last);
     m->logits = op_linear(m->tape, x, w, NULL);
     m->loss = op_cross_entropy(m->tape, x, w, NULL, targets, NULL, o->smoothing);
