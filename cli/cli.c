@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/number.h"
 
 int cli_error(int status, const char *format, ...)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/fail.h"
 #include "tune/coordcheck.h"
 #include "sweep/grid.h"

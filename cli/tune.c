@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "base/file.h"
 #include "cli.h"
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "sweep/grid.h"
 #include "tune/tune.h"
 #include "base/clock.h"

@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "sweep/grid.h"
 
 enum { MOST_PAIRS = 8 };

@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "sweep/grid.h"
 #include "sweep/worker.h"
 

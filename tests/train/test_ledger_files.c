@@ -1,7 +1,7 @@
 /* The files of ledgers: what was written comes back; files that are no ledgers, were cut, or hold wrong bytes. */
 #include "ledger_cases.h"
 
-#include "config/config_parts.h"
+#include "config/config.h"
 
 /* ---- What was written comes back ----------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * judges, on ledgers that are synthetic. */
 #include "ledger_cases.h"
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "reproduce/reproduce.h"
 
 static config *points_of(const reproduce_figure *f, bool full, int64_t *count)

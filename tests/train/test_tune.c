@@ -3,7 +3,7 @@
 #include "scratch.h"
 #include "tiny.h"
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "tune/tune.h"
 
 /* ---- Candidates ---------------------------------------------------------------------------------------- */

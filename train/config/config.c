@@ -10,7 +10,6 @@
 #include "base/fail.h"
 #include "base/number.h"
 #include "base/path.h"
-#include "config/config_parts.h"
 
 enum { max_options = 192, max_owners = 16, help_bytes = 256 };
 
@@ -21,10 +20,10 @@ enum { max_options = 192, max_owners = 16, help_bytes = 256 };
 typedef struct entry {
     option row; /* first: config_option_at gives its address; its offset is that of the first place */
     int places;
-    size_t at[max_owners];        /* offsets in struct config */
+    size_t at[max_owners];         /* offsets in struct config */
     const char *owner[max_owners]; /* the model or kind of data whose place it is; NULL: nobody's */
     const char *helps[max_owners];
-    const char *of;                /* "model", "data"; NULL: no owner */
+    const char *of; /* "model", "data"; NULL: no owner */
     char help[help_bytes];
 } entry;
 
@@ -256,7 +255,10 @@ const char *config_foreign_option(const config *c, char *owner, size_t bytes)
         if (own || option_same(&e->row, c, &defaults))
             continue;
         for (int k = 0; k < e->places && at < bytes; k++)
-            at += (size_t)snprintf(owner + at, bytes - at, "%s%s", k > 0 ? ", " : e->places > 1 ? "models " : "model ",
+            at += (size_t)snprintf(owner + at, bytes - at, "%s%s",
+                                   k > 0           ? ", "
+                                   : e->places > 1 ? "models "
+                                                   : "model ",
                                    e->owner[k]);
         return e->row.key;
     }

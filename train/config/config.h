@@ -48,8 +48,9 @@ typedef struct config_alias {
 } config_alias;
 extern const config_alias config_aliases[];
 
-/* All defaults. */
+/* All defaults; all origins. */
 void config_init(config *c);
+void config_init_origins(config *c);
 
 /* key=value; see option_set. An unknown key is refused with the nearest known one. `where` names the file and
  * line or "command line" in messages. */
@@ -66,6 +67,9 @@ void config_set_int(config *c, const char *key, int64_t value);
 /* The chosen model and its options, as its own struct. */
 const model_row *config_model(const config *c);
 const void *config_model_options(const config *c);
+/* The key of an option that the chosen model does not have and that is not at its default, or NULL; `owner`: the models
+ * that have it. */
+const char *config_foreign_option(const config *c, char *owner, size_t bytes);
 /* What the model's samples are counted in: "tokens", "images". */
 const char *config_unit(const config *c);
 
@@ -81,6 +85,8 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 
 /* Checks what no single option can see (width divisible by head_size, rule and light, options of another model, ...). */
 scion_status config_check(const config *c, scion_error *err);
+/* What `norms` says of the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
+scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
 /* The optimizer's options as the library takes them. */
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err);
 

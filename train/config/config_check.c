@@ -1,7 +1,8 @@
 /* What no single option can see. */
+#include <stdio.h>
 #include <string.h>
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/fail.h"
 
 static scion_status check_model(const config *c, scion_error *err)
@@ -24,31 +25,64 @@ static scion_status check_data(const config *c, scion_error *err)
     return SCION_OK;
 }
 
-/* Reject options the schedule ignores. */
-static scion_status check_schedule_has(const config *c, scion_error *err)
+/* ---- Schedules ------------------------------------------------------------------------------------------------- */
+
+/* A short schedule with all that can be set, except the i-th of warmup, decay, lr_start and lr_end if `without`. */
+static scion_schedule probe(int kind, int i, bool without)
 {
-    const bool cosine = strncmp(c->training.schedule, "cosine", 6) == 0;
-    const bool constant_linear = strcmp(c->training.schedule, "constant_linear") == 0;
-    const bool rises = cosine || constant_linear;
-    if (constant_linear && c->training.decay < 1)
-        return train_fail(err, SCION_EINVAL,
-                          "schedule constant_linear needs decay, the steps of the decay at the end");
-    if (!constant_linear && c->training.decay > 0)
-        return train_fail(err, SCION_EINVAL, "decay is for schedule constant_linear, schedule %s has none",
-                          c->training.schedule);
-    if (!rises && (c->training.warmup > 0 || c->training.lr_start > 0))
-        return train_fail(err, SCION_EINVAL, "%s is for schedules cosine and constant_linear, schedule %s has none",
-                          c->training.warmup > 0 ? "warmup" : "lr_start", c->training.schedule);
-    if (!cosine && c->training.lr_end > 0)
-        return train_fail(err, SCION_EINVAL, "lr_end is for schedule cosine, schedule %s has none",
-                          c->training.schedule);
+    scion_schedule s;
+    scion_schedule_init(&s);
+    s.kind = kind;
+    s.n = 12;
+    s.peak = 1;
+    s.warmup = i == 0 && without ? 0 : 3;
+    s.decay = i == 1 && without ? 0 : 3;
+    s.start = i == 2 && without ? 0 : 0.25;
+    s.end = i == 3 && without ? 0 : 0.125;
+    return s;
+}
+
+/* Whether a kind of schedule reads the i-th of these options: the library's answer, by its values. */
+static bool schedule_reads(int kind, int i)
+{
+    const scion_schedule with = probe(kind, i, false), without = probe(kind, i, true);
+    for (int64_t k = 0; k <= with.n; k++)
+        if (scion_schedule_value(&with, k) != scion_schedule_value(&without, k))
+            return true;
+    return false;
+}
+
+/* Reject options the schedule ignores. */
+static scion_status check_schedule_reads(const config *c, scion_error *err)
+{
+    const training_options *t = &c->training;
+    static const char *const keys[] = {"warmup", "decay", "lr_start", "lr_end"};
+    const bool set[] = {t->warmup > 0, t->decay > 0, t->lr_start > 0, t->lr_end > 0};
+    const int own = scion_enum_value(SCION_ENUM_SCHEDULE, t->schedule);
+    for (int i = 0; i < 4; i++) {
+        char names[120] = "";
+        int readers = 0;
+        if (!set[i] || schedule_reads(own, i))
+            continue;
+        for (int k = 0; scion_enum_name(SCION_ENUM_SCHEDULE, k); k++)
+            if (schedule_reads(k, i)) {
+                const size_t at = strlen(names);
+                snprintf(names + at, sizeof names - at, "%s%s", readers++ > 0 ? ", " : "",
+                         scion_enum_name(SCION_ENUM_SCHEDULE, k));
+            }
+        return train_fail(err, SCION_EINVAL, "%s is for schedule%s %s; schedule %s has none", keys[i],
+                          readers > 1 ? "s" : "", names, t->schedule);
+    }
+    if (schedule_reads(own, 1) && t->decay < 1)
+        return train_fail(err, SCION_EINVAL, "schedule %s needs decay, the steps of the decay at the end",
+                          t->schedule);
     return SCION_OK;
 }
 
 static scion_status check_schedule(const config *c, scion_error *err)
 {
     const long long steps = c->training.steps, warmup = c->training.warmup, decay = c->training.decay;
-    scion_status status = check_schedule_has(c, err);
+    scion_status status = check_schedule_reads(c, err);
     if (status != SCION_OK)
         return status;
     if (steps > 0 && decay > steps)
@@ -66,29 +100,28 @@ static scion_status check_schedule(const config *c, scion_error *err)
     return SCION_OK;
 }
 
-/* A configuration by name, or three norms "first,hidden,last". */
-static scion_status check_norms(const config *c, scion_error *err)
+/* ---- Optimizer ------------------------------------------------------------------------------------------------- */
+
+scion_status config_norms(const config *c, int32_t norm[3], scion_error *err)
 {
-    const char *at = c->optimizer.norms;
-    int known = 0, parts = 0;
+    char name[3][OPTION_NAME] = {"", "", ""}, routings[160] = "", end;
+    norm[0] = norm[1] = norm[2] = SCION_NORM_AUTO;
     if (scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms) >= 0)
         return SCION_OK;
-    for (bool more = true; more; parts++) {
-        char name[CONFIG_TEXT];
-        const size_t length = strcspn(at, ",");
-        memcpy(name, at, length);
-        name[length] = '\0';
-        known += scion_enum_value(SCION_ENUM_NORM, name) > 0; /* 0 is auto */
-        more = at[length] == ',';
-        at += length + more;
+    bool known = sscanf(c->optimizer.norms, "%31[^,],%31[^,],%31[^,]%c", name[0], name[1], name[2], &end) == 3;
+    for (int i = 0; known && i < 3; i++) {
+        norm[i] = scion_enum_value(SCION_ENUM_NORM, name[i]);
+        known = norm[i] > SCION_NORM_AUTO;
     }
-    if (parts == 3 && known == 3)
+    if (known)
         return SCION_OK;
-    return train_fail(
-        err, SCION_EINVAL,
-        "norms is \"%.40s\", expected image, onehot, shared, sign, colnorm, rownorm, spectral, or three "
-        "norms such as colnorm,spectral,sign",
-        c->optimizer.norms);
+    for (int i = 0; scion_enum_name(SCION_ENUM_ROUTING, i); i++) {
+        const size_t at = strlen(routings);
+        snprintf(routings + at, sizeof routings - at, "%s, ", scion_enum_name(SCION_ENUM_ROUTING, i));
+    }
+    return train_fail(err, SCION_EINVAL,
+                      "norms is \"%.40s\", expected %sor three norms such as colnorm,spectral,sign",
+                      c->optimizer.norms, routings);
 }
 
 static scion_status check_radii(const config *c, scion_error *err)
@@ -142,13 +175,14 @@ static scion_status check_optimizer(const config *c, scion_error *err)
 
 scion_status config_check(const config *c, scion_error *err)
 {
+    int32_t norm[3];
     scion_status status = check_model(c, err);
     if (status == SCION_OK)
         status = check_data(c, err);
     if (status == SCION_OK)
         status = check_schedule(c, err);
     if (status == SCION_OK)
-        status = check_norms(c, err);
+        status = config_norms(c, norm, err);
     if (status == SCION_OK)
         status = check_radii(c, err);
     if (status == SCION_OK)

@@ -1,97 +1,72 @@
 /* The identity of a run: a text of the options that decide what it computes. Ledgers hold a hash of it, so it must not
  * change when options are added, renamed, moved or get another default. Therefore
  *   - the options of version 0.1.0 always count, in the order and under the names that they had there;
- *   - one that appeared later counts where it differs from its origin: what runs did before it existed. */
+ *   - one that appeared later counts where it differs from its origin: what runs did before it existed. These come in
+ *     alphabetical order. */
 #include "config/config.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const first_options[] = {
-    "model",
-    "layers",
-    "width",
-    "head_size",
-    "vocab",
-    "block",
-    "activation",
-    "tied",
-    "zero_init",
-    "bias",
-    "rotary_base",
-    "qk_norm",
-    "smoothing",
-    "data",
-    "data_kind",
-    "val_data",
-    "val_fraction",
-    "batch",
-    "accum",
-    "steps",
-    "epochs",
-    "lr",
-    "schedule",
-    "warmup",
-    "decay",
-    "lr_start",
-    "lr_end",
-    "seed",
-    "rule",
-    "norms",
-    "momentum",
-    "weight_decay",
-    "vanishing",
-    "light",
-    "nesterov",
-    "boundary_init",
-    "radius_first",
-    "radius_hidden",
-    "radius_last",
-    "input_scale",
-    "muon_multiplier",
-    "beta1",
-    "beta2",
-    "adam_eps",
-    "clip_norm",
-    "eps",
-    "polar",
-    "polar_steps",
-    "eval_batches",
-};
+static const char first_options[] =
+    "model layers width head_size vocab block activation tied zero_init bias rotary_base qk_norm smoothing "
+    "data data_kind val_data val_fraction batch accum steps epochs lr schedule warmup decay lr_start lr_end seed "
+    "rule norms momentum weight_decay vanishing light nesterov boundary_init radius_first radius_hidden radius_last "
+    "input_scale muon_multiplier beta1 beta2 adam_eps clip_norm eps polar polar_steps eval_batches";
 
-enum { first_count = sizeof first_options / sizeof *first_options };
+enum { max_lines = 192 };
+
+typedef struct line {
+    const config_option *option;
+    char key[OPTION_NAME]; /* as it was in 0.1.0 */
+} line;
+
+static line lines[max_lines];
+static int first_count, count;
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const line *)a)->option->key, ((const line *)b)->option->key);
+}
 
 static bool is_first(const config_option *o)
 {
     for (int i = 0; i < first_count; i++)
-        if (config_find(first_options[i]) == o)
+        if (lines[i].option == o)
             return true;
     return false;
 }
 
-/* The option whose key comes next after `key` in alphabetical order, NULL: none. */
-static const config_option *next_option(const char *key)
+static void list_lines(void)
 {
-    const config_option *o, *next = NULL;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (strcmp(o->key, key) > 0 && (!next || strcmp(o->key, next->key) < 0))
-            next = o;
-    return next;
-}
-
-static void add_line(const config *c, const config_option *o, const char *key, config_line *add, void *ctx)
-{
-    char value[CONFIG_TEXT], line[2 * CONFIG_TEXT];
-    config_get(c, o, value, sizeof value);
-    const int length = snprintf(line, sizeof line, "%s=%s\n", key, value);
-    add(ctx, line, (size_t)length);
+    const config_option *o;
+    for (const char *at = first_options; *at; at += strspn(at, " ")) {
+        line *l = &lines[first_count];
+        const size_t length = strcspn(at, " ");
+        snprintf(l->key, sizeof l->key, "%.*s", (int)length, at);
+        l->option = config_find(l->key);
+        first_count += l->option != NULL;
+        at += length;
+    }
+    count = first_count;
+    for (int i = 0; (o = config_option_at(i)) != NULL && count < max_lines; i++)
+        if (!o->neutral && !is_first(o)) {
+            lines[count].option = o;
+            snprintf(lines[count++].key, OPTION_NAME, "%s", o->key);
+        }
+    qsort(lines + first_count, (size_t)(count - first_count), sizeof *lines, by_key);
 }
 
 void config_identity(const config *c, config_line *add, void *ctx)
 {
-    for (int i = 0; i < first_count; i++)
-        if (config_find(first_options[i]))
-            add_line(c, config_find(first_options[i]), first_options[i], add, ctx);
-    for (const config_option *o = next_option(""); o; o = next_option(o->key))
-        if (!o->neutral && !is_first(o) && !config_at_origin(c, o))
-            add_line(c, o, o->key, add, ctx);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_lines);
+    for (int i = 0; i < count; i++) {
+        char value[CONFIG_TEXT], text[2 * CONFIG_TEXT];
+        if (i >= first_count && config_at_origin(c, lines[i].option))
+            continue;
+        config_get(c, lines[i].option, value, sizeof value);
+        add(ctx, text, (size_t)snprintf(text, sizeof text, "%s=%s\n", lines[i].key, value));
+    }
 }

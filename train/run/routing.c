@@ -4,11 +4,7 @@
 #include "run/routing.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-
-#include "base/fail.h"
-#include "norm/norm.h"
 
 typedef enum place { FIRST, HIDDEN, LAST, VECTOR } place;
 
@@ -21,47 +17,46 @@ static place place_of(const tape_value *v)
     return v->role == SCION_ROLE_ONEHOT || v->role == SCION_ROLE_INPUT ? FIRST : HIDDEN;
 }
 
-/* "a,b,c" into three norms. */
-static scion_status three_norms(const char *text, scion_norm norm[3], scion_error *err)
+/* Whether the lmo of a norm is scaled otherwise for dense inputs than for hidden layers (spectral: by
+ * max(1, sqrt(d_out/d_in)) instead of sqrt(d_out/d_in)): asked with a matrix of one row. */
+static bool has_input_scale(int32_t norm)
 {
-    char name[3][32] = {"", "", ""};
-    if (sscanf(text, "%31[^,],%31[^,],%31[^,]", name[0], name[1], name[2]) == 3) {
-        int found[3];
-        for (int i = 0; i < 3; i++) {
-            found[i] = scion_enum_value(SCION_ENUM_NORM, name[i]);
-            norm[i] = (scion_norm)found[i];
-        }
-        if (found[0] > 0 && found[1] > 0 && found[2] > 0)
-            return SCION_OK;
+    const float x[] = {1, 1, 1, 1};
+    double value[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        scion_param p;
+        scion_param_init(&p);
+        p.ndim = 2;
+        p.shape[0] = 1;
+        p.shape[1] = 4;
+        p.norm = norm;
+        p.role = i == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN;
+        scion_norm_value(&p, NULL, x, &value[i], NULL);
     }
-    return train_fail(err, SCION_EINVAL,
-                      "norms: \"%s\" is neither a configuration (image, onehot, shared, sign, colnorm, rownorm, "
-                      "spectral) nor three norms such as colnorm,spectral,sign",
-                      text);
+    return value[0] != value[1];
 }
 
-/* The library scales a spectral layer of dense inputs by max(1, sqrt(d_out/d_in)); input_scale=plain takes the 1 out
- * again, to show why it is there (appendix "Input radius scaling" of the paper). */
-static double input_factor(const config *c, const tape_value *v, scion_norm norm)
+/* input_scale=plain takes the max(1, ) out again, to show why it is there (appendix "Input radius scaling" of the
+ * paper). */
+static double input_factor(const scion_param *p)
 {
-    const int named = scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms);
-    if (norm == SCION_NORM_AUTO && named >= 0)
-        norm = scn_route((scion_routing)named, v->role, v->ndim);
-    if (v->role != SCION_ROLE_INPUT || norm != SCION_NORM_SPECTRAL || strcmp(c->optimizer.input_scale, "plain") != 0)
+    if (p->role != SCION_ROLE_INPUT || !has_input_scale(p->norm))
         return 1;
-    return fmin(1, sqrt((double)v->shape[0] / (double)v->shape[1]));
+    return fmin(1, sqrt((double)p->shape[0] / (double)p->shape[1]));
 }
 
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err)
 {
-    scion_norm norm[3] = {SCION_NORM_AUTO, SCION_NORM_AUTO, SCION_NORM_AUTO};
+    const bool plain = strcmp(c->optimizer.input_scale, "plain") == 0;
+    int32_t norm[3];
+    scion_options o;
     const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last,
                              c->optimizer.radius_hidden};
-    if (scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms) < 0) {
-        scion_status status = three_norms(c->optimizer.norms, norm, err);
-        if (status != SCION_OK)
-            return status;
-    }
+    scion_status status = config_norms(c, norm, err);
+    if (status == SCION_OK)
+        status = config_optimizer(c, &o, err);
+    if (status != SCION_OK)
+        return status;
     for (int64_t i = 0; i < tape_param_count(t); i++) {
         const tape_value *v = tape_param_at(t, i);
         scion_param *p = &params[i];
@@ -74,8 +69,12 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         p->grad = v->grad;
         p->role = (int32_t)v->role;
         p->transposed = v->transposed;
-        p->norm = at == VECTOR ? SCION_NORM_AUTO : (int32_t)norm[at];
-        p->radius = radius[at] * input_factor(c, v, p->norm);
+        p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];
+        scion_param routed = *p;
+        if (plain && scion_route(&routed, 1, &o, NULL) == SCION_OK)
+            p->radius = radius[at] * input_factor(&routed);
+        else
+            p->radius = radius[at];
         p->group = (int32_t)at;
     }
     return SCION_OK;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/fail.h"
 #include "base/number.h"
 

@@ -13,7 +13,7 @@
 #include <sqlite3.h>
 #include <xxhash.h>
 
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/path.h"

@@ -16,7 +16,7 @@
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "sweep/grid.h"
 
 /* Wrong scalings come as powers of at least 1/2; a right one, measured with one seed on three widths of a small GPT,

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "sweep/grid.h"
 
 void tune_init(tune *t)

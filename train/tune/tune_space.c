@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "config/config_parts.h"
+#include "config/config.h"
 #include "base/fail.h"
 
 /* Powers of two to each side of the preset's value. */
