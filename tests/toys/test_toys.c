@@ -26,7 +26,8 @@ static text identity(const config *c)
     return t;
 }
 
-/* A new option changes no identity where it has its origin, whatever its default is; the order of rows counts nothing. */
+/* A new option changes no identity where it has its origin, whatever its default is; the order of rows counts
+ * nothing. */
 static void new_options_leave_old_runs_alone(void **state)
 {
     config c, old;

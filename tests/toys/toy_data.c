@@ -1,5 +1,6 @@
-/* A kind of data in one file and one row of toy_rows.c: "dots", images of 4 x 4 pixels in which one pixel is lit, and the
- * pixel is the class. They are made one by one, as an image folder would decode its files: ahead, in the background. */
+/* A kind of data in one file and one row of toy_rows.c: "dots", images of 4 x 4 pixels in which one pixel is lit,
+ * and the pixel is the class. They are made one by one, as an image folder would decode its files: ahead, in the
+ * background. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Kinds that fetch samples one by one, slowly: what comes out of the background is what a direct fetch gives, from any
- * number of threads, in any order, whether or not it was asked for; errors arrive where the sample is used; it is faster;
- * and a set can be closed while it decodes. */
+/* Kinds that fetch samples one by one, slowly: what comes out of the background is what a direct fetch gives, from
+ * any number of threads, in any order, whether or not it was asked for; errors arrive where the sample is used; it
+ * is faster; and a set can be closed while it decodes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -29,8 +29,8 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
 scion_status atomic_commit(atomic_file *r, scion_error *err);
 void atomic_abort(atomic_file *r);
 
-/* Makes `path` another name (a hard link) of the file `from` in the same folder, in the place of what was there. False:
- * the file system has no such names; nothing has changed. */
+/* Makes `path` another name (a hard link) of the file `from` in the same folder, in the place of what was there.
+ * False: the file system has no such names; nothing has changed. */
 bool atomic_link(const char *from, const char *path);
 
 /* Removes the temporary files that processes which are no more (kill -9) left in a folder. Not while this process

@@ -1,6 +1,6 @@
-/* Options. A row says everything about one setting: its key in files and on the command line, its type, default and
- * range, its help, and what it means to the identity of a run. Each room has rows for a struct of its own (a model, the
- * data, the optimizer); config/ puts them together. */
+/* Options. A row says everything about one setting: its key in files and on the command line, its type, default
+ * and range, its help, and what it means to the identity of a run. Each room has rows for a struct of its own (a
+ * model, the data, the optimizer); config/ puts them together. */
 #ifndef TRAIN_BASE_OPTION_H
 #define TRAIN_BASE_OPTION_H
 
@@ -73,8 +73,8 @@ typedef struct option {
 /* Bytes of a value. */
 size_t option_size(const option *o);
 /* Reads a value from text into the field of `room`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
- * yes/no, true/false, on/off. `where` starts the message of an error, which names the range or the choices; then nothing
- * has changed. */
+ * yes/no, true/false, on/off. `where` starts the message of an error, which names the range or the choices; then
+ * nothing has changed. */
 scion_status option_set(const option *o, void *room, const char *text, const char *where, scion_error *err);
 /* The value as text that option_set reads back to the same value. */
 void option_get(const option *o, const void *room, char *text, size_t bytes);

@@ -293,8 +293,8 @@ int config_distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* Distance of an unknown key from an option: least if one key contains the other (batch_size, radius), then if the help
- * has its words (learning_rate), else the number of typing errors. */
+/* Distance of an unknown key from an option: least if one key contains the other (batch_size, radius), then if the
+ * help has its words (learning_rate), else the number of typing errors. */
 static int key_distance(const char *key, const config_option *o)
 {
     char words[word + 1];

@@ -1,6 +1,6 @@
 /* The configuration of a run. Its options are rows that each room contributes for a struct of its own: the models
- * (models/), the data (data/), training, optimizer and run (run_options.h). Here they become one list, which gives the
- * keys of files and of the command line, the help, and the entries of logs and checkpoints. */
+ * (models/), the data (data/), training, optimizer and run (run_options.h). Here they become one list, which gives
+ * the keys of files and of the command line, the help, and the entries of logs and checkpoints. */
 #ifndef TRAIN_CONFIG_CONFIG_H
 #define TRAIN_CONFIG_CONFIG_H
 
@@ -67,8 +67,8 @@ void config_set_int(config *c, const char *key, int64_t value);
 /* The chosen model and its options, as its own struct. */
 const model_row *config_model(const config *c);
 const void *config_model_options(const config *c);
-/* The key of an option that the chosen model does not have and that is not at its default, or NULL; `owner`: the models
- * that have it. */
+/* The key of an option that the chosen model does not have and that is not at its default, or NULL; `owner`: the
+ * models that have it. */
 const char *config_foreign_option(const config *c, char *owner, size_t bytes);
 /* What the model's samples are counted in: "tokens", "images". */
 const char *config_unit(const config *c);
@@ -83,7 +83,8 @@ bool config_preset_path(const char *name, char *path, size_t bytes);
 /* Calls back for each preset that can be found: name, first comment line. */
 void config_presets(void (*each)(void *ctx, const char *name, const char *about), void *ctx);
 
-/* Checks what no single option can see (width divisible by head_size, rule and light, options of another model, ...). */
+/* Checks what no single option can see (width divisible by head_size, rule and light, options of another model,
+ * ...). */
 scion_status config_check(const config *c, scion_error *err);
 /* What `norms` says of the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
@@ -92,8 +93,8 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
 
 /* As an .ini file; only_changed: what differs from the defaults. */
 void config_write(const config *c, FILE *to, bool only_changed);
-/* As one JSON object of strings, and back (for checkpoints). The string is the caller's to free. Keys that are missing
- * did not exist when it was written: they take their origin. A key that no option has is refused. */
+/* As one JSON object of strings, and back (for checkpoints). The string is the caller's to free. Keys that are
+ * missing did not exist when it was written: they take their origin. A key that no option has is refused. */
 char *config_to_json(const config *c);
 scion_status config_from_json(config *c, const char *json, scion_error *err);
 

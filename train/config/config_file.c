@@ -170,7 +170,8 @@ scion_status config_load(config *c, const char *path, scion_error *err)
     return load_at(c, path, 0, err);
 }
 
-/* ---- Presets: .ini files in these folders; the first folder that has a name wins -------------------------------- */
+/* ---- Presets: .ini files in these folders; the first folder that has a name wins
+ * -------------------------------- */
 
 enum { path_bytes = 4096, about_bytes = 160 };
 
@@ -383,7 +384,8 @@ scion_status config_preset(config *c, const char *name, scion_error *err)
     return preset_at(c, name, NULL, 0, err);
 }
 
-/* ---- Writing, and JSON -------------------------------------------------------------------------------------------- */
+/* ---- Writing, and JSON
+ * -------------------------------------------------------------------------------------------- */
 
 void config_write(const config *c, FILE *to, bool only_changed)
 {

@@ -1,6 +1,6 @@
-/* Data sets. A set describes the arrays of a sample ("tokens" and "targets", "pixels" and "targets") and fills them: a
- * pure function of the set, the part, the sample's number and the seed. Nothing has a position, so that a resumed run,
- * another number of ranks, or a repeated micro-batch sees the same samples.
+/* Data sets. A set describes the arrays of a sample ("tokens" and "targets", "pixels" and "targets") and fills them:
+ * a pure function of the set, the part, the sample's number and the seed. Nothing has a position, so that a resumed
+ * run, another number of ranks, or a repeated micro-batch sees the same samples.
  *
  * One file per kind, one row each in data_kinds.c. Files are checked when they are opened; errors name the file and
  * what is wrong. All functions except open and close are thread-safe. */

@@ -13,8 +13,8 @@ typedef struct data_kind {
     bool (*looks)(const char *path);
     /* Text: could this vocabulary be of this kind? NULL: the kind has no vocabulary. */
     bool (*reads)(const char *vocabulary);
-    /* Opens and checks the files and describes them: d->info, d->fetch, d->order, d->state. What data_own and data_map
-     * gave is freed with d, whether or not it succeeds. */
+    /* Opens and checks the files and describes them: d->info, d->fetch, d->order, d->state. What data_own and
+     * data_map gave is freed with d, whether or not it succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* whatever else the state holds; NULL: nothing. Also after a failed open */
     /* Text, else NULL; see data_encode and data_decode. */

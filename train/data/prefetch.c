@@ -1,6 +1,6 @@
 /* Decoding ahead. Samples that were asked for wait in a queue; threads decode them into a ring of slots, in which
- * sample `number` of a part has the place number % capacity. Since a sample is a pure function of its number, whether it
- * comes from the ring or from the caller's own fetch is a question of time alone. */
+ * sample `number` of a part has the place number % capacity. Since a sample is a pure function of its number,
+ * whether it comes from the ring or from the caller's own fetch is a question of time alone. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
