@@ -1,0 +1,427 @@
+/* The loop of a run: what its sinks are told, that they change nothing, that it can be stopped anywhere and goes on
+ * as if it had not been, and what it leaves in its folder. */
+#define _GNU_SOURCE 1
+#include "scratch.h"
+#include "tiny.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "run/checkpoint.h"
+#include "run/metrics.h"
+#include "run/run.h"
+#include "run/run_dir.h"
+#include "run/run_record.h"
+
+/* A file system without hard links. */
+static bool no_links;
+
+int link(const char *from, const char *to)
+{
+    if (no_links) {
+        errno = EPERM;
+        return -1;
+    }
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+static trainer *create(const char *pairs, const char *out)
+{
+    config c = tiny(pairs);
+    trainer *t = NULL;
+    scion_error err;
+    snprintf(c.run.out, sizeof c.run.out, "%s", out);
+    OK(trainer_create(&t, &c, NULL, &err));
+    return t;
+}
+
+static char *folder(const char *name)
+{
+    char *path = scratch(name);
+    mkdir(path, 0777);
+    return path;
+}
+
+static char *in(const char *dir, const char *name)
+{
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = room(bytes);
+    snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
+/* ---- Sinks -------------------------------------------------------------------------------------------------- */
+
+typedef struct counts {
+    int start, step, logged, validation, norms, saved, end, warned;
+    bool fails;
+} counts;
+
+static scion_status answer(const counts *k, scion_error *err)
+{
+    if (!k->fails)
+        return SCION_OK;
+    snprintf(err->message, sizeof err->message, "no room");
+    return SCION_EINVAL;
+}
+
+static scion_status count_start(void *ctx, const trainer *t, scion_error *err)
+{
+    counts *k = ctx;
+    (void)t;
+    (void)err;
+    k->start++;
+    return SCION_OK;
+}
+
+static scion_status count_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    counts *k = ctx;
+    k->step++;
+    k->logged += log;
+    assert_int_equal(p->step, t->step);
+    assert_true(isfinite(p->loss) && isfinite(p->lr) && p->seconds > 0 && !run_is_validation(p));
+    return answer(k, err);
+}
+
+static scion_status count_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    counts *k = ctx;
+    k->validation++;
+    assert_int_equal(p->step, t->step);
+    assert_true(run_is_validation(p) && isnan(p->loss));
+    return answer(k, err);
+}
+
+static scion_status count_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+{
+    counts *k = ctx;
+    k->norms++;
+    assert_int_equal(count, tape_param_count(t->train.tape));
+    assert_true(norms[0].step == t->step && norms[0].norm > 0);
+    return answer(k, err);
+}
+
+static scion_status count_saved(void *ctx, const trainer *t, const char *path, scion_error *err)
+{
+    counts *k = ctx;
+    (void)t;
+    k->saved++;
+    assert_int_equal(access(path, F_OK), 0);
+    return answer(k, err);
+}
+
+static scion_status count_end(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+{
+    counts *k = ctx;
+    k->end++;
+    assert_int_equal(r->step, t->step);
+    return answer(k, err);
+}
+
+static void count_warning(void *ctx, const char *message)
+{
+    counts *k = ctx;
+    k->warned++;
+    assert_string_equal(message, "no room");
+}
+
+static run_sink counting(counts *k)
+{
+    return (run_sink){count_start, count_step, count_validation, count_norms, count_saved, count_end, k};
+}
+
+static void sinks_are_told_and_change_nothing(void **state)
+{
+    static const char pairs[] = TINY_MLP "steps=20 log_every=7 eval_every=8 norm_every=5 save_every=9 eval_batches=2";
+    run_result r[2];
+    int failed[2];
+    scion_error err;
+    trainer *t[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        counts k = {.fails = i > 0};
+        const run_sink sink = counting(&k), *const sinks[] = {&sink};
+        t[i] = create(pairs, folder(i ? "fails" : "told"));
+        run_policy policy = run_policy_of(&t[i]->c);
+        policy.warn = count_warning;
+        policy.warn_ctx = &k;
+        OK(run_train(t[i], &policy, sinks, 1, &r[i], &failed[i], &err));
+        assert_int_equal(k.start, 1);
+        assert_int_equal(k.step, 20);
+        assert_int_equal(k.logged, 4);     /* 1, 7, 14, 20 */
+        assert_int_equal(k.validation, 3); /* 8, 16, 20 */
+        assert_int_equal(k.norms, 4);
+        assert_int_equal(k.saved, 3); /* 9, 18, 20 */
+        assert_int_equal(k.end, 1);
+        assert_int_equal(failed[i], i);
+        assert_int_equal(k.warned, i); /* once, however often it fails */
+        assert_true(r[i].state == RUN_DONE && r[i].step == 20 && r[i].taken == 20 &&
+                    r[i].best_val_loss == t[i]->best);
+        assert_true(r[i].samples == 20 * 16 && r[i].peak_bytes > 0 && r[i].state_bytes >= 8 * (double)t[i]->elements);
+    }
+    assert_true(r[0].val_loss == r[1].val_loss && r[0].loss == r[1].loss && r[0].last_loss == r[1].last_loss);
+    assert_memory_equal(t[0]->weights, t[1]->weights, (size_t)t[0]->elements * sizeof(float));
+    trainer_free(t[0]);
+    trainer_free(t[1]);
+}
+
+static void an_empty_policy_only_steps(void **state)
+{
+    counts k = {.fails = false};
+    const run_sink sink = counting(&k), *const sinks[] = {&sink};
+    const run_policy nothing = {.steps = 0}, three = {.steps = 3};
+    trainer *t = create(TINY_MLP "steps=10 eval_every=2", scratch("absent"));
+    run_result r;
+    scion_error err;
+    (void)state;
+    OK(run_train(t, &three, sinks, 1, &r, NULL, &err));
+    assert_true(r.state == RUN_UNFINISHED && r.step == 3 && r.steps == 10 && k.step == 3);
+    OK(run_train(t, &nothing, sinks, 1, &r, NULL, &err));
+    assert_true(r.state == RUN_DONE && r.taken == 7 && k.step == 10 && isnan(r.val_loss));
+    assert_int_equal(k.validation + k.norms + k.saved, 0);
+    assert_int_not_equal(access(scratch("absent"), F_OK), 0);
+    trainer_free(t);
+}
+
+/* ---- Stopping ----------------------------------------------------------------------------------------------- */
+
+typedef struct stopper {
+    int asked, at;
+} stopper;
+
+static bool stop_at(void *ctx)
+{
+    stopper *s = ctx;
+    return ++s->asked >= s->at;
+}
+
+/* Trains to the end in `out`, stopped at the at-th question each time, and resumed; returns how often it was
+ * stopped. */
+static int train_stopped(const char *pairs, const char *out, int at, trainer **end)
+{
+    trainer *t = create(pairs, out);
+    int stops = 0;
+    for (;; stops++) {
+        stopper s = {0, at + stops % 3}; /* a validation asks four times */
+        metrics *m;
+        const run_sink sink = metrics_sink(&m), *const sinks[] = {&sink};
+        run_policy policy = run_policy_of(&t->c);
+        run_result r;
+        int failed;
+        char path[RUN_PATH];
+        scion_error err;
+        if (at > 0) {
+            policy.stop = stop_at;
+            policy.stop_ctx = &s;
+        }
+        OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
+        assert_int_equal(failed, 0);
+        metrics_close(m);
+        if (r.state == RUN_DONE)
+            break;
+        trainer_free(t);
+        OK(run_dir_latest(out, path, &err));
+        OK(trainer_resume(&t, path, NULL, 0, &err));
+        assert_true(stops < 200);
+    }
+    *end = t;
+    return stops;
+}
+
+/* The numbers of metrics.jsonl that do not depend on time; the first step of a process is logged as well. */
+static void same_curves(const char *a, const char *b)
+{
+    run_record x, y;
+    scion_error err;
+    OK(run_record_read(&x, a, &err));
+    OK(run_record_read(&y, b, &err));
+    for (int validation = 0; validation < 2; validation++) {
+        int64_t k = 0;
+        for (int64_t i = 0; i < x.curves.point_count; i++) {
+            const run_point *p = &x.curves.points[i];
+            if (run_is_validation(p) != (validation == 1))
+                continue;
+            while (k < y.curves.point_count && (run_is_validation(&y.curves.points[k]) != (validation == 1) ||
+                                                (!validation && y.curves.points[k].step < p->step)))
+                k++;
+            if (k == y.curves.point_count || y.curves.points[k].step != p->step)
+                fail_msg("%s: step %d has no %s", b, (int)p->step, validation ? "validation" : "loss");
+            assert_true(validation ? y.curves.points[k].val_loss == p->val_loss : y.curves.points[k].loss == p->loss);
+            k++;
+        }
+        for (; k < y.curves.point_count; k++)
+            assert_true(!validation || !run_is_validation(&y.curves.points[k]));
+    }
+    run_record_free(&x);
+    run_record_free(&y);
+}
+
+/* In the middle of steps and of validations, which are all made up for. */
+static void a_run_stopped_anywhere_is_the_same_run(void **state)
+{
+    static const char *const cases[] = {
+        TINY_MLP "steps=12 accum=3 log_every=1 eval_every=4 eval_batches=5 threads=1",
+        TINY_MLP "steps=12 accum=3 light=1 log_every=1 eval_every=4 eval_batches=5 threads=1",
+        TINY_GPT "steps=6 accum=2 rule=mars log_every=1 eval_every=3 eval_batches=4 threads=1",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trainer *whole;
+        char name[32];
+        snprintf(name, sizeof name, "whole%zu", i);
+        const char *want = folder(name);
+        assert_int_equal(train_stopped(cases[i], want, 0, &whole), 0);
+        for (int at = 4; at <= 7; at++) {
+            trainer *t;
+            snprintf(name, sizeof name, "stopped%zu-%d", i, at);
+            const char *got = folder(name);
+            assert_true(train_stopped(cases[i], got, at, &t) > 0);
+            assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
+            assert_true(whole->best == t->best && !t->validation_due);
+            same_curves(want, got);
+            trainer_free(t);
+        }
+        trainer_free(whole);
+    }
+}
+
+static void the_first_step_of_mars_computes_one_gradient(void **state)
+{
+    trainer *t = create(TINY_GPT "rule=mars accum=3", scratch("none"));
+    stopper s = {0, 1000};
+    double loss;
+    scion_error err;
+    (void)state;
+    t->stop = stop_at; /* asked between micro-batches: twice for each gradient */
+    t->stop_ctx = &s;
+    OK(trainer_step(t, &loss, &err));
+    assert_int_equal(s.asked, 2);
+    OK(trainer_step(t, &loss, &err));
+    assert_int_equal(s.asked, 6);
+    trainer_free(t);
+}
+
+/* With the average in the gradients, half a step could not be taken back. */
+static void a_light_step_is_not_stopped(void **state)
+{
+    trainer *t = create(TINY_GPT "light=1 accum=3", scratch("none"));
+    stopper s = {0, 1};
+    double loss;
+    scion_error err;
+    (void)state;
+    t->stop = stop_at;
+    t->stop_ctx = &s;
+    OK(trainer_step(t, &loss, &err));
+    assert_int_equal(s.asked, 0);
+    assert_int_equal(trainer_evaluate(t, 3, &loss, NULL, &err), SCION_ESTOPPED);
+    trainer_free(t);
+}
+
+/* ---- The folder --------------------------------------------------------------------------------------------- */
+
+static void the_best_is_the_same_file(void **state)
+{
+    (void)state;
+    for (int links = 0; links < 2; links++) {
+        const char *dir = folder(links ? "linked" : "copied");
+        struct stat best, last;
+        size_t bytes[2];
+        trainer *t;
+        no_links = links == 0;
+        train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t); /* the only validation is the best */
+        no_links = false;
+        assert_int_equal(stat(in(dir, "best.safetensors"), &best), 0);
+        assert_int_equal(stat(in(dir, "step-00000004.safetensors"), &last), 0);
+        assert_int_equal(best.st_ino == last.st_ino, links);
+        const char *a = scratch_get(in(dir, "best.safetensors"), &bytes[0]);
+        const char *b = scratch_get(in(dir, "step-00000004.safetensors"), &bytes[1]);
+        assert_true(bytes[0] == bytes[1] && memcmp(a, b, bytes[0]) == 0);
+        assert_int_equal(scratch_count(dir), 4); /* two checkpoints, metrics.jsonl, summary.json */
+        trainer_free(t);
+    }
+}
+
+/* What stays of a linked file when its other name is replaced or removed. */
+static void a_better_one_leaves_the_checkpoint(void **state)
+{
+    const char *dir = folder("better"), *step = in(dir, "step-00000004.safetensors");
+    trainer *t;
+    checkpoint *file;
+    scion_error err;
+    (void)state;
+    train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t);
+    t->step = 3;
+    OK(run_dir_save_best(t, &err));
+    OK(checkpoint_open(&file, step, &err));
+    assert_string_equal(checkpoint_get(file, "step"), "4");
+    checkpoint_close(file);
+    OK(checkpoint_open(&file, in(dir, "best.safetensors"), &err));
+    assert_string_equal(checkpoint_get(file, "step"), "3");
+    checkpoint_close(file);
+    trainer_free(t);
+}
+
+/* The steps of such a run follow from its batch and its data, which the command that opens it may change. */
+static void runs_counted_in_epochs_are_opened(void **state)
+{
+    const char *path = scratch("epochs.safetensors"), *batch[] = {"batch=64"};
+    trainer *t = create(TINY_MLP "steps=0 epochs=0.05", scratch("none")), *then = NULL;
+    double loss;
+    scion_error err;
+    (void)state;
+    while (t->step < t->steps)
+        OK(trainer_step(t, &loss, &err));
+    const int64_t steps = t->steps;
+    assert_true(steps > 4);
+    OK(trainer_save(t, path, &err));
+    trainer_free(t);
+    OK(trainer_open(&then, path, batch, 1, &err));
+    assert_true(then->step == steps && then->steps == steps);
+    trainer_free(then);
+    OK(trainer_resume(&then, path, NULL, 0, &err));
+    assert_int_equal(then->steps, steps);
+    trainer_free(then);
+
+    char *text = room(20001);
+    for (int i = 0; i < 20000; i++)
+        text[i] = (char)('a' + i * 7 % 13);
+    scratch_text(scratch("text"), text);
+    config c = tiny(TINY_GPT "data_kind=chars vocab=0 steps=0 epochs=0.1");
+    snprintf(c.data.path, sizeof c.data.path, "%s", scratch("text"));
+    OK(trainer_create(&t, &c, NULL, &err));
+    while (t->step < t->steps)
+        OK(trainer_step(t, &loss, &err));
+    OK(trainer_save(t, path, &err));
+    trainer_free(t);
+    OK(trainer_open_model(&then, path, NULL, 0, &err));
+    trainer_free(then);
+}
+
+static void epochs_without_end_are_refused(void **state)
+{
+    config c = tiny(TINY_MLP "steps=0 epochs=1e9 batch=1");
+    trainer *t = NULL;
+    scion_error err = {0};
+    (void)state;
+    c.training.epochs = 1e300;
+    assert_int_equal(trainer_create(&t, &c, NULL, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "epochs"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sinks_are_told_and_change_nothing),
+        cmocka_unit_test(an_empty_policy_only_steps),
+        cmocka_unit_test(a_run_stopped_anywhere_is_the_same_run),
+        cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
+        cmocka_unit_test(a_light_step_is_not_stopped),
+        cmocka_unit_test(the_best_is_the_same_file),
+        cmocka_unit_test(a_better_one_leaves_the_checkpoint),
+        cmocka_unit_test(runs_counted_in_epochs_are_opened),
+        cmocka_unit_test(epochs_without_end_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
