@@ -98,7 +98,7 @@ static scion_status count_norms(void *ctx, const trainer *t, const run_norm *nor
 {
     counts *k = ctx;
     k->norms++;
-    assert_int_equal(count, tape_param_count(t->train.tape));
+    assert_int_equal(count, tape_param_count(t->model.tape));
     assert_true(norms[0].step == t->step && norms[0].norm > 0);
     return answer(k, err);
 }
@@ -363,6 +363,49 @@ static void a_better_one_leaves_the_checkpoint(void **state)
     trainer_free(t);
 }
 
+/* Other programs read the arrays by name, with the shape of their parameter. */
+static void the_optimizer_is_in_named_tensors(void **state)
+{
+    static const struct {
+        const char *pairs, *names[3];
+    } cases[] = {
+        {TINY_GPT "rule=scion", {"optimizer.average.blocks.0.attn.q"}},
+        {TINY_GPT "rule=scion light=1", {"optimizer.average.blocks.0.attn.q"}},
+        {TINY_GPT "rule=adamw lr=0.001", {"optimizer.average.head", "optimizer.second.head"}},
+        {TINY_GPT "rule=mars", {"optimizer.average.embedding", "optimizer.previous.embedding"}},
+        {TINY_GPT "rule=signsgd lr=0.001", {NULL}},
+    };
+    const char *path = scratch("named.safetensors");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trainer *t = create(cases[i].pairs, scratch("none"));
+        checkpoint *file;
+        double loss;
+        int named = 0;
+        scion_error err;
+        for (int k = 0; k < 3; k++)
+            OK(trainer_step(t, &loss, &err));
+        OK(trainer_save(t, path, &err));
+        OK(checkpoint_open(&file, path, &err));
+        for (int k = 0; checkpoint_at(file, k); k++) {
+            const checkpoint_tensor *a = checkpoint_at(file, k), *w;
+            if (strncmp(a->name, "optimizer.", 10) != 0)
+                continue;
+            w = checkpoint_find(file, strchr(a->name + 10, '.') + 1);
+            assert_true(w && strcmp(a->dtype, "F32") == 0 && a->ndim == w->ndim && a->bytes == w->bytes);
+            assert_memory_equal(a->shape, w->shape, (size_t)a->ndim * sizeof *a->shape);
+            named++;
+        }
+        int arrays = 0;
+        for (; arrays < 3 && cases[i].names[arrays]; arrays++)
+            assert_non_null(checkpoint_find(file, cases[i].names[arrays]));
+        assert_int_equal(named, arrays * tape_param_count(t->model.tape));
+        assert_true(checkpoint_find(file, "optimizer")->bytes < 200 * (size_t)(1 + tape_param_count(t->model.tape)));
+        checkpoint_close(file);
+        trainer_free(t);
+    }
+}
+
 /* The steps of such a run follow from its batch and its data, which the command that opens it may change. */
 static void runs_counted_in_epochs_are_opened(void **state)
 {
@@ -420,6 +463,7 @@ int main(void)
         cmocka_unit_test(a_light_step_is_not_stopped),
         cmocka_unit_test(the_best_is_the_same_file),
         cmocka_unit_test(a_better_one_leaves_the_checkpoint),
+        cmocka_unit_test(the_optimizer_is_in_named_tensors),
         cmocka_unit_test(runs_counted_in_epochs_are_opened),
         cmocka_unit_test(epochs_without_end_are_refused),
     };

@@ -464,15 +464,17 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
 }
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
- *     tensors    every parameter and buffer under its name; with `light`, the averages as "average." and the name;
- *                "optimizer" (bytes, see scion_optimizer_save)
+ *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
+ *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the averages
+ *                that are in the gradients); "optimizer", bytes: its settings and counters (scion_optimizer_save)
  *     metadata   format, config (JSON), step, steps, best; vocabulary where there is one; due = validation, if the
  *                run was stopped in the validation after `step`
- * The data have no position: batches are functions of the step. */
+ * The data have no position: batches are functions of the step. Files of format scion-1 (version 0.1) have the arrays
+ * inside "optimizer", and the averages of `light` as "average.NAME". */
 
-static const char format_name[] = "scion-1";
+static const char format_name[] = "scion-2", old_format[] = "scion-1";
 
-enum { name_bytes = 80 };
+enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, for one parameter */ };
 
 typedef struct listing {
     checkpoint_tensor *tensors;
@@ -480,7 +482,7 @@ typedef struct listing {
     int count;
 } listing;
 
-static void list_tensor(listing *l, const tape_value *v, const char *prefix, const float *data)
+static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
     snprintf(l->names[l->count], name_bytes, "%s%s", prefix, v->name);
@@ -504,47 +506,75 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
                : SCION_OK;
 }
 
-scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
+/* State array k of parameter i, and the prefix of its name in the file; false: there is none. */
+static bool state_array(const trainer *t, int64_t i, int k, scion_array *array, char prefix[prefix_bytes])
 {
-    const int64_t params = tape_param_count(t->model.tape);
-    const int64_t buffers = tape_buffer_count(t->model.tape);
-    const size_t max = 2 * (size_t)params + (size_t)buffers + 1,
-                 state_bytes = scion_optimizer_save_bytes(t->optimizer, 0);
-    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), 0};
-    void *state = malloc(state_bytes);
+    scion_array_init(array);
+    if (k >= max_arrays || !scion_optimizer_state(t->optimizer, i, k, array))
+        return false;
+    snprintf(prefix, prefix_bytes, "optimizer.%s.", array->name);
+    return true;
+}
+
+static void list_tensors(listing *l, const trainer *t)
+{
+    char prefix[prefix_bytes];
+    scion_array array;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        list_tensor(l, v, "", v->data);
+        if (t->c.optimizer.light)
+            list_tensor(l, v, "optimizer.average.", v->grad);
+        for (int k = 0; state_array(t, i, k, &array, prefix); k++)
+            list_tensor(l, v, prefix, array.data);
+    }
+    for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++) {
+        const tape_value *v = tape_buffer_at(t->model.tape, i);
+        list_tensor(l, v, "", v->data);
+    }
+}
+
+static scion_status write_checkpoint(const trainer *t, const char *path, const listing *l, scion_error *err)
+{
     char *json = config_to_json(&t->c), step[32], steps[32], best[32];
     const char *vocabulary = data_about(t->data)->vocabulary;
+    if (!json)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
+    snprintf(step, sizeof step, "%lld", (long long)t->step);
+    snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
+    snprintf(best, sizeof best, "%.17g", t->best);
+    int metas = 5;
+    checkpoint_meta meta[7] = {
+        {"format", format_name}, {"config", json}, {"step", step}, {"steps", steps}, {"best", best}};
+    if (vocabulary)
+        meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
+    if (t->validation_due)
+        meta[metas++] = (checkpoint_meta){"due", "validation"};
+    const scion_status status = checkpoint_write(path, l->tensors, l->count, meta, metas, err);
+    free(json);
+    return status;
+}
+
+/* The arrays are written from where they are: saving takes no memory worth planning for. */
+scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
+{
+    const size_t max =
+        (size_t)(tape_param_count(t->model.tape) * (2 + max_arrays) + tape_buffer_count(t->model.tape) + 1);
+    const size_t settings_bytes = scion_optimizer_save_bytes(t->optimizer, SCION_WITHOUT_ARRAYS);
+    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), 0};
+    void *settings = malloc(settings_bytes);
     scion_status status = check_finite(t, path, err);
-    if (status == SCION_OK && (!l.tensors || !l.names || !state || !json))
+    if (status == SCION_OK && (!l.tensors || !l.names || !settings))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     if (status == SCION_OK)
-        status = scion_optimizer_save(t->optimizer, 0, state, state_bytes, err);
+        status = scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err);
     if (status == SCION_OK) {
-        for (int64_t i = 0; i < params; i++) {
-            const tape_value *v = tape_param_at(t->model.tape, i);
-            list_tensor(&l, v, "", v->data);
-            if (t->c.optimizer.light)
-                list_tensor(&l, v, "average.", v->grad);
-        }
-        for (int64_t i = 0; i < buffers; i++) {
-            const tape_value *v = tape_buffer_at(t->model.tape, i);
-            list_tensor(&l, v, "", v->data);
-        }
-        l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)state_bytes}, state, state_bytes};
-        snprintf(step, sizeof step, "%lld", (long long)t->step);
-        snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
-        snprintf(best, sizeof best, "%.17g", t->best);
-        int metas = 5;
-        checkpoint_meta meta[7] = {
-            {"format", format_name}, {"config", json}, {"step", step}, {"steps", steps}, {"best", best}};
-        if (vocabulary)
-            meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
-        if (t->validation_due)
-            meta[metas++] = (checkpoint_meta){"due", "validation"};
-        status = checkpoint_write(path, l.tensors, l.count, meta, metas, err);
+        list_tensors(&l, t);
+        l.tensors[l.count++] =
+            (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
+        status = write_checkpoint(t, path, &l, err);
     }
-    free(json);
-    free(state);
+    free(settings);
     free(l.names);
     free(l.tensors);
     return status;
@@ -559,13 +589,20 @@ static bool may_change(const char *pair, bool training)
     return o && (o->change & (training ? OPTION_ON_RESUME : OPTION_ON_EVAL));
 }
 
+/* Written by version 0.1. */
+static bool is_old(const checkpoint *file)
+{
+    const char *format = checkpoint_get(file, "format");
+    return format && strcmp(format, old_format) == 0;
+}
+
 /* The configuration of a checkpoint, with changes. */
 static scion_status read_config(const checkpoint *file, const char *path, const char *const *pairs, int count,
                                 bool training, config *c, scion_error *err)
 {
     const char *format = checkpoint_get(file, "format"), *json = checkpoint_get(file, "config");
-    if (!format || strcmp(format, format_name) != 0 || !json)
-        return train_fail(err, SCION_ESTATE, "%s: not a checkpoint of scion (format %s, expected %s)", path,
+    if (!format || (strcmp(format, format_name) != 0 && !is_old(file)) || !json)
+        return train_fail(err, SCION_ESTATE, "%s: not a checkpoint of scion (format %.40s, expected %s)", path,
                           format ? format : "is missing", format_name);
     if (!checkpoint_verified(file))
         return train_fail(err, SCION_ESTATE, "%s: damaged: it has no checksum, and every checkpoint of scion has one",
@@ -583,7 +620,7 @@ static scion_status read_config(const checkpoint *file, const char *path, const 
 
 /* One tensor of the file into `to`. */
 static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                float *to, scion_error *err)
+                                void *to, scion_error *err)
 {
     char name[name_bytes];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
@@ -608,7 +645,7 @@ static scion_status read_weights(trainer *t, const checkpoint *file, const char 
         const tape_value *v = tape_param_at(from, i);
         status = read_tensor(file, path, "", v, v->data, err);
         if (status == SCION_OK && training && t->c.optimizer.light)
-            status = read_tensor(file, path, "average.", v, v->grad, err);
+            status = read_tensor(file, path, is_old(file) ? "average." : "optimizer.average.", v, v->grad, err);
     }
     for (int64_t i = 0; status == SCION_OK && i < tape_buffer_count(from); i++) {
         const tape_value *v = tape_buffer_at(from, i);
@@ -652,12 +689,19 @@ static scion_status read_position(trainer *t, const checkpoint *file, const char
 static scion_status read_optimizer(trainer *t, const checkpoint *file, const char *path, scion_error *err)
 {
     const checkpoint_tensor *state = checkpoint_find(file, "optimizer");
+    const unsigned flags = is_old(file) ? 0 : SCION_WITHOUT_ARRAYS;
+    char prefix[prefix_bytes];
+    scion_array array;
     scion_error inner;
     if (!state)
         return train_fail(err, SCION_ESTATE, "%s: the optimizer's state is missing", path);
-    if (scion_optimizer_load(t->optimizer, 0, state->data, state->bytes, &inner) != SCION_OK)
+    if (scion_optimizer_load(t->optimizer, flags, state->data, state->bytes, &inner) != SCION_OK)
         return train_fail(err, SCION_ESTATE, "%s: %.180s", path, inner.message);
-    return SCION_OK;
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
+        for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
+            status = read_tensor(file, path, prefix, tape_param_at(t->model.tape, i), array.data, err);
+    return status;
 }
 
 /* The data of a run may have moved since. */
