@@ -459,7 +459,7 @@ SCION_API int64_t scion_optimizer_joint_count(const scion_optimizer *opt);
 SCION_API scion_status scion_optimizer_joint(scion_optimizer *opt, const scion_step *s, double *sums,
                                              scion_error *err);
 /* Steps n entries of parameter i from `first` on; n < 0: all that this caller owns. Ranges are for elementwise norms
- * (scion_norm_info) and rules without an lmo, in parameters that are not split; they, and owned ranges too, begin at
+ * (scion_norm_info), not under SSD, and for rules without an lmo, in parameters that are not split; they, and owned ranges too, begin at
  * a multiple of SCION_RANGE and end at one or at the parameter's end. */
 #define SCION_RANGE 16384
 SCION_API scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, const double *sums, int64_t i,

@@ -212,6 +212,67 @@ static void test_seed_decides(void **state)
     for_each_case(seed_decides);
 }
 
+/* ---- Other starts ------------------------------------------------------------------------------------- */
+
+enum { STARTS = 6 };
+
+/* Each parameter begins as its `start` says, whatever the others do, and bounds are counted from there. */
+static void test_starts(void **state)
+{
+    (void)state;
+    scion_param p[STARTS];
+    scion_options o;
+    scion_optimizer *opt;
+    float *w[STARTS];
+    scion_options_init(&o, SCION_RULE_USCION);
+    p[0] = matrix_of(40, 30, SCION_NORM_COL, SCION_ROLE_ONEHOT);
+    p[1] = matrix_of(20, 50, SCION_NORM_SPECTRAL, SCION_ROLE_HIDDEN);
+    p[2] = matrix_of(20, 50, SCION_NORM_SPECTRAL, SCION_ROLE_HIDDEN);
+    p[3] = matrix_of(20, 50, SCION_NORM_SIGN, SCION_ROLE_OUTPUT);
+    p[4] = param_of(1, (int64_t[]){20}, SCION_NORM_RMS, SCION_ROLE_VECTOR);
+    p[5] = matrix_of(20, 50, SCION_NORM_MAX, SCION_ROLE_HIDDEN);
+    p[0].transposed = 1;
+    p[0].start = p[1].start = p[4].start = SCION_START_UNIFORM;
+    p[3].start = SCION_START_ZERO;
+    for (int i = 0; i < STARTS; i++) {
+        rng r = rng_of(4);
+        w[i] = p[i].weight = gaussian(&r, elements(&p[i]));
+        p[i].grad = floats(elements(&p[i]));
+        p[i].radius = 3;
+    }
+    check_ok(scion_optimizer_create(&opt, &o, p, STARTS, &err), &err);
+    check_ok(scion_optimizer_init_weights(opt, 42, &err), &err);
+    at("an embedding table: normal, deviation 0.02");
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 1200; i++)
+        sum += (double)w[0][i], squares += (double)w[0][i] * (double)w[0][i];
+    check_le(fabs(sum / 1200), 4 * 0.02 / sqrt(1200.0));
+    check_le(fabs(sqrt(squares / 1200) / 0.02 - 1), 4 / sqrt(2 * 1200.0));
+    at("a matrix: uniform within 1/sqrt(50)");
+    double largest = 0;
+    sum = 0;
+    for (int i = 0; i < 1000; i++)
+        sum += (double)w[1][i], largest = fmax(largest, fabs((double)w[1][i]));
+    check_le(largest, 1 / sqrt(50.0) * (1 + 1e-6));
+    check_le(0.99 / sqrt(50.0), largest);
+    check_le(fabs(sum / 1000), 4 / sqrt(3 * 50 * 1000.0));
+    at("the boundary, zeros, a vector, a norm that starts at zero");
+    check_rel(oracle_norm(&p[2], widen(1000, w[2])), 3, init_tol);
+    for (int i = 0; i < 1000; i++)
+        check(w[3][i] == 0 && w[5][i] == 0 && (i >= 20 || w[4][i] == 0));
+    for (int i = 0; i < STARTS; i++) {
+        scion_info info;
+        scion_info_init(&info);
+        check_ok(scion_optimizer_inspect(opt, i, SCION_INSPECT_NORM, &info, &err), &err);
+        at("bound of parameter %d", i);
+        check_le(fabs(info.bound - info.weight_norm), 1e-4 * (1 + info.weight_norm));
+    }
+    scion_optimizer_free(opt);
+    at("no such start");
+    p[0].start = 3;
+    check_status(scion_optimizer_create(&opt, &o, p, STARTS, &err), SCION_EINVAL, &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +280,7 @@ int main(void)
         LAW(test_kernel_positions), LAW(test_seed_decides),
         LAW(test_no_bias),          LAW(test_sign_fix),
         LAW(test_optimizer_start),  LAW(test_parameters_differ),
+        LAW(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,6 +302,39 @@ static void test_schedules(void **state)
     }
 }
 
+/* After its last step a schedule stays where it ended: the cosine does not rise again, the line does not go below 0. */
+static void test_schedules_end(void **state)
+{
+    (void)state;
+    for (int kind = 0; scion_enum_name(SCION_ENUM_SCHEDULE, kind); kind++)
+        for (int64_t k = 101; k < 400; k += 13) {
+            at("%s, k = %lld", scion_enum_name(SCION_ENUM_SCHEDULE, kind), (long long)k);
+            check(value_of((scion_schedule_kind)kind, k) >= 0);
+            if (kind != SCION_SCHEDULE_INV_SQRT_K)
+                check(value_of((scion_schedule_kind)kind, k) == value_of((scion_schedule_kind)kind, 100));
+        }
+}
+
+/* What makes no sense is named: NaN alone would only show in the first step. */
+static void test_schedules_are_checked(void **state)
+{
+    (void)state;
+    scion_schedule s;
+    scion_schedule_init(&s);
+    s.kind = SCION_SCHEDULE_COSINE;
+    s.peak = 1;
+    check_status(scion_schedule_check(&s, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "cosine") && strstr(err.message, "n is 0"));
+    s.n = 10;
+    check_ok(scion_schedule_check(&s, &err), &err);
+    s.warmup = 10;
+    check_status(scion_schedule_check(&s, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "warmup") != NULL);
+    s.size = 0;
+    check_status(scion_schedule_check(&s, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "size") != NULL);
+}
+
 static void test_senseless_schedules(void **state)
 {
     (void)state;
@@ -325,10 +358,19 @@ static void test_senseless_schedules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_names),           LAW(test_version_and_status),  LAW(test_route),
-        LAW(test_inspect),         LAW(test_inspect_muon),        LAW(test_default_name),
-        LAW(test_shorter_structs), LAW(test_longer_structs),      LAW(test_defaults),
-        LAW(test_schedules),       LAW(test_senseless_schedules),
+        LAW(test_names),
+        LAW(test_version_and_status),
+        LAW(test_route),
+        LAW(test_inspect),
+        LAW(test_inspect_muon),
+        LAW(test_default_name),
+        LAW(test_shorter_structs),
+        LAW(test_longer_structs),
+        LAW(test_defaults),
+        LAW(test_schedules),
+        LAW(test_senseless_schedules),
+        LAW(test_schedules_end),
+        LAW(test_schedules_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

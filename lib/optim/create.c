@@ -10,10 +10,11 @@ size_t scn_type_bytes(int type, int64_t n)
     return (size_t)n * (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Can the tensor be stepped in ranges? */
-static bool has_ranges(const scn_tensor *t)
+/* A sharp rule needs the dual norm of the whole. */
+bool scn_has_ranges(const scn_tensor *t)
 {
-    return t->layout.blocks == 1 && (!t->rule->about.lmo || scn_norm_at(t->layout.norm)->about.elementwise);
+    const bool by_entry = !t->rule->about.lmo || scn_norm_at(t->layout.norm)->about.elementwise;
+    return by_entry && t->layout.blocks == 1 && !t->rule->about.sharp;
 }
 
 /* Which entries this caller owns. */
@@ -31,9 +32,9 @@ static scion_status take_range(scn_tensor *t, const scion_param *p, const char *
     if (first < 0 || first >= count || n > count - first)
         return scn_fail(err, SCION_EINVAL, i, "%s: own_first is %lld and own_count %lld, but it has %lld entries",
                         name, (long long)first, (long long)n, (long long)count);
-    if (!has_ranges(t))
+    if (!scn_has_ranges(t))
         return scn_fail(err, SCION_EINVAL, i,
-                        "%s: only all or none of it can be owned: its norm is not elementwise, or it is split", name);
+                        "%s: only all or none of it can be owned: its norm or rule is not elementwise, or it is split", name);
     if (first % SCION_RANGE != 0 || (n % SCION_RANGE != 0 && first + n != count))
         return scn_fail(err, SCION_EINVAL, i,
                         "%s: own_first is %lld and own_count %lld, expected multiples of %d up to the end", name,

@@ -143,6 +143,8 @@ scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, 
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
 /* Takes part in steps now, by whoever owns it. */
 bool scn_active(const scn_tensor *t);
+/* Can it be stepped in ranges of entries? */
+bool scn_has_ranges(const scn_tensor *t);
 /* Bytes of n entries of a type. */
 size_t scn_type_bytes(int type, int64_t n);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into

@@ -526,7 +526,7 @@ static scion_status check_range(const scn_tensor *t, int64_t i, int64_t first, i
                         (long long)first, (long long)n);
     if (n == t->own_count)
         return SCION_OK;
-    if (t->layout.blocks > 1 || (t->rule->about.lmo && !t->block[0].norm->about.elementwise))
+    if (!scn_has_ranges(t))
         return scn_fail(err, SCION_EINVAL, i, "%s: it cannot be stepped in ranges", t->name);
     if (first % SCION_RANGE != 0 || (n % SCION_RANGE != 0 && first + n != t->layout.count))
         return scn_fail(err, SCION_EINVAL, i, "%s: first is %lld and n %lld, expected multiples of %d up to the end",
