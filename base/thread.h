@@ -24,7 +24,7 @@ static inline int scn_threads(int n)
 #endif
 }
 
-/* Number of the calling thread in the loop that it takes part in, from 0. */
+/* Number of the calling thread, from 0, in a loop that more than one thread share. */
 static inline int scn_thread_index(void)
 {
 #ifdef _OPENMP

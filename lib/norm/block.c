@@ -64,26 +64,22 @@ double scn_block_dual(const scn_block *b, scn_mat s, const scn_work *w)
     return b->norm->dual_size(b, s, w) * b->c;
 }
 
+static void tile_lmo(const scn_block *b, scn_tile p, scn_mat z, double beta, double step, scn_mat s,
+                     const scn_work *w)
+{
+    b->norm->lmo(b, scn_sub(z, p.row, p.col, p.rows, p.cols), beta, step, scn_sub(s, p.row, p.col, p.rows, p.cols),
+                 w);
+    if (w->stream)
+        scn_stream_end();
+}
+
 void scn_block_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     const int64_t count = scn_tiles(b);
     const int threads = count > 1 ? w->threads : 1;
     scn_work work = *w;
     work.stream = beta == 0 && b->rows * b->cols >= stream_entries;
-    if (count == 1) {
-        b->norm->lmo(b, z, beta, step, s, &work);
-        if (work.stream)
-            scn_stream_end();
-        return;
-    }
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t i = 0; i < count; i++) {
-        scn_tile p = scn_tile_at(b, i);
-        b->norm->lmo(b, scn_sub(z, p.row, p.col, p.rows, p.cols), beta, step,
-                     scn_sub(s, p.row, p.col, p.rows, p.cols), &work);
-        if (work.stream)
-            scn_stream_end();
-    }
+    SCN_PARALLEL(threads, i, count, tile_lmo(b, scn_tile_at(b, i), z, beta, step, s, &work));
 }
 
 size_t scn_block_memory(const scn_block *b, scn_use use, const scn_work *w)

@@ -52,6 +52,15 @@ static void norms_of_part(scn_mat x, bool along_rows, double *largest, double *s
     }
 }
 
+/* `chunk` rows or columns of x, or the fewer that are left. */
+static scn_mat part_of(scn_mat x, bool along_rows, int64_t first, int64_t chunk)
+{
+    const int64_t lines = along_rows ? x.rows : x.cols;
+    first = first < lines ? first : lines;
+    const int64_t n = lines - first < chunk ? lines - first : chunk;
+    return along_rows ? scn_sub(x, first, 0, n, x.cols) : scn_sub(x, 0, first, x.rows, n);
+}
+
 /* The same by threads: parts of the lines, whose bounds depend on the shape alone. */
 static void norms_of(scn_mat x, bool along_rows, double *largest, double *sum, int threads)
 {
@@ -60,12 +69,8 @@ static void norms_of(scn_mat x, bool along_rows, double *largest, double *sum, i
     const int64_t lines = along_rows ? x.rows : x.cols, chunk = (lines + parts - 1) / parts;
     if (x.rows * x.cols < 32768)
         threads = 1;
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t p = 0; p < parts; p++) {
-        int64_t first = p * chunk < lines ? p * chunk : lines, n = lines - first < chunk ? lines - first : chunk;
-        scn_mat part = along_rows ? scn_sub(x, first, 0, n, x.cols) : scn_sub(x, 0, first, x.rows, n);
-        norms_of_part(part, along_rows, &part_largest[p], &part_sum[p]);
-    }
+    SCN_PARALLEL(threads, p, parts,
+                 norms_of_part(part_of(x, along_rows, p * chunk, chunk), along_rows, &part_largest[p], &part_sum[p]));
     *largest = *sum = 0;
     for (int p = 0; p < parts; p++) {
         *largest = fmax(*largest, part_largest[p]);
@@ -148,15 +153,25 @@ static scn_mat slice(scn_mat x, int k)
     return scn_sub(x, first, 0, end - first, x.cols);
 }
 
+/* Rows of one slice. */
+static void add_slice(const factors *f, scn_mat from, double beta, scn_mat to, bool stream)
+{
+    for (int64_t i = 0; i < from.rows; i++) {
+        if (i + 1 < from.rows)
+            scn_prefetch(from.cols, scn_row(from, i + 1));
+        add_row(f, from.cols, scn_row(from, i), beta, scn_row(to, i), stream);
+    }
+    if (stream)
+        scn_stream_end();
+}
+
 /* The sums of all slices, added in order. `memory`: tile_cols sums for each slice, which threads fill at the same
  * time; NULL: one slice after the other. */
 static void sum_slices(scn_mat s, double *total, double (*memory)[tile_cols], int threads)
 {
     memset(total, 0, (size_t)s.cols * sizeof *total);
     if (memory) {
-        SCN_PARALLEL_FOR(threads)
-        for (int k = 0; k < slices; k++)
-            column_squares(slice(s, k), memory[k]);
+        SCN_PARALLEL(threads, k, slices, column_squares(slice(s, (int)k), memory[k]));
     }
     for (int k = 0; k < slices; k++) {
         double here[tile_cols], *sums = memory ? memory[k] : here;
@@ -180,17 +195,7 @@ static void cols_lmo(const scn_block *b, scn_mat z, double beta, double step, sc
         set_factor(&f, j, multiplier(sqrt(sums[j]), step, b->c, w->eps));
     for (int64_t j = 0; j < s.cols && !f.extreme; j++)
         f.rest[j] *= f.power[j];
-    SCN_PARALLEL_FOR(threads)
-    for (int k = 0; k < slices; k++) {
-        scn_mat from = slice(s, k), to = slice(z, k);
-        for (int64_t i = 0; i < from.rows; i++) {
-            if (i + 1 < from.rows)
-                scn_prefetch(from.cols, scn_row(from, i + 1));
-            add_row(&f, from.cols, scn_row(from, i), beta, scn_row(to, i), w->stream);
-        }
-        if (w->stream)
-            scn_stream_end();
-    }
+    SCN_PARALLEL(threads, k, slices, add_slice(&f, slice(s, (int)k), beta, slice(z, (int)k), w->stream));
 }
 
 void scn_lines_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)

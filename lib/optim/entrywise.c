@@ -65,17 +65,18 @@ static void step_run(const scion_optimizer *opt, scn_tensor *t, const scn_entrie
     scn_store_weights(opt, t, first, n, weights);
 }
 
+static void step_task(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t end)
+{
+    for (int64_t at = first; at < end && at < first + task_entries; at += chunk)
+        step_run(opt, t, e, at, end - at < chunk ? end - at : chunk);
+}
+
 void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
                       int threads)
 {
     const int64_t end = first + n, tasks = (n + task_entries - 1) / task_entries;
     threads = tasks > 1 ? threads : 1;
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t i = 0; i < tasks; i++) {
-        const int64_t from = first + i * task_entries;
-        for (int64_t at = from; at < end && at < from + task_entries; at += chunk)
-            step_run(opt, t, e, at, end - at < chunk ? end - at : chunk);
-    }
+    SCN_PARALLEL(threads, i, tasks, step_task(opt, t, e, first + i * task_entries, end));
 }
 
 double scn_grad_squares(const scn_tensor *t, int threads)

@@ -81,19 +81,21 @@ void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *value
 
 /* ---- The check ---- */
 
+static bool clean_run(const void *array, int type, int64_t first, int64_t n)
+{
+    return n <= 0 || (type == SCION_F32 ? scn_all_finite(n, (const float *)array + first)
+                                        : scn_all_finite_bf16(n, (const uint16_t *)array + first));
+}
+
 static bool clean(const void *array, int type, int64_t first, int64_t count, int threads)
 {
     enum { segments = 64 };
     bool good[segments];
+    const int64_t chunk = (count + segments - 1) / segments;
     threads = count < 32768 ? 1 : threads;
-    SCN_PARALLEL_FOR(threads)
-    for (int s = 0; s < segments; s++) {
-        int64_t chunk = (count + segments - 1) / segments, from = s * chunk;
-        int64_t n = count - from < chunk ? count - from : chunk;
-        from += first;
-        good[s] = n <= 0 || (type == SCION_F32 ? scn_all_finite(n, (const float *)array + from)
-                                               : scn_all_finite_bf16(n, (const uint16_t *)array + from));
-    }
+    SCN_PARALLEL(
+        threads, s, segments,
+        good[s] = clean_run(array, type, first + s * chunk, count - s * chunk < chunk ? count - s * chunk : chunk));
     for (int s = 0; s < segments; s++)
         if (!good[s])
             return false;
@@ -218,6 +220,13 @@ static void average_rows(const update *u, scn_tile p)
             average_run(u, entry(u->b, p, i) + j, p.cols - j < buffer_floats ? p.cols - j : buffer_floats);
 }
 
+/* The rows of tile p from `first` on, at most n. */
+static void average_slice(const update *u, scn_tile p, int64_t first, int64_t n)
+{
+    n = p.rows - first < n ? p.rows - first : n;
+    average_rows(u, (scn_tile){p.row + first, p.col, n, p.cols});
+}
+
 /* Averages a tile; a large one in slices, by all threads. */
 static void average_tile(const update *u, scn_tile p, int threads)
 {
@@ -227,11 +236,7 @@ static void average_tile(const update *u, scn_tile p, int threads)
     int64_t rows = slice_entries / p.cols > 0 ? slice_entries / p.cols : 1;
     int64_t slices = (p.rows + rows - 1) / rows;
     threads = slices > 1 ? threads : 1;
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t i = 0; i < slices; i++) {
-        int64_t first = i * rows, n = p.rows - first < rows ? p.rows - first : rows;
-        average_rows(u, (scn_tile){p.row + first, p.col, n, p.cols});
-    }
+    SCN_PARALLEL(threads, i, slices, average_slice(u, p, i * rows, rows));
 }
 
 /* Rows of a float32 or bfloat16 array as float32: in place, or in `buffer` without gaps. */
@@ -328,6 +333,14 @@ static update plan_update(const scion_optimizer *opt, const scion_step *s, int64
     return u;
 }
 
+/* Tile i, with the memory of one thread. */
+static void step_tile_alone(const update *u, int64_t i, int thread)
+{
+    scn_scratch scratch;
+    scn_work w = scn_optimizer_work(u->opt, thread, 1, &scratch);
+    step_tile(u, scn_tile_at(u->b, i), w, &scratch);
+}
+
 /* Tiles `first` to `end` of a block that is not a job. */
 static void step_block(const update *u, int64_t first, int64_t end, int max_threads)
 {
@@ -340,12 +353,7 @@ static void step_block(const update *u, int64_t first, int64_t end, int max_thre
         step_tile(u, scn_tile_at(u->b, first), w, &scratch);
         return;
     }
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t i = first; i < end; i++) {
-        scn_scratch scratch;
-        scn_work w = scn_optimizer_work(opt, scn_thread_index(), 1, &scratch);
-        step_tile(u, scn_tile_at(u->b, i), w, &scratch);
-    }
+    SCN_PARALLEL(threads, i, end - first, step_tile_alone(u, first + i, threads > 1 ? scn_thread_index() : 0));
 }
 
 /* thread < 0: by a team of all threads. */
@@ -371,9 +379,8 @@ static void step_all_jobs(const scion_optimizer *opt, const scion_step *s)
 {
     for (int64_t i = 0; i < opt->team_jobs; i++)
         step_job(opt, s, &opt->jobs[i], -1);
-    SCN_PARALLEL_FOR(s->threads)
-    for (int64_t i = opt->team_jobs; i < opt->job_count; i++)
-        step_job(opt, s, &opt->jobs[i], s->threads > 1 ? scn_thread_index() : 0);
+    SCN_PARALLEL(s->threads, i, opt->job_count - opt->team_jobs,
+                 step_job(opt, s, &opt->jobs[opt->team_jobs + i], s->threads > 1 ? scn_thread_index() : 0));
 }
 
 /* The jobs of one tensor, one after the other: by all threads if the workspace has room for it. */
