@@ -39,12 +39,12 @@ static int64_t step_of(const char *line, size_t length)
 static off_t kept_length(FILE *file, int64_t step, long *bad)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     long number = 0, unread = 0; /* unread: the first line that cannot be read */
     off_t kept = 0;
     bool later = false;
     *bad = 0;
-    for (ssize_t n; *bad == 0 && (n = getline(&line, &room, file)) > 0;) {
+    for (ssize_t n; *bad == 0 && (n = getline(&line, &capacity, file)) > 0;) {
         const int64_t found = line[n - 1] == '\n' ? step_of(line, (size_t)n) : -1;
         number++;
         if (found < 0) {

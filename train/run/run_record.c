@@ -63,10 +63,10 @@ static line_result read_line(run_record *run, const json_t *o)
 static scion_status read_lines(run_record *run, FILE *file, const char *path, scion_error *err)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     long at = 0, strange = 0;
     scion_status status = SCION_OK;
-    for (ssize_t n; status == SCION_OK && (n = getline(&line, &room, file)) > 0;) {
+    for (ssize_t n; status == SCION_OK && (n = getline(&line, &capacity, file)) > 0;) {
         json_t *object = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
         const line_result result = json_is_object(object) ? read_line(run, object) : LINE_STRANGE;
         json_decref(object);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/number.h"
 
@@ -16,7 +17,7 @@ typedef struct axis {
     int64_t count;
 } axis;
 
-/* What stands between the values of a list; 0: the option takes no list. */
+/* Separator of the values of a list; 0: the option takes no list. */
 static char separator(const config_option *o)
 {
     return o->type == OPTION_STRING ? o->list : ',';
@@ -80,7 +81,7 @@ static const config_option *naming_option(int i)
 }
 
 int grid_naming(const config *first, size_t stride, int64_t count, const char *const *axes,
-                const config_option *options[], int most)
+                const config_option *options[], int max)
 {
     enum { sample = 512 };
     static const char *const none[] = {NULL};
@@ -88,7 +89,7 @@ int grid_naming(const config *first, size_t stride, int64_t count, const char *c
     int64_t class[sample + 1] = {0}, finer[sample + 1], classes = n > 0;
     const config_option *o;
     int found = 0;
-    for (int i = 0; classes < n && found < most && (o = naming_option(i)) != NULL; i++) {
+    for (int i = 0; classes < n && found < max && (o = naming_option(i)) != NULL; i++) {
         if (!grid_computes(o) || grid_is_axis(o, axes ? axes : none))
             continue;
         const int64_t now = split(first, stride * (size_t)step, n, o, class, finer);
@@ -134,15 +135,12 @@ static scion_status add_value(axis *a, const char *text, scion_error *err)
     if (strlen(text) >= CONFIG_TEXT)
         return train_fail(err, SCION_EINVAL, "command line: %s: the value is longer than %d bytes", a->option->key,
                           CONFIG_TEXT - 1);
-    if (a->count >= GRID_MOST)
-        return train_fail(err, SCION_EINVAL, "command line: %s has more than %d values", a->option->key, GRID_MOST);
-    if ((a->count & (a->count - 1)) == 0) {
-        void *larger = realloc(a->values, (size_t)(a->count ? 2 * a->count : 1) * sizeof *a->values);
-        if (!larger)
-            return train_fail(err, SCION_ENOMEM, "out of memory for the grid");
-        a->values = larger;
-    }
-    memcpy(a->values[a->count++], text, strlen(text) + 1);
+    if (a->count >= GRID_MAX)
+        return train_fail(err, SCION_EINVAL, "command line: %s has more than %d values", a->option->key, GRID_MAX);
+    char(*value)[CONFIG_TEXT] = array_append(&a->values, &a->count, sizeof *value);
+    if (!value)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the grid");
+    memcpy(*value, text, strlen(text) + 1);
     return SCION_OK;
 }
 
@@ -214,9 +212,9 @@ static scion_status add_range(axis *a, const char *text, scion_error *err)
     if (status != SCION_OK)
         return status;
     const double steps = r.factor ? log(r.last / r.first) / log(r.step) : (r.last - r.first) / r.step;
-    if (!(steps < GRID_MOST))
+    if (!(steps < GRID_MAX))
         return train_fail(err, SCION_EINVAL, "command line: %s=%.60s has more than %d values", a->option->key, text,
-                          GRID_MOST);
+                          GRID_MAX);
     const int64_t count = (int64_t)floor(steps * (1 + 1e-12) + 1e-9) + 1; /* 0.1..0.3:0.1 has three */
     number_write(r.base, base);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
@@ -303,9 +301,9 @@ scion_status grid_make(grid *g, const config *base, const char *const *pairs, in
     }
     if (status == SCION_OK)
         status = check_axes(axes, count, err);
-    if (status == SCION_OK && points > GRID_MOST)
+    if (status == SCION_OK && points > GRID_MAX)
         status = train_fail(err, SCION_EINVAL, "command line: the grid has %.0f points, at most %d are possible",
-                            points, GRID_MOST);
+                            points, GRID_MAX);
     if (status == SCION_OK) {
         g->points = malloc((size_t)points * sizeof *g->points);
         g->count = g->points ? (int64_t)points : 0;

@@ -4,7 +4,7 @@
  *     width=64..512:*2       the same with any factor
  *     momentum=0.1..0.5:0.1  equal steps; whole numbers step by 1 if no step is given: seed=1..3
  *     rule=scion,adamw       a list, of values and ranges
- *     norms=onehot/shared    norms are listed with /, for one value may have commas: sign,spectral,sign/onehot
+ *     norms=onehot/shared    norms are listed with /, because one value may have commas: sign,spectral,sign/onehot
  *
  * Paths (data, val_data, out) are taken as they stand. */
 #ifndef TRAIN_SWEEP_GRID_H
@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 
-enum { GRID_MOST = 100000 }; /* configurations in a grid */
+enum { GRID_MAX = 100000 }; /* configurations in a grid */
 
 typedef struct grid {
     config *points;
@@ -28,7 +28,7 @@ void grid_free(grid *g);
  * descriptions of the same run. */
 bool grid_computes(const config_option *o);
 
-/* Whether two configurations are the same run but for the options whose keys are in `axes` (up to a NULL). */
+/* Whether two configurations are the same run except for the options whose keys are in `axes` (up to a NULL). */
 bool grid_same(const config *a, const config *b, const char *const *axes);
 bool grid_is_axis(const config_option *o, const char *const *axes);
 
@@ -39,7 +39,7 @@ bool grid_varies(const config *first, size_t stride, int64_t count, const config
  * as all together do; those in `axes` (up to a NULL; NULL: none) are left out. Returns their number. Of very many
  * configurations a sample is looked at. */
 int grid_naming(const config *first, size_t stride, int64_t count, const char *const *axes,
-                const config_option *options[], int most);
+                const config_option *options[], int max);
 /* "rule=scion width=64": the values of some options. */
 void grid_label(const config *c, const config_option *const *options, int count, char *text, size_t bytes);
 

@@ -1,6 +1,6 @@
-/* The ledger: an SQLite database of runs. Every run is in it once, with its full configuration, state, result and curves.
- * Processes on one machine, or on several that share a folder, use it at once: a run is taken in one transaction, and the
- * result of a worker that lost its run is not written.
+/* The ledger: an SQLite database of runs. Every run is in it once, with its full configuration, state, result and
+ * curves. Processes on one machine, or on several that share a folder, use it at once: a run is taken in one
+ * transaction, and the result of a worker that lost its run is not written.
  *
  *     waiting -> running -> done | diverged | failed      running -> waiting: its worker died
  *
