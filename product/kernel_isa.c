@@ -4,8 +4,8 @@
  *
  * A tile of C lives in rows x vecs accumulators; for each p, vecs loads of B and `rows` broadcasts of A feed
  * rows * vecs fused multiply-adds. `rows` and `vecs` are constants where `tile` is inlined, and all loops but the one
- * over p unroll. Every element of C is one sum in the order of p, then scaled: all sets that have FMA give the same
- * bits, and the place of an element in its tile does not matter. */
+ * over p unroll. Every element of C is one sum in the order of p, then scaled: its bits do not depend on its place in
+ * the tile. */
 #include "product/kernel.h"
 
 /* VL: floats in a register. Tiles of operands in panels have MR x NV vectors, those of small products at most

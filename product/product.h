@@ -1,15 +1,31 @@
 /* Matrix products in panels.
  *
- * A matrix in panels has its columns cut into strips of nr columns, nr the width of the kernel's tile; in
- * a strip, row follows row; the last strip is padded with zero columns. Both operands of C = A'B can then
- * be read by the kernel as they are: nothing is packed again between the products of an iteration. That
- * suits the spectral lmo, whose products are mostly of symmetric matrices (A' = A): the result of one is
- * an operand of the next, only one triangle of it is computed, and the mirror image is written by the
- * tile that was computed.
+ * The room: kernel_isa.c computes a tile, and is compiled for each instruction set; kernel.c chooses among them;
+ * product.c is the loops around the tile: packing, blocks for the cache, threads, and what becomes of a finished
+ * tile. transpose.h and matrix.h serve both. The library (spectral lmo, QR) uses panels; the program's attention uses
+ * kernel->small, on operands where they are. Nothing here allocates: memory comes from an arena that was planned by
+ * the same calls. Nothing here has state: an engine is a kernel, a number of threads and their scratch.
  *
- * Why our own kernel: no CBLAS call computes one triangle of a product of two different matrices, and
- * cutting the triangle into panels of sgemm costs 25 to 35 % (docs/numerics.md has the measurements).
- * A tile is always computed in the same order, so results do not depend on the number of threads. */
+ * A matrix in panels has its columns cut into strips of nr columns, nr the width of the kernel's tile; in a strip,
+ * row follows row; the last strip is padded with zero columns. Both operands of C = A'B can then be read by the
+ * kernel as they are: nothing is packed again between the products of an iteration. That suits the spectral lmo,
+ * whose products are mostly of symmetric matrices (A' = A): the result of one is an operand of the next, only one
+ * triangle of it is computed, and the mirror image is written by the tile that was computed.
+ *
+ * Why our own kernel: no CBLAS call computes one triangle of a product of two different matrices, and cutting the
+ * triangle into panels of sgemm costs 25 to 35 % (docs/numerics.md has the measurements). A tile is always computed
+ * in the same order, so results do not depend on the number of threads.
+ *
+ * Where to add what:
+ *   - what is done to a finished tile (a bias, an activation, a rounding to another type): a field of `emitter` and its
+ *     code in emit_panels or emit_matrix, and a function here that sets it. A tile is in the first-level cache there,
+ *     and the sum is complete.
+ *   - operands of another type (bfloat16): packing that converts (pack_strip, pack_transposed_strip) needs no new
+ *     kernel; panels that stay in that type need a member beside `tile` in scn_kernel and an element type in
+ *     scn_panels.
+ *   - a product whose operand is used many times (weights of a linear layer): keep its scn_panels and pack once.
+ *   - how a result is cut for threads and caches: cut_of, and the sizes at the top of product.c.
+ *   - another instruction set: kernel.h says how. */
 #ifndef SCN_PRODUCT_H
 #define SCN_PRODUCT_H
 
