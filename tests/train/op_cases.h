@@ -1,5 +1,5 @@
 /* The operators' cases: one table serves the checks against naive double versions, the checks of gradients and the
- * measurement of speed. Needs the program's tape and operators, and no test library.
+ * measurement of speed (bench/ops). Needs the program's tape and operators, and no test library.
  *
  *     op_fixture *f = op_fixture_create(c, &c->timing, threads, seed);
  *     op_fixture_train(f);

@@ -285,6 +285,45 @@ static void stored_activations_halve_the_memory(void **state)
     stop(&r);
 }
 
+/* Steps of gradient descent from where r's weights are, and their losses. */
+static void descend(run *r, tape_plan *p, double *losses, int steps)
+{
+    const tape_run how = {.threads = 2, .loss_scale = 1};
+    for (int step = 0; step < steps; step++) {
+        memset(r->grads, 0, (size_t)r->n * sizeof *r->grads);
+        losses[step] = (double)plan_forward(p, &how);
+        plan_backward(p, &how);
+        for (int64_t i = 0; i < r->n; i++)
+            r->weights[i] -= 0.1f * r->grads[i];
+    }
+}
+
+/* Rounding of what backward reads moves the curve by far less than a step does. */
+static void stored_activations_learn_alike(void **state)
+{
+    enum { steps = 30 };
+    (void)state;
+    config c = tiny("layers=2 width=32 head_size=16");
+    run r = start(&c, &text_data, 3);
+    double exact[steps], stored[steps];
+    scion_error err;
+    tape_plan *p;
+    float *begin = malloc((size_t)r.n * sizeof *begin);
+    memcpy(begin, r.weights, (size_t)r.n * sizeof *begin);
+    OK(plan_make(&p, r.m.tape, r.m.loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2, .bf16 = true}, &err));
+    OK(plan_commit(p, &err));
+    fill(&r.m, &text_data, p);
+    descend(&r, r.train, exact, steps);
+    memcpy(r.weights, begin, (size_t)r.n * sizeof *begin);
+    descend(&r, p, stored, steps);
+    assert_true(exact[steps - 1] < 0.5 * exact[0]);
+    for (int i = 0; i < steps; i++)
+        assert_true(fabs(stored[i] - exact[i]) < 0.01 * exact[0]);
+    plan_free(p);
+    free(begin);
+    stop(&r);
+}
+
 /* For every parameter: <g, u> against (L(w + hu) - L(w - hu)) / 2h, u its gradient's direction plus a random one,
  * each of length 1. The loss, about 4, is rounded to 2.4e-7 and carries a few times that, which the division by 2h
  * turns into 5e-5; the third derivative times h^2/6 adds up to 4e-4 of the gradient's norm, which is 0.1 to 3 here.
@@ -389,15 +428,11 @@ static void wrong_configurations_get_a_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_declares_its_parameters),
-        cmocka_unit_test(mlp_declares_its_parameters),
-        cmocka_unit_test(sizes_are_the_papers),
-        cmocka_unit_test(knowing_nothing_costs_ln_v),
-        cmocka_unit_test(logits_are_those_of_the_loss),
-        cmocka_unit_test(stored_activations_halve_the_memory),
-        cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(recomputation_changes_no_bit),
-        cmocka_unit_test(wrong_configurations_get_a_sentence),
+        cmocka_unit_test(gpt_declares_its_parameters),    cmocka_unit_test(mlp_declares_its_parameters),
+        cmocka_unit_test(sizes_are_the_papers),           cmocka_unit_test(knowing_nothing_costs_ln_v),
+        cmocka_unit_test(logits_are_those_of_the_loss),   cmocka_unit_test(stored_activations_halve_the_memory),
+        cmocka_unit_test(stored_activations_learn_alike), cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(recomputation_changes_no_bit),   cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
     return cmocka_run_group_tests(tests, describe, NULL);
 }

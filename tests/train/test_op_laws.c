@@ -78,7 +78,7 @@ static void rotation_keeps_norms_and_knows_differences_only(void **state)
     for (int64_t t = 2; t < T; t++) /* the same vector at even positions, another at odd ones */
         memcpy(x + t * 16, x + t % 2 * 16, 16 * sizeof *x);
     forward(f);
-    check_bits(16 * sizeof(float), f->out.data, x); /* position 0 is not turned */
+    check_bits(16 * sizeof(float), f->out.data, x); /* position 0 is not rotated */
     for (int64_t t = 0; t < T; t++)
         check_rel(dot(16, f->out.data + t * 16, f->out.data + t * 16), dot(16, x + t * 16, x + t * 16), tol);
     for (int64_t t = 0; t + 7 < T; t += 2)

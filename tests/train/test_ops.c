@@ -246,7 +246,7 @@ static void operators_stay_in_their_memory(void **state)
     for_each_op_case(check_room);
 }
 
-/* Without room for what backward would need, as in a tape planned for inference; and in place. */
+/* Without memory for what backward would need, as in a tape planned for inference; and in place. */
 static void check_lean(const op_case *c, const op_sizes *s, uint64_t seed)
 {
     op_fixture *f = fixture(c, s, 1, seed), *lean = fixture(c, s, 1, seed);

@@ -2,7 +2,7 @@
  *
  *     dtable_v += sum of dy_n over the n with tokens_n = v
  *
- * In backward each turn of the loop owns a range of columns and goes through all tokens in order, so that nobody
+ * In backward each iteration owns a range of columns and goes through all tokens in order, so that nobody
  * else adds to the same element and sums do not depend on the number of threads. A token outside 0..V-1 gives a
  * row of NaN: the loss shows it. */
 #include "ops/ops.h"
@@ -36,8 +36,8 @@ SCN_CLONES static void add_row(int64_t n, const float *x, float *z)
         z[i] += x[i];
 }
 
-/* Columns of a turn: as many as give each thread one, in whole cache lines. */
-static int64_t columns_per_turn(int64_t width, int threads)
+/* Columns of an iteration: as many as give each thread one, in whole cache lines. */
+static int64_t columns_at_once(int64_t width, int threads)
 {
     const int64_t line = 16, lines = (width + line - 1) / line;
     return (lines + threads - 1) / threads * line;
@@ -48,13 +48,13 @@ static void backward(const tape_node *n, const tape_run *run)
     const tape_value *tokens = n->in[0], *table = n->in[1];
     const int64_t width = op_width(table), vocab = table->shape[0];
     const int threads = op_split(run->threads, tokens->count, width).threads;
-    const int64_t step = columns_per_turn(width, threads), turns = (width + step - 1) / step;
+    const int64_t step = columns_at_once(width, threads), blocks = (width + step - 1) / step;
     if (!n->needs_grad[1])
         return;
     if (n->accumulate[1] == 0)
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
     SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < turns; i++) {
+    for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = i * step, cols = width - first < step ? width - first : step;
         for (int64_t r = 0; r < tokens->count; r++) {
             const int64_t token = tokens->ints[r];
