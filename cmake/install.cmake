@@ -35,7 +35,23 @@ install(FILES "${PROJECT_BINARY_DIR}/scionConfig.cmake" "${PROJECT_BINARY_DIR}/s
     DESTINATION "${package_dir}")
 install(EXPORT scionTargets NAMESPACE scion:: DESTINATION "${package_dir}")
 
-foreach(section 1 3)
-    file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/*.${section}")
-    install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}")
+file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/*.1")
+install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+
+# scion(3) is made from the header; every function has a page that points to it.
+set(header "${PROJECT_SOURCE_DIR}/include/scion.h")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}" "${PROJECT_SOURCE_DIR}/tools/man3")
+set(man3 "${PROJECT_BINARY_DIR}/man3")
+file(REMOVE_RECURSE "${man3}")
+file(MAKE_DIRECTORY "${man3}")
+execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" "${header}" OUTPUT_FILE "${man3}/scion.3"
+    RESULT_VARIABLE failed)
+execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" --names "${header}" OUTPUT_VARIABLE functions)
+if(failed OR NOT functions)
+    message(FATAL_ERROR "tools/man3 could not make scion.3")
+endif()
+string(REGEX MATCHALL "[a-z0-9_]+" functions "${functions}")
+foreach(function IN LISTS functions)
+    file(WRITE "${man3}/${function}.3" ".so man3/scion.3\n")
 endforeach()
+install(DIRECTORY "${man3}/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")

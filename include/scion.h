@@ -559,7 +559,7 @@ typedef struct scion_problem {
     /* Optional: told every report_every steps; nonzero stops the run (Ctrl-C lands here). */
     int (*report)(void *ctx, const scion_report *r);
     int64_t report_every;       /* measured are steps 1, 1 + e, 1 + 2e, ... and the last; 0: only the last */
-    uint64_t seed;              /* of samples and of that draw */
+    uint64_t seed;              /* of samples, and of the draw of `uniform` */
     int32_t uniform;            /* return an iterate drawn uniformly from x^1..x^steps, not the last one */
     int32_t reserved;
 } scion_problem;
