@@ -32,8 +32,9 @@ fmt: deps
 check: all
 	@tools/check-format
 	@tools/check-layers
+	@tools/check-rows
 	@tools/check-symbols build
-	@echo "format, layers and symbols: fine"
+	@echo "format, layers, rows and symbols: fine"
 
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

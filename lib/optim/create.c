@@ -33,8 +33,9 @@ static scion_status take_range(scn_tensor *t, const scion_param *p, const char *
         return scn_fail(err, SCION_EINVAL, i, "%s: own_first is %lld and own_count %lld, but it has %lld entries",
                         name, (long long)first, (long long)n, (long long)count);
     if (!scn_has_ranges(t))
-        return scn_fail(err, SCION_EINVAL, i,
-                        "%s: only all or none of it can be owned: its norm or rule is not elementwise, or it is split", name);
+        return scn_fail(
+            err, SCION_EINVAL, i,
+            "%s: only all or none of it can be owned: its norm or rule is not elementwise, or it is split", name);
     if (first % SCION_RANGE != 0 || (n % SCION_RANGE != 0 && first + n != count))
         return scn_fail(err, SCION_EINVAL, i,
                         "%s: own_first is %lld and own_count %lld, expected multiples of %d up to the end", name,

@@ -113,7 +113,8 @@ static scion_status measure(const setting *s, bool noisy, int64_t n, double *val
     };
     if (status == SCION_OK)
         status = scion_minimize(&problem_, &o, &result, err);
-    *value = s->rule == SCION_RULE_USCION ? result.mean_dual_norm : result.mean_fw_gap;
+    const bool unconstrained = scion_rule_info((int32_t)s->rule)->weight_decay == 0;
+    *value = unconstrained ? result.mean_dual_norm : result.mean_fw_gap;
     return status;
 }
 
