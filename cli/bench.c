@@ -147,7 +147,7 @@ static int run_bench(cli_arguments *a)
     status = CLI_FAILED;
     cli_catch_signals();
     const double before = sgemm_peak(); /* before and after: the better one is the peak */
-    if (trainer_create(&t, &c, NULL, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
         goto wrong;
     if (times.count > 0)
         status = report(t, &times, fmax(before, sgemm_peak()), a->values[0]);

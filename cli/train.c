@@ -239,7 +239,6 @@ static int train_command(cli_arguments *a)
 {
     config c;
     trainer *t = NULL;
-    trainer_memory memory;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
     if (a->word_count + a->pair_count == 0) {
@@ -266,11 +265,11 @@ static int train_command(cli_arguments *a)
     if (config_check(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
-    if (trainer_create(&t, &c, &memory, &err) != SCION_OK || run_dir_create(c.run.out, &err) != SCION_OK ||
+    if (trainer_create(&t, &c, &err) != SCION_OK || run_dir_create(c.run.out, &err) != SCION_OK ||
         run_dir_lock(c.run.out, &lock, &err) != SCION_OK)
         goto wrong;
     print_routing(t);
-    print_memory(&memory);
+    print_memory(&t->memory);
     print_run(t);
     status = train(t);
     goto done;

@@ -73,7 +73,7 @@ static void values_are_those_of_the_network(void **state)
     scion_error err;
     (void)state;
     OK(coordcheck_measure(&run, &c, 2, NULL, NULL, &err));
-    OK(trainer_create(&t, &c, NULL, &err));
+    OK(trainer_create(&t, &c, &err));
     assert_int_equal(run.count, 9);
     for (int64_t step = 0; step <= 2; step++) {
         double rms[3], loss;

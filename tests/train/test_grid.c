@@ -179,8 +179,7 @@ static void a_large_grid_is_made(void **state)
     scion_error err;
     (void)state;
     check_ok(make(&g, "seed=1..100000", &err), &err);
-    check(g.count == GRID_MAX && g.points[0].training.seed == 1 &&
-          g.points[GRID_MAX - 1].training.seed == GRID_MAX);
+    check(g.count == GRID_MAX && g.points[0].training.seed == 1 && g.points[GRID_MAX - 1].training.seed == GRID_MAX);
     grid_free(&g);
 }
 

@@ -29,7 +29,7 @@ static int train(const char *threads, const char *path)
     double loss;
     snprintf(pairs, sizeof pairs, TINY_GPT "layers=1 width=128 head_size=32 block=64 steps=3 threads=%s", threads);
     config c = tiny(pairs);
-    if (trainer_create(&t, &c, NULL, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &err) != SCION_OK)
         return 100;
     for (int i = 0; i < 3; i++)
         if (trainer_step(t, &loss, &err) != SCION_OK)

@@ -32,7 +32,7 @@ static trainer *create(const char *pairs, const char *out)
     trainer *t = NULL;
     scion_error err;
     snprintf(c.run.out, sizeof c.run.out, "%s", out);
-    OK(trainer_create(&t, &c, NULL, &err));
+    OK(trainer_create(&t, &c, &err));
     return t;
 }
 
@@ -433,7 +433,7 @@ static void runs_counted_in_epochs_are_opened(void **state)
     scratch_text(scratch("text"), text);
     config c = tiny(TINY_GPT "data_kind=chars vocab=0 steps=0 epochs=0.1");
     snprintf(c.data.path, sizeof c.data.path, "%s", scratch("text"));
-    OK(trainer_create(&t, &c, NULL, &err));
+    OK(trainer_create(&t, &c, &err));
     while (t->step < t->steps)
         OK(trainer_step(t, &loss, &err));
     OK(trainer_save(t, path, &err));
@@ -449,7 +449,7 @@ static void epochs_without_end_are_refused(void **state)
     scion_error err = {0};
     (void)state;
     c.training.epochs = 1e300;
-    assert_int_equal(trainer_create(&t, &c, NULL, &err), SCION_EINVAL);
+    assert_int_equal(trainer_create(&t, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "epochs"));
 }
 

@@ -54,7 +54,7 @@ static void compare_with_trainer(const char *pairs, bool images)
     double loss, val_loss, accuracy, smooth = 0;
     int64_t seen = 0, validations = 0;
     trainer *t;
-    must(trainer_create(&t, &c, NULL, NULL) == SCION_OK);
+    must(trainer_create(&t, &c, NULL) == SCION_OK);
     must(run.state == LEDGER_DONE && r->step == c.training.steps && r->steps == c.training.steps &&
          r->parameters == t->elements);
     for (int64_t i = 0; i < c.training.steps; i++) {

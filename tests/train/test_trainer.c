@@ -16,7 +16,7 @@ static trainer *create(const config *c)
 {
     trainer *t = NULL;
     scion_error err;
-    OK(trainer_create(&t, c, NULL, &err));
+    OK(trainer_create(&t, c, &err));
     return t;
 }
 
@@ -282,7 +282,7 @@ static void what_does_not_fit_is_refused_first(void **state)
         const config c = tiny(cases[i]);
         trainer *t = NULL;
         scion_error err = {0};
-        assert_true(trainer_create(&t, &c, NULL, &err) != SCION_OK);
+        assert_true(trainer_create(&t, &c, &err) != SCION_OK);
         assert_null(t);
         if (i < 3 && !strstr(err.message, "this machine has"))
             fail_msg("%s: %s", cases[i], err.message);
@@ -298,7 +298,7 @@ static void too_little_data_is_refused(void **state)
         const config c = tiny(cases[i]);
         trainer *t = NULL;
         scion_error err = {0};
-        assert_int_equal(trainer_create(&t, &c, NULL, &err), SCION_EINVAL);
+        assert_int_equal(trainer_create(&t, &c, &err), SCION_EINVAL);
         assert_non_null(strstr(err.message, "the data are too small"));
     }
 }
@@ -307,10 +307,10 @@ static void light_takes_eight_bytes_a_parameter(void **state)
 {
     const config c = tiny(TINY_GPT "light=1");
     trainer *t = NULL;
-    trainer_memory m;
     scion_error err;
     (void)state;
-    OK(trainer_create(&t, &c, &m, &err));
+    OK(trainer_create(&t, &c, &err));
+    const trainer_memory m = t->memory;
     assert_int_equal(m.weights + m.gradients, 8 * t->elements);
     assert_int_equal(m.state, 0);
     assert_int_equal(m.total, m.weights + m.gradients + m.state + m.workspace + m.activations + m.evaluation);

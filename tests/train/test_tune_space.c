@@ -77,7 +77,7 @@ static double loss_of(const char *pairs, tune_point p)
     c.training.steps = 5;
     c.training.threads = 1;
     c = tune_config(&c, &p, 1);
-    OK(trainer_create(&t, &c, NULL, &err));
+    OK(trainer_create(&t, &c, &err));
     while (t->step < t->steps)
         OK(trainer_step(t, &loss, &err));
     OK(trainer_evaluate(t, 1, &loss, NULL, &err));

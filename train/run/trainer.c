@@ -226,7 +226,7 @@ static void count_optimizer(trainer *t)
 
 /* ---- The whole ---------------------------------------------------------------------------------------------- */
 
-scion_status trainer_create(trainer **out, const config *c, trainer_memory *memory, scion_error *err)
+scion_status trainer_create(trainer **out, const config *c, scion_error *err)
 {
     trainer *t = NULL;
     scion_status status = config_check(c, err);
@@ -244,11 +244,8 @@ scion_status trainer_create(trainer **out, const config *c, trainer_memory *memo
         status = make_optimizer(t, err);
     if (status == SCION_OK)
         status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
-    if (status == SCION_OK) {
+    if (status == SCION_OK)
         count_optimizer(t);
-        if (memory)
-            *memory = t->memory;
-    }
     if (status != SCION_OK) {
         trainer_free(t);
         t = NULL;

@@ -36,7 +36,7 @@ typedef struct trainer {
     double best;         /* lowest validation loss so far, INFINITY: none yet */
     bool validation_due; /* the run was stopped in the validation after `step` */
     int threads;
-    trainer_memory memory;
+    trainer_memory memory; /* what it takes */
     /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
      * NULL. With `light`, whose average is in the gradients, a step that has begun is not stopped. */
     bool (*stop)(void *ctx);
@@ -44,9 +44,8 @@ typedef struct trainer {
     double forward_s, backward_s, optimizer_s; /* of the last step */
 } trainer;
 
-/* Opens the data, records the model, refuses what cannot fit in memory (after filling in *memory, which may be
- * NULL), allocates, initialises the weights. */
-scion_status trainer_create(trainer **out, const config *c, trainer_memory *memory, scion_error *err);
+/* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights. */
+scion_status trainer_create(trainer **out, const config *c, scion_error *err);
 /* The same from a checkpoint: configuration, weights, optimizer, position. Pairs "key=value" change what may be
  * changed on the way (out, steps, log and save intervals, threads). */
 scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);

@@ -41,7 +41,7 @@ static void measure(const config *c, probe *p)
     const run_sink sink = {.step = time_step, .ctx = p}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = 1 + timed_steps};
     run_result r;
-    scion_status status = trainer_create(&t, c, NULL, &err);
+    scion_status status = trainer_create(&t, c, &err);
     p->create = clock_now() - begin;
     if (status == SCION_OK)
         status = run_train(t, &policy, sinks, 1, &r, NULL, &err);

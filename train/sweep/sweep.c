@@ -115,7 +115,7 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), v
     scion_error err;
     *curves = (run_curves){.points = NULL};
     run->result = run_result_empty();
-    if (trainer_create(&t, &run->c, NULL, &err) != SCION_OK) {
+    if (trainer_create(&t, &run->c, &err) != SCION_OK) {
         fail_run(run, err.message);
         return;
     }

@@ -181,7 +181,7 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
 {
     check k = {.steps = steps, .progress = progress, .context = context};
     *run = (coordcheck_run){.c = *c};
-    scion_status status = trainer_create(&k.t, c, NULL, err);
+    scion_status status = trainer_create(&k.t, c, err);
     if (status == SCION_OK && steps > k.t->steps)
         status =
             train_fail(err, SCION_EINVAL,
