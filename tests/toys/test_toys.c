@@ -81,7 +81,7 @@ static trainer *start(const char *rule)
     config_init(&c);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         check_ok(config_set(&c, pairs[i][0], pairs[i][1], "test", &err), &err);
-    check_ok(trainer_create(&t, &c, NULL, &err), &err);
+    check_ok(trainer_create(&t, &c, &err), &err);
     return t;
 }
 
