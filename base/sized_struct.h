@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 
-/* Copies a caller's struct over the defaults in `ours`. Refuses one that ends before `min` bytes or has members beyond
- * ours that are not zero; `what` and `param` name it in the message. */
+/* Copies a caller's struct over the defaults in `ours`. Refuses one that ends before `min` bytes or has members
+ * beyond ours that are not zero; `what` and `param` name it in the message. */
 scion_status scn_struct_take(void *ours, size_t our_size, const void *theirs, size_t min, const char *what,
                              int64_t param, scion_error *err);
 /* Fills a caller's struct of `size` bytes with as much of ours as it holds, then zeros. Its size stays. */

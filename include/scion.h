@@ -344,7 +344,8 @@ SCION_API int64_t scion_optimizer_find(const scion_optimizer *opt, const char *n
 
 /* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. NULL
  * leaves grad_prev (MARS) where it is. */
-SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void *grad_prev,
+ * SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void
+ * *grad_prev,
                                             scion_error *err);
 
 /* MARS: exchanges the weights with those before the last step (call it in pairs around the second backward
@@ -459,8 +460,8 @@ SCION_API int64_t scion_optimizer_joint_count(const scion_optimizer *opt);
 SCION_API scion_status scion_optimizer_joint(scion_optimizer *opt, const scion_step *s, double *sums,
                                              scion_error *err);
 /* Steps n entries of parameter i from `first` on; n < 0: all that this caller owns. Ranges are for elementwise norms
- * (scion_norm_info), not under SSD, and for rules without an lmo, in parameters that are not split; they, and owned ranges too, begin at
- * a multiple of SCION_RANGE and end at one or at the parameter's end. */
+ * (scion_norm_info), not under SSD, and for rules without an lmo, in parameters that are not split; they, and owned
+ * ranges too, begin at a multiple of SCION_RANGE and end at one or at the parameter's end. */
 #define SCION_RANGE 16384
 SCION_API scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, const double *sums, int64_t i,
                                             int64_t first, int64_t n, scion_error *err);

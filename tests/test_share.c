@@ -1,5 +1,5 @@
-/* A step that callers share: whoever owns what, the weights are those of one caller, bit for bit, under every rule. And
- * what a step may be told beside lr: momentum, gradient scale, threads. */
+/* A step that callers share: whoever owns what, the weights are those of one caller, bit for bit, under every rule.
+ * And what a step may be told beside lr: momentum, gradient scale, threads. */
 #include "support.h"
 
 #include <math.h>

@@ -251,8 +251,8 @@ static uint64_t checksum_of(const unsigned char *bytes, size_t n)
     return h;
 }
 
-/* A record with more fields than this version knows is taken if they are zero, and refused if one is not: what a later
- * version saved must not be lost in silence. */
+/* A record with more fields than this version knows is taken if they are zero, and refused if one is not: what a
+ * later version saved must not be lost in silence. */
 static void test_longer_records(void **state)
 {
     (void)state;

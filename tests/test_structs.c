@@ -1,6 +1,6 @@
-/* Structs grow at their end: a program that was compiled with an older header hands in shorter ones. Every public struct
- * is cut before each of its members that has a default; the call must do what it does with the defaults. What the
- * library writes into a shorter struct stays inside it. */
+/* Structs grow at their end: a program that was compiled with an older header hands in shorter ones. Every public
+ * struct is cut before each of its members that has a default; the call must do what it does with the defaults. What
+ * the library writes into a shorter struct stays inside it. */
 #include "support.h"
 
 #include <math.h>

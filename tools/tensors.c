@@ -1,11 +1,12 @@
 /* Whether the tensors of one safetensors file are, byte for byte, in others. tools/same-bits compiles it.
  *     tensors [-x PATTERN]... OLD NEW...
- * Each tensor of OLD whose name fits none of the PATTERNs (as a shell's) must be in one of the NEW files with the same
- * type, shape and bytes; what else they hold does not matter. Exit status 0: so it is; 1: it is not, and a line says
- * which is the first that differs and where; 2: a file cannot be read.
+ * Each tensor of OLD whose name fits none of the PATTERNs (as a shell's) must be in one of the NEW files with the
+ * same type, shape and bytes; what else they hold does not matter. Exit status 0: so it is; 1: it is not, and a line
+ * says which is the first that differs and where; 2: a file cannot be read.
  *
- * The format: 8 bytes, little-endian, with the length of a JSON object, the object, then the bytes of the tensors; the
- * object has for each name {"dtype": text, "shape": [n...], "data_offsets": [begin, end]} and maybe "__metadata__". */
+ * The format: 8 bytes, little-endian, with the length of a JSON object, the object, then the bytes of the tensors;
+ * the object has for each name {"dtype": text, "shape": [n...], "data_offsets": [begin, end]} and maybe
+ * "__metadata__". */
 #define _POSIX_C_SOURCE 200809L
 #include <fnmatch.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* bench_ops - time of each operator, forward and backward, at the sizes of GPT-2 with 124M parameters and 4 x 256
  * tokens: the table of cases of tests/train/op_cases.c, of which the tests have the correctness.
  *     bench_ops [--threads N] [--seconds S] [CASE ...]
- * A row is the median over S seconds (0.5) of calls. Forward and backward of a loss that has only forward_backward are
- * one number, in the last column. */
+ * A row is the median over S seconds (0.5) of calls. Forward and backward of a loss that has only forward_backward
+ * are one number, in the last column. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>

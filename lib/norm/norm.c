@@ -1,16 +1,5 @@
-/* The table of norms, and the table of routings. */
+/* Looking up norms, and the table of routings. */
 #include "norm/norm.h"
-
-static const scn_norm *const norms[] = {
-    [SCION_NORM_AUTO] = NULL,
-    [SCION_NORM_SPECTRAL] = &scn_norm_spectral,
-    [SCION_NORM_COL] = &scn_norm_col,
-    [SCION_NORM_ROW] = &scn_norm_row,
-    [SCION_NORM_SIGN] = &scn_norm_sign,
-    [SCION_NORM_RMS] = &scn_norm_rms,
-    [SCION_NORM_EUCLID] = &scn_norm_euclid,
-    [SCION_NORM_MAX] = &scn_norm_max,
-};
 
 /* Which norm each place of a network takes. */
 static const struct {
@@ -35,8 +24,7 @@ static const char *const roles[] = {
 
 const scn_norm *scn_norm_at(int norm)
 {
-    size_t i = (size_t)norm;
-    return i < sizeof norms / sizeof *norms ? norms[i] : NULL;
+    return norm >= 0 && norm < scn_norm_count ? scn_norm_rows[norm] : NULL;
 }
 
 bool scn_norm_is_auto(int norm)

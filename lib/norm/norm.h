@@ -1,5 +1,5 @@
-/* Norms as descriptors: one file each, one row in the table of norm.c. The row says everything that anybody asks of a
- * norm; no code outside compares a norm with a constant.
+/* Norms as descriptors: one file each, one row in the table of norm_rows.c. The row says everything that anybody asks
+ * of a norm; no code outside compares a norm with a constant.
  *
  * A norm owes, for a block S (rows x cols as stored) and the factor c that norm and role fix:
  *     value(S) = size(S) / c,    dual(S) = c * dual_size(S),    lmo(S) = -c * direction(S),
@@ -75,6 +75,10 @@ typedef struct scn_norm {
 
 extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_sign, scn_norm_rms, scn_norm_euclid,
     scn_norm_max;
+
+/* All norms by their number (norm_rows.c). */
+extern const scn_norm *const scn_norm_rows[];
+extern const int scn_norm_count;
 
 /* The descriptor of a norm, or NULL for AUTO and for what is no norm. */
 const scn_norm *scn_norm_at(int norm);

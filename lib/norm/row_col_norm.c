@@ -1,6 +1,6 @@
-/* See row_col_norm.h. Columns are taken in tiles, so that rows are read in runs of cache lines. Where such a tile does
- * not stay in the cache (a tall block), threads share its rows instead of its columns: each slice of rows has its own
- * sums, added in order, so that the result does not depend on the number of threads. */
+/* See row_col_norm.h. Columns are taken in tiles, so that rows are read in runs of cache lines. Where such a tile
+ * does not stay in the cache (a tall block), threads share its rows instead of its columns: each slice of rows has
+ * its own sums, added in order, so that the result does not depend on the number of threads. */
 #include "norm/row_col_norm.h"
 
 #include <math.h>

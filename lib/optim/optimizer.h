@@ -49,6 +49,12 @@ typedef struct scn_rule {
     void (*entries)(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
 } scn_rule;
 
+extern const scn_rule scn_rule_scion, scn_rule_uscion, scn_rule_almond, scn_rule_muon, scn_rule_signsgd,
+    scn_rule_signum, scn_rule_nsgd, scn_rule_mnsgd, scn_rule_ssd, scn_rule_mars, scn_rule_adamw, scn_rule_sgd;
+/* All rules by their number (rule_rows.c). */
+extern const scn_rule *const scn_rule_rows[];
+extern const int scn_rule_count;
+
 const scn_rule *scn_rule_at(int rule); /* NULL: there is no such rule */
 /* The rule that steps p where the optimizer's is `rule`. */
 int scn_rule_for(int rule, const scion_param *p);

@@ -1,4 +1,4 @@
-/* The table of rules. Special cases of the lmo step (the paper's Table 1) are rows, not code. */
+/* The rules. Special cases of the lmo step (the paper's Table 1) are rows, not code. */
 #include <math.h>
 
 #include "optim/optimizer.h"
@@ -18,63 +18,79 @@ static double muon_factor(const scion_options *o, int role, const scn_block *b)
 
 #define ABOUT(id, ...) .about = {.size = sizeof(scion_rule_properties), .others = id, __VA_ARGS__}
 
-static const scn_rule rules[] = {
-    [SCION_RULE_SCION] = {ABOUT(SCION_RULE_SCION, .name = "scion",
-                                .help = "w = (1-lr)w + lr rho lmo(d): ||w|| <= rho", .momentum = 0.1,
-                                .weight_decay = 1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
-                          .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
-    [SCION_RULE_USCION] = {ABOUT(SCION_RULE_USCION, .name = "uscion", .help = "w = (1-lr mu)w + lr rho lmo(d)",
-                                 .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
-                           .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
-    [SCION_RULE_ALMOND] = {ABOUT(SCION_RULE_ALMOND, .name = "almond", .help = "d averages lmo(g), not g",
-                                 .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .bounded = 1),
-                           .average = SCN_AVERAGE_LMO, .floats = 1, .layerwise = true},
-    [SCION_RULE_MUON] = {ABOUT(SCION_RULE_ADAMW, .name = "muon",
-                               .help = "spectral lmo of a heavy-ball average for hidden matrices, AdamW for the rest",
-                               .momentum = 0.1, .norm = SCION_NORM_SPECTRAL, .states = 2, .lmo = 1, .averages = 1,
-                               .bounded = 1),
-                         .average = SCN_AVERAGE_HEAVY, .floats = 1, .layerwise = true, .nesterov = true,
-                         .takes = hidden_matrix, .factor = muon_factor},
-    [SCION_RULE_SIGNSGD] = {ABOUT(SCION_RULE_SIGNSGD, .name = "signsgd", .help = "w = (1-lr mu)w - lr rho sign(g)",
-                                  .momentum = 1, .norm = SCION_NORM_MAX, .lmo = 1, .bounded = 1),
-                            .average = SCN_AVERAGE_NONE, .layerwise = true},
-    [SCION_RULE_SIGNUM] = {ABOUT(SCION_RULE_SIGNUM, .name = "signum", .help = "w = (1-lr mu)w - lr rho sign(d)",
-                                 .momentum = 0.1, .norm = SCION_NORM_MAX, .states = 1, .lmo = 1, .averages = 1,
-                                 .light = 1, .bounded = 1),
-                           .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true},
-    [SCION_RULE_NSGD] = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
-                               .help = "w = (1-lr mu)w - lr rho g/||g||, one norm for all parameters", .momentum = 1,
-                               .norm = SCION_NORM_EUCLID, .lmo = 1, .bounded = 1),
-                         .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_FLAT},
-    [SCION_RULE_MNSGD] = {ABOUT(SCION_RULE_MNSGD, .name = "mnsgd", .help = "nsgd with momentum", .momentum = 0.1,
-                                .norm = SCION_NORM_EUCLID, .states = 1, .lmo = 1, .averages = 1, .light = 1,
-                                .bounded = 1),
-                          .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, .floats = 1},
-    [SCION_RULE_SSD] = {ABOUT(SCION_RULE_SSD, .name = "ssd", .help = "steepest descent: w = (1-lr mu)w - lr sharp(g)",
-                              .momentum = 1, .lmo = 1, .sharp = 1),
-                        .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_DUAL, .layerwise = true},
-    [SCION_RULE_MARS] = {ABOUT(SCION_RULE_MARS, .name = "mars",
-                               .help = "scion with the STORM average, which needs two gradients a step",
-                               .momentum = 0.1, .weight_decay = 1, .states = 2, .lmo = 1, .averages = 1,
-                               .needs_prev = 1, .bounded = 1),
-                         .average = SCN_AVERAGE_STORM, .floats = 1, .layerwise = true},
-    [SCION_RULE_ADAMW] = {ABOUT(SCION_RULE_ADAMW, .name = "adamw", .help = "Adam with decoupled weight decay",
-                                .momentum = 1, .states = 2),
-                          .floats = 2, .layerwise = true, .entries = scn_adamw},
-    [SCION_RULE_SGD] = {ABOUT(SCION_RULE_SGD, .name = "sgd", .help = "d = (1-alpha)d + g;  w = (1-lr mu)w - lr d",
-                              .momentum = 1, .states = 1, .averages = 1),
-                        .floats = 1, .layerwise = true, .entries = scn_sgd},
-};
+const scn_rule scn_rule_scion = {
+    ABOUT(SCION_RULE_SCION, .name = "scion", .help = "w = (1-lr)w + lr rho lmo(d): ||w|| <= rho", .momentum = 0.1,
+          .weight_decay = 1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
+    .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+
+const scn_rule scn_rule_uscion = {ABOUT(SCION_RULE_USCION, .name = "uscion", .help = "w = (1-lr mu)w + lr rho lmo(d)",
+                                        .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .light = 1,
+                                        .bounded = 1),
+                                  .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+
+const scn_rule scn_rule_almond = {ABOUT(SCION_RULE_ALMOND, .name = "almond", .help = "d averages lmo(g), not g",
+                                        .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .bounded = 1),
+                                  .average = SCN_AVERAGE_LMO, .floats = 1, .layerwise = true};
+
+const scn_rule scn_rule_muon = {
+    ABOUT(SCION_RULE_ADAMW, .name = "muon",
+          .help = "spectral lmo of a heavy-ball average for hidden matrices, AdamW for the rest", .momentum = 0.1,
+          .norm = SCION_NORM_SPECTRAL, .states = 2, .lmo = 1, .averages = 1, .bounded = 1),
+    .average = SCN_AVERAGE_HEAVY,
+    .floats = 1,
+    .layerwise = true,
+    .nesterov = true,
+    .takes = hidden_matrix,
+    .factor = muon_factor};
+
+const scn_rule scn_rule_signsgd = {ABOUT(SCION_RULE_SIGNSGD, .name = "signsgd",
+                                         .help = "w = (1-lr mu)w - lr rho sign(g)", .momentum = 1,
+                                         .norm = SCION_NORM_MAX, .lmo = 1, .bounded = 1),
+                                   .average = SCN_AVERAGE_NONE, .layerwise = true};
+
+const scn_rule scn_rule_signum = {
+    ABOUT(SCION_RULE_SIGNUM, .name = "signum", .help = "w = (1-lr mu)w - lr rho sign(d)", .momentum = 0.1,
+          .norm = SCION_NORM_MAX, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
+    .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+
+const scn_rule scn_rule_nsgd = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
+                                      .help = "w = (1-lr mu)w - lr rho g/||g||, one norm for all parameters",
+                                      .momentum = 1, .norm = SCION_NORM_EUCLID, .lmo = 1, .bounded = 1),
+                                .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_FLAT};
+
+const scn_rule scn_rule_mnsgd = {ABOUT(SCION_RULE_MNSGD, .name = "mnsgd", .help = "nsgd with momentum",
+                                       .momentum = 0.1, .norm = SCION_NORM_EUCLID, .states = 1, .lmo = 1,
+                                       .averages = 1, .light = 1, .bounded = 1),
+                                 .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, .floats = 1};
+
+const scn_rule scn_rule_ssd = {ABOUT(SCION_RULE_SSD, .name = "ssd",
+                                     .help = "steepest descent: w = (1-lr mu)w - lr sharp(g)", .momentum = 1,
+                                     .lmo = 1, .sharp = 1),
+                               .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_DUAL, .layerwise = true};
+
+const scn_rule scn_rule_mars = {
+    ABOUT(SCION_RULE_MARS, .name = "mars", .help = "scion with the STORM average, which needs two gradients a step",
+          .momentum = 0.1, .weight_decay = 1, .states = 2, .lmo = 1, .averages = 1, .needs_prev = 1, .bounded = 1),
+    .average = SCN_AVERAGE_STORM, .floats = 1, .layerwise = true};
+
+const scn_rule scn_rule_adamw = {
+    ABOUT(SCION_RULE_ADAMW, .name = "adamw", .help = "Adam with decoupled weight decay", .momentum = 1, .states = 2),
+    .floats = 2, .layerwise = true, .entries = scn_adamw};
+
+const scn_rule scn_rule_sgd = {ABOUT(SCION_RULE_SGD, .name = "sgd",
+                                     .help = "d = (1-alpha)d + g;  w = (1-lr mu)w - lr d", .momentum = 1, .states = 1,
+                                     .averages = 1),
+                               .floats = 1, .layerwise = true, .entries = scn_sgd};
 
 const scn_rule *scn_rule_at(int rule)
 {
-    size_t i = (size_t)rule;
-    return i < sizeof rules / sizeof *rules ? &rules[i] : NULL;
+    return rule >= 0 && rule < scn_rule_count ? scn_rule_rows[rule] : NULL;
 }
 
 int scn_rule_for(int rule, const scion_param *p)
 {
-    return rules[rule].takes && !rules[rule].takes(&rules[rule], p) ? rules[rule].about.others : rule;
+    const scn_rule *row = scn_rule_rows[rule];
+    return row->takes && !row->takes(row, p) ? row->about.others : rule;
 }
 
 const scion_rule_properties *scion_rule_info(int32_t rule)

@@ -1,5 +1,6 @@
-/* An operator in one file: "center", y = x - mean of each column; in training the mean of the batch, otherwise the one
- * that the buffer `mean` has come to: it moves half of the way to the batch's in each update. `updates` counts them. */
+/* An operator in one file: "center", y = x - mean of each column; in training the mean of the batch, otherwise the
+ * one that the buffer `mean` has come to: it moves half of the way to the batch's in each update. `updates` counts
+ * them. */
 #include "toys.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What CONTRIBUTING promises: a model and a kind of data are a file and a row each. The program with the toys of this
-# folder knows them in its help, checks, training, checkpoints, evaluation, sweeps and reports.
+# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each. The program with the
+# toys of this folder knows them in its help, checks, routing, training, checkpoints, evaluation, sweeps and reports.
 #     toys.sh PATH-OF-SCION-WITH-TOYS PRESETS
 . "${0%/*}/../cli/opening"
 
@@ -45,5 +45,19 @@ holds out '0 new'
 "$scion" report run toys.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
 holds report.html 'copies'
 holds report.html 'images'
+
+# ---- A norm and a rule of the library
+holds options 'adamw sgd lion'
+rows='model=linear data_kind=dots radius_hidden=1 batch=8'
+"$scion" train $rows norms=sum,sum,sum rule=uscion lr=0.02 steps=20 out=norm > out 2>&1 || fault "norm: $? $(cat out)"
+holds out ' sum '
+refused 2 'norms' train $rows norms=sun,sum,sum steps=2
+"$scion" train $toy rule=lion lr=0.01 steps=40 out=lion > out 2>&1 || fault "rule: $? $(cat out)"
+holds out ' lion '
+"$scion" eval lion > evaluated 2>&1 || fault "eval: $? $(cat evaluated)"
+holds evaluated 'accuracy'
+"$scion" sweep $rows lr=0.01 steps=5 rule=lion,scion norms=sum,sum,sum/image ledger=rows.db > out 2>&1 || fault "sweep: $? $(cat out)"
+"$scion" report lion rows.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
+holds report.html 'lion'
 
 [ $faults -eq 0 ]

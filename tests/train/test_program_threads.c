@@ -1,5 +1,5 @@
-/* `threads=N` is the number of threads: of the operators' loops, of the products of the BLAS, of the optimizer. Each run
- * is a process of its own, this program with arguments, since threads that were started stay. */
+/* `threads=N` is the number of threads: of the operators' loops, of the products of the BLAS, of the optimizer. Each
+ * run is a process of its own, this program with arguments, since threads that were started stay. */
 #include "tiny.h"
 
 #include <dirent.h>
