@@ -344,8 +344,8 @@ SCION_API int64_t scion_optimizer_find(const scion_optimizer *opt, const char *n
 
 /* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. NULL
  * leaves grad_prev (MARS) where it is. */
- * SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void
- * *grad_prev,
+SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad,
+                                            void *grad_prev,
                                             scion_error *err);
 
 /* MARS: exchanges the weights with those before the last step (call it in pairs around the second backward

@@ -302,8 +302,7 @@ static void test_schedules(void **state)
     }
 }
 
-/* After its last step a schedule stays where it ended: the cosine does not rise again, the line does not go below 0.
- * */
+/* After its last step a schedule stays where it ended: the cosine does not rise, the line does not go below 0. */
 static void test_schedules_end(void **state)
 {
     (void)state;
