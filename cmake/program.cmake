@@ -1,5 +1,11 @@
 # The program `scion`: train/ as a library of its own, so that tests and benchmarks can use its parts, and cli/ on top.
 
+# The runtime of clang answers the calls of OpenBLAS' OpenMP flavour too, gives it fewer threads than it counts on, and
+# both wait for ever.
+if(scion_openmp AND CMAKE_C_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "clang's OpenMP does not go with OpenBLAS: add -DSCION_OPENMP=OFF (or -DSCION_PROGRAM=OFF)")
+endif()
+
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(ZLIB REQUIRED)

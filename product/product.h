@@ -17,9 +17,9 @@
  * in the same order, so results do not depend on the number of threads.
  *
  * Where to add what:
- * - what is done to a finished tile (a bias, an activation, a rounding to another type): a field of `emitter` and its
- *     code in emit_panels or emit_matrix, and a function here that sets it. A tile is in the first-level cache there,
- *     and the sum is complete.
+ *   - what is done to a finished tile (a bias, an activation, a rounding to another type): a field of `emitter` and
+ *     its code in emit_panels or emit_matrix, and a function here that sets it. A tile is in the first-level cache
+ *     there, and the sum is complete.
  *   - operands of another type (bfloat16): packing that converts (pack_strip, pack_transposed_strip) needs no new
  *     kernel; panels that stay in that type need a member beside `tile` in scn_kernel and an element type in
  *     scn_panels.
