@@ -15,26 +15,25 @@ static void test_names(void **state)
     (void)state;
     static const struct {
         scion_enum kind;
-        int count;
         const char *some[4];
     } kinds[] = {
-        {SCION_ENUM_NORM, 8, {"spectral", "sign", "rms", "max"}},
-        {SCION_ENUM_ROLE, 7, {"hidden", "onehot", "output", "plain"}},
-        {SCION_ENUM_ROUTING, 7, {"image", "onehot", "shared", "spectral"}},
-        {SCION_ENUM_RULE, 12, {"scion", "uscion", "muon", "adamw"}},
-        {SCION_ENUM_POLAR, 3, {"quintic", "express", "converged", "quintic"}},
-        {SCION_ENUM_SCHEDULE, 8, {"constant", "linear", "cosine", "constant"}},
+        {SCION_ENUM_NORM, {"spectral", "sign", "rms", "max"}},
+        {SCION_ENUM_ROLE, {"hidden", "onehot", "output", "plain"}},
+        {SCION_ENUM_ROUTING, {"image", "onehot", "shared", "spectral"}},
+        {SCION_ENUM_RULE, {"scion", "uscion", "muon", "adamw"}},
+        {SCION_ENUM_POLAR, {"quintic", "express", "converged", "quintic"}},
+        {SCION_ENUM_SCHEDULE, {"constant", "linear", "cosine", "constant"}},
+        {SCION_ENUM_START, {"boundary", "zero", "uniform", "zero"}},
     };
     for (int64_t t = 0; t < COUNT_OF(kinds); t++) {
-        for (int v = 0; v < kinds[t].count; v++) {
-            const char *name = scion_enum_name(kinds[t].kind, v);
+        const char *name;
+        for (int v = 0; (name = scion_enum_name(kinds[t].kind, v)) != NULL; v++) {
             at("kind %d value %d", (int)t, v);
-            check(name != NULL && name[0] != '\0');
+            check(name[0] != '\0');
             assert_int_equal(scion_enum_value(kinds[t].kind, name), v);
         }
         for (int s = 0; s < 4; s++)
             check(scion_enum_value(kinds[t].kind, kinds[t].some[s]) >= 0);
-        check(scion_enum_name(kinds[t].kind, kinds[t].count) == NULL);
         check(scion_enum_name(kinds[t].kind, -1) == NULL);
         assert_int_equal(scion_enum_value(kinds[t].kind, "no such name"), -1);
         assert_int_equal(scion_enum_value(kinds[t].kind, ""), -1);
@@ -44,6 +43,67 @@ static void test_names(void **state)
     assert_int_equal(scion_enum_value((scion_enum)99, "scion"), -1);
     assert_int_equal(scion_enum_value(SCION_ENUM_RULE, "scion"), SCION_RULE_SCION);
     assert_int_equal(scion_enum_value(SCION_ENUM_NORM, "spectral"), SCION_NORM_SPECTRAL);
+}
+
+/* The columns of a rule say what an optimizer of that rule does. */
+static void test_properties(void **state)
+{
+    (void)state;
+    for (int32_t rule = 0; scion_rule_info(rule); rule++) {
+        const scion_rule_properties *about = scion_rule_info(rule);
+        scion_options o;
+        scion_param p[2] = {matrix_of(4, 3, SCION_NORM_AUTO, SCION_ROLE_HIDDEN),
+                            matrix_of(4, 3, SCION_NORM_AUTO, SCION_ROLE_OUTPUT)};
+        scion_optimizer *opt;
+        scion_array array;
+        int most = 0;
+        for (int i = 0; i < 2; i++) {
+            p[i].weight = floats(12);
+            p[i].grad = floats(12);
+            p[i].grad_prev = about->needs_prev ? floats(12) : NULL;
+        }
+        at("rule %s", about->name);
+        assert_string_equal(about->name, scion_enum_name(SCION_ENUM_RULE, rule));
+        assert_int_equal(about->size, sizeof *about);
+        check(strlen(about->help) > 10 && scion_rule_info(about->others) != NULL);
+        scion_options_init(&o, rule);
+        check(o.momentum == about->momentum);
+        check_ok(scion_options_check(&o, &err), &err);
+        check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+        for (int i = 0; i < 2; i++) {
+            int arrays = 0;
+            scion_info info;
+            scion_info_init(&info);
+            scion_array_init(&array);
+            while (scion_optimizer_state(opt, i, arrays, &array))
+                arrays++;
+            most = arrays > most ? arrays : most;
+            check_ok(scion_optimizer_inspect(opt, i, 0, &info, &err), &err);
+            check(info.rule == rule || info.rule == about->others);
+            check(isfinite(info.bound) == (scion_rule_info(info.rule)->bounded != 0));
+            check(about->norm == SCION_NORM_AUTO || info.rule != rule || info.norm == about->norm);
+        }
+        assert_int_equal(most, about->states);
+        scion_optimizer_free(opt);
+        o.light = 1;
+        check((scion_options_check(&o, &err) == SCION_OK) == (about->light != 0));
+        o.light = 0;
+        o.weight_decay = 0.5;
+        check((scion_options_check(&o, &err) == SCION_OK) == (about->weight_decay == 0));
+    }
+    for (int32_t norm = 1; scion_enum_name(SCION_ENUM_NORM, norm); norm++) {
+        const scion_norm_properties *about = scion_norm_info(norm);
+        at("norm %d", (int)norm);
+        assert_string_equal(about->name, scion_enum_name(SCION_ENUM_NORM, norm));
+        check(about->size == sizeof *about && about->help[0] != '\0');
+        scion_param p = matrix_of(5, 4, (scion_norm)norm, SCION_ROLE_HIDDEN);
+        float *x = floats(20), sum = 0;
+        check_ok(scion_boundary_init(&p, NULL, 1, x, &err), &err);
+        for (int i = 0; i < 20; i++)
+            sum += fabsf(x[i]);
+        check((sum == 0) == (about->starts_at_zero != 0));
+    }
+    check(!scion_rule_info(-1) && !scion_norm_info(SCION_NORM_AUTO) && !scion_norm_info(99));
 }
 
 static void test_version_and_status(void **state)
@@ -359,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(test_names),
+        LAW(test_properties),
         LAW(test_version_and_status),
         LAW(test_route),
         LAW(test_inspect),
