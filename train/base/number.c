@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whole numbers up to here are exact in a double. */
 static const double exact = 0x1p53;
@@ -91,13 +92,12 @@ bool number_seed(const char *text, uint64_t *value)
 
 void number_write(double value, char text[NUMBER_TEXT])
 {
-    if (fabs(value) < 1e15 && value == floor(value)) {
-        snprintf(text, NUMBER_TEXT, "%.0f", value);
-        return;
+    char digits[NUMBER_TEXT] = "";
+    const bool whole = fabs(value) < 1e15 && value == floor(value);
+    for (int count = whole ? 15 : 1; count <= 17; count++) {
+        snprintf(digits, sizeof digits, "%.*g", count, value);
+        if (strtod(digits, NULL) == value)
+            break;
     }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            return;
-    }
+    memcpy(text, digits, sizeof digits);
 }

@@ -124,9 +124,9 @@ static scion_status set_number(void *to, const option *o, const char *text, cons
     return SCION_OK;
 }
 
-scion_status option_set(const option *o, void *room, const char *value, const char *where, scion_error *err)
+scion_status option_set(const option *o, void *values, const char *value, const char *where, scion_error *err)
 {
-    void *to = (char *)room + o->offset;
+    void *to = (char *)values + o->offset;
     char text[OPTION_TEXT];
     if (!trim(value, text))
         return train_fail(err, SCION_EINVAL, "%s: %s: the value is longer than %d bytes", where, o->key,
@@ -141,9 +141,9 @@ scion_status option_set(const option *o, void *room, const char *value, const ch
     }
 }
 
-void option_get(const option *o, const void *room, char *text, size_t bytes)
+void option_get(const option *o, const void *values, char *text, size_t bytes)
 {
-    const char *from = (const char *)room + o->offset;
+    const char *from = (const char *)values + o->offset;
     char number[NUMBER_TEXT];
     switch (o->type) {
     case OPTION_ENUM:

@@ -30,7 +30,7 @@ typedef struct option {
     const char *section; /* set by the configuration: the group's */
     const char *help;
     option_type type;
-    size_t offset;                /* in the struct of its room */
+    size_t offset;                /* in the struct of its owner */
     const char *initial;          /* default, as text */
     double min, max;              /* INT, REAL */
     const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
@@ -42,23 +42,23 @@ typedef struct option {
     unsigned change; /* OPTION_ON_RESUME, OPTION_ON_EVAL */
 } option;
 
-/* Rows. `room` is the struct, `...` further columns such as .neutral = true. */
-#define OPTION_ROW(kind, room, field, name, value, ...)                                           \
-    {                                                                                             \
-        .key = name, .type = kind, .offset = offsetof(room, field), .initial = value, __VA_ARGS__ \
+/* Rows. `owner` is the struct, `...` further columns such as .neutral = true. */
+#define OPTION_ROW(kind, owner, field, name, value, ...)                                           \
+    {                                                                                              \
+        .key = name, .type = kind, .offset = offsetof(owner, field), .initial = value, __VA_ARGS__ \
     }
-#define OPTION_INT_ROW(room, field, name, value, low, high, about, ...) \
-    OPTION_ROW(OPTION_INT, room, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
-#define OPTION_REAL_ROW(room, field, name, value, low, high, about, ...) \
-    OPTION_ROW(OPTION_REAL, room, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
-#define OPTION_BOOL_ROW(room, field, name, value, about, ...) \
-    OPTION_ROW(OPTION_BOOL, room, field, name, value, .max = 1, .help = about, __VA_ARGS__)
-#define OPTION_ENUM_ROW(room, field, name, value, names, about, ...) \
-    OPTION_ROW(OPTION_ENUM, room, field, name, value, .choice = names, .help = about, __VA_ARGS__)
-#define OPTION_STRING_ROW(room, field, name, value, about, ...) \
-    OPTION_ROW(OPTION_STRING, room, field, name, value, .help = about, __VA_ARGS__)
-#define OPTION_SEED_ROW(room, field, name, value, about, ...) \
-    OPTION_ROW(OPTION_SEED, room, field, name, value, .max = 0x1p64, .help = about, __VA_ARGS__)
+#define OPTION_INT_ROW(owner, field, name, value, low, high, about, ...) \
+    OPTION_ROW(OPTION_INT, owner, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
+#define OPTION_REAL_ROW(owner, field, name, value, low, high, about, ...) \
+    OPTION_ROW(OPTION_REAL, owner, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
+#define OPTION_BOOL_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_BOOL, owner, field, name, value, .max = 1, .help = about, __VA_ARGS__)
+#define OPTION_ENUM_ROW(owner, field, name, value, names, about, ...) \
+    OPTION_ROW(OPTION_ENUM, owner, field, name, value, .choice = names, .help = about, __VA_ARGS__)
+#define OPTION_STRING_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_STRING, owner, field, name, value, .help = about, __VA_ARGS__)
+#define OPTION_SEED_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_SEED, owner, field, name, value, .max = 0x1p64, .help = about, __VA_ARGS__)
 /* Ends an array of rows. */
 #define OPTION_END  \
     {               \
@@ -72,12 +72,12 @@ typedef struct option {
 
 /* Bytes of a value. */
 size_t option_size(const option *o);
-/* Reads a value from text into the field of `room`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
+/* Reads a value from text into its field of `values`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
  * yes/no, true/false, on/off. `where` starts the message of an error, which names the range or the choices; then
  * nothing has changed. */
-scion_status option_set(const option *o, void *room, const char *text, const char *where, scion_error *err);
+scion_status option_set(const option *o, void *values, const char *text, const char *where, scion_error *err);
 /* The value as text that option_set reads back to the same value. */
-void option_get(const option *o, const void *room, char *text, size_t bytes);
+void option_get(const option *o, const void *values, char *text, size_t bytes);
 bool option_same(const option *o, const void *a, const void *b);
 /* "gpt mlp". */
 void option_choices(const option *o, char *text, size_t bytes);

@@ -253,7 +253,7 @@ typedef struct found {
 
 typedef struct list {
     found *items;
-    size_t count, room;
+    size_t count, capacity;
 } list;
 
 /* First line of a file, if it is a comment, without the comment's sign. */
@@ -282,13 +282,13 @@ static void add_preset(list *l, const char *folder, const char *file)
             return;
     if (!is_file(path))
         return;
-    if (l->count == l->room) {
-        const size_t room = 2 * l->room + 16;
-        found *items = realloc(l->items, room * sizeof *items);
+    if (l->count == l->capacity) {
+        const size_t capacity = 2 * l->capacity + 16;
+        found *items = realloc(l->items, capacity * sizeof *items);
         if (!items)
             return;
         l->items = items;
-        l->room = room;
+        l->capacity = capacity;
     }
     found *item = &l->items[l->count++];
     snprintf(item->name, sizeof item->name, "%.*s", (int)length, file);
