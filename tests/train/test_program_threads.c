@@ -65,22 +65,30 @@ static int run(const char *omp, const char *threads, char **weights, size_t *byt
     return WEXITSTATUS(status);
 }
 
+/* Without OpenMP the loops have one thread whatever is asked for: only what it means for the BLAS is left. */
+#ifdef _OPENMP
+enum { CASES = 4 };
+#else
+enum { CASES = 2 };
+#endif
+
 static void the_number_of_threads_is_the_one_asked_for(void **state)
 {
     static const struct {
         const char *omp, *threads;
         int tasks;
     } cases[] = {{"1", "0", 1}, {"2", "1", 1}, {"2", "0", 2}, {"1", "2", 2}};
-    char *weights[4];
-    size_t bytes[4];
+    char *weights[CASES];
+    size_t bytes[CASES];
     (void)state;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < CASES; i++)
         assert_int_equal(run(cases[i].omp, cases[i].threads, &weights[i], &bytes[i]), cases[i].tasks);
     /* with the same number of threads the same bits, whoever set it */
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(weights[0], weights[1], bytes[0]);
-    assert_memory_equal(weights[2], weights[3], bytes[2]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < CASES; i += 2) {
+        assert_int_equal(bytes[i], bytes[i + 1]);
+        assert_memory_equal(weights[i], weights[i + 1], bytes[i]);
+    }
+    for (int i = 0; i < CASES; i++)
         free(weights[i]);
 }
 

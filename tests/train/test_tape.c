@@ -189,7 +189,7 @@ static void test_views(void **unused)
         tape_bind(t, weights[i], grads, NULL);
         assert_true(plan_forward(p, &training) == (float)(100 + 5 * 36) / 2 * (float)((i + 1) * (i + 1)));
         plan_backward(p, &training);
-        assert_true(grads[0] == 100 * (i + 1) && grads[5] == 36 * (i + 1));
+        assert_true(grads[0] == (float)(100 * (i + 1)) && grads[5] == (float)(36 * (i + 1)));
     }
     assert_ptr_equal(plan_value(p, y)->data, plan_value(p, x)->data);
     assert_ptr_equal(plan_value(p, y)->grad, plan_value(p, x)->grad);
