@@ -48,6 +48,25 @@ cmp -s before after || fault "runs that were done have changed: $(cat out)"
 "$scion" sweep show jobs.db --json jobs.json > /dev/null || fault 'show'
 cmp -s a.json jobs.json || fault 'jobs=3 and jobs=1 have other losses'
 
+# ---- jobs=2 divides threads=2: each worker is one thread, products included, whatever OMP_NUM_THREADS says
+OMP_NUM_THREADS=2 "$scion" sweep model=mlp norms=image layers=3 width=512 batch=256 steps=400 data_kind=synthetic \
+    lr=0.01,0.02 threads=2 jobs=2 ledger=threads.db > out 2>&1 &
+pool=$!
+tasks=
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+    sleep 0.2
+    for worker in $(cat /proc/$pool/task/$pool/children 2> /dev/null); do
+        tasks="$tasks $(ls /proc/"$worker"/task 2> /dev/null | wc -l)"
+    done
+done
+kill -TERM $pool
+wait $pool
+case " $tasks " in
+    *' 2 '* | *' 3 '* | *' 4 '*) fault "workers of a sweep have more than one thread:$tasks" ;;
+    *' 1 '*) ;;
+    *) fault "no worker was seen: $(cat out)" ;;
+esac
+
 # ---- --add leaves the runs to others; a ledger alone resumes
 "$scion" sweep $tiny width=8 lr=0.1,0.2 seed=1..2 ledger=add.db --add > out 2>&1 || fault "--add: $?"
 holds out '4 new runs in add.db'
