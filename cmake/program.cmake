@@ -13,8 +13,7 @@ find_package(SQLite3 REQUIRED)
 
 file(GLOB train_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/*/*.c")
 add_library(scion_train STATIC ${train_sources})
-target_include_directories(scion_train PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/train"
-    "${PROJECT_SOURCE_DIR}/lib")
+target_include_directories(scion_train PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/train")
 target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno
     -fno-trapping-math)
 target_compile_definitions(scion_train PRIVATE
