@@ -1,6 +1,6 @@
 /* One step of every rule. With s the average that the rule's row names,
  *     w <- (1 - lr mu) w + lr rho lmo(s),
- * Algorithm 1 of the paper for mu = 0 (unconstrained) and mu = 1.
+ * the paper's algorithm "(Unconstrained) Scion" for mu = 0 (unconstrained) and mu = 1.
  *
  * A step has four phases, so that several callers can share it: the gradients are checked before anything is
  * written; then what parameters have in common is computed; then each parameter is stepped by its owner; then the
