@@ -174,7 +174,7 @@ static int complete(job *j)
 enum { FULL, BUDGET };
 
 static const cli_flag flags[] = {
-    [FULL] = {"--full", 0, NULL, "the paper's own sizes, without a budget"},
+    [FULL] = {"--full", 0, NULL, "the paper's widths, steps and batches, without a budget"},
     [BUDGET] = {"--budget", 0, "TIME", "shorten the runs so that all fit in TIME (20m)"},
     {0},
 };

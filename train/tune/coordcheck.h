@@ -3,9 +3,9 @@
  *     rms(l, k, w) = sqrt(mean of f_l^2)    f_l: result of layer l, width w, after k steps, over one fixed batch
  *     slope(l, k)  = d log2 rms / d log2 w   by least squares over the widths
  *
- * Norms that fit (the paper's Table 2) give rms = Theta(1) in every layer, at initialisation and after steps, so that
- * slopes are 0; a wrong scaling gives powers such as w^(1/2). Runs are put in groups that agree in everything but
- * width and seed, and a value is the mean over the seeds. */
+ * Norms that fit (the paper's tables of norms by layer) give rms = Theta(1) in every layer, at initialisation and
+ * after steps, so that slopes are 0; a wrong scaling gives powers such as w^(1/2). Runs are put in groups that agree
+ * in everything except width and seed, and a value is the mean over the seeds. */
 #ifndef TRAIN_TUNE_COORDCHECK_H
 #define TRAIN_TUNE_COORDCHECK_H
 
