@@ -303,6 +303,11 @@ static void runs_that_do_not_fit_together(void **state)
     runs[1].count = 1;
     assert_int_equal(coordcheck_make(&k, runs, 2, &err), SCION_EINVAL);
     coordcheck_free(&k);
+    for (int64_t i = 0; i < runs[0].count; i++)
+        m[0].coords[i].step--;
+    assert_int_equal(coordcheck_make(&k, runs, 1, &err), SCION_EINVAL);
+    assert_string_equal(err.message, "the check of width 64 does not begin with step 0");
+    coordcheck_free(&k);
 }
 
 static void verdicts(void **state)

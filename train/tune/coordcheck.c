@@ -249,6 +249,9 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
 {
     g->layer_count = layers_of(first);
     g->steps = INT64_MAX;
+    if (g->layer_count == 0)
+        return train_fail(err, SCION_EINVAL, "the check of width %lld does not begin with step 0",
+                          (long long)config_int(&g->c, "width"));
     for (int64_t i = 0; i < count; i++) {
         if (!same_group(&g->c, &runs[i].c))
             continue;
