@@ -54,6 +54,25 @@ static void ticks_are_round(void **state)
     }
 }
 
+/* Over all that is shown the ends are numbers that the scale has, and ticks and places lie between them. */
+static void the_widest_axes_end(void **state)
+{
+    static const double ends[][2] = {{1e-300, 1e300}, {1e-300, 1}, {1e-300, 1e-300}, {1, 1e300}, {1e300, 1e300}};
+    (void)state;
+    for (int scale = AXIS_LINEAR; scale <= AXIS_LOG10; scale++)
+        for (int64_t i = 0; i < 2 * COUNT_OF(ends); i++) {
+            const double *end = ends[i / 2];
+            axis a;
+            at("scale %d: %g to %g", scale, end[0], end[1]);
+            check(axis_holds((axis_scale)scale, end[0]) && axis_holds((axis_scale)scale, end[1]));
+            axis_fit(&a, (axis_scale)scale, end[0], end[1], i % 2 > 0, 0, 300, 50);
+            check(isfinite(a.high) && a.low < a.high && (scale == AXIS_LINEAR || a.low > 0) && a.count > 0);
+            for (int k = 0; k < a.count; k++)
+                check(axis_at(&a, a.ticks[k]) > -1 && axis_at(&a, a.ticks[k]) < 301);
+        }
+    check(!axis_holds(AXIS_LOG10, 2.3e-308) && !axis_holds(AXIS_LOG2, 1e308) && !axis_holds(AXIS_LINEAR, -1e308));
+}
+
 static void numbers_read_well(void **state)
 {
     static const struct {
@@ -86,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAW(scales_are_what_they_say),
         LAW(ticks_are_round),
+        LAW(the_widest_axes_end),
         LAW(numbers_read_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,12 @@
 
 #include <math.h>
 
+/* What an axis can show. Margins, differences and products with pixels stay within double. */
+static const double smallest = 1e-300, largest = 1e300;
+
 bool axis_holds(axis_scale scale, double value)
 {
-    return isfinite(value) && (scale == AXIS_LINEAR || value > 0);
+    return fabs(value) <= largest && (scale == AXIS_LINEAR || value >= smallest);
 }
 
 /* A value on the scale, and back. */
@@ -97,6 +100,8 @@ void axis_fit(axis *a, axis_scale scale, double low, double high, bool tight, do
         l = ground ? 0 : l - margin;
         h += margin;
     }
+    l = fmax(l, scale == AXIS_LINEAR ? -largest : to_scale(scale, smallest));
+    h = fmin(h, to_scale(scale, largest));
     *a = (axis){.scale = scale, .low = from_scale(scale, l), .high = from_scale(scale, h), .from = from, .to = to};
     if (scale == AXIS_LINEAR)
         linear_ticks(a, max_ticks);
