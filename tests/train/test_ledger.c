@@ -175,7 +175,8 @@ static void workers_are_known_by_their_process(void **state)
     snprintf(name, sizeof name, "%s 999999999 %llu", host, start);
     check(!worker_alive(name, 0));
     snprintf(name, sizeof name, "%s-not 999999999 %llu", host, start);
-    check(worker_alive(name, 100) && !worker_alive(name, 130)); /* another machine */
+    check(worker_alive(name, 100) && !worker_alive(name, 130));    /* another machine */
+    check(worker_alive(name, -3600) && !worker_alive(name, -1e9)); /* its clock is ahead; there is no such time */
     check(!worker_alive("", 0) && !worker_alive("nonsense", 0));
     const pid_t child = fork();
     if (child == 0)

@@ -7,6 +7,9 @@
 
 /* Heartbeats come every second, but a machine that sleeps or swaps may be late by much. */
 static const double longest_silence = 120;
+/* The clock of another machine may be wrong by summer time. What is later still is no clock, and says nothing about
+ * its worker. */
+static const double farthest_ahead = 4000;
 
 /* Field 22 of /proc/PID/stat, in clock ticks since boot; 0: there is no such process (or no /proc). */
 static unsigned long long start_of(long pid)
@@ -55,6 +58,6 @@ bool worker_alive(const char *name, double silence)
     if (sscanf(name, "%63s %ld %llu", host, &pid, &start) != 3)
         return false;
     if (strcmp(host, here) != 0 || start == 0)
-        return silence < longest_silence;
+        return silence < longest_silence && silence > -farthest_ahead;
     return start_of(pid) == start;
 }

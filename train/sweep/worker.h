@@ -10,7 +10,7 @@ enum { WORKER_TEXT = 128 };
 void worker_name(char name[WORKER_TEXT]);
 
 /* Is the worker alive, whose last heartbeat was `silence` seconds ago? On this host its process is looked for; on
- * another host it counts as dead after two minutes. */
+ * another host it counts as dead after two minutes, and if its clock is ahead by much more than an hour. */
 bool worker_alive(const char *name, double silence);
 
 #endif
