@@ -149,6 +149,15 @@ static void print_group(const transfer_group *g)
     printf("%s\n", text);
 }
 
+/* The JSON file takes the place of what was there: not of the ledger that it is made from. */
+static bool spares(const char *path, const char *json)
+{
+    if (!json || !file_same(path, json))
+        return true;
+    cli_error(CLI_USAGE, "--json %s: this is the ledger itself; give another file", json);
+    return false;
+}
+
 int cli_sweep_show(const char *path, const char *json)
 {
     ledger *l = NULL;
@@ -157,6 +166,8 @@ int cli_sweep_show(const char *path, const char *json)
     transfer t = {NULL, 0};
     scion_error err;
     int status = CLI_FAILED;
+    if (!spares(path, json))
+        return CLI_USAGE;
     if (ledger_open(&l, path, false, &err) != SCION_OK || ledger_runs(l, &runs, &count, &err) != SCION_OK ||
         transfer_make(&t, runs, count, &err) != SCION_OK) {
         cli_error(status, "%s", err.message);
@@ -301,6 +312,8 @@ static int run_sweep(cli_arguments *a)
         return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
     if (!path[0])
         name_ledger(a->words[0], path);
+    if (!spares(path, a->values[JSON])) /* before hours of work */
+        return CLI_USAGE;
     if (check_grids(a, &err) != SCION_OK)
         return cli_error(CLI_USAGE, "%s", err.message);
     if (add_grids(path, a, &added, &err) != SCION_OK ||

@@ -56,6 +56,12 @@ refused 1 'nothing: No such file' report nothing
 refused 1 'empty: not the folder of a run' report empty
 refused 1 'text.txt' report text.txt
 refused 1 'cannot make this folder' report narrow -o absent/x.html
+for file in metrics.jsonl summary.json best.safetensors; do
+    cp narrow/$file before
+    refused 1 'is not a page' report narrow -o narrow/$file
+    cmp -s narrow/$file before || fault "report replaced narrow/$file"
+done
+"$scion" report narrow -o two.html > out 2>&1 || { fault 'an earlier page is replaced'; cat out; }
 echo 'nonsense' >> lr=0.125/metrics.jsonl
 echo '{"step":99,"loss":1}' >> lr=0.125/metrics.jsonl
 refused 1 'not a line of metrics' report narrow lr=0.125 -o bad.html

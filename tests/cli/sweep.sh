@@ -131,6 +131,12 @@ refused 2 'data' sweep mlp ledger=x.db
 refused 2 '--retri' sweep $tiny ledger=x.db --retri
 refused 2 'one ledger' sweep show
 refused 2 'one ledger' sweep show a.db b.db
+cp a.db own.db
+ln -s own.db link.db
+refused 2 'this is the ledger itself' sweep show own.db --json own.db
+refused 2 'this is the ledger itself' sweep show link.db --json ./own.db
+refused 2 'this is the ledger itself' sweep $tiny width=8 ledger=own.db --json own.db
+cmp -s a.db own.db || fault 'a ledger was replaced by its own table'
 [ -e x.db ] && fault 'wrong arguments made a ledger'
 refused 1 'text.txt is not a ledger' sweep $tiny ledger=text.txt
 refused 1 'text.txt is not a ledger' sweep ledger=text.txt

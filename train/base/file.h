@@ -9,6 +9,8 @@
 
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
+/* Whether two paths lead to one file; false if one of them leads nowhere. */
+bool file_same(const char *a, const char *b);
 
 /* Makes a folder and those above it; one that exists is fine. */
 scion_status file_make_folder(const char *path, scion_error *err);

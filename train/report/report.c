@@ -2,9 +2,12 @@
 #include "report/report.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/fail.h"
@@ -107,6 +110,22 @@ static void list_figures(const page *p, const report_options *o)
         o->wrote(o->context, page_figure_at(p, i)->id, page_figure_at(p, i)->title, page_folder(p));
 }
 
+/* The page takes the place of an earlier page, not of a ledger, of a run's files, or of what else is there. */
+static scion_status check_place(const char *path, scion_error *err)
+{
+    static const char begin[] = "<!doctype html>";
+    char head[sizeof begin] = "";
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
+    if (fd < 0)
+        return SCION_OK; /* nothing there, or writing it tells why not */
+    const ssize_t n = read(fd, head, sizeof begin - 1);
+    close(fd);
+    return n <= 0 || strcasecmp(head, begin) == 0
+               ? SCION_OK
+               : train_fail(err, SCION_EINVAL, "%s: this file is there already and is not a page; give another name",
+                            path_end(path));
+}
+
 scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,
                           scion_error *err)
 {
@@ -115,8 +134,8 @@ scion_status report_write(const char *const *sources, int count, const char *out
     run_record *runs = calloc((size_t)count + 1, sizeof *runs);
     make_title(sources, count, o, title);
     page *p = page_create(out_html, title);
-    scion_status status = SCION_OK;
-    if (!runs || !p)
+    scion_status status = check_place(out_html, err);
+    if (status == SCION_OK && (!runs || !p))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html));
     if (status == SCION_OK)
         status = read_runs(runs, &run_count, sources, count, err);

@@ -13,7 +13,8 @@ typedef struct report_options {
 } report_options;
 
 /* Writes out_html and its folder of figures (page.h) from run folders and ledgers, which are only read. EINVAL or
- * ESTATE, with a message that names the source: missing, not a run or ledger, damaged. `o` may be NULL. */
+ * ESTATE, with a message that names the source: missing, not a run or ledger, damaged. EINVAL: out_html is a file
+ * that is not a page. `o` may be NULL. */
 scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,
                           scion_error *err);
 
