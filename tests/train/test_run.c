@@ -287,6 +287,54 @@ static void a_run_stopped_anywhere_is_the_same_run(void **state)
     }
 }
 
+/* What a process leaves that is killed after a validation, before its outcome is in the checkpoint. */
+static scion_status copy_folder(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    static const char *const names[] = {"step-00000012.safetensors", "metrics.jsonl"};
+    (void)p;
+    (void)err;
+    for (int i = 0; t->step == t->steps && i < 2; i++) {
+        size_t bytes;
+        const char *data = scratch_get(in(t->c.run.out, names[i]), &bytes);
+        scratch_put(in(ctx, names[i]), data, bytes);
+    }
+    return SCION_OK;
+}
+
+static void a_run_is_saved_before_its_validation(void **state)
+{
+    char *whole = folder("validated"), *killed = folder("killed");
+    char path[RUN_PATH];
+    trainer *t = create(TINY_MLP "steps=12 log_every=1 eval_every=4 eval_batches=5 threads=1", whole);
+    const double first_best = t->best;
+    metrics *m;
+    const run_sink metric = metrics_sink(&m), copy = {.validation = copy_folder, .ctx = killed};
+    const run_sink *const sinks[] = {&metric, &copy};
+    run_policy policy = run_policy_of(&t->c);
+    run_result r;
+    int failed;
+    scion_error err;
+    (void)state;
+    OK(run_train(t, &policy, sinks, 2, &r, &failed, &err));
+    metrics_close(m);
+    const double best = t->best;
+    trainer_free(t);
+    OK(run_dir_latest(whole, path, &err));
+    OK(trainer_resume(&t, path, NULL, 0, &err));
+    assert_true(!t->validation_due && t->best == best && best < first_best);
+    trainer_free(t);
+
+    OK(run_dir_latest(killed, path, &err));
+    OK(trainer_resume(&t, path, NULL, 0, &err));
+    assert_true(t->step == t->steps && t->validation_due);
+    snprintf(t->c.run.out, sizeof t->c.run.out, "%s", killed);
+    OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
+    metrics_close(m);
+    assert_true(r.state == RUN_DONE && t->best == best && !t->validation_due);
+    trainer_free(t);
+    same_curves(whole, killed); /* the validation is there once */
+}
+
 static void the_first_step_of_mars_computes_one_gradient(void **state)
 {
     trainer *t = create(TINY_GPT "rule=mars accum=3", scratch("none"));
@@ -459,6 +507,7 @@ int main(void)
         cmocka_unit_test(sinks_are_told_and_change_nothing),
         cmocka_unit_test(an_empty_policy_only_steps),
         cmocka_unit_test(a_run_stopped_anywhere_is_the_same_run),
+        cmocka_unit_test(a_run_is_saved_before_its_validation),
         cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
         cmocka_unit_test(a_light_step_is_not_stopped),
         cmocka_unit_test(the_best_is_the_same_file),

@@ -25,18 +25,19 @@ struct metrics {
 /* ---- Going on ---------------------------------------------------------------------------------------------- */
 
 /* The step of a line, -1: it is no line of metrics. */
-static int64_t step_of(const char *line, size_t length)
+static int64_t step_of(const char *line, size_t length, bool *validation)
 {
     json_t *object = json_loadb(line, length, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     const int64_t value = json_is_integer(step) ? json_integer_value(step) : -1;
+    *validation = json_object_get(object, "val_loss") != NULL;
     json_decref(object);
     return value;
 }
 
-/* Length of the lines up to `step`. What follows is later, or the end that a killed run left. A line that cannot be
- * read before one that can is neither: *bad is its number, else 0. */
-static off_t kept_length(FILE *file, int64_t step, long *bad)
+/* Length of the lines up to `step`, or to its validation (which is its last line). What follows is later, or the end
+ * that a killed run left. A line that cannot be read before one that can is neither: *bad is its number, else 0. */
+static off_t kept_length(FILE *file, int64_t step, bool validation_due, long *bad)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -45,14 +46,15 @@ static off_t kept_length(FILE *file, int64_t step, long *bad)
     bool later = false;
     *bad = 0;
     for (ssize_t n; *bad == 0 && (n = getline(&line, &capacity, file)) > 0;) {
-        const int64_t found = line[n - 1] == '\n' ? step_of(line, (size_t)n) : -1;
+        bool validation = false;
+        const int64_t found = line[n - 1] == '\n' ? step_of(line, (size_t)n, &validation) : -1;
         number++;
         if (found < 0) {
             unread = unread > 0 ? unread : number;
             continue;
         }
         *bad = unread;
-        later = later || found > step;
+        later = later || found > step || (found == step && validation && validation_due);
         if (!later)
             kept += n;
     }
@@ -60,7 +62,7 @@ static off_t kept_length(FILE *file, int64_t step, long *bad)
     return kept;
 }
 
-static scion_status cut(const metrics *m, int64_t step, scion_error *err)
+static scion_status cut(const metrics *m, int64_t step, bool validation_due, scion_error *err)
 {
     const char *shown = path_end(m->path);
     off_t kept = 0;
@@ -69,7 +71,7 @@ static scion_status cut(const metrics *m, int64_t step, scion_error *err)
         FILE *file = fopen(m->path, "re");
         if (!file)
             return train_fail(err, SCION_EINVAL, "%s: %s", shown, strerror(errno));
-        kept = kept_length(file, step, &bad);
+        kept = kept_length(file, step, validation_due, &bad);
         const bool unread = ferror(file) != 0;
         fclose(file);
         if (unread)
@@ -83,7 +85,7 @@ static scion_status cut(const metrics *m, int64_t step, scion_error *err)
     return SCION_OK;
 }
 
-scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_error *err)
+scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool validation_due, scion_error *err)
 {
     metrics *m = calloc(1, sizeof *m);
     struct stat about;
@@ -101,7 +103,7 @@ scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_er
         else if (!S_ISREG(about.st_mode))
             status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
         else
-            status = cut(m, step, err);
+            status = cut(m, step, validation_due, err);
     }
     if (status != SCION_OK)
         metrics_close(m);
@@ -243,7 +245,7 @@ static scion_status sink_start(void *ctx, const trainer *t, scion_error *err)
 {
     metrics **m = ctx;
     atomic_remove_stale(t->c.run.out);
-    return metrics_open(m, t->c.run.out, t->step, err);
+    return metrics_open(m, t->c.run.out, t->step, t->validation_due, err);
 }
 
 static scion_status sink_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)

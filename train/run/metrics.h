@@ -15,8 +15,9 @@
 typedef struct metrics metrics;
 
 /* Opens dir/metrics.jsonl. step: that of the checkpoint that the run is resumed from; later lines are cut off, and so
- * is an unfinished last line. 0: a new run, the file starts empty. On failure *out is NULL. */
-scion_status metrics_open(metrics **out, const char *dir, int64_t step, scion_error *err);
+ * is an unfinished last line. validation_due: the run will validate after that step (again), so that line is cut off,
+ * too. 0: a new run, the file starts empty. On failure *out is NULL. */
+scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool validation_due, scion_error *err);
 /* Flushes to disk. NULL is fine. */
 void metrics_close(metrics *m);
 

@@ -28,6 +28,7 @@ typedef struct loop {
     double first_loss; /* of its first step */
     int64_t saved,
         best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
+    bool saved_due; /* the last checkpoint says that its validation is still to be done */
 } loop;
 
 run_result run_result_empty(void)
@@ -153,16 +154,20 @@ static scion_status measure_norms(loop *l, scion_error *err)
 
 /* ---- Checkpoints -------------------------------------------------------------------------------------------- */
 
+/* Nothing to do if the checkpoint of this step is there and says the same. Sinks are told of each step once. */
 static scion_status save(loop *l, scion_error *err)
 {
     char path[RUN_PATH];
-    if (!l->policy->save || l->saved == l->t->step)
+    const bool again = l->saved == l->t->step;
+    if (!l->policy->save || (again && l->saved_due == l->t->validation_due))
         return SCION_OK;
     scion_status status = run_dir_save(l->t, l->policy->keep, l->best_saved == l->t->step, path, err);
     if (status != SCION_OK)
         return status;
     l->saved = l->t->step;
-    TELL(l, saved, l->t, path);
+    l->saved_due = l->t->validation_due;
+    if (!again)
+        TELL(l, saved, l->t, path);
     return SCION_OK;
 }
 
@@ -268,14 +273,18 @@ static scion_status one_step(loop *l, scion_error *err)
                          .seconds = seconds,
                          .val_loss = NAN,
                          .accuracy = NAN};
-    const bool last = t->step == t->steps;
+    const bool last = t->step == t->steps, saves = due(t, y->save_every) || last;
+    const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_batches(t) > 0;
     count_step(l, &p);
     TELL(l, step, t, &p, due(t, y->log_every) || last || l->r->taken == 1);
     if (due(t, y->norm_every) || (y->norm_every > 0 && last))
         status = measure_norms(l, err);
-    if (status == SCION_OK && y->validate && (due(t, y->eval_every) || last))
+    t->validation_due = validates;
+    if (status == SCION_OK && saves) /* first: a validation may take long, and the program be killed in it */
+        status = save(l, err);
+    if (status == SCION_OK && validates)
         status = validate(l, true, err);
-    if (status == SCION_OK && (due(t, y->save_every) || last))
+    if (status == SCION_OK && saves)
         status = save(l, err);
     return status;
 }

@@ -92,7 +92,9 @@ typedef struct run_policy {
     int64_t log_every, norm_every; /* steps; 0: never. Also the first step of the process, and the last of the run */
     bool validate;                 /* at the end, and after every eval_every steps (0: only then) */
     int64_t eval_every;
-    bool save; /* checkpoints into the folder t->c.run.out: at the end, when stopped, and after every save_every */
+    /* Checkpoints into the folder t->c.run.out: at the end, when stopped, and after every save_every. One that falls
+     * on a validation is written before it, and after it again with its outcome. */
+    bool save;
     int64_t save_every, keep; /* keep: newest checkpoints that stay, and the best; 0: one, and no best */
     int64_t steps;            /* at most that many steps in this process, 0: any number */
     double seconds;           /* at most that long; 0: no limit */
