@@ -149,7 +149,9 @@ static int run_bench(cli_arguments *a)
     const double before = sgemm_peak(); /* before and after: the better one is the peak */
     if (trainer_create(&t, &c, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
         goto wrong;
-    if (times.count > 0)
+    if (times.count == 0) /* interrupted */
+        status = CLI_OK;
+    else
         status = report(t, &times, fmax(before, sgemm_peak()), a->values[0]);
     goto done;
 wrong:

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -344,13 +345,15 @@ const char *cli_bytes(double bytes, char text[16])
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t first_signal, interrupts; /* its number, 0: none; how many were SIGINT */
 
+/* Only a person says the same thing twice: a closed terminal sends SIGHUP by the kernel and again by the shell. */
 static void on_signal(int number)
 {
-    if (interrupted)
+    if (number == SIGINT && interrupts++ > 0)
         _exit(128 + number);
-    interrupted = 1;
+    if (first_signal == 0)
+        first_signal = number;
 }
 
 void cli_catch_signals(void)
@@ -365,5 +368,32 @@ void cli_catch_signals(void)
 
 bool cli_interrupted(void)
 {
-    return interrupted != 0;
+    return first_signal != 0;
+}
+
+int cli_stopped(void)
+{
+    return 128 + first_signal;
+}
+
+static bool outlives_reader;
+
+void cli_outlive_reader(void)
+{
+    outlives_reader = true;
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool cli_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return outlives_reader && poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
+}
+
+void cli_end_by_signal(int status)
+{
+    if (status != 128 + SIGINT || first_signal != SIGINT)
+        return;
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
 }

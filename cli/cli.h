@@ -106,10 +106,19 @@ const char *cli_bytes(double bytes, char text[16]);
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
 
-/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second one ends the program at once.
- * System calls are restarted. */
+/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second Ctrl-C ends the program at once,
+ * the others may come any number of times. System calls are restarted. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
+/* The exit status of a command that a signal stopped: 128 and its number. A command that returns CLI_OK although it
+ * was interrupted gets it from main. */
+int cli_stopped(void);
+/* Ends the program by SIGINT if that is what the status says: a shell leaves its loop only if it sees that. */
+void cli_end_by_signal(int status);
+/* The command goes on when the reader of its output has gone (a closed pipe); what it leaves is in files. */
+void cli_outlive_reader(void);
+/* Such a command, and nobody reads its standard output. */
+bool cli_reader_gone(void);
 
 /* ---- Sweeps (sweep.c) -------------------------------------------------------------------------------------- */
 

@@ -183,9 +183,13 @@ static int run_coordcheck(cli_arguments *a)
         goto wrong;
     status = CLI_FAILED;
     cli_catch_signals();
+    cli_outlive_reader();
     if (a->values[LEDGER] && ledger_open(&k.l, a->values[LEDGER], true, &err) != SCION_OK)
         goto wrong;
-    if (measure(&k, &err) != SCION_OK)
+    const scion_status measured = measure(&k, &err);
+    if (measured == SCION_ESTOPPED && cli_interrupted())
+        status = cli_stopped();
+    if (measured != SCION_OK)
         goto wrong;
     show(&k);
     if (a->values[JSON] && coordcheck_save(&k.result, a->values[JSON], &err) != SCION_OK)

@@ -1,4 +1,5 @@
 /* scion: the table of commands. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,7 +88,9 @@ static void flush_subnormals(void)
 /* Reports write errors on stdout, such as a full disk. */
 static int finish(int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (status == CLI_OK && cli_interrupted())
+        status = cli_stopped();
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || cli_reader_gone())
         return status;
     return status == CLI_OK ? cli_error(CLI_FAILED, "standard output could not be written") : status;
 }
@@ -113,9 +116,12 @@ int main(int argc, char **argv)
         cli_arguments a;
         prepare_libraries(argv);
         flush_subnormals();
+        signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */
         const int status = cli_parse(&a, commands[i], argc - 2, argv + 2) ? commands[i]->run(&a) : CLI_USAGE;
         cli_parse_free(&a);
-        return finish(status);
+        const int end = finish(status);
+        cli_end_by_signal(end);
+        return end;
     }
     const char *names[count];
     for (int i = 0; i < count; i++)

@@ -142,6 +142,8 @@ static int reproduce(const job *j)
         if (status == SCION_OK)
             cli_sweep_show(j->ledger, NULL);
     }
+    if (status == SCION_ESTOPPED && cli_interrupted())
+        return cli_error(cli_stopped(), "stopped; repeat the command to resume");
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     printf("\nclaim: %s\n", j->figure->claim);
@@ -207,6 +209,7 @@ static int run_reproduce(cli_arguments *a)
     if (status != CLI_OK)
         return status;
     cli_catch_signals();
+    cli_outlive_reader();
     return reproduce(&j);
 }
 

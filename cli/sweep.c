@@ -324,6 +324,7 @@ static int run_sweep(cli_arguments *a)
     if (a->values[ADD])
         return CLI_OK;
     cli_catch_signals();
+    cli_outlive_reader();
     sweep_progress end;
     const sweep_options o = {.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
     if (cli_sweep_work(path, &o, &end, &err) != SCION_OK)

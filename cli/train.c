@@ -245,6 +245,7 @@ static int train_command(cli_arguments *a)
         fputs(first_steps, stderr);
         return CLI_USAGE;
     }
+    cli_outlive_reader();
     config_init(&c);
     if (a->word_count > 1) {
         cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a->words[1]);
@@ -310,6 +311,7 @@ static int resume_command(cli_arguments *a)
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
+    cli_outlive_reader();
     status = cli_open_run(&t, a, run_dir_latest, trainer_resume, path);
     if (status != CLI_OK)
         goto done;

@@ -325,6 +325,7 @@ static int work(tuning *u, const char *command)
     if (strncmp(u->ledger, folder, sizeof folder - 1) == 0)
         mkdir(folder, 0777); /* if it fails, ledger_open reports why */
     cli_catch_signals();
+    cli_outlive_reader();
     u->begin = clock_now();
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
     u->runs.sweep.stopped = cli_interrupted;
@@ -334,7 +335,7 @@ static int work(tuning *u, const char *command)
     cli_progress_clear(&u->progress);
     if (status == SCION_ESTOPPED) {
         printf("stopped; repeat the command to resume (%s)\n", u->ledger);
-        return CLI_OK;
+        return cli_interrupted() ? cli_stopped() : CLI_OK;
     }
     if (status == SCION_OK)
         status = tune_write(&u->t, &u->target, command, u->out, &err);

@@ -44,7 +44,9 @@ tries=0
 while [ $tries -lt 200 ] && [ ! -s stopped/ledger.db ]; do sleep 0.05; tries=$((tries + 1)); done
 kill -INT $process
 wait $process
-grep -qx 'scion: stopped' log || grep -q 'repeat the command to resume' out || fault "Ctrl-C: $(cat out log)"
+status=$?
+[ $status -eq 130 ] || fault "Ctrl-C: exit status $status"
+grep -q 'repeat the command to resume' out log || fault "Ctrl-C: $(cat out log)"
 "$scion" sweep show stopped/ledger.db > out 2>&1 || fault "stopped while planning: $(cat out)"
 
 # ---- What is wrong

@@ -51,17 +51,50 @@ stop_at() {
 }
 
 # ---- Asked to stop
-for signal in INT TERM; do
+hup=HUP
+case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' /proc/self/status) in *[13579bdf]) hup= ;; esac # ignored, as under nohup
+for signal in INT TERM $hup; do
+    case $signal in INT) expected=130 ;; TERM) expected=143 ;; HUP) expected=129 ;; esac
     (train $signal) > log 2>&1 &
-    stop_at $! $signal $signal 5
-    wait $!
+    process=$!
+    stop_at $process $signal $signal 5
+    # A closed terminal sends SIGHUP twice; any number is fine, as it is for SIGTERM.
+    for again in 1 2 3; do [ $signal = INT ] || kill -$signal $process 2> /dev/null; done
+    wait $process
     status=$?
-    [ $status -eq 0 ] || fault "SIG$signal: exit status $status"
+    [ $status -eq $expected ] || fault "SIG$signal: exit status $status"
     grep -q "scion resume $signal" log || fault "SIG$signal: does not say how to resume: $(tail -n 3 log)"
     [ -e $signal/$last ] && fault "SIG$signal: the run ended before it was stopped"
     "$scion" resume $signal > log 2>&1 || fault "SIG$signal: resume: $(cat log)"
     check_end SIG$signal $signal
 done
+
+# ---- Out of time is a success
+"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000000 max_minutes=0.01 \
+    eval_batches=2 out=minutes > log 2>&1 || fault "max_minutes: exit status $?"
+grep -q 'scion resume minutes' log || fault "max_minutes: $(tail -n 3 log)"
+
+# ---- A second Ctrl-C, while the first waits for the step to end, ends the program at once
+"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000 light=1 accum=1M \
+    out=twice > log 2>&1 &
+process=$!
+tries=0
+while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
+sleep 0.3
+kill -INT $process
+kill -TERM $process
+sleep 0.3
+kill -0 $process || fault 'one Ctrl-C in a step should not end it'
+kill -INT $process
+wait $process
+status=$?
+[ $status -eq 130 ] || fault "two SIGINT: exit status $status"
+
+# ---- The reader of the log goes away: the run goes on
+{ (train read); echo $? > status; } 2>&1 | head -n 12 > log
+[ "$(cat status)" -eq 0 ] || fault "a log without a reader: exit status $(cat status)"
+check_end 'a log without a reader' read
+"$scion" presets > /dev/full 2> log && fault 'presets to a full disk: exit status 0'
 
 # ---- Two at once: the second is kept out of the folder
 (train killed) > log 2>&1 &

@@ -60,7 +60,10 @@ for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
     done
 done
 kill -TERM $pool
+kill -TERM $pool # once more is the same
 wait $pool
+status=$?
+[ $status -eq 143 ] || fault "SIGTERM: exit status $status"
 case " $tasks " in
     *' 2 '* | *' 3 '* | *' 4 '*) fault "workers of a sweep have more than one thread:$tasks" ;;
     *' 1 '*) ;;
@@ -111,7 +114,7 @@ sleep 1 # the worker has begun
 kill -INT $process
 wait $process
 status=$?
-[ $status -eq 0 ] || fault "SIGINT: exit status $status"
+[ $status -eq 130 ] || fault "SIGINT: exit status $status"
 holds out '1 left (scion sweep ledger=long.db resumes)'
 
 # ---- What is wrong: one sentence, exit status 2 for what was typed and 1 for what was found

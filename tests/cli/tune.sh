@@ -64,7 +64,7 @@ for signal in INT KILL; do
     wait $process 2> /dev/null
     status=$?
     if [ $signal = INT ] && ! grep -q 'scion train' out; then
-        [ $status -eq 0 ] || fault "SIGINT: exit status $status"
+        [ $status -eq 130 ] || fault "SIGINT: exit status $status"
         holds out 'repeat the command to resume'
         [ -e INT.ini ] && fault 'SIGINT: a file was written'
     fi
