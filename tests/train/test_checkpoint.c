@@ -2,13 +2,29 @@
  * nothing with ours), and what happens when it cannot be written. */
 #include "checkpoint_cases.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/atomic_file.h"
+
+/* A file system that is interrupted and takes a part of what it is given: every other call of write fails with EINTR,
+ * the others take at most 7 bytes more than half. */
+static bool interrupts;
+static int writes;
+
+ssize_t write(int fd, const void *data, size_t bytes)
+{
+    if (interrupts && writes++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, interrupts && bytes > 16 ? bytes / 2 + 7 : bytes);
+}
 
 static void what_is_written_reads_back(void **state)
 {
@@ -18,6 +34,21 @@ static void what_is_written_reads_back(void **state)
         const sample *s = sample_make(&r);
         sample_write(s, scratch("round.safetensors"));
         sample_check(s, scratch("round.safetensors"));
+    }
+}
+
+static void writing_goes_on_after_an_interruption(void **state)
+{
+    rng r = rng_of(22);
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const sample *s = sample_make(&r);
+        writes = 0;
+        interrupts = true;
+        sample_write(s, scratch("interrupted.safetensors"));
+        interrupts = false;
+        check(writes > 4);
+        sample_check(s, scratch("interrupted.safetensors"));
     }
 }
 
@@ -350,10 +381,15 @@ static void a_killed_process_leaves_a_whole_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(what_is_written_reads_back),     LAW(a_file_without_tensors_is_a_file),
-        LAW(files_are_what_the_format_says), LAW(wrong_tensors_are_refused),
-        LAW(a_full_disk_keeps_the_old_file), LAW(a_folder_that_is_read_only_keeps_the_old_file),
-        LAW(places_that_no_file_can_be_in),  LAW(a_killed_process_leaves_a_whole_file),
+        LAW(what_is_written_reads_back),
+        LAW(writing_goes_on_after_an_interruption),
+        LAW(a_file_without_tensors_is_a_file),
+        LAW(files_are_what_the_format_says),
+        LAW(wrong_tensors_are_refused),
+        LAW(a_full_disk_keeps_the_old_file),
+        LAW(a_folder_that_is_read_only_keeps_the_old_file),
+        LAW(places_that_no_file_can_be_in),
+        LAW(a_killed_process_leaves_a_whole_file),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

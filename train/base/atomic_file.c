@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +19,12 @@ static const char mark[] = ".tmp.";
 
 void atomic_abort(atomic_file *r)
 {
-    if (r->file)
-        fclose(r->file);
+    if (r->fd >= 0)
+        close(r->fd);
     if (r->temporary)
         unlink(r->temporary);
     free(r->temporary);
-    *r = (atomic_file){r->path, NULL, NULL};
+    *r = (atomic_file){r->path, NULL, -1};
 }
 
 static scion_status failed(atomic_file *r, const char *what, int reason, scion_error *err)
@@ -36,7 +37,7 @@ scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err)
 {
     struct stat about;
     const size_t bytes = strlen(path) + sizeof mark + 24;
-    *r = (atomic_file){path, malloc(bytes), NULL};
+    *r = (atomic_file){path, malloc(bytes), -1};
     if (!r->temporary)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     snprintf(r->temporary, bytes, "%s%s%ld", path, mark, (long)getpid());
@@ -47,17 +48,13 @@ scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err)
         return train_fail(err, SCION_EINVAL, "%s: cannot be written: it exists and is not a file", path_end(path));
     }
     /* No O_EXCL: a process of the same number, killed long ago, may have left its file here. */
-    const int fd = open(r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) {
+    do
+        r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    while (r->fd < 0 && errno == EINTR);
+    if (r->fd < 0) {
         const int reason = errno;
         free(r->temporary); /* it is not ours to remove */
         r->temporary = NULL;
-        return failed(r, "cannot be written", reason, err);
-    }
-    r->file = fdopen(fd, "wb");
-    if (!r->file) {
-        const int reason = errno;
-        close(fd);
         return failed(r, "cannot be written", reason, err);
     }
     return SCION_OK;
@@ -65,8 +62,16 @@ scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err)
 
 scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_error *err)
 {
-    if (bytes > 0 && fwrite(data, 1, bytes, r->file) != bytes)
-        return failed(r, "not written, the earlier file is kept", errno, err);
+    const char *at = data;
+    while (bytes > 0) {
+        const ssize_t written = write(r->fd, at, bytes);
+        if (written < 0 && errno == EINTR) /* file systems in user space can be interrupted */
+            continue;
+        if (written <= 0)
+            return failed(r, "not written, the earlier file is kept", written < 0 ? errno : ENOSPC, err);
+        at += written;
+        bytes -= (size_t)written;
+    }
     return SCION_OK;
 }
 
@@ -95,11 +100,11 @@ static void flush_folder(const char *path)
 
 scion_status atomic_commit(atomic_file *r, scion_error *err)
 {
-    if (fflush(r->file) != 0 || flush(fileno(r->file)) != 0)
+    if (flush(r->fd) != 0)
         return failed(r, "not written, the earlier file is kept", errno, err);
-    const int closed = fclose(r->file), reason = errno;
-    r->file = NULL;
-    if (closed != 0)
+    const int closed = close(r->fd), reason = errno;
+    r->fd = -1;
+    if (closed != 0 && reason != EINTR) /* Linux has closed it */
         return failed(r, "not written, the earlier file is kept", reason, err);
     if (rename(r->temporary, r->path) != 0)
         return failed(r, "not written", errno, err);

@@ -4,7 +4,7 @@
  *     atomic_file r;
  *     status = atomic_begin(&r, path, err);
  *     if (status == SCION_OK)
- *         status = atomic_write(&r, data, bytes, err);     any number of times, until one fails
+ *         status = atomic_write(&r, data, bytes, err);     any number of times, until one fails; not buffered
  *     if (status == SCION_OK)
  *         status = atomic_commit(&r, err);
  *
@@ -14,14 +14,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "scion.h"
 
 typedef struct atomic_file {
     const char *path; /* the caller's, as long as the atomic_file lives */
     char *temporary;
-    FILE *file;
+    int fd; /* of the temporary file, -1: none */
 } atomic_file;
 
 scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err);

@@ -582,7 +582,6 @@ scion_status tune_write(const tune *t, const config *target, const char *command
     if (status == SCION_OK)
         status = atomic_write(&r, text, bytes, err);
     if (status == SCION_OK) {
-        fflush(r.file); /* if it fails, the check finds less than was written */
         status = check_file(r.temporary, &c, path, err);
         if (status == SCION_OK)
             status = atomic_commit(&r, err);
