@@ -250,12 +250,26 @@ static void the_summary_is_one_object(void **state)
     check(scratch_count(dir) == 1);
 }
 
+/* The file is cut when it is opened: what a link leads to is not. */
+static void a_link_is_not_followed(void **state)
+{
+    const char *dir = folder("linked"), *other = scratch("precious");
+    metrics *m = NULL;
+    scion_error err;
+    (void)state;
+    scratch_text(other, "precious");
+    check(symlink(other, in(dir, "metrics.jsonl")) == 0);
+    check_status(metrics_open(&m, dir, 0, false, &err), SCION_EINVAL, &err);
+    check(m == NULL && strstr(err.message, "is a link") != NULL);
+    check(strcmp(scratch_get(other, NULL), "precious") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(lines_are_as_documented),    LAW(numbers_come_back),         LAW(a_resumed_run_has_each_step_once),
         LAW(a_new_run_starts_empty),     LAW(strange_files_are_refused), LAW(a_full_disk_keeps_whole_lines),
-        LAW(folders_that_are_not_there), LAW(the_summary_is_one_object),
+        LAW(folders_that_are_not_there), LAW(the_summary_is_one_object), LAW(a_link_is_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -97,8 +97,10 @@ scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool val
     if ((size_t)snprintf(m->path, sizeof m->path, "%s/metrics.jsonl", dir) >= sizeof m->path)
         status = train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
     if (status == SCION_OK) {
-        m->fd = open(m->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-        if (m->fd < 0 || fstat(m->fd, &about) != 0)
+        m->fd = open(m->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
+        if (m->fd < 0 && errno == ELOOP) /* it is cut: not where somebody else wants it */
+            status = train_fail(err, SCION_EINVAL, "%s: is a link, not a file", path_end(m->path));
+        else if (m->fd < 0 || fstat(m->fd, &about) != 0)
             status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
         else if (!S_ISREG(about.st_mode))
             status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
