@@ -411,6 +411,72 @@ static void a_better_one_leaves_the_checkpoint(void **state)
     trainer_free(t);
 }
 
+/* A checkpoint may have been renamed by hand: what counts is its number. */
+static void checkpoints_are_found_without_zeros(void **state)
+{
+    const char *dir = folder("zeros");
+    char path[RUN_PATH];
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "step-00000003.safetensors"), "x");
+    scratch_text(in(dir, "step-99.safetensors"), "x");
+    OK(run_dir_latest(dir, path, &err));
+    assert_string_equal(path, in(dir, "step-99.safetensors"));
+    assert_int_equal(run_dir_set_aside(dir, 3), 1);
+    assert_int_equal(access(in(dir, "step-99.safetensors.aside"), F_OK), 0);
+    OK(run_dir_latest(dir, path, &err));
+    assert_string_equal(path, in(dir, "step-00000003.safetensors"));
+}
+
+/* A path that is cut leads to the folder of another run. */
+static void long_paths_are_refused_not_cut(void **state)
+{
+    const char *base = folder("long");
+    char name[256], path[RUN_PATH], dir[CONFIG_TEXT];
+    scion_error err;
+    (void)state;
+    for (size_t length = CONFIG_TEXT - 1; length <= CONFIG_TEXT; length++) {
+        memset(name, 'n', sizeof name);
+        name[length - strlen(base) - 1] = '\0';
+        const char *run = in(base, name);
+        assert_int_equal(mkdir(run, 0777), 0);
+        scratch_text(in(run, "step-00000001.safetensors"), "x");
+        const scion_status status = run_dir_latest(run, path, &err);
+        assert_int_equal(status, length < CONFIG_TEXT ? SCION_OK : SCION_EINVAL);
+        OK(run_dir_best(run, path, &err)); /* reading needs no folder to write to */
+        if (status == SCION_OK) {
+            run_dir_of(path, dir);
+            assert_string_equal(dir, run);
+            continue;
+        }
+        assert_int_equal(run_dir_latest(in(run, "step-00000001.safetensors"), path, &err), SCION_EINVAL);
+        assert_non_null(strstr(err.message, "too long"));
+        name[length - strlen(base) - 1] = 'n';
+        name[250] = '\0';
+        const char *below = in(run, name);
+        assert_int_equal(mkdir(below, 0777), 0);
+        scratch_text(in(below, "best.safetensors"), "x");
+        scratch_text(in(below, "step-00000001.safetensors"), "x");
+        assert_int_equal(run_dir_best(below, path, &err), SCION_EINVAL);
+        assert_non_null(strstr(err.message, "too long"));
+    }
+    run_dir_of("/x.safetensors", dir);
+    assert_string_equal(dir, "/");
+    run_dir_of("x.safetensors", dir);
+    assert_string_equal(dir, ".");
+}
+
+static void a_folder_that_cannot_be_locked_is_refused(void **state)
+{
+    int lock = -1;
+    scion_error err;
+    (void)state;
+    assert_int_equal(run_dir_lock(scratch("unlocked"), &lock, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "cannot be locked"));
+    OK(run_dir_lock(folder("locked"), &lock, &err));
+    close(lock);
+}
+
 /* Other programs read the arrays by name, with the shape of their parameter. */
 static void the_optimizer_is_in_named_tensors(void **state)
 {
@@ -512,6 +578,9 @@ int main(void)
         cmocka_unit_test(a_light_step_is_not_stopped),
         cmocka_unit_test(the_best_is_the_same_file),
         cmocka_unit_test(a_better_one_leaves_the_checkpoint),
+        cmocka_unit_test(checkpoints_are_found_without_zeros),
+        cmocka_unit_test(long_paths_are_refused_not_cut),
+        cmocka_unit_test(a_folder_that_cannot_be_locked_is_refused),
         cmocka_unit_test(the_optimizer_is_in_named_tensors),
         cmocka_unit_test(runs_counted_in_epochs_are_opened),
         cmocka_unit_test(epochs_without_end_are_refused),

@@ -8,20 +8,21 @@ enum { RUN_PATH = 512 };
 
 /* Makes the folder (and those above it). A folder that already holds a run is refused. */
 scion_status run_dir_create(const char *dir, scion_error *err);
-/* Keeps other processes out of the folder until *lock is closed or the process ends. EINVAL: another one is in it.
- * Where the file system knows no locks, all may enter. */
+/* Keeps other processes out of the folder until *lock is closed or the process ends. EINVAL: another one is in it,
+ * or the folder cannot be opened. Where the file system knows no locks, all may enter. */
 scion_status run_dir_lock(const char *dir, int *lock, scion_error *err);
 /* A name for a new run: base, or base-2, base-3, ... */
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
 
-/* The newest checkpoint of a run, or `path` itself if it is a file. */
+/* The newest checkpoint of a run, or `path` itself if it is a file. EINVAL: there is none, or its folder's path is
+ * longer than the setting `out` can be: nothing is cut. */
 scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err);
 /* best.safetensors if there is one, else the newest. */
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err);
 /* Renames the checkpoints of later steps than `step` to NAME.aside: they belong to a run that this one replaces.
  * Returns their number. */
 int run_dir_set_aside(const char *dir, int64_t step);
-/* The folder that a checkpoint lies in. */
+/* The folder that a checkpoint lies in, of a path by run_dir_latest. */
 void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
 
 /* Saves best.safetensors. */
