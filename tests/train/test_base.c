@@ -120,6 +120,24 @@ static void utf8_is_decoded_and_encoded(void **state)
             fail_msg("wrong text %zu", i);
 }
 
+static void texts_are_made_printable(void **state)
+{
+    static const char *const cases[][2] = {{"plain \u00e9\u4e2d", "plain \u00e9\u4e2d"},
+                                           {"a\x1b[2Jb\nc\x7f", "a?[2Jb?c?"},
+                                           {"\xc2\x9b"
+                                            "31m",
+                                            "??31m"},
+                                           {"\xff\xc3", "??"},
+                                           {"", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", cases[i][0]);
+        utf8_make_printable(text);
+        assert_string_equal(text, cases[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +146,7 @@ int main(void)
         cmocka_unit_test(arrays_grow),
         cmocka_unit_test(json_is_written_to_files_and_pipes),
         cmocka_unit_test(utf8_is_decoded_and_encoded),
+        cmocka_unit_test(texts_are_made_printable),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

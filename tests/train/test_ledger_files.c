@@ -331,6 +331,51 @@ static void a_bad_configuration_is_told_with_its_run(void **state)
     }
 }
 
+/* What terminals take for commands is not handed on. */
+static void texts_of_a_ledger_are_printable(void **state)
+{
+    char *path = scratch("texts.db");
+    ledger *l = open_new(path);
+    ledger_run *runs;
+    int64_t count;
+    scion_error err = {0};
+    (void)state;
+    add_runs(l, 2);
+    sql(path, "UPDATE runs SET message = 'a' || char(27, 10, 155) || 'b', state = 'failed'");
+    check_ok(ledger_runs(l, &runs, &count, &err), &err);
+    check(strcmp(runs[0].result.message, "a????b") == 0);
+    free(runs);
+    sql(path, "UPDATE runs SET config = '{\"x\\u001b\\ny\":\"1\"}'");
+    check_status(ledger_runs(l, &runs, &count, &err), SCION_EINVAL, &err);
+    at("%s", err.message);
+    check(strstr(err.message, "x??y") != NULL);
+    ledger_close(l);
+}
+
+/* A foreign ledger is data: its triggers do not run, and a view, which may have no end, is not read. */
+static void views_and_triggers_do_not_run(void **state)
+{
+    char *path = scratch("views.db");
+    ledger *l = open_new(path);
+    ledger_run *runs, run;
+    int64_t count;
+    scion_error err = {0};
+    (void)state;
+    add_runs(l, 2);
+    sql(path, "CREATE TRIGGER later AFTER UPDATE ON runs BEGIN DELETE FROM runs; END");
+    check(take(l, &run) == 1);
+    check(sql(path, "SELECT count(*) FROM runs") == 2);
+    ledger_close(l);
+    sql(path, "DROP TRIGGER later");
+    sql(path, "ALTER TABLE runs RENAME TO hidden");
+    sql(path, "CREATE VIEW runs AS SELECT * FROM hidden");
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_status(ledger_runs(l, &runs, &count, &err), SCION_EINVAL, &err);
+    at("%s", err.message);
+    check(runs == NULL && strstr(err.message, "views.db") != NULL);
+    ledger_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +388,8 @@ int main(void)
         LAW(a_file_with_wrong_bytes_is_no_crash),
         LAW(a_broken_index_is_told),
         LAW(a_bad_configuration_is_told_with_its_run),
+        LAW(texts_of_a_ledger_are_printable),
+        LAW(views_and_triggers_do_not_run),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -384,6 +384,25 @@ static void csv_has_all_bits(void **state)
     figure_free(f);
 }
 
+/* No program that opens the table computes a name; all of it is UTF-8. */
+static void csv_names_are_texts(void **state)
+{
+    (void)state;
+    figure *f = figure_create("names", "Names", "");
+    static const char *const names[] = {"=1+1", "@SUM(a,b)", "-2",
+                                        "a\xff"
+                                        "b\x1b",
+                                        "lr=2"};
+    for (int i = 0; i < COUNT_OF(names); i++)
+        figure_point(f, figure_series(f, names[i], FIGURE_LINE), 1, 2);
+    const char *text = text_of(f, figure_csv);
+    at("%s", text);
+    check(strcmp(text, "series,x,y,low,high,marked\n'=1+1,1,2,,,0\n\"'@SUM(a,b)\",1,2,,,0\n'-2,1,2,,,0\n"
+                       "a\xEF\xBF\xBD"
+                       "b\xEF\xBF\xBD,1,2,,,0\nlr=2,1,2,,,0\n") == 0);
+    figure_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +419,7 @@ int main(void)
         LAW(series_differ_in_more_than_colour),
         LAW(a_long_series_is_a_small_file),
         LAW(csv_has_all_bits),
+        LAW(csv_names_are_texts),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -38,3 +38,16 @@ int utf8_length(const char *text)
     uint32_t code;
     return utf8_decode(text, 4, &code); /* stops at the string's end, which is not a continuation byte */
 }
+
+void utf8_make_printable(char *text)
+{
+    for (char *s = text; *s;) {
+        uint32_t code = 0;
+        const int length = utf8_decode(s, 4, &code);
+        const bool printable = length > 0 && code >= 0x20 && !(code >= 0x7f && code < 0xa0);
+        const int bytes = length > 0 ? length : 1;
+        for (int i = 0; i < bytes && !printable; i++)
+            s[i] = '?';
+        s += bytes;
+    }
+}

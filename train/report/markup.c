@@ -7,9 +7,17 @@
 
 #include "base/utf8.h"
 
+static const char replacement[] = "\xEF\xBF\xBD";
+
+/* Whether a character of `bytes` bytes (0: not UTF-8) may stand in a page or a table. */
+static bool is_plain(const unsigned char *s, size_t bytes)
+{
+    const bool none = bytes == 3 && s[0] == 0xEF && s[1] == 0xBF && s[2] >= 0xBE; /* U+FFFE, U+FFFF */
+    return bytes > 0 && !none && (*s >= 0x20 || *s == '\n' || *s == '\t') && *s != 0x7F;
+}
+
 void markup_text(FILE *to, const char *text)
 {
-    static const char replacement[] = "\xEF\xBF\xBD";
     static const struct {
         char c;
         const char *entity;
@@ -20,8 +28,7 @@ void markup_text(FILE *to, const char *text)
         for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
             if (*s == (unsigned char)entities[i].c)
                 out = entities[i].entity;
-        if (bytes == 0 || (*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7F ||
-            (bytes == 3 && s[0] == 0xEF && s[1] == 0xBF && s[2] >= 0xBE))
+        if (!is_plain(s, bytes))
             out = replacement;
         if (out)
             fputs(out, to);
@@ -33,17 +40,21 @@ void markup_text(FILE *to, const char *text)
 
 void markup_csv(FILE *to, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, to);
-        return;
-    }
-    fputc('"', to);
-    for (; *text; text++) {
+    const char *quote = strpbrk(text, ",\"\n") ? "\"" : "";
+    fputs(quote, to);
+    if (*text && strchr("=+-@\t", *text)) /* programs would compute it */
+        fputc('\'', to);
+    while (*text) {
+        const size_t bytes = (size_t)utf8_length(text);
         if (*text == '"')
             fputc('"', to);
-        fputc(*text, to);
+        if (is_plain((const unsigned char *)text, bytes))
+            fwrite(text, 1, bytes, to);
+        else
+            fputs(replacement, to);
+        text += bytes > 0 ? bytes : 1;
     }
-    fputc('"', to);
+    fputs(quote, to);
 }
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------- */

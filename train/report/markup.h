@@ -11,7 +11,7 @@ enum { MARKUP_NUMBER = 48 }; /* bytes of a number as text */
  * does not allow, become U+FFFD. */
 void markup_text(FILE *to, const char *text);
 
-/* One entry of a CSV file, quoted if necessary. */
+/* One entry of a CSV file, quoted if necessary. It is UTF-8, and begins with ' where it would be a formula. */
 void markup_csv(FILE *to, const char *text);
 
 /* For reading: `digits` significant digits, 12345678 as 1.235e7, infinite as "diverged", NAN as a dash. */

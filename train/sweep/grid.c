@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "base/array.h"
 #include "base/fail.h"
+#include "base/utf8.h"
 #include "base/number.h"
 
 typedef struct axis {
@@ -111,6 +112,7 @@ void grid_label(const config *c, const config_option *const *options, int count,
         grid_pretty(c, options[i], value);
         snprintf(text + at, bytes - at, "%s%s=%.80s", at > 0 ? " " : "", options[i]->key, value);
     }
+    utf8_make_printable(text); /* values may come from a file of somebody else */
 }
 
 void grid_rate(double lr, char text[CONFIG_TEXT])

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "base/utf8.h"
 #include "sweep/grid.h"
 #include "sweep/worker.h"
 
@@ -148,10 +149,12 @@ static double column_real(sqlite3_stmt *s, int i)
     return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
 }
 
+/* The file may be anybody's, and its texts are printed. */
 static void column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
 {
     const char *text = (const char *)sqlite3_column_text(s, i);
     snprintf(to, bytes, "%s", text ? text : "");
+    utf8_make_printable(to);
 }
 
 static int64_t pragma(ledger *l, const char *name, bool *read)
@@ -163,6 +166,16 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
     const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
     sqlite3_finalize(s);
     return value;
+}
+
+/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows without
+ * end. Functions with effects are not called, the schema is not edited. */
+static void distrust(sqlite3 *db)
+{
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 }
 
 /* Makes the tables in an empty file, if `create`; refuses what is no ledger. */
@@ -203,6 +216,7 @@ scion_status ledger_open(ledger **out, const char *path, bool create, scion_erro
                             create ? "made or written" : "read", errno ? ": " : "", errno ? strerror(errno) : "");
     if (status == SCION_OK) {
         sqlite3_busy_timeout(l->db, wait_ms);
+        distrust(l->db);
         status = identify(l, create, err);
     }
     if (status != SCION_OK) {
@@ -435,9 +449,14 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
     column_text(s, first + fields, run->result.message, sizeof run->result.message);
     scion_error wrong;
     config_init(&run->c);
-    if (!json || config_from_json(&run->c, json, &wrong) != SCION_OK)
+    if (!json)
+        return train_fail(err, SCION_EINVAL, "%s: run %lld: it has no configuration", path_end(l->path),
+                          (long long)run->id);
+    if (config_from_json(&run->c, json, &wrong) != SCION_OK) {
+        utf8_make_printable(wrong.message); /* it quotes the file */
         return train_fail(err, SCION_EINVAL, "%s: run %lld: %.150s", path_end(l->path), (long long)run->id,
-                          json ? wrong.message : "it has no configuration");
+                          wrong.message);
+    }
     return SCION_OK;
 }
 
