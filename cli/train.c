@@ -63,10 +63,13 @@ static void print_run(const trainer *t)
 /* The sink that shows a run on the terminal. */
 typedef struct run_view {
     cli_progress progress;
-    double begin;         /* clock */
-    int64_t first;        /* step that this process began with */
-    double rate, share;   /* samples per second, part of the time in the optimizer: running means */
-    double shown;         /* clock when the live line was last written */
+    double begin;        /* clock */
+    int64_t first;       /* step that this process began with */
+    double rate, share;  /* samples per second, part of the time in the optimizer: running means */
+    double shown;        /* clock when the live line was last written */
+    double stepped;      /* clock when the last step ended */
+    double validating_s; /* in validations of this process, and their number */
+    int64_t validations;
     char saved[RUN_PATH]; /* the last checkpoint */
 } run_view;
 
@@ -77,9 +80,26 @@ static scion_status show_start(void *ctx, const trainer *t, scion_error *err)
 {
     run_view *v = ctx;
     (void)err;
-    v->begin = clock_now();
+    v->begin = v->stepped = clock_now();
     v->first = t->step;
     return SCION_OK;
+}
+
+/* Seconds of one validation: those that were measured, or the forward passes of training. */
+static double validation_seconds(const run_view *v, const trainer *t)
+{
+    return v->validations > 0 ? v->validating_s / (double)v->validations
+                              : (double)trainer_validation_batches(t) * t->forward_s / (double)t->c.training.accum;
+}
+
+/* Seconds until the end of the run, its validations included, that after the present step as well. */
+static double seconds_left(const run_view *v, const trainer *t)
+{
+    const int64_t every = t->c.run.eval_every;
+    const double spent = clock_now() - v->begin - v->validating_s, each = spent / (double)(t->step - v->first);
+    const int64_t regular = every > 0 ? t->steps / every - (t->step - 1) / every : 0;
+    const int64_t validations = regular + (every == 0 || t->steps % every != 0);
+    return each * (double)(t->steps - t->step) + (double)validations * validation_seconds(v, t);
 }
 
 static scion_status show_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
@@ -92,13 +112,31 @@ static scion_status show_step(void *ctx, const trainer *t, const run_point *p, b
     (void)err;
     v->rate += (first ? 1 : 0.1) * (p->samples_per_s - v->rate);
     v->share += (first ? 1 : 0.1) * (p->optimizer_share - v->share);
+    v->stepped = clock_now();
     if (!keep && clock_now() - v->shown < live_s)
         return SCION_OK;
     v->shown = clock_now();
-    const double each = (clock_now() - v->begin) / (double)(t->step - v->first);
     cli_progress_show(&v->progress, keep, "step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  optimizer %.0f%%  %s left",
                       (long long)t->step, (long long)t->steps, p->loss, p->lr, v->rate, trainer_unit(t),
-                      100 * v->share, cli_duration(each * (double)(t->steps - t->step), left));
+                      100 * v->share, cli_duration(seconds_left(v, t), left));
+    return SCION_OK;
+}
+
+/* A validation is shown if one could think that the program stands still. */
+static const double quiet_s = 2;
+
+static scion_status show_validating(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
+{
+    run_view *v = ctx;
+    const double now = clock_now(), spent = now - v->stepped;
+    char left[16];
+    (void)err;
+    if (spent < quiet_s || now - v->shown < live_s)
+        return SCION_OK;
+    v->shown = now;
+    cli_progress_show(&v->progress, false, "step %lld/%lld  validating %.0f %%  %s left", (long long)t->step,
+                      (long long)t->steps, 100 * (double)done / (double)count,
+                      cli_duration(spent / (double)done * (double)(count - done), left));
     return SCION_OK;
 }
 
@@ -106,6 +144,8 @@ static scion_status show_validation(void *ctx, const trainer *t, const run_point
 {
     run_view *v = ctx;
     (void)err;
+    v->validating_s += clock_now() - v->stepped;
+    v->validations++;
     if (trainer_reports_accuracy(t))
         cli_progress_show(&v->progress, true, "step %lld  validation loss %.4f  accuracy %.2f%%", (long long)p->step,
                           p->val_loss, 100 * p->accuracy);
@@ -182,6 +222,7 @@ static int train(trainer *t)
     metrics *m;
     const run_sink folder = metrics_sink(&m), terminal = {.start = show_start,
                                                           .step = show_step,
+                                                          .validating = show_validating,
                                                           .validation = show_validation,
                                                           .norms = show_norms,
                                                           .saved = show_saved,

@@ -69,6 +69,23 @@ for signal in INT TERM $hup; do
     check_end SIG$signal $signal
 done
 
+# ---- A long validation: it is shown in a terminal, the time left includes it, and Ctrl-C ends it with the run saved
+text 60000 > long.txt
+cat > long.sh << END
+echo \$\$ > process
+exec "$scion" train shakespeare data=long.txt val_fraction=0.9 width=128 head_size=32 layers=4 block=64 batch=8 \
+    steps=2 out=long
+END
+script -qec 'sh long.sh' /dev/null > log 2>&1 < /dev/null &
+tries=0
+while ! grep -q 'step 2/2  validating [0-9]* %' log && [ $tries -lt 600 ]; do sleep 0.05; tries=$((tries + 1)); done
+[ $tries -lt 600 ] || fault "a long validation is not shown: $(tail -c 300 log)"
+[ -s long/step-00000002.safetensors ] || fault 'a long validation: the run is not saved before it'
+kill -INT "$(cat process)"
+wait $!
+grep -q 'scion resume long' log || fault "Ctrl-C in a validation: $(tail -n 3 log)"
+grep 'step 2/2  loss' log | grep -q '0\.0s left' && fault "the time left leaves out the validation: $(cat log)"
+
 # ---- Out of time is a success
 "$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000000 max_minutes=0.01 \
     eval_batches=2 out=minutes > log 2>&1 || fault "max_minutes: exit status $?"

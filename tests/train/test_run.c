@@ -54,7 +54,7 @@ static char *in(const char *dir, const char *name)
 /* ---- Sinks -------------------------------------------------------------------------------------------------- */
 
 typedef struct counts {
-    int start, step, logged, validation, norms, saved, end, warned;
+    int start, step, logged, validating, validation, norms, saved, end, warned;
     bool fails;
 } counts;
 
@@ -94,6 +94,15 @@ static scion_status count_validation(void *ctx, const trainer *t, const run_poin
     return answer(k, err);
 }
 
+static scion_status count_validating(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
+{
+    counts *k = ctx;
+    k->validating++;
+    assert_int_equal(count, trainer_validation_batches(t));
+    assert_true(1 <= done && done <= count);
+    return answer(k, err);
+}
+
 static scion_status count_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
 {
     counts *k = ctx;
@@ -129,7 +138,8 @@ static void count_warning(void *ctx, const char *message)
 
 static run_sink counting(counts *k)
 {
-    return (run_sink){count_start, count_step, count_validation, count_norms, count_saved, count_end, k};
+    return (run_sink){count_start, count_step,  count_validating, count_validation,
+                      count_norms, count_saved, count_end,        k};
 }
 
 static void sinks_are_told_and_change_nothing(void **state)
@@ -153,7 +163,8 @@ static void sinks_are_told_and_change_nothing(void **state)
         assert_int_equal(k.logged, 4);     /* 1, 7, 14, 20 */
         assert_int_equal(k.validation, 3); /* 8, 16, 20 */
         assert_int_equal(k.norms, 4);
-        assert_int_equal(k.saved, 3); /* 9, 18, 20 */
+        assert_int_equal(k.saved, 3);      /* 9, 18, 20 */
+        assert_int_equal(k.validating, 6); /* 8, 16, 20: two batches each */
         assert_int_equal(k.end, 1);
         assert_int_equal(failed[i], i);
         assert_int_equal(k.warned, i); /* once, however often it fails */

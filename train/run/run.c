@@ -201,6 +201,12 @@ static bool stops(void *ctx)
     return (l->policy->stop && l->policy->stop(l->policy->stop_ctx)) || out_of_time(l);
 }
 
+static void evaluated(void *ctx, int64_t done, int64_t count)
+{
+    loop *l = ctx;
+    TELL(l, validating, l->t, done, count);
+}
+
 /* tell: not of a validation that the run has done before. */
 static scion_status validate(loop *l, bool tell, scion_error *err)
 {
@@ -395,10 +401,12 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .best_saved = -1};
     start_result(&l);
     t->stop = stops;
+    t->evaluated = evaluated;
     t->stop_ctx = &l;
     scion_status status =
         l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
     t->stop = NULL;
+    t->evaluated = NULL;
     t->stop_ctx = NULL;
     if (status != SCION_OK)
         run_fails(r, status, &why);

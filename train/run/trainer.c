@@ -453,6 +453,8 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
         sum += part * batch_rows;
         hits += batch_hits;
         rows += batch_rows;
+        if (t->evaluated)
+            t->evaluated(t->stop_ctx, i + 1, count);
     }
     *loss = sum / (rows > 0 ? rows : 1);
     if (accuracy)

@@ -40,8 +40,9 @@ typedef struct trainer {
     /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
      * NULL. With `light`, whose average is in the gradients, a step that has begun is not stopped. */
     bool (*stop)(void *ctx);
-    void *stop_ctx;
-    double forward_s, backward_s, optimizer_s; /* of the last step */
+    void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation; may be NULL */
+    void *stop_ctx;                                            /* of both */
+    double forward_s, backward_s, optimizer_s;                 /* of the last step */
 } trainer;
 
 /* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights. */
