@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli.h"
 #include "config/config.h"
 #include "base/fail.h"
@@ -186,6 +187,10 @@ static int run_coordcheck(cli_arguments *a)
     cli_outlive_reader();
     if (a->values[LEDGER] && ledger_open(&k.l, a->values[LEDGER], true, &err) != SCION_OK)
         goto wrong;
+    if (a->values[LEDGER] && a->values[JSON] && file_same(a->values[LEDGER], a->values[JSON])) {
+        status = cli_error(CLI_USAGE, "--json %s: this is the ledger itself; give another file", a->values[JSON]);
+        goto done;
+    }
     const scion_status measured = measure(&k, &err);
     if (measured == SCION_ESTOPPED && cli_interrupted())
         status = cli_stopped();

@@ -22,8 +22,8 @@ static int64_t step_of(const char *name)
     return sscanf(name, "step-%lld.safetensors%n", &step, &end) == 1 && end > 0 && name[end] == '\0' ? step : -1;
 }
 
-/* The largest step below `below` of which dir has a checkpoint, or -1. path, if not NULL: the checkpoint's, whose name
- * may have other zeros than ours; "" if it is too long. */
+/* The largest step below `below` of which dir has a checkpoint, or -1. path, if not NULL: the checkpoint's, whose
+ * name may have other zeros than ours; "" if it is too long. */
 static int64_t newest(const char *dir, int64_t below, char path[RUN_PATH])
 {
     int64_t found = -1;

@@ -168,8 +168,8 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
     return value;
 }
 
-/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows without
- * end. Functions with effects are not called, the schema is not edited. */
+/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows
+ * without end. Functions with effects are not called, the schema is not edited. */
 static void distrust(sqlite3 *db)
 {
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
