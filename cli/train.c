@@ -49,12 +49,24 @@ static void print_memory(const trainer_memory *m)
            cli_bytes((double)m->total, text[6]));
 }
 
+/* A validation that takes longer than the training before it is seldom meant. */
+static void print_validation(const trainer *t)
+{
+    enum { large = 1 << 20 };
+    const int64_t every = t->c.run.eval_every > 0 ? t->c.run.eval_every : t->steps;
+    const int64_t units = trainer_validation_batches(t) * t->c.training.batch * data_about(t->data)->sample_units;
+    if (units > large && (double)units > (double)every * (double)trainer_samples(t))
+        printf("validation: %lld %s each time, more than are trained on in between; eval_batches=N takes fewer\n",
+               (long long)units, trainer_unit(t));
+}
+
 static void print_run(const trainer *t)
 {
     printf("data: %s\n", data_about(t->data)->description);
     printf("run: %s %s, lr %g %s, %lld steps of %lld %s, %d threads, into %s\n", t->c.optimizer.rule,
            t->c.optimizer.norms, t->c.training.lr, t->c.training.schedule, (long long)t->steps,
            (long long)trainer_samples(t), trainer_unit(t), t->threads, t->c.run.out);
+    print_validation(t);
     fflush(stdout);
 }
 
