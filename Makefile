@@ -4,32 +4,38 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps demo test bench asan clang fmt check install clean help
+.PHONY: all everything deps deps-test demo test bench asan clang fmt check install clean help
 
+# The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
+	@cmake --build build
+
+# And tests, examples and benchmarks.
+everything: deps-test
+	@cmake -S . -B build -G Ninja -DSCION_WERROR=ON -DSCION_TESTS=ON -DSCION_EXAMPLES=ON -DSCION_BENCH=ON > /dev/null
 	@cmake --build build
 
 demo: all
 	@tools/demo build
 
-test: all
+test: everything
 	@cd build && ctest --output-on-failure -j2
 
-bench: all
+bench: everything
 	@build/bench_scion
 
-asan: deps build-asan/build.ninja
+asan: deps-test build-asan/build.ninja
 	@cmake --build build-asan
 	@cd build-asan && ctest --output-on-failure -j2
 
-clang: deps build-clang/build.ninja
+clang: deps-test build-clang/build.ninja
 	@cmake --build build-clang
 	@cd build-clang && ctest --output-on-failure -j2
 
-fmt: deps
+fmt: deps-test
 	@tools/check-format --fix
 
-check: all
+check: everything
 	@tools/check-format
 	@tools/check-layers
 	@tools/check-rows
@@ -44,8 +50,8 @@ clean:
 	rm -rf build build-asan build-clang
 
 help:
-	@echo "make            build into build/"
-	@echo "make demo       train a small GPT on a text, and let it write"
+	@echo "make            build the library and the program into build/"
+	@echo "make demo       train a small GPT on a text and generate text"
 	@echo "make test       run the tests"
 	@echo "make bench      measure; writes build/bench.json"
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -57,14 +63,17 @@ help:
 	@echo "Missing Debian packages are installed first; SCION_DEPS=skip in the environment prevents it."
 
 deps:
-	@tools/deps
+	@tools/deps build
+
+deps-test:
+	@tools/deps test
 
 # Ninja runs CMake again by itself when a CMake file changes. The order matters only for a fresh machine.
 build/build.ninja: | deps
-	@cmake -S . -B build -G Ninja -DSCION_WERROR=ON
+	@cmake -S . -B build -G Ninja -DSCION_WERROR=ON -DSCION_TESTS=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
 
-build-asan/build.ninja: | deps
+build-asan/build.ninja: | deps-test
 	@cmake -S . -B build-asan -G Ninja -DSCION_ASAN=ON -DSCION_BENCH=OFF
 
-build-clang/build.ninja: | deps
+build-clang/build.ninja: | deps-test
 	@cmake -S . -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DSCION_OPENMP=OFF -DSCION_WERROR=ON
