@@ -263,8 +263,9 @@ SCION_API int64_t scion_optimizer_steps(const scion_optimizer *opt);
 
 /* Saving: `save` writes exactly `save_bytes` bytes, versioned and checksummed, the same on every machine of
  * the same byte order. Weights are the caller's and so are, with `light`, the gradients: save those too.
- * `load` refuses (ESTATE) what does not fit and then changes nothing. A loaded run continues bit for bit: what
- * scion_optimizer_set changed is part of the state. States of version 0.1 load as well.
+ * `load` refuses (ESTATE) what does not fit, and settings that scion_optimizer_set refuses; it then changes nothing.
+ * A loaded run continues bit for bit: what scion_optimizer_set changed is part of the state. States of version 0.1
+ * load as well.
  * flags: 0, or SCION_WITHOUT_ARRAYS: settings and counters only, for callers who store the arrays themselves
  * (scion_optimizer_state). */
 enum { SCION_WITHOUT_ARRAYS = 1 };

@@ -189,12 +189,58 @@ static void test_damaged_old_states(void **state)
     }
 }
 
+/* As docs/file-formats.md has it. */
+static void seal(unsigned char *state, size_t bytes)
+{
+    const size_t head = 32, n = bytes - head;
+    uint64_t h = 0x9E3779B97F4A7C15u ^ n;
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, state + head + i, n - i < 8 ? n - i : 8);
+        h = (h ^ word) * 0xD6E8FEB86659FD93u;
+        h ^= h >> 32;
+    }
+    memcpy(state + 24, &h, sizeof h);
+}
+
+/* Nor are values taken that could not be set: in the first parameter a radius, and the steps of the optimizer. */
+static void test_old_values_out_of_range(void **state)
+{
+    (void)state;
+    const size_t steps = 32 + 3 * 8;                                           /* after rule, light, count */
+    const size_t radius = 32 + 5 * 8 + 8 + strlen(old_params[0].name) + 6 * 8; /* after the name and its shape */
+    static const double wrong[] = {NAN, -5, INFINITY, 0};
+    const int64_t many = INT64_MAX;
+    for (int t = 0; t < OLD_CASES; t++) {
+        run *r = make(&old_cases[t]);
+        unsigned char *copy = room(r->state_bytes);
+        for (int64_t k = 0; k < COUNT_OF(wrong); k++) {
+            memcpy(copy, r->state, r->state_bytes);
+            memcpy(copy + radius, &wrong[k], sizeof wrong[k]);
+            seal(copy, r->state_bytes);
+            at("%s of 0.1.0, radius %g", old_cases[t].name, wrong[k]);
+            check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
+            check(strstr(err.message, "radius") != NULL);
+        }
+        memcpy(copy, r->state, r->state_bytes);
+        memcpy(copy + steps, &many, sizeof many);
+        seal(copy, r->state_bytes);
+        at("%s of 0.1.0, too many steps", old_cases[t].name);
+        check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
+        check(strstr(err.message, "steps") != NULL);
+        assert_int_equal(scion_optimizer_steps(r->opt), 0);
+        scion_optimizer_free(r->opt);
+        release(NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(test_old_states_go_on),
         LAW(test_states_matter),
         LAW(test_damaged_old_states),
+        LAW(test_old_values_out_of_range),
     };
     /* States are in the byte order of the machine that saved them. */
     const uint16_t one = 1;

@@ -294,11 +294,40 @@ static void test_table_1(void **state)
     }
 }
 
+/* AdamW with eps = 0 moves an entry by lr in its first step, and one whose gradient is 0, or so small that its square
+ * is, not at all; with decay, the latter only decays. */
+static void test_adamw_without_eps(void **state)
+{
+    (void)state;
+    enum { N = 37 };
+    float w[N], g[N];
+    for (int i = 0; i < N; i++) {
+        w[i] = 1;
+        g[i] = i % 3 == 0 ? 0.0F : i % 3 == 1 ? 2.0F : 1e-30F;
+    }
+    scion_param p = param_of(1, (int64_t[]){N}, SCION_NORM_AUTO, SCION_ROLE_VECTOR);
+    p.weight = w;
+    p.grad = g;
+    scion_options o;
+    scion_options_init(&o, SCION_RULE_ADAMW);
+    o.adam_eps = 0;
+    o.weight_decay = 0.5;
+    scion_optimizer *opt;
+    check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+    check_ok(scion_optimizer_step(opt, 0.25, &err), &err);
+    for (int i = 0; i < N; i++) {
+        at("entry %d with gradient %g", i, (double)g[i]);
+        check_rel((double)w[i], i % 3 == 1 ? 0.875 - 0.25 : 0.875, 1e-6);
+    }
+    scion_optimizer_free(opt);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[sizeof rows / sizeof *rows + 3] = {LAW(test_decay_is_a_larger_ball),
-                                                               LAW(test_light_is_plain), LAW(test_table_1)};
+    enum { others = 4 };
+    struct CMUnitTest tests[sizeof rows / sizeof *rows + others] = {
+        LAW(test_decay_is_a_larger_ball), LAW(test_light_is_plain), LAW(test_table_1), LAW(test_adamw_without_eps)};
     for (int64_t i = 0; i < COUNT_OF(rows); i++)
-        tests[i + 3] = (struct CMUnitTest){rows[i].name, run_row, NULL, release, &rows[i]};
+        tests[i + others] = (struct CMUnitTest){rows[i].name, run_row, NULL, release, &rows[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

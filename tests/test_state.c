@@ -284,6 +284,100 @@ static void test_longer_records(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* A state with one number changed and the checksum made anew: what is not damage is checked as well. */
+typedef struct wrong_value {
+    const char *name;
+    double mark, value; /* the setting that is looked for, and what takes its place */
+} wrong_value;
+
+static void replace_number(unsigned char *state, size_t bytes, const void *mark, const void *value)
+{
+    size_t found = 0;
+    for (size_t i = 32; i + 8 <= bytes; i++)
+        if (memcmp(state + i, mark, 8) == 0) {
+            memcpy(state + i, value, 8);
+            found++;
+            i += 7;
+        }
+    assert_int_equal(found, 1);
+    const uint64_t sum = checksum_of(state + 32, bytes - 32);
+    memcpy(state + 24, &sum, sizeof sum);
+}
+
+static void test_values_out_of_range(void **state)
+{
+    (void)state;
+    enum { RADIUS = 1, LR_SCALE, DECAY, MOMENTUM };
+    static const double mark[] = {0, 1234.5, 0.34567, 0.45678, 0.56789};
+    static const wrong_value wrong[] = {
+        {"radius NaN", mark[RADIUS], NAN},     {"radius -5", mark[RADIUS], -5},
+        {"radius 0", mark[RADIUS], 0},         {"radius Inf", mark[RADIUS], INFINITY},
+        {"lr_scale NaN", mark[LR_SCALE], NAN}, {"lr_scale -1", mark[LR_SCALE], -1},
+        {"decay -1", mark[DECAY], -1},         {"decay NaN", mark[DECAY], NAN},
+        {"momentum 0", mark[MOMENTUM], 0},     {"momentum 1.5", mark[MOMENTUM], 1.5},
+        {"momentum NaN", mark[MOMENTUM], NAN},
+    };
+    scion_options o = options_of(SCION_RULE_USCION, 0, 0);
+    run *a = make(&o), *b = make(&o);
+    size_t bytes, own_bytes;
+    steps(b, 2);
+    for (int what = SCION_SET_RADIUS; what <= SCION_SET_MOMENTUM; what++)
+        check_ok(scion_optimizer_set(a->opt, 2, what, mark[what + 1], &err), &err);
+    unsigned char *own = save(b, &own_bytes);
+    for (int64_t t = 0; t < COUNT_OF(wrong); t++) {
+        unsigned char *other = save(a, &bytes);
+        at("%s", wrong[t].name);
+        replace_number(other, bytes, &wrong[t].mark, &wrong[t].value);
+        check_status(scion_optimizer_load(b->opt, 0, other, bytes, &err), SCION_ESTATE, &err);
+        assert_int_equal(err.param, 2);
+        check(strstr(err.message, "expected") != NULL);
+        check_refused(b, other, bytes, own, own_bytes);
+    }
+    at("a good value in its place");
+    unsigned char *good = save(a, &bytes);
+    replace_number(good, bytes, &mark[RADIUS], &(double){7});
+    check_ok(scion_optimizer_load(b->opt, 0, good, bytes, &err), &err);
+    scion_info info = {.size = sizeof info};
+    check_ok(scion_optimizer_inspect(b->opt, 2, 0, &info, &err), &err);
+    check(info.radius == 7);
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
+/* The optimizer's record: its length, rule, light, count, steps, swapped. */
+static void test_counters_out_of_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t offset;
+        int64_t value;
+        scion_status want;
+    } cases[] = {
+        {"steps that overflow", 32 + 4 * 8, INT64_MAX, SCION_ESTATE},
+        {"steps that overflow soon", 32 + 4 * 8, INT64_MAX - 1, SCION_ESTATE},
+        {"negative steps", 32 + 4 * 8, -1, SCION_ESTATE},
+        {"exchanged weights of a rule that keeps none", 32 + 5 * 8, 1, SCION_ESTATE},
+        {"a flag of 2", 32 + 5 * 8, 2, SCION_ESTATE},
+        {"as many steps as there may be", 32 + 4 * 8, INT64_MAX / 2, SCION_OK},
+    };
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    run *a = make(&o);
+    steps(a, 2);
+    size_t bytes;
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        unsigned char *other = save(a, &bytes);
+        memcpy(other + cases[t].offset, &cases[t].value, sizeof cases[t].value);
+        const uint64_t sum = checksum_of(other + 32, bytes - 32);
+        memcpy(other + 24, &sum, sizeof sum);
+        at("%s", cases[t].name);
+        check_status(scion_optimizer_load(a->opt, 0, other, bytes, &err), cases[t].want, &err);
+    }
+    steps(a, 1);
+    assert_int_equal(scion_optimizer_steps(a->opt), INT64_MAX / 2 + 1);
+    scion_optimizer_free(a->opt);
+}
+
 /* Settings that were changed on the way are part of the run. */
 static void test_settings_travel(void **state)
 {
@@ -400,6 +494,8 @@ int main(void)
         LAW(test_damage),
         LAW(test_other_versions),
         LAW(test_longer_records),
+        LAW(test_values_out_of_range),
+        LAW(test_counters_out_of_range),
         LAW(test_settings_travel),
         LAW(test_refusal_changes_nothing),
         LAW(test_misfits),

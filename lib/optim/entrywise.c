@@ -1,6 +1,7 @@
 /* The baselines, entry by entry:
  *     adamw   m = b1 m + (1-b1)g,  v = b2 v + (1-b2)g^2,  w = (1 - lr mu)w - lr mhat / (sqrt(vhat) + eps),
  *             mhat = m/(1-b1^k), vhat = v/(1-b2^k)      (Loshchilov and Hutter, 2019)
+ *             where the denominator is 0 (eps = 0, no gradient yet or one whose square is 0) it only decays
  *     sgd     d = (1-a)d + g,  w = (1 - lr mu)w - lr d
  * with g scaled down where the joint 2-norm of the gradients exceeds clip_norm. */
 #include <math.h>
@@ -24,7 +25,9 @@ SCN_CLONES static void adamw_run(int64_t n, const adam *a, const float *restrict
         float x = g[i] * a->scale;
         m[i] = a->b1 * m[i] + (1 - a->b1) * x;
         v[i] = a->b2 * v[i] + (1 - a->b2) * x * x;
-        w[i] = a->beta * w[i] - a->rate * (m[i] * a->fix1) / (sqrtf(v[i] * a->fix2) + a->eps);
+        float below = sqrtf(v[i] * a->fix2) + a->eps;
+        below = below == 0 ? INFINITY : below; /* no branch around the division: the loop stays a vector one */
+        w[i] = a->beta * w[i] - a->rate * (m[i] * a->fix1) / below;
     }
 }
 

@@ -166,6 +166,8 @@ float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *
 bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, scn_work *w);
 /* The norm of a tensor's weight; 0 where there is none. */
 scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, scion_error *err);
+/* NULL if a setting (scion_setting) of the tensor may have that value, else what is expected of it. */
+const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value);
 /* Is there a parameter i? */
 scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err);
 

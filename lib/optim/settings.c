@@ -15,36 +15,32 @@ scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error 
     return SCION_OK;
 }
 
-static scion_status check_value(const scn_tensor *t, int64_t i, int32_t what, double value, scion_error *err)
+const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value)
 {
-    bool good;
-    const char *expected;
     const scion_rule_properties *about = &t->rule->about;
     const double decay = about->weight_decay;
     switch (what) {
-    case SCION_SET_RADIUS:
-        good = value > 0 && !isinf(value);
-        expected = "radius > 0";
-        break;
-    case SCION_SET_LR_SCALE:
-        good = value >= 0 && !isinf(value);
-        expected = "lr_scale >= 0";
-        break;
+    case SCION_SET_RADIUS: return value > 0 && !isinf(value) ? NULL : "radius > 0";
+    case SCION_SET_LR_SCALE: return value >= 0 && !isinf(value) ? NULL : "lr_scale >= 0";
     case SCION_SET_WEIGHT_DECAY:
-        good = value >= 0 && !isinf(value) && (decay == 0 || value == decay);
-        expected = decay != 0 ? "weight_decay 1, as the rule has it" : "weight_decay >= 0";
-        break;
+        if (decay != 0)
+            return value == decay ? NULL : "weight_decay 1, as the rule has it";
+        return value >= 0 && !isinf(value) ? NULL : "weight_decay >= 0";
     case SCION_SET_MOMENTUM:
-        good = value > 0 && value <= 1 && (about->averages || !about->lmo || value == 1);
-        expected = "momentum in (0, 1], 1 where the rule has none";
-        break;
-    case SCION_SET_FROZEN:
-        good = value == 0 || value == 1;
-        expected = "frozen 0 or 1";
-        break;
-    default: return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
+        if (value > 0 && value <= 1 && (about->averages || !about->lmo || value == 1))
+            return NULL;
+        return "momentum in (0, 1], 1 where the rule has none";
+    case SCION_SET_FROZEN: return value == 0 || value == 1 ? NULL : "frozen 0 or 1";
+    default: return "a setting that there is";
     }
-    if (!good)
+}
+
+static scion_status check_value(const scn_tensor *t, int64_t i, int32_t what, double value, scion_error *err)
+{
+    if (what < SCION_SET_RADIUS || what > SCION_SET_FROZEN)
+        return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
+    const char *expected = scn_setting_expected(t, what, value);
+    if (expected)
         return scn_fail(err, SCION_EINVAL, i, "%s: %g, expected %s", t->name, value, expected);
     return SCION_OK;
 }

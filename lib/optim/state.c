@@ -7,7 +7,7 @@
  *         number of arrays, and for each: which, type, first entry, entries, data
  * A record begins with its length, so that members can be added at its end: what a shorter (older) one lacks keeps
  * the value that it has, what a longer (newer) one has beyond must be zero. Loading checks all of it before it
- * changes anything. */
+ * changes anything, values too: the checksum finds damage, it does not say who wrote the state. */
 #include <string.h>
 
 #include "optim/optimizer.h"
@@ -27,6 +27,7 @@ typedef struct cursor {
     bool optional;     /* values that older records lack */
     bool skip_arrays;  /* SCION_WITHOUT_ARRAYS */
     const char *wrong; /* what does not fit, once something does not */
+    bool value;        /* it is a value out of range, and `wrong` says what was expected */
 } cursor;
 
 /* ---- Values ---- */
@@ -79,9 +80,56 @@ static void data(cursor *c, void *value, size_t bytes)
     c->at += bytes;
 }
 
+static void out_of_range(cursor *c, const char *expected)
+{
+    c->wrong = expected;
+    c->value = true;
+}
+
+/* Is a value at hand to be looked at? */
+static bool looks(cursor *c, void *copy, size_t bytes)
+{
+    if (c->mode != CHECK || !has(c, bytes))
+        return false;
+    memcpy(copy, c->from + c->at, bytes);
+    return true;
+}
+
+/* A setting, which must be one that scion_optimizer_set takes. */
+static void setting(cursor *c, const scn_tensor *t, int32_t what, double *value)
+{
+    double seen;
+    if (looks(c, &seen, sizeof seen)) {
+        const char *expected = scn_setting_expected(t, what, seen);
+        if (expected)
+            out_of_range(c, expected);
+    }
+    data(c, value, sizeof *value);
+}
+
+/* A momentum that a step was told, or 0. */
+static void told_momentum(cursor *c, double *value)
+{
+    double seen;
+    if (looks(c, &seen, sizeof seen) && !(seen >= 0 && seen <= 1))
+        out_of_range(c, "a momentum of the next step from 0 to 1");
+    data(c, value, sizeof *value);
+}
+
+/* Steps, of which there is always room for more. */
+static void counter(cursor *c, int64_t *value)
+{
+    int64_t seen;
+    if (looks(c, &seen, sizeof seen) && (seen < 0 || seen > INT64_MAX / 2))
+        out_of_range(c, "a number of steps from 0 to 2^62");
+    data(c, value, sizeof *value);
+}
+
 static void flag(cursor *c, bool *value)
 {
-    int64_t wide = *value;
+    int64_t wide = *value, seen;
+    if (looks(c, &seen, sizeof seen) && seen != 0 && seen != 1)
+        out_of_range(c, "a flag of 0 or 1");
     data(c, &wide, sizeof wide);
     *value = wide != 0;
 }
@@ -201,14 +249,14 @@ static void same_shape(cursor *c, const scn_tensor *t)
 
 static void settings(cursor *c, scn_tensor *t)
 {
-    data(c, &t->radius, sizeof t->radius);
-    data(c, &t->lr_scale, sizeof t->lr_scale);
-    data(c, &t->decay, sizeof t->decay);
-    data(c, &t->momentum, sizeof t->momentum);
+    setting(c, t, SCION_SET_RADIUS, &t->radius);
+    setting(c, t, SCION_SET_LR_SCALE, &t->lr_scale);
+    setting(c, t, SCION_SET_WEIGHT_DECAY, &t->decay);
+    setting(c, t, SCION_SET_MOMENTUM, &t->momentum);
     flag(c, &t->frozen);
     flag(c, &t->vanishing);
-    data(c, &t->steps, sizeof t->steps);
-    data(c, &t->start, sizeof t->start);
+    counter(c, &t->steps);
+    data(c, &t->start, sizeof t->start); /* these three only make the bound, and may be anything */
     data(c, &t->start_norm, sizeof t->start_norm);
     data(c, &t->pushed, sizeof t->pushed);
 }
@@ -218,7 +266,7 @@ static void walk_tensor(cursor *c, scn_tensor *t, bool arrays)
     begin_record(c);
     same_shape(c, t);
     settings(c, t);
-    data(c, &t->next_alpha, sizeof t->next_alpha);
+    told_momentum(c, &t->next_alpha);
     c->optional = true; /* members that later versions add go here */
     end_record(c);
     if (arrays)
@@ -246,13 +294,16 @@ static void walk_tensor_v1(cursor *c, scn_tensor *t, bool light)
 static void walk(cursor *c, scion_optimizer *opt, uint64_t file_version, int64_t *tensor)
 {
     bool arrays = !c->skip_arrays;
+    int64_t seen;
     *tensor = -1;
     if (file_version > 1)
         begin_record(c);
     same_int(c, opt->o.rule, "it was made by another rule");
     same_int(c, opt->o.light != 0, "one of the two is light");
     same_int(c, opt->count, "it has another number of parameters");
-    data(c, &opt->steps, sizeof opt->steps);
+    counter(c, &opt->steps);
+    if (looks(c, &seen, sizeof seen) && seen != 0 && !scn_rule_at(opt->o.rule)->about.needs_prev)
+        out_of_range(c, "no exchange of weights, since the rule keeps no previous ones");
     flag(c, &opt->swapped);
     if (file_version > 1) {
         int64_t present = arrays;
@@ -353,10 +404,10 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
     if (!c.wrong && c.at != c.size)
         c.wrong = "it is longer than expected";
     if (c.wrong && tensor >= 0)
-        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit at parameter %s: %s",
-                        opt->tensors[tensor].name, c.wrong);
+        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit at parameter %s: %s%s",
+                        opt->tensors[tensor].name, c.value ? "expected " : "", c.wrong);
     if (c.wrong)
-        return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s", c.wrong);
+        return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s%s", c.value ? "expected " : "", c.wrong);
     c.mode = READ;
     c.at = 0;
     walk(&c, opt, head[0], &tensor);
