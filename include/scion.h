@@ -22,9 +22,14 @@
  * gradient in the average d. lmo(s) is the minimiser of <s, x> over the unit ball, so it is added.
  *
  * Memory: the caller owns weights and gradients; the optimizer borrows them until it is freed. Everything
- * else comes from the caller's allocator when the optimizer is made; a step allocates nothing.
+ * else comes from the caller's allocator when the optimizer is made; a step allocates nothing. Arrays are aligned to
+ * their type (4 bytes, bfloat16 2) and do not overlap, those of different parameters neither: create refuses others.
  * Threads: functions are reentrant, there is no global state. One optimizer is used by one thread at a
- * time; different optimizers may be used at the same time. Inside, OpenMP threads share the work.
+ * time; different optimizers may be used at the same time. Inside, OpenMP threads share the work. They do not
+ * survive fork: a child of a process that has stepped with several threads may hang in its own step, unless it calls
+ * exec or its steps have threads = 1.
+ * First values: lr 0.05 falling linearly to 0, radius 1 and for the last layer 100. The last radius bounds the
+ * logits: a loss that stalls although all answers are right wants a larger one, a loss that swings a smaller one.
  * Errors: a call that can fail returns a status and, where `err` is not NULL, fills one sentence.
  * Structs: set one up with its ..._init macro, then change members. It carries its size, and grows only at its
  * end: a program compiled with an older header keeps working, the members it does not know take their
@@ -61,7 +66,7 @@ typedef enum scion_status {
     SCION_OK = 0,
     SCION_EINVAL,     /* an argument, option or shape is wrong */
     SCION_ENOMEM,     /* the allocator returned NULL */
-    SCION_ENONFINITE, /* a gradient holds NaN or Inf; nothing was changed */
+    SCION_ENONFINITE, /* a gradient, or a weight at the start, holds NaN or Inf; nothing was changed */
     SCION_ESTATE,     /* a saved state is damaged or belongs to another optimizer; nothing was changed */
     SCION_ESTOPPED    /* a callback asked to stop */
 } scion_status;
@@ -86,7 +91,8 @@ typedef struct scion_error {
  * RMS has c = sqrt(count), EUCLID and MAX have c = 1, in every role. A convolution weight (out, in, k...)
  * is the matrix out x (in * k...): SPECTRAL takes d_in = in and divides by the number of kernel positions,
  * the others take d_in = in * k... (PLAIN divides by nothing). A weight shared by the first and the last layer is
- * one OUTPUT. */
+ * one OUTPUT. A parameter of one dimension n is the matrix n x 1 (transposed: 1 x n) to the first four norms:
+ * SPECTRAL is then RMS, by the iteration. */
 typedef enum scion_role {
     SCION_ROLE_HIDDEN = 0,
     SCION_ROLE_ONEHOT,        /* first layer, one-hot input: an embedding table */
@@ -255,7 +261,8 @@ SCION_API scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64
  * whose gradients hold the average, does nothing (to those that this caller owns). */
 SCION_API void scion_optimizer_begin(scion_optimizer *opt);
 
-/* One step. A gradient that is not finite is refused: ENONFINITE names it, and nothing was changed. */
+/* One step. A gradient that is not finite is refused: ENONFINITE names it, and nothing was changed. So are weights in
+ * the first step after create or load; later ones are not looked at. */
 SCION_API scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *err);
 
 /* Number of steps taken. */
@@ -344,7 +351,8 @@ SCION_API int64_t scion_optimizer_count(const scion_optimizer *opt);
 SCION_API int64_t scion_optimizer_find(const scion_optimizer *opt, const char *name);
 
 /* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. NULL
- * leaves grad_prev (MARS) where it is. */
+ * leaves grad_prev (MARS) where it is. That it overlaps no other parameter is the caller's to see: the others may be
+ * about to move as well. */
 SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad,
                                             void *grad_prev,
                                             scion_error *err);

@@ -305,7 +305,7 @@ static void test_mars_needs_grad_prev(void **state)
     scion_optimizer *opt;
     good_params(p);
     scion_options_init(&o, SCION_RULE_MARS);
-    p[0].grad_prev = memory[1];
+    p[0].grad_prev = memory[1] + 20;
     check_status(scion_optimizer_create(&opt, &o, p, 2, &err), SCION_EINVAL, &err);
     assert_int_equal(err.param, 1);
     check(strstr(err.message, "culprit") != NULL);
@@ -318,12 +318,67 @@ static void test_mars_needs_grad_prev(void **state)
     scion_optimizer_free(opt);
 }
 
+/* Arrays that overlap or are not aligned; those that only touch are fine. */
+static void test_memory(void **state)
+{
+    (void)state;
+    unsigned char *const bytes = (unsigned char *)memory[3];
+    const struct {
+        const char *name;
+        void *weight, *grad, *average;
+        scion_status want;
+    } cases[] = {
+        {"as it should be", memory[2], memory[3], NULL, SCION_OK},
+        {"grad behind weight", memory[2], memory[2] + 48, NULL, SCION_OK},
+        {"grad is weight", memory[2], memory[2], NULL, SCION_EINVAL},
+        {"grad overlaps weight", memory[2], memory[2] + 47, NULL, SCION_EINVAL},
+        {"weight of another", memory[0], memory[3], NULL, SCION_EINVAL},
+        {"end of another's gradient", memory[1] + 19, memory[3], NULL, SCION_EINVAL},
+        {"behind another's gradient", memory[1] + 20, memory[3], NULL, SCION_OK},
+        {"average in the gradient", memory[2], memory[3], memory[3], SCION_EINVAL},
+        {"odd weight", bytes + 1, memory[1] + 20, NULL, SCION_EINVAL},
+        {"odd gradient", memory[2], bytes + 2, NULL, SCION_EINVAL},
+        {"odd average", memory[1] + 20, memory[3], (unsigned char *)memory[2] + 3, SCION_EINVAL},
+    };
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_param p[2];
+        scion_optimizer *opt;
+        good_params(p);
+        p[1].weight = cases[t].weight;
+        p[1].grad = cases[t].grad;
+        p[1].average = cases[t].average;
+        at("%s", cases[t].name);
+        check_status(scion_optimizer_create(&opt, NULL, p, 2, &err), cases[t].want, &err);
+        if (cases[t].want != SCION_OK) {
+            assert_int_equal(err.param, 1);
+            check(strstr(err.message, "culprit") != NULL);
+        }
+        scion_optimizer_free(opt);
+    }
+    scion_param p[2];
+    scion_optimizer *opt;
+    good_params(p);
+    at("bind");
+    check_ok(scion_optimizer_create(&opt, NULL, p, 2, &err), &err);
+    check_status(scion_optimizer_bind(opt, 1, memory[2], memory[2], NULL, &err), SCION_EINVAL, &err);
+    check_status(scion_optimizer_bind(opt, 1, memory[2], bytes + 1, NULL, &err), SCION_EINVAL, &err);
+    check_ok(scion_optimizer_bind(opt, 1, memory[2], memory[3], NULL, &err), &err);
+    scion_optimizer_free(opt);
+    for (int shift = 40; shift < 63; shift++) {
+        at("2^%d + 1 parameters", shift);
+        const scion_status status = scion_optimizer_create(&opt, NULL, p, ((int64_t)1 << shift) + 1, &err);
+        check(status == SCION_EINVAL || status == SCION_ENOMEM);
+        check(opt == NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(test_wrong_parameters), LAW(test_wrong_parameters_free_standing),
         LAW(test_wrong_options),    LAW(test_wrong_arguments),
         LAW(test_wrong_calls),      LAW(test_mars_needs_grad_prev),
+        LAW(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,8 +171,35 @@ static void test_bf16(void **state)
     }
 }
 
+/* A weight that is not finite is found in the first step, and in the first after load; frozen ones are not. */
+static void test_weights(void **state)
+{
+    (void)state;
+    run *a = make(SCION_RULE_SCION, 0);
+    float *w = a->p[2].weight;
+    const float kept = w[7];
+    size_t bytes;
+    w[7] = NAN;
+    for (int i = 0; i < PARAMS; i++)
+        rng_gaussian(&a->r, a->n[i], a->p[i].grad);
+    check_status(scion_optimizer_step(a->opt, 0.1, &err), SCION_ENONFINITE, &err);
+    assert_int_equal(err.param, 2);
+    check(strstr(err.message, "head") != NULL && strstr(err.message, "weight") != NULL);
+    assert_int_equal(scion_optimizer_steps(a->opt), 0);
+    w[7] = kept;
+    check_ok(scion_optimizer_step(a->opt, 0.1, &err), &err);
+    void *saved = state_of(a, &bytes);
+    check_ok(scion_optimizer_load(a->opt, 0, saved, bytes, &err), &err);
+    w[7] = INFINITY;
+    check_status(scion_optimizer_step(a->opt, 0.1, &err), SCION_ENONFINITE, &err);
+    check_ok(scion_optimizer_set(a->opt, 2, SCION_SET_FROZEN, 1, &err), &err);
+    check_ok(scion_optimizer_step(a->opt, 0.1, &err), &err);
+    scion_optimizer_free(a->opt);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked), LAW(test_bf16)};
+    const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked), LAW(test_bf16),
+                                       LAW(test_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

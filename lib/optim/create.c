@@ -1,5 +1,6 @@
 /* Making an optimizer: checks everything, plans all memory, allocates. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
@@ -43,6 +44,100 @@ static scion_status take_range(scn_tensor *t, const scion_param *p, const char *
     return SCION_OK;
 }
 
+/* An array that the optimizer uses: what this caller owns of it. */
+typedef struct piece {
+    uintptr_t first, end;
+    int64_t tensor;
+    const char *what;
+} piece;
+
+enum { pieces_max = 6 }; /* of a tensor */
+
+/* Adds n entries of an array from `first` on. */
+static int add_piece(piece *out, int at, const void *array, int type, int64_t first, int64_t n, const char *what)
+{
+    if (!array)
+        return at;
+    const uintptr_t begin = (uintptr_t)array + scn_type_bytes(type, first);
+    out[at] = (piece){begin, begin + scn_type_bytes(type, n), 0, what};
+    return at + 1;
+}
+
+/* The caller's arrays of a tensor, of what it owns; none if it owns nothing. */
+static int pieces_of(const scn_tensor *t, int64_t tensor, piece *out)
+{
+    const int64_t first = t->own_first, n = t->own_count;
+    int count = 0;
+    if (n == 0)
+        return 0;
+    count = add_piece(out, count, t->weight, t->weight_type, first, n, "weight");
+    count = add_piece(out, count, t->grad, t->grad_type, first, n, "grad");
+    if (t->rule->about.needs_prev)
+        count = add_piece(out, count, t->grad_prev, t->grad_type, first, n, "grad_prev");
+    if (t->lent[SCN_STATE_AVERAGE])
+        count = add_piece(out, count, t->average, SCION_F32, 0, n, "average");
+    if (t->lent[SCN_STATE_SECOND])
+        count = add_piece(out, count, t->second, SCION_F32, 0, n, "second");
+    if (t->lent[SCN_STATE_PREVIOUS])
+        count = add_piece(out, count, t->previous, t->weight_type, 0, n, "previous");
+    for (int k = 0; k < count; k++)
+        out[k].tensor = tensor;
+    return count;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorts the pieces: neighbours that overlap are refused. */
+static scion_status check_apart(const scion_optimizer *opt, piece *all, size_t n, scion_error *err)
+{
+    qsort(all, n, sizeof *all, by_address);
+    for (size_t k = 1; k < n; k++) {
+        const piece *a = &all[k - 1], *b = &all[k];
+        if (b->first < a->end) {
+            const int64_t later = a->tensor > b->tensor ? a->tensor : b->tensor;
+            return scn_fail(err, SCION_EINVAL, later, "the %s of %s overlaps the %s of %s: each needs its own memory",
+                            a->what, opt->tensors[a->tensor].name, b->what, opt->tensors[b->tensor].name);
+        }
+    }
+    return SCION_OK;
+}
+
+static scion_status check_memory(const scion_optimizer *opt, scion_error *err)
+{
+    piece *all = scn_alloc(opt->o.allocator, (size_t)opt->count * pieces_max * sizeof *all);
+    size_t n = 0;
+    if (!all)
+        return SCION_ENOMEM;
+    for (int64_t i = 0; i < opt->count; i++)
+        n += (size_t)pieces_of(&opt->tensors[i], i, all + n);
+    const scion_status status = check_apart(opt, all, n, err);
+    scn_free(opt->o.allocator, all);
+    return status;
+}
+
+static bool is_aligned(const void *array, int type)
+{
+    return (uintptr_t)array % (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float)) == 0;
+}
+
+scion_status scn_check_pointers(const scn_tensor *t, const char *name, int64_t i, const void *weight,
+                                const void *grad, const void *grad_prev, scion_error *err)
+{
+    const char *what = !is_aligned(weight, t->weight_type)    ? "weight"
+                       : !is_aligned(grad, t->grad_type)      ? "grad"
+                       : !is_aligned(grad_prev, t->grad_type) ? "grad_prev"
+                                                              : NULL;
+    if (what)
+        return scn_fail(err, SCION_EINVAL, i, "%s: %s is not aligned to its type", name, what);
+    if (grad && weight == grad)
+        return scn_fail(err, SCION_EINVAL, i, "%s: weight and grad are the same memory", name);
+    return SCION_OK;
+}
+
 static scion_status check_param(const scn_tensor *t, const scion_param *p, const char *name, int64_t i,
                                 scion_error *err)
 {
@@ -60,6 +155,9 @@ static scion_status check_param(const scn_tensor *t, const scion_param *p, const
     if (decay != 0 && p->weight_decay > 0 && p->weight_decay != decay)
         return scn_fail(err, SCION_EINVAL, i, "%s: weight_decay is %g, but rule %s decays by lr", name,
                         p->weight_decay, t->rule->about.name);
+    if (!is_aligned(p->average, SCION_F32) || !is_aligned(p->second, SCION_F32) ||
+        !is_aligned(p->previous, p->weight_type))
+        return scn_fail(err, SCION_EINVAL, i, "%s: a state array is not aligned to its type", name);
     if (!scion_enum_name(SCION_ENUM_START, p->start))
         return scn_fail(err, SCION_EINVAL, i, "%s: %d is no start", name, (int)p->start);
     if (t->rule->about.needs_prev && owned && p->grad && !p->grad_prev)
@@ -85,11 +183,14 @@ static scion_status describe(scion_optimizer *opt, scn_tensor *t, const scion_pa
         status = check_param(t, p, name, i, err);
     if (status != SCION_OK)
         return status;
+    t->weight_type = p->weight_type;
+    t->grad_type = p->grad_type;
+    status = scn_check_pointers(t, name, i, p->weight, p->grad, p->grad_prev, err);
+    if (status != SCION_OK)
+        return status;
     t->weight = p->weight;
     t->grad = p->grad;
     t->grad_prev = p->grad_prev;
-    t->weight_type = p->weight_type;
-    t->grad_type = p->grad_type;
     t->radius = p->radius;
     t->lr_scale = p->lr_scale;
     t->momentum = about->lmo && !about->averages ? 1 : opt->o.momentum;
@@ -177,6 +278,9 @@ scion_status scion_optimizer_create(scion_optimizer **out, const scion_options *
     if (count < 1 || !params)
         return scn_fail(err, SCION_EINVAL, -1, "params is NULL or count is %lld: nothing to optimise",
                         (long long)count);
+    if ((uint64_t)count > SIZE_MAX / 2 / (sizeof *opt->tensors + pieces_max * sizeof(piece)))
+        return scn_fail(err, SCION_EINVAL, -1, "count is %lld: more parameters than memory can hold",
+                        (long long)count);
     status = SCION_ENOMEM;
     opt = scn_alloc(options.allocator, sizeof *opt);
     if (!opt)
@@ -199,7 +303,9 @@ scion_status scion_optimizer_create(scion_optimizer **out, const scion_options *
         if (status != SCION_OK)
             goto done;
     }
-    status = scn_plan(opt) ? scn_ok(err) : SCION_ENOMEM;
+    status = check_memory(opt, err);
+    if (status == SCION_OK)
+        status = scn_plan(opt) ? scn_ok(err) : SCION_ENOMEM;
 done:
     if (status == SCION_ENOMEM)
         scn_fail(err, status, -1, "out of memory for an optimizer of %lld parameters", (long long)count);

@@ -90,6 +90,7 @@ typedef struct scn_tensor {
     int32_t group;
     int start_kind;
     bool frozen, vanishing;
+    bool stepped;                 /* since it was made or loaded: its weights were found finite */
     int64_t own_first, own_count; /* entries that this caller steps; state arrays hold these only */
     float *average;               /* d, m, or NULL */
     float *second;                /* v, or NULL */
@@ -168,6 +169,9 @@ bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, sc
 scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, scion_error *err);
 /* NULL if a setting (scion_setting) of the tensor may have that value, else what is expected of it. */
 const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value);
+/* Whether these may be the arrays of parameter i, whose types are set: aligned, weight and grad apart (create.c). */
+scion_status scn_check_pointers(const scn_tensor *t, const char *name, int64_t i, const void *weight,
+                                const void *grad, const void *grad_prev, scion_error *err);
 /* Is there a parameter i? */
 scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err);
 

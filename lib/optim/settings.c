@@ -129,6 +129,9 @@ scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight,
         return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", t->name);
     if (grad && t->rule->about.needs_prev && t->own_count > 0 && !grad_prev && !t->grad_prev)
         return scn_fail(err, SCION_EINVAL, i, "%s: rule %s needs grad_prev", t->name, t->rule->about.name);
+    status = scn_check_pointers(t, t->name, i, weight, grad, grad_prev, err);
+    if (status != SCION_OK)
+        return status;
     t->weight = weight;
     t->grad = grad;
     if (grad_prev)

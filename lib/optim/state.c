@@ -411,5 +411,7 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
     c.mode = READ;
     c.at = 0;
     walk(&c, opt, head[0], &tensor);
+    for (int64_t i = 0; i < opt->count; i++)
+        opt->tensors[i].stepped = false;
     return scn_ok(err);
 }

@@ -165,6 +165,9 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
         if (!clean(t->grad, t->grad_type, t->own_first, t->own_count, s->threads))
             return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed",
                             t->name);
+        if (!t->stepped && !clean(t->weight, t->weight_type, t->own_first, t->own_count, s->threads))
+            return scn_fail(err, SCION_ENONFINITE, i, "%s: the weight holds NaN or Inf; nothing was changed",
+                            t->name);
         if (t->rule->about.needs_prev && t->steps > 0 &&
             !clean(t->grad_prev, t->grad_type, t->own_first, t->own_count, s->threads))
             return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
@@ -561,6 +564,7 @@ static void finish(scion_optimizer *opt, const scion_step *s)
         t->pushed = beta * t->pushed + rate * t->radius;
         t->next_alpha = opt->o.light && s->next_momentum > 0 ? s->next_momentum : 0;
         t->steps++;
+        t->stepped = true;
     }
     opt->joined = false;
     opt->steps++;
