@@ -185,6 +185,39 @@ static void test_reports(void **state)
     check_rel(result.mean_dual_norm, last.dual_norm, 1e-12);
 }
 
+/* first_full is the analysis: the average starts at the first gradient, alpha_1 = 1, and is constant from then on.
+ * Vanishing momentum has alpha_1 = 1 by itself. */
+static void test_first_momentum(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        bowl *b = bowl_make(SCION_NORM_EUCLID, 2);
+        b->p.role = SCION_ROLE_PLAIN;
+        scion_options o = bowl_options(SCION_RULE_USCION, 0.25);
+        scion_problem problem = bowl_problem(b, 12, SCION_SCHEDULE_CONSTANT, 0.1);
+        double d[BOWL_N] = {0}, norm, x[BOWL_N];
+        o.first_full = form > 0;
+        o.vanishing = form == 2;
+        check_ok(scion_minimize(&problem, &o, NULL, &err), &err);
+        for (int k = 1; k < 12; k++) {
+            const double a = form == 2 ? 1 / sqrt(k) : form == 1 && k == 1 ? 1 : 0.25;
+            float g[BOWL_N] = {0};
+            at("form %d, step %d", form, k);
+            check_rel(b->report[k - 1].momentum, a, 1e-12);
+            memcpy(b->x, b->seen[k - 1].x, sizeof b->x);
+            bowl_gradient(b, g, 0, 0);
+            norm = 0;
+            for (int i = 0; i < BOWL_N; i++) {
+                d[i] = (1 - a) * d[i] + a * (double)g[i];
+                norm += d[i] * d[i];
+            }
+            for (int i = 0; i < BOWL_N; i++)
+                x[i] = (double)b->x[i] - 0.1 * 2 * d[i] / sqrt(norm);
+            check_array(BOWL_N, b->seen[k].x, x, 1e-5);
+        }
+    }
+}
+
 /* Reports are of the gradient, wherever the rule keeps its average. */
 static void test_reports_of_light(void **state)
 {
@@ -303,6 +336,7 @@ int main(void)
         LAW(test_samples),
         LAW(test_mars_calls),
         LAW(test_reports),
+        LAW(test_first_momentum),
         LAW(test_stops),
         LAW(test_reports_of_light),
         LAW(test_wrong_problems),

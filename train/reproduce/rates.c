@@ -86,6 +86,7 @@ static scion_status measure(const setting *s, bool noisy, int64_t n, double *val
     double norm = 1;
     scion_options_init(&o, s->rule);
     o.momentum = alpha;
+    o.first_full = 1; /* alpha_1 = 1, as the theorems have it */
     o.vanishing = noisy;
     o.polar = SCION_POLAR_CONVERGED;
     o.threads = 1;
