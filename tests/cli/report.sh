@@ -24,7 +24,7 @@ holds report.html '<tr><th>data_kind</th><td>synthetic</td></tr>'
 # ---- Two, and a run that has not ended; a name with a '=' is no setting
 "$scion" report narrow lr=0.125/ -o two.html > out 2>&1 || { fault "report of two: $?"; cat out; }
 holds two.html 'Runs compared'
-holds two.html 'width=32 lr=2^-3'
+holds two.html 'width=32 lr=2⁻³'
 holds two/compare-training.csv 'lr=0.125,1,'
 rm lr=0.125/summary.json
 "$scion" report lr=0.125 --out=unfinished.html > out 2>&1 || { fault "report of an unfinished run: $?"; cat out; }

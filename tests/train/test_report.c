@@ -205,7 +205,7 @@ static void a_run_has_its_figures(void **state)
                  "series,x,y,low,high,marked\ntraining,1,4,,,0\ntraining,10,2,,,0\ntraining,20,inf,,,0\n"
                  "validation,10,2.5,,,1\nvalidation,20,3,,,0\n") == 0);
     check(strcmp(scratch_get(in(files, "norms.csv"), NULL),
-                 "series,x,y,low,high,marked\nhead,10,0.9,,,0\nhead,20,,,,0\nbound,10,1,,,0\nbound,20,1,,,0\n") == 0);
+                 "series,x,y,low,high,marked\nhead,10,0.9,,,0\nhead,20,,,,0\nbound,0,1,,,0\nbound,20,1,,,0\n") == 0);
     check(strcmp(scratch_get(in(files, "optimizer.csv"), NULL),
                  "series,x,y,low,high,marked\npercent of a step,1,10,,,0\npercent of a step,10,20,,,0\n"
                  "percent of a step,20,30,,,0\n") == 0);
@@ -315,7 +315,7 @@ static void a_ledger_has_its_figures(void **state)
             "series,x,y,low,high,marked\nbest learning rate,64,0.03125,,,0\nbest learning rate,128,0.015625,,,0\n") ==
         0);
     check(strcmp(scratch_get(in(dir, "norms.csv"), NULL),
-                 "series,x,y,low,high,marked\nhead,10,0.5,,,0\nbound,10,1,,,0\nbound,10,1,,,0\n") == 0);
+                 "series,x,y,low,high,marked\nhead,10,0.5,,,0\nbound,0,1,,,0\nbound,10,1,,,0\n") == 0);
     /* RMS of the logits grows by 4 as the width doubles: slope 2. */
     holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "embedding +0.00,64,1,,,0\n");
     holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "logits +2.00,128,4,,,0\n");
@@ -359,7 +359,7 @@ static void runs_of_a_ledger_are_listed_best_first(void **state)
     check(row != NULL);
     for (int i = 0; i < 3; i++) {
         char cell[64];
-        snprintf(cell, sizeof cell, "<td class=\"r\">%g</td><td class=\"r\">\u2013</td>", order[i]);
+        snprintf(cell, sizeof cell, "<td class=\"r\">%.4f</td><td class=\"r\">\u2013</td>", order[i]);
         at("%s", cell);
         row = strstr(row, cell);
         check(row != NULL);

@@ -77,7 +77,7 @@ static void an_svg_stands_alone(void **state)
     figure *f = three(AXIS_LINEAR, AXIS_LINEAR);
     const char *svg = text_of(f, alone);
     static const char *const parts[] = {"xmlns=\"http://www.w3.org/2000/svg\"",
-                                        "viewBox=\"0 0 500 ",
+                                        "viewBox=\"0 0 400 ",
                                         "role=\"img\"",
                                         "<title id=\"three-t\">Three points</title>",
                                         "<desc id=\"three-d\">A caption.",
@@ -167,7 +167,7 @@ static void nothing_is_clipped(void **state)
                 figure_point(f, s, exp(k + rng_normal(&r)), k == 5 ? INFINITY : exp(3 * rng_normal(&r)));
         }
         const char *svg = text_of(f, alone);
-        const double high = strtod(strstr(svg, "viewBox=\"0 0 500 ") + 17, NULL);
+        const double high = strtod(strstr(svg, "viewBox=\"0 0 400 ") + 17, NULL);
         at("trial %d", trial);
         for (const char *c = svg; (c = strstr(c, "<text")) != NULL; c++) {
             const double x = markup_value(c, "x=\""), y = markup_value(c, "y=\"");
@@ -176,13 +176,13 @@ static void nothing_is_clipped(void **state)
             const double wide = 13 * markup_width(shown);
             const bool end = strncmp(strstr(c, ">") - 5, "\"end\"", 5) == 0;
             const bool middle = strncmp(strstr(c, ">") - 8, "\"middle\"", 8) == 0;
-            check_le(end ? x : middle ? x + wide / 2 : x + wide, 501);
+            check_le(end ? x : middle ? x + wide / 2 : x + wide, 401);
             check_le(0, (end ? x - wide : middle ? x - wide / 2 : x) + 1);
             check_le(y, high);
             check_le(8, y);
         }
         for (const char *c = svg; (c = strstr(c, "cx=\"")) != NULL; c++) {
-            check_le(fabs(strtod(c + 4, NULL) - 250), 250);
+            check_le(fabs(strtod(c + 4, NULL) - 200), 200);
             check_le(fabs(markup_value(c, "cy=\"") - high / 2), high / 2);
         }
         figure_free(f);
@@ -234,7 +234,7 @@ static void a_mark_is_a_ring(void **state)
     double x[5], y[5];
     check(circles(svg, x, y, 5) == 5);
     check(markup_value(ring, "cx=\"") == x[3] && markup_value(ring, "cy=\"") == y[3]);
-    check(strstr(text_of(f, inside), "<td><b>3</b></td>") != NULL);
+    check(strstr(text_of(f, inside), "<td class=\"r\"><b>3.00</b></td>") != NULL);
     figure_free(f);
 }
 
@@ -292,7 +292,56 @@ static void what_is_above_the_limit_is_an_arrow(void **state)
     figure_limit(f, 20);
     const char *svg = text_of(f, alone);
     check(strstr(svg, ">20</text>") != NULL && strstr(svg, "M</text>") == NULL);
-    check(strstr(svg, "y 1000000</title><path class=\"m\"") != NULL);
+    check(strstr(svg, "y 1000000.00</title><path class=\"x\"") != NULL);
+    check(strstr(svg, ">above the axis<") != NULL && strstr(svg, ">1000000<") != NULL); /* legend, and its value */
+    check(strstr(text_of(three(AXIS_LOG2, AXIS_LINEAR), alone), "above the axis") == NULL);
+    figure_free(f);
+    /* A curve leaves the figure instead. */
+    f = figure_create("curve", "Curve", "");
+    const int s = figure_series(f, "a", FIGURE_LINE);
+    for (int i = 0; i < 10; i++)
+        figure_point(f, s, i, i == 0 ? 1e6 : 1);
+    figure_crop(f, 2);
+    svg = text_of(f, alone);
+    check(strstr(svg, "<path class=\"x\"") == NULL && strstr(svg, "above the axis") == NULL);
+    figure_free(f);
+}
+
+static void axes_show_what_they_are_told(void **state)
+{
+    (void)state;
+    figure *f = figure_create("span", "Span", "");
+    figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LOG10);
+    figure_point(f, figure_series(f, "a", FIGURE_LINE), 90, 3);
+    figure_span(f, 0, 200);
+    const char *svg = text_of(f, alone);
+    check(strstr(svg, ">0</text>") != NULL && strstr(svg, ">200</text>") != NULL);
+    check(strstr(svg, ">loss (log scale)</text>") != NULL && strstr(svg, ">step</text>") != NULL);
+    figure_free(f);
+}
+
+static void a_pale_series_lies_behind_its_mean(void **state)
+{
+    (void)state;
+    figure *f = figure_create("pale", "Pale", "");
+    const int mean = figure_series(f, "mean", FIGURE_LINE), single = figure_series(f, "single", FIGURE_FAINT);
+    for (int i = 0; i < 3; i++) {
+        figure_point(f, mean, i, 1);
+        figure_point(f, single, i, i);
+    }
+    const char *svg = text_of(f, alone), *pale = strstr(svg, "data-series=\"1\""),
+               *line = strstr(svg, "data-series=\"0\"");
+    check(pale != NULL && line != NULL && pale < line);
+    check(strncmp(pale - 11, "class=\"s0\"", 10) == 0 && strstr(pale, "<path class=\"l faint\"") < line);
+    figure_free(f);
+}
+
+static void powers_of_two_are_raised(void **state)
+{
+    (void)state;
+    figure *f = figure_create("powers", "lr=2^-12 and 2^5, but 12^5, 2^-0.5 and 2^x", "");
+    figure_point(f, figure_series(f, "a", FIGURE_LINE), 1, 1);
+    check(strstr(text_of(f, inside), "lr=2\u207B\u00B9\u00B2 and 2\u2075, but 12^5, 2^-0.5 and 2^x") != NULL);
     figure_free(f);
 }
 
@@ -416,6 +465,9 @@ int main(void)
         LAW(nan_is_a_gap),
         LAW(infinite_is_a_cross_at_the_edge),
         LAW(what_is_above_the_limit_is_an_arrow),
+        LAW(axes_show_what_they_are_told),
+        LAW(a_pale_series_lies_behind_its_mean),
+        LAW(powers_of_two_are_raised),
         LAW(series_differ_in_more_than_colour),
         LAW(a_long_series_is_a_small_file),
         LAW(csv_has_all_bits),

@@ -63,17 +63,23 @@ static void log2_ticks(axis *a, int max_ticks)
         add(a, ldexp(1, e));
 }
 
+/* The densest of 1 2 5, 1 3 and 1 in each decade for which there is room, or every n-th decade. */
 static void log10_ticks(axis *a, int max_ticks)
 {
-    static const int parts[] = {1, 2, 5};
+    static const struct {
+        int count, parts[3];
+    } kinds[] = {{3, {1, 2, 5}}, {2, {1, 3}}, {1, {1}}};
     const int first = (int)floor(log10(a->low)), last = (int)ceil(log10(a->high));
-    const bool finer = 3 * (log10(a->high) - log10(a->low)) <= max_ticks;
-    const int every = finer ? 1 : (last - first) / max_ticks + 1;
+    const double decades = log10(a->high) - log10(a->low);
+    int kind = 0;
+    while (kind < 2 && kinds[kind].count * decades >= max_ticks)
+        kind++;
+    const int every = kind < 2 ? 1 : (last - first) / max_ticks + 1;
     a->count = 0;
     for (int e = first; e <= last; e += every)
-        for (int k = 0; k < (finer ? 3 : 1); k++)
-            add(a, parts[k] * pow(10, e));
-    if (a->count < 3) /* a small part of a decade is nearly straight */
+        for (int k = 0; k < kinds[kind].count; k++)
+            add(a, kinds[kind].parts[k] * pow(10, e));
+    if (a->count < 3 && decades < 1) /* a small part of a decade is nearly straight */
         linear_ticks(a, max_ticks);
 }
 

@@ -2,7 +2,7 @@
  *
  *     linear   ticks at 1, 2, 2.5 or 5 times a power of ten
  *     log2     ticks at whole powers: 2⁻⁵ below one, 64, 128, ... where all values are whole
- *     log10    1, 2 and 5 times powers of ten if few decades are spanned, else powers of ten alone */
+ *     log10    1, 2 and 5, or 1 and 3, times powers of ten if few decades are spanned, else powers of ten alone */
 #ifndef TRAIN_REPORT_AXIS_H
 #define TRAIN_REPORT_AXIS_H
 

@@ -27,7 +27,7 @@ figure *figure_create(const char *id, const char *title, const char *caption)
     figure *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    f->limit = f->include = NAN;
+    f->limit = f->include = f->first = f->last = NAN;
     set_text(f, &f->id, id);
     set_text(f, &f->title, title);
     set_text(f, &f->caption, caption);
@@ -85,9 +85,21 @@ void figure_limit(figure *f, double y)
     f->limit = y;
 }
 
+void figure_crop(figure *f, double y)
+{
+    f->limit = y;
+    f->cropped = true;
+}
+
 void figure_include(figure *f, double y)
 {
     f->include = y;
+}
+
+void figure_span(figure *f, double first, double last)
+{
+    f->first = first;
+    f->last = last;
 }
 
 void figure_ordered(figure *f)
@@ -111,7 +123,7 @@ int figure_series(figure *f, const char *name, figure_style style)
     figure_line *l = &lines[f->count];
     *l = (figure_line){.style = style};
     set_text(f, &l->name, name);
-    if (style == FIGURE_FIT && f->looks > 0)
+    if ((style == FIGURE_FIT || style == FIGURE_FAINT) && f->looks > 0)
         l->look = f->looks - 1;
     else if (style != FIGURE_BOUND)
         l->look = f->looks++;
@@ -192,9 +204,28 @@ static const char *x_text(const figure *f, double x, char text[MARKUP_NUMBER])
     return f->x_scale == AXIS_LOG2 ? markup_power(x, text) : markup_number(x, 6, text);
 }
 
+/* Decimals that all values of a linear axis are written with, so that they align; -1: too small for any. */
+static int decimals_of(const figure *f)
+{
+    double largest = 0;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (isfinite(f->lines[i].values[k].y) && !(f->lines[i].values[k].y > f->limit))
+                largest = fmax(largest, fabs(f->lines[i].values[k].y));
+    if (largest == 0)
+        return 0;
+    if (largest < 1e-3)
+        return -1;
+    const int magnitude = (int)floor(log10(largest));
+    return magnitude == 0 ? 4 : magnitude > 3 ? 0 : 3 - magnitude;
+}
+
 static const char *y_text(const figure *f, double y, char text[MARKUP_NUMBER])
 {
-    return f->y_scale == AXIS_LOG2 ? markup_power(y, text) : markup_number(y, 5, text);
+    const int decimals = f->y_scale == AXIS_LINEAR && isfinite(y) ? decimals_of(f) : -1;
+    if (f->y_scale == AXIS_LOG2)
+        return markup_power(y, text);
+    return decimals >= 0 ? markup_fixed(y, decimals, text) : markup_number(y, 5, text);
 }
 
 void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to)
@@ -258,7 +289,7 @@ static void cell(const figure *f, const figure_value *p, FILE *to)
         fputs("<td></td>", to);
         return;
     }
-    fprintf(to, p->marked ? "<td><b>%s</b>" : "<td>%s", y_text(f, p->y, y));
+    fprintf(to, p->marked ? "<td class=\"r\"><b>%s</b>" : "<td class=\"r\">%s", y_text(f, p->y, y));
     if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
         fprintf(to, " <small>(%s\u2013%s)</small>", y_text(f, p->low, low), y_text(f, p->high, high));
     fputs("</td>", to);
@@ -270,11 +301,11 @@ static void write_table(const figure *f, FILE *to)
     int64_t count;
     double *x = distinct_x(f, &count);
     const int64_t every = count > max_rows ? (count + max_rows - 1) / max_rows : 1;
-    fputs("<div class=\"scroll\"><table>\n<thead><tr><th>", to);
+    fputs("<div class=\"scroll\"><table>\n<thead><tr><th class=\"r\">", to);
     markup_text(to, f->x_label);
     fputs("</th>", to);
     for (int i = 0; i < f->count; i++) {
-        fputs("<th>", to);
+        fputs("<th class=\"r\">", to);
         markup_text(to, f->lines[i].name);
         fputs("</th>", to);
     }
@@ -282,7 +313,7 @@ static void write_table(const figure *f, FILE *to)
     for (int64_t r = 0; r < count; r++) {
         if (r % every != 0 && r != count - 1)
             continue;
-        fprintf(to, "<tr><th>%s</th>", x_text(f, x[r], text));
+        fprintf(to, "<tr><th class=\"r\">%s</th>", x_text(f, x[r], text));
         for (int i = 0; i < f->count; i++)
             cell(f, value_at(&f->lines[i], x[r]), to);
         fputs("</tr>\n", to);
@@ -319,7 +350,7 @@ scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_er
         fputs("<p class=\"files\">", to);
         for (int i = 0; i < 2; i++) {
             fprintf(to, "%s<a href=\"", i > 0 ? " \u00B7 " : "");
-            markup_text(to, folder);
+            markup_attribute(to, folder);
             fprintf(to, "/%s.%s\">%s.%s</a>", f->id, i > 0 ? "svg" : "csv", f->id, i > 0 ? "svg" : "csv");
         }
         fputs("</p>\n", to);

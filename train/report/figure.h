@@ -24,7 +24,8 @@ typedef enum figure_style {
     FIGURE_LINE,  /* markers, joined */
     FIGURE_DOTS,  /* markers alone */
     FIGURE_BOUND, /* dashed, thin, no markers, in the colour of the text: a limit */
-    FIGURE_FIT    /* dashed, in the colour of the series before: a line fitted to it */
+    FIGURE_FIT,   /* dashed, in the colour of the series before: a line fitted to it */
+    FIGURE_FAINT  /* thin and pale, in the colour of the series before: what that is the mean of */
 } figure_style;
 
 enum { FIGURE_MAX_SERIES = 12 }; /* that can be distinguished */
@@ -47,6 +48,8 @@ typedef struct figure {
     char *id, *title, *caption, *x_label, *y_label, *mark;
     axis_scale x_scale, y_scale;
     double limit, include; /* NAN: none */
+    double first, last;    /* x that are shown in any case; NAN: none */
+    bool cropped;          /* lines leave the figure at its limit */
     bool ordered;          /* the colours are a ramp */
     bool failed;           /* out of memory */
     figure_line *lines;
@@ -60,8 +63,12 @@ void figure_free(figure *f);
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
 /* Makes the y axis logarithmic if the points that are there now span a large factor. */
 void figure_auto_log(figure *f);
-/* The largest y that the axis shows; points above it are drawn as arrows at the edge. */
+/* The largest y that the axis shows. Points above it are arrows at the edge. */
 void figure_limit(figure *f, double y);
+/* The same for curves: they leave the figure at its upper edge. */
+void figure_crop(figure *f, double y);
+/* The x axis shows first to last, whatever the data are, so that figures side by side can be compared. */
+void figure_span(figure *f, double first, double last);
 /* The y axis shows this value, whatever the data are. */
 void figure_include(figure *f, double y);
 /* The series are steps of one quantity (widths), in order: their colours are a ramp. */

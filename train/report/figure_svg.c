@@ -1,4 +1,4 @@
-/* A figure as SVG: 500 units wide, so that it is legible in half a page and on a telephone. The label of the y
+/* A figure as SVG: 400 units wide, so that it is legible in half a page and on a telephone. The label of the y
  * axis is above it, the legend below the plot. */
 #include "report/figure.h"
 
@@ -9,7 +9,7 @@
 #include "base/fail.h"
 
 /* In units of the drawing. */
-enum { figure_width = 500, plot_height = 250, font_size = 13, legend_row = 19 };
+enum { figure_width = 400, plot_height = 210, font_size = 13, legend_row = 19 };
 
 /* A series with more than `dense` points has a few markers and tooltips only, and its line leaves out what
  * cannot be seen. */
@@ -26,7 +26,8 @@ const char figure_style_sheet[] =
     ".fig{font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif;color:#444}\n"
     ".fig text{fill:#444}.fig .t{fill:#111;font-size:16px;font-weight:600}.fig .g{stroke:#e3e3e0}\n"
     ".fig .a{stroke:#999}.fig .l{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\n"
-    ".fig .thin{stroke-width:1.3}.fig .w{stroke:currentColor;fill:none;stroke-width:1.2;opacity:.75}\n"
+    ".fig .thin{stroke-width:1.3}.fig .faint{stroke-width:1;opacity:.35}.fig .v{font-size:11px}.fig "
+    ".w{stroke:currentColor;fill:none;stroke-width:1.2;opacity:.75}\n"
     ".fig .m{fill:currentColor;stroke:#fff;stroke-width:.8}.fig .o{fill:#fff;stroke:currentColor;stroke-width:1.8}\n"
     ".fig .x{fill:none;stroke:currentColor;stroke-width:2.2}.fig .r{fill:none;stroke:currentColor;stroke-width:2}\n"
     ".fig .h{fill:currentColor;opacity:0}.fig .p:hover .h,.fig .p.on .h{opacity:1}\n"
@@ -112,6 +113,7 @@ static void draw_marker(FILE *to, int look, double x, double y, double size)
 /* ---- The legend -------------------------------------------------------------------------------------------- */
 
 static const double sample = 30, gap = 6, between = 14; /* length of a line, space after it, after an entry */
+static const char above_name[] = "above the axis";
 
 /* Position of the next entry; all columns have the same width. */
 typedef struct legend_cursor {
@@ -147,7 +149,8 @@ static void entry(const figure *f, const figure_line *l, legend_cursor *at)
         fputs("</title>", at->to);
     }
     if (l->style != FIGURE_DOTS)
-        fprintf(at->to, "<path class=\"l\"%s d=\"M%.2f %.2fh%.0f\"/>", dashes_of(f, l), x, y, sample);
+        fprintf(at->to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
+                dashes_of(f, l), x, y, sample);
     if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
         draw_marker(at->to, l->look, x + sample / 2, y, 4);
     fprintf(at->to, "<text x=\"%.2f\" y=\"%.2f\">", x + sample + gap, y + 4.5);
@@ -162,6 +165,34 @@ static void mark_entry(const figure *f, const legend_cursor *at)
             x + sample / 2, y, x + sample + gap, y + 4.5);
     markup_text(at->to, f->mark);
     fputs("</text>\n", at->to);
+}
+
+static void draw_arrow(FILE *to, double x, double top)
+{
+    fprintf(to, "<path class=\"x\" d=\"M%.2f %.2fv-11m-4 4l4 -4l4 4\"/>", x, top + 12);
+}
+
+static void above_entry(const legend_cursor *at)
+{
+    const double x = cursor_x(at), y = cursor_y(at);
+    fputs("<g class=\"b\">", at->to);
+    draw_arrow(at->to, x + sample / 2, y - 6);
+    fprintf(at->to, "</g><text x=\"%.2f\" y=\"%.2f\">%s</text>\n", x + sample + gap, y + 4.5, above_name);
+}
+
+/* Whether a point is an arrow at the upper edge. */
+static bool is_above(const figure *f, const figure_line *l, const figure_value *p)
+{
+    return isfinite(p->y) && p->y > f->limit && !f->cropped && (l->style == FIGURE_LINE || l->style == FIGURE_DOTS);
+}
+
+static bool has_arrows(const figure *f)
+{
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (is_above(f, &f->lines[i], &f->lines[i].values[k]))
+                return true;
+    return false;
 }
 
 static bool has_marks(const figure *f)
@@ -183,8 +214,8 @@ static bool named(const figure *f, int line)
 static int draw_legend(const figure *f, FILE *to, double left, double right, double top)
 {
     legend_cursor at = {.to = to, .left = left, .top = top, .max_em = (right - left - sample - gap) / font_size};
-    const bool marks = has_marks(f);
-    double widest = marks ? markup_width(f->mark) : 0;
+    const bool marks = has_marks(f), arrows = has_arrows(f);
+    double widest = fmax(marks ? markup_width(f->mark) : 0, arrows ? markup_width(above_name) : 0);
     for (int i = 0; i < f->count; i++) {
         char name[256];
         name_of(&f->lines[i], &at, name);
@@ -204,6 +235,9 @@ static int draw_legend(const figure *f, FILE *to, double left, double right, dou
     if (marks && to)
         mark_entry(f, &at);
     at.count += marks;
+    if (arrows && to)
+        above_entry(&at);
+    at.count += arrows;
     return (at.count + at.columns - 1) / at.columns;
 }
 
@@ -243,6 +277,8 @@ static extent extent_of(const figure *f)
             e.diverged = e.diverged || (isinf(p->y) && p->y > 0);
         }
     }
+    extend(&e, 0, f->x_scale, f->first);
+    extend(&e, 0, f->x_scale, f->last);
     extend(&e, 1, f->y_scale, f->include);
     return e;
 }
@@ -318,6 +354,12 @@ static void tick_text(const axis *a, int i, FILE *to)
     }
 }
 
+static void axis_name(const char *label, axis_scale scale, FILE *to)
+{
+    markup_text(to, label);
+    fputs(scale == AXIS_LINEAR ? "" : " (log scale)", to);
+}
+
 static void draw_axes(const figure *f, const frame *r, FILE *to)
 {
     for (int i = 0; i < r->y.count; i++) {
@@ -337,9 +379,9 @@ static void draw_axes(const figure *f, const frame *r, FILE *to)
     }
     fprintf(to, "<path class=\"a\" fill=\"none\" d=\"M%.2f %.2fH%.2f\"/>\n", r->left, r->bottom, r->right);
     fprintf(to, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">", (r->left + r->right) / 2, r->bottom + 40);
-    markup_text(to, f->x_label);
+    axis_name(f->x_label, f->x_scale, to);
     fprintf(to, "</text>\n<text x=\"4\" y=\"%.2f\">", (isnan(r->diverged_y) ? r->top - 12 : r->diverged_y - 20));
-    markup_text(to, f->y_label);
+    axis_name(f->y_label, f->y_scale, to);
     fputs("</text>\n", to);
     if (!isnan(r->diverged_y))
         fprintf(to,
@@ -388,7 +430,10 @@ static void draw_line(const figure *f, const frame *r, const figure_line *l, FIL
         if (open && !needed(f, r, l, k))
             continue;
         if (!any)
-            fprintf(to, "<path class=\"l%s\"%s clip-path=\"url(#%s-clip)\" d=\"", l->count > dense ? " thin" : "",
+            fprintf(to, "<path class=\"l%s\"%s clip-path=\"url(#%s-clip)\" d=\"",
+                    l->style == FIGURE_FAINT ? " faint"
+                    : l->count > dense       ? " thin"
+                                             : "",
                     dashes_of(f, l), f->id);
         fprintf(to, "%c%.2f %.2f", open ? 'L' : 'M', axis_at(&r->x, p->x), axis_at(&r->y, p->y));
         open = any = true;
@@ -417,8 +462,8 @@ static double sideways(const figure *f, int line, double x, bool diverged)
     int before = 0, all = 0;
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++)
-            if (f->lines[i].values[k].x == x && f->lines[i].values[k].y > (diverged ? DBL_MAX : f->limit) &&
-                (diverged || isfinite(f->lines[i].values[k].y))) {
+            if (f->lines[i].values[k].x == x &&
+                (diverged ? f->lines[i].values[k].y > DBL_MAX : is_above(f, &f->lines[i], &f->lines[i].values[k]))) {
                 before += i < line;
                 all++;
             }
@@ -434,6 +479,21 @@ static void draw_whiskers(const figure *f, const frame *r, const figure_value *p
             high);
 }
 
+/* The value of an arrow, beside it, where it is the only one at its x. */
+static void above_value(const figure *f, const figure_value *p, double x, const frame *r, FILE *to)
+{
+    int here = 0;
+    char text[MARKUP_NUMBER];
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            here += f->lines[i].values[k].x == p->x && is_above(f, &f->lines[i], &f->lines[i].values[k]);
+    if (here > 1)
+        return;
+    const bool left = x > (r->left + r->right) / 2;
+    fprintf(to, "<text class=\"v\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">%s</text>", x + (left ? -7 : 7),
+            r->top + 11, left ? "end" : "start", markup_number(p->y, 3, text));
+}
+
 static void draw_point(const figure *f, const frame *r, int line, int64_t k, bool visible, FILE *to)
 {
     const figure_line *l = &f->lines[line];
@@ -442,7 +502,9 @@ static void draw_point(const figure *f, const frame *r, int line, int64_t k, boo
     double x, y;
     if (!axis_holds(f->x_scale, p->x) || (!diverged && !drawn(f, p)))
         return;
-    const bool above = !diverged && p->y > f->limit;
+    const bool above = is_above(f, l, p);
+    if (!diverged && !above && p->y > f->limit)
+        return;
     x = axis_at(&r->x, p->x) + (diverged || above ? sideways(f, line, p->x, diverged) : 0);
     y = diverged ? r->diverged_y : axis_at(&r->y, p->y);
     if (diverged)
@@ -453,7 +515,8 @@ static void draw_point(const figure *f, const frame *r, int line, int64_t k, boo
     if (diverged) {
         fprintf(to, "<path class=\"x\" d=\"M%.2f %.2fl10 10m0 -10l-10 10\"/>", x - cross, y - cross);
     } else if (above) {
-        fprintf(to, "<path class=\"m\" d=\"M%.2f %.2fl5 9h-10Z\"/>", x, r->top);
+        draw_arrow(to, x, r->top);
+        above_value(f, p, x, r, to);
     } else {
         draw_whiskers(f, r, p, to);
         if (visible)
@@ -530,7 +593,7 @@ scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
     draw_axes(f, &r, to);
     for (int bounds = 1; bounds >= 0; bounds--) /* what is measured lies above what it is measured against */
         for (int i = 0; i < f->count; i++)
-            if ((f->lines[i].style == FIGURE_BOUND || f->lines[i].style == FIGURE_FIT) == bounds)
+            if ((f->lines[i].style != FIGURE_LINE && f->lines[i].style != FIGURE_DOTS) == bounds)
                 draw_series(f, &r, i, to);
     draw_legend(f, to, 8, figure_width - 8, r.bottom + 46 + 10);
     fputs("</svg>\n", to);

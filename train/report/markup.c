@@ -16,25 +16,53 @@ static bool is_plain(const unsigned char *s, size_t bytes)
     return bytes > 0 && !none && (*s >= 0x20 || *s == '\n' || *s == '\t') && *s != 0x7F;
 }
 
-void markup_text(FILE *to, const char *text)
+/* One character, escaped; returns its bytes. */
+static size_t write_character(FILE *to, const unsigned char *s)
 {
     static const struct {
         char c;
         const char *entity;
     } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const size_t bytes = (size_t)utf8_length((const char *)s);
-        const char *out = NULL;
-        for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
-            if (*s == (unsigned char)entities[i].c)
-                out = entities[i].entity;
-        if (!is_plain(s, bytes))
-            out = replacement;
-        if (out)
-            fputs(out, to);
-        else
-            fwrite(s, 1, bytes, to);
-        s += bytes > 0 ? bytes : 1;
+    const size_t bytes = (size_t)utf8_length((const char *)s);
+    const char *out = NULL;
+    for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
+        if (*s == (unsigned char)entities[i].c)
+            out = entities[i].entity;
+    if (!is_plain(s, bytes))
+        out = replacement;
+    if (out)
+        fputs(out, to);
+    else
+        fwrite(s, 1, bytes, to);
+    return bytes > 0 ? bytes : 1;
+}
+
+void markup_attribute(FILE *to, const char *text)
+{
+    while (*text)
+        text += write_character(to, (const unsigned char *)text);
+}
+
+/* The bytes of "2^-5" at `text`, or 0: it does not begin with a whole power of two. */
+static size_t power_length(const char *text)
+{
+    size_t n = 2;
+    if (text[0] != '2' || text[1] != '^')
+        return 0;
+    n += text[n] == '-';
+    const size_t digits = strspn(text + n, "0123456789");
+    return digits > 0 && digits < 5 && text[n + digits] != '.' ? n + digits : 0;
+}
+
+void markup_text(FILE *to, const char *text)
+{
+    for (const char *at = text; *at;) {
+        const bool begins = at == text || !strchr("0123456789.", at[-1]);
+        const size_t power = begins ? power_length(at) : 0;
+        char exponent[MARKUP_NUMBER];
+        if (power > 0)
+            fprintf(to, "2%s", markup_exponent(atoi(at + 2), exponent));
+        at += power > 0 ? power : write_character(to, (const unsigned char *)at);
     }
 }
 
@@ -96,6 +124,19 @@ const char *markup_number(double value, int digits, char text[MARKUP_NUMBER])
         snprintf(text, MARKUP_NUMBER, "%.*g", digits, value);
     }
     return text;
+}
+
+const char *markup_fixed(double value, int decimals, char text[MARKUP_NUMBER])
+{
+    if (!isfinite(value) || fabs(value) >= 1e15)
+        return markup_number(value, 5, text);
+    snprintf(text, MARKUP_NUMBER, "%.*f", decimals, value);
+    return text;
+}
+
+const char *markup_loss(double value, char text[MARKUP_NUMBER])
+{
+    return fabs(value) >= 0.01 && fabs(value) < 1e5 ? markup_fixed(value, 4, text) : markup_number(value, 5, text);
 }
 
 const char *markup_power(double value, char text[MARKUP_NUMBER])

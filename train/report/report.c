@@ -48,9 +48,9 @@ double report_limit(double *losses, int64_t count)
     if (n < 4)
         return NAN;
     qsort(losses, (size_t)n, sizeof *losses, array_ascending);
-    /* The lower three quarters of the values have at least half of the axis. */
+    /* The lower three quarters of the values have at least two fifths of the axis; nothing is cut off for less. */
     const double low = losses[0], usual = losses[(3 * n) / 4], limit = low + 2 * (usual - low);
-    return usual > low && losses[n - 1] > limit ? limit : NAN;
+    return usual > low && losses[n - 1] > low + 2.5 * (usual - low) ? limit : NAN;
 }
 
 /* ---- Sources ----------------------------------------------------------------------------------------------- */

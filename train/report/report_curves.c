@@ -14,8 +14,10 @@ static void draw_curve(figure *f, const char *name, const run_curves *c, bool va
     int64_t known = 0;
     for (int64_t i = 0; i < c->point_count; i++)
         known += run_is_validation(&c->points[i]) == validation;
-    if (known > 1)
-        report_curve(f, name, c, validation ? offsetof(run_point, val_loss) : offsetof(run_point, loss), 1, NAN);
+    if (known > 1 && validation)
+        report_curve(f, name, c, offsetof(run_point, val_loss), 1, NAN);
+    else if (known > 1)
+        report_training(f, name, c);
 }
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)
@@ -48,7 +50,7 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
             section_label(v, &best->c, SECTION_KEYS("seed"), label);
             section_id(v, "norms", v->t.count > 1 ? i + 1 : 0, id);
             section_title("Norms of the best run", label, title);
-            report_norms(v->p, id, title, curves.norms, curves.norm_count);
+            report_norms(v->p, id, title, curves.norms, curves.norm_count, report_last_step(&curves));
             drawn++;
         }
         run_curves_free(&curves);
@@ -95,8 +97,10 @@ scion_status section_curves(const ledger_view *v, scion_error *err)
         figure_axes(f[i], "step", AXIS_LINEAR, i > 0 ? "validation loss" : "training loss", AXIS_LINEAR);
     for (int i = 0; status == SCION_OK && i < count; i++)
         status = draw_group(v, best[i], f, err);
-    for (int i = 0; status == SCION_OK && i < 2; i++)
+    for (int i = 0; status == SCION_OK && i < 2; i++) {
         figure_auto_log(f[i]);
+        report_curves_limit(f[i]);
+    }
     if (status != SCION_OK || (figure_empty(f[0]) && figure_empty(f[1]))) {
         figure_free(f[0]);
         figure_free(f[1]);

@@ -83,7 +83,7 @@ static void cards(const ledger_view *v)
     if (best) {
         section_label(v, &best->c, SECTION_KEYS("seed"), label);
         page_card(v->p, v->validated ? "lowest validation loss" : "lowest training loss",
-                  markup_number(section_loss(best), 5, text), label);
+                  markup_loss(section_loss(best), text), label);
     }
     page_card(v->p, "runs", markup_count(v->count, text), NULL);
     static const ledger_state order[] = {LEDGER_DONE, LEDGER_DIVERGED, LEDGER_FAILED, LEDGER_RUNNING, LEDGER_WAITING};
@@ -178,9 +178,9 @@ static void run_row(const ledger_view *v, const ledger_run *r)
     page_cell(v->p, "%lld", (long long)r->id);
     page_cell(v->p, "%s%s", ledger_state_name(r->state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
     page_cell(v->p, "%s", label);
-    page_cell(v->p, "%s", markup_number(r->result.val_loss, 5, text));
-    page_cell(v->p, "%s", markup_number(r->result.loss, 5, text));
-    page_cell(v->p, "%s", isnan(r->result.accuracy) ? "" : markup_number(100 * r->result.accuracy, 4, text));
+    page_cell(v->p, "%s", markup_loss(r->result.val_loss, text));
+    page_cell(v->p, "%s", markup_loss(r->result.loss, text));
+    page_cell(v->p, "%s", isnan(r->result.accuracy) ? "" : markup_fixed(100 * r->result.accuracy, 2, text));
     page_cell(v->p, "%s", markup_count(r->result.step, text));
     page_cell(v->p, "%s", r->result.parameters > 0 ? markup_count(r->result.parameters, text) : "");
     page_cell(v->p, "%s", r->result.seconds > 0 ? markup_duration(r->result.seconds, text) : "");

@@ -43,7 +43,7 @@ static void draw_name(figure *f, const char *name, const run_norm *norms, int64_
     }
 }
 
-void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count)
+void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count, int64_t last)
 {
     name_list l;
     bool ratios = false, fold = false;
@@ -70,10 +70,11 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
             draw_name(f, l.names[i], norms, count, fold, ratios);
         if (ratios) {
             const int s = figure_series(f, "bound", FIGURE_BOUND);
-            figure_point(f, s, (double)norms[0].step, 1);
-            figure_point(f, s, (double)norms[count - 1].step, 1);
+            figure_point(f, s, 0, 1);
+            figure_point(f, s, (double)last, 1);
             figure_include(f, 0);
         }
+        figure_span(f, 0, (double)last);
     }
     page_figure(p, f);
 }

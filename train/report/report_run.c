@@ -25,25 +25,100 @@ int report_curve(figure *f, const char *name, const run_curves *c, size_t field,
     return s;
 }
 
+/* From so many points on a curve is smoothed, over this part of its points on either side. */
+enum { smooth_from = 40, smooth_part = 50 };
+
+/* The mean of the finite losses within `half` points of the one at `at`. */
+static double mean_around(const double *losses, int64_t count, int64_t at, int64_t half)
+{
+    const int64_t room = at < count - 1 - at ? at : count - 1 - at, reach = half < room ? half : room;
+    double sum = 0;
+    int64_t known = 0;
+    for (int64_t i = at - reach; i <= at + reach; i++)
+        if (isfinite(losses[i])) {
+            sum += losses[i];
+            known++;
+        }
+    return isfinite(losses[at]) ? sum / (double)known : losses[at];
+}
+
+void report_training(figure *f, const char *name, const run_curves *c)
+{
+    double *losses = calloc((size_t)c->point_count + 1, sizeof *losses);
+    double *steps = calloc((size_t)c->point_count + 1, sizeof *steps);
+    int64_t count = 0;
+    for (int64_t i = 0; losses && steps && i < c->point_count; i++)
+        if (!isnan(c->points[i].loss)) {
+            losses[count] = c->points[i].loss;
+            steps[count++] = (double)c->points[i].step;
+        }
+    const int64_t half = count >= smooth_from ? count / smooth_part + 1 : 0;
+    int s = figure_series(f, name, FIGURE_LINE);
+    for (int64_t i = 0; i < count; i++)
+        figure_point(f, s, steps[i], mean_around(losses, count, i, half));
+    if (half > 0) {
+        char single[SECTION_LABEL + 16];
+        snprintf(single, sizeof single, "%s, single steps", name);
+        s = figure_series(f, single, FIGURE_FAINT);
+        for (int64_t i = 0; i < count; i++)
+            figure_point(f, s, steps[i], losses[i]);
+    }
+    f->failed = f->failed || !losses || !steps;
+    free(losses);
+    free(steps);
+}
+
+void report_curves_limit(figure *f)
+{
+    static const double early = 0.1, flattened = 1.6, margin = 0.1;
+    double end = 0, low = INFINITY, high = -INFINITY, all = -INFINITY;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            end = fmax(end, f->lines[i].values[k].x);
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const figure_value *p = &f->lines[i].values[k];
+            if (!isfinite(p->y))
+                continue;
+            all = fmax(all, p->y);
+            low = fmin(low, p->y);
+            high = p->x > early * end ? fmax(high, p->y) : high;
+        }
+    if (f->y_scale == AXIS_LINEAR && high > low && all > low + flattened * (high - low))
+        figure_crop(f, high + margin * (high - low));
+}
+
+int64_t report_last_step(const run_curves *c)
+{
+    int64_t last = 0;
+    for (int64_t i = 0; i < c->point_count; i++)
+        last = c->points[i].step > last ? c->points[i].step : last;
+    for (int64_t i = 0; i < c->norm_count; i++)
+        last = c->norms[i].step > last ? c->norms[i].step : last;
+    return last;
+}
+
 static figure *loss_figure(const char *id, const run_record *run)
 {
     const run_point *last = run_record_last(run, false);
     const run_curves *c = &run->curves;
-    figure *f = figure_create(id, "Loss", "Training loss of single steps, and the mean over the validation part.");
+    figure *f = figure_create(id, "Loss", "Training loss, and the mean over the validation part.");
     if (!f)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
-    report_curve(f, "training", c, offsetof(run_point, loss), 1, NAN);
+    report_training(f, "training", c);
     if (run_record_last(run, true)) {
         figure_mark_label(f, "lowest validation loss");
         report_curve(f, "validation", c, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
     if (isfinite(run->result.baseline) && last) {
         const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
-        figure_point(f, s, (double)c->points[0].step, run->result.baseline);
-        figure_point(f, s, (double)last->step, run->result.baseline);
+        figure_point(f, s, 0, run->result.baseline);
+        figure_point(f, s, (double)report_last_step(c), run->result.baseline);
     }
     figure_auto_log(f);
+    report_curves_limit(f);
+    figure_span(f, 0, (double)report_last_step(c));
     return f;
 }
 
@@ -56,6 +131,7 @@ static figure *curve_figure(const char *id, const char *title, const char *capti
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
     report_curve(f, label, &run->curves, field, factor, NAN);
+    figure_span(f, 0, (double)report_last_step(&run->curves));
     return f;
 }
 
@@ -96,7 +172,8 @@ static void draw_run(page *p, const char *prefix, const run_record *run)
     page_figure(p, from_zero(curve_figure(id, "Learning rate", "The step size, as the schedule gives it.",
                                           "learning rate", run, offsetof(run_point, lr), 1)));
     snprintf(id, sizeof id, "%snorms", prefix);
-    report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count);
+    report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count,
+                 report_last_step(&run->curves));
     snprintf(id, sizeof id, "%sspeed", prefix);
     snprintf(label, sizeof label, "%s per second", samples(run));
     page_figure(p, from_zero(curve_figure(id, "Speed", "Of the logged steps, without validation and saving.", label,
@@ -119,25 +196,18 @@ static double mean_share(const run_record *run)
     return count > 0 ? sum / (double)count : NAN;
 }
 
-static int64_t last_step(const run_record *run)
-{
-    const run_point *a = run_record_last(run, false), *b = run_record_last(run, true);
-    const int64_t step = a ? a->step : 0, val = b ? b->step : 0;
-    return step > val ? step : val;
-}
-
 static double last_loss(const run_record *run)
 {
     const run_point *last = run_record_last(run, false);
     return last ? last->loss : NAN;
 }
 
-static void number_card(page *p, const char *label, double value, double factor, const char *unit, int digits)
+static void percent_card(page *p, const char *label, double share, int decimals)
 {
     char number[MARKUP_NUMBER], text[2 * MARKUP_NUMBER];
-    if (isnan(value))
+    if (isnan(share))
         return;
-    snprintf(text, sizeof text, "%s%s", markup_number(factor * value, digits, number), unit);
+    snprintf(text, sizeof text, "%s %%", markup_fixed(100 * share, decimals, number));
     page_card(p, label, text, NULL);
 }
 
@@ -148,13 +218,15 @@ static void cards(page *p, const run_record *run)
     const run_point *val = run_record_last(run, true);
     if (val) {
         if (isfinite(r->baseline))
-            snprintf(note, sizeof note, "AdamW: %s", markup_number(r->baseline, 5, number));
-        page_card(p, "best validation loss", markup_number(run_record_best(run), 5, text), note);
+            snprintf(note, sizeof note, "AdamW: %s", markup_loss(r->baseline, number));
+        page_card(p, "best validation loss", markup_loss(run_record_best(run), text), note);
     }
-    number_card(p, "last training loss", last_loss(run), 1, "", 5);
+    if (!isnan(last_loss(run)))
+        page_card(p, "last training loss", markup_loss(last_loss(run), text), NULL);
     if (val && shows_accuracy(run))
-        number_card(p, "accuracy", val->accuracy, 100, " %", 4);
-    page_card(p, "steps", markup_count(last_step(run), text), run->ended ? NULL : "the run has not ended");
+        percent_card(p, "accuracy", val->accuracy, 2);
+    page_card(p, "steps", markup_count(report_last_step(&run->curves), text),
+              run->ended ? NULL : "the run has not ended");
     if (r->parameters > 0)
         page_card(p, "parameters", markup_count(r->parameters, text), NULL);
     if (isfinite(r->seconds))
@@ -163,7 +235,7 @@ static void cards(page *p, const run_record *run)
         snprintf(note, sizeof note, "%s per second", samples(run));
         page_card(p, "speed", markup_count((long long)llround(run->samples_per_s), text), note);
     }
-    number_card(p, "time in the optimizer", mean_share(run), 100, " %", 2);
+    percent_card(p, "time in the optimizer", mean_share(run), 0);
     if (isfinite(r->peak_bytes))
         page_card(p, "memory at its peak", markup_bytes(r->peak_bytes, text), NULL);
 }
@@ -206,9 +278,9 @@ static void run_table(page *p, const run_record *runs, int count)
     for (int i = 0; i < count; i++) {
         const run_record *r = &runs[i];
         page_cell(p, "%s%s", r->name, r->ended ? "" : " (not ended)");
-        page_cell(p, "%s", markup_number(run_record_last(r, true) ? run_record_best(r) : NAN, 5, a));
-        page_cell(p, "%s", markup_number(last_loss(r), 5, a));
-        page_cell(p, "%s", markup_count(last_step(r), a));
+        page_cell(p, "%s", markup_loss(run_record_last(r, true) ? run_record_best(r) : NAN, a));
+        page_cell(p, "%s", markup_loss(last_loss(r), a));
+        page_cell(p, "%s", markup_count(report_last_step(&r->curves), a));
         page_cell(p, "%s", r->result.parameters > 0 ? markup_count(r->result.parameters, a) : "\u2013");
         page_cell(p, "%s", markup_duration(r->result.seconds, a));
         page_cell(p, "%s",
@@ -221,6 +293,7 @@ static void run_table(page *p, const run_record *runs, int count)
 
 static figure *compare(const run_record *runs, int count, bool validation)
 {
+    double end = 0;
     figure *f = figure_create(validation ? "compare-validation" : "compare-training",
                               validation ? "Validation losses" : "Training losses",
                               count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first."
@@ -229,10 +302,15 @@ static figure *compare(const run_record *runs, int count, bool validation)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, validation ? "validation loss" : "training loss", AXIS_LINEAR);
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
-        report_curve(f, runs[i].name, &runs[i].curves,
-                     validation ? offsetof(run_point, val_loss) : offsetof(run_point, loss), 1, NAN);
+        if (validation)
+            report_curve(f, runs[i].name, &runs[i].curves, offsetof(run_point, val_loss), 1, NAN);
+        else
+            report_training(f, runs[i].name, &runs[i].curves);
+        end = fmax(end, (double)report_last_step(&runs[i].curves));
     }
     figure_auto_log(f);
+    report_curves_limit(f);
+    figure_span(f, 0, end);
     return f;
 }
 

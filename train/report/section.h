@@ -25,9 +25,15 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
 /* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a
  * series, which it returns. mark: the value whose first point is marked; NAN: none. */
 int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark);
+/* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
+void report_training(figure *f, const char *name, const run_curves *c);
+/* Lets the first steps of the curves leave the figure at its upper edge if the rest would be flattened by them. */
+void report_curves_limit(figure *f);
 
-/* Norms over bounds by step. */
-void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count);
+/* Norms over bounds by step, on an axis of steps from 0 to `last`. */
+void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count, int64_t last);
+/* The last step in the curves. */
+int64_t report_last_step(const run_curves *c);
 
 /* blocks.3.attn.q -> blocks.N.attn.q if `fold`: all layers of one kind become one series where there are too many. */
 void report_fold_name(const char *name, bool fold, char folded[64]);

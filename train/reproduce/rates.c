@@ -143,7 +143,7 @@ static scion_status draw(page *p, curves *c, bool noisy, int log_last, scion_err
               : "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps "
                 "1/sqrt(n), momentum 1/2.");
     double log_value[64];
-    figure_axes(f, "steps n", AXIS_LOG2, "mean dual norm or gap", AXIS_LOG2);
+    figure_axes(f, "steps n", AXIS_LOG2, "mean dual norm or gap", AXIS_LOG10);
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < setting_count; i++) {
         const int series = figure_series(f, settings[i].name, FIGURE_LINE);
