@@ -117,7 +117,15 @@ static int report(const trainer *t, const timings *times, double peak, const cha
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
 }
 
-static const cli_flag flags[] = {{"--json", 0, "FILE", "also write the numbers to FILE"}, {0}};
+static const cli_argument arguments[] = {
+    CLI_SETTING("json", "FILE", "also write the numbers to FILE"),
+    {0},
+};
+
+static const char *bench_word(int i)
+{
+    return i == 0 ? "train" : NULL;
+}
 
 static int run_bench(cli_arguments *a)
 {
@@ -127,7 +135,7 @@ static int run_bench(cli_arguments *a)
     scion_error err;
     int status = CLI_USAGE;
     if (a->word_count < 1 || a->word_count > 2 || strcmp(a->words[0], "train") != 0) {
-        cli_error(CLI_USAGE, "say what to measure: scion bench train [PRESET] [key=value ...] [--json FILE]");
+        cli_error(CLI_USAGE, "say what to measure: scion bench train [PRESET] [key=value ...] [json=FILE]");
         goto done;
     }
     config_init(&c);
@@ -163,13 +171,16 @@ done:
 
 const cli_command cli_bench = {
     .name = "bench",
-    .usage = "train [PRESET] [key=value ...] [--json FILE]",
+    .usage = "train [PRESET] [key=value ...] [json=FILE]",
     .summary = "measure the speed of training",
     .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on\n"
             "synthetic data unless data= is given, and compares forward and backward pass, by the model's\n"
             "operations, with the sgemm peak of the same run.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
-            "  scion bench train shakespeare --json bench.json\n",
+            "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,
-    .flags = flags,
+    .arguments = arguments,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
+    .word = bench_word,
 };

@@ -24,88 +24,156 @@ int cli_error(int status, const char *format, ...)
     return status;
 }
 
-const char *cli_nearest(const char *name, const char *const *names, int count, size_t stride)
+void cli_nearer(const char *name, const char *offered, const char **best)
 {
-    const char *best = NULL;
-    for (int i = 0, nearest = 0; i < count; i++) {
-        const char *other = *(const char *const *)(const void *)((const char *)names + (size_t)i * stride);
-        const int distance = config_distance(name, other);
-        if (!best || distance < nearest) {
-            nearest = distance;
-            best = other;
-        }
-    }
-    return best;
+    const int distance = config_distance(name, offered);
+    if (config_near(name, distance) && (!*best || distance < config_distance(name, *best)))
+        *best = offered;
 }
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 
-static int flag_count(const cli_flag *flags)
+static int argument_count(const cli_command *c)
 {
     int count = 0;
-    while (flags && flags[count].name)
+    while (c->arguments && c->arguments[count].name)
         count++;
     return count;
 }
 
-static void unknown_flag(const char *argument, const cli_flag *flags)
+static const char *without_dashes(const char *name)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
-    if (strncmp(name, "--", 2) == 0 && config_find(name + 2))
-        cli_error(CLI_USAGE, "there is no option %s here; settings are written %s=VALUE", name, name + 2);
-    else if (flag_count(flags) > 0)
-        cli_error(CLI_USAGE, "there is no option %s here; did you mean %s?", name,
-                  cli_nearest(name, &flags->name, flag_count(flags), sizeof *flags));
-    else
-        cli_error(CLI_USAGE,
-                  "there is no option %s here; settings are written key=value, scion presets --options lists them",
-                  name);
+    return name + strspn(name, "-");
 }
 
-/* Index of the flag that `argument` names, or -1; *value: the part after '=' or after the letter, NULL if there
- * is none. */
-static int find_flag(const cli_flag *flags, const char *argument, const char **value)
+/* top-k is top_k. */
+static bool same_name(const char *name, const char *given, size_t length)
 {
-    const size_t length = strcspn(argument, "=");
-    *value = NULL;
-    for (int i = 0; i < flag_count(flags); i++) {
-        if (strlen(flags[i].name) == length && strncmp(flags[i].name, argument, length) == 0) {
-            *value = argument[length] ? argument + length + 1 : NULL;
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != given[i] && !(name[i] == '_' && given[i] == '-'))
+            return false;
+    return true;
+}
+
+int cli_find_argument(const cli_command *c, const char *name, size_t length)
+{
+    const int count = argument_count(c);
+    for (int i = 0; i < count; i++)
+        if (same_name(without_dashes(c->arguments[i].name), name, length))
             return i;
-        }
-        if (flags[i].letter && argument[1] == flags[i].letter) {
-            *value = argument[2] ? argument + 2 : NULL;
-            return i;
-        }
-    }
     return -1;
 }
 
-/* Reads the flag argv[*i], and its value if that is the next argument. */
-static bool parse_flag(cli_arguments *a, int argc, char **argv, int *i)
+/* The argument that `argument`, which begins with a dash, names; -1: none. *value: the part after '=' or after the
+ * letter, NULL if there is none. */
+static int find_flag(const cli_command *c, const char *argument, const char **value)
 {
-    const char *value, *argument = argv[*i];
-    const int flag = find_flag(a->flags, argument, &value);
-    if (flag < 0) {
-        unknown_flag(argument, a->flags);
+    const size_t length = strcspn(argument, "=");
+    const int count = argument_count(c);
+    *value = argument[length] ? argument + length + 1 : NULL;
+    for (int i = 0; i < count; i++) /* before the names: --steps was coordcheck's own, steps= is the run's */
+        if (c->arguments[i].former && same_name(c->arguments[i].former, argument, length))
+            return i;
+    if (argument[1] == '-')
+        return cli_find_argument(c, argument + 2, length - 2);
+    for (int i = 0; i < count; i++)
+        if (c->arguments[i].letter && argument[1] == c->arguments[i].letter) {
+            *value = argument[2] ? argument + 2 : NULL;
+            return i;
+        }
+    return -1;
+}
+
+/* Says that the command has no such argument: `key` of `length` bytes, given as key=... or as --key. */
+static bool unknown_argument(const cli_command *c, const char *key, size_t length, bool dashes)
+{
+    const char *best = NULL, *mark = dashes ? "--" : "";
+    char name[48], sentence[160];
+    snprintf(name, sizeof name, "%.*s", (int)length, key);
+    for (char *s = name; dashes && *s; s++)
+        *s = *s == '-' ? '_' : *s;
+    for (const cli_argument *r = c->arguments; r && r->name; r++)
+        if (r->help)
+            cli_nearer(name, without_dashes(r->name), &best);
+    if (c->options != CLI_NO_OPTIONS && dashes && config_find(name)) {
+        cli_error(CLI_USAGE, "there is no --%s; settings are written without dashes: %s=VALUE", name, name);
+    } else if (best) {
+        const cli_argument *r = &c->arguments[cli_find_argument(c, best, strlen(best))];
+        cli_error(CLI_USAGE, "scion %s has no %s%.*s; did you mean %s%s%s?", c->name, mark, (int)length, key, r->name,
+                  r->value ? "=" : "", r->value ? r->value : "");
+    } else if (c->options != CLI_NO_OPTIONS) {
+        config_unknown(name, sentence, sizeof sentence);
+        cli_error(CLI_USAGE, "%s", sentence);
+    } else {
+        cli_error(CLI_USAGE, "scion %s has no %s%.*s; scion help %s says what it takes", c->name, mark, (int)length,
+                  key, c->name);
+    }
+    return false;
+}
+
+static bool needs_value(const cli_argument *r, const char *given, int length)
+{
+    cli_error(CLI_USAGE, "%.*s needs a value: %s=%s", length, given, r->name, r->value);
+    return false;
+}
+
+/* Reads argv[*i], which begins with a dash, and its value if that is the next argument. */
+static bool parse_dashes(cli_arguments *a, int argc, char **argv, int *i)
+{
+    const char *value, *given = argv[*i];
+    const int length = (int)strcspn(given, "="), index = find_flag(a->command, given, &value);
+    if (index < 0)
+        return unknown_argument(a->command, without_dashes(given), strcspn(without_dashes(given), "="), true);
+    const cli_argument *r = &a->command->arguments[index];
+    if (!r->value && value) {
+        cli_error(CLI_USAGE, "%.*s takes no value", length, given);
         return false;
     }
-    const bool takes = a->flags[flag].value != NULL;
-    if ((!takes && value) || (takes && !value && *i + 1 >= argc)) {
-        cli_error(CLI_USAGE, "%.*s %s", (int)strcspn(argument, "="), argument,
-                  takes ? "needs a value" : "takes no value");
-        return false;
-    }
-    a->values[flag] = !takes ? "" : value ? value : argv[++*i];
+    const bool follows = *i + 1 < argc && (!r->bare || argv[*i + 1][0] != '-');
+    if (r->value && !value && !follows && !r->bare)
+        return needs_value(r, given, length);
+    a->values[index] = !r->value ? "" : value ? value : follows ? argv[++*i] : r->bare;
     return true;
+}
+
+/* Reads key=value: an argument of the command, or an option of a run. */
+static bool parse_pair(cli_arguments *a, const char *pair)
+{
+    const cli_command *c = a->command;
+    const size_t length = strcspn(pair, "=");
+    const int index = cli_find_argument(c, pair, length);
+    char key[CONFIG_TEXT];
+    if (index >= 0 && !c->arguments[index].value) {
+        cli_error(CLI_USAGE, "%.40s: this is a switch; it is written %s", pair, c->arguments[index].name);
+        return false;
+    }
+    if (index >= 0) {
+        a->values[index] = pair + length + 1;
+        return true;
+    }
+    snprintf(key, sizeof key, "%.*s", length < sizeof key ? (int)length : (int)sizeof key - 1, pair);
+    if (length > 0 && (c->options == CLI_NO_OPTIONS || !config_find(key)))
+        return unknown_argument(c, pair, length, false);
+    a->pairs[a->pair_count++] = pair;
+    return true;
+}
+
+/* A word may hold '=' where options of a run are not taken and files are: the folder runs/lr=0.1. */
+static bool is_pair(const cli_command *c, const char *text)
+{
+    const size_t length = strcspn(text, "=");
+    if (text[length] == '\0')
+        return false;
+    return c->options != CLI_NO_OPTIONS || !(c->words & CLI_FILES) || cli_find_argument(c, text, length) >= 0;
 }
 
 bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
 {
     const size_t count = (size_t)argc;
-    *a = (cli_arguments){.flags = c->flags, .argc = argc, .argv = argv};
-    a->words = calloc(2 * count + (size_t)flag_count(c->flags) + 1, sizeof *a->words);
+    *a = (cli_arguments){.command = c, .argc = argc, .argv = argv};
+    a->words = calloc(2 * count + (size_t)argument_count(c) + 1, sizeof *a->words);
     if (!a->words) {
         cli_error(CLI_FAILED, "out of memory");
         return false;
@@ -114,10 +182,11 @@ bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
     a->values = a->pairs + count;
     for (int i = 0; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1] != '\0') {
-            if (!parse_flag(a, argc, argv, &i))
+            if (!parse_dashes(a, argc, argv, &i))
                 return false;
-        } else if (!c->words_only && strchr(argv[i], '=')) {
-            a->pairs[a->pair_count++] = argv[i];
+        } else if (is_pair(c, argv[i])) {
+            if (!parse_pair(a, argv[i]))
+                return false;
         } else {
             a->words[a->word_count++] = argv[i];
         }
@@ -130,6 +199,22 @@ void cli_parse_free(cli_arguments *a)
     free(a->words);
 }
 
+bool cli_words(const cli_arguments *a, int count, const char *what)
+{
+    char joined[160] = "";
+    size_t at = 0;
+    if (a->word_count <= count)
+        return true;
+    for (int i = count; i < a->word_count && at < sizeof joined; i++)
+        at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", i > count ? " " : "", a->words[i]);
+    if (a->command->rest)
+        cli_error(CLI_USAGE, "scion %s takes %s; did you mean %s='%s'?", a->command->name, what, a->command->rest,
+                  joined);
+    else
+        cli_error(CLI_USAGE, "scion %s takes %s: \"%s\" is too much", a->command->name, what, joined);
+    return false;
+}
+
 int cli_open_run(trainer **out, const cli_arguments *a,
                  scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
                  scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
@@ -137,41 +222,47 @@ int cli_open_run(trainer **out, const cli_arguments *a,
                  char path[RUN_PATH])
 {
     scion_error err;
-    if (a->word_count != 1)
+    if (a->word_count == 0)
         return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    if (!cli_words(a, 1, "one run"))
+        return CLI_USAGE;
     if (find(a->words[0], path, &err) == SCION_OK && open(out, path, a->pairs, a->pair_count, &err) == SCION_OK)
         return CLI_OK;
     return cli_error(CLI_FAILED, "%s", err.message);
 }
 
-/* ---- Values: of a flag ("--jobs", " ") or of a pair ("jobs", "="); text NULL: not given ------------------------ */
+/* ---- Values of arguments ------------------------------------------------------------------------------------- */
 
-static bool read_int(const char *name, const char *equal, const char *text, int64_t min, int64_t max, int64_t *value)
+bool cli_get_int(const cli_arguments *a, int argument, int64_t min, int64_t max, int64_t *value)
 {
+    const char *text = a->values[argument];
     if (!text || (number_int(text, value) && *value >= min && *value <= max))
         return true;
-    cli_error(CLI_USAGE, "%s%s%.40s: expected a whole number from %lld to %lld", name, equal, text, (long long)min,
-              (long long)max);
+    cli_error(CLI_USAGE, "%s=%.40s: expected a whole number from %lld to %lld", a->command->arguments[argument].name,
+              text, (long long)min, (long long)max);
     return false;
 }
 
-static bool read_real(const char *name, const char *equal, const char *text, double min, double max, double *value)
+bool cli_get_real(const cli_arguments *a, int argument, double min, double max, double *value)
 {
+    const char *text = a->values[argument], *name = a->command->arguments[argument].name;
     if (!text || (number_real(text, value) && *value >= min && *value <= max))
         return true;
     if (isinf(max))
-        cli_error(CLI_USAGE, "%s%s%.40s: expected a number of %g or more", name, equal, text, min);
+        cli_error(CLI_USAGE, "%s=%.40s: expected a number of %g or more", name, text, min);
     else
-        cli_error(CLI_USAGE, "%s%s%.40s: expected a number from %g to %g", name, equal, text, min, max);
+        cli_error(CLI_USAGE, "%s=%.40s: expected a number from %g to %g", name, text, min, max);
     return false;
 }
 
-static bool read_text(const char *name, const char *equal, const char *text, char *value, size_t bytes)
+bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes)
 {
+    const char *text = a->values[argument];
     if (!text)
         return true;
     if (strlen(text) >= bytes || !text[0]) {
-        cli_error(CLI_USAGE, "%s%s%.60s: expected 1 to %d bytes", name, equal, text, (int)bytes - 1);
+        cli_error(CLI_USAGE, "%s=%.60s: expected 1 to %d bytes", a->command->arguments[argument].name, text,
+                  (int)bytes - 1);
         return false;
     }
     memcpy(value, text, strlen(text) + 1);
@@ -213,58 +304,14 @@ static bool parse_seconds(const char *text, double *seconds)
     return sum > 0;
 }
 
-bool cli_flag_int(const cli_arguments *a, int flag, int64_t min, int64_t max, int64_t *value)
+bool cli_get_seconds(const cli_arguments *a, int argument, double *value)
 {
-    return read_int(a->flags[flag].name, " ", a->values[flag], min, max, value);
-}
-
-bool cli_flag_real(const cli_arguments *a, int flag, double min, double max, double *value)
-{
-    return read_real(a->flags[flag].name, " ", a->values[flag], min, max, value);
-}
-
-bool cli_flag_text(const cli_arguments *a, int flag, char *value, size_t bytes)
-{
-    return read_text(a->flags[flag].name, " ", a->values[flag], value, bytes);
-}
-
-bool cli_flag_seconds(const cli_arguments *a, int flag, double *value)
-{
-    const char *text = a->values[flag];
+    const char *text = a->values[argument];
     if (!text || parse_seconds(text, value))
         return true;
-    cli_error(CLI_USAGE, "%s %.40s: expected a time such as 90s, 20m or 1h30m", a->flags[flag].name, text);
+    cli_error(CLI_USAGE, "%s=%.40s: expected a time such as 90s, 20m or 1h30m", a->command->arguments[argument].name,
+              text);
     return false;
-}
-
-/* The value of the last pair with this key, all of which are removed. NULL if there is none. */
-static const char *take(cli_arguments *a, const char *key)
-{
-    const size_t length = strlen(key);
-    const char *value = NULL;
-    int kept = 0;
-    for (int i = 0; i < a->pair_count; i++)
-        if (strncmp(a->pairs[i], key, length) == 0 && a->pairs[i][length] == '=')
-            value = a->pairs[i] + length + 1;
-        else
-            a->pairs[kept++] = a->pairs[i];
-    a->pair_count = kept;
-    return value;
-}
-
-bool cli_take_int(cli_arguments *a, const char *key, int64_t min, int64_t max, int64_t *value)
-{
-    return read_int(key, "=", take(a, key), min, max, value);
-}
-
-bool cli_take_real(cli_arguments *a, const char *key, double min, double max, double *value)
-{
-    return read_real(key, "=", take(a, key), min, max, value);
-}
-
-bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes)
-{
-    return read_text(key, "=", take(a, key), value, bytes);
 }
 
 /* ---- Output ------------------------------------------------------------------------------------------------ */

@@ -13,36 +13,61 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* An option of a command: --name, --name VALUE, --name=VALUE; with a letter also -o VALUE and -oVALUE. */
-typedef struct cli_flag {
-    const char *name;  /* "--out" */
-    char letter;       /* 'o'; 0: none */
-    const char *value; /* name of the value, for the help: "FILE"; NULL: takes none */
-    const char *help;  /* one line, with the default */
-} cli_flag;
+/* An argument of a command: a setting, written name=VALUE, or a flag, written --name. One style for all commands; how
+ * settings of commands were written before is still read: --name VALUE, --name=VALUE (with - for _), -lVALUE. */
+typedef struct cli_argument {
+    const char *name;  /* "out", "top_k"; of a flag "--force" */
+    const char *value; /* name of the value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME; NULL: a flag */
+    const char *help;  /* one line, with the default; NULL: read, but not shown, because another one took its place */
+    char letter;       /* 'o': also -o VALUE; 0: none */
+    const char *former; /* an older name, "--steps"; NULL: none */
+    const char *bare;   /* value of --name where none follows (at the end, or another -- does); NULL: it is missing */
+} cli_argument;
 
-/* Arguments of a command: [WORD ...] [key=value ...] [--flag [VALUE] ...], in any order. */
+#define CLI_SETTING(key, of, about, ...)                           \
+    {                                                              \
+        .name = (key), .value = (of), .help = (about), __VA_ARGS__ \
+    }
+#define CLI_SWITCH(word, about)         \
+    {                                   \
+        .name = (word), .help = (about) \
+    }
+
+/* Arguments of a command: [WORD ...] [key=value ...] [--flag ...], in any order. */
 typedef struct cli_arguments {
-    const cli_flag *flags;
+    const struct cli_command *command;
     const char **words;
     int word_count;
-    const char **pairs;
+    const char **pairs; /* key=value that are options of a run, not arguments of the command */
     int pair_count;
-    const char **values; /* of each flag: "" for one without a value, NULL if it was not given */
+    const char **values; /* of each argument of the command: "" for a flag, NULL if it was not given */
     int argc;            /* as they were given */
     char **argv;
 } cli_arguments;
 
+/* Which options of a run a command takes as key=value. */
+typedef enum cli_options { CLI_NO_OPTIONS, CLI_ALL_OPTIONS, CLI_RESUME_OPTIONS, CLI_EVAL_OPTIONS } cli_options;
+
+/* What the words of a command may be, for completion: names of presets; files and folders. */
+enum { CLI_PRESETS = 1, CLI_FILES = 2 };
+
 typedef struct cli_command {
     const char *name;
-    const char *usage;            /* after "scion NAME" */
-    const char *summary;          /* one line */
-    const char *help;             /* what it does, and examples */
-    int (*run)(cli_arguments *a); /* returns the exit status */
-    const cli_flag *flags;        /* ended by a row without a name; NULL: none */
-    bool words_only;              /* a word may hold '=': there are no pairs */
-    void (*list)(FILE *to);       /* prints what its words may be, for the help; NULL: nothing */
+    const char *usage;             /* after "scion NAME" */
+    const char *summary;           /* one line */
+    const char *help;              /* what it does, and examples */
+    int (*run)(cli_arguments *a);  /* returns the exit status */
+    const cli_argument *arguments; /* ended by a row without a name; NULL: none */
+    cli_options options;
+    unsigned words; /* CLI_PRESETS | CLI_FILES */
+    const char *(*word)(
+        int i);             /* word i of those with a meaning of their own (show), NULL past the last; may be NULL */
+    const char *rest;       /* the setting that words too many were probably meant for ("prompt"); NULL: none */
+    void (*list)(FILE *to); /* prints what its words may be, for the help; NULL: nothing */
 } cli_command;
+
+/* The table of commands (main.c); NULL past the last. */
+const cli_command *cli_command_at(int i);
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
     cli_coordcheck, cli_tune, cli_report, cli_reproduce;
@@ -50,15 +75,24 @@ extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench,
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The one of `count` names, `stride` bytes apart, that is nearest to a misspelt one; NULL: there are none. */
-const char *cli_nearest(const char *name, const char *const *names, int count, size_t stride);
+/* Offers a name to a search for the one that was probably meant by a misspelt one: keeps it in *best if it is nearer
+ * than those before, and near enough (config_near). *best is NULL at first. */
+void cli_nearer(const char *name, const char *offered, const char **best);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 
-/* Sorts the arguments after the command's name. False after printing an error. Free with cli_parse_free in any
- * case. */
+/* Sorts the arguments after the command's name. False after printing an error: an argument that the command does not
+ * have, a key that no option has, a value that is missing. Free with cli_parse_free in any case. */
 bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv);
 void cli_parse_free(cli_arguments *a);
+
+/* The argument of a command that is called `name` (`length` bytes, without dashes), by its name or a former one; -1:
+ * none. */
+int cli_find_argument(const cli_command *c, const char *name, size_t length);
+
+/* Refuses words beyond `count` (what they are: "a run", "a preset"), with the setting they were meant for if the
+ * command has one. False after printing an error. */
+bool cli_words(const cli_arguments *a, int count, const char *what);
 
 /* Opens the run that is the only word: its folder or a checkpoint. `find` gives the path of the checkpoint
  * (run_dir_latest, run_dir_best), `open` a trainer from it. CLI_OK, or another status after printing an error. */
@@ -68,17 +102,12 @@ int cli_open_run(trainer **out, const cli_arguments *a,
                                       scion_error *err),
                  char path[RUN_PATH]);
 
-/* The value of a flag. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the flag was not
- * given. False after printing an error. */
-bool cli_flag_int(const cli_arguments *a, int flag, int64_t min, int64_t max, int64_t *value);
-bool cli_flag_real(const cli_arguments *a, int flag, double min, double max, double *value);
-bool cli_flag_seconds(const cli_arguments *a, int flag, double *value); /* 90s, 20m, 1h30m */
-bool cli_flag_text(const cli_arguments *a, int flag, char *value, size_t bytes);
-
-/* The same for key=value pairs that belong to the command (jobs=2), which are removed from the pairs. */
-bool cli_take_int(cli_arguments *a, const char *key, int64_t min, int64_t max, int64_t *value);
-bool cli_take_real(cli_arguments *a, const char *key, double min, double max, double *value);
-bool cli_take_text(cli_arguments *a, const char *key, char *value, size_t bytes);
+/* The value of an argument. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the argument was
+ * not given. False after printing an error. */
+bool cli_get_int(const cli_arguments *a, int argument, int64_t min, int64_t max, int64_t *value);
+bool cli_get_real(const cli_arguments *a, int argument, double min, double max, double *value);
+bool cli_get_seconds(const cli_arguments *a, int argument, double *value); /* 90s, 20m, 1h30m */
+bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes);
 
 /* ---- Output ------------------------------------------------------------------------------------------------ */
 

@@ -160,12 +160,12 @@ static void show(const check *k)
         print_group(&k->result.groups[i]);
 }
 
-enum { STEPS, JSON, LEDGER };
+enum { AFTER, JSON, LEDGER };
 
-static const cli_flag flags[] = {
-    [STEPS] = {"--steps", 0, "N", "steps to measure after (4)"},
-    [JSON] = {"--json", 0, "FILE", "also write the numbers to FILE"},
-    [LEDGER] = {"--ledger", 0, "FILE", "store the numbers for scion report"},
+static const cli_argument arguments[] = {
+    [AFTER] = CLI_SETTING("after", "N", "measure after each of the first N steps (4)", .former = "--steps"),
+    [JSON] = CLI_SETTING("json", "FILE", "also write the numbers to FILE"),
+    [LEDGER] = CLI_SETTING("ledger", "FILE", "store the numbers for scion report"),
     {0},
 };
 
@@ -174,12 +174,10 @@ static int run_coordcheck(cli_arguments *a)
     check k = {.steps = default_steps};
     scion_error err;
     int status = CLI_USAGE;
-    if (!cli_flag_int(a, STEPS, 0, max_steps, &k.steps))
+    if (!cli_get_int(a, AFTER, 0, max_steps, &k.steps))
         goto done;
-    if (a->word_count > 1) {
-        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a->words[1]);
+    if (!cli_words(a, 1, "one preset at most, then key=value"))
         goto done;
-    }
     if (prepare(&k, a, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
@@ -188,7 +186,7 @@ static int run_coordcheck(cli_arguments *a)
     if (a->values[LEDGER] && ledger_open(&k.l, a->values[LEDGER], true, &err) != SCION_OK)
         goto wrong;
     if (a->values[LEDGER] && a->values[JSON] && file_same(a->values[LEDGER], a->values[JSON])) {
-        status = cli_error(CLI_USAGE, "--json %s: this is the ledger itself; give another file", a->values[JSON]);
+        status = cli_error(CLI_USAGE, "json=%s: this is the ledger itself; give another file", a->values[JSON]);
         goto done;
     }
     const scion_status measured = measure(&k, &err);
@@ -215,7 +213,7 @@ done:
 
 const cli_command cli_coordcheck = {
     .name = "coordcheck",
-    .usage = "[PRESET] width=64,128,256 [key=value ...] [OPTION ...]",
+    .usage = "[PRESET] width=64,128,256 [key=value ...]",
     .summary = "check that layers keep their size as the width grows",
     .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N\n"
             "steps, for every width, and fits rms = width^slope. Slopes near 0 mean that values tuned on a\n"
@@ -223,8 +221,10 @@ const cli_command cli_coordcheck = {
             "other combination is a check of its own. Uses synthetic data unless data= is given. Logits are\n"
             "measured on a sample of rows; at the start they shrink as width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
-            "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 --ledger check.db\n"
-            "  scion coordcheck input-radius width=16..512:*2 --steps 0\n",
+            "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 ledger=check.db\n"
+            "  scion coordcheck input-radius width=16..512:*2 after=0\n",
     .run = run_coordcheck,
-    .flags = flags,
+    .arguments = arguments,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
 };

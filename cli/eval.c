@@ -28,4 +28,6 @@ const cli_command cli_eval = {
             "  scion eval runs/shakespeare\n"
             "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
     .run = run_eval,
+    .options = CLI_EVAL_OPTIONS,
+    .words = CLI_FILES,
 };

@@ -17,6 +17,30 @@ static const cli_command *const commands[] = {&cli_train,     &cli_resume, &cli_
 
 enum { count = sizeof commands / sizeof *commands };
 
+const cli_command *cli_command_at(int i)
+{
+    return i >= 0 && i < count ? commands[i] : NULL;
+}
+
+static const cli_command *find_command(const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *best = NULL;
+    for (int i = 0; i < count; i++)
+        cli_nearer(name, commands[i]->name, &best);
+    if (best)
+        return cli_error(CLI_USAGE, "there is no command %s; did you mean scion %s? (scion --help lists them all)",
+                         name, best);
+    return cli_error(CLI_USAGE, "there is no command %s; scion --help lists them all", name);
+}
+
 static void print_help(FILE *to)
 {
     fputs("scion - train GPT and MLP models with norm-constrained optimizers\n\nusage: scion COMMAND [ARGUMENT "
@@ -24,7 +48,7 @@ static void print_help(FILE *to)
           to);
     for (int i = 0; i < count; i++)
         fprintf(to, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nscion COMMAND --help describes a command.\n\n"
+    fputs("\nscion help COMMAND describes a command. Settings are key=value, switches --word.\n\n"
           "  scion train shakespeare data=input.txt      train a small GPT on a text\n"
           "  scion sample runs/shakespeare               generate text with it\n",
           to);
@@ -33,14 +57,13 @@ static void print_help(FILE *to)
 static void print_command_help(const cli_command *c)
 {
     printf("usage: scion %s %s\n\n%s\n\n", c->name, c->usage, c->summary);
-    for (const cli_flag *f = c->flags; f && f->name; f++) {
-        char name[48], letter[8] = "";
-        if (f->letter)
-            snprintf(letter, sizeof letter, "-%c, ", f->letter);
-        snprintf(name, sizeof name, "%s%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
-        printf("  %-22s %s\n", name, f->help);
+    for (const cli_argument *r = c->arguments; r && r->name; r++) {
+        char name[48];
+        snprintf(name, sizeof name, "%s%s%s", r->name, r->value ? "=" : "", r->value ? r->value : "");
+        if (r->help)
+            printf("  %-18s %s\n", name, r->help);
     }
-    if (c->flags)
+    if (c->arguments)
         printf("\n");
     if (c->list) {
         c->list(stdout);
@@ -95,6 +118,19 @@ static int finish(int status)
     return status == CLI_OK ? cli_error(CLI_FAILED, "standard output could not be written") : status;
 }
 
+/* scion help [COMMAND], scion --help, scion COMMAND --help. */
+static int help(const char *name)
+{
+    const cli_command *c = name ? find_command(name) : NULL;
+    if (name && !c)
+        return unknown_command(name);
+    if (c)
+        print_command_help(c);
+    else
+        print_help(stdout);
+    return finish(CLI_OK);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -102,30 +138,20 @@ int main(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_help(stdout);
-        return CLI_OK;
-    }
-    for (int i = 0; i < count; i++) {
-        if (strcmp(commands[i]->name, name) != 0)
-            continue;
-        if (wants_help(argc - 2, argv + 2)) {
-            print_command_help(commands[i]);
-            return finish(CLI_OK);
-        }
-        cli_arguments a;
-        prepare_libraries(argv);
-        flush_subnormals();
-        signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */
-        const int status = cli_parse(&a, commands[i], argc - 2, argv + 2) ? commands[i]->run(&a) : CLI_USAGE;
-        cli_parse_free(&a);
-        const int end = finish(status);
-        cli_end_by_signal(end);
-        return end;
-    }
-    const char *names[count];
-    for (int i = 0; i < count; i++)
-        names[i] = commands[i]->name;
-    return cli_error(CLI_USAGE, "there is no command %s; did you mean scion %s? (scion --help lists them all)", name,
-                     cli_nearest(name, names, count, sizeof *names));
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return help(argv[2]);
+    const cli_command *c = find_command(name);
+    if (!c)
+        return unknown_command(name);
+    if (wants_help(argc - 2, argv + 2))
+        return help(name);
+    cli_arguments a;
+    prepare_libraries(argv);
+    flush_subnormals();
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */
+    const int status = cli_parse(&a, c, argc - 2, argv + 2) ? c->run(&a) : CLI_USAGE;
+    cli_parse_free(&a);
+    const int end = finish(status);
+    cli_end_by_signal(end);
+    return end;
 }

@@ -7,15 +7,17 @@ static void print_preset(void *ctx, const char *name, const char *about)
     printf("  %-26s %s\n", name, about);
 }
 
-static const cli_flag flags[] = {{"--options", 0, NULL, "list all settings with their meaning, default and choices"},
-                                 {0}};
+static const cli_argument arguments[] = {
+    CLI_SWITCH("--options", "list all settings with their meaning, default and choices"),
+    {0},
+};
 
 static int run_presets(cli_arguments *a)
 {
     scion_error err;
     config c;
-    if (a->word_count > 1)
-        return cli_error(CLI_USAGE, "too many arguments: %s", a->words[1]);
+    if (!cli_words(a, 1, "one preset at most"))
+        return CLI_USAGE;
     if (a->values[0]) {
         cli_print_options(stdout);
     } else if (a->word_count == 0) {
@@ -38,5 +40,6 @@ const cli_command cli_presets = {
             "  scion presets nanogpt-124m\n"
             "  scion presets --options\n",
     .run = run_presets,
-    .flags = flags,
+    .arguments = arguments,
+    .words = CLI_PRESETS | CLI_FILES,
 };

@@ -10,9 +10,9 @@ static void list_figure(void *context, const char *id, const char *title, const 
 
 enum { OUT, TITLE };
 
-static const cli_flag flags[] = {
-    [OUT] = {"--out", 'o', "FILE", "the page (report.html)"},
-    [TITLE] = {"--title", 0, "TEXT", "title of the page"},
+static const cli_argument arguments[] = {
+    [OUT] = CLI_SETTING("out", "FILE", "the page (report.html)", .letter = 'o'),
+    [TITLE] = CLI_SETTING("title", "TEXT", "title of the page"),
     {0},
 };
 
@@ -20,7 +20,7 @@ static int run_report(cli_arguments *a)
 {
     char out[4096] = "report.html", title[256] = "";
     scion_error err;
-    if (!cli_flag_text(a, OUT, out, sizeof out) || !cli_flag_text(a, TITLE, title, sizeof title))
+    if (!cli_get_text(a, OUT, out, sizeof out) || !cli_get_text(a, TITLE, title, sizeof title))
         return CLI_USAGE;
     if (a->word_count == 0)
         return cli_error(CLI_USAGE,
@@ -38,15 +38,15 @@ static int run_report(cli_arguments *a)
 
 const cli_command cli_report = {
     .name = "report",
-    .usage = "RUN|LEDGER ... [--out FILE] [--title TEXT]",
+    .usage = "RUN|LEDGER ... [out=FILE] [title=TEXT]",
     .summary = "write one HTML page with the figures of runs and sweeps",
     .help = "RUN is the folder of a run, finished or not; LEDGER is the file of a sweep. Several runs are\n"
             "compared. The page is self-contained; a folder of the same name holds each figure as an SVG file,\n"
             "and its numbers as a CSV file.\n\n"
             "  scion report runs/shakespeare\n"
-            "  scion report runs/a runs/b -o compared.html\n"
-            "  scion report sweep.db -o sweep.html\n",
+            "  scion report runs/a runs/b out=compared.html\n"
+            "  scion report sweep.db out=sweep.html\n",
     .run = run_report,
-    .flags = flags,
-    .words_only = true, /* the name of a folder may hold '=': runs/lr=0.1 */
+    .arguments = arguments,
+    .words = CLI_FILES,
 };

@@ -33,6 +33,12 @@ static bool show_share(double share)
     return !cli_interrupted();
 }
 
+static const char *figure_name(int i)
+{
+    const reproduce_figure *f = reproduce_at(i);
+    return f ? f->name : NULL;
+}
+
 static void list_figures(FILE *to)
 {
     const reproduce_figure *f;
@@ -173,11 +179,15 @@ static int complete(job *j)
     return CLI_OK;
 }
 
-enum { FULL, BUDGET };
+enum { DATA, OUT, BUDGET, JOBS, THREADS, FULL };
 
-static const cli_flag flags[] = {
-    [FULL] = {"--full", 0, NULL, "the paper's widths, steps and batches, without a budget"},
-    [BUDGET] = {"--budget", 0, "TIME", "shorten the runs so that all fit in TIME (20m)"},
+static const cli_argument arguments[] = {
+    [DATA] = CLI_SETTING("data", "PATH", "the text or images to learn from"),
+    [OUT] = CLI_SETTING("out", "FOLDER", "the report and the ledger (reproduce/FIGURE)"),
+    [BUDGET] = CLI_SETTING("budget", "TIME", "shorten the runs so that all fit in TIME (20m)"),
+    [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time (2; of --full 1)"),
+    [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
+    [FULL] = CLI_SWITCH("--full", "the paper's widths, steps and batches, without a budget"),
     {0},
 };
 
@@ -185,14 +195,12 @@ static int run_reproduce(cli_arguments *a)
 {
     job j = {.budget = 20 * 60, .jobs = 0};
     progress = cli_progress_start();
-    if (!cli_take_text(a, "data", j.data, sizeof j.data) || !cli_take_text(a, "out", j.folder, sizeof j.folder) ||
-        !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &j.jobs) || !cli_take_int(a, "threads", 0, 4096, &j.threads))
+    if (!cli_get_text(a, DATA, j.data, sizeof j.data) || !cli_get_text(a, OUT, j.folder, sizeof j.folder) ||
+        !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &j.jobs) || !cli_get_int(a, THREADS, 0, 4096, &j.threads))
         return CLI_USAGE;
     j.figure = a->word_count == 1 ? reproduce_find(a->words[0]) : NULL;
-    if (a->pair_count > 0 || !j.figure) {
-        if (a->pair_count > 0)
-            cli_error(CLI_USAGE, "unknown here: %s; the figures are:", a->pairs[0]);
-        else if (a->word_count == 1)
+    if (!j.figure) {
+        if (a->word_count == 1)
             cli_error(CLI_USAGE, "there is no figure %s; the figures are:", a->words[0]);
         else
             cli_error(CLI_USAGE, "name one figure; the figures are:");
@@ -201,7 +209,7 @@ static int run_reproduce(cli_arguments *a)
     }
     j.full = a->values[FULL] != NULL;
     j.budget = j.full ? 0 : j.budget;
-    if (!cli_flag_seconds(a, BUDGET, &j.budget))
+    if (!cli_get_seconds(a, BUDGET, &j.budget))
         return CLI_USAGE;
     if (j.jobs == 0) /* small runs use two cores best with one core each */
         j.jobs = j.full ? 1 : 2;
@@ -215,16 +223,17 @@ static int run_reproduce(cli_arguments *a)
 
 const cli_command cli_reproduce = {
     .name = "reproduce",
-    .usage = "FIGURE [data=PATH] [out=FOLDER] [jobs=N] [threads=N] [OPTION ...]",
+    .usage = "FIGURE [key=value ...] [--full]",
     .summary = "reproduce a figure of the paper and compare",
     .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are\n"
             "for two cores. The folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to\n"
             "resume a figure that was stopped, repeat the command. The last lines say whether the paper's claim\n"
             "was reproduced, with the deciding number.\n\n"
-            "  scion reproduce shallow-gpt-transfer data=input.txt --budget 30m\n"
+            "  scion reproduce shallow-gpt-transfer data=input.txt budget=30m\n"
             "  scion reproduce mlp-transfer\n"
             "  scion reproduce rates\n",
     .run = run_reproduce,
-    .flags = flags,
+    .arguments = arguments,
+    .word = figure_name,
     .list = list_figures,
 };

@@ -82,13 +82,13 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
 
 enum { PROMPT, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED };
 
-static const cli_flag flags[] = {
-    [PROMPT] = {"--prompt", 0, "TEXT", "text to continue (a line break)"},
-    [TOKENS] = {"--tokens", 0, "N", "tokens to generate (500)"},
-    [TEMPERATURE] = {"--temperature", 0, "X", "0: always the most likely token (0.8)"},
-    [TOP_K] = {"--top-k", 0, "N", "sample among the N most likely tokens (0: all)"},
-    [TOP_P] = {"--top-p", 0, "X", "sample among the most likely tokens with probability X together (1)"},
-    [SEED] = {"--seed", 0, "N", "the same seed gives the same text (1)"},
+static const cli_argument arguments[] = {
+    [PROMPT] = CLI_SETTING("prompt", "TEXT", "text to continue (a line break)"),
+    [TOKENS] = CLI_SETTING("tokens", "N", "tokens to generate (500)"),
+    [TEMPERATURE] = CLI_SETTING("temperature", "X", "0: always the most likely token (0.8)"),
+    [TOP_K] = CLI_SETTING("top_k", "N", "sample among the N most likely tokens (0: all)"),
+    [TOP_P] = CLI_SETTING("top_p", "X", "sample among the most likely tokens with probability X together (1)"),
+    [SEED] = CLI_SETTING("seed", "N", "the same seed gives the same text (1)"),
     {0},
 };
 
@@ -124,9 +124,9 @@ static int run_sample(cli_arguments *a)
     scion_error err;
     sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1};
     int status = CLI_USAGE;
-    if (!cli_flag_int(a, TOKENS, 1, 1000000000, &s.tokens) ||
-        !cli_flag_real(a, TEMPERATURE, 0, 100, &s.temperature) || !cli_flag_int(a, TOP_K, 0, 1000000000, &s.top_k) ||
-        !cli_flag_real(a, TOP_P, 0, 1, &s.top_p) || !cli_flag_int(a, SEED, 0, INT64_MAX, &s.seed))
+    if (!cli_get_int(a, TOKENS, 1, 1000000000, &s.tokens) || !cli_get_real(a, TEMPERATURE, 0, 100, &s.temperature) ||
+        !cli_get_int(a, TOP_K, 0, 1000000000, &s.top_k) || !cli_get_real(a, TOP_P, 0, 1, &s.top_p) ||
+        !cli_get_int(a, SEED, 0, INT64_MAX, &s.seed))
         goto done;
     status = cli_open_run(&t, a, run_dir_best, trainer_open_model, path);
     if (status != CLI_OK)
@@ -155,12 +155,15 @@ done:
 
 const cli_command cli_sample = {
     .name = "sample",
-    .usage = "RUN [OPTION ...]",
+    .usage = "RUN [key=value ...]",
     .summary = "generate text with a trained model",
     .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The\n"
             "training text is not needed. The text is printed as it is generated.\n\n"
-            "  scion sample runs/shakespeare --prompt \"ROMEO:\" --tokens 1k\n"
-            "  scion sample runs/shakespeare --temperature 0.5 --top-k 10 --seed 7\n",
+            "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
+            "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n",
     .run = run_sample,
-    .flags = flags,
+    .arguments = arguments,
+    .options = CLI_EVAL_OPTIONS,
+    .words = CLI_FILES,
+    .rest = "prompt",
 };

@@ -154,7 +154,7 @@ static bool spares(const char *path, const char *json)
 {
     if (!json || !file_same(path, json))
         return true;
-    cli_error(CLI_USAGE, "--json %s: this is the ledger itself; give another file", json);
+    cli_error(CLI_USAGE, "json=%s: this is the ledger itself; give another file", json);
     return false;
 }
 
@@ -277,13 +277,18 @@ static int finish(const char *path, const char *json, const sweep_progress *p)
     return cli_sweep_show(path, json);
 }
 
-enum { RETRY, RETRY_DIVERGED, ADD, JSON };
+enum { LEDGER, JOBS, THREADS, BUDGET, MINUTES, JSON, RETRY, RETRY_DIVERGED, ADD };
 
-static const cli_flag flags[] = {
-    [RETRY] = {"--retry", 0, NULL, "retry runs that failed"},
-    [RETRY_DIVERGED] = {"--retry-diverged", 0, NULL, "retry runs that failed or diverged"},
-    [ADD] = {"--add", 0, NULL, "only add the runs to the ledger"},
-    [JSON] = {"--json", 0, "FILE", "also write the table to FILE"},
+static const cli_argument arguments[] = {
+    [LEDGER] = CLI_SETTING("ledger", "FILE", "where the runs are kept (sweeps/PRESET.db)"),
+    [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time, which share the threads (1)"),
+    [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
+    [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
+    [MINUTES] = CLI_SETTING("minutes", "N", NULL),
+    [JSON] = CLI_SETTING("json", "FILE", "also write the table to FILE"),
+    [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
+    [RETRY_DIVERGED] = CLI_SWITCH("--retry-diverged", "retry runs that failed or diverged"),
+    [ADD] = CLI_SWITCH("--add", "only add the runs to the ledger"),
     {0},
 };
 
@@ -300,11 +305,12 @@ static int run_sweep(cli_arguments *a)
 {
     char path[CONFIG_TEXT] = "";
     int64_t jobs = 1, threads = 0, added = 0;
-    double minutes = 0;
+    double minutes = 0, seconds = 0;
     const bool diverged = a->values[RETRY_DIVERGED] != NULL;
     scion_error err;
-    if (!cli_take_text(a, "ledger", path, sizeof path) || !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) ||
-        !cli_take_int(a, "threads", 0, 4096, &threads) || !cli_take_real(a, "minutes", 0, INFINITY, &minutes))
+    if (!cli_get_text(a, LEDGER, path, sizeof path) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||
+        !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_real(a, MINUTES, 0, INFINITY, &minutes) ||
+        !cli_get_seconds(a, BUDGET, &seconds))
         return CLI_USAGE;
     if (a->word_count > 0 && strcmp(a->words[0], "show") == 0)
         return show_command(a, path);
@@ -326,15 +332,21 @@ static int run_sweep(cli_arguments *a)
     cli_catch_signals();
     cli_outlive_reader();
     sweep_progress end;
-    const sweep_options o = {.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
+    const sweep_options o = {
+        .jobs = (int)jobs, .threads = (int)threads, .seconds = seconds > 0 ? seconds : 60 * minutes};
     if (cli_sweep_work(path, &o, &end, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     return finish(path, a->values[JSON], &end);
 }
 
+static const char *sweep_word(int i)
+{
+    return i == 0 ? "show" : NULL;
+}
+
 const cli_command cli_sweep = {
     .name = "sweep",
-    .usage = "[PRESET ...] key=values ... [ledger=FILE] [jobs=N] [OPTION ...] | show LEDGER [--json FILE]",
+    .usage = "[PRESET ...] key=values ... | show LEDGER [json=FILE]",
     .summary = "train many configurations and compare them",
     .help = "Every setting may be a list or a range:\n"
             "  lr=2^-12..2^-2       powers of two          seed=1..3             integers\n"
@@ -343,9 +355,7 @@ const cli_command cli_sweep = {
             "Runs are kept in a ledger, an SQLite file (sweeps/PRESET.db, or ledger=FILE). To resume a sweep\n"
             "that was stopped or killed, repeat the command. Several processes may work on one ledger at once.\n"
             "Runs that fail or diverge are recorded and do not stop the others.\n"
-            "  jobs=N               runs at the same time, which share the threads (1)\n"
-            "  threads=N            threads of all jobs together (all cores)\n"
-            "  minutes=N            start no run after N minutes\n\n"
+            "\n"
             "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, how\n"
             "far the best learning rate moves from the smallest to the largest width, and what using the\n"
             "smallest model's value costs.\n\n"
@@ -354,5 +364,8 @@ const cli_command cli_sweep = {
             "  scion sweep ledger=both.db jobs=2         resume, or help another process\n"
             "  scion sweep show both.db\n",
     .run = run_sweep,
-    .flags = flags,
+    .arguments = arguments,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
+    .word = sweep_word,
 };

@@ -300,10 +300,8 @@ static int train_command(cli_arguments *a)
     }
     cli_outlive_reader();
     config_init(&c);
-    if (a->word_count > 1) {
-        cli_error(CLI_USAGE, "one preset at most, then key=value: %s", a->words[1]);
+    if (!cli_words(a, 1, "one preset at most, then key=value"))
         goto done;
-    }
     if (a->word_count == 1 && config_preset(&c, a->words[0], &err) != SCION_OK)
         goto wrong;
     for (int i = 0; i < a->pair_count; i++)
@@ -396,6 +394,8 @@ const cli_command cli_train = {
             "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
             "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
 };
 
 const cli_command cli_resume = {
@@ -408,4 +408,6 @@ const cli_command cli_resume = {
             "  scion resume runs/shakespeare\n"
             "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
     .run = resume_command,
+    .options = CLI_RESUME_OPTIONS,
+    .words = CLI_FILES,
 };

@@ -16,17 +16,18 @@
 
 enum { max_default_jobs = 4 };
 
-enum { LEDGER, OUT, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE };
+enum { PROXY, OUT, LEDGER, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE };
 
-static const cli_flag flags[] = {
-    [LEDGER] = {"--ledger", 0, "FILE", "ledger of the runs (sweeps/PRESET-tune.db)"},
-    [OUT] = {"--out", 'o', "FILE", "the .ini file to write (PRESET-tuned.ini)"},
-    [CANDIDATES] = {"--candidates", 0, "N", "points in the first rung (27)"},
-    [RUNGS] = {"--rungs", 0, "N", "3: 1/9, 1/3 and all of the steps (3)"},
-    [SEEDS] = {"--seeds", 0, "N", "runs of each point, from seed= on; their mean counts (1)"},
-    [JOBS] = {"--jobs", 0, "N", "runs at the same time (as many as cores, up to 4)"},
-    [BUDGET] = {"--budget", 0, "TIME", "90s, 20m, 1h30m: fewer candidates if needed, and start no run later"},
-    [FORCE] = {"--force", 0, NULL, "replace the file"},
+static const cli_argument arguments[] = {
+    [PROXY] = CLI_SETTING("proxy", "WIDTH", "width of the narrow model (a quarter of the width)"),
+    [OUT] = CLI_SETTING("out", "FILE", "the .ini file to write (PRESET-tuned.ini)", .letter = 'o'),
+    [LEDGER] = CLI_SETTING("ledger", "FILE", "ledger of the runs (sweeps/PRESET-tune.db)"),
+    [CANDIDATES] = CLI_SETTING("candidates", "N", "points in the first rung (27)"),
+    [RUNGS] = CLI_SETTING("rungs", "N", "3: 1/9, 1/3 and all of the steps (3)"),
+    [SEEDS] = CLI_SETTING("seeds", "N", "runs of each point, from seed= on; their mean counts (1)"),
+    [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time (as many as cores, up to 4)"),
+    [BUDGET] = CLI_SETTING("budget", "TIME", "20m, 1h30m: fewer points if needed, no run started later"),
+    [FORCE] = CLI_SWITCH("--force", "replace the file"),
     {0},
 };
 
@@ -198,12 +199,11 @@ static bool read_flags(tuning *u, cli_arguments *a)
 {
     const int cores = scn_threads(0);
     int64_t rungs = u->t.rungs, seeds = u->t.seeds, jobs = cores < max_default_jobs ? cores : max_default_jobs;
-    if (!cli_flag_int(a, CANDIDATES, 1, TUNE_MAX_CANDIDATES, &u->t.candidates) ||
-        !cli_flag_int(a, RUNGS, 1, TUNE_MAX_RUNGS, &rungs) || !cli_flag_int(a, SEEDS, 1, 100, &seeds) ||
-        !cli_flag_int(a, JOBS, 1, SWEEP_JOBS, &jobs) || !cli_take_int(a, "jobs", 1, SWEEP_JOBS, &jobs) ||
-        !cli_take_text(a, "ledger", u->ledger, sizeof u->ledger) ||
-        !cli_flag_text(a, LEDGER, u->ledger, sizeof u->ledger) || !cli_flag_text(a, OUT, u->out, sizeof u->out) ||
-        !cli_take_int(a, "proxy", 1, 1 << 20, &u->proxy) || !cli_flag_seconds(a, BUDGET, &u->t.budget))
+    if (!cli_get_int(a, CANDIDATES, 1, TUNE_MAX_CANDIDATES, &u->t.candidates) ||
+        !cli_get_int(a, RUNGS, 1, TUNE_MAX_RUNGS, &rungs) || !cli_get_int(a, SEEDS, 1, 100, &seeds) ||
+        !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) || !cli_get_text(a, LEDGER, u->ledger, sizeof u->ledger) ||
+        !cli_get_text(a, OUT, u->out, sizeof u->out) || !cli_get_int(a, PROXY, 1, 1 << 20, &u->proxy) ||
+        !cli_get_seconds(a, BUDGET, &u->t.budget))
         return false;
     u->t.rungs = (int)rungs;
     u->t.seeds = (int)seeds;
@@ -252,12 +252,7 @@ static bool read_target(tuning *u, const cli_arguments *a)
         goto wrong;
     preset = *c;
     for (int i = 0; i < a->pair_count; i++) {
-        const char *pair = a->pairs[i];
-        if (strncmp(pair, "out=", 4) == 0) {
-            cli_error(CLI_USAGE, "out= is the folder of a run; --out FILE.ini names the file to write");
-            return false;
-        }
-        if (config_set_pair(c, pair, &err) != SCION_OK)
+        if (config_set_pair(c, a->pairs[i], &err) != SCION_OK)
             goto wrong;
     }
     if (!c->data.path[0] && data_needs_path(c->data.kind)) {
@@ -292,7 +287,7 @@ static bool check_files(const tuning *u, const cli_arguments *a)
     char *slash = strrchr(beside, '/');
     snprintf(slash ? slash + 1 : beside, 2, "."); /* the folder that it is in */
     if (stat(u->out, &about) == 0 && !a->values[FORCE])
-        cli_error(CLI_FAILED, "%s exists; --force replaces it, --out names another file", u->out);
+        cli_error(CLI_FAILED, "%s exists; --force replaces it, out=FILE names another", u->out);
     else if (access(beside, W_OK) != 0)
         cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or read-only", u->out);
     else if (!synthetic && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
@@ -359,10 +354,12 @@ static int run_tune(cli_arguments *a)
     u->progress = cli_progress_start();
     if (!read_flags(u, a))
         goto done;
-    if (a->word_count != 1) {
-        cli_error(CLI_USAGE, "give one preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
+    if (a->word_count == 0) {
+        cli_error(CLI_USAGE, "give a preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
         goto done;
     }
+    if (!cli_words(a, 1, "one preset, then key=value"))
+        goto done;
     if (!read_target(u, a))
         goto done;
     name_files(u);
@@ -379,7 +376,7 @@ done:
 
 const cli_command cli_tune = {
     .name = "tune",
-    .usage = "PRESET [proxy=WIDTH] [key=value ...] [OPTION ...]",
+    .usage = "PRESET [proxy=WIDTH] [key=value ...]",
     .summary = "find lr and radii on a narrow model, for a wide one",
     .help = "Trains PRESET at a small width (proxy=; default: a quarter of the width) with many values of lr\n"
             "and of the radii, and writes an .ini file with the best of them for the preset's own width (or\n"
@@ -389,8 +386,10 @@ const cli_command cli_tune = {
             "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several\n"
             "processes may work on one ledger at once.\n\n"
             "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
-            "  scion tune mlp data=fashion-mnist/ width=2048 --budget 20m --out wide.ini\n"
+            "  scion tune mlp data=fashion-mnist/ width=2048 budget=20m out=wide.ini\n"
             "  scion train wide.ini\n",
     .run = run_tune,
-    .flags = flags,
+    .arguments = arguments,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
 };

@@ -6,8 +6,8 @@
 
 static int run_version(cli_arguments *a)
 {
-    if (a->word_count + a->pair_count > 0)
-        return cli_error(CLI_USAGE, "scion version takes no arguments");
+    if (!cli_words(a, 0, "no arguments"))
+        return CLI_USAGE;
     printf("scion %s\ncompiler %s\nBLAS     %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__,
            blas_library(), scn_kernel_best()->name, scn_threads(0));
     return CLI_OK;

@@ -41,8 +41,8 @@ refused 2 'two widths' coordcheck mlp width=64,64
 refused 2 'did you mean "width"?' coordcheck mlp widht=3
 refused 2 'did you mean "mlp"?' coordcheck mpl width=1,2
 refused 2 'multiple of head_size' coordcheck shallow-gpt width=64,100
-refused 2 '--steps' coordcheck mlp width=1,2 --steps many
-refused 2 'did you mean --json' coordcheck mlp width=1,2 --jsn x
+refused 2 'after=many' coordcheck mlp width=1,2 --steps many
+refused 2 'did you mean json=FILE' coordcheck mlp width=1,2 --jsn x
 refused 2 'one preset at most' coordcheck mlp input-radius width=1,2
 refused 2 'this is the ledger itself' coordcheck mlp data_kind=synthetic width=8,16 --ledger own.db --json own.db
 refused 1 'absent.txt' coordcheck shallow-gpt data=absent.txt width=64,128

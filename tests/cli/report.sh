@@ -50,7 +50,7 @@ holds report.html "script-src 'sha256-$(base64 hash)'"
 mkdir empty
 echo 'no ledger' > text.txt
 refused 2 'give the folder of a run' report
-refused 2 'did you mean --out?' report narrow --ot x.html
+refused 2 'did you mean out=FILE?' report narrow --ot x.html
 refused 2 '-o needs a value' report narrow -o
 refused 1 'nothing: No such file' report nothing
 refused 1 'empty: not the folder of a run' report empty

@@ -65,8 +65,8 @@ wrong 2 'no figure nonsense' nonsense
 holds wrong.log 'shallow-gpt-transfer'
 wrong 2 'name one figure'
 wrong 2 'name one figure' rates input-radius
-wrong 2 'lr=3' rates lr=3
-wrong 2 '--budget soon: expected a time' rates --budget soon
+wrong 2 'scion reproduce has no lr' rates lr=3
+wrong 2 'budget=soon: expected a time' rates budget=soon
 wrong 2 'give data=FILE' gpt-transfer
 wrong 2 'jobs=0' rates jobs=0
 wrong 1 'absent.txt: cannot open' gpt-transfer data=absent.txt out=absent

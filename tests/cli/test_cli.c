@@ -1,5 +1,5 @@
-/* The arguments of commands: any number of flags, words and pairs; numbers as in settings; system calls that a signal
- * interrupts. */
+/* The arguments of commands: any number of settings, switches and words; numbers as in settings; system calls that a
+ * signal interrupts. */
 #include "cli.h"
 
 #include <fcntl.h>
@@ -18,16 +18,22 @@
 enum { many = 24 };
 
 static char names[many][16];
-static cli_flag flags[many + 1];
+static cli_argument rows[many + 1];
 
-/* --f0 VALUE, --f1, --f2 VALUE, ... */
-static int make_flags(void **state)
+/* f0=VALUE, --f1, f2=VALUE, ... */
+static int make_rows(void **state)
 {
     (void)state;
     for (int i = 0; i < many; i++) {
-        snprintf(names[i], sizeof names[i], "--f%d", i);
-        flags[i] = (cli_flag){names[i], i == 2 ? 'o' : 0, i % 2 == 0 ? "N" : NULL, ""};
+        snprintf(names[i], sizeof names[i], i % 2 == 0 ? "f%d" : "--f%d", i);
+        rows[i] = (cli_argument){.name = names[i], .help = ""};
+        if (i % 2 == 0)
+            rows[i].value = "N";
     }
+    rows[2].letter = 'o';
+    rows[4].former = "--steps";
+    rows[6].bare = "-";
+    rows[8].name = "top_k";
     return 0;
 }
 
@@ -39,19 +45,19 @@ static bool parse(cli_arguments *a, int count, const char *const *list)
         snprintf(text[i], sizeof text[i], "%s", list[i]);
         argv[i] = text[i];
     }
-    const cli_command command = {.name = "test", .flags = flags};
+    static const cli_command command = {.name = "test", .arguments = rows, .options = CLI_ALL_OPTIONS};
     return cli_parse(a, &command, count, argv);
 }
 
 #define PARSE(a, ...) \
     parse(a, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[]){__VA_ARGS__})
 
-/* As many flags as a command lists: the last one has its place like the first. */
-static void flags_have_no_limit(void **state)
+/* As many arguments as a command lists: the last one has its place like the first. */
+static void arguments_have_no_limit(void **state)
 {
     cli_arguments a;
     (void)state;
-    assert_true(PARSE(&a, "--f22", "x", "--f23", "--f0=y"));
+    assert_true(PARSE(&a, "f22=x", "--f23", "f0=y"));
     for (int i = 0; i < many; i++)
         if (i == 0 || i == 22)
             assert_string_equal(a.values[i], i == 0 ? "y" : "x");
@@ -63,28 +69,59 @@ static void flags_have_no_limit(void **state)
     cli_parse_free(&a);
 }
 
-static void words_pairs_and_letters(void **state)
+/* A pair is an argument of the command if that has one of the name, else an option of the run. The last counts. */
+static void words_pairs_and_arguments(void **state)
 {
     cli_arguments a;
     int64_t jobs = 1;
     (void)state;
-    assert_true(PARSE(&a, "a", "b", "jobs=2", "c", "lr=2^-5", "d", "e", "-", "jobs=3", "-oout", "f"));
+    assert_true(PARSE(&a, "a", "b", "f0=2", "c", "lr=2^-5", "d", "e", "-", "f0=3", "f2=a=b", "f"));
     assert_int_equal(a.word_count, 7);
     assert_string_equal(a.words[6], "f");
-    assert_string_equal(a.values[2], "out");
-    assert_true(cli_take_int(&a, "jobs", 1, 64, &jobs));
+    assert_string_equal(a.values[2], "a=b");
+    assert_true(cli_get_int(&a, 0, 1, 64, &jobs));
     assert_int_equal(jobs, 3);
     assert_int_equal(a.pair_count, 1);
-    cli_parse_free(&a);
-    assert_true(PARSE(&a, "-o", "out", "--f4", "--f6"));
-    assert_string_equal(a.values[2], "out");
-    assert_string_equal(a.values[4], "--f6");
+    assert_string_equal(a.pairs[0], "lr=2^-5");
     cli_parse_free(&a);
 }
 
-static void wrong_flags_are_refused(void **state)
+/* How settings of commands were written in 0.1.0: --name VALUE, --name=VALUE, -oVALUE, and what had another name. */
+static void former_spellings_are_read(void **state)
 {
-    static const char *const wrong[][2] = {{"--g0", "x"}, {"--f1=x", "x"}, {"x", "--f0"}, {"-x", "x"}, {"x", "-o"}};
+    static const struct {
+        const char *list[2];
+        int count, row;
+    } cases[] = {
+        {{"-oVALUE", ""}, 1, 2},     {{"-o", "VALUE"}, 2, 2},       {{"--f2", "VALUE"}, 2, 2},
+        {{"f2=VALUE", ""}, 1, 2},    {{"--f2=VALUE", ""}, 1, 2},    {{"--steps", "VALUE"}, 2, 4},
+        {{"f4=VALUE", ""}, 1, 4},    {{"--f4", "VALUE"}, 2, 4},     {{"--top-k", "VALUE"}, 2, 8},
+        {{"top_k=VALUE", ""}, 1, 8}, {{"--top_k=VALUE", ""}, 1, 8}, {{"top-k=VALUE", ""}, 1, 8},
+        {{"--f6", "VALUE"}, 2, 6},
+    };
+    cli_arguments a;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(parse(&a, cases[i].count, cases[i].list));
+        assert_string_equal(a.values[cases[i].row], "VALUE");
+        assert_int_equal(a.word_count + a.pair_count, 0);
+        cli_parse_free(&a);
+    }
+    assert_true(PARSE(&a, "-o", "out", "--f0", "--f1", "steps=3")); /* steps= stays the run's */
+    assert_string_equal(a.values[0], "--f1");
+    assert_null(a.values[4]);
+    assert_int_equal(a.pair_count, 1);
+    cli_parse_free(&a);
+    assert_true(PARSE(&a, "--f6", "--f1")); /* what it means where no value follows */
+    assert_string_equal(a.values[6], "-");
+    assert_non_null(a.values[1]);
+    cli_parse_free(&a);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    static const char *const wrong[][2] = {{"--g0", "x"}, {"--f1=x", "x"}, {"f1=yes", "x"},  {"x", "--f0"},
+                                           {"-x", "x"},   {"x", "-o"},     {"widht=3", "x"}, {"--lr", "3"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         cli_arguments a;
@@ -99,17 +136,17 @@ static void numbers_are_those_of_settings(void **state)
     int64_t whole = 7;
     double real = 7, seconds = 7;
     (void)state;
-    assert_true(PARSE(&a, "--f0", "1k", "--f4", "2^-5", "--f6", "1h30m", "--f8", "1.5", "--f10", "-1", "--f12", ""));
-    assert_true(cli_flag_int(&a, 0, 1, 1000000, &whole) && whole == 1000);
-    assert_true(cli_flag_real(&a, 4, 0, 1, &real) && real == 0.03125);
-    assert_true(cli_flag_seconds(&a, 6, &seconds) && seconds == 5400);
-    assert_false(cli_flag_int(&a, 8, 0, 10, &whole));
-    assert_false(cli_flag_int(&a, 10, 0, 10, &whole));
-    assert_false(cli_flag_real(&a, 10, 0, 10, &real));
-    assert_false(cli_flag_seconds(&a, 10, &seconds));
-    assert_false(cli_flag_real(&a, 12, 0, 10, &real));
+    assert_true(PARSE(&a, "f0=1k", "f4=2^-5", "f6=1h30m", "top_k=1.5", "f10=-1", "f12="));
+    assert_true(cli_get_int(&a, 0, 1, 1000000, &whole) && whole == 1000);
+    assert_true(cli_get_real(&a, 4, 0, 1, &real) && real == 0.03125);
+    assert_true(cli_get_seconds(&a, 6, &seconds) && seconds == 5400);
+    assert_false(cli_get_int(&a, 8, 0, 10, &whole));
+    assert_false(cli_get_int(&a, 10, 0, 10, &whole));
+    assert_false(cli_get_real(&a, 10, 0, 10, &real));
+    assert_false(cli_get_seconds(&a, 10, &seconds));
+    assert_false(cli_get_real(&a, 12, 0, 10, &real));
     whole = 7;
-    assert_true(cli_flag_int(&a, 14, 0, 1, &whole) && whole == 7); /* not given */
+    assert_true(cli_get_int(&a, 14, 0, 1, &whole) && whole == 7); /* not given */
     cli_parse_free(&a);
 }
 
@@ -147,11 +184,9 @@ static void an_interrupted_write_is_resumed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flags_have_no_limit),
-        cmocka_unit_test(words_pairs_and_letters),
-        cmocka_unit_test(wrong_flags_are_refused),
-        cmocka_unit_test(numbers_are_those_of_settings),
-        cmocka_unit_test(an_interrupted_write_is_resumed),
+        cmocka_unit_test(arguments_have_no_limit),       cmocka_unit_test(words_pairs_and_arguments),
+        cmocka_unit_test(former_spellings_are_read),     cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(numbers_are_those_of_settings), cmocka_unit_test(an_interrupted_write_is_resumed),
     };
-    return cmocka_run_group_tests(tests, make_flags, NULL);
+    return cmocka_run_group_tests(tests, make_rows, NULL);
 }

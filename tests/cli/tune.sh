@@ -8,7 +8,7 @@ tiny='data_kind=synthetic vocab=24 layers=1 width=32 head_size=8 block=16 batch=
 tune() {
     file=$1 ledger=$2
     shift 2
-    exec "$scion" tune shakespeare $tiny proxy=16 --candidates 6 --rungs 2 --jobs 2 --out "$file" --ledger "$ledger" "$@"
+    exec "$scion" tune shakespeare $tiny proxy=16 candidates=6 rungs=2 --jobs 2 out="$file" --ledger "$ledger" "$@"
 }
 # What was found, without what a clock measured and how it was asked for.
 found() {
@@ -94,7 +94,7 @@ while read -r text seconds; do
     status=$?
     if [ "$seconds" = wrong ]; then
         [ $status -eq 2 ] || fault "--budget $text: exit status $status, expected 2"
-        holds out "scion: --budget $text: expected a time such as 90s, 20m or 1h30m"
+        holds out "scion: budget=$text: expected a time such as 90s, 20m or 1h30m"
     else
         [ $status -eq 0 ] || fault "--budget $text: exit status $status"
         holds out ", at most $seconds;"
@@ -134,8 +134,8 @@ case $? in
 esac
 
 # ---- Wrong input: one sentence and the right status
-refused 2 'give one preset' tune
-refused 2 'give one preset' tune shakespeare mlp
+refused 2 'give a preset' tune
+refused 2 'takes one preset' tune shakespeare mlp
 refused 2 'did you mean "shakespeare"?' tune shakespere data_kind=synthetic
 refused 2 'nothing to learn from' tune shakespeare
 refused 1 'absent.txt' tune shakespeare data=absent.txt
@@ -144,9 +144,8 @@ refused 2 'proxy is 64, expected at most the width 32' tune shakespeare $tiny pr
 refused 2 'multiple of head_size' tune shakespeare $tiny proxy=20
 refused 2 'proxy=x' tune shakespeare $tiny proxy=x
 refused 2 'width' tune shakespeare $tiny width=32,64
-refused 2 '--out FILE.ini' tune shakespeare $tiny out=here
-refused 2 '--candidates none: expected a whole number from 1 to 2000' tune shakespeare $tiny --candidates none
-refused 2 '--rungs 99: expected' tune shakespeare $tiny --rungs 99
+refused 2 'candidates=none: expected a whole number from 1 to 2000' tune shakespeare $tiny --candidates none
+refused 2 'rungs=99: expected' tune shakespeare $tiny --rungs 99
 refused 2 'lr is 2, expected at most 1' tune shakespeare $tiny lr=2
 refused 1 'nowhere/x.ini' tune shakespeare $tiny -o nowhere/x.ini
 refused 1 'whole.ini exists' tune shakespeare $tiny -o whole.ini

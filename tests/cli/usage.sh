@@ -17,6 +17,10 @@ expect() {
 
 expect 0 'usage: scion COMMAND' --help
 expect 0 'usage: scion COMMAND' help
+expect 0 'usage: scion train' help train
+expect 0 'candidates=N' help tune
+refused 2 'did you mean scion train?' help trian
+refused 2 'there is no command frobnicate; scion --help' frobnicate
 expect 2 'usage: scion COMMAND'
 for command in train resume eval sample sweep tune coordcheck report reproduce bench presets version; do
     expect 0 "usage: scion $command" $command --help
@@ -32,10 +36,20 @@ expect 0 'width = 128' presets shakespeare
 refused 2 'did you mean scion train?' trian
 refused 2 'did you mean "shakespeare"?' train shakespere data=text.txt
 refused 2 'did you mean "width"?' train shakespeare data=text.txt widht=3
-refused 2 'did you mean --prompt?' sample . --promt x
-refused 2 '--tokens needs a value' sample . --tokens
+refused 2 'did you mean prompt=TEXT?' sample . --promt x
+refused 2 'did you mean prompt=TEXT?' sample . promt=x
+refused 2 "did you mean prompt='ROMEO:'?" sample . ROMEO:
+refused 2 "did you mean prompt='to be or not'?" sample . to be or not
+refused 2 'did you mean --force?' tune shakespeare --forse
+refused 2 '--force' tune shakespeare force=yes
+refused 2 'has no jobs; scion help version' version jobs=2
+refused 2 'n_layer is called layers here' train shakespeare data=text.txt --n_layer=4
+refused 2 'n_layer is called layers here' sweep shakespeare data=text.txt n_layer=4
+refused 2 'there is no dropout here' train shakespeare data=text.txt dropout=0.1
+refused 2 'scion presets --options lists them' train shakespeare data=text.txt quux=1
+refused 2 '--tokens needs a value: tokens=N' sample . --tokens
 refused 2 'steps=VALUE' train shakespeare --steps 3
-refused 2 'expected a number from' sample . --temperature hot
+refused 2 'temperature=hot: expected a number from' sample . temperature=hot
 refused 2 'one preset at most' train shakespeare mlp
 refused 2 'nothing to learn from' train shakespeare
 refused 2 'expected 1 to' train shakespeare data=text.txt layers=0

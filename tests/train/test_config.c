@@ -195,6 +195,30 @@ static void switches_have_four_pairs_of_words(void **state)
 
 /* ---- Sentences ----------------------------------------------------------------------------------------- */
 
+/* What others call our options is no option here, and what it points to is one. */
+static void foreign_names_point_to_options(void **state)
+{
+    static const char *const asked[] = {
+        "n_layer",   "n_embd",     "max_iters",   "dropout", "min_lr",       "grad_clip",
+        "init_from", "heads",      "seq_len",     "device",  "context",      "d_model",
+        "wandb_log", "checkpoint", "hidden_size", "n_head",  "warmup_iters", "num_hidden_layers"};
+    (void)state;
+    for (const config_foreign_name *f = config_foreign_names; f->name; f++) {
+        at("%s", f->name);
+        check(config_find(f->name) == NULL || strcmp(f->name, "depth") == 0); /* an alias of this test */
+        check((f->key != NULL) != (f->sentence != NULL));
+        check(!f->key || config_find(f->key) != NULL);
+        for (const config_foreign_name *other = f + 1; other->name; other++)
+            check(strcmp(f->name, other->name) != 0);
+    }
+    for (int64_t i = 0; i < COUNT_OF(asked); i++) {
+        char sentence[160];
+        at("%s", asked[i]);
+        config_unknown(asked[i], sentence, sizeof sentence);
+        check(strstr(sentence, "did you mean") == NULL && strstr(sentence, "--options") == NULL);
+    }
+}
+
 static void wrong_input_is_refused_with_a_sentence(void **state)
 {
     static const struct {
@@ -205,8 +229,14 @@ static void wrong_input_is_refused_with_a_sentence(void **state)
         {"head-size=8", "did you mean \"head_size\"?"},
         {"STEPS=8", "did you mean \"steps\"?"},
         {"radius=8", "did you mean \"radius_"},
-        {"batch_size=8", "did you mean \"batch\"?"},
-        {"learning_rate=8", "did you mean \"lr\"?"},
+        {"batch_size=8", "batch_size is called batch here"},
+        {"learning_rate=8", "learning_rate is called lr here"},
+        {"batch_per_step=8", "did you mean \"batch\"?"},
+        {"step_size=8", "did you mean \"lr\"?"},
+        {"Dropout=0.1", "command line: there is no dropout here"},
+        {"n_head=8", "width / head_size"},
+        {"quux=8", "there is no option \"quux\"; scion presets --options lists them"},
+        {"backout=8", "there is no option \"backout\"; scion presets --options lists them"},
         {"lr=fast", "command line: lr is \"fast\", expected a number such as"},
         {"lr=", "lr is \"\", expected a number"},
         {"lr=-1", "lr is -1, expected 0 to 1000000"},
@@ -337,6 +367,7 @@ int main(void)
         LAW(defaults_are_as_documented),
         LAW(every_option_goes_through_text_and_back),
         LAW(switches_have_four_pairs_of_words),
+        LAW(foreign_names_point_to_options),
         LAW(wrong_input_is_refused_with_a_sentence),
         LAW(long_values_are_refused),
         LAW(options_that_contradict_are_refused),

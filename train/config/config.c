@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fail.h"
 #include "base/number.h"
@@ -293,35 +295,71 @@ int config_distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* Distance of an unknown key from an option: least if one key contains the other (batch_size, radius), then if the
- * help has its words (learning_rate), else the number of typing errors. */
+bool config_near(const char *name, int distance)
+{
+    const int letters = min_of((int)strlen(name), 9);
+    return distance <= (letters < 6 ? 1 : letters / 3);
+}
+
+/* Whether `part` stands in `key` between underscores or ends: batch in batch_size, not out in dropout. */
+static bool has_words(const char *key, const char *part)
+{
+    const size_t length = strlen(part);
+    for (const char *s = key; length > 1 && (s = strstr(s, part)) != NULL; s++)
+        if ((s == key || s[-1] == '_') && (s[length] == '\0' || s[length] == '_'))
+            return true;
+    return false;
+}
+
+/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius), then if the
+ * help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too many to guess. */
 static int key_distance(const char *key, const config_option *o)
 {
     char words[word + 1];
-    if (strlen(key) > 2 && strlen(o->key) > 2 && (strstr(o->key, key) || strstr(key, o->key)))
+    if (has_words(key, o->key) || has_words(o->key, key))
         return -1;
     snprintf(words, sizeof words, "%s", key);
     for (char *s = words; *s; s++)
         *s = *s == '_' || *s == '-' ? ' ' : *s;
-    return strlen(words) > 3 && strstr(o->help, words) ? 0 : config_distance(key, o->key);
+    if (strlen(words) > 3 && strstr(o->help, words))
+        return 0;
+    const int distance = config_distance(key, o->key);
+    return config_near(key, distance) ? distance : INT_MAX;
 }
 
-static const char *nearest_key(const char *key)
+void config_unknown(const char *key, char *text, size_t bytes)
 {
-    const config_option *o, *best = config_option_at(0);
-    for (int i = 1; (o = config_option_at(i)) != NULL; i++)
-        if (key_distance(key, o) < key_distance(key, best))
-            best = o;
-    return best->key;
+    const config_option *o;
+    const char *best = NULL;
+    int nearest = INT_MAX;
+    for (const config_foreign_name *f = config_foreign_names; f->name; f++)
+        if (strcasecmp(f->name, key) == 0) {
+            if (f->key)
+                snprintf(text, bytes, "%s is called %s here", f->name, f->key);
+            else
+                snprintf(text, bytes, "%s", f->sentence);
+            return;
+        }
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (key_distance(key, o) < nearest) {
+            nearest = key_distance(key, o);
+            best = o->key;
+        }
+    if (best)
+        snprintf(text, bytes, "there is no option \"%.40s\"; did you mean \"%s\"?", key, best);
+    else
+        snprintf(text, bytes, "there is no option \"%.40s\"; scion presets --options lists them", key);
 }
 
 scion_status config_set(config *c, const char *key, const char *value, const char *where, scion_error *err)
 {
     const config_option *o = config_find(key);
     where = where ? path_end(where) : "configuration";
-    if (!o)
-        return train_fail(err, SCION_EINVAL, "%s: there is no option \"%.40s\"; did you mean \"%s\"?", where, key,
-                          nearest_key(key));
+    if (!o) {
+        char sentence[160];
+        config_unknown(key, sentence, sizeof sentence);
+        return train_fail(err, SCION_EINVAL, "%s: %s", where, sentence);
+    }
     return set_places(c, entry_of(o), value, where, err);
 }
 

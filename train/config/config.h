@@ -48,12 +48,19 @@ typedef struct config_alias {
 } config_alias;
 extern const config_alias config_aliases[];
 
+/* What an option is called elsewhere: `key` here, or a sentence where there is no such option. Ended by a row of
+ * NULLs. */
+typedef struct config_foreign_name {
+    const char *name, *key, *sentence;
+} config_foreign_name;
+extern const config_foreign_name config_foreign_names[];
+
 /* All defaults; all origins. */
 void config_init(config *c);
 void config_init_origins(config *c);
 
-/* key=value; see option_set. An unknown key is refused with the nearest known one. `where` names the file and
- * line or "command line" in messages. */
+/* key=value; see option_set. An unknown key is refused as config_unknown says. `where` names the file and line or
+ * "command line" in messages. */
 scion_status config_set(config *c, const char *key, const char *value, const char *where, scion_error *err);
 /* "key=value". */
 scion_status config_set_pair(config *c, const char *pair, scion_error *err);
@@ -100,5 +107,10 @@ scion_status config_from_json(config *c, const char *json, scion_error *err);
 
 /* Number of letters to insert, delete, replace or swap to turn a into b, ignoring case. */
 int config_distance(const char *a, const char *b);
+/* Whether `distance` is small enough to guess that another name was meant: up to a third of the letters. */
+bool config_near(const char *name, int distance);
+/* Answers a key that no option has: what it is called here (config_foreign_names), or which option was probably
+ * meant. */
+void config_unknown(const char *key, char *text, size_t bytes);
 
 #endif

@@ -324,7 +324,7 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 typedef struct search {
     const char *name;
     char nearest[CONFIG_TEXT];
-    int distance;
+    int distance, presets;
 } search;
 
 static void compare(void *ctx, const char *name, const char *about)
@@ -332,7 +332,8 @@ static void compare(void *ctx, const char *name, const char *about)
     search *s = ctx;
     const int distance = config_distance(s->name, name);
     (void)about;
-    if (s->nearest[0] == '\0' || distance < s->distance) {
+    s->presets++;
+    if (config_near(s->name, distance) && (s->nearest[0] == '\0' || distance < s->distance)) {
         snprintf(s->nearest, sizeof s->nearest, "%s", name);
         s->distance = distance;
     }
@@ -347,6 +348,8 @@ static scion_status not_found(const char *name, scion_error *err)
     if (s.nearest[0])
         return train_fail(err, SCION_EINVAL, "there is no preset \"%.60s\"; did you mean \"%.60s\"?", name,
                           s.nearest);
+    if (s.presets > 0)
+        return train_fail(err, SCION_EINVAL, "there is no preset \"%.60s\"; scion presets lists them", name);
     return train_fail(
         err, SCION_EINVAL,
         "there is no preset \"%.60s\", and no folder of presets; SCION_PRESETS in the environment names one", name);
