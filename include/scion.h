@@ -193,11 +193,13 @@ typedef enum scion_routing {
     SCION_ROUTING_SPECTRAL
 } scion_routing;
 
-/* Coefficients of the odd quintic iteration X <- aX + (bA + cA^2)X, A = XX', for the spectral lmo. */
+/* Coefficients of the odd iteration X <- aX + (bA + cA^2)X, A = XX', from X = G / ||G||_F, for the spectral lmo. */
 typedef enum scion_polar_set {
     SCION_POLAR_QUINTIC = 0, /* (3.4445, -4.7750, 2.0315), as the paper ran: singular values 0.68 to 1.20 */
     SCION_POLAR_EXPRESS,     /* Polar Express: a different quintic each step, about 0.99 to 1.01 after 6 */
-    SCION_POLAR_CONVERGED    /* as exact as float32: singular values above 1e-4 of the Frobenius norm become 1 */
+    SCION_POLAR_CONVERGED,   /* as exact as float32: singular values above 1e-4 of the Frobenius norm become 1 */
+    SCION_POLAR_CUBIC        /* (1.5, -0.5, 0) from G / ||GG'||_F^(1/2), as the authors' CIFAR-10 script has it: never
+                                above 1; singular values above 0.055 of that norm end above 0.99 */
 } scion_polar_set;
 
 /* Memory from the caller. alloc returns NULL on failure, else memory aligned as malloc's. */
@@ -230,10 +232,10 @@ typedef struct scion_options {
     double beta1, beta2, adam_eps; /* ADAMW, and MUON's AdamW part: 0.9, 0.95, 1e-8 */
     double clip_norm;          /* ADAMW, SGD: gradients are scaled to this joint 2-norm if above; 0: off */
     double eps;                /* added to the denominators of COL, ROW and RMS; the reference has 1e-8 */
-    double polar_eps;          /* added to the Frobenius norm of SPECTRAL; the reference has 1e-7.
+    double polar_eps;          /* added to the Frobenius norm of SPECTRAL (CUBIC: its own); the reference has 1e-7.
                                   Both are 0 by default: scale-invariant, and zeros stay zero */
     int32_t polar;             /* QUINTIC */
-    int32_t polar_steps;       /* 0: the set's own (5, 6, 12) */
+    int32_t polar_steps;       /* 0: the set's own (5, 6, 12, 9) */
     uint64_t seed;             /* of the stochastic rounding */
     const scion_allocator *allocator; /* copied; NULL: malloc and free */
 } scion_options;
@@ -392,8 +394,8 @@ typedef struct scion_info {
     double bound;        /* what the rule promises for the norm of the weight: rho (SCION, MARS), rho/mu, or
                             rho times the sum of lr; counted with the start of init_weights or of
                             scion_optimizer_mark_start, else as if it started at 0. INFINITY: no promise */
-    double overshoot;    /* the factor by which the spectral iteration may exceed it: 1.21, 1.01 or 1 with the
-                            sets' own number of steps */
+    double overshoot;    /* the factor by which the spectral iteration may exceed it: 1.21, 1.01, 1 or 1 with
+                            the sets' own number of steps */
     double weight_norm;  /* computed if SCION_INSPECT_NORM, else NaN */
     double grad_dual;    /* dual norm of the gradient buffer if SCION_INSPECT_DUAL, else NaN */
     double fw_gap;       /* <g, w> + rho dual(g) if SCION_INSPECT_DUAL, else NaN */

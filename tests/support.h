@@ -123,6 +123,9 @@ double *singular_values(int64_t rows, int64_t cols, const double *a);
 void oracle_polar(int64_t rows, int64_t cols, const double *a, double cut, double *out);
 /* `steps` of X <- aX + (bA + cA^2)X, A = XX', from X = a/||a||_F: (3.4445, -4.7750, 2.0315). */
 void oracle_quintic(int64_t rows, int64_t cols, const double *a, int steps, double *out);
+/* Lakic's iteration as the authors' CIFAR-10 script has it: S = aa', t = ||S||_F, N = S/t, Z = I; `steps` times
+ * U = (3I - N)/2, Z <- ZU, N <- NUU; then Za / sqrt(t). For a tall matrix the same of a'. */
+void oracle_cubic(int64_t rows, int64_t cols, const double *a, int steps, double *out);
 /* A rows x cols matrix with these min(rows, cols) singular values and Haar-like singular vectors. */
 float *with_spectrum(rng *r, int64_t rows, int64_t cols, const double *sigma);
 

@@ -85,6 +85,36 @@ void oracle_quintic(int64_t rows, int64_t cols, const double *a, int steps, doub
     }
 }
 
+void oracle_cubic(int64_t rows, int64_t cols, const double *a, int steps, double *out)
+{
+    if (rows > cols) {
+        double *z = doubles(rows * cols);
+        oracle_cubic(cols, rows, transpose(rows, cols, a), steps, z);
+        memcpy(out, transpose(cols, rows, z), (size_t)(rows * cols) * sizeof *out);
+        return;
+    }
+    const int64_t mm = rows * rows;
+    double *n = doubles(mm), *u = doubles(mm), *z = doubles(mm), *t = doubles(mm), size = 0;
+    multiply(rows, cols, rows, a, transpose(rows, cols, a), n);
+    for (int64_t i = 0; i < mm; i++)
+        size = hypot(size, n[i]);
+    for (int64_t i = 0; i < mm; i++) {
+        n[i] = size > 0 ? n[i] / size : 0;
+        z[i] = i % (rows + 1) == 0;
+    }
+    for (int step = 0; step < steps; step++) {
+        for (int64_t i = 0; i < mm; i++)
+            u[i] = ((i % (rows + 1) == 0 ? 3 : 0) - n[i]) / 2;
+        multiply(rows, rows, rows, z, u, t);
+        memcpy(z, t, (size_t)mm * sizeof *z);
+        multiply(rows, rows, rows, n, u, t);
+        multiply(rows, rows, rows, t, u, n);
+    }
+    multiply(rows, rows, cols, z, a, out);
+    for (int64_t i = 0; i < rows * cols && size > 0; i++)
+        out[i] /= sqrt(size);
+}
+
 float *with_spectrum(rng *r, int64_t rows, int64_t cols, const double *sigma)
 {
     svd d = svd_of(rows, cols, widen(rows * cols, gaussian(r, rows * cols)));

@@ -21,7 +21,7 @@ static void test_names(void **state)
         {SCION_ENUM_ROLE, {"hidden", "onehot", "output", "plain"}},
         {SCION_ENUM_ROUTING, {"image", "onehot", "shared", "spectral"}},
         {SCION_ENUM_RULE, {"scion", "uscion", "muon", "adamw"}},
-        {SCION_ENUM_POLAR, {"quintic", "express", "converged", "quintic"}},
+        {SCION_ENUM_POLAR, {"quintic", "express", "converged", "cubic"}},
         {SCION_ENUM_SCHEDULE, {"constant", "linear", "cosine", "constant"}},
         {SCION_ENUM_START, {"boundary", "zero", "uniform", "zero"}},
     };

@@ -318,7 +318,8 @@ static void check_bounds(scion_rule rule, double mu, scion_polar_set set)
             double bound = rule == SCION_RULE_USCION && mu == 0 ? begin + p[i].radius * sum
                            : mu > 0                             ? p[i].radius / mu
                                                                 : p[i].radius;
-            double overshoot = i > 0 || set == SCION_POLAR_CONVERGED ? 1 : set == SCION_POLAR_QUINTIC ? 1.21 : 1.01;
+            static const double of_set[] = {1.21, 1.01, 1, 1};
+            double overshoot = i > 0 ? 1 : of_set[set];
             check_le(norm, bound * overshoot * (1 + 1e-5));
             check_rel(info.weight_norm, norm, 1e-5);
             check_rel(info.bound, bound, 1e-5);
@@ -331,12 +332,11 @@ static void check_bounds(scion_rule rule, double mu, scion_polar_set set)
 static void test_bounds(void **state)
 {
     (void)state;
-    static const scion_polar_set sets[] = {SCION_POLAR_QUINTIC, SCION_POLAR_EXPRESS, SCION_POLAR_CONVERGED};
-    for (int64_t t = 0; t < COUNT_OF(sets); t++) {
-        check_bounds(SCION_RULE_SCION, 0, sets[t]);
-        check_bounds(SCION_RULE_MARS, 0, sets[t]);
-        check_bounds(SCION_RULE_USCION, 0, sets[t]);
-        check_bounds(SCION_RULE_USCION, 0.5, sets[t]);
+    for (int t = 0; scion_enum_name(SCION_ENUM_POLAR, t); t++) {
+        check_bounds(SCION_RULE_SCION, 0, (scion_polar_set)t);
+        check_bounds(SCION_RULE_MARS, 0, (scion_polar_set)t);
+        check_bounds(SCION_RULE_USCION, 0, (scion_polar_set)t);
+        check_bounds(SCION_RULE_USCION, 0.5, (scion_polar_set)t);
     }
 }
 

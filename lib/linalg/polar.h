@@ -11,6 +11,7 @@ typedef struct scn_polar_set {
     int restart_interval; /* steps in a row that the Gram form may take without a restart */
     double overshoot;     /* largest singular value of the result, with the default number of steps */
     double safety;        /* steps before the last listed one take p(x / safety) in place of p(x) */
+    bool schatten4;       /* starts from G over its Schatten 4-norm ||GG'||_F^(1/2), not over ||G||_F */
     int listed;           /* rows of `step`; the last one is used again after that */
     const double (*step)[3];
 } scn_polar_set;
@@ -44,8 +45,8 @@ typedef struct scn_polar_work {
 scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan, const scn_kernel *kernel,
                                    int threads);
 
-/* z = beta z + alpha polar(g), where the iteration starts from g / (||g||_F + eps). z and g have the plan's
- * shape or its transpose; they may not overlap. A zero g gives a zero polar factor. */
+/* z = beta z + alpha polar(g), where the iteration starts from g / (the set's norm of g + eps). z and g have the
+ * plan's shape or its transpose; they may not overlap. A zero g gives a zero polar factor. */
 void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_mat z, double beta, double alpha,
                    scn_mat g, double eps);
 
