@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test demo test bench asan clang fmt check install clean help
+.PHONY: all everything deps deps-test deps-fuzz demo test bench asan clang fuzz fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -32,6 +32,11 @@ clang: deps-test build-clang/build.ninja
 	@cmake --build build-clang
 	@cd build-clang && ctest --output-on-failure -j2
 
+# MINUTES in all, shared by the harnesses.
+fuzz: deps-fuzz build-fuzz/build.ninja
+	@cmake --build build-fuzz --target fuzz/all
+	@tools/fuzz build-fuzz $(or $(MINUTES),10)
+
 fmt: deps-test
 	@tools/check-format --fix
 
@@ -47,7 +52,7 @@ install: all
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
-	rm -rf build build-asan build-clang
+	rm -rf build build-asan build-clang build-fuzz
 
 help:
 	@echo "make            build the library and the program into build/"
@@ -56,10 +61,11 @@ help:
 	@echo "make bench      measure; writes build/bench.json"
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clang      build with clang, without OpenMP, and run the tests"
+	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"
 	@echo "make install    install to PREFIX=$(PREFIX), below DESTDIR if given"
-	@echo "make clean      remove build/, build-asan/ and build-clang/"
+	@echo "make clean      remove build/ and build-*/"
 	@echo "Missing Debian packages are installed first; SCION_DEPS=skip in the environment prevents it."
 
 deps:
@@ -67,6 +73,9 @@ deps:
 
 deps-test:
 	@tools/deps test
+
+deps-fuzz:
+	@tools/deps fuzz
 
 # Ninja runs CMake again by itself when a CMake file changes. The order matters only for a fresh machine.
 build/build.ninja: | deps
@@ -77,3 +86,7 @@ build-asan/build.ninja: | deps-test
 
 build-clang/build.ninja: | deps-test
 	@cmake -S . -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DSCION_OPENMP=OFF -DSCION_WERROR=ON
+
+build-fuzz/build.ninja: | deps-fuzz
+	@cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS_RELEASE="-O1 -g" -DSCION_FUZZ=ON \
+		-DSCION_OPENMP=OFF -DSCION_TESTS=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF

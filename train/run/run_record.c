@@ -22,6 +22,13 @@ static double number(const json_t *object, const char *key, double other)
     return json_is_number(value) ? json_number_value(value) : other;
 }
 
+/* The same as a whole number; one that is beyond them is 0. */
+static int64_t whole(const json_t *object, const char *key)
+{
+    const double value = number(object, key, 0);
+    return fabs(value) < 0x1p63 ? (int64_t)value : 0;
+}
+
 /* Whether a line says something under each key that belongs there: a number, or null. */
 static bool measured(const json_t *object, const char *key)
 {
@@ -125,9 +132,9 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
     run->ended = true;
     run->samples_per_s = number(object, "tokens_per_s", NAN);
     run_result *r = &run->result;
-    r->step = (int64_t)number(object, "steps", 0);
-    r->parameters = (int64_t)number(object, "parameters", 0);
-    r->samples = (int64_t)number(object, "tokens", 0);
+    r->step = whole(object, "steps");
+    r->parameters = whole(object, "parameters");
+    r->samples = whole(object, "tokens");
     r->seconds = number(object, "seconds", NAN);
     r->last_loss = number(object, "loss", NAN);
     r->val_loss = number(object, "val_loss", NAN);

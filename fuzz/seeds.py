@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the harnesses (corpus/) and the inputs that once failed (regressions/), as each harness describes
+its input. Both are in the repository: this runs only when a harness changes its format."""
+import gzip, json, os, struct
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def put(folder, name, data):
+    path = os.path.join(here, folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+
+
+def seed(name, data):
+    put("corpus", name, data)
+
+
+def failed(name, data):
+    put("regressions", name, data)
+
+
+# ---- Checkpoints: the harness sets the checksums right -----------------------------------------------------------
+
+def checkpoint(tensors, meta, pad=True):
+    header, data = {"__metadata__": meta} if meta is not None else {}, b""
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":"))
+    text += " " * (-len(text) % 8 if pad else 0)
+    return struct.pack("<Q", len(text)) + text.encode() + data
+
+
+zeros = "xxh3-64:" + 16 * "0"
+sums = {"checksum": zeros, "header_checksum": zeros}
+weights = {"w": ("F32", [2, 3], struct.pack("<6f", *range(6))), "b": ("U8", [4], b"abcd")}
+seed("checkpoint/ours", checkpoint(weights, {**sums, "step": "12", "config": '{"width":"8"}'}))
+seed("checkpoint/ours-hex", checkpoint(weights, {**sums, "vocabulary.hex": "ff01"}))
+seed("checkpoint/other-program", checkpoint(weights, None, False))
+seed("checkpoint/scalar-and-empty", checkpoint({"s": ("I64", [], 8 * b"\1"), "e": ("BF16", [0, 4], b"")}, {}))
+seed("checkpoint/cut-off", checkpoint(weights, sums)[:-3])
+
+# ---- Data -----------------------------------------------------------------------------------------------------------
+
+def shard(tokens, magic=20240520, version=1, count=None):
+    return struct.pack("<3i", magic, version, len(tokens) if count is None else count), struct.pack(
+        "<%dH" % len(tokens), *tokens)
+
+
+head, tokens = shard([i * 7 % 300 for i in range(20)])
+seed("tokens/file", b"\0" + head + 1012 * b"\0" + tokens)
+seed("tokens/short", b"\1" + head + tokens)
+seed("tokens/two", b"\2" + 2 * (head + tokens))
+seed("tokens/count-wrong", b"\1" + shard([], count=1 << 30)[0] + tokens)
+
+seed("text/ascii", "First Citizen:\nBefore we proceed any further, hear me speak.\n")
+seed("text/utf8", "Grüße, 世界 🎉 – naïve\n")
+seed("text/bytes", bytes(range(254)))
+seed("text/zero", b"a\0b\0c\n")
+seed("text/vocabulary", "\n abc".encode() + b"\xff" + b"abc cab\n")
+seed("text/vocabulary-of-bytes", "\ufffd\ufffdab\u00e9".encode() + b"\xff" + b"ab\xe9\xe9")
+seed("text/vocabulary-alone", "\ufffe\ufffe\n abc\u00e9".encode() + b"\xff")
+
+
+def idx(magic, dims, data):
+    return struct.pack(">I%dI" % len(dims), magic, *dims) + data
+
+
+def folder(*files):
+    return b"".join(struct.pack("<H", len(f)) + f for f in files)
+
+
+images = idx(0x803, [3, 2, 2], bytes(range(12)))
+labels = idx(0x801, [3], b"\0\1\2")
+seed("idx/plain", folder(images, labels, images, labels))
+seed("idx/gzip", folder(*[gzip.compress(f, mtime=0) for f in (images, labels, images, labels)]))
+seed("idx/huge-header", folder(idx(0x803, [2**32 - 1] * 3, b""), labels, images, labels))
+seed("idx/no-validation", folder(images, labels))
+
+seed("cifar10/two-each", 6 * bytes([2, 0, 3, 9]))
+seed("cifar10/uneven", 5 * bytes([1, 0, 3]) + bytes([2, 0, 1, 2]))
+seed("cifar10/cut-off", bytes([1, 256 - 5, 3]) + 5 * bytes([1, 0, 3]))
+seed("cifar10/missing", bytes([7, 0]))
+
+# ---- Configurations -------------------------------------------------------------------------------------------------
+
+seed("ini/usual", "# about\n[model]\nmodel = gpt\nwidth = 64\nlayers = 2\n[optimizer]\nrule = scion\nlr = 2^-9\n")
+seed("ini/images", "\ufeffmodel: mlp ; comment\ndata_kind = synthetic\nnorms = sign,spectral,sign\nseed=7\n")
+seed("ini/twice", "width = 64\nwidth = 32\n")
+seed("ini/unknown", "widht = 64\n")
+seed("pairs/usual", "model=gpt\nwidth=64\nlr=2^-9\nsteps=100\nschedule=linear\nwarmup=10\n")
+seed("pairs/mlp", "model=mlp\nrule=adamw\nlight=no\nbatch=1e3\nthreads=2\nmax_minutes=1.5\n")
+seed("json/usual", '{"model":"gpt","width":"64","lr":"0.001953125","tied":"no","steps":"100"}')
+seed("json/not-strings", '{"width":64,"tied":true,"lr":0.01}')
+seed("json/unknown", '{"widht":"64"}')
+seed("grid/usual", "lr=2^-12..2^-2\nwidth=64..512:*2\n")
+seed("grid/lists", "rule=scion,adamw\nmomentum=0.1..0.5:0.1\nseed=1..3\n")
+seed("grid/norms", "norms=onehot/shared/sign,spectral,sign\nlr=0.1,0.2\n")
+seed("grid/wrong", "lr=0.1..\nwidth=,\n")
+
+# ---- Optimizer states -----------------------------------------------------------------------------------------------
+
+for rule in range(12):
+    seed("state/rule-%d" % rule, bytes([rule, 1]) + struct.pack("<HQ", 72, 5))
+radius, own_steps, all_steps = 153, 201, 64  # where the state of the first parameter has them
+for name, at, word in (("radius-nan", radius, struct.pack("<d", float("nan"))),
+                       ("radius-negative", radius, struct.pack("<d", -5)),
+                       ("radius-infinite", radius, struct.pack("<d", float("inf"))),
+                       ("steps-largest", own_steps, b"\xff" * 7 + b"\x7f"),
+                       ("all-steps-largest", all_steps, b"\xff" * 7 + b"\x7f")):
+    failed("state/" + name, bytes([0, 1]) + struct.pack("<H", at) + word)
+
+# ---- Runs -----------------------------------------------------------------------------------------------------------
+
+lines = "".join('{"step":%d,"loss":%g,"lr":0.01,"tokens_per_s":1000,"optimizer_share":0.3}\n' % (s, 4 / s)
+                for s in range(1, 6))
+lines += '{"step":5,"val_loss":1.5,"accuracy":0.5}\n{"step":5,"name":"head","norm":9,"bound":10}\n'
+summary = ('{"steps":5,"parameters":1000,"tokens":640,"seconds":2.5,"loss":0.8,"val_loss":1.5,"best_val_loss":1.5,'
+           '"accuracy":0.5,"baseline":1.9,"peak_bytes":1e6,"config":{"width":"64","lr":"0.01"}}')
+seed("run/running", lines)
+seed("run/ended", lines.encode() + b"\0" + summary.encode())
+seed("run/diverged", '{"step":1,"loss":4,"lr":0.01}\n{"step":2,"loss":null,"lr":0.01}\n{"step":3,"lo')
+seed("run/names", '{"step":1,"name":"<script>&\\"\'=1+1","norm":1,"bound":null}\n{"step":1,"loss":1}\n')
+failed("run/loss-of-300-decades", '{"step":1,"val_loss":2.3e-308}\n{"step":2,"val_loss":1e300}\n')
+failed("run/numbers-beyond-integers", b'{"step":1,"loss":1}\n\0{"steps":1e300,"parameters":-1e300,"tokens":1e19}')
+
+# ---- Ledgers --------------------------------------------------------------------------------------------------------
+
+seed("ledger/good", b"\1")
+seed("ledger/changed", b"\1" + struct.pack("<H4s", 100, b"\0\0\0\7") + struct.pack("<H4s", 4500, b"abcd"))
+seed("ledger/no-database", b"\0" + b"SQLite format 3\0")
+seed("ledger/empty", b"\0")
+seed("ledger_report/good", "")
+seed("ledger_report/numbers", "points.loss NULL\nruns.val_loss@2 1e300\nnorms.bound 0\nruns.seconds -1\n")
+seed("ledger_report/texts", "norms.name '<b>&\nruns.message '\x1b[31mred\nruns.state@3 'failed\n")
+seed("ledger_report/config", 'runs.config@1 \'{"width":"16","lr":"1e-3"}\nruns.kind@2 1\n')
+failed("ledger_report/coords-without-step-0", "coords.step -1\n")
+failed("ledger_report/coords-step-largest", "coords.step 9223372036854775807\n")
+failed("ledger_report/loss-of-300-decades", "points.val_loss@2 1e-300\n")
+failed("ledger_report/name-no-utf8", b"norms.name '\xff\xfe=cmd\n")
+failed("ledger_report/name-formula", "norms.name '=HYPERLINK(\"x\")\n")
