@@ -1,5 +1,6 @@
-/* What the harnesses share. A harness is fuzz_NAME.c with LLVMFuzzerTestOneInput; its seeds are in corpus/NAME, what once
- * failed in regressions/NAME, its words in NAME.dict. Nothing goes to a disk: files are in memory, folders on tmpfs. */
+/* What the harnesses share. A harness is fuzz_NAME.c with LLVMFuzzerTestOneInput; its seeds are in corpus/NAME,
+ * what once failed in regressions/NAME, its words in NAME.dict. Nothing goes to a disk: files are in memory,
+ * folders on tmpfs. */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* Checkpoints: the input as it is, then with its checksums set right, so that changes behind them are seen. What opens
- * is read to its last byte. */
+/* Checkpoints: the input as it is, then with its checksums set right, so that changes behind them are seen. What
+ * opens is read to its last byte. */
 #define _GNU_SOURCE 1 /* memmem */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Folders of idx files, gzipped or not (zlib looks at the bytes, not at the name): four files, each behind two bytes of
- * its length, the images and labels for training, and those for validation; an empty one is not there. */
+/* Folders of idx files, gzipped or not (zlib looks at the bytes, not at the name): four files, each behind two
+ * bytes of its length, the images and labels for training, and those for validation; an empty one is not there. */
 #include <string.h>
 
 #include "fuzz_data.h"

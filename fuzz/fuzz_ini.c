@@ -1,4 +1,5 @@
-/* Configurations as .ini files. What is read and written again is read as the same; what is refused changes nothing. */
+/* Configurations as .ini files. What is read and written again is read as the same; what is refused changes
+ * nothing. */
 #include <string.h>
 
 #include "fuzz_config.h"

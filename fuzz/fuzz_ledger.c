@@ -1,5 +1,5 @@
-/* Ledgers, byte by byte. First byte: 0, the rest is a file; else the rest is changes of a good ledger, six bytes each:
- * where (2) and what (4). Rows are read, a run is taken, curves and coordinates of all runs are read. */
+/* Ledgers, byte by byte. First byte: 0, the rest is a file; else the rest is changes of a good ledger, six bytes
+ * each: where (2) and what (4). Rows are read, a run is taken, curves and coordinates of all runs are read. */
 #include "fuzz_ledger.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Saved optimizers with forged checksums. First byte: the rule; second: 0, the rest is a whole state, as it is and with
- * its length and checksum set right; else the rest is changes of a good state, ten bytes each: where (2) and what (8).
- * What loads can be saved and loaded again, and steps; what is refused changes nothing. */
+/* Saved optimizers with forged checksums. First byte: the rule; second: 0, the rest is a whole state, as it is and
+ * with its length and checksum set right; else the rest is changes of a good state, ten bytes each: where (2) and
+ * what (8). What loads can be saved and loaded again, and steps; what is refused changes nothing. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,6 +1,6 @@
-/* Texts by characters. The input is a vocabulary and a text behind the first byte 0xff, or only a text, from which the
- * vocabulary comes; a vocabulary alone is opened as well. A vocabulary read back gives the same symbols, and every token
- * is decoded to what is encoded to it. */
+/* Texts by characters. The input is a vocabulary and a text behind the first byte 0xff, or only a text, from which
+ * the vocabulary comes; a vocabulary alone is opened as well. A vocabulary read back gives the same symbols, and
+ * every token is decoded to what is encoded to it. */
 #include <string.h>
 
 #include "fuzz_data.h"

@@ -1,5 +1,5 @@
-/* Token shards. First byte: 0, the rest is a file; 1, the 1020 bytes of a header that say nothing are left out: 12 bytes
- * of it, then tokens; 2, the same twice, with half of the rest each, for training and for validation. */
+/* Token shards. First byte: 0, the rest is a file; 1, the 1020 bytes of a header that say nothing are left out: 12
+ * bytes of it, then tokens; 2, the same twice, with half of the rest each, for training and for validation. */
 #include <string.h>
 
 #include "fuzz_data.h"

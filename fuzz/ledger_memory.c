@@ -6,7 +6,8 @@
 
 #include <sqlite3.h>
 
-/* SQLite keeps the bytes under this name as long as somebody has it open, and ledger_open asks whether the path exists. */
+/* SQLite keeps the bytes under this name as long as somebody has it open, and ledger_open asks whether the path
+ * exists. */
 static const char path[] = "/dev/null";
 
 static sqlite3_file *held(void)
