@@ -80,7 +80,7 @@ static scion_status measure(trainer *t, timings *times, scion_error *err)
     const run_sink sink = {.step = time_step, .ctx = times}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
     run_result r;
-    times->progress = cli_progress_start();
+    times->progress = cli_progress_start(stderr);
     times->begin = clock_now();
     const scion_status status = run_train(t, &policy, sinks, 1, &r, NULL, err);
     cli_progress_clear(&times->progress);

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -312,82 +311,6 @@ bool cli_get_seconds(const cli_arguments *a, int argument, double *value)
     cli_error(CLI_USAGE, "%s=%.40s: expected a time such as 90s, 20m or 1h30m", a->command->arguments[argument].name,
               text);
     return false;
-}
-
-/* ---- Output ------------------------------------------------------------------------------------------------ */
-
-void cli_print_options(FILE *to)
-{
-    const char *section = "";
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
-        if (strcmp(section, o->section) != 0)
-            fprintf(to, "\n%s\n", section = o->section);
-        char names[OPTION_TEXT] = "";
-        if (o->choice)
-            option_choices(o, names, sizeof names);
-        fprintf(to, "  %-16s %s", o->key, o->help);
-        fprintf(to, names[0] ? " (%s; %s)\n" : o->initial[0] ? " (%s)\n" : "\n", o->initial, names);
-    }
-}
-
-cli_progress cli_progress_start(void)
-{
-    return (cli_progress){stderr, isatty(STDERR_FILENO) != 0, false};
-}
-
-void cli_progress_clear(cli_progress *p)
-{
-    if (p->live && p->shown)
-        fputs("\r\033[K", p->to);
-    p->shown = false;
-}
-
-static int terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-void cli_progress_show(cli_progress *p, bool keep, const char *format, ...)
-{
-    char line[256];
-    va_list args;
-    if (!p->live && !keep)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    cli_progress_clear(p);
-    if (p->live && !keep) {
-        fprintf(p->to, "%.*s", terminal_width() - 1, line);
-        p->shown = true;
-    } else {
-        fprintf(p->to, "%s\n", line);
-    }
-    fflush(p->to);
-}
-
-const char *cli_duration(double seconds, char text[16])
-{
-    const unsigned s = seconds > 0 && seconds < 3e9 ? (unsigned)(seconds + 0.5) : 0;
-    if (seconds < 60)
-        snprintf(text, 16, "%.1fs", seconds);
-    else if (s < 3600)
-        snprintf(text, 16, "%um%02us", s / 60, s % 60);
-    else
-        snprintf(text, 16, "%uh%02um", s / 3600, s / 60 % 60);
-    return text;
-}
-
-const char *cli_bytes(double bytes, char text[16])
-{
-    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};
-    int i = 0;
-    for (; bytes >= 1000 && i < 4; i++)
-        bytes /= 1000;
-    snprintf(text, 16, i > 0 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
-    return text;
 }
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */

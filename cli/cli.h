@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "run/run_dir.h"
+#include "screen.h"
 #include "sweep/sweep.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -108,30 +109,6 @@ bool cli_get_int(const cli_arguments *a, int argument, int64_t min, int64_t max,
 bool cli_get_real(const cli_arguments *a, int argument, double min, double max, double *value);
 bool cli_get_seconds(const cli_arguments *a, int argument, double *value); /* 90s, 20m, 1h30m */
 bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes);
-
-/* ---- Output ------------------------------------------------------------------------------------------------ */
-
-/* Prints the help of all settings by section. */
-void cli_print_options(FILE *to);
-
-/* A status line: rewritten in place on a terminal (and cut at its edge, because a wrapped line cannot be rewritten),
- * one line each in a pipe. */
-typedef struct cli_progress {
-    FILE *to;
-    bool live;  /* a terminal */
-    bool shown; /* a line is displayed */
-} cli_progress;
-
-cli_progress cli_progress_start(void);
-/* Shows a line; in a pipe only if `keep`. */
-void cli_progress_show(cli_progress *p, bool keep, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Clears the line, before something else is printed. */
-void cli_progress_clear(cli_progress *p);
-
-/* 3725 -> "1h02m", 61 -> "1m01s", 2.5 -> "2.5s". */
-const char *cli_duration(double seconds, char text[16]);
-/* 1234567 -> "1.2 MB". */
-const char *cli_bytes(double bytes, char text[16]);
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
 

@@ -68,7 +68,7 @@ static scion_status store(check *k, const coordcheck_run *r, scion_error *err)
 static scion_status measure(check *k, scion_error *err)
 {
     scion_status status = SCION_OK;
-    k->progress = cli_progress_start();
+    k->progress = cli_progress_start(stderr);
     k->shown = clock_now();
     for (; status == SCION_OK && k->done < k->g.count; k->done += status == SCION_OK) {
         coordcheck_run *r = &k->runs[k->done];
@@ -82,19 +82,27 @@ static scion_status measure(check *k, scion_error *err)
 
 /* ---- Showing --------------------------------------------------------------------------------------------- */
 
+/* Widths that fit in a line: the first ones, and the last. */
+static bool shows(const coordcheck_group *g, int64_t width)
+{
+    enum { most = 4 };
+    return width < most - (g->width_count > most) || width == g->width_count - 1;
+}
+
 static void print_row(const coordcheck_group *g, int64_t layer, int64_t step)
 {
     const double slope = coordcheck_slope(g, layer, step);
     char when[32] = "start";
     if (step > 0)
         snprintf(when, sizeof when, "step %lld", (long long)step);
-    printf("%-22s %-9s", step == 0 ? g->names[layer] : "", when);
+    printf("%-18s %-8s", step == 0 ? g->names[layer] : "", when);
     for (int64_t w = 0; w < g->width_count; w++)
-        printf(" %9.4g", coordcheck_rms(g, layer, step, w));
+        if (shows(g, w))
+            printf("%8.3g", coordcheck_rms(g, layer, step, w));
     if (isnan(slope))
-        printf(" %7s  zero\n", "-");
+        printf(" %6s  zero\n", "-");
     else
-        printf(" %+7.2f  %s\n", fabs(slope) < 0.005 ? 0 : slope, coordcheck_verdict_name(coordcheck_judge(slope)));
+        printf(" %+6.2f  %s\n", fabs(slope) < 0.005 ? 0 : slope, coordcheck_verdict_name(coordcheck_judge(slope)));
 }
 
 static void print_group(const coordcheck_group *g)
@@ -102,17 +110,19 @@ static void print_group(const coordcheck_group *g)
     char sentence[256];
     if (g->label[0])
         printf("%s\n", g->label);
-    printf("%-22s %-9s", "RMS of layer", "at width");
+    printf("%-18s %-8s", "RMS of layer", "at width");
     for (int64_t w = 0; w < g->width_count; w++)
-        printf(" %9lld", (long long)g->widths[w]);
-    printf(" %7s\n", "slope");
+        if (shows(g, w))
+            printf(w > 0 && !shows(g, w - 1) ? " ..%5lld" : "%8lld", (long long)g->widths[w]);
+    printf(" %6s\n", "slope");
     for (int64_t i = 0; i < g->layer_count; i++) {
         print_row(g, i, 0);
         if (g->steps > 0)
             print_row(g, i, g->steps);
     }
     coordcheck_sentence(g, sentence);
-    printf("%s\n\n", sentence);
+    cli_fill(stdout, 0, "%s", sentence);
+    putchar('\n');
 }
 
 /* ---- The command ----------------------------------------------------------------------------------------- */
@@ -153,9 +163,10 @@ static void show(const check *k)
 {
     const config *c = &k->g.points[0];
     const coordcheck_group *g = &k->result.groups[0];
-    printf("data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat\n\n",
-           c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, g->seeds == 1 ? "" : "s",
-           coordcheck_flat);
+    cli_fill(
+        stdout, 6, "data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat",
+        c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, cli_plural(g->seeds), coordcheck_flat);
+    putchar('\n');
     for (int64_t i = 0; i < k->result.count; i++)
         print_group(&k->result.groups[i]);
 }
@@ -221,7 +232,7 @@ const cli_command cli_coordcheck = {
             "other combination is a check of its own. Uses synthetic data unless data= is given. Logits are\n"
             "measured on a sample of rows; at the start they shrink as width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
-            "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw seed=1..3 ledger=check.db\n"
+            "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw ledger=check.db\n"
             "  scion coordcheck input-radius width=16..512:*2 after=0\n",
     .run = run_coordcheck,
     .arguments = arguments,

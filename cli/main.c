@@ -56,12 +56,13 @@ static void print_help(FILE *to)
 
 static void print_command_help(const cli_command *c)
 {
-    printf("usage: scion %s %s\n\n%s\n\n", c->name, c->usage, c->summary);
+    cli_fill(stdout, 7, "usage: scion %s %s", c->name, c->usage);
+    printf("\n%s\n\n", c->summary);
     for (const cli_argument *r = c->arguments; r && r->name; r++) {
         char name[48];
         snprintf(name, sizeof name, "%s%s%s", r->name, r->value ? "=" : "", r->value ? r->value : "");
         if (r->help)
-            printf("  %-18s %s\n", name, r->help);
+            cli_entry(stdout, 21, name, r->help);
     }
     if (c->arguments)
         printf("\n");
@@ -69,7 +70,7 @@ static void print_command_help(const cli_command *c)
         c->list(stdout);
         printf("\n");
     }
-    fputs(c->help, stdout);
+    cli_paragraphs(stdout, c->help);
 }
 
 static bool wants_help(int argc, char **argv)

@@ -4,7 +4,7 @@
 static void print_preset(void *ctx, const char *name, const char *about)
 {
     (void)ctx;
-    printf("  %-26s %s\n", name, about);
+    cli_entry(stdout, 23, name, about);
 }
 
 static const cli_argument arguments[] = {
@@ -22,7 +22,7 @@ static int run_presets(cli_arguments *a)
         cli_print_options(stdout);
     } else if (a->word_count == 0) {
         config_presets(print_preset, NULL);
-        puts("\nscion train PRESET data=FILE trains one, scion presets PRESET shows all its settings.");
+        puts("\nscion train PRESET data=FILE trains one.\nscion presets PRESET shows all its settings.");
     } else {
         config_init(&c);
         if (config_preset(&c, a->words[0], &err) != SCION_OK)

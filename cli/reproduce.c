@@ -43,7 +43,7 @@ static void list_figures(FILE *to)
 {
     const reproduce_figure *f;
     for (int i = 0; (f = reproduce_at(i)) != NULL; i++)
-        fprintf(to, "  %-22s %s\n", f->name, f->title);
+        cli_entry(to, 25, f->name, f->title);
 }
 
 /* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is resumed as it is. */
@@ -155,7 +155,8 @@ static int reproduce(const job *j)
     printf("\nclaim: %s\n", j->figure->claim);
     if (open > 0)
         printf("not complete: %lld runs are left; repeat the command to resume\n", (long long)open);
-    printf("%s: %s\n%s\n", reproduce_verdict_name(verdict.verdict), verdict.sentence, j->page);
+    cli_fill(stdout, 4, "%s: %s", reproduce_verdict_name(verdict.verdict), verdict.sentence);
+    printf("%s\n", j->page);
     return CLI_OK;
 }
 
@@ -194,7 +195,7 @@ static const cli_argument arguments[] = {
 static int run_reproduce(cli_arguments *a)
 {
     job j = {.budget = 20 * 60, .jobs = 0};
-    progress = cli_progress_start();
+    progress = cli_progress_start(stderr);
     if (!cli_get_text(a, DATA, j.data, sizeof j.data) || !cli_get_text(a, OUT, j.folder, sizeof j.folder) ||
         !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &j.jobs) || !cli_get_int(a, THREADS, 0, 4096, &j.threads))
         return CLI_USAGE;

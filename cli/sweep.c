@@ -22,19 +22,22 @@ typedef struct sweep_view {
     int column_count;
 } sweep_view;
 
+/* Numbers first, so that they stand below each other whatever the run is called. */
 static void print_end(sweep_view *v, const ledger_run *r, const char *text)
 {
-    char took[16], validation[32] = "", accuracy[32] = "";
+    char took[16], loss[32], accuracy[32] = "";
     const run_result *e = &r->result;
-    if (!isnan(e->val_loss))
-        snprintf(validation, sizeof validation, "  validation %.4f", e->val_loss);
+    if (isnan(e->val_loss))
+        snprintf(loss, sizeof loss, "loss %.4f", e->loss);
+    else
+        snprintf(loss, sizeof loss, "validation %.4f", e->val_loss);
     if (!isnan(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
     if (r->state == LEDGER_DONE)
-        cli_progress_show(&v->progress, true, "%-9s %-44s  loss %.4f%s%s  %s", "done", text, e->loss, validation,
-                          accuracy, cli_duration(e->seconds, took));
+        cli_progress_show(&v->progress, true, "done  %s%s  %6s  %s", loss, accuracy, cli_duration(e->seconds, took),
+                          text);
     else
-        cli_progress_show(&v->progress, true, "%-9s %-44s  %s", ledger_state_name(r->state), text, e->message);
+        cli_progress_styled(&v->progress, CLI_WARNING, "%s  %s  %s", ledger_state_name(r->state), text, e->message);
 }
 
 /* Makes the array longer; runs that had ended before the sweep began count as printed. */
@@ -78,7 +81,7 @@ static void show_progress(void *context, const sweep_progress *p)
 
 scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
-    sweep_view v = {.progress = cli_progress_start()};
+    sweep_view v = {.progress = cli_progress_start(stderr)};
     sweep_options options = *o;
     options.stopped = cli_interrupted;
     options.show = show_progress;
@@ -146,7 +149,7 @@ static void print_group(const transfer_group *g)
     }
     free(rates);
     transfer_sentence(g, text);
-    printf("%s\n", text);
+    cli_fill(stdout, 0, "%s", text);
 }
 
 /* The JSON file takes the place of what was there: not of the ledger that it is made from. */
@@ -325,7 +328,7 @@ static int run_sweep(cli_arguments *a)
     if (add_grids(path, a, &added, &err) != SCION_OK ||
         ((a->values[RETRY] || diverged) && retry(path, diverged, &err) != SCION_OK))
         return cli_error(CLI_FAILED, "%s", err.message);
-    printf("%lld new runs in %s\n", (long long)added, path);
+    printf("%lld new run%s in %s\n", (long long)added, cli_plural(added), path);
     fflush(stdout);
     if (a->values[ADD])
         return CLI_OK;
@@ -349,9 +352,9 @@ const cli_command cli_sweep = {
     .usage = "[PRESET ...] key=values ... | show LEDGER [json=FILE]",
     .summary = "train many configurations and compare them",
     .help = "Every setting may be a list or a range:\n"
-            "  lr=2^-12..2^-2       powers of two          seed=1..3             integers\n"
-            "  width=64..512:*2     any factor             momentum=0.1..0.5:0.1 equal steps\n"
-            "  rule=scion,adamw     a list                 norms=onehot/shared   norms are separated by slashes\n\n"
+            "  lr=2^-12..2^-2     powers of two     seed=1..3              integers\n"
+            "  width=64..512:*2   any factor        momentum=0.1..0.5:0.1  equal steps\n"
+            "  rule=scion,adamw   a list            norms=onehot/shared    a list of norms\n\n"
             "Runs are kept in a ledger, an SQLite file (sweeps/PRESET.db, or ledger=FILE). To resume a sweep\n"
             "that was stopped or killed, repeat the command. Several processes may work on one ledger at once.\n"
             "Runs that fail or diverge are recorded and do not stop the others.\n"
@@ -359,8 +362,9 @@ const cli_command cli_sweep = {
             "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, how\n"
             "far the best learning rate moves from the smallest to the largest width, and what using the\n"
             "smallest model's value costs.\n\n"
-            "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256 rule=scion,uscion\n"
-            "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 width=64,256 ledger=both.db\n"
+            "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256\n"
+            "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 \\\n"
+            "      width=64,256 ledger=both.db\n"
             "  scion sweep ledger=both.db jobs=2         resume, or help another process\n"
             "  scion sweep show both.db\n",
     .run = run_sweep,

@@ -1,52 +1,158 @@
 /* scion train, scion resume: sets a run up, shows what it is, runs it. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli.h"
 #include "run/metrics.h"
 #include "run/run_dir.h"
 
-static const char *shape_text(const tape_value *v, char text[48])
+/* ---- What a run is -------------------------------------------------------------------------------------------
+ * A row of the table per parameter; those of repeated blocks that are alike share one, "blocks.0-11.attn.q". */
+
+enum { columns = 7, role_column = 2, first_number = 4, cell_bytes = 64 };
+
+typedef struct table_row {
+    char cell[columns][cell_bytes]; /* name, shape, role, norm, scale, radius, elements */
+    int64_t elements;
+    const char *name;          /* as the optimizer knows it */
+    size_t number, number_end; /* where its block's number stands; both 0: there is none */
+    int64_t first, last;       /* numbers that it stands for */
+} table_row;
+
+static const char *shape_text(const tape_value *v, char text[cell_bytes])
 {
     int at = 0;
     for (int i = 0; i < v->ndim; i++)
-        at += snprintf(text + at, 48 - (size_t)at, "%s%lld", i > 0 ? " x " : "", (long long)v->shape[i]);
+        at += snprintf(text + at, cell_bytes - (size_t)at, "%s%lld", i > 0 ? " x " : "", (long long)v->shape[i]);
     return text;
 }
 
+/* The first part of a name that is a number: 12 of "blocks.12.attn.q". */
+static void find_number(table_row *r)
+{
+    for (const char *part = r->name; part; part = strchr(part, '.') ? strchr(part, '.') + 1 : NULL) {
+        const size_t digits = strspn(part, "0123456789");
+        if (digits == 0 || digits > 9 || (part[digits] != '.' && part[digits] != '\0'))
+            continue;
+        r->number = (size_t)(part - r->name);
+        r->number_end = r->number + digits;
+        r->first = r->last = strtoll(part, NULL, 10);
+        return;
+    }
+}
+
+static table_row table_row_of(const trainer *t, int64_t i)
+{
+    table_row r = {.elements = 0};
+    scion_info info = {.size = sizeof info};
+    scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
+    const bool lmo = scion_rule_info(info.rule)->lmo != 0;
+    r.name = info.name;
+    r.elements = info.elements;
+    find_number(&r);
+    shape_text(tape_param_at(t->model.tape, i), r.cell[1]);
+    snprintf(r.cell[2], cell_bytes, "%s", scion_enum_name(SCION_ENUM_ROLE, (int)info.role));
+    snprintf(r.cell[3], cell_bytes, "%s",
+             lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
+                 : scion_enum_name(SCION_ENUM_RULE, (int)info.rule));
+    snprintf(r.cell[4], cell_bytes, lmo ? "%.4g" : "-", info.scale);
+    snprintf(r.cell[5], cell_bytes, lmo ? "%.4g" : "-", info.radius);
+    return r;
+}
+
+/* Whether `r` is the same parameter one block later than the last of `group`. */
+static bool continues(const table_row *group, const table_row *r)
+{
+    if (group->number_end == 0 || r->number != group->number || r->first != group->last + 1 ||
+        strncmp(r->name, group->name, r->number) != 0 ||
+        strcmp(r->name + r->number_end, group->name + group->number_end) != 0)
+        return false;
+    for (int c = 1; c < columns; c++)
+        if (strcmp(r->cell[c], group->cell[c]) != 0)
+            return false;
+    return true;
+}
+
+/* The rows, alike ones folded; their number, -1: out of memory. */
+static int64_t make_rows(const trainer *t, table_row **rows)
+{
+    int64_t count = 0;
+    *rows = NULL;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const table_row r = table_row_of(t, i);
+        int64_t k = 0;
+        while (k < count && !continues(&(*rows)[k], &r))
+            k++;
+        if (k < count) {
+            (*rows)[k].last = r.first;
+            (*rows)[k].elements += r.elements;
+            continue;
+        }
+        table_row *to = array_append(rows, &count, sizeof *to);
+        if (!to)
+            return -1;
+        *to = r;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        table_row *r = &(*rows)[k];
+        if (r->last > r->first)
+            snprintf(r->cell[0], cell_bytes, "%.*s%lld-%lld%s", (int)r->number, r->name, (long long)r->first,
+                     (long long)r->last, r->name + r->number_end);
+        else
+            snprintf(r->cell[0], cell_bytes, "%s", r->name);
+        snprintf(r->cell[columns - 1], cell_bytes, "%lld", (long long)r->elements);
+    }
+    return count;
+}
+
+static void print_row(const table_row *r, const int width[columns])
+{
+    const char *gap = "";
+    for (int c = 0; c < columns; c++) {
+        if (width[c] == 0)
+            continue;
+        printf(c < first_number ? "%s%-*s" : "%s%*s", gap, width[c], r->cell[c]);
+        gap = "  ";
+    }
+    putchar('\n');
+}
+
+/* The role is left out where the table would be too wide. */
 static void print_routing(const trainer *t)
 {
-    printf("%-22s %-15s %-8s %-9s %9s %9s %11s\n", "parameter", "shape", "role", "norm", "scale", "radius",
-           "elements");
-    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
-        char shape[48];
-        scion_info info = {.size = sizeof info};
-        scion_optimizer_inspect(t->optimizer, i, 0, &info, NULL);
-        const bool lmo = scion_rule_info(info.rule)->lmo != 0;
-        printf("%-22s %-15s %-8s %-9s ", info.name, shape_text(tape_param_at(t->model.tape, i), shape),
-               scion_enum_name(SCION_ENUM_ROLE, (int)info.role),
-               lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
-                   : scion_enum_name(SCION_ENUM_RULE, (int)info.rule));
-        if (lmo)
-            printf("%9.4g %9.4g %11lld\n", info.scale, info.radius, (long long)info.elements);
-        else
-            printf("%9s %9s %11lld\n", "-", "-", (long long)info.elements);
+    static const table_row head = {.cell = {"parameter", "shape", "role", "norm", "scale", "radius", "elements"}};
+    table_row sum = {.cell = {"in all"}}, *rows;
+    const int64_t count = make_rows(t, &rows);
+    int width[columns], all = -2;
+    snprintf(sum.cell[columns - 1], cell_bytes, "%lld", (long long)t->elements);
+    for (int c = 0; c < columns; c++) {
+        width[c] = (int)fmax((double)strlen(head.cell[c]), (double)strlen(sum.cell[c]));
+        for (int64_t i = 0; i < count; i++)
+            width[c] = (int)fmax(width[c], (double)strlen(rows[i].cell[c]));
+        all += width[c] + 2;
     }
-    printf("%-22s %66lld\n", "in all", (long long)t->elements);
+    if (all > CLI_COLUMNS)
+        width[role_column] = 0;
+    print_row(&head, width);
+    for (int64_t i = 0; i < count; i++)
+        print_row(&rows[i], width);
+    print_row(&sum, width);
+    free(rows);
 }
 
 static void print_memory(const trainer_memory *m)
 {
-    char text[7][16];
-    printf("memory: weights %s, gradients %s, optimizer state %s and workspace %s,\n"
-           "        activations %s, evaluation %s, in all %s\n",
+    char text[6][16];
+    printf("memory: weights %s, gradients %s, optimizer %s,\n"
+           "        activations %s, evaluation %s; in all %s\n",
            cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
-           cli_bytes((double)m->state, text[2]), cli_bytes((double)m->workspace, text[3]),
-           cli_bytes((double)m->activations, text[4]), cli_bytes((double)m->evaluation, text[5]),
-           cli_bytes((double)m->total, text[6]));
+           cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
+           cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
 }
 
 /* A validation that takes longer than the training before it is seldom meant. */
@@ -56,16 +162,18 @@ static void print_validation(const trainer *t)
     const int64_t every = t->c.run.eval_every > 0 ? t->c.run.eval_every : t->steps;
     const int64_t units = trainer_validation_batches(t) * t->c.training.batch * data_about(t->data)->sample_units;
     if (units > large && (double)units > (double)every * (double)trainer_samples(t))
-        printf("validation: %lld %s each time, more than are trained on in between; eval_batches=N takes fewer\n",
-               (long long)units, trainer_unit(t));
+        cli_fill(stdout, 12,
+                 "validation: %lld %s each time, more than are trained on in between; eval_batches=N takes fewer",
+                 (long long)units, trainer_unit(t));
 }
 
 static void print_run(const trainer *t)
 {
-    printf("data: %s\n", data_about(t->data)->description);
-    printf("run: %s %s, lr %g %s, %lld steps of %lld %s, %d threads, into %s\n", t->c.optimizer.rule,
-           t->c.optimizer.norms, t->c.training.lr, t->c.training.schedule, (long long)t->steps,
-           (long long)trainer_samples(t), trainer_unit(t), t->threads, t->c.run.out);
+    cli_fill(stdout, 6, "data: %s", data_about(t->data)->description);
+    cli_fill(stdout, 5, "run: %s %s, lr %g %s, %lld step%s of %lld %s, %d thread%s, into %s", t->c.optimizer.rule,
+             t->c.optimizer.norms, t->c.training.lr, t->c.training.schedule, (long long)t->steps,
+             cli_plural(t->steps), (long long)trainer_samples(t), trainer_unit(t), t->threads, cli_plural(t->threads),
+             t->c.run.out);
     print_validation(t);
     fflush(stdout);
 }
@@ -83,6 +191,7 @@ typedef struct run_view {
     double validating_s; /* in validations of this process, and their number */
     int64_t validations;
     char saved[RUN_PATH]; /* the last checkpoint */
+    char line[160];       /* of the last step; "" if it was printed and stays */
 } run_view;
 
 /* A line that will be written over is not written more often than can be read. */
@@ -117,20 +226,22 @@ static double seconds_left(const run_view *v, const trainer *t)
 static scion_status show_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
 {
     run_view *v = ctx;
-    char left[16];
-    const bool first = t->step == v->first + 1, last = t->step == t->steps;
-    const int64_t eval = t->c.run.eval_every;
-    const bool keep = log && (!v->progress.live || last || (eval > 0 && t->step % eval == 0));
+    char left[16], steps[24];
+    const bool first = t->step == v->first + 1;
+    const int width = snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
     (void)err;
     v->rate += (first ? 1 : 0.1) * (p->samples_per_s - v->rate);
     v->share += (first ? 1 : 0.1) * (p->optimizer_share - v->share);
     v->stepped = clock_now();
-    if (!keep && clock_now() - v->shown < live_s)
+    snprintf(v->line, sizeof v->line, "step %*lld/%s  loss %.4f  lr %.3g  %.0f %s/s  %s left", width,
+             (long long)t->step, steps, p->loss, p->lr, v->rate, trainer_unit(t),
+             cli_duration(seconds_left(v, t), left));
+    if (!log && v->stepped - v->shown < live_s)
         return SCION_OK;
-    v->shown = clock_now();
-    cli_progress_show(&v->progress, keep, "step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  optimizer %.0f%%  %s left",
-                      (long long)t->step, (long long)t->steps, p->loss, p->lr, v->rate, trainer_unit(t),
-                      100 * v->share, cli_duration(seconds_left(v, t), left));
+    v->shown = v->stepped;
+    cli_progress_show(&v->progress, log, "%s", v->line);
+    if (log)
+        v->line[0] = '\0';
     return SCION_OK;
 }
 
@@ -159,11 +270,22 @@ static scion_status show_validation(void *ctx, const trainer *t, const run_point
     v->validating_s += clock_now() - v->stepped;
     v->validations++;
     if (trainer_reports_accuracy(t))
-        cli_progress_show(&v->progress, true, "step %lld  validation loss %.4f  accuracy %.2f%%", (long long)p->step,
-                          p->val_loss, 100 * p->accuracy);
+        cli_progress_styled(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f  accuracy %.2f%%",
+                            (long long)p->step, p->val_loss, 100 * p->accuracy);
     else
-        cli_progress_show(&v->progress, true, "step %lld  validation loss %.4f", (long long)p->step, p->val_loss);
+        cli_progress_styled(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f", (long long)p->step,
+                            p->val_loss);
     return SCION_OK;
+}
+
+/* Warnings go to standard error, in the same words and with the same prefix as errors. */
+static void warn(void *ctx, const char *message)
+{
+    run_view *v = ctx;
+    cli_progress_clear(&v->progress);
+    fflush(stdout);
+    fprintf(stderr, "%sscion: warning: %s%s\n", cli_style_begin(stderr, CLI_WARNING), message,
+            cli_style_end(stderr, CLI_WARNING));
 }
 
 /* Norms of the weights against their bounds: the paper's norm control, made visible. */
@@ -172,12 +294,15 @@ static scion_status show_norms(void *ctx, const trainer *t, const run_norm *norm
     run_view *v = ctx;
     const run_norm *worst = run_norms_worst(norms, count);
     (void)err;
-    if (worst && run_norm_exceeded(worst))
-        cli_progress_show(&v->progress, true, "step %lld  WARNING: the norm of %s is %.4g and exceeds its bound %.4g",
+    if (worst && run_norm_exceeded(worst)) {
+        char message[256];
+        snprintf(message, sizeof message, "step %lld: the norm of %s is %.4g and exceeds its bound %.4g",
+                 (long long)t->step, worst->name, worst->norm, worst->bound);
+        warn(v, message);
+    } else if (worst) {
+        cli_progress_show(&v->progress, true, "step %lld  norms within their bounds (%s: %.4g of %.4g)",
                           (long long)t->step, worst->name, worst->norm, worst->bound);
-    else if (worst)
-        cli_progress_show(&v->progress, true, "step %lld  norms within their bounds; nearest: %s, %.4g of %.4g",
-                          (long long)t->step, worst->name, worst->norm, worst->bound);
+    }
     return SCION_OK;
 }
 
@@ -190,13 +315,6 @@ static scion_status show_saved(void *ctx, const trainer *t, const char *path, sc
     return SCION_OK;
 }
 
-static void warn(void *ctx, const char *message)
-{
-    run_view *v = ctx;
-    cli_progress_clear(&v->progress);
-    cli_error(CLI_FAILED, "%s", message);
-}
-
 static bool interrupted(void *ctx)
 {
     (void)ctx;
@@ -205,32 +323,46 @@ static bool interrupted(void *ctx)
 
 /* ---- The run ------------------------------------------------------------------------------------------------ */
 
-static void print_end(const trainer *t, const run_result *r, const char *saved)
+static void print_end(const trainer *t, const run_result *r, const run_view *v)
 {
-    char text[16];
+    char took[16], text[160];
     const bool validated = !isnan(r->val_loss);
-    if (r->taken > 0)
-        printf("%lld steps in %s, %.0f %s/s: ", (long long)r->taken, cli_duration(r->seconds, text),
-               (double)(r->taken * trainer_samples(t)) / r->seconds, trainer_unit(t));
-    else
-        printf("the run had ended (steps=N continues it): ");
+    int at = 0;
     if (validated)
-        printf("validation loss %.4f", r->val_loss);
+        at = snprintf(text, sizeof text, "validation loss %.4f", r->val_loss);
     else
-        printf("loss %.4f, no validation", r->last_loss);
+        at = snprintf(text, sizeof text, "loss %.4f, no validation", r->last_loss);
     if (validated && trainer_reports_accuracy(t))
-        printf(", accuracy %.2f%%", 100 * r->accuracy);
+        at += snprintf(text + at, sizeof text - (size_t)at, ", accuracy %.2f%%", 100 * r->accuracy);
     if (validated && t->c.run.baseline > 0)
-        printf(" (AdamW on the text that the preset names: %.4f)", t->c.run.baseline);
-    printf("\n%s\n", saved);
+        snprintf(text + at, sizeof text - (size_t)at, " (AdamW on the text that the preset names: %.4f)",
+                 t->c.run.baseline);
+    fputs(cli_style_begin(stdout, CLI_SUCCESS), stdout);
+    if (r->taken > 0)
+        cli_fill(stdout, 4, "%lld step%s in %s, %.0f %s/s, optimizer %.0f%%: %s", (long long)r->taken,
+                 cli_plural(r->taken), cli_duration(r->seconds, took),
+                 (double)(r->taken * trainer_samples(t)) / r->seconds, trainer_unit(t), 100 * v->share, text);
+    else
+        cli_fill(stdout, 4, "the run had ended (steps=N continues it): %s", text);
+    printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
     if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
         printf("generate text: scion sample %s\n", t->c.run.out);
+}
+
+static void print_stop(const trainer *t, const run_result *r, run_view *v)
+{
+    if (v->line[0]) /* the last loss stays in sight */
+        cli_progress_show(&v->progress, true, "%s", v->line);
+    printf("stopped after step %lld of %lld and saved", (long long)t->step, (long long)t->steps);
+    if (!isnan(r->last_loss))
+        printf(", loss %.4f", r->last_loss);
+    printf("\nresume with: scion resume %s\n", t->c.run.out);
 }
 
 /* Trains, shows it, and says how it ended. Returns the program's exit status. */
 static int train(trainer *t)
 {
-    run_view v = {.progress = cli_progress_start()};
+    run_view v = {.progress = cli_progress_start(stdout)};
     metrics *m;
     const run_sink folder = metrics_sink(&m), terminal = {.start = show_start,
                                                           .step = show_step,
@@ -260,10 +392,9 @@ static int train(trainer *t)
     if (!v.saved[0])
         run_dir_latest(t->c.run.out, v.saved, NULL);
     if (r.state == RUN_DONE)
-        print_end(t, &r, v.saved);
+        print_end(t, &r, &v);
     else
-        printf("stopped after step %lld of %lld and saved; resume with: scion resume %s\n", (long long)t->step,
-               (long long)t->steps, t->c.run.out);
+        print_stop(t, &r, &v);
     return sinks_failed > 0 ? CLI_FAILED : CLI_OK;
 }
 

@@ -351,7 +351,7 @@ static int run_tune(cli_arguments *a)
         return cli_error(CLI_FAILED, "out of memory");
     }
     tune_init(&u->t);
-    u->progress = cli_progress_start();
+    u->progress = cli_progress_start(stderr);
     if (!read_flags(u, a))
         goto done;
     if (a->word_count == 0) {

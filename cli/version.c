@@ -16,7 +16,7 @@ static int run_version(cli_arguments *a)
 const cli_command cli_version = {
     .name = "version",
     .usage = "",
-    .summary = "print version, compiler, BLAS, instruction set and number of threads",
+    .summary = "print version, compiler, BLAS, instruction set, threads",
     .help = "",
     .run = run_version,
 };

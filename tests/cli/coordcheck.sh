@@ -6,9 +6,10 @@
 # ---- The paper's figure: the plain scale grows as the square root, the other one is flat
 "$scion" coordcheck input-radius width=16..128:*2 data_kind=synthetic --steps 0 > out 2>&1 || fault "input-radius: $?"
 holds out 'flat: at initialisation'
-holds out 'layers.0.weight        start'
+holds out 'layers.0.weight    start'
 "$scion" coordcheck input-radius-plain width=16..128:*2 --steps 0 > out 2>&1 || fault "input-radius-plain: $?"
-grep -q 'growing: at initialisation layers.0.weight goes as width^0.\(4[5-9]\|5[0-5]\) from width 16 to 128' out ||
+tr '\n' ' ' < out | # the sentence is broken at 80 columns
+    grep -q 'growing: at initialisation layers.0.weight goes as width^0.\(4[5-9]\|5[0-5]\) from width 16 to 128' ||
     fault "input-radius-plain: $(cat out)"
 
 # ---- Two groups, two seeds; JSON and ledger

@@ -3,11 +3,13 @@
 #include "cli.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -181,12 +183,63 @@ static void an_interrupted_write_is_resumed(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* What is printed through cli_fill, cli_entry and cli_paragraphs: all words, in order, within 80 columns. */
+static void texts_are_filled(void **state)
+{
+    static const char text[] =
+        "Every word of a paragraph that is longer than a line of the terminal, with umlauts "
+        "(\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f),\nis there, and\nin its place.\n\n  scion stays  as it is\n\nThe end.\n";
+    static const char *const lines[] = {
+        "Every word of a paragraph that is longer than a line of the terminal, with",
+        "umlauts (\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f), is there, and in its place.",
+        "",
+        "  scion stays  as it is",
+        "",
+        "The end.",
+        "run: seventy-five letters make a word that does not fit beside what is before",
+        "     it  and the next",
+        "  name   what it is, at some length, so that it does not end in the line that it",
+        "         begins in",
+        "  a-longer-name",
+        "         text",
+        "",
+        "1e+07h? 1m01s",
+    };
+    char *got = NULL, took[16];
+    size_t bytes;
+    (void)state;
+    FILE *to = open_memstream(&got, &bytes);
+    cli_paragraphs(to, text);
+    cli_fill(to, 5, "run: seventy-five letters make a word that does not fit beside what is before  it%s",
+             "  and the next");
+    cli_entry(to, 9, "name", "what it is, at some length, so that it does not end in the line that it begins in");
+    cli_entry(to, 9, "a-longer-name", "text");
+    fprintf(to, "\n%s", cli_duration(3.6e10, took));
+    fprintf(to, "%s ", cli_duration(NAN, took));
+    fprintf(to, "%s\n", cli_duration(61, took));
+    fclose(to);
+    char *line = got;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const size_t length = strcspn(line, "\n");
+        assert_true(line[length] == '\n');
+        line[length] = '\0';
+        assert_string_equal(line, lines[i]);
+        line += length + 1;
+    }
+    assert_string_equal(line, "");
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_have_no_limit),       cmocka_unit_test(words_pairs_and_arguments),
-        cmocka_unit_test(former_spellings_are_read),     cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(numbers_are_those_of_settings), cmocka_unit_test(an_interrupted_write_is_resumed),
+        cmocka_unit_test(arguments_have_no_limit),
+        cmocka_unit_test(words_pairs_and_arguments),
+        cmocka_unit_test(former_spellings_are_read),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(numbers_are_those_of_settings),
+        cmocka_unit_test(an_interrupted_write_is_resumed),
+        cmocka_unit_test(texts_are_filled),
     };
     return cmocka_run_group_tests(tests, make_rows, NULL);
 }

@@ -1,0 +1,233 @@
+/* See screen.h. */
+#define _GNU_SOURCE 1 /* vasprintf */
+#include "screen.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "config/config.h"
+
+/* ---- Text -------------------------------------------------------------------------------------------------- */
+
+/* Columns of UTF-8 text: its characters. */
+static int columns_of(const char *text, size_t bytes)
+{
+    int columns = 0;
+    for (size_t i = 0; i < bytes; i++)
+        columns += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return columns;
+}
+
+/* Words of `text` from column `at` on. Several spaces in a row stay where no line is broken. */
+static void fill_words(FILE *to, int at, int indent, const char *text)
+{
+    while (*text) {
+        const size_t spaces = strspn(text, " "), letters = strcspn(text + spaces, " \n");
+        const int width = (int)spaces + columns_of(text + spaces, letters);
+        if (at + width > CLI_COLUMNS && at > indent) {
+            fprintf(to, "\n%*s%.*s", indent, "", (int)letters, text + spaces);
+            at = indent + width - (int)spaces;
+        } else {
+            fprintf(to, "%.*s", (int)(spaces + letters), text);
+            at += width;
+        }
+        text += spaces + letters;
+        if (*text == '\n') {
+            fprintf(to, "\n%*s", text[1] ? indent : 0, "");
+            at = indent;
+            text++;
+        }
+    }
+    fputc('\n', to);
+}
+
+void cli_fill(FILE *to, int indent, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) >= 0)
+        fill_words(to, 0, indent, text);
+    va_end(args);
+    free(text);
+}
+
+void cli_entry(FILE *to, int column, const char *name, const char *text)
+{
+    if (columns_of(name, strlen(name)) + 3 > column)
+        fprintf(to, "  %s\n%*s", name, column, "");
+    else
+        fprintf(to, "  %s%*s", name, column - 2 - columns_of(name, strlen(name)), "");
+    fill_words(to, column, column, text);
+}
+
+void cli_paragraphs(FILE *to, const char *text)
+{
+    char *paragraph = malloc(strlen(text) + 1);
+    if (!paragraph) {
+        fputs(text, to);
+        return;
+    }
+    while (*text) {
+        size_t length = 0;
+        while (*text && *text != ' ' && *text != '\n') { /* joins the lines up to an empty or indented one */
+            const size_t line = strcspn(text, "\n");
+            memcpy(paragraph + length, text, line);
+            length += line;
+            paragraph[length++] = ' ';
+            text += line + (text[line] == '\n');
+        }
+        if (length > 0) {
+            paragraph[length - 1] = '\0';
+            fill_words(to, 0, 0, paragraph);
+            continue;
+        }
+        const size_t line = strcspn(text, "\n");
+        fprintf(to, "%.*s\n", (int)line, text);
+        text += line + (text[line] == '\n');
+    }
+    free(paragraph);
+}
+
+void cli_print_options(FILE *to)
+{
+    const char *section = "";
+    const config_option *o;
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        char names[OPTION_TEXT] = "", text[3 * OPTION_TEXT];
+        if (strcmp(section, o->section) != 0)
+            fprintf(to, "\n%s\n", section = o->section);
+        if (o->choice)
+            option_choices(o, names, sizeof names);
+        snprintf(text, sizeof text,
+                 names[0]        ? "%s (%s; %s)"
+                 : o->initial[0] ? "%s (%s)"
+                                 : "%s",
+                 o->help, o->initial, names);
+        cli_entry(to, 19, o->key, text);
+    }
+}
+
+const char *cli_duration(double seconds, char text[16])
+{
+    const double hours = seconds / 3600;
+    const unsigned s = seconds > 0 && seconds < 3e9 ? (unsigned)(seconds + 0.5) : 0;
+    if (!(seconds < 3e9)) /* a century */
+        snprintf(text, 16, isfinite(hours) ? "%.0eh" : "?", hours);
+    else if (seconds < 60)
+        snprintf(text, 16, "%.1fs", seconds);
+    else if (s < 3600)
+        snprintf(text, 16, "%um%02us", s / 60, s % 60);
+    else
+        snprintf(text, 16, "%uh%02um", s / 3600, s / 60 % 60);
+    return text;
+}
+
+const char *cli_bytes(double bytes, char text[16])
+{
+    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};
+    int i = 0;
+    for (; bytes >= 1000 && i < 4; i++)
+        bytes /= 1000;
+    snprintf(text, 16, i > 0 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
+    return text;
+}
+
+const char *cli_plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* ---- Colour ------------------------------------------------------------------------------------------------ */
+
+/* A terminal that understands escape sequences. */
+static bool is_terminal(const FILE *to)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno((FILE *)to)) != 0 && term && strcmp(term, "dumb") != 0;
+}
+
+static bool has_colours(const FILE *to)
+{
+    const char *none = getenv("NO_COLOR"); /* https://no-color.org: set, and not empty */
+    return is_terminal(to) && !(none && none[0]);
+}
+
+const char *cli_style_begin(const FILE *to, cli_style style)
+{
+    static const char *const begin[] = {
+        [CLI_PLAIN] = "", [CLI_RESULT] = "\033[1m", [CLI_WARNING] = "\033[33m", [CLI_SUCCESS] = "\033[32m"};
+    return has_colours(to) ? begin[style] : "";
+}
+
+const char *cli_style_end(const FILE *to, cli_style style)
+{
+    return style != CLI_PLAIN && has_colours(to) ? "\033[0m" : "";
+}
+
+/* ---- The status line --------------------------------------------------------------------------------------- */
+
+cli_progress cli_progress_start(FILE *to)
+{
+    return (cli_progress){to, is_terminal(to), false};
+}
+
+void cli_progress_clear(cli_progress *p)
+{
+    if (p->live && p->shown)
+        fputs("\r\033[K", p->to);
+    p->shown = false;
+}
+
+static int terminal_width(FILE *to)
+{
+    struct winsize size;
+    return ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : CLI_COLUMNS;
+}
+
+/* A line that stays. */
+static void print_kept(cli_progress *p, cli_style style, const char *format, va_list args)
+{
+    enum { indent = 4 };
+    char *text = NULL;
+    cli_progress_clear(p);
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    fputs(cli_style_begin(p->to, style), p->to);
+    if (p->live)
+        fill_words(p->to, 0, indent, text);
+    else
+        fprintf(p->to, "%s\n", text); /* one line per event, for grep */
+    fputs(cli_style_end(p->to, style), p->to);
+    fflush(p->to);
+    free(text);
+}
+
+void cli_progress_show(cli_progress *p, bool keep, const char *format, ...)
+{
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    if (keep) {
+        print_kept(p, CLI_PLAIN, format, args);
+    } else if (p->live) {
+        vsnprintf(line, sizeof line, format, args);
+        cli_progress_clear(p);
+        fprintf(p->to, "%.*s", terminal_width(p->to) - 1, line);
+        fflush(p->to);
+        p->shown = true;
+    }
+    va_end(args);
+}
+
+void cli_progress_styled(cli_progress *p, cli_style style, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_kept(p, style, format, args);
+    va_end(args);
+}

@@ -1,0 +1,58 @@
+/* What is shown: text within 80 columns, colour, a status line that is rewritten in place. */
+#ifndef CLI_SCREEN_H
+#define CLI_SCREEN_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Everything that is printed for people fits in these, but for words that are longer. */
+enum { CLI_COLUMNS = 80 };
+
+/* ---- Text -------------------------------------------------------------------------------------------------- */
+
+/* Prints a line, broken at spaces where it is too long; what follows a break is indented by this many columns. */
+void cli_fill(FILE *to, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* "  NAME   text", with the text in column `column`, broken and indented there. A name that reaches into it gets a
+ * line of its own. */
+void cli_entry(FILE *to, int column, const char *name, const char *text);
+/* Paragraphs, filled; lines that begin with a space stay as they are. */
+void cli_paragraphs(FILE *to, const char *text);
+/* Prints the help of all settings by section. */
+void cli_print_options(FILE *to);
+
+/* 3725 -> "1h02m", 61 -> "1m01s", 2.5 -> "2.5s". */
+const char *cli_duration(double seconds, char text[16]);
+/* 1234567 -> "1.2 MB". */
+const char *cli_bytes(double bytes, char text[16]);
+/* "" for 1, else "s". */
+const char *cli_plural(long long count);
+
+/* ---- Colour ------------------------------------------------------------------------------------------------ */
+
+typedef enum cli_style { CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
+
+/* What to print before a text in this style, and after it: "" where `to` is no terminal, or one without colours
+ * (NO_COLOR is set, TERM is dumb). */
+const char *cli_style_begin(const FILE *to, cli_style style);
+const char *cli_style_end(const FILE *to, cli_style style);
+
+/* ---- The status line --------------------------------------------------------------------------------------- */
+
+/* Rewritten in place on a terminal (and cut at its edge, because a wrapped line cannot be rewritten); in a pipe, or
+ * on a terminal that cannot do that (TERM=dumb), only lines that stay are printed. */
+typedef struct cli_progress {
+    FILE *to;
+    bool live;  /* a terminal */
+    bool shown; /* a line is displayed */
+} cli_progress;
+
+cli_progress cli_progress_start(FILE *to);
+/* Shows a line that stays (`keep`; broken as by cli_fill on a terminal), or the status. */
+void cli_progress_show(cli_progress *p, bool keep, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A line that stays, in a style. */
+void cli_progress_styled(cli_progress *p, cli_style style, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Clears the line, before something else is printed. */
+void cli_progress_clear(cli_progress *p);
+
+#endif

@@ -1,0 +1,91 @@
+#!/bin/sh
+# What people see: 80 columns everywhere, losses on standard output, a live line and colours in terminals alone.
+#     screen.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+text 1500 > text.txt
+tiny='head_size=16 block=32 batch=8 threads=1'
+unset NO_COLOR
+
+# NAME: no line of the file `shown` is wider than a terminal.
+narrow() {
+    LC_ALL=C.UTF-8 awk -v name="$1" 'length > 80 { print "FAIL " name ": " length " columns: " $0; bad = 1 } END { exit bad }' \
+        shown || faults=$((faults + 1))
+}
+
+# ---- Help and lists
+"$scion" --help > shown
+narrow '--help'
+"$scion" train > shown 2>&1
+grep -v '^  curl' shown > kept && mv kept shown
+narrow 'train without arguments'
+for command in train resume eval sample sweep tune coordcheck report reproduce bench presets version; do
+    "$scion" $command --help > shown || fault "$command --help: $?"
+    narrow "$command --help"
+done
+"$scion" presets > shown
+narrow presets
+"$scion" presets --options > shown
+narrow 'presets --options'
+holds shown 'scaled_relu2'
+
+# ---- A run: alike parameters of blocks share a row; everything is on standard output
+"$scion" train shakespeare data=text.txt $tiny width=32 layers=12 steps=40 log_every=10 eval_every=20 eval_batches=2 norm_every=20 \
+    out=run > shown 2> warned || fault "train: $?"
+narrow train
+holds shown 'blocks.0-11.attn.q '
+[ "$(grep -c '^blocks' shown)" -eq 6 ] || fault "12 equal blocks have 6 parameters: $(grep ^blocks shown)"
+elements=$(awk '/^(embedding|blocks|head)/ { sum += $NF } /^in all/ { print sum - $NF }' shown)
+[ "$elements" = 0 ] || fault "the rows do not add up: $elements"
+holds shown 'step 40/40  loss '
+holds shown 'step 40  validation loss '
+holds shown ', 1 thread, '
+[ -s warned ] && fault "nothing to warn of: $(cat warned)"
+grep -q "$(printf '\033')" shown && fault 'escape sequences in a pipe'
+grep '^step 10/40  loss' shown | grep -qE 'loss [0-9.]+  lr [0-9.e-]+  [0-9]+ tokens/s  [0-9a-z.]+ left$' ||
+    fault "a step's line: $(grep '^step 10' shown)"
+"$scion" train nanogpt-3b data_kind=synthetic vocab=50304 steps=1 width=64 head_size=16 batch=1 accum=1 block=16 decay=1 \
+    eval_batches=1 out=deep > shown 2>&1 || fault "train: $(tail -n 1 shown)"
+holds shown 'blocks.0-35.mlp.down'
+narrow 'train, 36 layers'
+"$scion" train model=mlp norms=image data_kind=synthetic width=32 layers=5 steps=2 out=mlp > shown 2>&1 || fault 'mlp'
+narrow 'train, mlp'
+"$scion" coordcheck shakespeare $tiny layers=1 width=16..96:16 > shown 2>&1 || fault "coordcheck: $(tail -n 1 shown)"
+narrow coordcheck
+"$scion" sweep shakespeare data=text.txt $tiny layers=1 steps=3 eval_batches=1 lr=2^-6..2^-5 width=16,32 > shown 2>&1 ||
+    fault "sweep: $(tail -n 1 shown)"
+narrow sweep
+"$scion" sweep show sweeps/shakespeare.db > shown 2>&1
+narrow 'sweep show'
+
+# ---- In a terminal: a live line; steps of the log and validations stay; colours, unless they are not wanted
+# ENVIRONMENT OUT: the screen of a run, as it was written.
+terminal() {
+    script -qec "env $1 $scion train shakespeare data=text.txt $tiny width=32 layers=1 steps=400 log_every=200 eval_every=200 eval_batches=2 out=$2" \
+        /dev/null < /dev/null > shown 2>&1 || fault "train in a terminal: $(tail -n 1 shown)"
+    sed 's/\r$//; s/.*\r//' shown | grep -q 'step 200/400  loss' || fault "$1: step 200 does not stay: $(cat shown)"
+}
+bold=$(printf '\033\[1m')
+terminal TERM=xterm live
+grep -q "${bold}step 200  validation loss" shown || fault "no colour in a terminal: $(grep -a validation shown)"
+grep -q "$(printf '\033\\[K')" shown || fault 'no live line in a terminal'
+terminal 'TERM=xterm NO_COLOR=1' plain
+grep -q "$bold" shown && fault 'NO_COLOR: colours'
+grep -q "$(printf '\033\\[K')" shown || fault 'NO_COLOR: no live line'
+terminal TERM=dumb dumb
+grep -q "$(printf '\033')" shown && fault 'TERM=dumb: escape sequences'
+
+# ---- Ctrl-C in a terminal: the last loss stays in sight
+cat > long.sh << END
+echo \$\$ > process
+exec "$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=1000000 log_every=1000000 eval_batches=1 out=long
+END
+script -qec 'env TERM=xterm sh long.sh' /dev/null > shown 2>&1 < /dev/null &
+tries=0
+while ! tr '\r' '\n' < shown | grep -q 'step *[1-9][0-9]*/1000000  loss' && [ $tries -lt 300 ]; do sleep 0.05; tries=$((tries + 1)); done
+sleep 0.3
+kill -INT "$(cat process)"
+wait $!
+step=$(sed -n 's/.*stopped after step \([0-9]*\) of .*/\1/p' shown)
+tr '\r' '\n' < shown | tail -n 8 | grep -q "step *$step/1000000  loss [0-9]" || fault "Ctrl-C: the last loss is gone: $(tail -n 4 shown)"
+holds shown 'resume with: scion resume long'
+[ $faults -eq 0 ]
