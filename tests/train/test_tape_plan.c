@@ -64,6 +64,45 @@ static void check_no_overlap(const tape_plan *p)
     free(owner);
 }
 
+static bool meet(const plan_array *a, const plan_array *b)
+{
+    for (int i = 0; i < a->spans; i++)
+        for (int j = 0; j < b->spans; j++)
+            if (a->span[i].first <= b->span[j].last && b->span[j].first <= a->span[i].last)
+                return true;
+    return false;
+}
+
+/* Largest first, then the one that is needed first, then by their order in the list. */
+static bool comes_before(const plan_array *a, const plan_array *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes;
+    return a->span[0].first != b->span[0].first ? a->span[0].first < b->span[0].first : a->number < b->number;
+}
+
+/* Whether array i could lie at `offset`, among those that were placed before it. */
+static bool is_free(const plan_array *const *list, int64_t n, int64_t i, size_t offset)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (k != i && comes_before(list[k], list[i]) && meet(list[k], list[i]) &&
+            list[k]->offset < offset + list[i]->bytes && offset < list[k]->offset + list[k]->bytes)
+            return false;
+    return true;
+}
+
+/* Each array lies where the greedy rule puts it: no lower offset is free. */
+static void check_lowest(const tape_plan *p)
+{
+    const plan_array *list[512];
+    const int64_t n = list_arrays(p, list);
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(is_free(list, n, i, list[i]->offset));
+        for (size_t lower = 0; lower < list[i]->offset; lower += PLAN_ALIGN)
+            assert_false(is_free(list, n, i, lower));
+    }
+}
+
 typedef struct arrays {
     float *weights, *planned, *naive;
     int64_t count;
@@ -144,6 +183,8 @@ static void try_network(uint64_t *state, int64_t trial, bool recompute)
     tape_plan *p = toy_plan(t, loss, PLAN_TRAINING), *eval = toy_plan(t, loss, PLAN_INFERENCE);
     check_no_overlap(p);
     check_no_overlap(eval);
+    check_lowest(p);
+    check_lowest(eval);
     arrays a = make_arrays(t, state);
     tape_bind(t, a.weights, a.planned, NULL);
     fill_inputs(p, *state);
@@ -222,6 +263,16 @@ static void test_chains(void **unused)
         assert_true(chain_bytes(&toy_cube_here, depth, PLAN_TRAINING) <= input + (d + 2) * WIDE_BYTES + 2 * LINE);
     }
 }
+
+/* 100,000 results, all of which wait for the backward pass: comparing each with each would take minutes. */
+static void test_deep(void **unused)
+{
+    (void)unused;
+    const size_t depth = 100000, bytes = chain_bytes(&toy_tanh, (int)depth, PLAN_TRAINING);
+    assert_true(bytes >= (depth + 1) * WIDE_BYTES && bytes <= (depth + 3) * WIDE_BYTES + 2 * LINE);
+}
+
+/* ---- Scratch -------------------------------------------------------------------------------------------- */
 
 static void test_scratch(void **unused)
 {
@@ -444,10 +495,15 @@ static void test_target_survives(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_networks), cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_scratch),         cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_last_of_segment), cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_target_survives), cmocka_unit_test(test_view_bytes),
+        cmocka_unit_test(test_random_networks),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_scratch),
+        cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_last_of_segment),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_target_survives),
+        cmocka_unit_test(test_view_bytes),
         cmocka_unit_test(test_storage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
