@@ -285,6 +285,7 @@ struct checkpoint {
     size_t header_length, data_size;
     json_t *root;               /* names and metadata live in it */
     checkpoint_tensor *tensors; /* by their place in the file */
+    const checkpoint_tensor **by_name;
     int count;
 };
 
@@ -332,6 +333,12 @@ static int by_place(const void *a, const void *b)
     const checkpoint_tensor *x = a, *y = b;
     const char *p = x->data, *q = y->data;
     return p != q ? (p > q ? 1 : -1) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const checkpoint_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
 }
 
 /* ---- Reading: the whole --------------------------------------------------- */
@@ -404,7 +411,8 @@ static scion_status read_tensors(checkpoint *c, const char *path, scion_error *e
     if (entries >= INT_MAX)
         return damaged(path, "too many tensors", err);
     c->tensors = calloc(entries + 1, sizeof *c->tensors);
-    if (!c->tensors)
+    c->by_name = calloc(entries + 1, sizeof *c->by_name);
+    if (!c->tensors || !c->by_name)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for %zu tensors", path_end(path), entries);
     json_object_foreach(c->root, name, entry)
     {
@@ -417,6 +425,10 @@ static scion_status read_tensors(checkpoint *c, const char *path, scion_error *e
     }
     if (c->count > 1)
         qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_place);
+    for (int i = 0; i < c->count; i++)
+        c->by_name[i] = &c->tensors[i];
+    if (c->count > 1)
+        qsort(c->by_name, (size_t)c->count, sizeof *c->by_name, by_name);
     for (int i = 0; i < c->count; i++) {
         const checkpoint_tensor *t = &c->tensors[i];
         if ((const char *)t->data != expected)
@@ -561,6 +573,7 @@ void checkpoint_close(checkpoint *c)
     if (!c)
         return;
     json_decref(c->root);
+    free(c->by_name);
     free(c->tensors);
     if (c->bytes)
         munmap(c->bytes, c->size);
@@ -574,10 +587,10 @@ bool checkpoint_verified(const checkpoint *c)
 
 const checkpoint_tensor *checkpoint_find(const checkpoint *c, const char *name)
 {
-    for (int i = 0; i < c->count; i++)
-        if (strcmp(c->tensors[i].name, name) == 0)
-            return &c->tensors[i];
-    return NULL;
+    const checkpoint_tensor key = {.name = name}, *sought = &key;
+    const checkpoint_tensor **found =
+        c->count > 0 ? bsearch(&sought, c->by_name, (size_t)c->count, sizeof *c->by_name, by_name) : NULL;
+    return found ? *found : NULL;
 }
 
 const checkpoint_tensor *checkpoint_at(const checkpoint *c, int i)

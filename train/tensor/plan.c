@@ -458,9 +458,9 @@ static bool take_range(range_list *l, plan_range r)
     return true;
 }
 
-/* Which bytes are taken when: a tree over the events, whose node i has the children 2i and 2i + 1 and each half of its
- * time. An array that lives all the time of a node is in `through` of the node, one that lives at any time of it in
- * `any`, but not below a node that it is in `through` of. What is packed well is merged into few ranges, so that a
+/* Which bytes are taken when: a tree over the events, whose node i has the children 2i and 2i + 1, each with half of
+ * its time. An array that lives all the time of a node is in `through` of the node, one that lives at any time of it
+ * in `any`, but not below a node that it is in `through` of. What is packed well is merged into few ranges, so that a
  * span is looked up and entered in about log(events) steps, whatever the number of arrays. */
 typedef struct time_node {
     range_list through, any;
@@ -543,9 +543,9 @@ static int compare_size(const void *x, const void *y)
 }
 
 /* Gives each of n arrays an offset such that two arrays which live at the same time do not overlap; *bytes: needed in
- * all. To find the smallest block is NP-hard; the greedy way is good: take the largest array first, and put each at the
- * lowest offset at which it overlaps none that was placed before and lives at the same time. Small arrays then fill the
- * gaps that large ones left. Changes the order of the list. */
+ * all. To find the smallest block is NP-hard; the greedy way is good: take the largest array first, and put each at
+ * the lowest offset at which it overlaps none that was placed before and lives at the same time. Small arrays then
+ * fill the gaps that large ones left. Changes the order of the list. */
 static scion_status place_arrays(plan_array **array, int64_t n, int64_t events, size_t *bytes, scion_error *err)
 {
     timetable t = {.size = 1};
