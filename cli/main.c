@@ -11,9 +11,9 @@
 #include <xmmintrin.h>
 #endif
 
-static const cli_command *const commands[] = {&cli_train,     &cli_resume, &cli_eval,       &cli_sample,
-                                              &cli_sweep,     &cli_tune,   &cli_coordcheck, &cli_report,
-                                              &cli_reproduce, &cli_bench,  &cli_presets,    &cli_version};
+static const cli_command *const commands[] = {&cli_train,   &cli_resume,     &cli_eval,   &cli_sample,    &cli_sweep,
+                                              &cli_tune,    &cli_coordcheck, &cli_report, &cli_reproduce, &cli_bench,
+                                              &cli_presets, &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -22,7 +22,7 @@ const cli_command *cli_command_at(int i)
     return i >= 0 && i < count ? commands[i] : NULL;
 }
 
-static const cli_command *find_command(const char *name)
+const cli_command *cli_find_command(const char *name)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(commands[i]->name, name) == 0)
@@ -122,7 +122,7 @@ static int finish(int status)
 /* scion help [COMMAND], scion --help, scion COMMAND --help. */
 static int help(const char *name)
 {
-    const cli_command *c = name ? find_command(name) : NULL;
+    const cli_command *c = name ? cli_find_command(name) : NULL;
     if (name && !c)
         return unknown_command(name);
     if (c)
@@ -141,7 +141,9 @@ int main(int argc, char **argv)
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         return help(argv[2]);
-    const cli_command *c = find_command(name);
+    if (strcmp(name, "--complete") == 0)
+        return cli_complete(argc - 2, argv + 2);
+    const cli_command *c = cli_find_command(name);
     if (!c)
         return unknown_command(name);
     if (wants_help(argc - 2, argv + 2))

@@ -87,7 +87,7 @@ static const cli_argument arguments[] = {
     [TOKENS] = CLI_SETTING("tokens", "N", "tokens to generate (500)"),
     [TEMPERATURE] = CLI_SETTING("temperature", "X", "0: always the most likely token (0.8)"),
     [TOP_K] = CLI_SETTING("top_k", "N", "sample among the N most likely tokens (0: all)"),
-    [TOP_P] = CLI_SETTING("top_p", "X", "sample among the most likely tokens with probability X together (1)"),
+    [TOP_P] = CLI_SETTING("top_p", "X", "sample among the most likely tokens that have probability X together (1)"),
     [SEED] = CLI_SETTING("seed", "N", "the same seed gives the same text (1)"),
     {0},
 };

@@ -31,3 +31,16 @@ target_include_directories(scion_program PRIVATE "${PROJECT_SOURCE_DIR}/cli")
 target_link_libraries(scion_program PRIVATE scion_train scion_warnings)
 install(TARGETS scion_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/presets/" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion/presets")
+
+# What shells complete, printed by the program itself.
+set(completion "${PROJECT_BINARY_DIR}/completion")
+file(MAKE_DIRECTORY "${completion}")
+foreach(shell bash zsh fish)
+    add_custom_command(OUTPUT "${completion}/${shell}" DEPENDS scion_program
+        COMMAND scion_program completion ${shell} > "${completion}/${shell}")
+    list(APPEND completions "${completion}/${shell}")
+endforeach()
+add_custom_target(scion_completion ALL DEPENDS ${completions})
+install(FILES "${completion}/bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME scion)
+install(FILES "${completion}/zsh" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" RENAME _scion)
+install(FILES "${completion}/fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" RENAME scion.fish)

@@ -22,15 +22,17 @@ expect 0 'candidates=N' help tune
 refused 2 'did you mean scion train?' help trian
 refused 2 'there is no command frobnicate; scion --help' frobnicate
 expect 2 'usage: scion COMMAND'
-for command in train resume eval sample sweep tune coordcheck report reproduce bench presets version; do
+for command in train resume eval sample sweep tune coordcheck report reproduce bench presets completion version; do
     expect 0 "usage: scion $command" $command --help
     expect 0 "usage: scion $command" $command whatever=1 -h
     grep -q "$command" out || fault "$command --help: no example"
+    awk 'length > 80' out | grep . && fault "$command --help: wider than 80 columns"
 done
 expect 0 'scion 0' version
 expect 0 'BLAS' --version
 expect 0 'shakespeare' presets
 expect 0 'radius_hidden' presets --options
+awk 'length > 80' out | grep . && fault 'presets --options: wider than 80 columns'
 expect 0 'width = 128' presets shakespeare
 
 refused 2 'did you mean scion train?' trian

@@ -28,6 +28,12 @@ verify()
 
 quietly env DESTDIR= "$cmake" --install "$build" --prefix "$work/first"
 mv "$work/first" "$work/prefix"
+# The program may be left out; what shells complete goes with it.
+if [ -e "$work/prefix/bin/scion" ]; then
+    for file in bash-completion/completions/scion zsh/site-functions/_scion fish/vendor_completions.d/scion.fish; do
+        grep -q -e '--complete' "$work/prefix/share/$file" || { echo "share/$file is missing"; exit 1; }
+    done
+fi
 pkgconfig=$(dirname "$(find "$work/prefix" -name scion.pc)")
 export PKG_CONFIG_PATH="$pkgconfig"
 libdir=$(pkg-config --variable=libdir scion)

@@ -7,7 +7,8 @@
 toy='model=linear data_kind=dots norms=image radius_hidden=1 batch=8 lr=0.1'
 
 # ---- Help and choices
-"$scion" presets --options > options || fault "presets --options: $?"
+"$scion" presets --options > folded || fault "presets --options: $?"
+tr "\n" " " < folded | tr -s " " > options
 holds options '(gpt; gpt mlp linear)'
 tr -s ' \n' ' ' < options > one_line # lines are broken at 80 columns
 holds one_line '(auto; auto chars synthetic dots)'

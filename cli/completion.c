@@ -1,0 +1,242 @@
+/* scion completion: the scripts that let shells complete its command line. They ask the program, which answers from
+ * the tables that help and parsing come from: `scion --complete WORD ...` prints what the last word may become, one
+ * per line with its meaning after a tab, and ":files" if it may be a file. */
+#include <string.h>
+
+#include "cli.h"
+
+/* ---- Answers -------------------------------------------------------------------------------------------------- */
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* A candidate: `before` and `name` and `after`, if it begins as the last word does. */
+static void offer(const char *last, const char *before, const char *name, const char *after, const char *about)
+{
+    char text[2 * CONFIG_TEXT];
+    snprintf(text, sizeof text, "%s%s%s", before, name, after);
+    if (begins(text, last))
+        printf("%s\t%s\n", text, about);
+}
+
+static void offer_preset(void *last, const char *name, const char *about)
+{
+    offer(last, "", name, "", about);
+}
+
+static void offer_commands(const char *last)
+{
+    const cli_command *c;
+    for (int i = 0; (c = cli_command_at(i)) != NULL; i++)
+        offer(last, "", c->name, "", c->summary);
+}
+
+static void offer_files(void)
+{
+    puts(":files");
+}
+
+static bool takes_option(const cli_command *c, const config_option *o)
+{
+    static const unsigned change[] = {[CLI_RESUME_OPTIONS] = OPTION_ON_RESUME, [CLI_EVAL_OPTIONS] = OPTION_ON_EVAL};
+    return c->options == CLI_ALL_OPTIONS || (c->options != CLI_NO_OPTIONS && (o->change & change[c->options]));
+}
+
+/* The values of an option. Of a list, such as rule=scion,ad, the last one. */
+static void offer_values(const char *last, const config_option *o)
+{
+    static const char *const truth[] = {"yes", "no"};
+    const char *value = strchr(last, '=') + 1, *comma = strrchr(value, ','), *name;
+    char before[CONFIG_TEXT];
+    snprintf(before, sizeof before, "%.*s", (int)((comma ? comma + 1 : value) - last), last);
+    for (int i = 0; o->choice && (name = o->choice(i)) != NULL; i++)
+        offer(last, before, name, "", "");
+    for (int i = 0; o->type == OPTION_BOOL && i < 2; i++)
+        offer(last, before, truth[i], "", "");
+    if (o->type == OPTION_STRING && !o->list)
+        offer_files();
+}
+
+/* What follows key= . */
+static void offer_after_equal(const cli_command *c, const char *last)
+{
+    const size_t length = strcspn(last, "=");
+    const int index = cli_find_argument(c, last, length);
+    const char *value = index >= 0 ? c->arguments[index].value : NULL;
+    char key[CONFIG_TEXT];
+    snprintf(key, sizeof key, "%.*s", length < sizeof key ? (int)length : 0, last);
+    const config_option *o = index < 0 ? config_find(key) : NULL;
+    if (value && (strcmp(value, "FILE") == 0 || strcmp(value, "FOLDER") == 0 || strcmp(value, "PATH") == 0))
+        offer_files();
+    else if (o && takes_option(c, o))
+        offer_values(last, o);
+}
+
+/* Whether a word before the last one is this switch, or sets this key. */
+static bool given(int count, char **words, const char *name)
+{
+    const size_t length = strlen(name);
+    for (int i = 1; i + 1 < count; i++)
+        if (begins(words[i], name) && (words[i][length] == '\0' || words[i][length] == '='))
+            return true;
+    return false;
+}
+
+/* Switches, and keys that are not set yet. */
+static void offer_arguments(const cli_command *c, int count, char **words)
+{
+    const char *last = words[count - 1];
+    const config_option *o;
+    for (const cli_argument *r = c->arguments; r && r->name; r++)
+        if (r->help && !given(count, words, r->name))
+            offer(last, "", r->name, r->value ? "=" : "", r->help);
+    offer(last, "", "--help", "", "describe the command");
+    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
+        if (takes_option(c, o) && !given(count, words, o->key) && cli_find_argument(c, o->key, strlen(o->key)) < 0)
+            offer(last, "", o->key, "=", o->help);
+}
+
+static void offer_words(const cli_command *c, const char *last)
+{
+    const char *name;
+    for (int i = 0; c->word && (name = c->word(i)) != NULL; i++)
+        offer(last, "", name, "", "");
+    if (c->words & CLI_PRESETS)
+        config_presets(offer_preset, (void *)(size_t)last);
+    if (c->words & CLI_FILES)
+        offer_files();
+}
+
+int cli_complete(int count, char **words)
+{
+    const char *last = count > 0 ? words[count - 1] : "";
+    const cli_command *c = count > 1 ? cli_find_command(words[0]) : NULL;
+    if (count <= 1 || (count == 2 && strcmp(words[0], "help") == 0)) {
+        offer_commands(last);
+        if (count <= 1)
+            offer(last, "", "help", "", "describe a command");
+    } else if (c && strchr(last, '=')) {
+        offer_after_equal(c, last);
+    } else if (c) {
+        bool words_given = false;
+        for (int i = 1; i + 1 < count; i++)
+            words_given = words_given || (words[i][0] != '-' && !strchr(words[i], '='));
+        offer_words(c, last);
+        if (last[0] || words_given || !(c->words || c->word)) /* a hundred keys would hide the words */
+            offer_arguments(c, count, words);
+    }
+    return CLI_OK;
+}
+
+/* ---- Scripts -------------------------------------------------------------------------------------------------- */
+
+static const char bash[] =
+    "# bash completion of scion. Bash ends words at '=': what stands before it is not repeated in an answer.\n"
+    "_scion()\n"
+    "{\n"
+    "    local line=${COMP_LINE:0:COMP_POINT} words=() answer word before= file files=\n"
+    "    read -ra words <<< \"$line\"\n"
+    "    [[ $line == *[[:space:]] ]] && words+=('')\n"
+    "    word=${words[${#words[@]} - 1]}\n"
+    "    COMPREPLY=()\n"
+    "    [[ $word == *=* ]] && before=${word%%=*}=\n"
+    "    while IFS= read -r answer; do\n"
+    "        if [[ $answer == :files ]]; then\n"
+    "            files=yes\n"
+    "        else\n"
+    "            COMPREPLY+=(\"${answer%%$'\\t'*}\")\n"
+    "        fi\n"
+    "    done < <(\"${words[0]}\" --complete \"${words[@]:1}\" 2> /dev/null)\n"
+    "    if [[ $files ]]; then\n"
+    "        while IFS= read -r file; do\n"
+    "            [[ -d ${file/#\\~/$HOME} ]] && file+=/\n"
+    "            COMPREPLY+=(\"$before$file\")\n"
+    "        done < <(compgen -f -- \"${word#\"$before\"}\")\n"
+    "    fi\n"
+    "    [[ $before && $COMP_WORDBREAKS == *=* ]] && COMPREPLY=(\"${COMPREPLY[@]#\"$before\"}\")\n"
+    "    [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace\n"
+    "    return 0\n"
+    "}\n"
+    "complete -F _scion scion\n";
+
+static const char zsh[] =
+    "#compdef scion\n"
+    "_scion()\n"
+    "{\n"
+    "    local answer name files=\n"
+    "    local -a keys others\n"
+    "    for answer in \"${(@f)$(\"${words[1]}\" --complete \"${(@)words[2,CURRENT]}\" 2> /dev/null)}\"; do\n"
+    "        name=\"${${answer%%$'\\t'*}//:/\\\\:}:${answer#*$'\\t'}\"\n"
+    "        case $answer in\n"
+    "            '') ;;\n"
+    "            :files) files=yes ;;\n"
+    "            *=$'\\t'*) keys+=(\"$name\") ;;\n"
+    "            *) others+=(\"$name\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    (( ${#others} )) && _describe scion others\n"
+    "    (( ${#keys} )) && _describe setting keys -S ''\n"
+    "    if [[ -n $files ]]; then\n"
+    "        compset -P '*='\n"
+    "        _files\n"
+    "    fi\n"
+    "}\n"
+    "if [[ $funcstack[1] == _scion ]]; then\n"
+    "    _scion \"$@\"\n"
+    "else\n"
+    "    compdef _scion scion\n"
+    "fi\n";
+
+static const char fish[] =
+    "# fish completion of scion\n"
+    "function __scion_complete\n"
+    "    set -l words (commandline -opc) (commandline -ct)\n"
+    "    for answer in ($words[1] --complete $words[2..-1] 2> /dev/null)\n"
+    "        if test \"$answer\" = :files\n"
+    "            set -l before (string match -r '^[^=]*=' -- $words[-1])\n"
+    "            for file in (__fish_complete_path (string replace -r '^[^=]*=' '' -- $words[-1]))\n"
+    "                echo $before$file\n"
+    "            end\n"
+    "        else\n"
+    "            echo $answer\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "complete -c scion -f -a '(__scion_complete)'\n";
+
+static const struct {
+    const char *name, *script;
+} shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+
+enum { shell_count = sizeof shells / sizeof *shells };
+
+static const char *shell_name(int i)
+{
+    return i >= 0 && i < shell_count ? shells[i].name : NULL;
+}
+
+static int run_completion(cli_arguments *a)
+{
+    if (!cli_words(a, 1, "the name of a shell"))
+        return CLI_USAGE;
+    for (int i = 0; a->word_count == 1 && i < shell_count; i++)
+        if (strcmp(a->words[0], shells[i].name) == 0) {
+            fputs(shells[i].script, stdout);
+            return CLI_OK;
+        }
+    return cli_error(CLI_USAGE, "name the shell: bash, zsh or fish");
+}
+
+const cli_command cli_completion = {
+    .name = "completion",
+    .usage = "bash|zsh|fish",
+    .summary = "print a script that lets the shell complete scion's arguments",
+    .help = "make install puts the scripts where the shells look for them. Without it:\n\n"
+            "  bash, in ~/.bashrc:                eval \"$(scion completion bash)\"\n"
+            "  zsh, in ~/.zshrc after compinit:   eval \"$(scion completion zsh)\"\n"
+            "  fish, in config.fish:              scion completion fish | source\n",
+    .run = run_completion,
+    .word = shell_name,
+};
