@@ -3,7 +3,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -106,11 +109,60 @@ static void test_shard_errors(void **state)
     data_close(must_open(&o)); /* the name is no pattern, for there is such a file */
 }
 
+/* A shard that is cut off or changed after it was opened is told of when its tokens are asked for. */
+static void test_shards_that_change(void **state)
+{
+    enum { count = 20, block = 4 };
+    uint8_t bytes[SHARD_HEAD + 2 * count];
+    int32_t tokens[block], targets[block];
+    void *const arrays[DATA_ARRAYS] = {tokens, targets};
+    scion_error err = {0};
+    (void)state;
+    const size_t n = shard_bytes(bytes, count, 0, 100);
+    const char *path = files_write("shrinks.bin", bytes, n);
+    data_set *d = must_open(&(data_case){.path = path, .vocab = 100, .block = block});
+    must_fill(d, DATA_TRAIN, 3, 1, tokens, targets);
+    assert_int_equal(targets[block - 1], 16);
+    assert_int_equal(truncate(path, SHARD_HEAD + 20), 0);
+    must_fill(d, DATA_TRAIN, 1, 1, tokens, targets); /* these are still there */
+    assert_int_equal(data_fill(d, DATA_TRAIN, 3, 1, arrays, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "shrinks.bin: it ends before byte "));
+    bytes[SHARD_HEAD + 2 * 13] = 100; /* not in the vocabulary */
+    files_write("shrinks.bin", bytes, n);
+    assert_int_equal(data_fill(d, DATA_TRAIN, 3, 1, arrays, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "token 100"));
+    data_close(d);
+}
+
+/* More shards than files that a process may open by default. */
+static void test_many_shards(void **state)
+{
+    enum { shards = 40 };
+    uint8_t bytes[SHARD_HEAD + 2];
+    struct rlimit before, few;
+    char name[32];
+    (void)state;
+    for (int i = 0; i < shards; i++) {
+        snprintf(name, sizeof name, "many/%02d.bin", i);
+        files_write(name, bytes, shard_bytes(bytes, 1, i, 100));
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 16;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    data_set *d = must_open(&(data_case){.path = files_path("many"), .vocab = 100});
+    assert_int_equal(data_about(d)->units[DATA_TRAIN], shards);
+    data_close(d);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_shard_errors),
+        cmocka_unit_test(test_shards_that_change),
+        cmocka_unit_test(test_many_shards),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -1,11 +1,12 @@
-/* Text at the level of characters. Symbols are the code points of a UTF-8 text, or the bytes of any other file; a
- * token is the place of its symbol in their order. A model's vocabulary fixes them; it may stand alone, without a
- * text, for sampling.
+/* Text at the level of characters. Symbols are the code points of a UTF-8 text, or the bytes of any other; a token is
+ * the place of its symbol in their order. A model's vocabulary fixes them; it may stand alone, without a text, for
+ * sampling. A text is a file or a folder of them (text_files.c), its end or another text is for validation.
  *
  * The vocabulary is a string of valid UTF-8, for it is kept in the JSON of a checkpoint: the symbols as code points,
  * strictly ascending. What that cannot say is said by doubled symbols at its start, which no such order has:
  *     U+FFFD U+FFFD  the symbols are bytes, written as the code points of the same number
  *     U+FFFE U+FFFE  the symbol 0, which a string cannot hold */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,20 @@ typedef struct chars {
     bool utf8;
 } chars;
 
+typedef struct chars_options {
+    bool skip_unknown;
+} chars_options;
+
+static const option options[] = {
+    OPTION_BOOL_ROW(chars_options, skip_unknown, "skip_unknown", "no",
+                    "leave out characters that are not in the vocabulary, instead of refusing the text",
+                    .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_END,
+};
+
 static bool looks(const char *path)
 {
-    return !data_is_folder(path);
+    return !data_is_folder(path) || data_has_files(path);
 }
 
 /* ---- UTF-8 --------------------------------------------------------------------------------------------- */
@@ -143,97 +155,198 @@ static int64_t token_of(const data_set *d, uint32_t symbol)
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-static void find_symbols(bool utf8, const uint8_t *text, size_t bytes, alphabet *a)
+static void find_symbols(bool utf8, const data_texts *t, alphabet *a)
 {
-    for (size_t i = 0; i < bytes;) {
+    for (size_t i = 0; i < t->count;) {
         uint32_t symbol;
-        i += (size_t)symbol_at(utf8, text + i, bytes - i, &symbol);
+        i += (size_t)symbol_at(utf8, t->bytes + i, t->count - i, &symbol);
         add_symbol(a, symbol);
     }
 }
 
-static int64_t line_of(const uint8_t *text, size_t place)
-{
-    int64_t line = 1;
-    for (size_t i = 0; i < place; i++)
-        line += text[i] == '\n';
-    return line;
-}
-
-/* The text as tokens, in two parts. */
-static scion_status read_text(data_set *d, const data_options *o, const uint8_t *text, size_t bytes,
-                              const alphabet *a, scion_error *err)
+/* A symbol that is not in the vocabulary (length 0: bytes that are not UTF-8), as an error. */
+static scion_status refuse_symbol(const data_set *d, const data_texts *texts, size_t at, int length, uint32_t symbol,
+                                  bool learned, scion_error *err)
 {
     const chars *t = d->state;
+    const char *owner = learned ? "model's vocabulary" : "training text";
+    int64_t line;
+    size_t byte;
+    const char *path = data_text_place(texts, at, &line, &byte);
+    if (length == 0)
+        return data_fail(err, SCION_EINVAL, path, "line %lld is not UTF-8, but the %s is of characters",
+                         (long long)line, owner);
+    return data_fail(err, SCION_EINVAL, path, "line %lld has %s%04X, which is not in the %s%s", (long long)line,
+                     t->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol, owner,
+                     "; skip_unknown=yes leaves such out");
+}
+
+/* The texts as tokens, which d owns. learned: the vocabulary is a model's. */
+static scion_status tokenise(data_set *d, const data_texts *texts, const alphabet *a, bool learned,
+                             data_segment *tokens, scion_error *err)
+{
+    const chars *t = d->state;
+    const bool skip = ((const chars_options *)data_own_options(d))->skip_unknown;
     const int width = data_token_width(d->info.symbols);
-    void *tokens = data_own(d, bytes * (size_t)width, err);
+    void *to = data_own(d, texts->count * (size_t)width, err);
     int64_t count = 0;
-    if (!tokens)
+    if (!to)
         return SCION_ENOMEM;
-    for (size_t i = 0; i < bytes;) {
+    for (size_t i = 0; i < texts->count;) {
         uint32_t symbol;
-        const int length = symbol_at(t->utf8, text + i, bytes - i, &symbol);
-        if (!a->at[symbol])
-            return data_fail(
-                err, SCION_EINVAL, o->path, "line %lld has %s%04X, which is not in the model's vocabulary",
-                (long long)line_of(text, i), t->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol);
-        data_put_token(tokens, width, count++, (uint32_t)(a->at[symbol] - 1));
-        i += (size_t)length;
+        const int length = symbol_at(t->utf8, texts->bytes + i, texts->count - i, &symbol);
+        if (length > 0 && a->at[symbol])
+            data_put_token(to, width, count++, (uint32_t)(a->at[symbol] - 1));
+        else if (skip)
+            d->info.skipped++;
+        else
+            return refuse_symbol(d, texts, i, length, symbol, learned, err);
+        i += length > 0 ? (size_t)length : 1;
     }
-    scion_status status = data_split(d, tokens, width, count, err);
-    snprintf(d->info.description, sizeof d->info.description,
-             "%s, %lld %s of %lld kinds, the last %lld for validation", data_tail(o->path, 60), (long long)count,
-             t->utf8 ? "characters" : "bytes", (long long)d->info.symbols,
-             (long long)t->text.streams[DATA_VAL].total);
-    return status;
+    data_hash(d, texts->bytes, texts->count);
+    *tokens = (data_segment){.tokens = to, .width = width, .count = count};
+    return SCION_OK;
+}
+
+static void __attribute__((format(printf, 2, 3))) add_note(data_set *d, const char *format, ...)
+{
+    const size_t at = strlen(d->info.note);
+    va_list args;
+    va_start(args, format);
+    if (at > 0 && at + 2 < sizeof d->info.note)
+        strcpy(d->info.note + at, "; ");
+    const size_t from = strlen(d->info.note);
+    vsnprintf(d->info.note + from, sizeof d->info.note - from, format, args);
+    va_end(args);
 }
 
 /* Which symbols there are: those of the model's vocabulary if it is given, else those of the text. */
-static scion_status choose_symbols(data_set *d, const char *vocabulary, const uint8_t *text, size_t bytes,
-                                   alphabet *a, scion_error *err)
+static scion_status choose_symbols(data_set *d, const char *vocabulary, const data_texts *texts, alphabet *a,
+                                   scion_error *err)
 {
     chars *t = d->state;
-    const size_t good = text ? utf8_bytes(text, bytes) : 0;
-    if (!vocabulary) {
-        t->utf8 = good == bytes;
-        find_symbols(t->utf8, text, bytes, a);
-        return SCION_OK;
+    if (vocabulary)
+        return read_vocabulary(vocabulary, &t->utf8, a, err);
+    const size_t good = utf8_bytes(texts->bytes, texts->count);
+    t->utf8 = good == texts->count;
+    find_symbols(t->utf8, texts, a);
+    if (!t->utf8) {
+        int64_t line;
+        size_t byte;
+        const char *path = data_text_place(texts, good, &line, &byte);
+        add_note(d, "%s is not UTF-8 (line %lld, byte %zu): taken as bytes, not characters", data_tail(path, 60),
+                 (long long)line, byte);
     }
-    scion_status status = read_vocabulary(vocabulary, &t->utf8, a, err);
-    if (status == SCION_OK && t->utf8 && good < bytes)
-        return data_fail(err, SCION_EINVAL, d->options.path,
-                         "line %lld is not UTF-8, but the model's vocabulary is of characters",
-                         (long long)line_of(text, good));
+    return SCION_OK;
+}
+
+/* "corpus, 12 texts, 1115394 characters of 65 kinds, the last 111539 for validation". */
+static void describe(data_set *d, const data_texts *texts, const data_texts *val)
+{
+    const chars *t = d->state;
+    const data_stream *streams = t->text.streams;
+    const char *path = data_tail(d->options.path, 60), *kinds = d->info.symbols == 1 ? "kind" : "kinds";
+    char files[40] = "", end[100] = "";
+    if (texts->file_count > 1)
+        snprintf(files, sizeof files, " %lld texts,", (long long)texts->file_count);
+    if (val->count > 0)
+        snprintf(end, sizeof end, "; %s, %lld for validation", data_tail(d->options.val, 40),
+                 (long long)streams[DATA_VAL].total);
+    else if (!d->whole)
+        snprintf(end, sizeof end, ", the last %lld for validation", (long long)streams[DATA_VAL].total);
+    snprintf(
+        d->info.description, sizeof d->info.description, "%s,%s %lld %s of %lld %s%s", path, files,
+        (long long)(val->count > 0 ? streams[DATA_TRAIN].total : streams[DATA_TRAIN].total + streams[DATA_VAL].total),
+        t->utf8 ? "characters" : "bytes", (long long)d->info.symbols, kinds, end);
+    if (val->count > 0 && !d->whole)
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s", data_tail(d->options.val, 90));
+    else
+        data_describe_split(d, data_tail(d->options.path, 90));
+    if (texts->utf16 + val->utf16 > 0)
+        add_note(d, "UTF-16 was read as characters (%lld file%s)", (long long)(texts->utf16 + val->utf16),
+                 texts->utf16 + val->utf16 == 1 ? "" : "s");
+    if (texts->others + val->others > 0)
+        add_note(d, "left out: %lld file%s that are no text", (long long)(texts->others + val->others),
+                 texts->others + val->others == 1 ? "" : "s");
+    if (d->info.skipped > 0)
+        add_note(d, "skipped: %lld %s that are not in the vocabulary", (long long)d->info.skipped,
+                 t->utf8 ? "characters" : "bytes");
+}
+
+/* The texts to their parts: the end of the one for validation, or another. */
+static scion_status take_texts(data_set *d, const data_texts *texts, const data_texts *val, const alphabet *a,
+                               bool learned, scion_error *err)
+{
+    data_segment tokens, held;
+    scion_status status = tokenise(d, texts, a, learned, &tokens, err);
+    if (status == SCION_OK && val->count > 0)
+        status = tokenise(d, val, a, learned, &held, err);
+    if (status != SCION_OK)
+        return status;
+    if (val->count == 0) {
+        status = data_split(d, tokens.tokens, tokens.width, tokens.count, err);
+    } else {
+        status = data_add_segment(d, DATA_TRAIN, &tokens, err);
+        if (status == SCION_OK)
+            status = data_add_segment(d, DATA_VAL, &held, err);
+    }
+    if (status == SCION_OK)
+        describe(d, texts, val);
     return status;
 }
 
-static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)
+/* The byte order mark of UTF-8 is none of the symbols, unless a model learned it as one. */
+static unsigned how_to_read(const data_context *context)
 {
-    const uint8_t *text = NULL;
-    size_t bytes = 0;
+    const char *vocabulary = context->vocabulary;
+    if (!vocabulary)
+        return 0;
+    const bool bytes = take_mark(&vocabulary, mark_bytes);
+    return bytes && context->as_0_1 ? DATA_RAW : strstr(vocabulary, "\xef\xbb\xbf") ? DATA_KEEP_MARK : 0;
+}
+
+static scion_status open_texts(data_set *d, const data_context *context, data_texts *texts, data_texts *val,
+                               scion_error *err)
+{
+    const data_options *o = &d->options;
+    const char *vocabulary = context->vocabulary, *held = context->as_0_1 ? "" : o->val;
+    const unsigned how = how_to_read(context);
+    chars *t = d->state;
     scion_status status = SCION_OK;
-    chars *t = d->state = data_own(d, sizeof *t, err);
-    if (!t)
-        return SCION_ENOMEM;
     if (o->path[0])
-        status = data_map(d, o->path, &text, &bytes, err);
-    else if (!context->vocabulary)
+        status = data_read_texts(texts, o->path, held, how, err);
+    else if (!vocabulary)
         status = train_fail(err, SCION_EINVAL, "no text is given");
+    if (status == SCION_OK && o->path[0] && held[0])
+        status = data_read_texts(val, held, NULL, how, err);
     if (status != SCION_OK)
         return status;
     alphabet a = {calloc(UTF8_CODE_POINTS, sizeof *a.at), 0};
     if (!a.at)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    status = choose_symbols(d, context->vocabulary, text, bytes, &a, err);
+    status = choose_symbols(d, vocabulary, texts, &a, err);
     if (status == SCION_OK)
         status = set_symbols(d, &a, err);
-    if (status == SCION_OK && text)
-        status = read_text(d, o, text, bytes, &a, err);
+    if (status == SCION_OK && o->path[0])
+        status = take_texts(d, texts, val, &a, vocabulary != NULL, err);
     else if (status == SCION_OK)
         snprintf(d->info.description, sizeof d->info.description, "no text, %lld kinds of %s",
                  (long long)d->info.symbols, t->utf8 ? "characters" : "bytes");
     free(a.at);
     return status == SCION_OK ? data_text_ready(d, d->info.symbols, true, err) : status;
+}
+
+static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)
+{
+    data_texts texts = {.bytes = NULL}, val = {.bytes = NULL};
+    (void)o;
+    d->state = data_own(d, sizeof(chars), err);
+    if (!d->state)
+        return SCION_ENOMEM;
+    const scion_status status = open_texts(d, context, &texts, &val, err);
+    data_free_texts(&texts);
+    data_free_texts(&val);
+    return status;
 }
 
 static int64_t encode_text(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err)
@@ -277,10 +390,13 @@ static bool reads(const char *vocabulary)
 
 const data_kind data_kind_chars = {
     .name = "chars",
-    .help = "a text file, by characters",
+    .help = "a text, by characters",
+    .takes_val = true,
     .looks = looks,
     .reads = reads,
     .open = open_chars,
     .encode = encode_text,
     .decode = decode_token,
+    .options = options,
+    .options_size = sizeof(chars_options),
 };

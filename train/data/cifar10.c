@@ -2,7 +2,9 @@
  * byte label and 3 x 32 x 32 bytes, channel by channel. All files have the same number of records (10000 as
  * published): that finds a file that was cut off between two records. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "data/data_kind.h"
@@ -16,59 +18,68 @@ static bool looks(const char *path)
            data_exists(train) && data_exists(test);
 }
 
-/* Maps a file and counts its records. */
-static scion_status map_file(data_set *d, const char *path, const uint8_t **bytes, int64_t *count, scion_error *err)
+/* Reads a file and counts its records; *bytes is the caller's to free. */
+static scion_status read_file(const char *path, uint8_t **bytes, int64_t *count, scion_error *err)
 {
-    size_t size;
-    scion_status status = data_map(d, path, bytes, &size, err);
+    int64_t size;
+    int file;
+    *bytes = NULL;
+    scion_status status = data_open_file(path, &file, &size, err);
     if (status != SCION_OK)
         return status;
+    *count = size / record;
     if (size % record != 0)
-        return data_fail(err, SCION_EINVAL, path,
-                         "%zu bytes are no whole number of records of %d: cut off or foreign", size, record);
-    *count = (int64_t)(size / record);
-    for (int64_t i = 0; i < *count; i++)
+        status =
+            data_fail(err, SCION_EINVAL, path, "%lld bytes are no whole number of records of %d: cut off or foreign",
+                      (long long)size, record);
+    else if (!(*bytes = malloc((size_t)size)))
+        status = data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)size);
+    else
+        status = data_read_at(file, path, 0, *bytes, (size_t)size, err);
+    close(file);
+    for (int64_t i = 0; status == SCION_OK && i < *count; i++)
         if ((*bytes)[i * record] >= classes)
-            return data_fail(err, SCION_EINVAL, path, "label %d of record %lld, expected 0 to %d",
-                             (*bytes)[i * record], (long long)i, classes - 1);
-    return SCION_OK;
+            status = data_fail(err, SCION_EINVAL, path, "label %d of record %lld, expected 0 to %d",
+                               (*bytes)[i * record], (long long)i, classes - 1);
+    return status;
 }
 
 /* `files` files into one array of pixels and one of labels. *records: of the files before, 0 if there are none. */
 static scion_status read_part(data_set *d, const char *folder, data_part part, int files, int64_t *records,
                               scion_error *err)
 {
-    const uint8_t *bytes[train_files];
-    int64_t count[train_files], total = 0;
-    for (int i = 0; i < files; i++) {
+    uint8_t *pixels = NULL;
+    int32_t *labels = NULL;
+    int64_t at = 0;
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < files; i++) {
         char path[data_path_bytes];
+        uint8_t *bytes = NULL;
+        int64_t count = 0;
         if (part == DATA_TRAIN ? !data_path(path, "%s/data_batch_%d.bin", folder, i + 1)
                                : !data_path(path, "%s/test_batch.bin", folder))
             return data_fail(err, SCION_EINVAL, folder, "the path is too long");
-        scion_status status = map_file(d, path, &bytes[i], &count[i], err);
-        if (status != SCION_OK)
-            return status;
-        if (*records > 0 && count[i] != *records)
-            return data_fail(err, SCION_EINVAL, path, "%lld records, but data_batch_1.bin has %lld",
-                             (long long)count[i], (long long)*records);
-        *records = count[i];
-        total += count[i];
-    }
-    uint8_t *pixels = data_own(d, (size_t)total * features, err);
-    int32_t *labels = pixels ? data_own(d, (size_t)total * sizeof *labels, err) : NULL;
-    if (!labels)
-        return SCION_ENOMEM;
-    int64_t at = 0;
-    for (int i = 0; i < files; i++)
-        for (int64_t k = 0; k < count[i]; k++, at++) {
-            labels[at] = bytes[i][k * record];
-            memcpy(pixels + at * features, bytes[i] + k * record + 1, features);
+        status = read_file(path, &bytes, &count, err);
+        if (status == SCION_OK && *records > 0 && count != *records)
+            status = data_fail(err, SCION_EINVAL, path, "%lld records, but data_batch_1.bin has %lld",
+                               (long long)count, (long long)*records);
+        if (status == SCION_OK && !labels) { /* all files have as many as the first */
+            pixels = data_own(d, (size_t)(count * files) * features, err);
+            labels = pixels ? data_own(d, (size_t)(count * files) * sizeof *labels, err) : NULL;
+            status = labels ? SCION_OK : SCION_ENOMEM;
         }
+        *records = count;
+        for (int64_t k = 0; status == SCION_OK && k < count; k++, at++) {
+            labels[at] = bytes[k * record];
+            memcpy(pixels + at * features, bytes + k * record + 1, features);
+        }
+        free(bytes);
+    }
     data_images *m = d->state;
     m->part[part].pixels = pixels;
     m->part[part].labels = labels;
-    m->part[part].count = total;
-    return SCION_OK;
+    m->part[part].count = at;
+    return status;
 }
 
 static scion_status open_cifar10(data_set *d, const data_options *o, const data_context *context, scion_error *err)

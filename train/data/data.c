@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/fail.h"
 #include "base/random.h"
@@ -32,15 +33,15 @@ const char *data_kind_name(int i)
 
 const option data_option_rows[] = {
     OPTION_STRING_ROW(data_options, path, "data", "",
-                      "file or folder to learn from; token shards: a pattern such as 'fineweb/*.bin'",
+                      "file or folder to learn from; token shards: also a pattern such as 'fineweb/*.bin'",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_ENUM_ROW(data_options, kind, "data_kind", "auto", data_kind_name, "what data is; auto: look at it",
                     .change = OPTION_ON_EVAL),
     OPTION_STRING_ROW(data_options, val, "val_data", "",
-                      "token shards for validation; default: those with val in their name",
+                      "text or token shards for validation; default: val_fraction; shards named *val*",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
-                    "text: the last part, kept for validation", .change = OPTION_ON_EVAL),
+                    "text without val_data: the last part, kept for validation", .change = OPTION_ON_EVAL),
     OPTION_INT_ROW(data_options, vocab, "vocab", "0", 0, 0x1p24,
                    "text: size of the vocabulary, 0: as the data have it"),
     OPTION_INT_ROW(data_options, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
@@ -153,34 +154,68 @@ void *data_own(data_set *d, size_t bytes, scion_error *err)
     return memory;
 }
 
-scion_status data_map(data_set *d, const char *path, const uint8_t **bytes, size_t *count, scion_error *err)
+/* Shards may be more than the files that a process has by default; more are to be had for the asking. */
+static bool allow_more_files(void)
 {
+    struct rlimit limit;
+    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a pipe is refused below, not waited for */
     struct stat s;
-    void *at = MAP_FAILED;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
-    if (file < 0 || fstat(file, &s) != 0) {
-        int reason = errno;
-        if (file >= 0)
-            close(file);
+    *file = open(path, flags);
+    if (*file < 0 && allow_more_files())
+        *file = open(path, flags);
+    if (*file < 0 || fstat(*file, &s) != 0) {
+        const int reason = errno;
+        if (*file >= 0)
+            close(*file);
         return data_fail(err, SCION_EINVAL, path, "cannot open: %s", strerror(reason));
     }
     const bool regular = S_ISREG(s.st_mode);
+    *bytes = s.st_size;
     if (regular && s.st_size > 0)
-        at = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    if (!regular || s.st_size == 0)
-        return data_fail(err, SCION_EINVAL, path, regular ? "the file is empty" : "not a regular file");
-    void *maps = at == MAP_FAILED ? NULL : realloc(d->maps, (size_t)(d->map_count + 1) * sizeof *d->maps);
-    if (!maps) {
-        if (at != MAP_FAILED)
-            munmap(at, (size_t)s.st_size);
-        return data_fail(err, SCION_ENOMEM, path, "cannot map %lld bytes", (long long)s.st_size);
+        return SCION_OK;
+    close(*file);
+    return data_fail(err, SCION_EINVAL, path, regular ? "the file is empty" : "not a regular file");
+}
+
+scion_status data_keep_file(data_set *d, int file, scion_error *err)
+{
+    int *files = realloc(d->files, (size_t)(d->file_count + 1) * sizeof *files);
+    if (!files) {
+        close(file);
+        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     }
-    d->maps = maps;
-    d->maps[d->map_count++] = (data_mapping){at, (size_t)s.st_size};
-    *bytes = at;
-    *count = (size_t)s.st_size;
+    d->files = files;
+    d->files[d->file_count++] = file;
     return SCION_OK;
+}
+
+scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(file, (char *)to + done, n - done, (off_t)offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
+        if (got == 0)
+            return data_fail(err, SCION_EINVAL, path, "it ends before byte %lld now: it was cut off while in use",
+                             (long long)offset + (long long)n);
+        done += (size_t)got;
+    }
+    return SCION_OK;
+}
+
+void data_hash(data_set *d, const void *bytes, size_t n)
+{
+    d->info.hash = XXH3_64bits_withSeed(bytes, n, d->info.hash);
 }
 
 void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range)
@@ -198,26 +233,60 @@ void data_add_array(data_set *d, const char *name, data_type type, int ndim, con
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
 
-/* A vocabulary alone says which kind of text it is. */
+static bool is_auto(const data_options *o)
+{
+    return !o->kind[0] || strcmp(o->kind, "auto") == 0;
+}
+
+/* The first kind that a path looks like; NULL: none. */
+static const data_kind *kind_of_path(const char *path)
+{
+    for (int i = 0; data_kinds[i]; i++)
+        if (data_kinds[i]->looks && data_kinds[i]->looks(path))
+            return data_kinds[i];
+    return NULL;
+}
+
+static const data_kind *kind_of_vocabulary(const char *vocabulary)
+{
+    for (int i = 0; data_kinds[i]; i++)
+        if (data_kinds[i]->reads && data_kinds[i]->reads(vocabulary))
+            return data_kinds[i];
+    return NULL;
+}
+
+static const data_kind *kind_of_name(const char *name)
+{
+    for (int i = 0; data_kinds[i]; i++)
+        if (strcmp(data_kinds[i]->name, name) == 0)
+            return data_kinds[i];
+    return NULL;
+}
+
+/* By name, else by the model's vocabulary, which the path must not contradict, else by what the path looks like. */
 static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
-    const bool by_path = !o->kind[0] || strcmp(o->kind, "auto") == 0;
-    if (by_path && !o->path[0] && !context->vocabulary) {
+    const data_kind *kind, *looks = NULL;
+    if (!is_auto(o)) {
+        kind = kind_of_name(o->kind);
+        if (!kind)
+            train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
+        return kind;
+    }
+    if (!o->path[0] && !context->vocabulary) {
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
-    for (int i = 0; data_kinds[i]; i++) {
-        const data_kind *k = data_kinds[i];
-        if (!by_path              ? strcmp(o->kind, k->name) == 0
-            : context->vocabulary ? k->reads && k->reads(context->vocabulary)
-                                  : k->looks && k->looks(o->path))
-            return k;
-    }
-    if (by_path)
+    if (o->path[0])
+        looks = kind_of_path(o->path);
+    kind = context->vocabulary ? kind_of_vocabulary(context->vocabulary) : looks;
+    if (!kind) {
         data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
-    else
-        train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
-    return NULL;
+    } else if (looks && looks != kind) {
+        data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", looks->help, kind->help);
+        return NULL;
+    }
+    return kind;
 }
 
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
@@ -226,12 +295,16 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     const data_kind *kind = find_kind(o, context, err);
     if (!kind)
         return SCION_EINVAL;
+    if (o->val[0] && !kind->takes_val && !context->as_0_1)
+        return train_fail(err, SCION_EINVAL, "val_data is for texts and token shards; kind %s has none", kind->name);
     data_set *d = calloc(1, sizeof *d);
     if (!d)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     d->kind = kind;
     d->options = *o;
     d->seed = context->seed;
+    d->whole = context->whole;
+    d->info.kind = kind->name;
     scion_status status = kind->open(d, &d->options, context, err);
     if (status != SCION_OK) {
         data_close(d);
@@ -252,10 +325,10 @@ void data_close(data_set *d)
         d->kind->close(d);
     for (int i = 0; i < d->owned_count; i++)
         free(d->owned[i]);
-    for (int i = 0; i < d->map_count; i++)
-        munmap(d->maps[i].at, d->maps[i].bytes);
+    for (int i = 0; i < d->file_count; i++)
+        close(d->files[i]);
     free(d->owned);
-    free(d->maps);
+    free(d->files);
     free(d);
 }
 

@@ -17,7 +17,8 @@ typedef struct data_set data_set;
 typedef struct data_options {
     char path[OPTION_TEXT]; /* file or folder; tokens: also a pattern with * */
     char kind[OPTION_NAME]; /* a kind, or "auto": by what path is */
-    char val[OPTION_TEXT];  /* tokens: validation shards, none of which is trained on; "": those named "*val*" */
+    char val[OPTION_TEXT];  /* text: what to validate on, none of which is trained on; "": val_fraction, or of tokens
+                               the shards named "*val*" */
     double val_fraction;    /* text: share at its end that is kept for validation, 0 to 1 */
     int64_t vocab;          /* text: every token is below it, 0: as the data have it */
     int64_t block;          /* text: tokens in a sample */
@@ -44,6 +45,8 @@ typedef struct data_context {
     const char *const *wants; /* names of arrays, ended by NULL, for kinds that can give several; NULL: any */
     int64_t ahead;            /* samples that data_prefetch may ask for at once; 0: it does nothing */
     int workers;              /* background threads for kinds that decode files; 0: none */
+    bool whole;               /* all data are the validation part: to be measured, not trained on */
+    bool as_0_1;              /* as version 0.1 read them: texts without val, compressed ones as bytes */
 } data_context;
 
 typedef enum data_part { DATA_TRAIN, DATA_VAL, DATA_PARTS } data_part;
@@ -69,7 +72,12 @@ typedef struct data_info {
     int64_t samples[DATA_PARTS]; /* whole ones in a part */
     int64_t symbols;             /* text: tokens that data_decode knows; 0: no text */
     const char *vocabulary;      /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
-    char description[160];       /* one line for people: files, sizes */
+    char description[200];       /* one line for people: files, sizes */
+    char held_out[120];          /* what the validation part is: "input.txt, the last 10 %" */
+    char note[320];              /* what people should know beside: "not UTF-8 ..."; "": nothing */
+    const char *kind;            /* name of the kind */
+    int64_t skipped;             /* text: symbols that were left out */
+    uint64_t hash;               /* of the data as they were read, whatever they were packed in; 0: none */
 } data_info;
 
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err);

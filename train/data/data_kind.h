@@ -8,13 +8,14 @@
 
 typedef struct data_kind {
     const char *name, *help;
-    bool no_path; /* is not read from a path */
+    bool no_path;   /* is not read from a path */
+    bool takes_val; /* val_data is for it */
     /* Could path be of this kind? For "auto", asked in the order of the table. NULL: only by name. */
     bool (*looks)(const char *path);
     /* Text: could this vocabulary be of this kind? NULL: the kind has no vocabulary. */
     bool (*reads)(const char *vocabulary);
     /* Opens and checks the files and describes them: d->info, d->fetch, d->order, d->state. What data_own and
-     * data_map gave is freed with d, whether or not it succeeds. */
+     * data_keep_file got are freed with d, whether or not it succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* whatever else the state holds; NULL: nothing. Also after a failed open */
     /* Text, else NULL; see data_encode and data_decode. */
@@ -43,16 +44,11 @@ typedef scion_status data_fetch(const data_set *d, data_part part, int64_t sampl
 
 typedef struct data_pool data_pool;
 
-/* A mapped file. */
-typedef struct data_mapping {
-    void *at;
-    size_t bytes;
-} data_mapping;
-
 struct data_set {
     const data_kind *kind;
     data_options options;
     uint64_t seed;
+    bool whole; /* of data_context */
     /* Set by the kind */
     data_info info;
     data_fetch *fetch;
@@ -65,14 +61,20 @@ struct data_set {
     data_pool *pool;
     void **owned; /* freed by data_close */
     int owned_count;
-    data_mapping *maps; /* unmapped by data_close */
-    int map_count;
+    int *files; /* closed by data_close */
+    int file_count;
 };
 
 /* Zeroed memory that belongs to d from now on (NULL: out of memory, told). */
 void *data_own(data_set *d, size_t bytes, scion_error *err);
-/* A whole file, mapped, closed with d. An empty file is an error. */
-scion_status data_map(data_set *d, const char *path, const uint8_t **bytes, size_t *count, scion_error *err);
+/* Opens a file to read; one that is empty or not regular is an error. */
+scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err);
+/* The file is closed with d from now on. Closes it if that fails. */
+scion_status data_keep_file(data_set *d, int file, scion_error *err);
+/* Exactly n bytes from an offset; a file that has become shorter is told. */
+scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err);
+/* Adds bytes to the hash of the data. */
+void data_hash(data_set *d, const void *bytes, size_t n);
 /* The struct of the kind's own options. */
 const void *data_own_options(const data_set *d);
 /* Appends the description of an array; shape NULL: one number. */
@@ -94,11 +96,15 @@ bool data_pool_take(data_pool *p, data_part part, int64_t number, void *const ar
 
 /* ---- Text: streams of tokens, of which samples are windows (text.c) ---- */
 
-/* A run of tokens in memory or in a mapped file, of 1, 2 or 4 bytes each. */
+/* A run of tokens in memory, of 1, 2 or 4 bytes each, or in a file, of 2. A file is read when a sample is asked for,
+ * and not mapped: one that shrinks under way is an error and not a signal. */
 typedef struct data_segment {
-    const void *tokens;
+    const void *tokens; /* NULL: in a file */
     int width;
     int64_t count;
+    int file;
+    int64_t offset; /* in bytes */
+    const char *path;
 } data_segment;
 
 /* Segments one after another. */
@@ -118,13 +124,40 @@ typedef struct data_text {
 /* Bytes of a token below `range`. */
 int data_token_width(int64_t range);
 void data_put_token(void *tokens, int width, int64_t i, uint32_t token);
-/* Adds a segment to a part; the state must exist. */
-scion_status data_add_segment(data_set *d, data_part part, const void *tokens, int width, int64_t count,
-                              scion_error *err);
+/* Adds a segment to a part (of a whole set, to the validation part); the state must exist. */
+scion_status data_add_segment(data_set *d, data_part part, const data_segment *s, scion_error *err);
 /* One array as both parts: its last val_fraction for validation. */
 scion_status data_split(data_set *d, const void *tokens, int width, int64_t count, scion_error *err);
+/* Says what the validation part of such a split is. */
+void data_describe_split(data_set *d, const char *name);
 /* Describes the text, whose own tokens are below `symbols`; `drawn`: training windows at random places. */
 scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err);
+
+/* ---- Texts as files (text_files.c) ---- */
+
+typedef struct data_text_file {
+    char *path;
+    size_t start; /* of its bytes */
+} data_text_file;
+
+typedef struct data_texts {
+    uint8_t *bytes; /* of all, one after the other */
+    size_t count, capacity;
+    data_text_file *files;
+    int64_t file_count;
+    int64_t others; /* files of the folder that are no text */
+    int64_t utf16;  /* files that were UTF-16 */
+} data_texts;
+
+enum { DATA_RAW = 1, DATA_KEEP_MARK = 2 }; /* files as they are; the byte order mark of UTF-8 is a character */
+
+/* A text file or a folder of them, but for what `except` (may be NULL) leads to. Free *t in any case. */
+scion_status data_read_texts(data_texts *t, const char *path, const char *except, unsigned how, scion_error *err);
+void data_free_texts(data_texts *t);
+/* The file, line and byte, from 1, of a place in the texts. */
+const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_t *byte);
+/* Whether there is a file in a folder or the folders in it that might be a text. */
+bool data_has_files(const char *folder);
 
 /* ---- Images in memory (images.c) ---- */
 

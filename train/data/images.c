@@ -1,5 +1,6 @@
 /* Images in memory: bytes, standardised by channel to mean 0 and mean square 1 as they are copied out. */
 #include <math.h>
+#include <stdio.h>
 
 #include "data/data_kind.h"
 
@@ -32,6 +33,16 @@ static void standardise(data_images *m)
     }
 }
 
+/* Where a sample is: of a whole set, the training images come first. */
+static void place_of(const data_set *d, data_part *part, int64_t *sample)
+{
+    const data_images *m = d->state;
+    if (!d->whole)
+        return;
+    *part = *sample < m->part[DATA_TRAIN].count ? DATA_TRAIN : DATA_VAL;
+    *sample -= *part == DATA_VAL ? m->part[DATA_TRAIN].count : 0;
+}
+
 static scion_status fetch(const data_set *d, data_part part, int64_t sample, int64_t number, void *const arrays[],
                           scion_error *err)
 {
@@ -39,6 +50,7 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     const int64_t area = m->height * m->width;
     (void)number;
     (void)err;
+    place_of(d, &part, &sample);
     for (int64_t c = 0; arrays[0] && c < m->channels; c++) {
         const uint8_t *restrict from = m->part[part].pixels + (sample * m->channels + c) * area;
         float *restrict to = (float *)arrays[0] + c * area;
@@ -57,6 +69,7 @@ static void hint(const data_set *d, data_part part, int64_t sample)
     enum { line = 64 };
     const data_images *m = d->state;
     const int64_t features = m->channels * m->height * m->width;
+    place_of(d, &part, &sample);
     for (int64_t k = 0; k < features; k += line)
         __builtin_prefetch(m->part[part].pixels + sample * features + k);
 }
@@ -69,8 +82,15 @@ void data_images_ready(data_set *d)
     data_add_array(d, "pixels", DATA_FLOAT32, 3, shape, 0);
     data_add_array(d, "targets", DATA_INT32, 0, NULL, m->classes);
     d->info.sample_units = 1;
+    for (int part = 0; part < DATA_PARTS; part++) {
+        d->info.units[d->whole ? DATA_VAL : part] += m->part[part].count;
+        data_hash(d, m->part[part].pixels, (size_t)(m->part[part].count * m->channels * m->height * m->width));
+        data_hash(d, m->part[part].labels, (size_t)m->part[part].count * sizeof *m->part[part].labels);
+    }
     for (int part = 0; part < DATA_PARTS; part++)
-        d->info.units[part] = d->info.samples[part] = m->part[part].count;
+        d->info.samples[part] = d->info.units[part];
+    snprintf(d->info.held_out, sizeof d->info.held_out, "%s, %s images",
+             d->options.path[0] ? data_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
     d->fetch = fetch;
     d->hint = hint;
     d->order = DATA_SHUFFLED;

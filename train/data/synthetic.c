@@ -29,6 +29,8 @@ static scion_status make_text(data_set *d, const data_options *o, const data_con
     }
     snprintf(d->info.description, sizeof d->info.description, "synthetic text, %d tokens of %lld kinds", text_tokens,
              (long long)vocab);
+    data_hash(d, tokens, (size_t)text_tokens * (size_t)width);
+    data_describe_split(d, "synthetic text");
     scion_status status = data_split(d, tokens, width, text_tokens, err);
     return status == SCION_OK ? data_text_ready(d, vocab, true, err) : status;
 }

@@ -1,4 +1,5 @@
 /* Text as streams of tokens. A sample is a window of `block` tokens, its targets are the same shifted by one. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,9 @@ void data_put_token(void *tokens, int width, int64_t i, uint32_t token)
     }
 }
 
-scion_status data_add_segment(data_set *d, data_part part, const void *tokens, int width, int64_t count,
-                              scion_error *err)
+scion_status data_add_segment(data_set *d, data_part part, const data_segment *segment, scion_error *err)
 {
-    data_stream *s = &((data_text *)d->state)->streams[part];
+    data_stream *s = &((data_text *)d->state)->streams[d->whole ? DATA_VAL : part];
     if (s->count == s->capacity) {
         const int capacity = s->capacity > 0 ? 2 * s->capacity : 4;
         data_segment *segments = data_own(d, (size_t)capacity * sizeof *segments, err);
@@ -38,9 +38,9 @@ scion_status data_add_segment(data_set *d, data_part part, const void *tokens, i
         s->starts = starts;
         s->capacity = capacity;
     }
-    s->segments[s->count] = (data_segment){tokens, width, count};
+    s->segments[s->count] = *segment;
     s->starts[s->count++] = s->total;
-    s->total += count;
+    s->total += segment->count;
     return SCION_OK;
 }
 
@@ -50,10 +50,19 @@ scion_status data_split(data_set *d, const void *tokens, int width, int64_t coun
     if (!(fraction >= 0 && fraction <= 1))
         return train_fail(err, SCION_EINVAL, "val_fraction is %g, expected 0 to 1", fraction);
     const int64_t val = (int64_t)(fraction * (double)count), train = count - val;
-    scion_status status = data_add_segment(d, DATA_TRAIN, tokens, width, train, err);
-    if (status == SCION_OK)
-        status = data_add_segment(d, DATA_VAL, (const char *)tokens + train * width, width, val, err);
-    return status;
+    const data_segment first = {.tokens = tokens, .width = width, .count = train};
+    const data_segment last = {.tokens = (const char *)tokens + train * width, .width = width, .count = val};
+    scion_status status = data_add_segment(d, DATA_TRAIN, &first, err);
+    return status == SCION_OK ? data_add_segment(d, DATA_VAL, &last, err) : status;
+}
+
+void data_describe_split(data_set *d, const char *name)
+{
+    const double fraction = d->options.val_fraction;
+    if (d->whole)
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s, all of it", name);
+    else
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s, the last %.3g %%", name, 100 * fraction);
 }
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */
@@ -84,16 +93,46 @@ static void widen(const data_segment *s, int64_t from, int64_t count, int32_t *t
         memcpy(to, (const int32_t *)s->tokens + from, (size_t)count * sizeof *to);
 }
 
-/* Tokens [first, first + n) of a stream, which has that many. */
-static void copy_tokens(const data_stream *s, int64_t first, int64_t n, int32_t *to)
+/* The same from a file. It was checked when it was opened, and may have changed since. */
+static scion_status read_tokens(const data_segment *s, int64_t range, int64_t from, int64_t count, int32_t *to,
+                                scion_error *err)
 {
-    for (int i = segment_of(s, first); n > 0; i++) {
+    enum { some = 2048 };
+    uint16_t tokens[some];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < some ? count - done : some;
+        const int64_t offset = s->offset + (from + done) * (int64_t)sizeof *tokens;
+        const scion_status status = data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err);
+        if (status != SCION_OK)
+            return status;
+        int32_t largest = 0;
+        for (int64_t k = 0; k < n; k++) {
+            to[done + k] = tokens[k];
+            largest = tokens[k] > largest ? tokens[k] : largest;
+        }
+        if (largest >= range)
+            return data_fail(err, SCION_EINVAL, s->path, "token %d near byte %lld: it was changed while in use",
+                             (int)largest, (long long)offset);
+    }
+    return SCION_OK;
+}
+
+/* Tokens [first, first + n) of a stream, which has that many. */
+static scion_status copy_tokens(const data_stream *s, int64_t range, int64_t first, int64_t n, int32_t *to,
+                                scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = segment_of(s, first); status == SCION_OK && n > 0; i++) {
         const int64_t from = first - s->starts[i], left = s->segments[i].count - from, count = left < n ? left : n;
-        widen(&s->segments[i], from, count, to);
+        if (s->segments[i].tokens)
+            widen(&s->segments[i], from, count, to);
+        else
+            status = read_tokens(&s->segments[i], range, from, count, to, err);
         first += count;
         n -= count;
         to += count;
     }
+    return status;
 }
 
 static scion_status fetch(const data_set *d, data_part part, int64_t sample, int64_t number, void *const arrays[],
@@ -101,15 +140,20 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
 {
     const data_text *t = d->state;
     const data_stream *s = &t->streams[part];
+    const int64_t range = d->info.arrays[0].range;
+    int32_t *tokens = arrays[0], *targets = arrays[1];
     int64_t first = sample * t->block;
-    (void)err;
+    scion_status status = SCION_OK;
     if (sample < 0) /* drawn; below the number of places, since the product is rounded to no more */
         first = (int64_t)(scn_uniform(d->seed, SCN_STREAM_WINDOWS, (uint64_t)number) * (double)(s->total - t->block));
-    if (arrays[0])
-        copy_tokens(s, first, t->block, arrays[0]);
-    if (arrays[1])
-        copy_tokens(s, first + 1, t->block, arrays[1]);
-    return SCION_OK;
+    if (tokens)
+        status = copy_tokens(s, range, first, t->block, tokens, err);
+    if (!targets || status != SCION_OK)
+        return status;
+    if (!tokens)
+        return copy_tokens(s, range, first + 1, t->block, targets, err);
+    memcpy(targets, tokens + 1, (size_t)(t->block - 1) * sizeof *targets);
+    return copy_tokens(s, range, first + t->block, 1, targets + t->block - 1, err);
 }
 
 scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err)

@@ -1,7 +1,7 @@
 /* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic 20240520, version 1, number of tokens), then
- * the tokens as uint16, little-endian as the machine must be. Files are mapped; training runs through them in the
- * order of their names (as bytes, in any locale) and starts again. Every token is read once at opening, so that none
- * can be outside the vocabulary later. */
+ * the tokens as uint16, little-endian as the machine must be. Training runs through the files in the order of their
+ * names (as bytes, in any locale) and starts again. Every token is read once at opening, so that one outside of the
+ * vocabulary is told of then; later, samples are read from the files, which stay open. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,33 +78,63 @@ static uint16_t largest_of(const uint16_t *tokens, int64_t n)
     return largest;
 }
 
+/* Reads all tokens of a shard once. */
+static scion_status check_tokens(data_set *d, int file, const char *path, int64_t count, int64_t vocab,
+                                 scion_error *err)
+{
+    enum { some = 1 << 19 };
+    uint16_t *tokens = malloc(some * sizeof *tokens);
+    scion_status status = tokens ? SCION_OK : data_fail(err, SCION_ENOMEM, path, "out of memory to read it");
+    for (int64_t done = 0, n; status == SCION_OK && done < count; done += n) {
+        n = count - done < some ? count - done : some;
+        status = data_read_at(file, path, header_bytes + 2 * done, tokens, (size_t)n * sizeof *tokens, err);
+        const uint16_t largest = status == SCION_OK ? largest_of(tokens, n) : 0;
+        if (largest >= vocab)
+            status = data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
+                               (long long)vocab);
+        if (status == SCION_OK)
+            data_hash(d, tokens, (size_t)n * sizeof *tokens);
+    }
+    free(tokens);
+    return status;
+}
+
+static const char *kept_path(data_set *d, const char *path, scion_error *err)
+{
+    char *copy = data_own(d, strlen(path) + 1, err);
+    return copy ? strcpy(copy, path) : NULL;
+}
+
 static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
 {
-    const uint8_t *bytes;
-    size_t size;
     int32_t head[3];
-    scion_status status = data_map(d, path, &bytes, &size, err);
+    int64_t size;
+    int file;
+    scion_status status = data_open_file(path, &file, &size, err);
+    if (status == SCION_OK)
+        status = data_keep_file(d, file, err);
     if (status != SCION_OK)
         return status;
     if (size < header_bytes)
-        return data_fail(err, SCION_EINVAL, path, "%zu bytes are too few for a token shard's header of %d", size,
-                         header_bytes);
-    memcpy(head, bytes, sizeof head);
+        return data_fail(err, SCION_EINVAL, path, "%lld bytes are too few for a token shard's header of %d",
+                         (long long)size, header_bytes);
+    status = data_read_at(file, path, 0, head, sizeof head, err);
+    if (status != SCION_OK)
+        return status;
     const int64_t count = head[2], expected = header_bytes + 2 * count;
     if (head[0] != magic || head[1] != version)
         return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
                          (int)head[0], (int)head[1], magic, version);
     if (count < 1)
         return data_fail(err, SCION_EINVAL, path, "its header says %lld tokens", (long long)count);
-    if ((int64_t)size != expected)
-        return data_fail(err, SCION_EINVAL, path, "%zu bytes, but its header says %lld tokens: expected %lld bytes",
-                         size, (long long)count, (long long)expected);
-    const uint16_t *tokens = (const uint16_t *)(const void *)(bytes + header_bytes);
-    const uint16_t largest = largest_of(tokens, count);
-    if (largest >= vocab)
-        return data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
-                         (long long)vocab);
-    return data_add_segment(d, part, tokens, sizeof *tokens, count, err);
+    if (size != expected)
+        return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
+                         (long long)size, (long long)count, (long long)expected);
+    status = check_tokens(d, file, path, count, vocab, err);
+    const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept_path(d, path, err)};
+    if (status == SCION_OK && !s.path)
+        status = SCION_ENOMEM;
+    return status == SCION_OK ? data_add_segment(d, part, &s, err) : status;
 }
 
 /* Does a file's name say that it is for validation? */
@@ -153,7 +183,8 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no token shards are given");
     if (!list_files(o->path, &all))
-        return data_fail(err, SCION_EINVAL, o->path, "there is no such file");
+        return data_fail(err, SCION_EINVAL, o->path,
+                         "there is no such file or folder; scion train --help says how to get token shards");
     if (has_val && !list_files(o->val, &val)) {
         globfree(&all);
         return data_fail(err, SCION_EINVAL, o->val, "there is no such file");
@@ -162,17 +193,24 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     if (has_val)
         globfree(&val);
     globfree(&all);
-    if (status == SCION_OK && t->streams[DATA_TRAIN].total == 0)
+    if (status == SCION_OK && !d->whole && t->streams[DATA_TRAIN].total == 0)
         status = data_fail(err, SCION_EINVAL, o->path, "all shards are for validation");
-    snprintf(d->info.description, sizeof d->info.description, "%s, %d shards, %lld tokens to train, %lld to validate",
-             data_tail(o->path, 60), d->map_count, (long long)t->streams[DATA_TRAIN].total,
+    snprintf(d->info.description, sizeof d->info.description,
+             "%s, %d shard%s, %lld tokens to train, %lld to validate", data_tail(o->path, 60), d->file_count,
+             d->file_count == 1 ? "" : "s", (long long)t->streams[DATA_TRAIN].total,
              (long long)t->streams[DATA_VAL].total);
+    snprintf(d->info.held_out, sizeof d->info.held_out,
+             d->whole  ? "%s, all of it"
+             : has_val ? "%s"
+                       : "%s, *val*",
+             data_tail(has_val && !d->whole ? o->val : o->path, 90));
     return status == SCION_OK ? data_text_ready(d, vocab, false, err) : status;
 }
 
 const data_kind data_kind_tokens = {
     .name = "tokens",
     .help = "token shards of llm.c and modded-nanogpt",
+    .takes_val = true,
     .looks = looks,
     .open = open_tokens,
 };
