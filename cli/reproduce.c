@@ -6,20 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/file.h"
 #include "cli.h"
-#include "report/report.h"
 #include "run/run_dir.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
-
-/* Runs are not shortened below this fraction of their steps: they would say nothing. */
-static const double min_share = 0.05;
 
 typedef struct job {
     const reproduce_figure *figure;
     bool full;
     double budget; /* seconds, 0: none */
+    int64_t seeds; /* 0: the default, or fewer if the budget does not allow it */
     int64_t jobs, threads;
     char data[CONFIG_TEXT], folder[CONFIG_TEXT], ledger[RUN_PATH], page[RUN_PATH];
 } job;
@@ -46,53 +44,84 @@ static void list_figures(FILE *to)
         cli_entry(to, 25, f->name, f->title);
 }
 
-/* Adds the runs of the figure to its ledger, shortened to the budget. A ledger that has runs is resumed as it is. */
+/* The runs of a new figure, with as many seeds and steps as fit in the budget. */
+static scion_status make_points(const job *j, config **points, int64_t *count, scion_error *err)
+{
+    const char *data = j->data[0] ? j->data : NULL;
+    double seconds = 0, share = 1;
+    int64_t seeds = j->seeds > 0 ? j->seeds : REPRODUCE_SEEDS;
+    char left[16], allowed[16];
+    scion_status status = reproduce_points(j->figure, j->full, data, 1, points, count, err);
+    if (status == SCION_OK && !j->full) {
+        cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)*count);
+        status = sweep_estimate(*points, *count, (int)j->jobs, (int)j->threads, &seconds, err);
+    }
+    if (status == SCION_OK && !j->full)
+        seeds = reproduce_afford(seconds, j->budget, j->seeds > 0 ? j->seeds : 1, seeds, &share);
+    free(*points);
+    *points = NULL;
+    if (status == SCION_OK)
+        status = reproduce_points(j->figure, j->full, data, seeds, points, count, err);
+    if (status != SCION_OK || j->full)
+        return status;
+    seconds *= (double)seeds;
+    if (share < 1)
+        cli_progress_show(
+            &progress, true, "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s%s",
+            (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left), 100 * share,
+            cli_duration(j->budget, allowed), share * seconds > 1.01 * j->budget ? ", which will not be enough" : "");
+    else
+        cli_progress_show(&progress, true, "%lld runs of %lld seed%s, about %s", (long long)*count, (long long)seeds,
+                          seeds == 1 ? "" : "s", cli_duration(seconds, left));
+    reproduce_shorten(*points, *count, share);
+    return SCION_OK;
+}
+
+/* The runs that a ledger has, and those of more seeds if asked for: of its first seed and the ones that follow. */
+static scion_status more_seeds(const job *j, const ledger_run *runs, int64_t before, config **points, int64_t *count,
+                               scion_error *err)
+{
+    *points = malloc((size_t)(before * (j->seeds > 0 ? j->seeds : 1)) * sizeof **points);
+    *count = 0;
+    if (!*points)
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)before);
+    for (int64_t i = 0; i < before; i++)
+        for (int64_t s = 0; runs[i].c.training.seed == runs[0].c.training.seed && s < j->seeds; s++) {
+            (*points)[*count] = runs[i].c;
+            (*points)[(*count)++].training.seed += (uint64_t)s;
+        }
+    return SCION_OK;
+}
+
+/* Adds the runs of the figure to its ledger. A ledger that has runs is resumed as it is, or gets more seeds. */
 static scion_status plan(const job *j, scion_error *err)
 {
     ledger *l = NULL;
     ledger_run *runs = NULL;
     config *points = NULL;
-    int64_t before, count = 0, added;
-    double seconds = 0;
-    char left[16], allowed[16];
+    int64_t before, count = 0, added = 0;
     scion_status status = ledger_open(&l, j->ledger, true, err);
     if (status == SCION_OK)
         status = ledger_runs(l, &runs, &before, err);
-    free(runs);
-    ledger_close(l);
-    if (status == SCION_OK && before > 0)
-        cli_progress_show(&progress, true, "resuming the %lld runs of %s (out=FOLDER starts in another folder)",
-                          (long long)before, j->ledger);
-    if (status != SCION_OK || before > 0)
-        return status;
-    status = reproduce_points(j->figure, j->full, j->data[0] ? j->data : NULL, &points, &count, err);
-    if (status == SCION_OK && !j->full) {
-        cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)count);
-        status = sweep_estimate(points, count, (int)j->jobs, (int)j->threads, &seconds, err);
-    }
-    if (status == SCION_OK && j->budget > 0 && seconds > j->budget) {
-        const double share = fmax(min_share, j->budget / seconds);
-        cli_progress_show(&progress, true, "%lld runs would take %s; shortened to %.0f%% of their steps for %s%s",
-                          (long long)count, cli_duration(seconds, left), 100 * share,
-                          cli_duration(j->budget, allowed),
-                          share > j->budget / seconds ? ", which will not be enough" : "");
-        reproduce_shorten(points, count, share);
-    } else if (status == SCION_OK && !j->full) {
-        cli_progress_show(&progress, true, "%lld runs, about %s", (long long)count, cli_duration(seconds, left));
-    }
+    ledger_close(l); /* not open while processes measure */
+    l = NULL;
+    if (status == SCION_OK)
+        status =
+            before > 0 ? more_seeds(j, runs, before, &points, &count, err) : make_points(j, &points, &count, err);
     if (status == SCION_OK)
         status = ledger_open(&l, j->ledger, true, err);
-    else
-        l = NULL;
-    if (status == SCION_OK)
+    if (status == SCION_OK && count > 0)
         status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
-    if (l)
-        ledger_close(l);
+    if (status == SCION_OK && before > 0)
+        cli_progress_show(&progress, true, "resuming the %lld runs of %s%s (out=FOLDER starts in another folder)",
+                          (long long)(before + added), j->ledger, added > 0 ? ", with more seeds" : "");
+    ledger_close(l);
     free(points);
+    free(runs);
     return status;
 }
 
-static scion_status judge(const job *j, reproduce_judgement *verdict, scion_error *err)
+static scion_status judge(const job *j, int64_t left, reproduce_judgement *verdict, scion_error *err)
 {
     ledger *l;
     ledger_run *runs = NULL;
@@ -101,20 +130,10 @@ static scion_status judge(const job *j, reproduce_judgement *verdict, scion_erro
     if (status == SCION_OK)
         status = ledger_runs(l, &runs, &count, err);
     if (status == SCION_OK)
-        j->figure->judge(l, runs, count, verdict);
+        reproduce_judge(j->figure, l, runs, count, left, verdict);
     free(runs);
     ledger_close(l);
     return status;
-}
-
-static scion_status write_page(const job *j, const reproduce_judgement *verdict, scion_error *err)
-{
-    char lead[1280];
-    const char *source = j->ledger;
-    snprintf(lead, sizeof lead, "Claim: %s. Here: %s (%s). Size: %s.", j->figure->claim, verdict->sentence,
-             reproduce_verdict_name(verdict->verdict), j->full ? "the paper's own" : "reduced, for two cores");
-    const report_options o = {.title = j->figure->title, .lead = lead};
-    return report_write(&source, 1, j->page, &o, err);
 }
 
 /* Plans and runs; *open: how many runs are left. */
@@ -131,20 +150,40 @@ static scion_status run_sweeps(const job *j, int64_t *open, scion_error *err)
     return status;
 }
 
+/* Each part of the claim with its verdict, then the margin and the verdict on the whole. */
+static void print_judgement(const job *j, const reproduce_judgement *v)
+{
+    int found[3] = {0};
+    printf("\n");
+    cli_fill(stdout, 7, "claim: %s", j->figure->claim);
+    for (int i = 0; i < v->count; i++) {
+        const reproduce_part *p = &v->parts[i];
+        char text[sizeof p->claim + sizeof p->evidence + 4];
+        found[p->finding]++;
+        snprintf(text, sizeof text, "%s: %s", p->claim, p->evidence);
+        cli_entry(stdout, 13, stat_name(p->finding), text);
+    }
+    if (v->aside[0])
+        cli_entry(stdout, 13, "(besides)", v->aside);
+    cli_fill(stdout, 8, "margin: %s", v->margin);
+    cli_fill(stdout, 6, "size: %s%s%s", j->figure->size[j->full], v->runs[0] ? "; " : "", v->runs);
+    printf("%s: %d part%s kept, %d failed, %d undecided\n%s\n", reproduce_verdict_name(reproduce_verdict_of(v)),
+           found[STAT_KEPT], found[STAT_KEPT] == 1 ? "" : "s", found[STAT_FAILED], found[STAT_UNDECIDED], j->page);
+}
+
 static int reproduce(const job *j)
 {
-    reproduce_judgement verdict = {REPRODUCE_OPEN, ""};
+    static reproduce_judgement verdict;
+    const reproduce_order order = {j->folder, j->full, j->seeds > 0 ? j->seeds : REPRODUCE_SEEDS, show_share};
     scion_error err;
     int64_t open = 0;
-    scion_status status = j->figure->make ? j->figure->make(j->folder, j->full, j->data, show_share, &verdict, &err)
-                                          : run_sweeps(j, &open, &err);
+    scion_status status =
+        j->figure->make ? j->figure->make(j->figure, &order, &verdict, &err) : run_sweeps(j, &open, &err);
     cli_progress_clear(&progress);
     if (status == SCION_OK && !j->figure->make) {
-        status = judge(j, &verdict, &err);
-        if (open > 0)
-            verdict.verdict = REPRODUCE_OPEN; /* whatever the finished runs say */
+        status = judge(j, open, &verdict, &err);
         if (status == SCION_OK)
-            status = write_page(j, &verdict, &err);
+            status = reproduce_page(j->figure, j->full, &verdict, j->ledger, j->page, &err);
         if (status == SCION_OK)
             cli_sweep_show(j->ledger, NULL);
     }
@@ -152,11 +191,9 @@ static int reproduce(const job *j)
         return cli_error(cli_stopped(), "stopped; repeat the command to resume");
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    printf("\nclaim: %s\n", j->figure->claim);
     if (open > 0)
-        printf("not complete: %lld runs are left; repeat the command to resume\n", (long long)open);
-    cli_fill(stdout, 4, "%s: %s", reproduce_verdict_name(verdict.verdict), verdict.sentence);
-    printf("%s\n", j->page);
+        printf("\nnot complete: %lld runs are left; repeat the command to resume\n", (long long)open);
+    print_judgement(j, &verdict);
     return CLI_OK;
 }
 
@@ -180,15 +217,16 @@ static int complete(job *j)
     return CLI_OK;
 }
 
-enum { DATA, OUT, BUDGET, JOBS, THREADS, FULL };
+enum { DATA, OUT, SEEDS, BUDGET, JOBS, THREADS, FULL };
 
 static const cli_argument arguments[] = {
     [DATA] = CLI_SETTING("data", "PATH", "the text or images to learn from"),
     [OUT] = CLI_SETTING("out", "FOLDER", "the report and the ledger (reproduce/FIGURE)"),
+    [SEEDS] = CLI_SETTING("seeds", "N", "runs of each point (3, or as many as the budget allows)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "shorten the runs so that all fit in TIME (20m)"),
     [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time (2; of --full 1)"),
     [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
-    [FULL] = CLI_SWITCH("--full", "the paper's widths, steps and batches, without a budget"),
+    [FULL] = CLI_SWITCH("--full", "steps and batches of the paper, without a budget"),
     {0},
 };
 
@@ -197,7 +235,8 @@ static int run_reproduce(cli_arguments *a)
     job j = {.budget = 20 * 60, .jobs = 0};
     progress = cli_progress_start(stderr);
     if (!cli_get_text(a, DATA, j.data, sizeof j.data) || !cli_get_text(a, OUT, j.folder, sizeof j.folder) ||
-        !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &j.jobs) || !cli_get_int(a, THREADS, 0, 4096, &j.threads))
+        !cli_get_int(a, SEEDS, 1, 100, &j.seeds) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &j.jobs) ||
+        !cli_get_int(a, THREADS, 0, 4096, &j.threads))
         return CLI_USAGE;
     j.figure = a->word_count == 1 ? reproduce_find(a->words[0]) : NULL;
     if (!j.figure) {
@@ -228,8 +267,9 @@ const cli_command cli_reproduce = {
     .summary = "reproduce a figure of the paper and compare",
     .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are\n"
             "for two cores. The folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to\n"
-            "resume a figure that was stopped, repeat the command. The last lines say whether the paper's claim\n"
-            "was reproduced, with the deciding number.\n\n"
+            "resume a figure that was stopped, repeat the command; with a larger seeds= it gets more seeds.\n"
+            "The last lines judge each part of the paper's claim: kept, failed, or undecided where seeds overlap\n"
+            "or a best value lies on the edge of its grid (one seed decides little).\n\n"
             "  scion reproduce shallow-gpt-transfer data=input.txt budget=30m\n"
             "  scion reproduce mlp-transfer\n"
             "  scion reproduce rates\n",

@@ -116,40 +116,50 @@ static double *all_rates(const transfer_group *g, int64_t *count)
     return rates;
 }
 
-static void print_cell(const transfer_width *w, double lr)
+static void print_cell(const transfer_width *w, double lr, int columns)
 {
-    for (int64_t i = 0; i < w->count; i++) {
-        const transfer_point *p = &w->points[i];
-        if (p->lr != lr)
-            continue;
-        if (isfinite(p->loss))
-            printf(" %9.4f%c", p->loss, i == w->best ? '*' : ' ');
-        else
-            printf(" %9s ", p->diverged ? "diverged" : "failed");
-        return;
-    }
-    printf(" %9s ", "-");
+    char text[32];
+    for (int64_t i = 0; i < w->count; i++)
+        if (w->points[i].lr == lr) {
+            printf(" %*s%c", columns, transfer_loss_text(&w->points[i], text), i == w->best ? '*' : ' ');
+            return;
+        }
+    printf(" %*s ", columns, "-");
+}
+
+/* Of a loss, as it is printed. */
+static int columns_of(const transfer_group *g)
+{
+    char text[32];
+    int columns = 9;
+    for (int64_t i = 0; i < g->count; i++)
+        for (int64_t k = 0; k < g->widths[i].count; k++) {
+            const int length = (int)strlen(transfer_loss_text(&g->widths[i].points[k], text));
+            columns = length > columns ? length : columns;
+        }
+    return columns;
 }
 
 static void print_group(const transfer_group *g)
 {
     int64_t count;
-    char text[CONFIG_TEXT];
+    char text[CONFIG_TEXT], sentence[TRANSFER_TEXT];
     double *rates = all_rates(g, &count);
+    const int columns = columns_of(g);
     printf("\n%s%s%-10s", g->label, g->label[0] ? "\n" : "", "lr \\ width");
     for (int64_t k = 0; k < g->count; k++)
-        printf(" %9lld ", (long long)g->widths[k].width);
+        printf(" %*lld ", columns, (long long)g->widths[k].width);
     printf("\n");
     for (int64_t i = 0; rates && i < count; i++) {
         grid_rate(rates[i], text);
         printf("%-10s", text);
         for (int64_t k = 0; k < g->count; k++)
-            print_cell(&g->widths[k], rates[i]);
+            print_cell(&g->widths[k], rates[i], columns);
         printf("\n");
     }
     free(rates);
-    transfer_sentence(g, text);
-    cli_fill(stdout, 0, "%s", text);
+    transfer_sentence(g, sentence);
+    cli_fill(stdout, 0, "%s", sentence);
 }
 
 /* The JSON file takes the place of what was there: not of the ledger that it is made from. */
@@ -179,7 +189,8 @@ int cli_sweep_show(const char *path, const char *json)
     if (t.count == 0)
         printf("%s: no run has finished yet\n", path);
     else
-        printf("validation loss, mean over the seeds; * the best of its width\n");
+        printf("validation loss, mean over the seeds (standard deviation in the last digits);\n"
+               "* the best of its width; +- half of a 95%% interval\n");
     for (int64_t i = 0; i < t.count; i++)
         print_group(&t.groups[i]);
     for (int64_t i = 0; i < count; i++)
@@ -359,9 +370,9 @@ const cli_command cli_sweep = {
             "that was stopped or killed, repeat the command. Several processes may work on one ledger at once.\n"
             "Runs that fail or diverge are recorded and do not stop the others.\n"
             "\n"
-            "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, how\n"
-            "far the best learning rate moves from the smallest to the largest width, and what using the\n"
-            "smallest model's value costs.\n\n"
+            "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, the\n"
+            "largest move of the best learning rate between any two widths, and what using the smallest\n"
+            "model's value costs at each width. seed=1..3 gives spreads and errors.\n\n"
             "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256\n"
             "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 \\\n"
             "      width=64,256 ledger=both.db\n"

@@ -13,7 +13,20 @@ for figure in rates input-radius; do
     tail -n 1 out | grep -qx "reproduce/$figure/report.html" || fault "$figure: the last line names the page"
     holds reproduce/$figure/report.html '</html>'
     holds reproduce/$figure/report.html 'Claim: '
+    # Every part of the claim with its verdict, and the margin, in the output and on the page.
+    grep -q '^  kept  ' out || fault "$figure names no part: $(cat out)"
+    holds out 'margin: exponents up to '
+    holds reproduce/$figure/report.html 'Margin: exponents up to '
+    holds reproduce/$figure/report.html '>kept<'
+    awk 'length > 80 { bad = 1 } END { exit bad }' out || fault "$figure: a line has more than 80 columns: $(cat out)"
 done
+holds reproduce/rates/report.html 'slope -1/2'
+holds reproduce/rates/report.html 'slope -1/4'
+holds reproduce/rates/report/rates-noise.csv 'slope -1/4,64,'
+"$scion" reproduce rates --seeds 1 out=one > out 2> log || fault "one seed: $(cat log)"
+tr -s ' \n' ' ' < out > flat
+holds flat 'one seed'
+grep -q '^undecided: 2 parts kept, 0 failed, 2 undecided' out || fault "one seed of noise decides: $(cat out)"
 
 # ---- A sweep: shortened, stopped by its budget, resumed until it is complete
 "$scion" reproduce spectral-norms data=text.txt --budget 0.1s jobs=1 threads=1 out=some/where > out 2> log ||
@@ -32,9 +45,16 @@ while grep -q 'not complete' out && [ $tries -lt 4 ]; do
 done
 grep -q 'not complete' out && fault "spectral-norms does not come to an end: $(cat out)"
 holds out 'rule=uscion'
-grep -q 'reproduced: under Scion the largest norm is' out || fault "spectral-norms: $(cat out)"
+grep -q '^undecided: 1 part kept, 0 failed, 1 undecided' out || fault "spectral-norms of one seed: $(cat out)"
+holds out 'size: stand-in: a 3-layer GPT'
 holds some/where/report.html '</html>'
-holds some/where/report.html 'under Scion the largest norm is'
+holds some/where/report.html 'the largest norm is'
+holds some/where/report.html 'Size: stand-in: a 3-layer GPT of width 128 on characters for NanoGPT (124M); 3 runs, 1 seed, 24 steps'
+"$scion" reproduce spectral-norms data=text.txt budget=60s seeds=2 jobs=1 threads=1 out=some/where > out 2> log ||
+    fault "spectral-norms with another seed: $? $(cat log)"
+holds log 'resuming the 6 runs of some/where/ledger.db, with more seeds'
+holds some/where/report.html '; 6 runs, 2 seeds, 24 steps'
+grep -q '^reproduced: 2 parts kept, 0 failed, 0 undecided' out || fault "spectral-norms of two seeds: $(cat out)"
 "$scion" sweep show some/where/ledger.db > out 2>&1 || fault "its ledger is one of sweeps: $(cat out)"
 
 # ---- Ctrl-C while the runs of a larger one are planned (or, on a fast machine, begun): reported, and nothing half done
@@ -69,6 +89,7 @@ wrong 2 'scion reproduce has no lr' rates lr=3
 wrong 2 'budget=soon: expected a time' rates budget=soon
 wrong 2 'give data=FILE' gpt-transfer
 wrong 2 'jobs=0' rates jobs=0
+wrong 2 'seeds=0' rates seeds=0
 wrong 1 'absent.txt: cannot open' gpt-transfer data=absent.txt out=absent
 wrong 1 'text.txt/x: cannot make' rates out=text.txt/x
 wrong 1 '/dev/null/x: cannot make' rates out=/dev/null/x

@@ -14,7 +14,7 @@ tiny="$base batch=16 steps=12 data_kind=synthetic"
 holds out '6 new runs in a.db'
 holds out '6 runs done, 0 diverged, 0 failed; a.db'
 holds out 'lr \ width         8         16'
-holds out 'from width 8 to 16'
+holds out 'from width 8 (2^-4.00) to 16'
 [ "$(grep -c '^2^-[456] ' out)" -eq 3 ] || fault "three learning rates: $(cat out)"
 [ "$(grep -o '\*' out | wc -l)" -eq 3 ] || fault "each of two widths has one best value (and one * explains it)"
 "$scion" sweep show a.db --json a.json > shown 2>&1 || fault "show: $?"
@@ -37,7 +37,7 @@ cmp -s table again || fault "the same sweep again has another table: $(cat again
 "$scion" sweep $tiny width=8,16,32 lr=2^-6..2^-4 ledger=a.db jobs=2 > out 2> log || fault "one more width: $?"
 holds out '3 new runs'
 holds out '9 runs done'
-holds out 'from width 8 to 32'
+holds out 'from width 8 (2^-4.00) to 32'
 cut -c 1-31 shown | grep '^2^-' > before
 cut -c 1-31 out | grep '^2^-' > after
 cmp -s before after || fault "runs that were done have changed: $(cat out)"

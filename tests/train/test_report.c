@@ -187,13 +187,20 @@ static void strange_sources_are_refused(void **state)
     holds(err.message, "text");
 }
 
+static void lead(void *context, page *p)
+{
+    page_paragraph(p, "%s", (const char *)context);
+}
+
 static void a_run_has_its_figures(void **state)
 {
+    char text[] = "Lead <b>.";
+    const report_options o = {.title = "T & T", .opening = lead, .opening_context = text};
     const char *dir = folder("whole"), *out = scratch("whole.html");
     scion_error err;
     (void)state;
     scratch_text(in(dir, "metrics.jsonl"), some_lines);
-    check_ok(report_write(&dir, 1, out, &(report_options){.title = "T & T", .lead = "Lead <b>."}, &err), &err);
+    check_ok(report_write(&dir, 1, out, &o, &err), &err);
     const char *html = scratch_get(out, NULL);
     markup_check(html);
     holds(html, "<h1>T &amp; T</h1>");
@@ -268,7 +275,7 @@ static void finish(ledger *l, ledger_state state, double loss, const char *messa
 /* Two widths, three learning rates; the loss of the wider one has its minimum one step lower. */
 static const char *make_ledger(const char *name)
 {
-    static const double loss[2][3] = {{3, 2, 2.5}, {2, 2.25, INFINITY}};
+    static const double loss[2][3] = {{2.5, 2, 2.5}, {2, 2.25, INFINITY}};
     const char *path = scratch(name);
     ledger *l = NULL;
     scion_error err;
@@ -305,10 +312,11 @@ static void a_ledger_has_its_figures(void **state)
     check_ok(report_write(&source, 1, out, NULL, &err), &err);
     const char *html = scratch_get(out, NULL);
     markup_check(html);
-    check(strcmp(
-              scratch_get(in(dir, "lr.csv"), NULL),
-              "series,x,y,low,high,marked\nwidth 64,0.015625,3,,,0\nwidth 64,0.03125,2,,,1\nwidth 64,0.0625,2.5,,,0\n"
-              "width 128,0.015625,2,,,1\nwidth 128,0.03125,2.25,,,0\nwidth 128,0.0625,inf,,,0\n") == 0);
+    check(
+        strcmp(
+            scratch_get(in(dir, "lr.csv"), NULL),
+            "series,x,y,low,high,marked\nwidth 64,0.015625,2.5,,,0\nwidth 64,0.03125,2,,,1\nwidth 64,0.0625,2.5,,,0\n"
+            "width 128,0.015625,2,,,1\nwidth 128,0.03125,2.25,,,0\nwidth 128,0.0625,inf,,,0\n") == 0);
     check(
         strcmp(
             scratch_get(in(dir, "best-lr.csv"), NULL),

@@ -46,7 +46,7 @@ static transfer make(const table *t)
 
 static bool says(const transfer_group *g, const char *what)
 {
-    char text[256];
+    char text[TRANSFER_TEXT];
     transfer_sentence(g, text);
     at("%s", text);
     return strstr(text, what) != NULL;
@@ -54,23 +54,29 @@ static bool says(const transfer_group *g, const char *what)
 
 /* ---- The formulas -------------------------------------------------------------------------------------- */
 
+/* The largest move between any two widths, wherever the optima lie between the points of the grid; the cost of the
+ * smallest width's value at each. */
 static void moved_and_cost_are_what_the_formulas_say(void **state)
 {
     static const int widths[] = {512, 64, 256}; /* in any order */
     static const struct {
         double best[3]; /* of 512, 64, 256 */
         int by;
-        double moved, cost;
+        double moved;
+        int from, to;
+        double cost[2]; /* at 256 and 512 */
         bool at_edge;
         const char *says;
     } cases[] = {
-        {{-5, -5, -5}, 1, 0, 0, false, "moves by 0 steps (2^-5 to 2^-5) from width 64 to 512"},
-        {{-6, -5, -5}, 1, -1, 1, false, "falls by 1 step (2^-5 to 2^-6) from width 64 to 512"},
-        {{-3, -6, -4}, 1, 3, 9, false, "grows by 3 steps (2^-6 to 2^-3)"},
-        {{-4, -6, -20}, 1, 2, 4, true, "a best value lies on the edge"}, /* of the width between */
-        {{-10, -4, -4}, 1, -6, 36, true, "edge"},
-        {{-6, -4, -4}, 2, -1, 4, false, "falls by 1 step (2^-4 to 2^-6)"}, /* of factor 4 */
-        {{-4, -8, -6}, 2, 2, 16, false, "costs 16.0000 there"},
+        {{-5, -5, -5}, 1, 0, 64, 512, {0, 0}, false, "from width 64 (2^-5.00) to 512 (2^-5.00): by 2^0.00"},
+        {{-6, -5, -5}, 1, -1, 64, 512, {0, 1}, false, "from width 64 (2^-5.00) to 512 (2^-6.00): by 2^-1.00"},
+        {{-5.4, -5, -5.25}, 1, -0.4, 64, 512, {0, 0}, false, "to 512 (2^-5.40): by 2^-0.40"},
+        {{-3, -6, -4}, 1, 3, 64, 512, {4, 9}, false, "costs 4.0000 at 256, 9.0000 at 512"},
+        {{-3.9, -4, -6}, 1, 2.1, 256, 512, {4, 0}, false, "from width 256 (2^-6.00) to 512 (2^-3.90)"}, /* and back */
+        {{-5, -4, -6}, 1, -2, 64, 256, {4, 1}, false, "from width 64 (2^-4.00) to 256 (2^-6.00)"},
+        {{-4, -6, -20}, 1, 6, 256, 512, {96, 4}, true, "a best value lies on the edge of the grid"},
+        {{-6, -4, -4}, 2, -2, 64, 512, {0, 4}, false, "by 2^-2.00"}, /* a grid of factor 4 */
+        {{-5, -4, -4}, 2, -1, 64, 512, {0, 0}, false, "by 2^-1.00"}, /* between its points */
     };
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
@@ -83,8 +89,13 @@ static void moved_and_cost_are_what_the_formulas_say(void **state)
         const transfer_group *g = &made.groups[0];
         check(g->count == 3 && g->widths[0].width == 64 && g->widths[1].width == 256 && g->widths[2].width == 512);
         check(g->widths[0].points[0].lr == 0x1p-10 && g->label[0] == '\0');
-        at("case %lld: moved %g cost %g", (long long)i, g->moved, g->cost);
-        check(fabs(g->moved - cases[i].moved) < 1e-12 && fabs(g->cost - cases[i].cost) < 1e-12);
+        at("case %lld: moved %g from %lld to %lld, cost %g, %g", (long long)i, g->moved.value,
+           (long long)g->widths[g->from].width, (long long)g->widths[g->to].width, g->widths[1].cost.value,
+           g->widths[2].cost.value);
+        check(fabs(g->moved.value - cases[i].moved) < 1e-9 && isnan(g->moved.error)); /* one seed */
+        check(g->widths[g->from].width == cases[i].from && g->widths[g->to].width == cases[i].to);
+        for (int k = 0; k < 2; k++)
+            check(fabs(g->widths[k + 1].cost.value - cases[i].cost[k]) < 1e-9);
         check(g->at_edge == cases[i].at_edge);
         check(says(g, cases[i].says));
         transfer_free(&made);
@@ -108,7 +119,10 @@ static void seeds_are_averaged(void **state)
     const transfer_point *p = &made.groups[0].widths[0].points[0];
     near("loss", p->loss, 14.0 / 3, 1e-12);
     near("accuracy", p->accuracy, 0.2, 1e-12);
-    check(p->low == 1 && p->high == 9 && p->seeds == 3 && p->diverged == 0 && p->failed == 0);
+    check(p->done.low == 1 && p->done.high == 9 && p->done.count == 3 && p->diverged == 0 && p->failed == 0);
+    near("deviation", stat_deviation(&p->done), sqrt(49.0 / 3), 1e-12);
+    char text[32];
+    check(strcmp(transfer_loss_text(p, text), "4.6667(40415)") == 0);
     transfer_free(&made);
 }
 
@@ -132,9 +146,74 @@ static void a_diverged_seed_removes_the_point(void **state)
     transfer made = make(t);
     const transfer_width *w = &made.groups[0].widths[0];
     check(w->count == 3 && w->best == 1 && w->points[1].loss == 4);
-    check(w->points[0].loss == 5 && w->points[0].seeds == 2 && w->points[0].failed == 1);
-    check(isinf(w->points[2].loss) && w->points[2].seeds == 2 && w->points[2].diverged == 1);
+    check(w->points[0].loss == 5 && w->points[0].done.count == 2 && w->points[0].failed == 1);
+    check(isinf(w->points[2].loss) && w->points[2].done.count == 2 && w->points[2].diverged == 1);
     transfer_free(&made);
+}
+
+/* Each seed has its own optimum: best +- spread; the mean of the vertices counts, and the errors are those of two
+ * widths with three seeds each. */
+static void the_spread_of_the_best_lr_is_that_of_the_seeds(void **state)
+{
+    static const int widths[] = {64, 512};
+    table *t = room(sizeof *t);
+    config base = tiny(TINY_MLP);
+    (void)state;
+    for (int seed = 0; seed < 3; seed++) {
+        const double best[] = {-5 + 0.2 * (seed - 1), -5.5 + 0.1 * (seed - 1)};
+        base.training.seed = (uint64_t)seed + 1;
+        add_grid(t, &base, widths, best, 2, -10, -2, 1);
+    }
+    transfer made = make(t);
+    const transfer_group *g = &made.groups[0];
+    near("best lr", g->widths[0].log2_best.mean, -5, 1e-9);
+    near("its deviation", stat_deviation(&g->widths[0].log2_best), 0.2, 1e-9);
+    near("moved", g->moved.value, -0.5, 1e-9);
+    near("its error", g->moved.error, 2.776 * sqrt((0.04 + 0.01) / 2 * 2 / 3), 1e-9);
+    check(says(g, "by 2^(-0.50 +- 0.36)"));
+    transfer_free(&made);
+}
+
+/* Kept, failed, undecided: by seeds that agree, seeds that overlap, one seed, and a best value at an edge. */
+static void stays_follows_the_intervals(void **state)
+{
+    static const int widths[] = {64, 128, 256};
+    static const struct {
+        double best[3], spread; /* optimum of each width, and of seeds around it */
+        int seeds;
+        stat_finding finding;
+    } cases[] = {
+        {{-5, -5, -5}, 0.05, 3, STAT_KEPT},
+        {{-5, -5.5, -5.2}, 0.1, 3, STAT_KEPT},
+        {{-5, -5, -7}, 0.1, 3, STAT_FAILED},
+        {{-5, -7, -5}, 0.1, 3, STAT_FAILED},      /* the ends agree, the middle does not */
+        {{-5, -5.9, -5}, 0.2, 3, STAT_UNDECIDED}, /* seeds overlap the margin, */
+        {{-5, -6.2, -5}, 0.4, 3, STAT_UNDECIDED}, /* from both sides */
+        {{-5, -5, -5}, 0, 1, STAT_UNDECIDED},     /* one seed */
+        {{-5, -5, -8}, 0, 1, STAT_UNDECIDED},
+        {{-9.5, -9.6, -9.9}, 0.05, 3, STAT_UNDECIDED}, /* the last lies at the edge: how far beyond? */
+        {{-5, -5, -12}, 0.05, 3, STAT_FAILED},         /* beyond the edge is further still */
+        {{-12, -12, -12}, 0.05, 3, STAT_UNDECIDED},
+        {{-8.5, -8.5, -1}, 0.05, 3, STAT_FAILED},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        table *t = room(sizeof *t);
+        config base = tiny(TINY_MLP);
+        for (int seed = 0; seed < cases[i].seeds; seed++) {
+            double best[3];
+            for (int k = 0; k < 3; k++)
+                best[k] = cases[i].best[k] + cases[i].spread * ((seed + k) % 3 - 1);
+            base.training.seed = (uint64_t)seed + 1;
+            add_grid(t, &base, widths, best, 3, -10, -2, 1);
+        }
+        transfer made = make(t);
+        char text[TRANSFER_TEXT];
+        transfer_sentence(&made.groups[0], text);
+        at("case %lld: %s", (long long)i, text);
+        check(transfer_stays(&made.groups[0], 1) == cases[i].finding);
+        transfer_free(&made);
+    }
 }
 
 /* Data without a validation part: the training loss stands in. Runs that have not ended are not looked at. */
@@ -155,7 +234,7 @@ static void only_what_has_ended_counts(void **state)
     add(t, &c, LEDGER_DONE, NAN);
     made = make(t);
     check(made.count == 1 && made.groups[0].widths[0].points[0].loss == 100);
-    check(made.groups[0].widths[0].points[0].seeds == 1 && isnan(made.groups[0].widths[0].points[0].accuracy));
+    check(made.groups[0].widths[0].points[0].done.count == 1 && isnan(made.groups[0].widths[0].points[0].accuracy));
     transfer_free(&made);
     made = (transfer){0};
     check_ok(transfer_make(&made, NULL, 0, NULL), NULL);
@@ -174,8 +253,9 @@ static void one_width_shows_no_transfer(void **state)
     (void)state;
     add_grid(t, &base, widths, best, 1, -6, -2, 1);
     transfer made = make(t);
-    check(isnan(made.groups[0].moved) && isnan(made.groups[0].cost) && !made.groups[0].at_edge);
-    check(says(&made.groups[0], "the best lr is 2^-4 at width 64: one width shows no transfer"));
+    check(isnan(made.groups[0].moved.value) && made.groups[0].widths[0].cost.value == 0 && !made.groups[0].at_edge);
+    check(says(&made.groups[0], "the best lr is 2^-4.00 at width 64: one width shows no transfer"));
+    check(transfer_stays(&made.groups[0], 1) == STAT_UNDECIDED);
     transfer_free(&made);
 }
 
@@ -191,7 +271,8 @@ static void nothing_done_has_no_best(void **state)
     }
     transfer made = make(t);
     check(made.count == 1 && made.groups[0].count == 2);
-    check(made.groups[0].widths[0].best == -1 && isnan(made.groups[0].moved) && isnan(made.groups[0].cost));
+    check(made.groups[0].widths[0].best == -1 && isnan(made.groups[0].moved.value));
+    check(isnan(made.groups[0].widths[1].cost.value));
     check(says(&made.groups[0], "no run has finished"));
     transfer_free(&made);
 }
@@ -202,9 +283,9 @@ static void the_price_may_be_infinite_or_unknown(void **state)
     static const struct {
         ledger_state there; /* WAITING: no run */
         const char *says;
-    } cases[] = {{LEDGER_DIVERGED, "at 2^-2 width 128 diverges"},
-                 {LEDGER_FAILED, "width 128 was not trained at 2^-2"},
-                 {LEDGER_WAITING, "width 128 was not trained at 2^-2"}};
+    } cases[] = {{LEDGER_DIVERGED, "that of width 64 costs (diverges) at 128"},
+                 {LEDGER_FAILED, "that of width 64 costs (not trained) at 128"},
+                 {LEDGER_WAITING, "that of width 64 costs (not trained) at 128"}};
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         table *t = room(sizeof *t);
@@ -219,8 +300,9 @@ static void the_price_may_be_infinite_or_unknown(void **state)
             }
         transfer made = make(t);
         const transfer_group *g = &made.groups[0];
-        check(fabs(g->moved + 1) < 1e-12);
-        check(i == 0 ? isinf(g->cost) && g->cost > 0 : isnan(g->cost));
+        const double cost = g->widths[1].cost.value;
+        check(fabs(g->moved.value + 1) < 1e-12);
+        check(i == 0 ? isinf(cost) && cost > 0 : isnan(cost));
         check(says(g, cases[i].says));
         transfer_free(&made);
     }
@@ -297,6 +379,8 @@ int main(void)
         LAW(moved_and_cost_are_what_the_formulas_say),
         LAW(seeds_are_averaged),
         LAW(a_diverged_seed_removes_the_point),
+        LAW(the_spread_of_the_best_lr_is_that_of_the_seeds),
+        LAW(stays_follows_the_intervals),
         LAW(only_what_has_ended_counts),
         LAW(one_width_shows_no_transfer),
         LAW(nothing_done_has_no_best),

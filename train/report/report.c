@@ -139,8 +139,8 @@ scion_status report_write(const char *const *sources, int count, const char *out
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html));
     if (status == SCION_OK)
         status = read_runs(runs, &run_count, sources, count, err);
-    if (status == SCION_OK && o && o->lead)
-        page_paragraph(p, "%s", o->lead);
+    if (status == SCION_OK && o && o->opening)
+        o->opening(o->opening_context, p);
     if (status == SCION_OK && run_count > 0)
         report_runs(p, runs, run_count);
     for (int i = 0; status == SCION_OK && i < count; i++) {

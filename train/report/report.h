@@ -2,11 +2,13 @@
 #ifndef TRAIN_REPORT_REPORT_H
 #define TRAIN_REPORT_REPORT_H
 
-#include "scion.h"
+#include "report/page.h"
 
 typedef struct report_options {
     const char *title; /* NULL: made of the sources' names */
-    const char *lead;  /* first paragraph, may be NULL */
+    /* Writes what stands first on the page. May be NULL. */
+    void (*opening)(void *context, page *p);
+    void *opening_context;
     /* Called for each figure that was written. May be NULL. */
     void (*wrote)(void *context, const char *id, const char *title, const char *folder);
     void *context;

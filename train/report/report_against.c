@@ -112,8 +112,8 @@ static figure *draw(const ledger_view *v, const against *k, const entry *all, in
         if (s >= 0 && rates)
             figure_point(f, s, all[i].x, best->lr);
         else if (s >= 0)
-            figure_range(f, s, all[i].x, best->loss, best->seeds > 1 ? best->low : NAN,
-                         best->seeds > 1 ? best->high : NAN);
+            figure_range(f, s, all[i].x, best->loss, best->done.count > 1 ? best->done.low : NAN,
+                         best->done.count > 1 ? best->done.high : NAN);
     }
     return f;
 }

@@ -38,8 +38,8 @@ static void draw_width(figure *f, const transfer_width *w)
     const int s = figure_series(f, name, FIGURE_LINE);
     for (int64_t i = 0; i < w->count; i++) {
         const transfer_point *p = &w->points[i];
-        const bool spread = p->seeds > 1 && isfinite(p->loss);
-        figure_range(f, s, p->lr, height(p), spread ? p->low : NAN, spread ? p->high : NAN);
+        const bool spread = p->done.count > 1 && isfinite(p->loss);
+        figure_range(f, s, p->lr, height(p), spread ? p->done.low : NAN, spread ? p->done.high : NAN);
         if (i == w->best && w->count > 1)
             figure_mark(f, s);
     }
@@ -53,7 +53,7 @@ static figure *lr_figure(const ledger_view *v, const transfer_group *g, int64_t 
     section_title("Loss against learning rate", g->label, title);
     for (int64_t w = 0; w < g->count; w++)
         for (int64_t i = 0; i < g->widths[w].count; i++)
-            seeds = seeds || g->widths[w].points[i].seeds > 1;
+            seeds = seeds || g->widths[w].points[i].done.count > 1;
     figure *f = figure_create(id, title,
                               seeds ? "Mean over the seeds, with whiskers from the lowest to the highest; the best "
                                       "learning rate of each width is ringed."
@@ -93,8 +93,9 @@ static figure *best_figure(const ledger_view *v)
     int drawn = 0;
     section_id(v, "best-lr", 0, id);
     figure *f = figure_create(id, "Best learning rate against width",
-                              "A flat line is a learning rate that can be tuned on a small model and used on a large "
-                              "one.");
+                              "Vertex of a parabola through the lowest loss and its neighbours, mean over the seeds "
+                              "with its 95 % interval. A flat line is a learning rate that can be tuned on a small "
+                              "model and used on a large one.");
     if (!f)
         return NULL;
     figure_axes(f, "width", AXIS_LOG2, "best learning rate", AXIS_LOG2);
@@ -105,19 +106,23 @@ static figure *best_figure(const ledger_view *v)
         const int s = figure_series(f, g->label[0] ? g->label : "best learning rate", FIGURE_LINE);
         drawn++;
         for (int64_t w = 0; w < g->count; w++)
-            if (g->widths[w].best >= 0)
-                figure_point(f, s, (double)g->widths[w].width, g->widths[w].points[g->widths[w].best].lr);
+            if (g->widths[w].best >= 0) {
+                const stat_estimate e = stat_mean(&g->widths[w].log2_best);
+                figure_range(f, s, (double)g->widths[w].width, exp2(e.value), exp2(e.value - e.error),
+                             exp2(e.value + e.error));
+            }
     }
     return f;
 }
 
 static void verdicts(const ledger_view *v)
 {
-    static const char *const names[] = {"group", "widths", "moved, in grid steps", "cost in loss", "in words"};
+    static const char *const names[] = {"group", "widths", "largest move, power of 2", "cost at the largest width",
+                                        "in words"};
     bool any = false;
     for (int64_t i = 0; i < v->t.count; i++) {
         const transfer_group *g = &v->t.groups[i];
-        char sentence[256], text[MARKUP_NUMBER];
+        char sentence[TRANSFER_TEXT], text[MARKUP_NUMBER];
         if (!has_widths(g) || !has_grid(g))
             continue;
         if (!any)
@@ -126,8 +131,8 @@ static void verdicts(const ledger_view *v)
         transfer_sentence(g, sentence);
         page_cell(v->p, "%s", g->label[0] ? g->label : "all runs");
         page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)g->widths[g->count - 1].width);
-        page_cell(v->p, "%s", markup_number(g->moved, 3, text));
-        page_cell(v->p, "%s", markup_number(g->cost, 3, text));
+        page_cell(v->p, "%s", markup_number(g->moved.value, 3, text));
+        page_cell(v->p, "%s", markup_number(g->widths[g->count - 1].cost.value, 3, text));
         page_cell(v->p, "%s", sentence);
     }
     if (any)

@@ -14,7 +14,7 @@
 
 #define SHORT " batch=8 block=128 eval_batches=32"
 #define WIDTHS " width=32..256:*2 head_size=32 lr=2^-10..2^-1"
-#define PAPER " width=256..4096:*2 lr=2^-10..2^-1"
+#define WIDE " width=256..4096:*2 lr=2^-10..2^-1"
 
 /* NanoGPT's settings for a text of characters: three layers, no tokens; the constant part and the decay of the step
  * size keep their shares. */
@@ -28,7 +28,7 @@
 #define BATCHES(part)                                                                                   \
     part BATCH " batch=4 steps=512", part BATCH " batch=8 steps=256", part BATCH " batch=16 steps=128", \
         part BATCH " batch=32 steps=64", part BATCH " batch=64 steps=32"
-/* The paper's own: NanoGPT in batches of 512 to 6144 sequences. */
+/* NanoGPT in batches of 512, as in the paper's table, to 6144 sequences, its largest. */
 #define LARGE(preset, w512, w1024, w2048, w6144)                                                                  \
     preset " lr=2^-17..2^-5 warmup=" w512, preset " lr=2^-17..2^-5 accum=128 steps=2550 decay=725 warmup=" w1024, \
         preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363 warmup=" w2048,                                    \
@@ -48,6 +48,10 @@ static const reproduce_figure table[] = {
         .claim =
             "with Spectral, RowNorm or Sign as norm of the output layer the best step size of a 3-layer MLP does "
             "not depend on its width",
+        .size =
+            {"the paper's MLP at widths 64 to 512, 2 epochs in batches of 512 (paper: CIFAR-10, 20 epochs of 2048)",
+             "the paper's MLP, epochs and batches (on CIFAR-10); widths 64 to 4096, which the paper does not list"},
+        .subjects = {"scion"},
         .data = &images,
         .small = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
                   " width=64..512:*2 lr=2^-12..2^-3 batch=512 epochs=2"},
@@ -60,13 +64,17 @@ static const reproduce_figure table[] = {
         .title = "Shallow GPT: the best step size against width, for three norms of the input layer",
         .claim = "with Sign, Spectral or ColNorm as norm of the input layer the best step size of Scion and "
                  "Unconstrained Scion does not depend on the width of a 3-layer GPT",
+        .size = {"the paper's model with heads of 32, widths 32 to 256, batches of 8 x 128 (paper: 64, up to 4096, "
+                 "32 x 1024)",
+                 "the paper's model, steps and batches; widths 256 to 4096, of which the paper names the largest"},
+        .subjects = {"scion", "uscion"},
         .data = &text,
         .small = {"shallow-gpt rule=scion,uscion "
                   "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" WIDTHS SHORT,
                   "shallow-gpt-adamw" WIDTHS SHORT},
         .full = {"shallow-gpt rule=scion,uscion "
-                 "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" PAPER,
-                 "shallow-gpt-adamw" PAPER},
+                 "norms=sign,spectral,sign/spectral,spectral,sign/colnorm,spectral,sign" WIDE,
+                 "shallow-gpt-adamw" WIDE},
         .judge = reproduce_judge_transfer,
     },
     {
@@ -74,9 +82,13 @@ static const reproduce_figure table[] = {
         .title = "Shallow GPT: the best step size against width, with one norm in all layers",
         .claim = "with Sign, ColNorm or RowNorm in every layer, scaled layer by layer, the best step size does not "
                  "depend on the width of a 3-layer GPT",
+        .size = {"the paper's model with heads of 32, widths 32 to 256, batches of 8 x 128 (paper: 64, up to 4096, "
+                 "32 x 1024)",
+                 "the paper's model, steps and batches; widths 256 to 4096, of which the paper names the largest"},
+        .subjects = {"scion", "uscion"},
         .data = &text,
         .small = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" WIDTHS SHORT},
-        .full = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" PAPER},
+        .full = {"shallow-gpt rule=scion,uscion norms=sign/colnorm/rownorm" WIDE},
         .judge = reproduce_judge_transfer,
     },
     {
@@ -85,6 +97,11 @@ static const reproduce_figure table[] = {
         .claim =
             "the best step size of Scion and Unconstrained Scion does not depend on the width of NanoGPT, that of "
             "Muon and AdamW does",
+        .size = {"stand-in: 3 layers on characters, widths 32 to 256, for NanoGPT's 12 layers of 64M to 1B "
+                 "parameters on FineWeb",
+                 "the paper's: NanoGPT, widths 512, 768, 1280 and 2560 for 64M to 1B parameters"},
+        .subjects = {"scion", "uscion"},
+        .rivals = {"muon", "adamw"},
         .data = &text,
         .small = {"nanogpt-124m width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
                   "nanogpt-124m-uscion width=32..256:*2 lr=2^-14..2^-5" NANO_SHORT,
@@ -101,6 +118,11 @@ static const reproduce_figure table[] = {
         .title = "Loss against batch size, with a fixed number of tokens",
         .claim = "with a fixed number of tokens the loss of Scion rises less with the size of the batch than that of "
                  "Muon and AdamW",
+        .size = {"stand-in: a 3-layer GPT of width 128 on characters, batches of 4 to 64, for NanoGPT (124M) and "
+                 "batches from 512",
+                 "the paper's model, NanoGPT (124M); batches of 512 to 6144"},
+        .subjects = {"scion"},
+        .rivals = {"muon", "adamw"},
         .data = &text,
         .small = {BATCHES("shallow-gpt lr=2^-8..2^-1"),
                   BATCHES("shallow-gpt rule=muon radius_hidden=1 boundary_init=no lr=2^-9..2^-2"),
@@ -115,6 +137,10 @@ static const reproduce_figure table[] = {
         .title = "Norms of the weights during training",
         .claim = "the norms of the weights stay within their bounds under Scion, and end smaller than under "
                  "Unconstrained Scion",
+        .size = {"stand-in: a 3-layer GPT of width 128 on characters for NanoGPT (124M)",
+                 "the paper's: NanoGPT (124M)"},
+        .subjects = {"scion"},
+        .rivals = {"uscion"},
         .data = &text,
         .small = {"shallow-gpt rule=scion,uscion width=128 lr=2^-4 steps=488 batch=8 block=128",
                   "shallow-gpt-adamw width=128 lr=2^-8 steps=488 batch=8 block=128"},
@@ -127,6 +153,10 @@ static const reproduce_figure table[] = {
         .claim =
             "with a fixed step size the norms of the weights grow like the square root of the number of steps under "
             "Unconstrained Scion, and stay bounded under Scion",
+        .size = {"stand-in: an MLP of width 128, 1 to 16 epochs, for the paper's CNN on CIFAR-10",
+                 "stand-in: an MLP of width 512, 5 to 80 epochs, for the paper's CNN on CIFAR-10"},
+        .subjects = {"scion"},
+        .rivals = {"uscion"},
         .data = &images,
         .small = {"mlp rule=scion,uscion width=128 lr=2^-7 batch=512 epochs=1,2,4,8,16 schedule=constant"},
         .full = {"mlp rule=scion,uscion width=512 lr=2^-7 epochs=5,10,20,40,80 schedule=constant"},
@@ -137,6 +167,7 @@ static const reproduce_figure table[] = {
         .title = "Coordinate check of the input layer",
         .claim = "where the input is wider than the first layer, preactivations grow with the width under the scale "
                  "sqrt(d_out/d_in) of the spectral norm, and are constant under max(1, sqrt(d_out/d_in))",
+        .size = {"the paper's kind of network with 784 inputs, widths 16 to 512", "the same with widths to 2048"},
         .make = reproduce_input_radius,
     },
     {
@@ -144,6 +175,8 @@ static const reproduce_figure table[] = {
         .title = "Rates of convergence",
         .claim = "with steps of 1/sqrt(n) the dual norm of the gradient and the Frank-Wolfe gap fall like n^(-1/2) "
                  "without noise; with noise and vanishing momentum they fall like n^(-1/4) or faster",
+        .size = {"no figure of the paper but its theorems, on 12 x 8 matrices; n to 2^12",
+                 "no figure of the paper but its theorems, on 12 x 8 matrices; n to 2^17"},
         .make = reproduce_rates,
     },
 };
@@ -163,8 +196,8 @@ const reproduce_figure *reproduce_find(const char *name)
     return NULL;
 }
 
-/* Adds the grid of one part to points. */
-static scion_status add_part(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
+/* Adds a grid to points. */
+static scion_status add_grid(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
 {
     enum { max_words = 32 };
     char line[1024], path[CONFIG_TEXT + 8];
@@ -195,16 +228,31 @@ static scion_status add_part(const char *part, const char *data, config **points
     return status;
 }
 
-scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, config **points, int64_t *count,
-                              scion_error *err)
+scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, int64_t seeds, config **points,
+                              int64_t *count, scion_error *err)
 {
-    const char *const *parts = full ? f->full : f->small;
+    const char *const *grids = full ? f->full : f->small;
     scion_status status = SCION_OK;
     *points = NULL;
     *count = 0;
-    for (int i = 0; status == SCION_OK && i < REPRODUCE_PARTS && parts[i]; i++)
-        status = add_part(parts[i], data, points, count, err);
+    for (int64_t s = 0; s < seeds; s++) {
+        const int64_t first = *count;
+        for (int i = 0; status == SCION_OK && i < REPRODUCE_GRIDS && grids[i]; i++)
+            status = add_grid(grids[i], data, points, count, err);
+        for (int64_t i = first; i < *count; i++)
+            (*points)[i].training.seed += (uint64_t)s;
+    }
     return status;
+}
+
+int64_t reproduce_afford(double seconds, double budget, int64_t least, int64_t most, double *share)
+{
+    static const double enough = 0.25, shortest = 0.05; /* of the steps; below the shortest a run says nothing */
+    int64_t seeds = most;
+    while (budget > 0 && seeds > least && seconds * (double)seeds * enough > budget)
+        seeds--;
+    *share = budget > 0 ? fmin(1, fmax(shortest, budget / (seconds * (double)seeds))) : 1;
+    return seeds;
 }
 
 void reproduce_shorten(config *points, int64_t count, double factor)

@@ -4,19 +4,27 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "report/report.h"
 #include "reproduce/reproduce.h"
 #include "run/run_dir.h"
 #include "tune/coordcheck.h"
 #include "sweep/grid.h"
 
-/* The first layer of a group, at the start. */
-static double first_slope(const coordcheck *k, const char *scale)
+/* Slope of the first layer at the start, of the runs with one seed. */
+static scion_status first_slope(const coordcheck_run *runs, int64_t count, uint64_t seed, const char *scale,
+                                double *slope, scion_error *err)
 {
-    for (int64_t i = 0; i < k->count; i++)
-        if (strcmp(k->groups[i].c.optimizer.input_scale, scale) == 0)
-            return coordcheck_slope(&k->groups[i], 0, 0);
-    return NAN;
+    coordcheck_run *some = calloc((size_t)count, sizeof *some);
+    coordcheck k = {NULL, 0};
+    int64_t found = 0;
+    for (int64_t i = 0; some && i < count; i++)
+        if (runs[i].c.training.seed == seed && strcmp(runs[i].c.optimizer.input_scale, scale) == 0)
+            some[found++] = runs[i];
+    scion_status status =
+        some ? coordcheck_make(&k, some, found, err) : train_fail(err, SCION_ENOMEM, "out of memory");
+    *slope = status == SCION_OK && k.count > 0 ? coordcheck_slope(&k.groups[0], 0, 0) : NAN;
+    coordcheck_free(&k);
+    free(some);
+    return status;
 }
 
 static scion_status measure(const grid *g, coordcheck_run *runs, ledger *l, bool (*show)(double share),
@@ -35,59 +43,67 @@ static scion_status measure(const grid *g, coordcheck_run *runs, ledger *l, bool
     return status;
 }
 
-static void judge(const coordcheck *k, reproduce_judgement *j)
+/* One half of the claim. */
+static scion_status judge_scale(const coordcheck_run *runs, int64_t count, int64_t seeds, bool plain,
+                                reproduce_judgement *j, scion_error *err)
 {
-    const double plain = first_slope(k, "plain"), max = first_slope(k, "max");
-    const bool grows = plain > coordcheck_flat, flat = fabs(max) <= coordcheck_flat;
-    j->verdict = isnan(plain) || isnan(max) ? REPRODUCE_OPEN
-                 : grows && flat            ? REPRODUCE_YES
-                 : grows || flat            ? REPRODUCE_PARTLY
-                                            : REPRODUCE_NO;
-    snprintf(j->sentence, sizeof j->sentence,
-             "the first layer's preactivations go as width^%.2f under sqrt(d_out/d_in), and as width^%.2f under "
-             "max(1, sqrt(d_out/d_in))",
-             plain, max);
+    stat_sample slopes = {0};
+    for (int64_t s = 0; s < seeds; s++) {
+        double slope;
+        const uint64_t seed = runs[0].c.training.seed + (uint64_t)s;
+        const scion_status status = first_slope(runs, count, seed, plain ? "plain" : "max", &slope, err);
+        if (status != SCION_OK)
+            return status;
+        stat_add(&slopes, slope);
+    }
+    const stat_estimate e = stat_mean(&slopes);
+    const stat_finding flat = stat_within(e, -coordcheck_flat, coordcheck_flat);
+    const stat_finding grows = stat_within(e, coordcheck_flat, INFINITY);
+    reproduce_part *p = reproduce_add(j, plain ? grows : flat, "under %s preactivations %s",
+                                      plain ? "sqrt(d_out/d_in)" : "max(1, sqrt(d_out/d_in))",
+                                      plain ? "grow with the width" : "are constant");
+    if (isfinite(e.error))
+        snprintf(p->evidence, sizeof p->evidence, "the first layer's go as width^(%.3f +- %.3f)", e.value, e.error);
+    else
+        snprintf(p->evidence, sizeof p->evidence, "the first layer's go as width^%.3f (one seed)", e.value);
+    return SCION_OK;
 }
 
-scion_status reproduce_input_radius(const char *folder, bool full, const char *data, bool (*show)(double share),
-                                    reproduce_judgement *j, scion_error *err)
+scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                                    scion_error *err)
 {
-    const char *pairs[] = {"input_scale=max,plain", full ? "width=16..2048:*2" : "width=16..512:*2", "seed=1..3",
+    char path[RUN_PATH], html[RUN_PATH], seeds[64];
+    const char *pairs[] = {"input_scale=max,plain", o->full ? "width=16..2048:*2" : "width=16..512:*2", seeds,
                            "data_kind=synthetic"};
-    char path[RUN_PATH], page[RUN_PATH], lead[1024];
-    const char *source = path;
     coordcheck_run *runs = NULL;
-    coordcheck k = {NULL, 0};
     ledger *l = NULL;
     grid g = {NULL, 0};
     config base;
-    (void)data;
-    snprintf(path, sizeof path, "%s/ledger.db", folder);
-    snprintf(page, sizeof page, "%s/report.html", folder);
+    snprintf(path, sizeof path, "%s/ledger.db", o->folder);
+    snprintf(html, sizeof html, "%s/report.html", o->folder);
     config_init(&base);
     scion_status status = config_preset(&base, "input-radius", err);
+    snprintf(seeds, sizeof seeds, "seed=%llu..%llu", (unsigned long long)base.training.seed,
+             (unsigned long long)base.training.seed + (unsigned long long)o->seeds - 1);
     if (status == SCION_OK)
         status = grid_make(&g, &base, pairs, 4, err);
     if (status == SCION_OK)
         status = ledger_open(&l, path, true, err);
     if (status == SCION_OK) {
         runs = calloc((size_t)g.count, sizeof *runs);
-        status = runs ? measure(&g, runs, l, show, err) : train_fail(err, SCION_ENOMEM, "out of memory");
+        status = runs ? measure(&g, runs, l, o->show, err) : train_fail(err, SCION_ENOMEM, "out of memory");
     }
+    *j = (reproduce_judgement){.count = 0};
+    snprintf(j->margin, sizeof j->margin,
+             "exponents up to %g count as constant; +- is half of a 95%% interval over %lld seeds", coordcheck_flat,
+             (long long)o->seeds);
+    for (int plain = 1; status == SCION_OK && plain >= 0; plain--)
+        status = judge_scale(runs, g.count, o->seeds, plain, j, err);
     if (status == SCION_OK)
-        status = coordcheck_make(&k, runs, g.count, err);
-    if (status == SCION_OK) {
-        const reproduce_figure *f = reproduce_find("input-radius");
-        judge(&k, j);
-        snprintf(lead, sizeof lead, "Claim: %s. Here: %s (%s).", f->claim, j->sentence,
-                 reproduce_verdict_name(j->verdict));
-        const report_options o = {.title = f->title, .lead = lead};
-        status = report_write(&source, 1, page, &o, err);
-    }
+        status = reproduce_page(f, o->full, j, path, html, err);
     for (int64_t i = 0; runs && i < g.count; i++)
         free(runs[i].coords);
     free(runs);
-    coordcheck_free(&k);
     grid_free(&g);
     ledger_close(l);
     return status;

@@ -1,15 +1,25 @@
-/* Judges the paper's claims by the runs of a figure. Each judgement names the deciding number. */
+/* Judges the paper's claims by the runs of a figure, part by part. Each part names its deciding numbers, and each
+ * judgement its margin. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/report.h"
 #include "reproduce/reproduce.h"
 #include "tune/transfer.h"
 
 const double reproduce_overshoot = 1.21;
 
-/* In factors of two, the step of the grid: the loss is flat around its minimum, and a neighbour is as good. */
-static const double same_step = 1;
+/* In log2: the loss is so flat around its minimum that half or twice the best lr is nearly as good. */
+static const double same_rate = 1;
+
+/* Exponents that count as a square root: norms begin at the boundary, not at zero. */
+static const double root_low = 0.3, root_high = 0.7;
+
+#define ERRORS "+- is half of a 95% interval over the seeds"
+
+/* ---- Judgements ----------------------------------------------------------------------------------------------- */
 
 const char *reproduce_verdict_name(reproduce_verdict v)
 {
@@ -17,104 +27,254 @@ const char *reproduce_verdict_name(reproduce_verdict v)
     return names[v];
 }
 
-static bool is_scion(const config *c)
+reproduce_verdict reproduce_verdict_of(const reproduce_judgement *j)
 {
-    return strcmp(c->optimizer.rule, "scion") == 0 || strcmp(c->optimizer.rule, "uscion") == 0;
+    int found[3] = {0};
+    for (int i = 0; i < j->count; i++)
+        found[j->parts[i].finding]++;
+    if (j->incomplete || j->count == 0 || (found[STAT_FAILED] == 0 && found[STAT_UNDECIDED] > 0))
+        return REPRODUCE_OPEN;
+    if (found[STAT_FAILED] == 0)
+        return REPRODUCE_YES;
+    return found[STAT_KEPT] > 0 ? REPRODUCE_PARTLY : REPRODUCE_NO;
 }
 
-static void open_question(reproduce_judgement *j, const char *why)
+reproduce_part *reproduce_add(reproduce_judgement *j, stat_finding finding, const char *format, ...)
 {
-    j->verdict = REPRODUCE_OPEN;
-    snprintf(j->sentence, sizeof j->sentence, "%s", why);
+    reproduce_part *p = &j->parts[j->count < REPRODUCE_PARTS ? j->count++ : REPRODUCE_PARTS - 1];
+    va_list arguments;
+    *p = (reproduce_part){.finding = finding};
+    va_start(arguments, format);
+    vsnprintf(p->claim, sizeof p->claim, format, arguments);
+    va_end(arguments);
+    return p;
 }
 
-void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j)
+static bool has_rule(const char *const *rules, const config *c)
 {
-    transfer t;
-    int64_t groups = 0, holding = 0, others = 0, unknown = 0;
-    double largest = 0, cost = 0;
-    char others_text[160] = "";
-    (void)l;
-    if (transfer_make(&t, runs, count, NULL) != SCION_OK) {
-        open_question(j, "out of memory");
-        transfer_free(&t);
-        return;
-    }
-    for (int64_t i = 0; i < t.count; i++) {
-        const transfer_group *g = &t.groups[i];
-        const size_t at = strlen(others_text);
-        if (is_scion(&g->c)) {
-            groups++;
-            unknown += isnan(g->moved);
-            holding += fabs(g->moved) <= same_step;
-            largest = fmax(largest, fabs(g->moved));
-            cost = isfinite(g->cost) ? fmax(cost, g->cost) : cost;
-        } else {
-            others++;
-            snprintf(others_text + at, sizeof others_text - at, "%s%.16s by %+.3g", at ? ", " : "",
-                     g->c.optimizer.rule, g->moved);
+    for (; *rules; rules++)
+        if (strcmp(*rules, c->optimizer.rule) == 0)
+            return true;
+    return false;
+}
+
+/* How many runs, seeds and steps the judgement stands on. */
+static void count_runs(const ledger_run *runs, int64_t count, char *text, size_t bytes)
+{
+    int64_t ended = 0, seeds = 0, low = INT64_MAX, high = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const ledger_run *r = &runs[i];
+        bool known = false;
+        if (r->state != LEDGER_DONE && r->state != LEDGER_DIVERGED)
+            continue;
+        for (int64_t k = 0; k < i && !known; k++)
+            known = runs[k].state >= LEDGER_DONE && runs[k].c.training.seed == r->c.training.seed;
+        seeds += !known;
+        ended++;
+        if (r->state == LEDGER_DONE && r->result.steps > 0) {
+            low = r->result.steps < low ? r->result.steps : low;
+            high = r->result.steps > high ? r->result.steps : high;
         }
     }
-    transfer_free(&t);
-    if (groups == 0) {
-        open_question(j, "no run has finished");
-        return;
-    }
-    if (unknown > 0) {
-        snprintf(j->sentence, sizeof j->sentence,
-                 "%lld of %lld Scion variants have a best step size at fewer than two widths", (long long)unknown,
-                 (long long)groups);
-        j->verdict = REPRODUCE_OPEN;
-        return;
-    }
-    j->verdict = holding == groups ? REPRODUCE_YES : 2 * holding >= groups ? REPRODUCE_PARTLY : REPRODUCE_NO;
-    snprintf(
-        j->sentence, sizeof j->sentence,
-        "from the smallest to the largest width the best step size of %lld of %lld Scion variants moves by at most "
-        "one factor of two (the largest move is %.3g; using the small model's value costs at most %.4f in loss)%s%s",
-        (long long)holding, (long long)groups, largest, cost, others ? "; in contrast: " : "", others_text);
+    char steps[64] = "";
+    if (low < high)
+        snprintf(steps, sizeof steps, ", %lld to %lld steps", (long long)low, (long long)high);
+    else if (high > 0)
+        snprintf(steps, sizeof steps, ", %lld steps each", (long long)high);
+    snprintf(text, bytes, "%lld runs, %lld seed%s%s", (long long)ended, (long long)seeds, seeds == 1 ? "" : "s",
+             steps);
 }
 
-/* The lowest loss of a rule at a batch size; NAN: none. */
-static double best_at(const ledger_run *runs, int64_t count, const char *rule, int64_t batch)
+void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, int64_t left,
+                     reproduce_judgement *j)
 {
-    double best = NAN;
-    for (int64_t i = 0; i < count; i++)
-        if (runs[i].state == LEDGER_DONE && strcmp(runs[i].c.optimizer.rule, rule) == 0 &&
-            runs[i].c.training.batch * runs[i].c.training.accum == batch)
-            best = fmin(best, runs[i].result.val_loss);
+    *j = (reproduce_judgement){.incomplete = left > 0};
+    count_runs(runs, count, j->runs, sizeof j->runs);
+    f->judge(f, l, runs, count, j);
+}
+
+void reproduce_opening(page *p, const reproduce_figure *f, bool full, const reproduce_judgement *j)
+{
+    static const char *const names[] = {"part of the claim", "verdict", "measured"};
+    page_paragraph(p, "Claim: %s.", f->claim);
+    page_paragraph(p, "Here: %s%s.", reproduce_verdict_name(reproduce_verdict_of(j)),
+                   j->incomplete ? ", because runs are left" : "");
+    page_table(p, NULL, 3, names, "wlw");
+    for (int i = 0; i < j->count; i++) {
+        page_cell(p, "%s", j->parts[i].claim);
+        page_cell(p, "%s", stat_name(j->parts[i].finding));
+        page_cell(p, "%s", j->parts[i].evidence);
+    }
+    page_table_end(p);
+    page_paragraph(p, "Margin: %s.", j->margin);
+    if (j->aside[0])
+        page_paragraph(p, "Not part of the claim: %s.", j->aside);
+    page_paragraph(p, "Size: %s%s%s.", f->size[full], j->runs[0] ? "; " : "", j->runs);
+}
+
+typedef struct opening {
+    const reproduce_figure *f;
+    bool full;
+    const reproduce_judgement *j;
+} opening;
+
+static void write_opening(void *context, page *p)
+{
+    const opening *o = context;
+    reproduce_opening(p, o->f, o->full, o->j);
+}
+
+scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduce_judgement *j,
+                            const char *ledger_path, const char *out_html, scion_error *err)
+{
+    opening head = {f, full, j};
+    const report_options o = {.title = f->title, .opening = write_opening, .opening_context = &head};
+    return report_write(&ledger_path, 1, out_html, &o, err);
+}
+
+/* ---- The best step size against width -------------------------------------------------------------------------- */
+
+void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                              reproduce_judgement *j)
+{
+    transfer t;
+    (void)l;
+    snprintf(j->margin, sizeof j->margin,
+             "a best lr that moves by at most a factor of two between any two widths does not depend on the width; "
+             "%s, open towards an edge of the grid",
+             ERRORS);
+    const bool made = transfer_make(&t, runs, count, NULL) == SCION_OK;
+    for (int64_t i = 0; made && i < t.count; i++) {
+        const transfer_group *g = &t.groups[i];
+        const char *name = g->label[0] ? g->label : g->c.optimizer.rule;
+        char sentence[TRANSFER_TEXT];
+        const stat_finding stays = transfer_stays(g, same_rate);
+        transfer_sentence(g, sentence);
+        if (has_rule(f->subjects, &g->c) || has_rule(f->rivals, &g->c)) {
+            const bool moves = has_rule(f->rivals, &g->c);
+            reproduce_part *p =
+                reproduce_add(j, moves ? stat_opposite(stays) : stays, "%s: the best lr %s on the width", name,
+                              moves ? "depends" : "does not depend");
+            snprintf(p->evidence, sizeof p->evidence, "%s", sentence);
+        } else {
+            const size_t at = strlen(j->aside);
+            snprintf(j->aside + at, sizeof j->aside - at, "%s%s: %s", at ? ". " : "", name, sentence);
+        }
+    }
+    for (int side = 0; side < 2; side++)
+        for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
+            bool found = false;
+            for (int64_t i = 0; made && i < t.count && !found; i++)
+                found = strcmp(t.groups[i].c.optimizer.rule, *rule) == 0;
+            if (!found)
+                snprintf(reproduce_add(j, STAT_UNDECIDED, "%s", *rule)->evidence, REPRODUCE_TEXT, "%s",
+                         made ? "no run has finished" : "out of memory");
+        }
+    transfer_free(&t);
+}
+
+/* ---- Loss against batch size ----------------------------------------------------------------------------------*/
+
+/* The best loss of a rule at one batch. */
+typedef struct batch_best {
+    stat_sample losses;
+    bool at_edge; /* the true one may be lower */
+} batch_best;
+
+static int64_t batch_of(const config *c)
+{
+    return c->training.batch * c->training.accum;
+}
+
+static batch_best best_at(const transfer *t, const char *rule, int64_t batch)
+{
+    batch_best best = {.at_edge = false};
+    for (int64_t i = 0; i < t->count; i++) {
+        const transfer_group *g = &t->groups[i];
+        const transfer_width *w = &g->widths[0];
+        if (strcmp(g->c.optimizer.rule, rule) == 0 && batch_of(&g->c) == batch && w->best >= 0) {
+            best.losses = w->points[w->best].done;
+            best.at_edge = g->at_edge;
+        }
+    }
     return best;
 }
 
-void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j)
+/* From the smallest to the largest batch. */
+typedef struct batch_rise {
+    const char *rule;
+    batch_best small, large;
+} batch_rise;
+
+static double rise_of(const batch_rise *r)
 {
-    static const char *const rules[] = {"scion", "uscion", "muon", "adamw"};
+    return r->large.losses.mean - r->small.losses.mean;
+}
+
+/* Whether the losses of a rise less than those of b. */
+static void compare_rises(const batch_rise *a, const batch_rise *b, const stat_pool *spread, reproduce_judgement *j)
+{
+    const stat_sample *all[] = {&a->small.losses, &a->large.losses, &b->small.losses, &b->large.losses};
+    double inverse = 0;
+    for (int i = 0; i < 4; i++)
+        inverse += 1 / (double)all[i]->count; /* INFINITY: not run */
+    const double more = rise_of(b) - rise_of(a), error = stat_error(spread, inverse);
+    const double low = b->large.at_edge || a->small.at_edge ? -INFINITY : more - error;
+    const double high = b->small.at_edge || a->large.at_edge ? INFINITY : more + error;
+    const bool known = isfinite(inverse);
+    const stat_finding finding =
+        known && isfinite(error) ? stat_range_within(low, high, 0, INFINITY) : STAT_UNDECIDED;
+    reproduce_part *p =
+        reproduce_add(j, finding, "the loss of %s rises less with the batch than that of %s", a->rule, b->rule);
+    if (!known) {
+        snprintf(p->evidence, sizeof p->evidence, "the runs to compare have not finished");
+        return;
+    }
+    int at =
+        snprintf(p->evidence, sizeof p->evidence, "%s %.4f to %.4f (%+.4f), %s %.4f to %.4f (%+.4f): %+.4f", a->rule,
+                 all[0]->mean, all[1]->mean, rise_of(a), b->rule, all[2]->mean, all[3]->mean, rise_of(b), more);
+    if (isfinite(error))
+        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.4f", error);
+    if (isinf(low) || isinf(high))
+        snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, "; a best lr lies on the edge of its grid");
+}
+
+void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                           reproduce_judgement *j)
+{
     int64_t small = INT64_MAX, large = 0;
-    double rise[4];
-    char text[256] = "";
+    batch_rise rises[2 * REPRODUCE_RULES];
+    stat_pool spread = {0, 0};
+    int rules = 0;
+    transfer t;
     (void)l;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t batch = runs[i].c.training.batch * runs[i].c.training.accum;
+        const int64_t batch = batch_of(&runs[i].c);
         small = batch < small ? batch : small;
         large = batch > large ? batch : large;
     }
-    for (int i = 0; i < 4; i++) {
-        const size_t at = strlen(text);
-        const double from = best_at(runs, count, rules[i], small), to = best_at(runs, count, rules[i], large);
-        rise[i] = to - from;
-        if (!isnan(rise[i]))
-            snprintf(text + at, sizeof text - at, "%s%s %.3f to %.3f (%+.3f)", at ? ", " : "", rules[i], from, to,
-                     rise[i]);
-    }
-    if (isnan(rise[0]) || isnan(rise[2]) || isnan(rise[3])) {
-        open_question(j, "the runs to compare have not finished");
-        return;
-    }
-    const int beaten = (rise[0] < rise[2]) + (rise[0] < rise[3]);
-    j->verdict = beaten == 2 ? REPRODUCE_YES : beaten == 1 ? REPRODUCE_PARTLY : REPRODUCE_NO;
-    snprintf(j->sentence, sizeof j->sentence, "from batches of %lld to %lld the loss goes: %s", (long long)small,
-             (long long)large, text);
+    const bool made = transfer_make(&t, runs, count, NULL) == SCION_OK;
+    for (int side = 0; side < 2; side++)
+        for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
+            batch_rise r = {.rule = *rule};
+            if (made) {
+                r.small = best_at(&t, *rule, small);
+                r.large = best_at(&t, *rule, large);
+            }
+            stat_pool_add(&spread, &r.small.losses);
+            stat_pool_add(&spread, &r.large.losses);
+            rises[rules++] = r;
+        }
+    for (int i = 1; i < rules; i++)
+        compare_rises(&rises[0], &rises[i], &spread, j);
+    if (count > 0)
+        snprintf(j->margin, sizeof j->margin,
+                 "none: the rise from batches of %lld to %lld, each at its best lr, must be smaller; %s",
+                 (long long)small, (long long)large, ERRORS);
+    transfer_free(&t);
 }
+
+/* ---- Norms of the weights -------------------------------------------------------------------------------------*/
 
 /* The last measurement of a run. */
 typedef struct norms_end {
@@ -146,50 +306,103 @@ static norms_end last_norms(ledger *l, const ledger_run *run)
     return e;
 }
 
-void reproduce_judge_norms(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j)
+static void not_finished(reproduce_part *p)
 {
-    norms_end bounded = {0, 0, false}, free_ = {0, 0, false};
-    for (int64_t i = 0; i < count; i++) {
-        if (strcmp(runs[i].c.optimizer.rule, "scion") == 0)
-            bounded = last_norms(l, &runs[i]);
-        else if (strcmp(runs[i].c.optimizer.rule, "uscion") == 0)
-            free_ = last_norms(l, &runs[i]);
-    }
-    if (!bounded.known || !free_.known) {
-        open_question(j, "the runs to compare have not finished");
-        return;
-    }
-    const bool within = bounded.ratio <= reproduce_overshoot, smaller = bounded.log_mean < free_.log_mean;
-    j->verdict = within && smaller ? REPRODUCE_YES : within || smaller ? REPRODUCE_PARTLY : REPRODUCE_NO;
-    snprintf(j->sentence, sizeof j->sentence,
-             "under Scion the largest norm is %.3f of its bound at the end (five Newton-Schulz steps allow 1.2), and "
-             "norms are %.2f times those under Unconstrained Scion (geometric mean over the parameters)",
-             bounded.ratio, exp(bounded.log_mean - free_.log_mean));
+    p->finding = STAT_UNDECIDED;
+    snprintf(p->evidence, sizeof p->evidence, "too few runs have finished");
 }
 
-void reproduce_judge_epochs(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j)
+/* The norms of the first subject stay within their bounds, in all of its runs. */
+static void judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                         reproduce_judgement *j)
 {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0, ratio = 0;
-    for (int64_t i = 0; i < count; i++) {
+    double ratio = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (has_rule(f->subjects, &runs[i].c))
+            ratio = fmax(ratio, last_norms(l, &runs[i]).ratio);
+    reproduce_part *p = reproduce_add(j, stat_within((stat_estimate){ratio, 0}, 0, reproduce_overshoot),
+                                      "%s: the norms of the weights stay within their bounds", f->subjects[0]);
+    if (ratio == 0)
+        not_finished(p);
+    else
+        snprintf(p->evidence, sizeof p->evidence, "the largest norm is %.3f of its bound at the end", ratio);
+}
+
+void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                           reproduce_judgement *j)
+{
+    stat_sample factor = {0};
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < count && has_rule(f->subjects, &runs[i].c); k++) {
+            if (!has_rule(f->rivals, &runs[k].c) || runs[i].c.training.seed != runs[k].c.training.seed)
+                continue;
+            const norms_end bounded = last_norms(l, &runs[i]), free_ = last_norms(l, &runs[k]);
+            if (bounded.known && free_.known)
+                stat_add(&factor, bounded.log_mean - free_.log_mean);
+        }
+    judge_bounds(f, l, runs, count, j);
+    const stat_estimate e = stat_mean(&factor);
+    reproduce_part *p = reproduce_add(j, stat_within(e, -INFINITY, 0), "they end smaller under %s than under %s",
+                                      f->subjects[0], f->rivals[0]);
+    if (factor.count == 0)
+        not_finished(p);
+    else if (isnan(e.error))
+        snprintf(p->evidence, sizeof p->evidence,
+                 "they are %.3f times as large (geometric mean over the parameters; one seed)", exp(e.value));
+    else
+        snprintf(p->evidence, sizeof p->evidence,
+                 "they are %.3f times as large (95%% interval %.3f to %.3f; geometric mean over the parameters)",
+                 exp(e.value), exp(e.value - e.error), exp(e.value + e.error));
+    snprintf(
+        j->margin, sizeof j->margin,
+        "norms up to %.2f of their bounds, which five Newton-Schulz steps allow; smaller: the 95%% interval over "
+        "the seeds is below 1",
+        reproduce_overshoot);
+}
+
+/* Exponent of the growth with the steps, of the runs of a rule with one seed. */
+static bool growth(const char *const *rules, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
+                   double *slope)
+{
+    double x[64], y[64];
+    int64_t n = 0;
+    for (int64_t i = 0; i < count && n < 64; i++) {
+        if (!has_rule(rules, &runs[i].c) || runs[i].c.training.seed != seed)
+            continue;
         const norms_end e = last_norms(l, &runs[i]);
         if (!e.known)
             continue;
-        if (strcmp(runs[i].c.optimizer.rule, "scion") == 0) {
-            ratio = fmax(ratio, e.ratio);
-        } else {
-            const double log_steps = log((double)runs[i].result.steps);
-            n++, x += log_steps, y += e.log_mean, xx += log_steps * log_steps, xy += log_steps * e.log_mean;
-        }
+        x[n] = log((double)runs[i].result.steps);
+        y[n++] = e.log_mean;
     }
-    if (n < 3 || ratio == 0) {
-        open_question(j, "too few runs have finished");
-        return;
+    *slope = stat_slope(x, y, n);
+    return n >= 3;
+}
+
+void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                            reproduce_judgement *j)
+{
+    stat_sample slopes = {0};
+    for (int64_t i = 0; i < count; i++) {
+        bool known = false;
+        double slope;
+        for (int64_t k = 0; k < i && !known; k++)
+            known = runs[k].c.training.seed == runs[i].c.training.seed;
+        if (!known && growth(f->rivals, l, runs, count, runs[i].c.training.seed, &slope))
+            stat_add(&slopes, slope);
     }
-    const double slope = (n * xy - x * y) / (n * xx - x * x);
-    const bool root = slope > 0.3 && slope < 0.7, within = ratio <= reproduce_overshoot;
-    j->verdict = root && within ? REPRODUCE_YES : root || within ? REPRODUCE_PARTLY : REPRODUCE_NO;
-    snprintf(j->sentence, sizeof j->sentence,
-             "norms grow like steps^%.2f under Unconstrained Scion (claimed: 0.5), and reach at most %.3f of their "
-             "bounds under Scion (five Newton-Schulz steps allow 1.2)",
-             slope, ratio);
+    const stat_estimate e = stat_mean(&slopes);
+    reproduce_part *p = reproduce_add(j, stat_within(e, root_low, root_high),
+                                      "%s: the norms grow like the square root of the steps", f->rivals[0]);
+    if (slopes.count == 0)
+        not_finished(p);
+    else if (isnan(e.error))
+        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value);
+    else
+        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+    judge_bounds(f, l, runs, count, j);
+    snprintf(
+        j->margin, sizeof j->margin,
+        "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which five Newton-Schulz steps allow; %s",
+        root_low, root_high, reproduce_overshoot, ERRORS);
 }

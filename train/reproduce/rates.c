@@ -65,10 +65,15 @@ static const setting settings[] = {
 
 enum { setting_count = sizeof settings / sizeof *settings };
 
-/* The mean over x^1..x^n of the dual norm or the gap. */
-static scion_status measure(const setting *s, bool noisy, int64_t n, double *value, scion_error *err)
+static bool unconstrained(const setting *s)
 {
-    problem p = {.noise = noisy ? sigma : 0, .seed = 7};
+    return scion_rule_info((int32_t)s->rule)->weight_decay == 0;
+}
+
+/* The mean over x^1..x^n of the dual norm or the gap. */
+static scion_status measure(const setting *s, bool noisy, int64_t seed, int64_t n, double *value, scion_error *err)
+{
+    problem p = {.noise = noisy ? sigma : 0, .seed = 7 + ((uint64_t)seed << 32)};
     scion_param param;
     scion_options o;
     scion_result result = {.size = sizeof result};
@@ -114,99 +119,161 @@ static scion_status measure(const setting *s, bool noisy, int64_t n, double *val
     };
     if (status == SCION_OK)
         status = scion_minimize(&problem_, &o, &result, err);
-    const bool unconstrained = scion_rule_info((int32_t)s->rule)->weight_decay == 0;
-    *value = unconstrained ? result.mean_dual_norm : result.mean_fw_gap;
+    *value = unconstrained(s) ? result.mean_dual_norm : result.mean_fw_gap;
     return status;
-}
-
-/* Least squares of log2(value) over the last few n. */
-static double slope_of(const double *log_value, int count)
-{
-    double x = 0, y = 0, xx = 0, xy = 0;
-    for (int i = count - fitted; i < count; i++)
-        x += i, y += log_value[i], xx += i * i, xy += i * log_value[i];
-    return (fitted * xy - x * y) / (fitted * xx - x * x);
 }
 
 typedef struct curves {
-    double slope[2][setting_count];
-    double done, all; /* for the progress */
-    bool (*show)(double share);
+    stat_sample slopes[2][setting_count]; /* a value for each seed; without noise there is one */
+    double done, all;                     /* for the progress */
+    const reproduce_order *order;
 } curves;
 
-static scion_status draw(page *p, curves *c, bool noisy, int log_last, scion_error *err)
+static int log_last(const reproduce_order *o)
 {
-    figure *f = figure_create(
-        noisy ? "rates-noise" : "rates-exact", noisy ? "Noise, vanishing momentum" : "No noise, constant momentum",
-        noisy ? "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps 3/(4 "
-                "n^(3/4)), momentum 1/sqrt(k)."
-              : "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps "
-                "1/sqrt(n), momentum 1/2.");
-    double log_value[64];
-    figure_axes(f, "steps n", AXIS_LOG2, "mean dual norm or gap", AXIS_LOG10);
+    return o->full ? log_full : log_small;
+}
+
+/* One curve and its slope, over the last few n. */
+static scion_status measure_curve(curves *c, bool noisy, int i, int64_t seed, stat_sample *values, scion_error *err)
+{
+    double x[64], y[64];
     scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < setting_count; i++) {
-        const int series = figure_series(f, settings[i].name, FIGURE_LINE);
-        for (int k = log_first; status == SCION_OK && k <= log_last; k++) {
-            double value;
-            status = measure(&settings[i], noisy, (int64_t)1 << k, &value, err);
-            log_value[k - log_first] = log2(value);
-            figure_point(f, series, ldexp(1, k), value);
-            c->done += ldexp(1, k);
-            if (status == SCION_OK && c->show && !c->show(c->done / c->all))
-                status = train_fail(err, SCION_ESTOPPED, "stopped");
-        }
-        c->slope[noisy][i] = slope_of(log_value, log_last - log_first + 1);
+    const int count = log_last(c->order) - log_first + 1;
+    for (int k = 0; status == SCION_OK && k < count; k++) {
+        double value;
+        x[k] = log_first + k;
+        status = measure(&settings[i], noisy, seed, (int64_t)1 << (log_first + k), &value, err);
+        y[k] = log2(value);
+        stat_add(&values[k], value);
+        c->done += exp2(x[k]);
+        if (status == SCION_OK && c->order->show && !c->order->show(c->done / c->all))
+            status = train_fail(err, SCION_ESTOPPED, "stopped");
     }
-    page_figure(p, f);
+    stat_add(&c->slopes[noisy][i], stat_slope(x + count - fitted, y + count - fitted, fitted));
     return status;
+}
+
+/* A line of the claimed slope through the first point of the uppermost curve. */
+static void draw_guide(figure *f, const char *name, double slope, double from, int last)
+{
+    const int s = figure_series(f, name, FIGURE_BOUND);
+    figure_point(f, s, exp2(log_first), from);
+    figure_point(f, s, exp2(last), from * exp2(slope * (last - log_first)));
+}
+
+/* Measures and draws; *out is NULL if there is no memory. */
+static scion_status draw(figure **out, curves *c, bool noisy, scion_error *err)
+{
+    figure *f = *out = figure_create(
+        noisy ? "rates-noise" : "rates-exact", noisy ? "Noise, vanishing momentum" : "No noise, constant momentum",
+        noisy ? "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps 3/(4 n^(3/4)), momentum "
+                "1/sqrt(k); mean over the seeds, with whiskers from the lowest to the highest."
+              : "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps 1/sqrt(n), momentum 1 in "
+                "the first step, then 1/2.");
+    const int last = log_last(c->order);
+    double top = 0;
+    if (!f)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    scion_status status = SCION_OK;
+    figure_axes(f, "steps n", AXIS_LOG2, "mean dual norm or gap", AXIS_LOG10);
+    for (int i = 0; status == SCION_OK && i < setting_count; i++) {
+        stat_sample values[64] = {{0}};
+        const int series = figure_series(f, settings[i].name, FIGURE_LINE);
+        for (int64_t seed = 0; status == SCION_OK && seed < (noisy ? c->order->seeds : 1); seed++)
+            status = measure_curve(c, noisy, i, seed, values, err);
+        for (int k = 0; k <= last - log_first; k++)
+            figure_range(f, series, exp2(log_first + k), values[k].mean, values[k].low, values[k].high);
+        top = fmax(top, values[0].mean);
+    }
+    draw_guide(f, noisy ? "slope -1/4" : "slope -1/2", noisy ? -0.25 : -0.5, top, last);
+    return status;
+}
+
+/* The slope of a curve. Without noise there is nothing that a seed would change. */
+static stat_estimate slope_estimate(const curves *c, bool noisy, int i)
+{
+    return noisy ? stat_mean(&c->slopes[1][i]) : (stat_estimate){c->slopes[0][i].mean, 0};
+}
+
+/* One half of the claim for the rules of one kind: decided by the slowest of their norms. */
+static void judge_kind(const curves *c, bool noisy, bool free_, reproduce_judgement *j)
+{
+    const double claimed = noisy ? -0.25 : -0.5;
+    stat_finding finding = STAT_KEPT;
+    int slowest = -1;
+    for (int i = 0; i < setting_count; i++) {
+        const stat_estimate e = slope_estimate(c, noisy, i);
+        if (unconstrained(&settings[i]) != free_)
+            continue;
+        const stat_finding f = stat_within(e, -INFINITY, claimed + margin);
+        finding = f == STAT_FAILED || (f == STAT_UNDECIDED && finding == STAT_KEPT) ? f : finding;
+        slowest = slowest < 0 || e.value > slope_estimate(c, noisy, slowest).value ? i : slowest;
+    }
+    const stat_estimate e = slope_estimate(c, noisy, slowest);
+    reproduce_part *p = reproduce_add(j, finding, "%s falls like n^(%s)%s",
+                                      free_ ? "the dual norm (uSCG)" : "the gap (SCG)", noisy ? "-1/4" : "-1/2",
+                                      noisy ? " or faster with noise and vanishing momentum" : " without noise");
+    int at =
+        snprintf(p->evidence, sizeof p->evidence, "the slowest (%s) like n^(%.3f", settings[slowest].name, e.value);
+    if (noisy && isfinite(e.error))
+        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.3f", e.error);
+    snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, ")%s", noisy && isnan(e.error) ? ", one seed" : "");
 }
 
 static void judge(const curves *c, reproduce_judgement *j)
 {
-    double exact_worst = -INFINITY, noisy_worst = -INFINITY;
-    for (int i = 0; i < setting_count; i++) {
-        exact_worst = fmax(exact_worst, c->slope[0][i]);
-        noisy_worst = fmax(noisy_worst, c->slope[1][i]);
-    }
-    const bool half = exact_worst <= -0.5 + margin, quarter = noisy_worst <= -0.25 + margin;
-    j->verdict = half && quarter ? REPRODUCE_YES : half || quarter ? REPRODUCE_PARTLY : REPRODUCE_NO;
+    *j = (reproduce_judgement){.count = 0};
+    for (int noisy = 0; noisy < 2; noisy++)
+        for (int free_ = 1; free_ >= 0; free_--)
+            judge_kind(c, noisy, free_, j);
     snprintf(
-        j->sentence, sizeof j->sentence,
-        "the slowest of four methods falls like n^%.3f without noise (claimed: -1/2), and like n^%.3f with noise "
-        "and vanishing momentum (claimed: -1/4)",
-        exact_worst, noisy_worst);
+        j->margin, sizeof j->margin,
+        "exponents up to %.2f above the claimed one, which slopes reach for large n only; fitted over the last %d "
+        "n; +- is half of a 95%% interval over %lld seeds",
+        margin, fitted, (long long)c->order->seeds);
 }
 
-scion_status reproduce_rates(const char *folder, bool full, const char *data, bool (*show)(double share),
-                             reproduce_judgement *j, scion_error *err)
+static void slope_table(page *p, const curves *c)
 {
-    static const char *const names[] = {"method", "slope without noise", "slope with noise"};
-    const reproduce_figure *f = reproduce_find("rates");
-    const int log_last = full ? log_full : log_small;
-    curves c = {.all = 2 * setting_count * ldexp(2, log_last), .show = show};
+    static const char *const names[] = {"method", "slope without noise", "slope with noise", "+-"};
+    page_table(p, NULL, 4, names, "lrrr");
+    for (int i = 0; i < setting_count; i++) {
+        const stat_estimate e = slope_estimate(c, true, i);
+        page_cell(p, "%s", settings[i].name);
+        page_cell(p, "%.3f", c->slopes[0][i].mean);
+        page_cell(p, "%.3f", e.value);
+        if (isfinite(e.error))
+            page_cell(p, "%.3f", e.error);
+        else
+            page_cell(p, "\u2013");
+    }
+    page_table_end(p);
+}
+
+scion_status reproduce_rates(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                             scion_error *err)
+{
+    curves c = {.all = setting_count * (double)(1 + o->seeds) * ldexp(2, log_last(o)), .order = o};
     char path[RUN_PATH];
-    (void)data;
-    snprintf(path, sizeof path, "%s/report.html", folder);
+    snprintf(path, sizeof path, "%s/report.html", o->folder);
+    figure *figures[2] = {NULL, NULL};
     page *p = page_create(path, f->title);
-    if (!p)
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    page_paragraph(p, "Claim: %s.", f->claim);
-    scion_status status = draw(p, &c, false, log_last, err);
-    if (status == SCION_OK)
-        status = draw(p, &c, true, log_last, err);
+    scion_status status = p ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    for (int noisy = 0; status == SCION_OK && noisy < 2; noisy++)
+        status = draw(&figures[noisy], &c, noisy, err);
     if (status == SCION_OK) {
         judge(&c, j);
-        page_paragraph(p, "Here: %s (%s).", j->sentence, reproduce_verdict_name(j->verdict));
-        page_table(p, NULL, 3, names, "lrr");
-        for (int i = 0; i < setting_count; i++) {
-            page_cell(p, "%s", settings[i].name);
-            page_cell(p, "%.3f", c.slope[0][i]);
-            page_cell(p, "%.3f", c.slope[1][i]);
+        reproduce_opening(p, f, o->full, j);
+        for (int noisy = 0; noisy < 2; noisy++) {
+            page_figure(p, figures[noisy]);
+            figures[noisy] = NULL;
         }
-        page_table_end(p);
+        slope_table(p, &c);
         status = page_write(p, err);
     }
+    for (int noisy = 0; noisy < 2; noisy++)
+        figure_free(figures[noisy]);
     page_free(p);
     return status;
 }

@@ -1,20 +1,46 @@
-/* The paper's figures: each is one or more grids of runs, a claim, and a judgement of the results; a row of the
- * table in figures.c. */
+/* The paper's figures: each is one or more grids of runs, a claim, and a judgement of its parts; a row of the table
+ * in figures.c. What counts is the rule of base/statistics.h. */
 #ifndef TRAIN_REPRODUCE_REPRODUCE_H
 #define TRAIN_REPRODUCE_REPRODUCE_H
 
+#include "base/statistics.h"
+#include "report/page.h"
 #include "sweep/ledger.h"
 
 typedef enum reproduce_verdict { REPRODUCE_YES, REPRODUCE_PARTLY, REPRODUCE_NO, REPRODUCE_OPEN } reproduce_verdict;
 
 const char *reproduce_verdict_name(reproduce_verdict v); /* "reproduced", "partly reproduced", ... */
 
+enum {
+    REPRODUCE_GRIDS = 17, /* at most 16, and a NULL */
+    REPRODUCE_RULES = 4,  /* at most 3, and a NULL */
+    REPRODUCE_PARTS = 16,
+    REPRODUCE_SEEDS = 3, /* default */
+    REPRODUCE_TEXT = 800
+};
+
+/* One part of a claim. */
+typedef struct reproduce_part {
+    stat_finding finding;
+    char claim[320];
+    char evidence[REPRODUCE_TEXT]; /* the deciding numbers */
+} reproduce_part;
+
 typedef struct reproduce_judgement {
-    reproduce_verdict verdict;
-    char sentence[512]; /* with the deciding number */
+    reproduce_part parts[REPRODUCE_PARTS];
+    int count;
+    char margin[256];           /* what counts as kept */
+    char aside[REPRODUCE_TEXT]; /* numbers of which the claim says nothing; "": none */
+    char runs[160];             /* "840 runs, 3 seeds, 30 steps"; "": no sweep */
+    bool incomplete;            /* runs are left: undecided, whatever the others say */
 } reproduce_judgement;
 
-enum { REPRODUCE_PARTS = 17 }; /* at most 16, and a NULL */
+/* All parts kept: reproduced. None failed, but not all kept: undecided. Some kept and some failed: partly. */
+reproduce_verdict reproduce_verdict_of(const reproduce_judgement *j);
+
+/* Adds a part; its evidence is to be filled in. */
+reproduce_part *reproduce_add(reproduce_judgement *j, stat_finding finding, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The data of a figure, which the user gives. */
 typedef struct reproduce_data {
@@ -24,40 +50,72 @@ typedef struct reproduce_data {
     bool full_has_own; /* the presets of the full size name their data */
 } reproduce_data;
 
-typedef struct reproduce_figure {
+/* How a figure is to be made. */
+typedef struct reproduce_order {
+    const char *folder;
+    bool full;
+    int64_t seeds;
+    bool (*show)(double share); /* gets the fraction done and returns false to stop (ESTOPPED); may be NULL */
+} reproduce_order;
+
+typedef struct reproduce_figure reproduce_figure;
+struct reproduce_figure {
     const char *name, *title;
     const char *claim;          /* of the paper, in one sentence */
+    const char *size[2];        /* small and full, beside the paper's: model, widths, batches */
     const reproduce_data *data; /* NULL: none */
-    /* "PRESET key=values ...", as scion sweep would take it: for two cores, and of the paper's own size. */
-    const char *small[REPRODUCE_PARTS], *full[REPRODUCE_PARTS];
-    void (*judge)(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-    /* A figure that is not a sweep has this instead, which measures, writes the page and judges. `show` gets the
-     * fraction done and returns false to stop (ESTOPPED). */
-    scion_status (*make)(const char *folder, bool full, const char *data, bool (*show)(double share),
-                         reproduce_judgement *j, scion_error *err);
-} reproduce_figure;
+    /* "PRESET key=values ...", as scion sweep would take it: for two cores, and full. */
+    const char *small[REPRODUCE_GRIDS], *full[REPRODUCE_GRIDS];
+    /* The claim says something of the first rules, and the contrary, or that they do worse, of the others. */
+    const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
+    void (*judge)(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                  reproduce_judgement *j);
+    /* A figure that is not a sweep has this instead, which measures, judges and writes the page. */
+    scion_status (*make)(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                         scion_error *err);
+};
 
 const reproduce_figure *reproduce_at(int i);              /* NULL past the last */
 const reproduce_figure *reproduce_find(const char *name); /* NULL: none */
 
-/* All runs of a figure; data replaces that of the presets (NULL: as they have it). The caller frees. */
-scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, config **points, int64_t *count,
-                              scion_error *err);
+/* All runs of a figure with each of `seeds` seeds, those of one seed after those of another; data replaces that of
+ * the presets (NULL: as they have it). The caller frees. */
+scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, int64_t seeds, config **points,
+                              int64_t *count, scion_error *err);
 
 /* Fewer steps, epochs, warm-up and decay by a factor, at least one step. */
 void reproduce_shorten(config *points, int64_t count, double factor);
+
+/* How many seeds, from `least` to `most`, leave the runs a quarter of their steps if those of one seed take
+ * `seconds` and all may take `budget` (0: no limit). *share: the fraction of the steps that fits, at least 0.05. */
+int64_t reproduce_afford(double seconds, double budget, int64_t least, int64_t most, double *share);
+
+/* Judges the runs of a ledger; `left`: how many have not ended. */
+void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, int64_t left,
+                     reproduce_judgement *j);
+
+/* Claim, parts, margin and size, at the top of a page. */
+void reproduce_opening(page *p, const reproduce_figure *f, bool full, const reproduce_judgement *j);
+
+/* The page of a ledger, which begins so. */
+scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduce_judgement *j,
+                            const char *ledger_path, const char *out_html, scion_error *err);
 
 /* scion_info.overshoot of the default polar iteration: the factor by which spectral norms may exceed their bounds. */
 extern const double reproduce_overshoot;
 
 /* For the table. */
-void reproduce_judge_transfer(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-void reproduce_judge_batch(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-void reproduce_judge_norms(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-void reproduce_judge_epochs(ledger *l, const ledger_run *runs, int64_t count, reproduce_judgement *j);
-scion_status reproduce_input_radius(const char *folder, bool full, const char *data, bool (*show)(double share),
-                                    reproduce_judgement *j, scion_error *err);
-scion_status reproduce_rates(const char *folder, bool full, const char *data, bool (*show)(double share),
-                             reproduce_judgement *j, scion_error *err);
+void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                              reproduce_judgement *j);
+void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                           reproduce_judgement *j);
+void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                           reproduce_judgement *j);
+void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                            reproduce_judgement *j);
+scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                                    scion_error *err);
+scion_status reproduce_rates(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                             scion_error *err);
 
 #endif

@@ -115,6 +115,18 @@ void grid_label(const config *c, const config_option *const *options, int count,
     utf8_make_printable(text); /* values may come from a file of somebody else */
 }
 
+void grid_name_groups(const config *first, size_t stride, int64_t count, const char *const *axes, char *label,
+                      size_t bytes)
+{
+    enum { max_options = 16 };
+    const config_option *options[max_options];
+    const int named = count > 0 ? grid_naming(first, stride, count, axes, options, max_options) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        const char *c = (const char *)first + i * (int64_t)stride;
+        grid_label((const config *)(const void *)c, options, named, label + i * (int64_t)stride, bytes);
+    }
+}
+
 void grid_rate(double lr, char text[CONFIG_TEXT])
 {
     int exponent;

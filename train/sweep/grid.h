@@ -43,6 +43,11 @@ int grid_naming(const config *first, size_t stride, int64_t count, const char *c
 /* "rule=scion width=64": the values of some options. */
 void grid_label(const config *c, const config_option *const *options, int count, char *text, size_t bytes);
 
+/* The two together: labels of groups of runs, each `stride` bytes after the one before, as the configurations are;
+ * "" if there is one group. */
+void grid_name_groups(const config *first, size_t stride, int64_t count, const char *const *axes, char *label,
+                      size_t bytes);
+
 /* A learning rate as people write it: 2^-5 if it is a power of two. */
 void grid_rate(double lr, char text[CONFIG_TEXT]);
 /* The value of an option in the same way. */

@@ -336,16 +336,6 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
     return status;
 }
 
-static void name_groups(coordcheck *k)
-{
-    enum { max_options = 16 };
-    const config_option *options[max_options];
-    const int named =
-        k->count > 0 ? grid_naming(&k->groups[0].c, sizeof *k->groups, k->count, axes, options, max_options) : 0;
-    for (int64_t i = 0; i < k->count; i++)
-        grid_label(&k->groups[i].c, options, named, k->groups[i].label, sizeof k->groups[i].label);
-}
-
 scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t count, scion_error *err)
 {
     scion_status status = SCION_OK;
@@ -360,7 +350,8 @@ scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t 
             status = make_group(&k->groups[k->count++], &runs[i], runs, count, err);
     }
     if (status == SCION_OK)
-        name_groups(k);
+        grid_name_groups(&k->groups[0].c, sizeof *k->groups, k->count, axes, k->groups[0].label,
+                         sizeof k->groups[0].label);
     return status;
 }
 

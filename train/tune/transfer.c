@@ -43,25 +43,29 @@ static transfer_point *point_of(transfer_width *w, double lr)
             return &w->points[i];
     transfer_point *p = array_append(&w->points, &w->count, sizeof *p);
     if (p)
-        *p = (transfer_point){.lr = lr, .accuracy = NAN, .low = INFINITY, .high = -INFINITY};
+        *p = (transfer_point){.lr = lr, .accuracy = NAN};
     return p;
 }
 
-/* Adds a run to its point, whose loss and accuracy are sums until the end. */
-static void add_run(transfer_point *p, const ledger_run *run)
+/* Adds a run to its point, whose accuracy is a sum until the end. False: out of memory. */
+static bool add_run(transfer_point *p, const ledger_run *run)
 {
     const run_result *r = &run->result;
-    const double loss = isnan(r->val_loss) ? r->loss : r->val_loss; /* data may have no validation part */
+    double loss = isnan(r->val_loss) ? r->loss : r->val_loss; /* data may have no validation part */
+    transfer_seed *s = array_append(&p->seeds, &p->seed_count, sizeof *s);
+    if (!s)
+        return false;
+    if (run->state != LEDGER_DONE)
+        loss = run->state == LEDGER_DIVERGED ? INFINITY : NAN;
+    *s = (transfer_seed){run->c.training.seed, loss};
     p->diverged += run->state == LEDGER_DIVERGED;
     p->failed += run->state == LEDGER_FAILED;
     if (run->state != LEDGER_DONE || isnan(loss))
-        return;
-    p->loss += loss;
+        return true;
+    stat_add(&p->done, loss);
     if (!isnan(r->accuracy))
         p->accuracy = (isnan(p->accuracy) ? 0 : p->accuracy) + r->accuracy;
-    p->low = fmin(p->low, loss);
-    p->high = fmax(p->high, loss);
-    p->seeds++;
+    return true;
 }
 
 static int by_lr(const void *a, const void *b)
@@ -76,67 +80,102 @@ static int by_width(const void *a, const void *b)
     return (x->width > y->width) - (x->width < y->width);
 }
 
-static void finish_width(transfer_width *w)
+/* The loss of a seed; NAN: it is not there. */
+static double seed_loss(const transfer_point *p, uint64_t seed)
 {
-    qsort(w->points, (size_t)w->count, sizeof *w->points, by_lr);
-    w->best = -1;
-    for (int64_t i = 0; i < w->count; i++) {
-        transfer_point *p = &w->points[i];
-        /* If one seed diverges, the value counts as diverged. */
-        p->loss = p->seeds > 0 && p->diverged == 0 ? p->loss / p->seeds : INFINITY;
-        p->accuracy = p->seeds > 0 ? p->accuracy / p->seeds : NAN;
-        if (isfinite(p->loss) && (w->best < 0 || p->loss < w->points[w->best].loss))
-            w->best = i;
-    }
-}
-
-/* log2 of the smallest factor between neighbours of the grid; 0: one value only. */
-static double grid_step(const transfer_group *g)
-{
-    double step = INFINITY;
-    for (int64_t i = 0; i < g->count; i++)
-        for (int64_t k = 1; k < g->widths[i].count; k++)
-            step = fmin(step, log2(g->widths[i].points[k].lr / g->widths[i].points[k - 1].lr));
-    return isfinite(step) ? step : 0;
-}
-
-static double loss_at(const transfer_width *w, double lr)
-{
-    for (int64_t i = 0; i < w->count; i++)
-        if (w->points[i].lr == lr && w->points[i].seeds + w->points[i].diverged > 0)
-            return w->points[i].loss;
+    for (int64_t i = 0; i < p->seed_count; i++)
+        if (p->seeds[i].seed == seed)
+            return p->seeds[i].loss;
     return NAN;
 }
 
-static void finish_group(transfer_group *g)
+/* The best lr of each seed that the best point has. x and y: room for as many numbers as points. */
+static void fit_seeds(transfer_width *w, double *x, double *y)
 {
-    qsort(g->widths, (size_t)g->count, sizeof *g->widths, by_width);
-    g->moved = g->cost = NAN;
-    const transfer_width *small = NULL, *large = NULL;
-    for (int64_t i = 0; i < g->count; i++) {
-        transfer_width *w = &g->widths[i];
-        finish_width(w);
-        if (w->best < 0)
+    const transfer_point *best = &w->points[w->best];
+    for (int64_t s = 0; s < best->seed_count; s++) {
+        for (int64_t i = 0; i < w->count; i++) {
+            x[i] = log2(w->points[i].lr);
+            y[i] = seed_loss(&w->points[i], best->seeds[s].seed);
+        }
+        const stat_minimum m = stat_lowest(x, y, w->count);
+        if (m.at < 0)
             continue;
-        g->at_edge = g->at_edge || w->best == 0 || w->best == w->count - 1;
-        small = small ? small : w;
-        large = w;
+        stat_add(&w->log2_best, m.x);
+        w->edge_below = w->edge_below || (m.at_edge && (m.at == 0 || isnan(y[m.at - 1])));
+        w->edge_above = w->edge_above || (m.at_edge && (m.at == w->count - 1 || isnan(y[m.at + 1])));
     }
-    if (!small || small == large)
-        return;
-    const double from = small->points[small->best].lr, to = large->points[large->best].lr, step = grid_step(g);
-    g->moved = from == to ? 0 : log2(to / from) / step;
-    g->cost = loss_at(large, from) - large->points[large->best].loss;
 }
 
-static void name_groups(transfer *t)
+static bool finish_width(transfer_width *w)
 {
-    enum { max_options = 16 };
-    const config_option *options[max_options];
-    const int named =
-        t->count > 0 ? grid_naming(&t->groups[0].c, sizeof *t->groups, t->count, axes, options, max_options) : 0;
-    for (int64_t i = 0; i < t->count; i++)
-        grid_label(&t->groups[i].c, options, named, t->groups[i].label, sizeof t->groups[i].label);
+    double *x = malloc((size_t)w->count * sizeof *x), *y = malloc((size_t)w->count * sizeof *y);
+    qsort(w->points, (size_t)w->count, sizeof *w->points, by_lr);
+    w->best = -1;
+    w->cost = (stat_estimate){NAN, NAN};
+    for (int64_t i = 0; i < w->count; i++) {
+        transfer_point *p = &w->points[i];
+        /* If one seed diverges, the value counts as diverged. */
+        p->loss = p->done.count > 0 && p->diverged == 0 ? p->done.mean : INFINITY;
+        p->accuracy = p->done.count > 0 ? p->accuracy / (double)p->done.count : NAN;
+        if (isfinite(p->loss) && (w->best < 0 || p->loss < w->points[w->best].loss))
+            w->best = i;
+    }
+    if (x && y && w->best >= 0)
+        fit_seeds(w, x, y);
+    free(x);
+    free(y);
+    return x && y;
+}
+
+/* Of a learning rate in place of the best one, by the differences of each seed. */
+static stat_estimate cost_of(const transfer_width *w, double lr)
+{
+    const transfer_point *best = &w->points[w->best];
+    stat_sample differences = {0};
+    for (int64_t i = 0; i < w->count; i++) {
+        const transfer_point *p = &w->points[i];
+        if (p->lr != lr)
+            continue;
+        if (p->diverged > 0)
+            return (stat_estimate){INFINITY, 0};
+        for (int64_t s = 0; s < p->seed_count; s++) {
+            const double difference = p->seeds[s].loss - seed_loss(best, p->seeds[s].seed);
+            if (!isnan(difference))
+                stat_add(&differences, difference);
+        }
+    }
+    return stat_mean(&differences);
+}
+
+static bool finish_group(transfer_group *g)
+{
+    const transfer_width *small = NULL;
+    qsort(g->widths, (size_t)g->count, sizeof *g->widths, by_width);
+    g->moved = (stat_estimate){NAN, NAN};
+    for (int64_t i = 0; i < g->count; i++) {
+        transfer_width *w = &g->widths[i];
+        if (!finish_width(w))
+            return false;
+        if (w->best < 0)
+            continue;
+        small = small ? small : w;
+        w->cost = cost_of(w, small->points[small->best].lr);
+        g->at_edge = g->at_edge || w->edge_below || w->edge_above;
+        stat_pool_add(&g->spread, &w->log2_best);
+    }
+    for (int64_t i = 0; i < g->count; i++)
+        for (int64_t k = i + 1; k < g->count; k++) {
+            const stat_estimate e = stat_difference(&g->widths[i].log2_best, &g->widths[k].log2_best, &g->spread);
+            if (isnan(e.value) || fabs(e.value) < fabs(g->moved.value))
+                continue;
+            if (isnan(g->moved.value) || fabs(e.value) > fabs(g->moved.value) || i == g->from) {
+                g->moved = e; /* of equal ones, the widest apart from the smallest */
+                g->from = i;
+                g->to = k;
+            }
+        }
+    return true;
 }
 
 scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, scion_error *err)
@@ -148,59 +187,123 @@ scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, s
         transfer_group *g = group_of(t, &runs[i].c);
         transfer_width *w = g ? width_of(g, config_int(&runs[i].c, "width")) : NULL;
         transfer_point *p = w ? point_of(w, runs[i].c.training.lr) : NULL;
-        if (!p)
+        if (!p || !add_run(p, &runs[i]))
             return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)count);
-        add_run(p, &runs[i]);
     }
     for (int64_t i = 0; i < t->count; i++)
-        finish_group(&t->groups[i]);
-    name_groups(t);
+        if (!finish_group(&t->groups[i]))
+            return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)count);
+    if (t->count > 0)
+        grid_name_groups(&t->groups[0].c, sizeof *t->groups, t->count, axes, t->groups[0].label,
+                         sizeof t->groups[0].label);
     return SCION_OK;
 }
 
 void transfer_free(transfer *t)
 {
     for (int64_t i = 0; i < t->count; i++) {
-        for (int64_t k = 0; k < t->groups[i].count; k++)
-            free(t->groups[i].widths[k].points);
+        for (int64_t k = 0; k < t->groups[i].count; k++) {
+            transfer_width *w = &t->groups[i].widths[k];
+            for (int64_t n = 0; n < w->count; n++)
+                free(w->points[n].seeds);
+            free(w->points);
+        }
         free(t->groups[i].widths);
     }
     free(t->groups);
     *t = (transfer){NULL, 0};
 }
 
-void transfer_sentence(const transfer_group *g, char text[256])
+stat_finding transfer_stays(const transfer_group *g, double margin)
 {
-    const transfer_width *small = NULL, *large = NULL;
-    char from[CONFIG_TEXT], to[CONFIG_TEXT], cost[96];
+    bool kept = isfinite(g->moved.value);
     for (int64_t i = 0; i < g->count; i++)
-        if (g->widths[i].best >= 0) {
-            small = small ? small : &g->widths[i];
-            large = &g->widths[i];
+        for (int64_t k = i + 1; k < g->count; k++) {
+            const transfer_width *a = &g->widths[i], *b = &g->widths[k];
+            const stat_estimate e = stat_difference(&a->log2_best, &b->log2_best, &g->spread);
+            if (isnan(e.value)) /* a width where nothing trains */
+                continue;
+            const double low = b->edge_below || a->edge_above ? -INFINITY : e.value - e.error;
+            const double high = b->edge_above || a->edge_below ? INFINITY : e.value + e.error;
+            const stat_finding f = isnan(e.error) ? STAT_UNDECIDED : stat_range_within(low, high, -margin, margin);
+            if (f == STAT_FAILED)
+                return STAT_FAILED;
+            kept = kept && f == STAT_KEPT;
         }
-    if (!small) {
-        snprintf(text, 256, "no run has finished");
-        return;
-    }
-    grid_rate(small->points[small->best].lr, from);
-    grid_rate(large->points[large->best].lr, to);
-    if (small == large) {
-        snprintf(text, 256, "the best lr is %.40s at width %lld: one width shows no transfer", from,
-                 (long long)small->width);
-        return;
-    }
-    if (isnan(g->cost))
-        snprintf(cost, sizeof cost, "; width %lld was not trained at %.40s", (long long)large->width, from);
-    else if (isinf(g->cost))
-        snprintf(cost, sizeof cost, "; at %.40s width %lld diverges", from, (long long)large->width);
+    return kept ? STAT_KEPT : STAT_UNDECIDED;
+}
+
+/* ---- Text and JSON -------------------------------------------------------------------------------------------- */
+
+const char *transfer_loss_text(const transfer_point *p, char text[32])
+{
+    const double deviation = stat_deviation(&p->done);
+    if (!isfinite(p->loss))
+        snprintf(text, 32, "%s", p->diverged ? "diverged" : "failed");
+    else if (isnan(deviation))
+        snprintf(text, 32, "%.4f", p->loss);
     else
-        snprintf(cost, sizeof cost, "; the small model's value costs %.4f there", g->cost);
-    const double steps = fabs(g->moved);
-    snprintf(text, 256, "the best lr %s%.3g step%s (%.24s to %.24s) from width %lld to %lld%s%s",
-             g->moved == 0  ? "moves by "
-             : g->moved > 0 ? "grows by "
-                            : "falls by ",
-             steps, steps == 1 ? "" : "s", from, to, (long long)small->width, (long long)large->width, cost,
+        snprintf(text, 32, "%.4f(%.0f)", p->loss, fmin(1e4 * deviation, 1e9));
+    return text;
+}
+
+/* " +- 0.0012"; "" if it is not known. */
+static const char *error_text(double error, int digits, char text[32])
+{
+    text[0] = '\0';
+    if (isfinite(error))
+        snprintf(text, 32, " +- %.*f", digits, error);
+    return text;
+}
+
+/* What the value of the smallest width costs at the others. */
+static void costs_text(const transfer_group *g, char *text, size_t bytes)
+{
+    const transfer_width *small = NULL;
+    text[0] = '\0';
+    for (int64_t i = 0; i < g->count; i++) {
+        const transfer_width *w = &g->widths[i];
+        const size_t at = strlen(text);
+        char cost[64], error[32];
+        if (w->best < 0)
+            continue;
+        if (!small) {
+            small = w;
+            snprintf(text, bytes, "; that of width %lld costs", (long long)w->width);
+            continue;
+        }
+        if (isnan(w->cost.value))
+            snprintf(cost, sizeof cost, "(not trained)");
+        else if (isinf(w->cost.value))
+            snprintf(cost, sizeof cost, "(diverges)");
+        else
+            snprintf(cost, sizeof cost, "%.4f%s", w->cost.value, error_text(w->cost.error, 4, error));
+        snprintf(text + at, bytes - at, "%s %s at %lld", text[at - 1] == 's' ? "" : ",", cost, (long long)w->width);
+    }
+}
+
+void transfer_sentence(const transfer_group *g, char text[TRANSFER_TEXT])
+{
+    const transfer_width *only = NULL;
+    char costs[TRANSFER_TEXT / 2], error[32];
+    for (int64_t i = 0; i < g->count && !only; i++)
+        only = g->widths[i].best >= 0 ? &g->widths[i] : NULL;
+    if (!only) {
+        snprintf(text, TRANSFER_TEXT, "no run has finished");
+        return;
+    }
+    if (isnan(g->moved.value)) {
+        snprintf(text, TRANSFER_TEXT, "the best lr is 2^%.2f at width %lld: one width shows no transfer",
+                 only->log2_best.mean, (long long)only->width);
+        return;
+    }
+    const transfer_width *a = &g->widths[g->from], *b = &g->widths[g->to];
+    costs_text(g, costs, sizeof costs);
+    error_text(g->moved.error, 2, error);
+    snprintf(text, TRANSFER_TEXT,
+             "the best lr moves most from width %lld (2^%.2f) to %lld (2^%.2f): by 2^%s%.2f%s%s%s%s",
+             (long long)a->width, a->log2_best.mean, (long long)b->width, b->log2_best.mean, error[0] ? "(" : "",
+             g->moved.value, error, error[0] ? ")" : "", costs,
              g->at_edge ? "; a best value lies on the edge of the grid" : "");
 }
 
@@ -209,28 +312,38 @@ static json_t *width_json(const transfer_width *w)
     json_t *points = json_array();
     for (int64_t i = 0; i < w->count; i++) {
         const transfer_point *p = &w->points[i];
-        json_array_append_new(points, json_pack("{s:f, s:o, s:o, s:i, s:i, s:i}", "lr", p->lr, "loss",
-                                                json_number(p->loss), "accuracy", json_number(p->accuracy), "seeds",
-                                                p->seeds, "diverged", p->diverged, "failed", p->failed));
+        json_array_append_new(points,
+                              json_pack("{s:f, s:o, s:o, s:o, s:i, s:i, s:i}", "lr", p->lr, "loss",
+                                        json_number(p->loss), "deviation", json_number(stat_deviation(&p->done)),
+                                        "accuracy", json_number(p->accuracy), "seeds", (int)p->done.count, "diverged",
+                                        p->diverged, "failed", p->failed));
     }
-    return json_pack("{s:I, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
+    const stat_estimate fitted = stat_mean(&w->log2_best);
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
                      w->best >= 0 ? json_real(w->points[w->best].lr) : json_null(), "best_loss",
-                     w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "points", points);
+                     w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "log2_best_lr",
+                     json_number(fitted.value), "log2_best_lr_error", json_number(fitted.error), "cost",
+                     json_number(w->cost.value), "cost_error", json_number(w->cost.error), "points", points);
+}
+
+static json_t *group_json(const transfer_group *g)
+{
+    json_t *widths = json_array();
+    char text[TRANSFER_TEXT];
+    for (int64_t k = 0; k < g->count; k++)
+        json_array_append_new(widths, width_json(&g->widths[k]));
+    transfer_sentence(g, text);
+    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
+                     json_number(g->moved.value), "moved_error", json_number(g->moved.error), "moved_from",
+                     (json_int_t)g->widths[g->from].width, "moved_to", (json_int_t)g->widths[g->to].width, "cost",
+                     json_number(g->widths[g->count - 1].cost.value), "at_edge", g->at_edge, "verdict", text,
+                     "widths", widths);
 }
 
 scion_status transfer_save(const transfer *t, const char *path, scion_error *err)
 {
     json_t *groups = json_array();
-    for (int64_t i = 0; i < t->count; i++) {
-        const transfer_group *g = &t->groups[i];
-        json_t *widths = json_array();
-        char text[256];
-        for (int64_t k = 0; k < g->count; k++)
-            json_array_append_new(widths, width_json(&g->widths[k]));
-        transfer_sentence(g, text);
-        json_array_append_new(groups, json_pack("{s:s, s:o, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
-                                                json_number(g->moved), "cost", json_number(g->cost), "at_edge",
-                                                g->at_edge, "verdict", text, "widths", widths));
-    }
+    for (int64_t i = 0; i < t->count; i++)
+        json_array_append_new(groups, group_json(&t->groups[i]));
     return json_save(json_pack("{s:o}", "groups", groups), JSON_INDENT(2), path, err);
 }
