@@ -1,19 +1,138 @@
-/* scion eval: validation loss and accuracy of a checkpoint. */
+/* scion eval: loss and accuracy of a checkpoint, and of what they are. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/clock.h"
 #include "cli.h"
 #include "run/run_dir.h"
 
+enum { PART, JSON, QUIET };
+
+static const cli_argument arguments[] = {
+    [PART] = CLI_SETTING("part", "NAME", "val: what was kept for validation (the default); all: all of the data"),
+    [JSON] = CLI_SWITCH("--json", "print one JSON object"),
+    [QUIET] = CLI_SWITCH("--quiet", "print the loss alone"),
+    {0},
+};
+
+typedef struct outcome {
+    char path[RUN_PATH];
+    int64_t measured, all; /* tokens or images: those that count, and of the part */
+    double loss, accuracy;
+} outcome;
+
+static void print_json(const trainer *t, const outcome *o)
+{
+    const data_info *d = data_about(t->data);
+    json_t *object = json_object();
+    char key[32];
+    json_object_set_new(object, "checkpoint", json_string(o->path));
+    json_object_set_new(object, "step", json_integer(t->step));
+    json_object_set_new(object, "data", json_string(t->c.data.path));
+    json_object_set_new(object, "part", json_string(d->held_out));
+    json_object_set_new(object, d->unit, json_integer(o->measured));
+    snprintf(key, sizeof key, "%s_of_part", d->unit);
+    json_object_set_new(object, key, json_integer(o->all));
+    json_object_set_new(object, "skipped", json_integer(d->skipped));
+    json_object_set_new(object, "loss", json_real(o->loss));
+    json_object_set_new(object, "accuracy", json_real(o->accuracy));
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(object);
+}
+
+static void print_text(const trainer *t, const outcome *o)
+{
+    const data_info *d = data_about(t->data);
+    printf("%s\n", o->path);
+    cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)o->measured, (long long)o->all,
+             d->unit);
+    if (d->note[0])
+        cli_fill(stdout, 6, "note: %s", d->note);
+    printf("step %lld  validation loss %.4f  accuracy %.2f%%\n", (long long)t->step, o->loss, 100 * o->accuracy);
+}
+
+/* ---- Progress ----------------------------------------------------------------------------------------------- */
+
+typedef struct view {
+    cli_progress progress;
+    double begin, shown;
+} view;
+
+static void show(void *ctx, int64_t done, int64_t count)
+{
+    static const double quiet_s = 2, live_s = 0.1; /* as in training */
+    view *v = ctx;
+    const double now = clock_now();
+    char left[16];
+    if (now - v->begin < quiet_s || now - v->shown < live_s)
+        return;
+    v->shown = now;
+    cli_progress_show(&v->progress, false, "%.0f %%  %s left", 100 * (double)done / (double)count,
+                      cli_duration((now - v->begin) / (double)done * (double)(count - done), left));
+}
+
+static bool interrupted(void *ctx)
+{
+    (void)ctx;
+    return cli_interrupted();
+}
+
+/* ---- The command -------------------------------------------------------------------------------------------- */
+
+static bool is_given(const cli_arguments *a, const char *key)
+{
+    for (int i = 0; i < a->pair_count; i++)
+        if (strncmp(a->pairs[i], key, strlen(key)) == 0 && a->pairs[i][strlen(key)] == '=')
+            return true;
+    return false;
+}
+
+static int evaluate(trainer *t, outcome *o)
+{
+    const data_info *d = data_about(t->data);
+    view v = {.progress = cli_progress_start(stderr), .begin = clock_now()};
+    scion_error err;
+    o->all = d->units[DATA_VAL];
+    o->measured = trainer_validation_samples(t, true) * d->sample_units;
+    if (d->samples[DATA_VAL] < 1 && !t->c.data.val[0] && d->units[DATA_TRAIN] > 0)
+        return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
+                         t->c.data.path);
+    t->stop = interrupted;
+    t->evaluated = show;
+    t->stop_ctx = &v;
+    cli_catch_signals();
+    const scion_status status = trainer_validate(t, true, &o->loss, &o->accuracy, &err);
+    cli_progress_clear(&v.progress);
+    if (status == SCION_ESTOPPED)
+        return CLI_OK; /* main says by which signal */
+    return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
+}
+
 static int run_eval(cli_arguments *a)
 {
-    char path[RUN_PATH];
+    char part[8] = "val";
     trainer *t = NULL;
-    scion_error err;
-    double loss, accuracy;
-    int status = cli_open_run(&t, a, run_dir_best, trainer_open, path);
-    if (status == CLI_OK && trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, &err) != SCION_OK)
-        status = cli_error(CLI_FAILED, "%s", err.message);
-    if (status == CLI_OK)
-        printf("%s\nstep %lld  validation loss %.4f  accuracy %.2f%%\n", path, (long long)t->step, loss,
-               100 * accuracy);
+    outcome o;
+    if (!cli_get_text(a, PART, part, sizeof part))
+        return CLI_USAGE;
+    const bool whole = strcmp(part, "all") == 0;
+    if (!whole && strcmp(part, "val") != 0)
+        return cli_error(CLI_USAGE, "part=%s: expected val or all", part);
+    int status = cli_open_run(&t, a, run_dir_best, whole ? trainer_open_whole : trainer_open, o.path);
+    if (status != CLI_OK)
+        return status;
+    if (whole && !is_given(a, "eval_tokens") && !is_given(a, "eval_batches") && !is_given(a, "eval_end"))
+        t->c.run.eval_tokens = t->c.run.eval_batches = t->c.run.eval_end = 0; /* all is all */
+    status = evaluate(t, &o);
+    if (status == CLI_OK && !cli_interrupted()) {
+        if (a->values[JSON])
+            print_json(t, &o);
+        else if (a->values[QUIET])
+            printf("%.6f\n", o.loss);
+        else
+            print_text(t, &o);
+    }
     trainer_free(t);
     return status;
 }
@@ -22,12 +141,16 @@ const cli_command cli_eval = {
     .name = "eval",
     .usage = "RUN [key=value ...]",
     .summary = "measure a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. data,\n"
-            "data_kind, val_data, val_fraction, batch, block, threads and eval_batches may be changed. The\n"
-            "accuracy is the fraction of tokens or images that are predicted correctly.\n\n"
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measured\n"
+            "is what was kept for validation: of a text its last val_fraction, or val_data. part=all measures all\n"
+            "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens,\n"
+            "eval_batches and eval_end may be changed. The accuracy is the fraction of tokens or images that are\n"
+            "predicted correctly.\n\n"
             "  scion eval runs/shakespeare\n"
-            "  scion eval runs/shakespeare data=other.txt val_fraction=0.9\n",
+            "  scion eval runs/shakespeare data=test.txt part=all\n"
+            "  scion eval runs/shakespeare data=other.txt skip_unknown=yes --json\n",
     .run = run_eval,
+    .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,
     .words = CLI_FILES,
 };

@@ -155,15 +155,24 @@ static void print_memory(const trainer_memory *m)
            cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
 }
 
-/* A validation that takes longer than the training before it is seldom meant. */
+/* A part of the validation part is said to be one. A validation that takes longer than the training before it is
+ * seldom meant. */
 static void print_validation(const trainer *t)
 {
     enum { large = 1 << 20 };
+    const data_info *d = data_about(t->data);
     const int64_t every = t->c.run.eval_every > 0 ? t->c.run.eval_every : t->steps;
-    const int64_t units = trainer_validation_batches(t) * t->c.training.batch * data_about(t->data)->sample_units;
+    const int64_t units = trainer_validation_samples(t, false) * d->sample_units;
+    const int64_t end = trainer_validation_samples(t, true) * d->sample_units;
+    if (units < d->samples[DATA_VAL] * d->sample_units)
+        cli_fill(stdout, 12, "validation: on %lld %s%s; %s=0 takes all", (long long)units, trainer_unit(t),
+                 t->c.run.eval_batches > 0 ? "" : " spread over them",
+                 t->c.run.eval_batches > 0 ? "eval_batches" : "eval_tokens");
+    if (end != units)
+        cli_fill(stdout, 12, "validation: on %lld %s at the end", (long long)end, trainer_unit(t));
     if (units > large && (double)units > (double)every * (double)trainer_samples(t))
         cli_fill(stdout, 12,
-                 "validation: %lld %s each time, more than are trained on in between; eval_batches=N takes fewer",
+                 "validation: %lld %s each time, more than are trained on in between; eval_tokens=N takes fewer",
                  (long long)units, trainer_unit(t));
 }
 
@@ -208,11 +217,11 @@ static scion_status show_start(void *ctx, const trainer *t, scion_error *err)
     return SCION_OK;
 }
 
-/* Seconds of one validation: those that were measured, or the forward passes of training. */
-static double validation_seconds(const run_view *v, const trainer *t)
+/* Seconds of one batch of a validation: those that were measured, or the forward pass of training. */
+static double batch_seconds(const run_view *v, const trainer *t)
 {
-    return v->validations > 0 ? v->validating_s / (double)v->validations
-                              : (double)trainer_validation_batches(t) * t->forward_s / (double)t->c.training.accum;
+    return v->validations > 0 ? v->validating_s / (double)(v->validations * trainer_validation_batches(t, false))
+                              : t->forward_s / (double)t->c.training.accum;
 }
 
 /* Seconds until the end of the run, its validations included, that after the present step as well. */
@@ -221,8 +230,10 @@ static double seconds_left(const run_view *v, const trainer *t)
     const int64_t every = t->c.run.eval_every;
     const double spent = clock_now() - v->begin - v->validating_s, each = spent / (double)(t->step - v->first);
     const int64_t regular = every > 0 ? t->steps / every - (t->step - 1) / every : 0;
-    const int64_t validations = regular + (every == 0 || t->steps % every != 0);
-    return each * (double)(t->steps - t->step) + (double)validations * validation_seconds(v, t);
+    const int64_t validations = regular + (every == 0 || t->steps % every != 0); /* the last may be a larger one */
+    const int64_t batches =
+        (validations - 1) * trainer_validation_batches(t, false) + trainer_validation_batches(t, true);
+    return each * (double)(t->steps - t->step) + (double)batches * batch_seconds(v, t);
 }
 
 static scion_status show_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
@@ -336,9 +347,8 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
         at = snprintf(text, sizeof text, "loss %.4f, no validation", r->last_loss);
     if (validated && trainer_reports_accuracy(t))
         at += snprintf(text + at, sizeof text - (size_t)at, ", accuracy %.2f%%", 100 * r->accuracy);
-    if (validated && t->c.run.baseline > 0)
-        snprintf(text + at, sizeof text - (size_t)at, " (AdamW on the text that the preset names: %.4f)",
-                 t->c.run.baseline);
+    if (validated && isfinite(r->baseline))
+        snprintf(text + at, sizeof text - (size_t)at, " (AdamW: %.4f)", r->baseline);
     fputs(cli_style_begin(stdout, CLI_SUCCESS), stdout);
     if (r->taken > 0)
         cli_fill(stdout, 4, "%lld step%s in %s, %.0f %s/s, optimizer %.0f%%: %s", (long long)r->taken,

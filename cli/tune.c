@@ -232,25 +232,14 @@ static void name_files(tuning *u)
     u->runs.path = u->ledger;
 }
 
-/* The recorded baseline holds only for the preset as it is. */
-static void check_baseline(config *c, const config *preset)
-{
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (grid_computes(o) && strncmp(o->key, "data", 4) != 0 && strcmp(o->key, "lr") != 0 &&
-            !config_same(c, preset, o))
-            c->run.baseline = 0;
-}
-
 /* The target's configuration and the proxy's; false after printing an error. */
 static bool read_target(tuning *u, const cli_arguments *a)
 {
-    config *c = &u->target, preset;
+    config *c = &u->target;
     scion_error err;
     config_init(c);
     if (config_preset(c, a->words[0], &err) != SCION_OK)
         goto wrong;
-    preset = *c;
     for (int i = 0; i < a->pair_count; i++) {
         if (config_set_pair(c, a->pairs[i], &err) != SCION_OK)
             goto wrong;
@@ -260,7 +249,6 @@ static bool read_target(tuning *u, const cli_arguments *a)
         return false;
     }
     c->run.out[0] = '\0';
-    check_baseline(c, &preset);
     u->t.base = *c;
     config_set_int(&u->t.base, "width", u->proxy > 0 ? u->proxy : default_proxy(c));
     if (config_int(&u->t.base, "width") > config_int(c, "width")) {

@@ -86,9 +86,11 @@ static scion_status check_schedule(const config *c, scion_error *err)
     if (status != SCION_OK)
         return status;
     if (steps > 0 && decay > steps)
-        return train_fail(err, SCION_EINVAL, "decay is %lld, expected at most steps %lld", decay, steps);
+        return train_fail(err, SCION_EINVAL, "decay is %lld, expected at most steps %lld: say decay=N as well", decay,
+                          steps);
     if (steps > 0 && warmup >= steps)
-        return train_fail(err, SCION_EINVAL, "warmup is %lld, expected fewer than steps %lld", warmup, steps);
+        return train_fail(err, SCION_EINVAL, "warmup is %lld, expected fewer than steps %lld: say warmup=N as well",
+                          warmup, steps);
     if (steps > 0 && warmup + decay > steps)
         return train_fail(err, SCION_EINVAL, "warmup %lld and decay %lld are more than steps %lld", warmup, decay,
                           steps);

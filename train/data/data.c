@@ -440,6 +440,23 @@ static void pad_row(const data_info *info, void *const row[])
     }
 }
 
+scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
+                            scion_error *err)
+{
+    const int64_t n = d->info.samples[DATA_VAL];
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        const int64_t number = first + i;
+        void *row[DATA_ARRAYS];
+        row_of(&d->info, arrays, i, row);
+        if (number < of) /* n = q of + r: number n / of without a product that might overflow */
+            status = data_fetch_one(d, DATA_VAL, number * (n / of) + number * (n % of) / of, row, err);
+        else
+            pad_row(&d->info, row);
+    }
+    return status;
+}
+
 scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                        scion_error *err)
 {

@@ -95,6 +95,10 @@ int64_t data_batches(const data_set *d, data_part part, int64_t batch);
  * epoch in a new order; shards: in the order of the files, again and again; other text: windows at random places. */
 scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                        scion_error *err);
+/* The same of the validation part, of which only `of` samples are taken, as far apart as possible: number i is sample
+ * floor(i N / of) of its N, and from `of` on there is padding. */
+scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
+                            scion_error *err);
 /* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
 

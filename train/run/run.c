@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "run/baseline.h"
 #include "run/run_dir.h"
 
 /* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
@@ -213,10 +214,11 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
     trainer *t = l->t;
     run_result *r = l->r;
     double loss, accuracy;
-    if (trainer_validation_batches(t) < 1)
+    const bool last = t->step == t->steps;
+    if (trainer_validation_samples(t, last) < 1)
         return SCION_OK;
     t->validation_due = tell;
-    scion_status status = trainer_evaluate(t, t->c.run.eval_batches, &loss, &accuracy, err);
+    scion_status status = trainer_validate(t, last, &loss, &accuracy, err);
     if (status != SCION_OK)
         return status;
     t->validation_due = false;
@@ -280,7 +282,7 @@ static scion_status one_step(loop *l, scion_error *err)
                          .val_loss = NAN,
                          .accuracy = NAN};
     const bool last = t->step == t->steps, saves = due(t, y->save_every) || last;
-    const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_batches(t) > 0;
+    const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_samples(t, last) > 0;
     count_step(l, &p);
     TELL(l, step, t, &p, due(t, y->log_every) || last || l->r->taken == 1);
     if (due(t, y->norm_every) || (y->norm_every > 0 && last))
@@ -348,7 +350,7 @@ static void start_result(loop *l)
     r->parameters = t->elements;
     r->samples = t->step * trainer_samples(t);
     r->best_val_loss = t->best;
-    r->baseline = t->c.run.baseline > 0 ? t->c.run.baseline : NAN;
+    r->baseline = baseline_for(&t->c, data_about(t->data));
     r->state_bytes = (double)(t->memory.weights + t->memory.gradients + t->memory.state);
 }
 

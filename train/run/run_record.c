@@ -148,6 +148,8 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
         config_init(&run->c);
         /* The configuration of another version is not worth a failure: the figures do not need it. */
         run->configured = text && config_from_json(&run->c, text, &unread) == SCION_OK;
+        if (!run->c.run.baseline_of[0]) /* version 0.1 had it beside runs that it did not compare with */
+            r->baseline = NAN;
         free(text);
     }
 done:

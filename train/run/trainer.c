@@ -19,16 +19,15 @@ enum { max_workers = 4 }; /* threads that decode data ahead */
 /* The largest number that the option steps takes. */
 static const double steps_max = 1e15;
 
-static scion_status open_data(trainer *t, const char *vocabulary, scion_error *err)
+/* *context: what is special about these data, else all zero. */
+static scion_status open_data(trainer *t, const data_context *special, scion_error *err)
 {
     const config *c = &t->c;
-    const data_context context = {
-        .seed = c->training.seed,
-        .vocabulary = vocabulary,
-        .wants = config_model(c)->inputs,
-        .ahead = c->training.batch,
-        .workers = t->threads < max_workers ? t->threads : max_workers,
-    };
+    data_context context = *special;
+    context.seed = c->training.seed;
+    context.wants = config_model(c)->inputs;
+    context.ahead = c->training.batch;
+    context.workers = t->threads < max_workers ? t->threads : max_workers;
     scion_status status = data_open(&t->data, &c->data, &context, err);
     if (status != SCION_OK)
         return status;
@@ -233,7 +232,7 @@ scion_status trainer_create(trainer **out, const config *c, scion_error *err)
     if (status == SCION_OK)
         status = new_trainer(&t, c, err);
     if (status == SCION_OK)
-        status = open_data(t, NULL, err);
+        status = open_data(t, &(data_context){.seed = 0}, err);
     if (status == SCION_OK)
         status = record(t, true, err);
     if (status == SCION_OK)
@@ -281,11 +280,41 @@ bool trainer_reports_accuracy(const trainer *t)
     return config_model(&t->c)->accuracy;
 }
 
-int64_t trainer_validation_batches(const trainer *t)
+/* What a validation measures: the first `samples` of the validation part, or as many spread over it. */
+typedef struct measured {
+    int64_t samples;
+    bool spread;
+} measured;
+
+/* At least one sample, if there is one. */
+static measured validation_of(const trainer *t, bool last)
 {
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
-    const int64_t limit = t->c.run.eval_batches;
-    return limit > 0 && limit < all ? limit : all;
+    const run_options *o = &t->c.run;
+    const data_info *d = data_about(t->data);
+    const int64_t all = d->samples[DATA_VAL], end = last ? o->eval_end : 0;
+    const bool batches = o->eval_batches > 0 && end == 0, even = end == 0 && !batches;
+    const int64_t units = end > 0 ? end : o->eval_tokens;
+    int64_t samples = all;
+    if (batches)
+        samples = o->eval_batches < all ? o->eval_batches * t->c.training.batch : all;
+    else if (units > 0)
+        samples = units / d->sample_units > 0 ? units / d->sample_units : 1;
+    return (measured){samples < all ? samples : all, even && samples < all};
+}
+
+int64_t trainer_validation_samples(const trainer *t, bool last)
+{
+    return validation_of(t, last).samples;
+}
+
+static int64_t batches_of(const trainer *t, int64_t samples)
+{
+    return (samples + t->c.training.batch - 1) / t->c.training.batch;
+}
+
+int64_t trainer_validation_batches(const trainer *t, bool last)
+{
+    return batches_of(t, trainer_validation_samples(t, last));
 }
 
 int64_t trainer_samples(const trainer *t)
@@ -313,16 +342,22 @@ double trainer_lr(const trainer *t)
     return scion_schedule_value(&s, t->step);
 }
 
-/* Batch `index` of a part into a plan's inputs; the next one is decoded meanwhile, if it must be. */
-static scion_status fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err)
+/* Where a plan wants the arrays of a batch. */
+static void find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA_ARRAYS])
 {
-    const int64_t batch = t->c.training.batch;
-    void *arrays[DATA_ARRAYS] = {NULL};
     for (int i = 0; i < DATA_ARRAYS; i++) {
         const tape_value *v = t->model.inputs[i] ? plan_value(p, t->model.inputs[i]) : NULL;
         if (v)
             arrays[i] = v->kind == TAPE_INTS ? (void *)v->ints : v->data;
     }
+}
+
+/* Batch `index` of a part into a plan's inputs; the next one is decoded meanwhile, if it must be. */
+static scion_status fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err)
+{
+    const int64_t batch = t->c.training.batch;
+    void *arrays[DATA_ARRAYS] = {NULL};
+    find_inputs(t, p, arrays);
     scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
     data_prefetch(t->data, part, (index + 1) * batch, batch);
     return status;
@@ -431,11 +466,21 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
     return status;
 }
 
-scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
+/* Batch `index` of a validation into the plan's inputs. */
+static scion_status fill_validation(const trainer *t, const measured *m, int64_t index, scion_error *err)
+{
+    const int64_t batch = t->c.training.batch;
+    void *arrays[DATA_ARRAYS] = {NULL};
+    if (!m->spread)
+        return fill(t, t->eval, DATA_VAL, index, err);
+    find_inputs(t, t->eval, arrays);
+    return data_fill_even(t->data, m->samples, index * batch, batch, arrays, err);
+}
+
+static scion_status evaluate(trainer *t, measured m, double *loss, double *accuracy, scion_error *err)
 {
     tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
-    const int64_t all = data_batches(t->data, DATA_VAL, t->c.training.batch);
-    const int64_t count = batches > 0 && batches < all ? batches : all;
+    const int64_t count = batches_of(t, m.samples);
     double sum = 0, hits = 0, rows = 0;
     if (count < 1)
         return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
@@ -444,7 +489,7 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
         double batch_hits, batch_rows;
         if (i > 0 && stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill(t, t->eval, DATA_VAL, i, err);
+        scion_status status = fill_validation(t, &m, i, err);
         if (status != SCION_OK)
             return status;
         run.sample = i * t->c.training.batch;
@@ -462,11 +507,23 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
     return SCION_OK;
 }
 
+scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
+{
+    const int64_t all = data_about(t->data)->samples[DATA_VAL];
+    const bool some = batches > 0 && batches < batches_of(t, all);
+    return evaluate(t, (measured){some ? batches * t->c.training.batch : all, false}, loss, accuracy, err);
+}
+
+scion_status trainer_validate(trainer *t, bool last, double *loss, double *accuracy, scion_error *err)
+{
+    return evaluate(t, validation_of(t, last), loss, accuracy, err);
+}
+
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
  *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the
  *                averages that are in the gradients); "optimizer", bytes: its settings and counters
- *     metadata   format, config (JSON), step, steps, best; vocabulary where there is one; due = validation, if the
+ *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due = validation, if the
  *                run was stopped in the validation after `step`
  * The data have no position: batches are functions of the step. Files of format scion-1 (version 0.1) have the arrays
  * inside "optimizer", and the averages of `light` as "average.NAME". */
@@ -542,9 +599,9 @@ static scion_status write_checkpoint(const trainer *t, const char *path, const l
     snprintf(step, sizeof step, "%lld", (long long)t->step);
     snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
     snprintf(best, sizeof best, "%.17g", t->best);
-    int metas = 5;
-    checkpoint_meta meta[7] = {
-        {"format", format_name}, {"config", json}, {"step", step}, {"steps", steps}, {"best", best}};
+    int metas = 6;
+    checkpoint_meta meta[8] = {{"format", format_name}, {"config", json}, {"step", step},
+                               {"steps", steps},        {"best", best},   {"data_kind", data_about(t->data)->kind}};
     if (vocabulary)
         meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
     if (t->validation_due)
@@ -703,19 +760,46 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     return status;
 }
 
-/* The data of a run may have moved since. */
-static scion_status open_stored_data(trainer *t, const char *vocabulary, scion_error *err)
+static bool is_given(const char *key, const char *const *pairs, int count)
 {
+    for (int i = 0; i < count; i++)
+        if (strncmp(pairs[i], key, strlen(key)) == 0 && pairs[i][strlen(key)] == '=')
+            return true;
+    return false;
+}
+
+/* Whether the data are of the kind that the model learned from. Checkpoints of earlier versions only tell whether it
+ * had a vocabulary. */
+static scion_status check_kind(const trainer *t, const checkpoint *file, scion_error *err)
+{
+    const data_info *d = data_about(t->data);
+    const char *kind = checkpoint_get(file, "data_kind"), *vocabulary = checkpoint_get(file, "vocabulary");
+    if (kind ? strcmp(kind, d->kind) == 0 : !vocabulary == !d->vocabulary)
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "%.150s: data of kind %s, but the model learned from %s%s", t->c.data.path,
+                      d->kind, kind ? "kind " : "data with ",
+                      kind         ? kind
+                      : vocabulary ? "a vocabulary"
+                                   : "none");
+}
+
+/* The data of a run may have moved since. */
+static scion_status open_stored_data(trainer *t, const checkpoint *file, const char *const *pairs, int count,
+                                     bool whole, scion_error *err)
+{
+    const bool other = is_given("data", pairs, count) || is_given("val_data", pairs, count);
+    const data_context special = {
+        .vocabulary = checkpoint_get(file, "vocabulary"), .whole = whole, .as_0_1 = is_old(file) && !other};
     scion_error inner;
-    scion_status status = open_data(t, vocabulary, &inner);
+    scion_status status = open_data(t, &special, &inner);
     if (status == SCION_OK)
-        return status;
+        return check_kind(t, file, err);
     return train_fail(
         err, status, "%.180s%s", inner.message,
         t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
 }
 
-typedef enum purpose { TO_TRAIN, TO_EVALUATE, TO_SAMPLE } purpose;
+typedef enum purpose { TO_TRAIN, TO_EVALUATE, TO_EVALUATE_WHOLE, TO_SAMPLE } purpose;
 
 static scion_status from_file(trainer **out, const char *path, const char *const *pairs, int count, purpose why,
                               scion_error *err)
@@ -734,10 +818,12 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         c.training.batch = 1;
         snprintf(c.data.kind, sizeof c.data.kind, "auto");
     }
+    if (status == SCION_OK && !training && is_given("data", pairs, count) && !is_given("val_data", pairs, count))
+        c.data.val[0] = '\0'; /* that of the run has nothing to do with these */
     if (status == SCION_OK)
         status = new_trainer(&t, &c, err);
     if (status == SCION_OK)
-        status = open_stored_data(t, checkpoint_get(file, "vocabulary"), err);
+        status = open_stored_data(t, file, pairs, count, why == TO_EVALUATE_WHOLE, err);
     if (status == SCION_OK)
         status = record(t, training, err);
     if (status == SCION_OK && training)
@@ -771,6 +857,12 @@ scion_status trainer_resume(trainer **out, const char *path, const char *const *
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err)
 {
     return from_file(out, path, pairs, count, TO_EVALUATE, err);
+}
+
+scion_status trainer_open_whole(trainer **out, const char *path, const char *const *pairs, int count,
+                                scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_EVALUATE_WHOLE, err);
 }
 
 scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,

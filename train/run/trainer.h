@@ -53,6 +53,9 @@ scion_status trainer_resume(trainer **out, const char *path, const char *const *
 /* Only data vocabulary, model and weights of a checkpoint, for evaluation and sampling: no gradients, no optimizer.
  * Pairs change data, batch, block and threads. */
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
+/* The same, with all of the data as the validation part. */
+scion_status trainer_open_whole(trainer **out, const char *path, const char *const *pairs, int count,
+                                scion_error *err);
 /* The same without data: the vocabulary and the model alone, for sampling. */
 scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,
                                 scion_error *err);
@@ -66,6 +69,8 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err);
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);
+/* A validation as the options say; last: the one at the end of the run. */
+scion_status trainer_validate(trainer *t, bool last, double *loss, double *accuracy, scion_error *err);
 /* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
 
@@ -76,8 +81,10 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err);
 const char *trainer_unit(const trainer *t);
 /* Whether trainer_evaluate's accuracy is worth showing for this model. */
 bool trainer_reports_accuracy(const trainer *t);
-/* Batches of one validation: eval_batches, or all of the validation part; 0: there is none. */
-int64_t trainer_validation_batches(const trainer *t);
+/* Samples and batches of one validation: those that eval_end, eval_batches or eval_tokens allow, or all of the
+ * validation part; 0: there is none. */
+int64_t trainer_validation_samples(const trainer *t, bool last);
+int64_t trainer_validation_batches(const trainer *t, bool last);
 
 /* Tokens or images of one step; operations of one step's forward and backward passes. */
 int64_t trainer_samples(const trainer *t);

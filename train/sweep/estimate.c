@@ -47,9 +47,7 @@ static void measure(const config *c, probe *p)
         status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
     if (status == SCION_OK) {
         p->steps = t->steps;
-        p->batches = data_batches(t->data, DATA_VAL, c->training.batch);
-        if (c->run.eval_batches > 0 && c->run.eval_batches < p->batches)
-            p->batches = c->run.eval_batches;
+        p->batches = trainer_validation_batches(t, true);
         begin = clock_now();
         if (p->batches > 0)
             status = trainer_evaluate(t, 1, &loss, &accuracy, &err);

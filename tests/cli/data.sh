@@ -1,0 +1,86 @@
+#!/bin/sh
+# What is learned from and what is measured: eval's part, file and number of tokens, texts for validation, kinds that do
+# not go together, validations of a part, shards that shrink under way, baselines.
+#     data.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+
+tiny='layers=1 width=16 head_size=8 block=16 batch=4 threads=1 log_every=0'
+text 200 > text.txt
+text 100 > test.txt
+
+# NAME TOKENS: a shard of tokens below 100, which an awk can write.
+shard() {
+    awk -v n="$2" 'function put(x) { printf "\\%03o\\%03o\\%03o\\%03o", x % 256, int(x / 256) % 256, int(x / 65536) % 256, 0 }
+        BEGIN { printf "\\210\\330\\064\\001\\001\\000\\000\\000"; put(n); for (i = 3; i < 256; i++) put(0)
+                for (i = 0; i < n; i++) printf "\\%03o\\000", (i * 7) % 100 }' > octal
+    printf "$(cat octal)" > "$1"
+}
+
+# ---- eval names what it measures
+"$scion" train shakespeare data=text.txt $tiny steps=3 out=run > out 2>&1 || fault "train: $(cat out)"
+grep -q AdamW out && fault 'a baseline of another text is shown'
+"$scion" eval run data=test.txt > out 2>&1 || fault "eval: $(cat out)"
+holds out 'data: test.txt, the last 10 %; 288 of its 289 tokens'
+"$scion" eval run data=test.txt part=all > out 2>&1 || fault "part=all: $(cat out)"
+holds out 'data: test.txt, all of it; 2880 of its 2890 tokens'
+"$scion" eval run data=test.txt part=all --json > json 2> log || fault "--json: $(cat log)"
+holds json '"part": "test.txt, all of it", "tokens": 2880, "tokens_of_part": 2890, "skipped": 0, "loss": '
+[ "$(wc -l < json)" -eq 1 ] || fault "--json: $(cat json)"
+"$scion" eval run data=test.txt part=all --quiet > quiet || fault '--quiet'
+grep -qx '[0-9.]*' quiet || fault "--quiet: $(cat quiet)"
+gzip -c test.txt > test.txt.gz
+"$scion" eval run data=test.txt.gz part=all --quiet > packed || fault 'gzip'
+cmp -s quiet packed || fault "gzip: $(cat packed), plain: $(cat quiet)"
+refused 2 'expected val or all' eval run part=some
+
+# ---- Unknown characters: refused with their place, or left out and counted
+{ echo 'ÄÖ'; cat test.txt; } > umlauts.txt
+refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt
+"$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
+holds out 'skipped: 2 characters'
+
+# ---- val_data: a text of its own; one that is missing is told before training
+"$scion" train shakespeare data=text.txt val_data=test.txt $tiny steps=1 out=two > out 2>&1 || fault "val_data: $(cat out)"
+holds out 'test.txt, 2890 for validation'
+"$scion" eval two > out 2>&1
+holds out 'data: test.txt; 2880 of its 2890 tokens'
+"$scion" eval two data=text.txt > out 2>&1
+holds out 'data: text.txt, the last 10 %;'
+refused 1 'absent.txt: cannot open' train shakespeare data=text.txt val_data=absent.txt $tiny steps=1 out=none
+[ ! -e none ] || fault 'a run without its data left a folder'
+
+# ---- A part of the validation part is said to be one
+"$scion" train shakespeare data=text.txt $tiny steps=1 eval_tokens=160 eval_end=320 out=part > out 2>&1
+holds out 'validation: on 160 tokens spread over them; eval_tokens=0 takes all'
+holds out 'validation: on 320 tokens at the end'
+
+# ---- Kinds that do not go together
+shard sh.bin 4000
+shard sh_val.bin 400
+"$scion" train data=sh.bin val_data=sh_val.bin vocab=100 $tiny steps=2 lr=0.01 out=tokens > out 2>&1 || fault "shards: $(cat out)"
+refused 1 'data of kind chars, but the model learned from kind tokens' eval tokens data=text.txt
+refused 1 'data of kind chars, but the model learned from kind tokens' resume tokens data=text.txt val_data= steps=4
+"$scion" train data=text.txt $tiny steps=2 lr=0.01 out=auto > out 2>&1 || fault "auto: $(cat out)"
+refused 1 'token shards of llm.c and modded-nanogpt, but the model learned from a text' eval auto data=sh.bin
+"$scion" eval tokens data=sh_val.bin part=all > out 2>&1 || fault "part=all of shards: $(cat out)"
+holds out 'data: sh_val.bin, all of it; 384 of its 400 tokens'
+refused 1 'part=all takes all of it' eval tokens data=sh.bin
+
+# ---- A shard that is cut off under way: a sentence, and the last checkpoint stays
+shard cut.bin 40000
+"$scion" train data=cut.bin vocab=100 $tiny steps=200000 save_every=50 lr=0.01 out=cut > out 2> log &
+run=$!
+waited=0
+until [ -e cut/step-00000050.safetensors ] || ! kill -0 $run 2> /dev/null || [ $waited -gt 600 ]; do sleep 0.1; waited=$((waited + 1)); done
+truncate -s 2000 cut.bin
+wait $run
+status=$?
+[ $status -eq 1 ] || fault "a shard that shrinks: exit status $status"
+holds log 'cut.bin: it ends before byte'
+holds log 'the last checkpoint is cut/step-'
+shard cut.bin 40000
+"$scion" resume cut max_minutes=0.001 > out 2>&1 || fault "resume after the shard came back: $(cat out)"
+
+# ---- Presets of shards without shards
+refused 1 'scion train --help says how to get token shards' train nanogpt-124m
+[ $faults -eq 0 ]

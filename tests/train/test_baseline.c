@@ -1,0 +1,168 @@
+/* A recorded loss is shown beside runs that it compares with, and no others; how much a validation measures. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data_files.h"
+#include "run/baseline.h"
+#include "run/trainer.h"
+
+static void set(config *c, const char *pair)
+{
+    scion_error err = {0};
+    if (config_set_pair(c, pair, &err) != SCION_OK)
+        fail_msg("%s", err.message);
+}
+
+static void test_baseline(void **state)
+{
+    static const char *const others[] = {"steps=299", "batch=31", "accum=2",    "block=128",
+                                         "width=64",  "layers=2", "rule=adamw", "val_data=x.txt"};
+    data_info data = {.hash = 0x0123456789abcdef};
+    config c;
+    (void)state;
+    config_init(&c);
+    set(&c, "baseline=1.5");
+    set(&c, "steps=300");
+    set(&c, "batch=32");
+    assert_true(isnan(baseline_for(&c, &data))); /* nobody knows of what */
+    set(&c, "baseline_of=rule=adamw data=0123456789abcdef steps=300 batch=32 accum=1 block=256 width=128 layers=3");
+    assert_true(baseline_for(&c, &data) == 1.5);
+    set(&c, "lr=0.5"); /* what the rules may choose */
+    set(&c, "rule=uscion");
+    assert_true(baseline_for(&c, &data) == 1.5);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        config other = c;
+        set(&other, others[i]);
+        if (!isnan(baseline_for(&other, &data)))
+            fail_msg("%s", others[i]);
+    }
+    data.hash++;
+    assert_true(isnan(baseline_for(&c, &data)));
+    data.hash--;
+    set(&c, "baseline_of=rule=adamw nonsense=3");
+    assert_true(isnan(baseline_for(&c, &data)));
+}
+
+/* The preset's record is of tinyshakespeare, and of nothing else that tests have. */
+static void test_preset(void **state)
+{
+    config c;
+    char folder[1024];
+    scion_error err = {0};
+    (void)state;
+    snprintf(folder, sizeof folder, "%.*s/../../presets", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__);
+    setenv("SCION_PRESETS", folder, 1);
+    config_init(&c);
+    if (config_preset(&c, "shakespeare", &err) != SCION_OK)
+        fail_msg("%s", err.message);
+    assert_true(baseline_for(&c, &(data_info){.hash = 0x6572a3fb9fde75d3}) == 1.9309);
+    assert_true(isnan(baseline_for(&c, &(data_info){.hash = 1})));
+}
+
+/* ---- Validations ----------------------------------------------------------------------------------------------- */
+
+static trainer *make(const char *pairs)
+{
+    config c;
+    char words[512], *rest = NULL;
+    trainer *t = NULL;
+    scion_error err = {0};
+    config_init(&c);
+    snprintf(words, sizeof words,
+             "data_kind=synthetic width=8 head_size=4 layers=1 block=16 batch=8 steps=2 threads=1 vocab=16 "
+             "val_fraction=0.01 %s",
+             pairs);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        set(&c, word);
+    if (trainer_create(&t, &c, &err) != SCION_OK)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+/* How many samples, on the way and at the end. 2^20 tokens, a hundredth: 10485, of which 655 windows of 16. */
+static void test_sizes(void **state)
+{
+    static const struct {
+        const char *pairs;
+        int64_t samples, end;
+    } cases[] = {
+        {"", 655, 655},
+        {"eval_tokens=0", 655, 655},
+        {"eval_tokens=1600", 100, 100},
+        {"eval_tokens=1", 1, 1},
+        {"eval_tokens=1600 eval_batches=3", 24, 24},
+        {"eval_batches=3 eval_end=8000", 24, 500},
+        {"eval_tokens=1600 eval_end=1m", 100, 655},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trainer *t = make(cases[i].pairs);
+        assert_int_equal(trainer_validation_samples(t, false), cases[i].samples);
+        assert_int_equal(trainer_validation_samples(t, true), cases[i].end);
+        assert_int_equal(trainer_validation_batches(t, false), (cases[i].samples + 7) / 8);
+        trainer_free(t);
+    }
+}
+
+/* Samples of a part are spread over it: as many as wanted, in order, each once, the gaps equal but for one. */
+static void test_spread(void **state)
+{
+    enum { windows = 655, block = 16 };
+    trainer *t = make("");
+    int32_t all[windows][block], some[8][block], targets[8][block];
+    scion_error err = {0};
+    (void)state;
+    for (int64_t i = 0; i < windows; i++) {
+        void *const arrays[DATA_ARRAYS] = {all[i], targets};
+        assert_int_equal(data_fill(t->data, DATA_VAL, i, 1, arrays, &err), SCION_OK);
+    }
+    static const int64_t of[] = {1, 7, 100, 654, 655};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+        for (int64_t first = 0; first < of[k]; first += 8) {
+            void *const arrays[DATA_ARRAYS] = {some, targets};
+            assert_int_equal(data_fill_even(t->data, of[k], first, 8, arrays, &err), SCION_OK);
+            for (int64_t i = 0; i < 8; i++)
+                if (first + i < of[k])
+                    assert_memory_equal(some[i], all[(first + i) * windows / of[k]], sizeof some[i]);
+                else
+                    assert_int_equal(targets[i][0], -1);
+        }
+    trainer_free(t);
+}
+
+/* A validation on all of the part is that of before; on a part of it, the mean over that part. */
+static void test_validation(void **state)
+{
+    double whole, capped, first, first_tokens;
+    scion_error err = {0};
+    trainer *t = make("eval_tokens=1m");
+    (void)state;
+    assert_int_equal(trainer_evaluate(t, 0, &whole, NULL, &err), SCION_OK);
+    assert_int_equal(trainer_validate(t, true, &capped, NULL, &err), SCION_OK);
+    assert_true(whole == capped);
+    t->c.run.eval_tokens = 160;
+    assert_int_equal(trainer_validate(t, true, &capped, NULL, &err), SCION_OK);
+    assert_true(capped != whole && fabs(capped - whole) < 0.5 * whole);
+    t->c.run.eval_end = 256; /* the first two batches */
+    assert_int_equal(trainer_validate(t, true, &first_tokens, NULL, &err), SCION_OK);
+    assert_int_equal(trainer_evaluate(t, 2, &first, NULL, &err), SCION_OK);
+    assert_true(first == first_tokens);
+    trainer_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_baseline), cmocka_unit_test(test_preset),     cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_spread),   cmocka_unit_test(test_validation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
