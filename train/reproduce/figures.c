@@ -18,7 +18,7 @@
 
 /* NanoGPT's settings for a text of characters: three layers, no tokens; the constant part and the decay of the step
  * size keep their shares. */
-#define NANO " layers=3 head_size=32 vocab=0 data_kind=chars accum=1 eval_every=0"
+#define NANO " layers=3 head_size=32 vocab=0 data_kind=chars accum=1 eval_every=0 eval_end=0"
 #define NANO_SHORT NANO SHORT " steps=120 decay=34"
 
 /* The same 262144 characters in batches of 4 to 64 sequences, so in 512 to 32 steps; the best of eight step sizes at
