@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -55,11 +54,8 @@ static void test_baseline(void **state)
 static void test_preset(void **state)
 {
     config c;
-    char folder[1024];
     scion_error err = {0};
     (void)state;
-    snprintf(folder, sizeof folder, "%.*s/../../presets", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__);
-    setenv("SCION_PRESETS", folder, 1);
     config_init(&c);
     if (config_preset(&c, "shakespeare", &err) != SCION_OK)
         fail_msg("%s", err.message);

@@ -533,7 +533,7 @@ static int find_presets(void **state)
     if (!end)
         return -1;
     strcpy(end, "presets");
-    return setenv("SCION_PRESETS", path, 1);
+    return setenv("SCION_PRESETS", path, 0);
 }
 
 int main(void)

@@ -91,10 +91,10 @@ const option run_option_rows[] = {
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     /* No part of a run's identity: ledgers find the runs that were validated on more. */
     INT(eval_tokens, "2^18", 0, OPTION_EVER,
-        "tokens (images) of a validation, evenly spread over the validation part, 0: all; not with eval_batches",
-        .neutral = true, .origin = "0", .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+        "without eval_batches: tokens (images) of a validation, spread over its part, 0: all", .neutral = true,
+        .origin = "0", .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     INT(eval_end, "0", 0, OPTION_EVER,
-        "tokens (images) of the validation at the end, from the beginning of its part, 0: as the others",
+        "tokens (images) of the validation at the end, from the start of its part, 0: as the others",
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", .neutral = true,
         .change = OPTION_ON_RESUME),
