@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/file.h"
 #include "cli.h"
 #include "run/metrics.h"
@@ -387,6 +388,7 @@ static int train(trainer *t)
     run_policy policy = run_policy_of(&t->c);
     run_result r;
     int sinks_failed;
+    char moved[CONFIG_TEXT];
     scion_error err;
     policy.stop = interrupted;
     policy.warn = warn;
@@ -395,9 +397,14 @@ static int train(trainer *t)
     const scion_status status = run_train(t, &policy, sinks, 2, &r, &sinks_failed, &err);
     metrics_close(m);
     cli_progress_clear(&v.progress);
+    if (run_dir_moved(t, moved)) {
+        printf("the folder of this run was moved from %s to %s\n", t->c.run.out, moved);
+        snprintf(t->c.run.out, sizeof t->c.run.out, "%s", moved);
+        v.saved[0] = '\0';
+    }
     if (status != SCION_OK) {
         cli_error(CLI_FAILED, "%s", err.message);
-        if (run_dir_latest(t->c.run.out, v.saved, NULL) == SCION_OK)
+        if (!file_folder_gone(t->folder) && run_dir_latest(t->c.run.out, v.saved, NULL) == SCION_OK)
             cli_error(CLI_FAILED, "the last checkpoint is %s", v.saved);
         return CLI_FAILED;
     }
@@ -460,9 +467,9 @@ static int train_command(cli_arguments *a)
     if (config_check(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
-    if (trainer_create(&t, &c, &err) != SCION_OK || run_dir_create(c.run.out, &err) != SCION_OK ||
-        run_dir_lock(c.run.out, &lock, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &err) != SCION_OK || run_dir_create(c.run.out, &lock, &err) != SCION_OK)
         goto wrong;
+    t->folder = lock;
     print_routing(t);
     print_memory(&t->memory);
     print_run(t);
@@ -487,13 +494,15 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     run_dir_of(path, t->c.run.out);
     if (elsewhere[0] && strcmp(elsewhere, t->c.run.out) != 0) {
         snprintf(t->c.run.out, sizeof t->c.run.out, "%s", elsewhere);
-        const scion_status status = run_dir_create(t->c.run.out, err);
-        return status == SCION_OK ? run_dir_lock(t->c.run.out, lock, err) : status;
+        return run_dir_create(t->c.run.out, lock, err);
     }
     const scion_status status = run_dir_lock(t->c.run.out, lock, err);
     if (status != SCION_OK)
         return status;
-    const int later = run_dir_set_aside(t->c.run.out, t->step);
+    if (file_is_folder(a->words[0]) && run_dir_newest(*lock) != t->step)
+        return train_fail(err, SCION_EINVAL, "%s: another process went on with this run meanwhile; try again",
+                          t->c.run.out);
+    const int later = run_dir_set_aside(*lock, t->step);
     if (later > 0)
         printf("set aside (renamed to *.aside): %d checkpoint%s of later steps\n", later, later > 1 ? "s" : "");
     return SCION_OK;
@@ -513,6 +522,7 @@ static int resume_command(cli_arguments *a)
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
+    t->folder = lock;
     print_run(t);
     printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
     fflush(stdout);

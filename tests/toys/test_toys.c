@@ -125,7 +125,7 @@ static void refused_steps_restore_buffers(void **state)
     check_bits((size_t)n * sizeof *before, t->buffers, before);
     w[0] = kept;
     t->buffers[0] = INFINITY;
-    check(trainer_save(t, "/tmp/scion-toys-not-written", &err) == SCION_ENONFINITE);
+    check(trainer_save(t, -1, "/tmp/scion-toys-not-written", &err) == SCION_ENONFINITE);
     check(strstr(err.message, "mean is not finite") != NULL);
     check(trainer_step(t, &loss, &err) == SCION_ENONFINITE);
     trainer_free(t);
@@ -144,7 +144,7 @@ static void buffers_are_saved(void **state)
     trainer *t = start("scion"), *resumed = NULL, *opened = NULL;
     for (int i = 0; i < 2; i++)
         check_ok(trainer_step(t, &loss, &err), &err);
-    check_ok(trainer_save(t, path, &err), &err);
+    check_ok(trainer_save(t, -1, path, &err), &err);
     check_ok(trainer_resume(&resumed, path, NULL, 0, &err), &err);
     check_ok(trainer_open(&opened, path, NULL, 0, &err), &err);
     const size_t bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);

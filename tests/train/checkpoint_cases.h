@@ -45,7 +45,7 @@ static inline sample *sample_make(rng *r)
 static inline void sample_write(const sample *s, const char *path)
 {
     scion_error err;
-    check_ok(checkpoint_write(path, s->tensors, sample_tensors, s->meta, sample_metas, &err), &err);
+    check_ok(checkpoint_write(-1, path, s->tensors, sample_tensors, s->meta, sample_metas, &err), &err);
 }
 
 /* The file holds exactly this. */

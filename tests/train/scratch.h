@@ -79,11 +79,17 @@ static inline int scratch_remove_one(const char *path, const struct stat *about,
     return remove(path);
 }
 
+/* rm -r. */
+static inline void scratch_remove_tree(const char *path)
+{
+    nftw(path, scratch_remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 static inline int scratch_remove(void **state)
 {
     (void)state;
     if (scratch_folder[0])
-        nftw(scratch_folder, scratch_remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        scratch_remove_tree(scratch_folder);
     return 0;
 }
 

@@ -47,7 +47,7 @@ static void lines_are_as_documented(void **state)
     metrics *m = NULL;
     scion_error err;
     (void)state;
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     add(m, step_point(10, 3.25, 0.03125, 50000, 0.1));
     add(m, validation_point(10, 3.5, NAN));
     check_ok(
@@ -73,7 +73,7 @@ static void numbers_come_back(void **state)
     scion_error err;
     double loss[100];
     (void)state;
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     for (int i = 0; i < 100; i++) {
         loss[i] = rng_normal(&r) * exp(50 * rng_normal(&r));
         add(m, step_point(i, loss[i], 1, 1, 1));
@@ -106,13 +106,13 @@ static void a_resumed_run_has_each_step_once(void **state)
     metrics *m = NULL;
     scion_error err;
     (void)state;
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     write_steps(m, 1, 30);
     metrics_close(m);
     char *whole = scratch_get(path, NULL);
     for (int i = 0; i < 100; i++) {
         const int stopped = 1 + (int)(rng_uniform(&r) * 29), saved = (int)(rng_uniform(&r) * (stopped + 1));
-        check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+        check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
         write_steps(m, 1, stopped);
         metrics_close(m);
         if (i % 2 == 0 && saved < stopped) { /* killed in the middle of a line */
@@ -121,7 +121,7 @@ static void a_resumed_run_has_each_step_once(void **state)
             check(truncate(path, (off_t)(bytes - 1 - (size_t)(rng_uniform(&r) * 20))) == 0);
         }
         at("stopped after %d, resumed from %d", stopped, saved);
-        check_ok(metrics_open(&m, dir, saved, false, &err), &err);
+        check_ok(metrics_open(&m, -1, dir, saved, false, &err), &err);
         write_steps(m, saved + 1, 30);
         metrics_close(m);
         check(strcmp(scratch_get(path, NULL), whole) == 0);
@@ -135,10 +135,10 @@ static void a_new_run_starts_empty(void **state)
     scion_error err;
     (void)state;
     scratch_text(in(dir, "metrics.jsonl"), "{\"step\":0}\nwhatever\n{\"step\":1}\n");
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     metrics_close(m);
     check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL), "") == 0);
-    check_ok(metrics_open(&m, folder("newer"), 5, false, &err), &err); /* a run resumed without its metrics */
+    check_ok(metrics_open(&m, -1, folder("newer"), 5, false, &err), &err); /* a run resumed without its metrics */
     metrics_close(m);
 }
 
@@ -160,7 +160,7 @@ static void strange_files_are_refused(void **state)
         scion_error err = {0};
         scratch_text(path, cases[i].text);
         at("%s", cases[i].text);
-        check_status(metrics_open(&m, dir, 5, false, &err), cases[i].says ? SCION_ESTATE : SCION_OK, &err);
+        check_status(metrics_open(&m, -1, dir, 5, false, &err), cases[i].says ? SCION_ESTATE : SCION_OK, &err);
         check(!cases[i].says || strstr(err.message, cases[i].says) != NULL);
         metrics_close(m);
         check(strcmp(scratch_get(path, NULL), cases[i].left ? cases[i].left : cases[i].text) == 0);
@@ -178,7 +178,7 @@ static void a_full_disk_keeps_whole_lines(void **state)
     config c;
     (void)state;
     config_init(&c);
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     write_steps(m, 1, 3);
     scratch_get(path, &bytes);
     signal(SIGXFSZ, SIG_IGN);
@@ -189,7 +189,7 @@ static void a_full_disk_keeps_whole_lines(void **state)
     const scion_status line = metrics_point(m, &p, &err);
     limit.rlim_cur = 5;
     setrlimit(RLIMIT_FSIZE, &limit);
-    const scion_status summary = metrics_summary(dir, &result, 1, &c, NULL);
+    const scion_status summary = metrics_summary(-1, dir, &result, 1, &c, NULL);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
     check_status(line, SCION_EINVAL, &err);
@@ -208,9 +208,9 @@ static void folders_that_are_not_there(void **state)
     scion_error err;
     (void)state;
     config_init(&c);
-    check_status(metrics_open(&m, scratch("nowhere"), 0, false, &err), SCION_EINVAL, &err);
+    check_status(metrics_open(&m, -1, scratch("nowhere"), 0, false, &err), SCION_EINVAL, &err);
     check(m == NULL && strstr(err.message, "nowhere/metrics.jsonl: cannot be written: No such file") != NULL);
-    check_status(metrics_summary(scratch("nowhere"), &result, 1, &c, &err), SCION_EINVAL, &err);
+    check_status(metrics_summary(-1, scratch("nowhere"), &result, 1, &c, &err), SCION_EINVAL, &err);
     metrics_close(NULL);
 }
 
@@ -236,7 +236,7 @@ static void the_summary_is_one_object(void **state)
     (void)state;
     config_init(&c);
     c.training.lr = 0.1;
-    check_ok(metrics_summary(dir, &r, 3, &c, &err), &err);
+    check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     json_t *object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
     check(json_object_size(object) == 12);
     check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
@@ -259,7 +259,7 @@ static void a_link_is_not_followed(void **state)
     (void)state;
     scratch_text(other, "precious");
     check(symlink(other, in(dir, "metrics.jsonl")) == 0);
-    check_status(metrics_open(&m, dir, 0, false, &err), SCION_EINVAL, &err);
+    check_status(metrics_open(&m, -1, dir, 0, false, &err), SCION_EINVAL, &err);
     check(m == NULL && strstr(err.message, "is a link") != NULL);
     check(strcmp(scratch_get(other, NULL), "precious") == 0);
 }

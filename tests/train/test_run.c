@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "run/checkpoint.h"
@@ -17,13 +18,13 @@
 /* A file system without hard links. */
 static bool no_links;
 
-int link(const char *from, const char *to)
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
 {
     if (no_links) {
         errno = EPERM;
         return -1;
     }
-    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+    return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
 }
 
 static trainer *create(const char *pairs, const char *out)
@@ -138,8 +139,14 @@ static void count_warning(void *ctx, const char *message)
 
 static run_sink counting(counts *k)
 {
-    return (run_sink){count_start, count_step,  count_validating, count_validation,
-                      count_norms, count_saved, count_end,        k};
+    return (run_sink){.start = count_start,
+                      .step = count_step,
+                      .validating = count_validating,
+                      .validation = count_validation,
+                      .norms = count_norms,
+                      .saved = count_saved,
+                      .end = count_end,
+                      .ctx = k};
 }
 
 static void sinks_are_told_and_change_nothing(void **state)
@@ -433,7 +440,11 @@ static void checkpoints_are_found_without_zeros(void **state)
     scratch_text(in(dir, "step-99.safetensors"), "x");
     OK(run_dir_latest(dir, path, &err));
     assert_string_equal(path, in(dir, "step-99.safetensors"));
-    assert_int_equal(run_dir_set_aside(dir, 3), 1);
+    int lock;
+    OK(run_dir_lock(dir, &lock, &err));
+    assert_int_equal(run_dir_newest(lock), 99);
+    assert_int_equal(run_dir_set_aside(lock, 3), 1);
+    close(lock);
     assert_int_equal(access(in(dir, "step-99.safetensors.aside"), F_OK), 0);
     OK(run_dir_latest(dir, path, &err));
     assert_string_equal(path, in(dir, "step-00000003.safetensors"));
@@ -488,6 +499,89 @@ static void a_folder_that_cannot_be_locked_is_refused(void **state)
     close(lock);
 }
 
+/* The folder of a run after 2 of its steps: removed or moved away, and made again by somebody else. */
+typedef struct swap {
+    const char *moved; /* NULL: removed */
+} swap;
+
+static scion_status swap_folder(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    const swap *s = ctx;
+    const char *dir = t->c.run.out;
+    (void)p;
+    (void)log;
+    (void)err;
+    if (t->step != 2)
+        return SCION_OK;
+    if (s->moved)
+        assert_int_equal(rename(dir, s->moved), 0);
+    else
+        scratch_remove_tree(dir);
+    assert_int_equal(mkdir(dir, 0777), 0);
+    scratch_text(in(dir, "step-00000001.safetensors"), "theirs");
+    scratch_text(in(dir, "best.safetensors"), "theirs");
+    scratch_text(in(dir, "metrics.jsonl"), "theirs");
+    return SCION_OK;
+}
+
+static void check_theirs(const char *dir)
+{
+    static const char *const names[] = {"step-00000001.safetensors", "best.safetensors", "metrics.jsonl"};
+    assert_int_equal(scratch_count(dir), 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(scratch_get(in(dir, names[i]), NULL), "theirs");
+}
+
+/* All of a run goes into the folder that it has locked, whatever has its name now. */
+static void another_folder_of_the_same_name_is_not_touched(void **state)
+{
+    (void)state;
+    for (int moves = 0; moves < 2; moves++) {
+        const char *dir = folder(moves ? "swapped" : "replaced");
+        swap s = {moves ? scratch("moved") : NULL};
+        trainer *t = create(TINY_MLP "steps=6 log_every=1 eval_every=1 eval_batches=2 save_every=2 keep=1", dir);
+        metrics *m;
+        const run_sink metric = metrics_sink(&m), swapper = {.step = swap_folder, .ctx = &s};
+        const run_sink *const sinks[] = {&metric, &swapper};
+        const run_policy policy = run_policy_of(&t->c);
+        run_result r;
+        char path[CONFIG_TEXT];
+        int failed;
+        scion_error err;
+        OK(run_dir_create(dir, &t->folder, &err));
+        const scion_status status = run_train(t, &policy, sinks, 2, &r, &failed, &err);
+        metrics_close(m);
+        check_theirs(dir);
+        assert_int_equal(run_dir_moved(t, path), moves);
+        if (moves) {
+            OK(status);
+            assert_string_equal(path, s.moved);
+            assert_int_equal(run_dir_newest(t->folder), 6);
+            assert_int_equal(access(in(s.moved, "summary.json"), F_OK), 0);
+        } else {
+            assert_int_equal(status, SCION_EINVAL);
+            assert_non_null(strstr(err.message, "the folder of this run was removed or replaced"));
+        }
+        close(t->folder);
+        trainer_free(t);
+    }
+}
+
+static void a_run_made_while_another_waits_is_not_taken(void **state)
+{
+    const char *dir = folder("waited");
+    int first, second;
+    scion_error err;
+    (void)state;
+    OK(run_dir_create(dir, &first, &err));
+    assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
+    assert_int_equal(second, -1);
+    scratch_text(in(dir, "step-00000001.safetensors"), "x");
+    close(first);
+    assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "already holds a run"));
+}
+
 /* Other programs read the arrays by name, with the shape of their parameter. */
 static void the_optimizer_is_in_named_tensors(void **state)
 {
@@ -510,7 +604,7 @@ static void the_optimizer_is_in_named_tensors(void **state)
         scion_error err;
         for (int k = 0; k < 3; k++)
             OK(trainer_step(t, &loss, &err));
-        OK(trainer_save(t, path, &err));
+        OK(trainer_save(t, -1, path, &err));
         OK(checkpoint_open(&file, path, &err));
         for (int k = 0; checkpoint_at(file, k); k++) {
             const checkpoint_tensor *a = checkpoint_at(file, k), *w;
@@ -543,7 +637,7 @@ static void runs_counted_in_epochs_are_opened(void **state)
         OK(trainer_step(t, &loss, &err));
     const int64_t steps = t->steps;
     assert_true(steps > 4);
-    OK(trainer_save(t, path, &err));
+    OK(trainer_save(t, -1, path, &err));
     trainer_free(t);
     OK(trainer_open(&then, path, batch, 1, &err));
     assert_true(then->step == steps && then->steps == steps);
@@ -561,7 +655,7 @@ static void runs_counted_in_epochs_are_opened(void **state)
     OK(trainer_create(&t, &c, &err));
     while (t->step < t->steps)
         OK(trainer_step(t, &loss, &err));
-    OK(trainer_save(t, path, &err));
+    OK(trainer_save(t, -1, path, &err));
     trainer_free(t);
     OK(trainer_open_model(&then, path, NULL, 0, &err));
     trainer_free(then);
@@ -592,6 +686,8 @@ int main(void)
         cmocka_unit_test(checkpoints_are_found_without_zeros),
         cmocka_unit_test(long_paths_are_refused_not_cut),
         cmocka_unit_test(a_folder_that_cannot_be_locked_is_refused),
+        cmocka_unit_test(another_folder_of_the_same_name_is_not_touched),
+        cmocka_unit_test(a_run_made_while_another_waits_is_not_taken),
         cmocka_unit_test(the_optimizer_is_in_named_tensors),
         cmocka_unit_test(runs_counted_in_epochs_are_opened),
         cmocka_unit_test(epochs_without_end_are_refused),

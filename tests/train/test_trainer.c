@@ -157,7 +157,7 @@ static void a_resumed_run_is_the_same_run(void **state)
         const double loss = train(never, steps);
         train(first, stop);
         first->best = 1.25;
-        OK(trainer_save(first, path, &err));
+        OK(trainer_save(first, -1, path, &err));
         trainer_free(first);
         OK(trainer_resume(&then, path, NULL, 0, &err));
         assert_int_equal(then->step, stop);
@@ -178,7 +178,7 @@ static void what_a_run_computes_cannot_be_changed(void **state)
     scion_error err;
     (void)state;
     train(t, 2);
-    OK(trainer_save(t, path, &err));
+    OK(trainer_save(t, -1, path, &err));
     assert_int_equal(trainer_resume(&then, path, wrong, 1, &err), SCION_EINVAL);
     assert_null(then);
     assert_non_null(strstr(err.message, "lr=1"));
@@ -263,7 +263,7 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     assert_int_equal(t->step, 2);
     assert_int_equal(scion_optimizer_steps(t->optimizer), 2);
     unlink(scratch("a.safetensors"));
-    assert_int_equal(trainer_save(t, scratch("a.safetensors"), &err), SCION_ENONFINITE);
+    assert_int_equal(trainer_save(t, -1, scratch("a.safetensors"), &err), SCION_ENONFINITE);
     assert_non_null(strstr(err.message, "blocks.1.attn.o"));
     assert_int_not_equal(access(scratch("a.safetensors"), F_OK), 0);
     trainer_free(t);

@@ -2,10 +2,12 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/path.h"
@@ -28,6 +30,55 @@ bool file_same(const char *a, const char *b)
     return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+int file_at(int folder)
+{
+    return folder >= 0 ? folder : AT_FDCWD;
+}
+
+const char *file_in(int folder, const char *path)
+{
+    const char *slash = folder >= 0 ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
+bool file_folder_gone(int folder)
+{
+    struct stat about;
+    return folder >= 0 && fstat(folder, &about) == 0 && about.st_nlink == 0;
+}
+
+DIR *file_list(int folder, const char *path)
+{
+    if (folder < 0)
+        return opendir(path);
+    const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a position of its own */
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !list)
+        close(fd);
+    return list;
+}
+
+int file_flush(int fd)
+{
+    int result;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+void file_flush_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        file_flush(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
 scion_status file_make_folder(const char *path, scion_error *err)
 {
     char *part = strdup(path);
@@ -37,9 +88,12 @@ scion_status file_make_folder(const char *path, scion_error *err)
         if (path[i] != '/' && path[i] != '\0')
             continue;
         part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        const bool made = mkdir(part, 0777) == 0;
+        if (!made && errno != EEXIST)
             status =
                 train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(part), strerror(errno));
+        if (made)
+            file_flush_folder(part);
         part[i] = path[i];
     }
     free(part);

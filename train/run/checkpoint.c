@@ -235,11 +235,11 @@ static scion_status check_all(const char *path, const checkpoint_tensor *tensors
     return status;
 }
 
-static scion_status write_file(const char *path, const char *header, uint64_t length, const place *order, int count,
-                               scion_error *err)
+static scion_status write_file(int folder, const char *path, const char *header, uint64_t length, const place *order,
+                               int count, scion_error *err)
 {
     atomic_file r;
-    scion_status status = atomic_begin(&r, path, err);
+    scion_status status = atomic_begin_in(&r, folder, path, err);
     if (status == SCION_OK)
         status = atomic_write(&r, &length, prefix_bytes, err);
     if (status == SCION_OK)
@@ -251,7 +251,7 @@ static scion_status write_file(const char *path, const char *header, uint64_t le
     return status;
 }
 
-scion_status checkpoint_write(const char *path, const checkpoint_tensor *tensors, int count,
+scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err)
 {
     const char *shown = path_end(path);
@@ -272,7 +272,7 @@ scion_status checkpoint_write(const char *path, const checkpoint_tensor *tensors
         status = train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows",
                             shown, length);
     if (status == SCION_OK)
-        status = write_file(path, header, length, order, count, err);
+        status = write_file(folder, path, header, length, order, count, err);
     free(header);
     free(order);
     return status;

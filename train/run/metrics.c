@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/atomic_file.h"
 
 struct metrics {
     int fd;
+    int folder; /* open, < 0: the path says */
     char path[4096];
 };
 
@@ -36,7 +38,8 @@ static int64_t step_of(const char *line, size_t length, bool *validation)
 }
 
 /* Length of the lines up to `step`, or to its validation (which is its last line). What follows is later, or the end
- * that a killed run left. A line that cannot be read before one that can is neither: *bad is its number, else 0. */
+ * that a killed run or a power failure left. A line that cannot be read before one that stays is neither: *bad is its
+ * number, else 0. */
 static off_t kept_length(FILE *file, int64_t step, bool validation_due, long *bad)
 {
     char *line = NULL;
@@ -53,10 +56,11 @@ static off_t kept_length(FILE *file, int64_t step, bool validation_due, long *ba
             unread = unread > 0 ? unread : number;
             continue;
         }
-        *bad = unread;
         later = later || found > step || (found == step && validation && validation_due);
-        if (!later)
+        if (!later) {
+            *bad = unread;
             kept += n;
+        }
     }
     free(line);
     return kept;
@@ -68,7 +72,8 @@ static scion_status cut(const metrics *m, int64_t step, bool validation_due, sci
     off_t kept = 0;
     long bad = 0;
     if (step > 0) {
-        FILE *file = fopen(m->path, "re");
+        const int fd = openat(file_at(m->folder), file_in(m->folder, m->path), O_RDONLY | O_CLOEXEC);
+        FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
         if (!file)
             return train_fail(err, SCION_EINVAL, "%s: %s", shown, strerror(errno));
         kept = kept_length(file, step, validation_due, &bad);
@@ -85,7 +90,8 @@ static scion_status cut(const metrics *m, int64_t step, bool validation_due, sci
     return SCION_OK;
 }
 
-scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool validation_due, scion_error *err)
+scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
+                          scion_error *err)
 {
     metrics *m = calloc(1, sizeof *m);
     struct stat about;
@@ -94,10 +100,12 @@ scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool val
     if (!m)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
     m->fd = -1;
+    m->folder = folder;
     if ((size_t)snprintf(m->path, sizeof m->path, "%s/metrics.jsonl", dir) >= sizeof m->path)
         status = train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
     if (status == SCION_OK) {
-        m->fd = open(m->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
+        m->fd = openat(file_at(folder), file_in(folder, m->path),
+                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
         if (m->fd < 0 && errno == ELOOP) /* it is cut: not where somebody else wants it */
             status = train_fail(err, SCION_EINVAL, "%s: is a link, not a file", path_end(m->path));
         else if (m->fd < 0 || fstat(m->fd, &about) != 0)
@@ -114,12 +122,19 @@ scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool val
     return status;
 }
 
+scion_status metrics_flush(metrics *m, scion_error *err)
+{
+    if (file_flush(m->fd) == 0)
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
+}
+
 void metrics_close(metrics *m)
 {
     if (!m)
         return;
     if (m->fd >= 0) {
-        fsync(m->fd);
+        file_flush(m->fd);
         close(m->fd);
     }
     free(m);
@@ -147,6 +162,8 @@ static scion_status append(metrics *m, const char *line, scion_error *err)
     do
         written = write(m->fd, line, length);
     while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)length && file_folder_gone(m->folder))
+        return train_fail(err, SCION_EINVAL, "%s: the folder of this run was removed or replaced", path_end(m->path));
     if (written == (ssize_t)length)
         return SCION_OK;
     const int reason = written < 0 ? errno : ENOSPC;
@@ -223,15 +240,16 @@ static char *summary_text(const run_result *r, int64_t samples, const char *sett
     return text;
 }
 
-scion_status metrics_summary(const char *dir, const run_result *r, int64_t samples, const config *c, scion_error *err)
+scion_status metrics_summary(int folder, const char *dir, const run_result *r, int64_t samples, const config *c,
+                             scion_error *err)
 {
     char path[4096];
     atomic_file file;
     if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
     char *settings = config_to_json(c), *text = settings ? summary_text(r, samples, settings) : NULL;
-    scion_status status =
-        text ? atomic_begin(&file, path, err) : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    scion_status status = text ? atomic_begin_in(&file, folder, path, err)
+                               : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     if (status == SCION_OK)
         status = atomic_write(&file, text, strlen(text), err);
     if (status == SCION_OK)
@@ -246,8 +264,8 @@ scion_status metrics_summary(const char *dir, const run_result *r, int64_t sampl
 static scion_status sink_start(void *ctx, const trainer *t, scion_error *err)
 {
     metrics **m = ctx;
-    atomic_remove_stale(t->c.run.out);
-    return metrics_open(m, t->c.run.out, t->step, t->validation_due, err);
+    atomic_remove_stale(t->folder, t->c.run.out);
+    return metrics_open(m, t->folder, t->c.run.out, t->step, t->validation_due, err);
 }
 
 static scion_status sink_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
@@ -274,10 +292,17 @@ static scion_status sink_norms(void *ctx, const trainer *t, const run_norm *norm
     return status;
 }
 
+static scion_status sink_saving(void *ctx, const trainer *t, scion_error *err)
+{
+    metrics **m = ctx;
+    (void)t;
+    return metrics_flush(*m, err);
+}
+
 static scion_status sink_end(void *ctx, const trainer *t, const run_result *r, scion_error *err)
 {
     (void)ctx;
-    return metrics_summary(t->c.run.out, r, trainer_samples(t), &t->c, err);
+    return metrics_summary(t->folder, t->c.run.out, r, trainer_samples(t), &t->c, err);
 }
 
 run_sink metrics_sink(metrics **m)
@@ -287,6 +312,7 @@ run_sink metrics_sink(metrics **m)
                       .step = sink_step,
                       .validation = sink_validation,
                       .norms = sink_norms,
+                      .saving = sink_saving,
                       .end = sink_end,
                       .ctx = m};
 }

@@ -14,10 +14,12 @@
 
 typedef struct metrics metrics;
 
-/* Opens dir/metrics.jsonl. step: that of the checkpoint that the run is resumed from; later lines are cut off, and so
- * is an unfinished last line. validation_due: the run will validate after that step (again), so that line is cut off,
- * too. 0: a new run, the file starts empty. On failure *out is NULL. */
-scion_status metrics_open(metrics **out, const char *dir, int64_t step, bool validation_due, scion_error *err);
+/* Opens dir/metrics.jsonl, in the open folder `folder` if that is >= 0 (file.h). step: that of the checkpoint that the
+ * run is resumed from; later lines are cut off, and so is an unfinished last line. validation_due: the run will
+ * validate after that step (again), so that line is cut off, too. 0: a new run, the file starts empty. On failure
+ * *out is NULL. */
+scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
+                          scion_error *err);
 /* Flushes to disk. NULL is fine. */
 void metrics_close(metrics *m);
 
@@ -26,8 +28,13 @@ void metrics_close(metrics *m);
 scion_status metrics_point(metrics *m, const run_point *p, scion_error *err);
 scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err);
 
-/* Writes dir/summary.json as a whole (atomic_file.h). samples: those of one step. */
-scion_status metrics_summary(const char *dir, const run_result *r, int64_t samples, const config *c,
+/* Flushes to disk what was written so far, as a checkpoint of the same step will be: a resumed run finds the lines up
+ * to its checkpoint. */
+scion_status metrics_flush(metrics *m, scion_error *err);
+
+/* Writes dir/summary.json as a whole (atomic_file.h), in the open folder `folder` if that is >= 0. samples: those of
+ * one step. */
+scion_status metrics_summary(int folder, const char *dir, const run_result *r, int64_t samples, const config *c,
                              scion_error *err);
 
 /* The sink that writes both files of the folder t->c.run.out. It opens *m, which the caller closes after the run. */

@@ -162,6 +162,7 @@ static scion_status save(loop *l, scion_error *err)
     const bool again = l->saved == l->t->step;
     if (!l->policy->save || (again && l->saved_due == l->t->validation_due))
         return SCION_OK;
+    TELL(l, saving, l->t);
     scion_status status = run_dir_save(l->t, l->policy->keep, l->best_saved == l->t->step, path, err);
     if (status != SCION_OK)
         return status;
@@ -176,6 +177,7 @@ static scion_status save_best(loop *l, scion_error *err)
 {
     if (!l->policy->save || l->policy->keep < 1)
         return SCION_OK;
+    TELL(l, saving, l->t);
     const scion_status status = run_dir_save_best(l->t, err);
     if (status == SCION_OK)
         l->best_saved = l->t->step;

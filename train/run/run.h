@@ -83,6 +83,8 @@ typedef struct run_sink {
     scion_status (*validation)(void *ctx, const trainer *t, const run_point *p, scion_error *err);
     /* All parameters, measured after one step. */
     scion_status (*norms)(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err);
+    /* Before a checkpoint is written: what belongs to the steps before it is to be on the disk first. */
+    scion_status (*saving)(void *ctx, const trainer *t, scion_error *err);
     scion_status (*saved)(void *ctx, const trainer *t, const char *path, scion_error *err);
     /* After the last step and its checkpoint; not after a failure. */
     scion_status (*end)(void *ctx, const trainer *t, const run_result *r, scion_error *err);

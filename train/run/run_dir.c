@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/atomic_file.h"
@@ -22,22 +24,22 @@ static int64_t step_of(const char *name)
     return sscanf(name, "step-%lld.safetensors%n", &step, &end) == 1 && end > 0 && name[end] == '\0' ? step : -1;
 }
 
-/* The largest step below `below` of which dir has a checkpoint, or -1. path, if not NULL: the checkpoint's, whose
- * name may have other zeros than ours; "" if it is too long. */
-static int64_t newest(const char *dir, int64_t below, char path[RUN_PATH])
+/* The largest step below `below` of which a folder, open or by its path, has a checkpoint, or -1. name, if not NULL:
+ * that of the checkpoint, which may have other zeros than ours. */
+static int64_t newest(int folder, const char *dir, int64_t below, char name[NAME_MAX + 1])
 {
     int64_t found = -1;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    DIR *list = file_list(folder, dir);
+    for (struct dirent *e; list && (e = readdir(list)) != NULL;) {
         int64_t step = step_of(e->d_name);
         if (step <= found || step >= below)
             continue;
         found = step;
-        if (path && snprintf(path, RUN_PATH, "%s/%s", dir, e->d_name) >= RUN_PATH)
-            path[0] = '\0';
+        if (name)
+            snprintf(name, NAME_MAX + 1, "%s", e->d_name);
     }
-    if (d)
-        closedir(d);
+    if (list)
+        closedir(list);
     return found;
 }
 
@@ -52,30 +54,71 @@ static bool best_path(const char *dir, char path[RUN_PATH])
     return snprintf(path, RUN_PATH, "%s/best.safetensors", dir) < RUN_PATH;
 }
 
-scion_status run_dir_create(const char *dir, scion_error *err)
+static scion_status check_unused(int folder, const char *dir, scion_error *err)
 {
-    if (newest(dir, INT64_MAX, NULL) >= 0)
-        return train_fail(err, SCION_EINVAL,
-                          "%s already holds a run: scion resume %s continues it, another out=DIR starts a new one",
-                          dir, dir);
-    return file_make_folder(dir, err);
+    if (newest(folder, dir, INT64_MAX, NULL) < 0)
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL,
+                      "%s already holds a run: scion resume %s continues it, another out=DIR starts a new one", dir,
+                      dir);
 }
 
-scion_status run_dir_lock(const char *dir, int *lock, scion_error *err)
+/* Whether the path leads to the open folder. */
+static bool leads_to(const char *dir, int folder)
+{
+    struct stat there, here;
+    return stat(dir, &there) == 0 && fstat(folder, &here) == 0 && there.st_dev == here.st_dev &&
+           there.st_ino == here.st_ino;
+}
+
+scion_status run_dir_lock(const char *dir, int *folder, scion_error *err)
 {
     int result;
-    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*lock < 0)
+    *folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*folder < 0)
         return train_fail(err, SCION_EINVAL, "%s: cannot be locked against other processes: %s", path_end(dir),
                           strerror(errno));
     do
-        result = flock(*lock, LOCK_EX | LOCK_NB);
+        result = flock(*folder, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
-    if (result == 0 || errno != EWOULDBLOCK)
+    const bool other = result != 0 && errno == EWOULDBLOCK;
+    if (!other && leads_to(dir, *folder))
         return SCION_OK;
-    close(*lock);
-    *lock = -1;
-    return train_fail(err, SCION_EINVAL, "%s: another process is training in this folder", path_end(dir));
+    close(*folder);
+    *folder = -1;
+    return train_fail(err, SCION_EINVAL, "%s: %s", path_end(dir),
+                      other ? "another process is training in this folder"
+                            : "the folder was removed or replaced meanwhile");
+}
+
+scion_status run_dir_create(const char *dir, int *folder, scion_error *err)
+{
+    *folder = -1;
+    scion_status status = check_unused(-1, dir, err);
+    if (status == SCION_OK)
+        status = file_make_folder(dir, err);
+    if (status == SCION_OK)
+        status = run_dir_lock(dir, folder, err);
+    if (status == SCION_OK)
+        status = check_unused(*folder, dir, err); /* another process may have been in it until now */
+    if (status != SCION_OK && *folder >= 0) {
+        close(*folder);
+        *folder = -1;
+    }
+    return status;
+}
+
+bool run_dir_moved(const trainer *t, char dir[CONFIG_TEXT])
+{
+    char link[64];
+    if (t->folder < 0 || file_folder_gone(t->folder) || leads_to(t->c.run.out, t->folder))
+        return false;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", t->folder);
+    const ssize_t length = readlink(link, dir, CONFIG_TEXT);
+    if (length < 1 || length >= CONFIG_TEXT)
+        return false;
+    dir[length] = '\0';
+    return leads_to(dir, t->folder);
 }
 
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
@@ -98,9 +141,10 @@ static scion_status find_latest(const char *path, char latest[RUN_PATH], scion_e
             return train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path_end(path));
         return snprintf(latest, RUN_PATH, "%s", path) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
     }
-    if (newest(path, INT64_MAX, latest) < 0)
+    char name[NAME_MAX + 1];
+    if (newest(-1, path, INT64_MAX, name) < 0)
         return train_fail(err, SCION_EINVAL, "%s: there is no checkpoint in this folder", path_end(path));
-    return latest[0] ? SCION_OK : too_long(path, RUN_PATH - 1, err);
+    return snprintf(latest, RUN_PATH, "%s/%s", path, name) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
 }
 
 /* Length of the folder's part of a path. */
@@ -122,13 +166,18 @@ scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *er
                                                                               : find_latest(path, best, err);
 }
 
-int run_dir_set_aside(const char *dir, int64_t step)
+int64_t run_dir_newest(int folder)
 {
-    char path[RUN_PATH], aside[RUN_PATH + 8];
+    return newest(folder, NULL, INT64_MAX, NULL);
+}
+
+int run_dir_set_aside(int folder, int64_t step)
+{
+    char name[NAME_MAX + 1], aside[NAME_MAX + 8];
     int count = 0;
-    for (; newest(dir, INT64_MAX, path) > step; count++) {
-        snprintf(aside, sizeof aside, "%s.aside", path);
-        if (rename(path, aside) != 0)
+    for (; newest(folder, NULL, INT64_MAX, name) > step; count++) {
+        snprintf(aside, sizeof aside, "%s.aside", name);
+        if (renameat(folder, name, folder, aside) != 0)
             break;
     }
     return count;
@@ -144,20 +193,28 @@ scion_status run_dir_save_best(const trainer *t, scion_error *err)
 {
     char path[RUN_PATH];
     best_path(t->c.run.out, path);
-    return trainer_save(t, path, err);
+    return trainer_save(t, t->folder, path, err);
+}
+
+static void remove_file(const trainer *t, const char *name)
+{
+    char path[RUN_PATH];
+    if (snprintf(path, sizeof path, "%s/%s", t->c.run.out, name) < RUN_PATH)
+        unlinkat(file_at(t->folder), file_in(t->folder, path), 0);
 }
 
 scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err)
 {
-    char best[RUN_PATH], old[RUN_PATH];
+    char best[RUN_PATH], old[NAME_MAX + 1];
     best_path(t->c.run.out, best);
     step_path(t->c.run.out, t->step, path);
-    scion_status status = is_best && atomic_link(best, path) ? SCION_OK : trainer_save(t, path, err);
+    scion_status status =
+        is_best && atomic_link(t->folder, best, path) ? SCION_OK : trainer_save(t, t->folder, path, err);
     int64_t step = t->step;
     for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
-        step = newest(t->c.run.out, step, old);
+        step = newest(t->folder, t->c.run.out, step, old);
         if (step >= 0 && kept >= (keep > 0 ? keep : 1))
-            unlink(old);
+            remove_file(t, old);
     }
     return status;
 }

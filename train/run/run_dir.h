@@ -6,11 +6,14 @@
 
 enum { RUN_PATH = 512 };
 
-/* Makes the folder (and those above it). A folder that already holds a run is refused. */
-scion_status run_dir_create(const char *dir, scion_error *err);
-/* Keeps other processes out of the folder until *lock is closed or the process ends. EINVAL: another one is in it,
- * or the folder cannot be opened. Where the file system knows no locks, all may enter. */
-scion_status run_dir_lock(const char *dir, int *lock, scion_error *err);
+/* Opens the folder, and keeps other processes out of it until *folder is closed or the process ends. All that a run
+ * writes goes into this open folder (trainer.folder): one that takes its name afterwards is not touched. EINVAL:
+ * another process is in it, or it cannot be opened. Where the file system knows no locks, all may enter. */
+scion_status run_dir_lock(const char *dir, int *folder, scion_error *err);
+/* The same for a new run: makes the folder (and those above it). A folder that already holds a run is refused. */
+scion_status run_dir_create(const char *dir, int *folder, scion_error *err);
+/* The path of the locked folder, if it is no longer t->c.run.out; false: it is, or the path is not known. */
+bool run_dir_moved(const trainer *t, char dir[CONFIG_TEXT]);
 /* A name for a new run: base, or base-2, base-3, ... */
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
 
@@ -19,9 +22,11 @@ void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
 scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err);
 /* best.safetensors if there is one, else the newest. */
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err);
-/* Renames the checkpoints of later steps than `step` to NAME.aside: they belong to a run that this one replaces.
- * Returns their number. */
-int run_dir_set_aside(const char *dir, int64_t step);
+/* The newest step of which a locked folder has a checkpoint, -1: none. */
+int64_t run_dir_newest(int folder);
+/* Renames the checkpoints of a locked folder of later steps than `step` to NAME.aside: they belong to a run that this
+ * one replaces. Returns their number. */
+int run_dir_set_aside(int folder, int64_t step);
 /* The folder that a checkpoint lies in, of a path by run_dir_latest. */
 void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
 

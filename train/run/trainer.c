@@ -139,6 +139,7 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
         return train_fail(err, SCION_ENOMEM, "out of memory");
     t->c = *c;
     t->best = INFINITY;
+    t->folder = -1;
     t->threads = threads_set((int)c->training.threads);
     return SCION_OK;
 }
@@ -590,7 +591,8 @@ static void list_tensors(listing *l, const trainer *t)
     }
 }
 
-static scion_status write_checkpoint(const trainer *t, const char *path, const listing *l, scion_error *err)
+static scion_status write_checkpoint(const trainer *t, int folder, const char *path, const listing *l,
+                                     scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32];
     const char *vocabulary = data_about(t->data)->vocabulary;
@@ -606,13 +608,13 @@ static scion_status write_checkpoint(const trainer *t, const char *path, const l
         meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
     if (t->validation_due)
         meta[metas++] = (checkpoint_meta){"due", "validation"};
-    const scion_status status = checkpoint_write(path, l->tensors, l->count, meta, metas, err);
+    const scion_status status = checkpoint_write(folder, path, l->tensors, l->count, meta, metas, err);
     free(json);
     return status;
 }
 
 /* The arrays are written from where they are: saving takes no memory worth planning for. */
-scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
+scion_status trainer_save(const trainer *t, int folder, const char *path, scion_error *err)
 {
     const size_t max =
         (size_t)(tape_param_count(t->model.tape) * (2 + max_arrays) + tape_buffer_count(t->model.tape) + 1);
@@ -628,7 +630,7 @@ scion_status trainer_save(const trainer *t, const char *path, scion_error *err)
         list_tensors(&l, t);
         l.tensors[l.count++] =
             (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
-        status = write_checkpoint(t, path, &l, err);
+        status = write_checkpoint(t, folder, path, &l, err);
     }
     free(settings);
     free(l.names);

@@ -36,6 +36,7 @@ typedef struct trainer {
     double best;         /* lowest validation loss so far, INFINITY: none yet */
     bool validation_due; /* the run was stopped in the validation after `step` */
     int threads;
+    int folder; /* c.run.out, open and locked (run_dir.h): what is written there goes into it; -1: by its path */
     trainer_memory memory; /* what it takes */
     /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
      * NULL. With `light`, whose average is in the gradients, a step that has begun is not stopped. */
@@ -74,8 +75,9 @@ scion_status trainer_validate(trainer *t, bool last, double *loss, double *accur
 /* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
 
-/* Writes everything that a resumed run needs; ENONFINITE, and the file is as it was, if a weight is not finite. */
-scion_status trainer_save(const trainer *t, const char *path, scion_error *err);
+/* Writes everything that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h); ENONFINITE, and
+ * the file is as it was, if a weight is not finite. */
+scion_status trainer_save(const trainer *t, int folder, const char *path, scion_error *err);
 
 /* What a sample is: "tokens" or "images". */
 const char *trainer_unit(const trainer *t);
