@@ -13,8 +13,8 @@ bool file_is_folder(const char *path);
 /* Whether two paths lead to one file; false if one of them leads nowhere. */
 bool file_same(const char *a, const char *b);
 
-/* A path whose last name is looked up in the open folder `folder`, whatever has become of the rest of the path; folder
- * < 0: the path itself. For openat and its kin: file_at(folder), file_in(folder, path). */
+/* A path whose last name is looked up in the open folder `folder`, whatever has become of the rest of the path;
+ * folder < 0: the path itself. For openat and its kin: file_at(folder), file_in(folder, path). */
 int file_at(int folder);
 const char *file_in(int folder, const char *path);
 /* Whether an open folder was removed (rm -r): nothing can be made in it any more. */

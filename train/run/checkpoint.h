@@ -26,10 +26,10 @@ typedef struct checkpoint_meta {
     const char *key, *value;
 } checkpoint_meta;
 
-/* Writes path, into the open folder `folder` if that is >= 0 (file.h). Tensors are laid out by the size of their type,
- * largest first, so that all are aligned, and otherwise in the order given. On failure (full disk, no permission) the
- * old file is as it was, no temporary file is left, and err names the file and the reason. The keys of the checksums
- * are not for the caller. */
+/* Writes path, into the open folder `folder` if that is >= 0 (file.h). Tensors are laid out by the size of their
+ * type, largest first, so that all are aligned, and otherwise in the order given. On failure (full disk, no
+ * permission) the old file is as it was, no temporary file is left, and err names the file and the reason. The keys
+ * of the checksums are not for the caller. */
 scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err);
 

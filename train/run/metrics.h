@@ -14,8 +14,8 @@
 
 typedef struct metrics metrics;
 
-/* Opens dir/metrics.jsonl, in the open folder `folder` if that is >= 0 (file.h). step: that of the checkpoint that the
- * run is resumed from; later lines are cut off, and so is an unfinished last line. validation_due: the run will
+/* Opens dir/metrics.jsonl, in the open folder `folder` if that is >= 0 (file.h). step: that of the checkpoint that
+ * the run is resumed from; later lines are cut off, and so is an unfinished last line. validation_due: the run will
  * validate after that step (again), so that line is cut off, too. 0: a new run, the file starts empty. On failure
  * *out is NULL. */
 scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
