@@ -538,14 +538,19 @@ const cli_command cli_train = {
     .name = "train",
     .usage = "[PRESET] [key=value ...]",
     .summary = "train a model",
-    .help = "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones.\n"
-            "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves\n"
-            "and prints how to resume.\n\n"
-            "  scion train shakespeare data=input.txt\n"
-            "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
-            "  scion train mlp data=fashion-mnist/\n"
-            "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
-            "scion presets lists the presets, scion presets --options all settings.\n",
+    .help =
+        "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones.\n"
+        "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves\n"
+        "and prints how to resume.\n\n"
+        "  scion train shakespeare data=input.txt\n"
+        "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
+        "  scion train mlp data=fashion-mnist/\n"
+        "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
+        "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
+        "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"
+        "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that\n"
+        "write shards of other tokens.\n\n"
+        "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
     .options = CLI_ALL_OPTIONS,
     .words = CLI_PRESETS | CLI_FILES,
