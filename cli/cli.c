@@ -1,6 +1,8 @@
 /* What the commands share: arguments, errors, signals, progress. */
 #include "cli.h"
 
+#include <errno.h>
+#include <glob.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -228,6 +230,27 @@ int cli_open_run(trainer **out, const cli_arguments *a,
     if (find(a->words[0], path, &err) == SCION_OK && open(out, path, a->pairs, a->pair_count, &err) == SCION_OK)
         return CLI_OK;
     return cli_error(CLI_FAILED, "%s", err.message);
+}
+
+static bool file_or_pattern(const char *path)
+{
+    glob_t found;
+    if (access(path, R_OK) == 0)
+        return true;
+    const int why = errno;
+    const bool any = glob(path, 0, NULL, &found) == 0;
+    if (any)
+        globfree(&found);
+    else
+        cli_error(CLI_FAILED, "%s: %s", path, strerror(why));
+    return any;
+}
+
+bool cli_find_data(const config *c)
+{
+    if (!data_needs_path(c->data.kind))
+        return true;
+    return file_or_pattern(c->data.path) && (!c->data.val[0] || file_or_pattern(c->data.val));
 }
 
 /* ---- Values of arguments ------------------------------------------------------------------------------------- */

@@ -130,6 +130,9 @@ void cli_outlive_reader(void);
 /* Such a command, and nobody reads its standard output. */
 bool cli_reader_gone(void);
 
+/* Whether the data that a configuration names are there, before hours of work. False after printing an error. */
+bool cli_find_data(const config *c);
+
 /* ---- Sweeps (sweep.c) -------------------------------------------------------------------------------------- */
 
 /* sweep_work with progress on standard error, until it is done or interrupted; o->stopped and o->show are set
@@ -138,5 +141,8 @@ scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, swe
 /* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
  * Returns the exit status. */
 int cli_sweep_show(const char *ledger_path, const char *json);
+/* Says how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop: removes
+ * them. False: err says why. */
+bool cli_sweep_others(ledger *l, const char *path, bool all, bool drop, scion_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/fail.h"
 #include "cli.h"
 #include "sweep/grid.h"
 #include "tune/transfer.h"
@@ -171,7 +172,8 @@ static bool spares(const char *path, const char *json)
     return false;
 }
 
-int cli_sweep_show(const char *path, const char *json)
+/* Of the runs `only` (NULL: of all). */
+static int show_runs(const char *path, const int64_t *only, int64_t only_count, const char *json)
 {
     ledger *l = NULL;
     ledger_run *runs = NULL;
@@ -181,8 +183,9 @@ int cli_sweep_show(const char *path, const char *json)
     int status = CLI_FAILED;
     if (!spares(path, json))
         return CLI_USAGE;
-    if (ledger_open(&l, path, false, &err) != SCION_OK || ledger_runs(l, &runs, &count, &err) != SCION_OK ||
-        transfer_make(&t, runs, count, &err) != SCION_OK) {
+    if (ledger_open(&l, path, false, &err) != SCION_OK ||
+        (only && ledger_only(l, only, only_count, &err) != SCION_OK) ||
+        ledger_runs(l, &runs, &count, &err) != SCION_OK || transfer_make(&t, runs, count, &err) != SCION_OK) {
         cli_error(status, "%s", err.message);
         goto done;
     }
@@ -206,6 +209,11 @@ done:
     return status;
 }
 
+int cli_sweep_show(const char *path, const char *json)
+{
+    return show_runs(path, NULL, 0, json);
+}
+
 /* ---- The command ---------------------------------------------------------------------------------------------- */
 
 /* The default ledger: sweeps/PRESET.db. */
@@ -216,8 +224,17 @@ static void name_ledger(const char *preset, char path[CONFIG_TEXT])
     snprintf(path, CONFIG_TEXT, "sweeps/%s.db", name);
 }
 
-/* Adds the grid of one preset to the ledger (NULL: only checks it). Nothing is added if a part of it is wrong. */
-static scion_status add_grid(ledger *l, const char *preset, const cli_arguments *a, int64_t *added, scion_error *err)
+/* The runs that a command is about. */
+typedef struct plan {
+    config *points; /* the grid of each preset, one after the other; none: all of the ledger */
+    int64_t count;
+    int64_t *ids;
+    char ledger[CONFIG_TEXT];
+    sweep_options work;
+} plan;
+
+/* Adds the grid of one preset (NULL: of the defaults). */
+static scion_status name_grid(plan *p, const char *preset, const cli_arguments *a, scion_error *err)
 {
     config base;
     grid g;
@@ -227,71 +244,106 @@ static scion_status add_grid(ledger *l, const char *preset, const cli_arguments 
         return status;
     base.run.out[0] = '\0';
     status = grid_make(&g, &base, a->pairs, a->pair_count, err);
-    if (status == SCION_OK && l)
-        status = ledger_add(l, LEDGER_TRAINING, g.points, g.count, added, err);
+    config *more = status == SCION_OK ? realloc(p->points, (size_t)(p->count + g.count) * sizeof *more) : NULL;
+    if (more) {
+        memcpy(more + p->count, g.points, (size_t)g.count * sizeof *more);
+        p->points = more;
+        p->count += g.count;
+    } else if (status == SCION_OK) {
+        status = train_fail(err, SCION_ENOMEM, "out of memory");
+    }
     grid_free(&g);
     return status;
 }
 
-static int grids_of(const cli_arguments *a)
-{
-    return a->word_count > 0 ? a->word_count : a->pair_count > 0;
-}
-
-/* Before anything is added. */
-static scion_status check_grids(const cli_arguments *a, scion_error *err)
+/* Nothing is added to a ledger if a part is wrong. Returns the exit status. */
+static int name_runs(plan *p, const cli_arguments *a)
 {
     scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < grids_of(a); i++)
-        status = add_grid(NULL, a->word_count > 0 ? a->words[i] : NULL, a, NULL, err);
-    return status;
+    scion_error err;
+    const int grids = a->word_count > 0 ? a->word_count : a->pair_count > 0;
+    for (int i = 0; status == SCION_OK && i < grids; i++)
+        status = name_grid(p, a->word_count > 0 ? a->words[i] : NULL, a, &err);
+    if (status != SCION_OK)
+        return cli_error(CLI_USAGE, "%s", err.message);
+    if (p->count == 1)
+        return cli_error(CLI_USAGE,
+                         "nothing to sweep: give a setting several values, such as lr=2^-8..2^-3; or did you "
+                         "mean scion train?");
+    for (int64_t i = 0; i < p->count; i++)
+        if ((i == 0 || strcmp(p->points[i].data.path, p->points[i - 1].data.path) != 0) &&
+            !cli_find_data(&p->points[i]))
+            return CLI_FAILED;
+    return CLI_OK;
 }
 
-static scion_status add_grids(const char *path, const cli_arguments *a, int64_t *added, scion_error *err)
+bool cli_sweep_others(ledger *l, const char *path, bool all, bool drop, scion_error *err)
+{
+    int64_t count;
+    const scion_status status = drop ? ledger_drop(l, &count, err) : ledger_others(l, &count, err);
+    if (status != SCION_OK || count == 0)
+        return status == SCION_OK;
+    if (drop)
+        printf("%lld run%s that waited %s removed\n", (long long)count, cli_plural(count),
+               count == 1 ? "was" : "were");
+    else if (!all)
+        printf("%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n", (long long)count,
+               cli_plural(count), count == 1 ? "s" : "", path);
+    return true;
+}
+
+enum { LEDGER, JOBS, THREADS, BUDGET, MINUTES, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
+
+/* Adds the runs to the ledger, and does to those in it what the switches say. */
+static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
 {
     ledger *l = NULL;
-    scion_status status = SCION_OK;
-    const int grids = grids_of(a);
-    *added = 0;
-    if (strncmp(path, "sweeps/", 7) == 0)
+    int64_t added = 0, again = 0;
+    const bool diverged = a->values[RETRY_DIVERGED] != NULL;
+    if (strncmp(p->ledger, "sweeps/", 7) == 0 && p->count > 0)
         mkdir("sweeps", 0777); /* if it fails, ledger_open reports why */
-    if (status == SCION_OK)
-        status = ledger_open(&l, path, grids > 0, err);
-    for (int i = 0; status == SCION_OK && i < grids; i++) {
-        int64_t more = 0;
-        status = add_grid(l, a->word_count > 0 ? a->words[i] : NULL, a, &more, err);
-        *added += more;
+    scion_status status = ledger_open(&l, p->ledger, p->count > 0, err);
+    if (status == SCION_OK && p->count > 0)
+        status = ledger_add(l, LEDGER_TRAINING, p->points, p->count, &added, err);
+    if (status == SCION_OK && p->count > 0)
+        status = ledger_ids(l, LEDGER_TRAINING, p->points, p->count, p->ids, err);
+    if (status == SCION_OK && p->count > 0)
+        status = ledger_only(l, p->ids, p->count, err);
+    if (status == SCION_OK) {
+        if (p->count > 0)
+            printf("%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
+        if (!cli_sweep_others(l, p->ledger, a->values[ALL] != NULL, a->values[DROP] != NULL, err))
+            status = SCION_EINVAL;
     }
+    if (status == SCION_OK && p->count > 0 && !a->values[ALL]) {
+        p->work.only = p->ids;
+        p->work.only_count = p->count;
+    }
+    if (status == SCION_OK && (a->values[RETRY] || diverged)) {
+        status = ledger_only(l, p->work.only, p->work.only_count, err);
+        if (status == SCION_OK)
+            status = ledger_retry(l, diverged, &again, err);
+        if (status == SCION_OK)
+            printf("%lld run%s will be retried\n", (long long)again, cli_plural(again));
+    }
+    fflush(stdout);
     ledger_close(l);
     return status;
 }
 
-static scion_status retry(const char *path, bool diverged, scion_error *err)
+/* Runs that failed make the command fail. */
+static int finish(const plan *p, const char *json, const sweep_progress *end)
 {
-    ledger *l;
-    int64_t count = 0;
-    scion_status status = ledger_open(&l, path, false, err);
-    if (status == SCION_OK)
-        status = ledger_retry(l, diverged, &count, err);
-    if (status == SCION_OK)
-        printf("%lld runs will be retried\n", (long long)count);
-    ledger_close(l);
-    return status;
-}
-
-static int finish(const char *path, const char *json, const sweep_progress *p)
-{
-    const int64_t open = p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING];
+    const int64_t open = end->count[LEDGER_WAITING] + end->count[LEDGER_RUNNING], done = end->count[LEDGER_DONE];
     char took[16];
-    printf("%lld runs done, %lld diverged, %lld failed", (long long)p->count[LEDGER_DONE],
-           (long long)p->count[LEDGER_DIVERGED], (long long)p->count[LEDGER_FAILED]);
+    printf("%lld run%s done, %lld diverged, %lld failed", (long long)done, cli_plural(done),
+           (long long)end->count[LEDGER_DIVERGED], (long long)end->count[LEDGER_FAILED]);
     if (open > 0)
-        printf(", %lld left (scion sweep ledger=%s resumes)", (long long)open, path);
-    printf("; %s in %s\n", path, cli_duration(p->seconds, took));
-    return cli_sweep_show(path, json);
+        printf(", %lld left (repeat the command to resume)", (long long)open);
+    printf("; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
+    const int status = show_runs(p->ledger, p->work.only, p->work.only_count, json);
+    return status == CLI_OK && end->count[LEDGER_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
 }
-
-enum { LEDGER, JOBS, THREADS, BUDGET, MINUTES, JSON, RETRY, RETRY_DIVERGED, ADD };
 
 static const cli_argument arguments[] = {
     [LEDGER] = CLI_SETTING("ledger", "FILE", "where the runs are kept (sweeps/PRESET.db)"),
@@ -300,6 +352,8 @@ static const cli_argument arguments[] = {
     [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
     [MINUTES] = CLI_SETTING("minutes", "N", NULL),
     [JSON] = CLI_SETTING("json", "FILE", "also write the table to FILE"),
+    [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
+    [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger; with ledger= alone all that waits"),
     [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
     [RETRY_DIVERGED] = CLI_SWITCH("--retry-diverged", "retry runs that failed or diverged"),
     [ADD] = CLI_SWITCH("--add", "only add the runs to the ledger"),
@@ -315,42 +369,51 @@ static int show_command(const cli_arguments *a, const char *path)
     return cli_sweep_show(ledger_path, a->values[JSON]);
 }
 
-static int run_sweep(cli_arguments *a)
+static int work(plan *p, const cli_arguments *a)
 {
-    char path[CONFIG_TEXT] = "";
-    int64_t jobs = 1, threads = 0, added = 0;
-    double minutes = 0, seconds = 0;
-    const bool diverged = a->values[RETRY_DIVERGED] != NULL;
+    sweep_progress end;
     scion_error err;
-    if (!cli_get_text(a, LEDGER, path, sizeof path) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||
-        !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_real(a, MINUTES, 0, INFINITY, &minutes) ||
-        !cli_get_seconds(a, BUDGET, &seconds))
-        return CLI_USAGE;
-    if (a->word_count > 0 && strcmp(a->words[0], "show") == 0)
-        return show_command(a, path);
-    if (!path[0] && a->word_count == 0)
-        return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
-    if (!path[0])
-        name_ledger(a->words[0], path);
-    if (!spares(path, a->values[JSON])) /* before hours of work */
-        return CLI_USAGE;
-    if (check_grids(a, &err) != SCION_OK)
-        return cli_error(CLI_USAGE, "%s", err.message);
-    if (add_grids(path, a, &added, &err) != SCION_OK ||
-        ((a->values[RETRY] || diverged) && retry(path, diverged, &err) != SCION_OK))
+    p->ids = calloc((size_t)p->count + 1, sizeof *p->ids);
+    if (!p->ids)
+        return cli_error(CLI_FAILED, "out of memory");
+    if (enter(p, a, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    printf("%lld new run%s in %s\n", (long long)added, cli_plural(added), path);
-    fflush(stdout);
     if (a->values[ADD])
         return CLI_OK;
     cli_catch_signals();
     cli_outlive_reader();
-    sweep_progress end;
-    const sweep_options o = {
-        .jobs = (int)jobs, .threads = (int)threads, .seconds = seconds > 0 ? seconds : 60 * minutes};
-    if (cli_sweep_work(path, &o, &end, &err) != SCION_OK)
+    if (cli_sweep_work(p->ledger, &p->work, &end, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    return finish(path, a->values[JSON], &end);
+    return finish(p, a->values[JSON], &end);
+}
+
+static int run_sweep(cli_arguments *a)
+{
+    plan p = {.count = 0};
+    int64_t jobs = 1, threads = 0;
+    double minutes = 0;
+    if (!cli_get_text(a, LEDGER, p.ledger, sizeof p.ledger) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||
+        !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_real(a, MINUTES, 0, INFINITY, &minutes))
+        return CLI_USAGE;
+    p.work = (sweep_options){.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
+    if (!cli_get_seconds(a, BUDGET, &p.work.seconds))
+        return CLI_USAGE;
+    if (a->word_count > 0 && strcmp(a->words[0], "show") == 0)
+        return show_command(a, p.ledger);
+    if (!p.ledger[0] && a->word_count == 0)
+        return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
+    if (a->values[ALL] && a->values[DROP])
+        return cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
+    if (!p.ledger[0])
+        name_ledger(a->words[0], p.ledger);
+    if (!spares(p.ledger, a->values[JSON])) /* before hours of work */
+        return CLI_USAGE;
+    int status = name_runs(&p, a);
+    if (status == CLI_OK)
+        status = work(&p, a);
+    free(p.points);
+    free(p.ids);
+    return status;
 }
 
 static const char *sweep_word(int i)
@@ -367,8 +430,10 @@ const cli_command cli_sweep = {
             "  width=64..512:*2   any factor        momentum=0.1..0.5:0.1  equal steps\n"
             "  rule=scion,adamw   a list            norms=onehot/shared    a list of norms\n\n"
             "Runs are kept in a ledger, an SQLite file (sweeps/PRESET.db, or ledger=FILE). To resume a sweep\n"
-            "that was stopped or killed, repeat the command. Several processes may work on one ledger at once.\n"
-            "Runs that fail or diverge are recorded and do not stop the others.\n"
+            "that was stopped or killed, repeat the command: it runs what it names and nothing else that waits\n"
+            "in the ledger. ledger=FILE alone runs all of it. Several processes may work on one ledger at once.\n"
+            "Runs that fail or diverge are recorded and do not stop the others; if one fails, the exit status\n"
+            "is 1.\n"
             "\n"
             "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, the\n"
             "largest move of the best learning rate between any two widths, and what using the smallest\n"

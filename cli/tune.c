@@ -16,7 +16,7 @@
 
 enum { max_default_jobs = 4 };
 
-enum { PROXY, OUT, LEDGER, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, FORCE };
+enum { PROXY, OUT, LEDGER, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, ALL, DROP, FORCE };
 
 static const cli_argument arguments[] = {
     [PROXY] = CLI_SETTING("proxy", "WIDTH", "width of the narrow model (a quarter of the width)"),
@@ -27,6 +27,8 @@ static const cli_argument arguments[] = {
     [SEEDS] = CLI_SETTING("seeds", "N", "runs of each point, from seed= on; their mean counts (1)"),
     [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time (as many as cores, up to 4)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "20m, 1h30m: fewer points if needed, no run started later"),
+    [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
+    [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger"),
     [FORCE] = CLI_SWITCH("--force", "replace the file"),
     {0},
 };
@@ -208,6 +210,7 @@ static bool read_flags(tuning *u, cli_arguments *a)
     u->t.rungs = (int)rungs;
     u->t.seeds = (int)seeds;
     u->t.jobs = u->runs.sweep.jobs = (int)jobs;
+    u->runs.all = a->values[ALL] != NULL;
     return true;
 }
 
@@ -268,7 +271,6 @@ wrong:
 /* Reports files that exist or cannot be written before the work, not after. */
 static bool check_files(const tuning *u, const cli_arguments *a)
 {
-    const bool synthetic = !data_needs_path(u->target.data.kind);
     struct stat about;
     char beside[CONFIG_TEXT];
     snprintf(beside, sizeof beside, "%s", u->out);
@@ -278,10 +280,8 @@ static bool check_files(const tuning *u, const cli_arguments *a)
         cli_error(CLI_FAILED, "%s exists; --force replaces it, out=FILE names another", u->out);
     else if (access(beside, W_OK) != 0)
         cli_error(CLI_FAILED, "%s cannot be written: its folder is missing or read-only", u->out);
-    else if (!synthetic && !strchr(u->target.data.path, '*') && access(u->target.data.path, R_OK) != 0)
-        cli_error(CLI_FAILED, "%s: cannot be read: %s", u->target.data.path, strerror(errno));
     else
-        return true;
+        return cli_find_data(&u->target);
     return false;
 }
 
@@ -300,7 +300,24 @@ static char *command_text(int argc, char **argv)
     return text;
 }
 
-static int work(tuning *u, const char *command)
+/* Runs of other settings that wait in the ledger: removes them, or says that they are there. Of those that wait now
+ * none will be missed: the search adds what it needs. */
+static scion_status other_runs(const tuning *u, bool drop, scion_error *err)
+{
+    static const int64_t none[1];
+    ledger *l = NULL;
+    if (access(u->ledger, F_OK) != 0)
+        return SCION_OK;
+    scion_status status = ledger_open(&l, u->ledger, false, err);
+    if (status == SCION_OK)
+        status = ledger_only(l, none, 0, err);
+    if (status == SCION_OK && !cli_sweep_others(l, u->ledger, u->runs.all, drop, err))
+        status = SCION_EINVAL;
+    ledger_close(l);
+    return status;
+}
+
+static int work(tuning *u, const cli_arguments *a, const char *command)
 {
     const int64_t asked = u->t.candidates;
     scion_error err;
@@ -314,7 +331,9 @@ static int work(tuning *u, const char *command)
     u->runs.sweep.stopped = cli_interrupted;
     u->runs.sweep.show = show_progress;
     u->runs.sweep.context = u;
-    scion_status status = tune_search(&u->t, measure, u, &err);
+    scion_status status = a->values[DROP] ? other_runs(u, true, &err) : SCION_OK;
+    if (status == SCION_OK)
+        status = tune_search(&u->t, measure, u, &err);
     cli_progress_clear(&u->progress);
     if (status == SCION_ESTOPPED) {
         printf("stopped; repeat the command to resume (%s)\n", u->ledger);
@@ -325,7 +344,9 @@ static int work(tuning *u, const char *command)
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     show_result(&u->t, &u->target, asked, u->runs.added, u->out);
-    return CLI_OK;
+    if (!u->t.time_up && other_runs(u, false, &err) != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
+    return u->t.failure[0] ? CLI_FAILED : CLI_OK;
 }
 
 static int run_tune(cli_arguments *a)
@@ -342,6 +363,10 @@ static int run_tune(cli_arguments *a)
     u->progress = cli_progress_start(stderr);
     if (!read_flags(u, a))
         goto done;
+    if (a->values[ALL] && a->values[DROP]) {
+        cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
+        goto done;
+    }
     if (a->word_count == 0) {
         cli_error(CLI_USAGE, "give a preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
         goto done;
@@ -354,7 +379,7 @@ static int run_tune(cli_arguments *a)
     status = CLI_FAILED;
     if (!check_files(u, a))
         goto done;
-    status = work(u, command);
+    status = work(u, a, command);
 done:
     tune_free(&u->t);
     free(u);
@@ -372,7 +397,7 @@ const cli_command cli_tune = {
             "best third of these for all; then the winner's neighbours in lr are tried. Values that have no\n"
             "effect under the rule are not searched.\n\n"
             "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several\n"
-            "processes may work on one ledger at once.\n\n"
+            "processes may work on one ledger at once. If a run fails, the exit status is 1.\n\n"
             "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
             "  scion tune mlp data=fashion-mnist/ width=2048 budget=20m out=wide.ini\n"
             "  scion train wide.ini\n",

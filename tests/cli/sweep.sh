@@ -86,27 +86,79 @@ holds out '4 new runs'
 holds out '4 runs done'
 holds out 'rule=scion'
 holds out 'rule=adamw'
-"$scion" sweep mlp $tiny width=8 > out 2>&1 || fault "without ledger=: $?"
+"$scion" sweep mlp $tiny width=8,16 > out 2>&1 || fault "without ledger=: $?"
 [ -s sweeps/mlp.db ] || fault 'without ledger= it is sweeps/PRESET.db'
 
 # ---- Runs that diverge or fail are reported, and retried on request only
 "$scion" sweep $tiny width=8 rule=sgd lr=1e-3,1e6 ledger=bad.db > out 2> log || fault "a run that diverges: $?"
-holds out '1 runs done, 1 diverged, 0 failed'
+holds out '1 run done, 1 diverged, 0 failed'
 holds out 'diverged'
 holds log 'diverged'
-"$scion" sweep $base data=absent.txt batch=16 steps=12 width=8 ledger=bad.db > out 2> log
-holds out '1 runs done, 1 diverged, 1 failed'
+: > absent.txt
+absent="$base data=absent.txt batch=16 steps=12 width=8,16 ledger=bad.db"
+"$scion" sweep $absent --add > out 2>&1 || fault "--add: $?"
+rm absent.txt
+refused 1 'absent.txt: No such file' sweep $absent
+"$scion" sweep ledger=bad.db threads=1 > out 2> log
+[ $? -eq 1 ] || fault 'runs that failed should make the exit status 1'
+holds out '1 run done, 1 diverged, 2 failed'
 holds out 'absent.txt'
 "$scion" sweep ledger=bad.db threads=1 > out 2>&1
-lacks out 'tried again'
+[ $? -eq 1 ] || fault 'failed runs are still failed'
+lacks out 'retried'
 "$scion" sweep ledger=bad.db threads=1 --retry > out 2>&1
-holds out '1 runs will be retried'
-"$scion" sweep ledger=bad.db threads=1 --retry-diverged > out 2>&1
 holds out '2 runs will be retried'
-holds out '1 runs done, 1 diverged, 1 failed'
+"$scion" sweep ledger=bad.db threads=1 --retry-diverged > out 2>&1
+holds out '3 runs will be retried'
+holds out '1 run done, 1 diverged, 2 failed'
+"$scion" sweep $tiny width=8 rule=sgd lr=1e-3,1e6 ledger=bad.db --retry > out 2> log || fault "others failed: $?"
+holds out '0 runs will be retried'
+
+# ---- A sweep runs what it names: what else waits is said, run with --all, removed with --drop
+"$scion" sweep $tiny width=8,16 lr=0.1,0.2 ledger=mixed.db --add > out 2>&1 || fault "--add: $?"
+"$scion" sweep $tiny width=24,32 momentum=0.2 ledger=mixed.db > out 2> log || fault "named: $?"
+holds out '4 runs of other settings wait in mixed.db: --all runs them, --drop removes them'
+holds out '2 runs done, 0 diverged, 0 failed; mixed.db'
+holds out 'lr \ width        24         32'
+lacks out 'momentum='
+lacks log 'momentum='
+"$scion" sweep show mixed.db > out 2>&1
+lacks out 'momentum=' # nothing of the others has run
+"$scion" sweep $tiny width=24,32 momentum=0.2 ledger=mixed.db --all > out 2> log || fault "--all: $?"
+holds out '6 runs done'
+holds out 'momentum=0.2'
+"$scion" sweep $tiny width=40,48 ledger=mixed.db --add > out 2>&1
+"$scion" sweep $tiny width=8,16 lr=0.1,0.2 ledger=mixed.db --drop > out 2>&1 || fault "--drop: $?"
+holds out '2 runs that waited were removed'
+holds out '4 runs done'
+"$scion" sweep $tiny width=40,48 ledger=mixed.db --add > out 2>&1
+holds out '2 new runs'
+"$scion" sweep ledger=mixed.db --drop > out 2>&1 || fault "--drop of all: $?"
+holds out '2 runs that waited were removed'
+holds out '6 runs done'
+refused 2 '--all' sweep $tiny width=8,16 ledger=mixed.db --all --drop
+refused 2 'did you mean scion train?' sweep $tiny width=8 ledger=one.db
+refused 2 'did you mean scion train?' sweep mlp data_kind=synthetic
+[ -e one.db ] && fault 'a sweep of nothing made a ledger'
+
+# ---- A ledger that may not grow: one sentence, however many workers say it
+if (ulimit -f 64) 2> /dev/null; then
+    (ulimit -f 64; exec "$scion" sweep $tiny seed=1..40 width=8,16 ledger=grown.db jobs=2) > out 2>&1
+    [ $? -eq 1 ] || fault "ulimit -f: $?"
+    [ "$(grep -o 'ulimit -f' out | wc -l)" -eq 1 ] || fault "ulimit -f: $(cat out)"
+    [ "$(tail -c 1 out | od -An -c | tr -d ' ')" = '\n' ] || fault 'the sentence ends without a line break'
+fi
+
+# ---- A read-only file system, if one can be mounted
+if unshare -rm true 2> /dev/null; then
+    mkdir readonly
+    unshare -rm sh -c 'mount -t tmpfs -o ro tmpfs readonly && exec "$@"' sh "$scion" sweep $tiny width=8,16 \
+        ledger=readonly/a.db > out 2>&1
+    holds out 'a.db cannot be made or written: Read-only file system'
+fi
 
 # ---- Ctrl-C: what was running waits again, and the same command resumes
-"$scion" sweep $base batch=16 data_kind=synthetic steps=300000 width=8 ledger=long.db > out 2> log &
+"$scion" sweep $base batch=16 data_kind=synthetic steps=300000 width=8,16 ledger=long.db > out 2> log &
 process=$!
 tries=0
 while [ $tries -lt 100 ] && ! grep -q 'new runs' out; do sleep 0.05; tries=$((tries + 1)); done
@@ -115,7 +167,7 @@ kill -INT $process
 wait $process
 status=$?
 [ $status -eq 130 ] || fault "SIGINT: exit status $status"
-holds out '1 left (scion sweep ledger=long.db resumes)'
+holds out '2 left (repeat the command to resume)'
 
 # ---- What is wrong: one sentence, exit status 2 for what was typed and 1 for what was found
 printf 'this is not a ledger, but a text that is longer than one hundred bytes, which is what SQLite looks at at first\n' \
@@ -141,15 +193,15 @@ refused 2 'this is the ledger itself' sweep show link.db --json ./own.db
 refused 2 'this is the ledger itself' sweep $tiny width=8 ledger=own.db --json own.db
 cmp -s a.db own.db || fault 'a ledger was replaced by its own table'
 [ -e x.db ] && fault 'wrong arguments made a ledger'
-refused 1 'text.txt is not a ledger' sweep $tiny ledger=text.txt
+refused 1 'text.txt is not a ledger' sweep $tiny width=8,16 ledger=text.txt
 refused 1 'text.txt is not a ledger' sweep ledger=text.txt
 refused 1 'text.txt is not a ledger' sweep show text.txt
 refused 1 'absent.db' sweep ledger=absent.db
 refused 1 'absent.db' sweep show absent.db
-refused 1 '/dev/null/x.db' sweep $tiny ledger=/dev/null/x.db
-refused 1 'text.txt/x.db' sweep $tiny ledger=text.txt/x.db
-refused 1 'directory' sweep $tiny ledger=.
-[ -e /dev/full ] && refused 1 '/dev/full' sweep $tiny ledger=/dev/full
+refused 1 '/dev/null/x.db' sweep $tiny width=8,16 ledger=/dev/null/x.db
+refused 1 'text.txt/x.db' sweep $tiny width=8,16 ledger=text.txt/x.db
+refused 1 'directory' sweep $tiny width=8,16 ledger=.
+[ -e /dev/full ] && refused 1 '/dev/full' sweep $tiny width=8,16 ledger=/dev/full
 "$scion" sweep show a.db --json text.txt/x.json > out 2> log && fault '--json below a file'
 holds log 'text.txt/x.json: cannot be written'
 grep -q '^this is not' text.txt || fault 'a file that is not a ledger was written to'

@@ -133,8 +133,20 @@ case $? in
 *) fault "short budget: $(cat out)" ;;
 esac
 
+# ---- Runs of others that wait in the ledger are left alone, or removed
+"$scion" sweep shakespeare $tiny lr=0.3,0.4 ledger=whole.db --add > out 2>&1 || fault "--add: $(cat out)"
+(tune whole.ini whole.db --force) > out 2>&1 || fault "beside others: $(cat out)"
+holds out '0 new runs'
+holds out '2 runs of other settings wait in whole.db: --all runs them, --drop removes them'
+found whole.ini | cmp -s - want || fault 'beside others: another result'
+(tune whole.ini whole.db --force --drop) > out 2>&1 || fault "--drop: $(cat out)"
+holds out '2 runs that waited were removed'
+(tune whole.ini whole.db --force) > out 2>&1 || fault "after --drop: $(cat out)"
+grep -q 'other settings' out && fault "--drop left something: $(cat out)"
+
 # ---- Wrong input: one sentence and the right status
 refused 2 'give a preset' tune
+refused 2 '--all' tune shakespeare $tiny --all --drop
 refused 2 'takes one preset' tune shakespeare mlp
 refused 2 'did you mean "shakespeare"?' tune shakespere data_kind=synthetic
 refused 2 'nothing to learn from' tune shakespeare

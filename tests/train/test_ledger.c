@@ -397,6 +397,50 @@ static void runs_are_put_back_and_tried_again(void **state)
     ledger_close(l);
 }
 
+/* A command that names runs takes, retries, reads and spares these alone; the others can be counted and removed. */
+static void runs_that_are_named_are_taken_alone(void **state)
+{
+    ledger *l = open_new(scratch("named.db"));
+    config named[2] = {with_lr(0.25), with_lr(0.125)};
+    int64_t ids[2], count, added;
+    ledger_run run, *runs;
+    bool lost;
+    scion_error err;
+    (void)state;
+    add_runs(l, 3);
+    check_ok(ledger_add(l, LEDGER_TRAINING, named, 2, &added, &err), &err);
+    const config reversed[2] = {named[1], named[0]};
+    check_ok(ledger_ids(l, LEDGER_TRAINING, reversed, 2, ids, &err), &err);
+    check(ids[0] == 4 && ids[1] == 5);
+    check_ok(ledger_others(l, &count, &err), &err);
+    check(count == 0); /* none is left out */
+    check_ok(ledger_only(l, ids, 2, &err), &err);
+    check_ok(ledger_others(l, &count, &err), &err);
+    check(count == 3);
+    check_ok(ledger_runs(l, &runs, &count, &err), &err);
+    check(count == 2 && runs[0].id == 4 && runs[1].id == 5);
+    free(runs);
+    check(take(l, &run) == 4);
+    run.state = LEDGER_FAILED;
+    check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
+    check(take(l, &run) == 5 && take(l, &run) == 0);
+    check_ok(ledger_only(l, ids + 1, 1, &err), &err);
+    check_ok(ledger_retry(l, true, &count, &err), &err);
+    check(count == 0); /* what failed is another's */
+    check_ok(ledger_drop(l, &count, &err), &err);
+    check(count == 3);
+    check_ok(ledger_only(l, NULL, 0, &err), &err);
+    check_ok(ledger_runs(l, &runs, &count, &err), &err);
+    check(count == 2 && runs[0].state == LEDGER_FAILED && runs[1].state == LEDGER_RUNNING);
+    free(runs);
+    check_ok(ledger_retry(l, false, &count, &err), &err);
+    check_ok(ledger_drop(l, &count, &err), &err);
+    check(count == 1); /* what runs stays */
+    check_status(ledger_ids(l, LEDGER_TRAINING, named, 2, ids, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "has been removed") != NULL);
+    ledger_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +457,7 @@ int main(void)
         LAW(a_worker_that_lost_its_run_changes_nothing),
         LAW(a_run_ends_once),
         LAW(runs_are_put_back_and_tried_again),
+        LAW(runs_that_are_named_are_taken_alone),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

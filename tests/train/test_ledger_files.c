@@ -376,6 +376,77 @@ static void views_and_triggers_do_not_run(void **state)
     ledger_close(l);
 }
 
+static void put32(unsigned char *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+/* A page of SQLite's tree of a table all of whose children are one and the same page. */
+static void interior_page(unsigned char *page, size_t bytes, uint32_t child)
+{
+    enum { cells = 400, header = 12, cell = 5 };
+    memset(page, 0, bytes);
+    page[0] = 5; /* inside of a table's tree */
+    page[3] = cells >> 8;
+    page[4] = cells & 255;
+    const size_t content = bytes - cells * cell;
+    page[5] = (unsigned char)(content >> 8);
+    page[6] = (unsigned char)(content & 255);
+    put32(page + 8, child);
+    for (size_t i = 0; i < cells; i++) {
+        const size_t at_cell = content + cell * i;
+        page[header + 2 * i] = (unsigned char)(at_cell >> 8);
+        page[header + 2 * i + 1] = (unsigned char)(at_cell & 255);
+        put32(page + at_cell, child);
+        page[at_cell + 4] = 1; /* key */
+    }
+}
+
+/* Makes the table of runs of a ledger a tree whose pages point to the same page 400 times each, five levels deep: a
+ * file of a few pages with 10^13 rows. */
+static void make_endless(const char *path)
+{
+    enum { levels = 5 };
+    sql(path, "DROP INDEX runs_by_state"); /* so that runs are looked for in the table */
+    const size_t root = (size_t)sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'runs'");
+    const size_t size = (size_t)sql(path, "PRAGMA page_size");
+    size_t bytes;
+    const char *old = scratch_get(path, &bytes);
+    const uint32_t pages = (uint32_t)(bytes / size);
+    unsigned char *file = room(bytes + (levels + 1) * size);
+    memcpy(file, old, bytes);
+    memcpy(file + bytes, file + (root - 1) * size, size); /* the leaf: page `pages` + 1 */
+    for (uint32_t i = 1; i <= levels; i++)
+        interior_page(file + bytes + i * size, size, pages + i);
+    interior_page(file + (root - 1) * size, size, pages + levels + 1);
+    put32(file + 28, pages + levels + 1);
+    scratch_put(path, file, bytes + (levels + 1) * size);
+}
+
+/* Reading a file that is made to have no end comes to one. */
+static void endless_ledgers_are_refused(void **state)
+{
+    char *path = scratch("endless.db");
+    ledger *l = open_new(path);
+    ledger_run *runs, run;
+    int64_t count;
+    bool found;
+    scion_error err = {0};
+    (void)state;
+    add_runs(l, 1);
+    ledger_close(l);
+    make_endless(path);
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_status(ledger_runs(l, &runs, &count, &err), SCION_EINVAL, &err);
+    at("%s", err.message);
+    check(runs == NULL && strstr(err.message, "endless.db is damaged: its runs are not in order") != NULL);
+    check_status(ledger_take(l, &run, &found, &err), SCION_EINVAL, &err);
+    at("%s", err.message);
+    check(!found && strstr(err.message, "reading it does not come to an end") != NULL);
+    ledger_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +461,7 @@ int main(void)
         LAW(a_bad_configuration_is_told_with_its_run),
         LAW(texts_of_a_ledger_are_printable),
         LAW(views_and_triggers_do_not_run),
+        LAW(endless_ledgers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

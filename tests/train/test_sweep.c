@@ -336,6 +336,54 @@ static void a_stopped_run_waits_again(void **state)
     free(runs);
 }
 
+/* A sweep that is about some runs of a ledger runs these, counts these and shows these. */
+static void a_sweep_runs_what_it_is_about(void **state)
+{
+    char *path = scratch("about.db");
+    const int64_t ids[] = {2, 5};
+    sweep_progress end;
+    int64_t count;
+    scion_error err;
+    (void)state;
+    fill(path, TINY_MLP FEW "steps=10", 6);
+    const sweep_options o = {.only = ids, .only_count = 2, .jobs = 2, .threads = 1};
+    check_ok(sweep_work(path, &o, &end, &err), &err);
+    check(end.count[LEDGER_DONE] == 2 && end.count[LEDGER_WAITING] == 0 && end.run_count == 2);
+    ledger_run *runs = results(path, &count);
+    for (int i = 0; i < 6; i++)
+        check(runs[i].state == (i == 1 || i == 4 ? LEDGER_DONE : LEDGER_WAITING));
+    free(runs);
+}
+
+typedef struct estimates {
+    int known, unknown;
+} estimates;
+
+static void count_estimates(void *context, const sweep_progress *p)
+{
+    estimates *e = context;
+    if (p->count[LEDGER_DONE] == 0 && p->count[LEDGER_RUNNING] > 0 && isfinite(p->left) && p->left > 0) {
+        e->known++;
+        stop_time = 0;
+    } else {
+        e->unknown++;
+    }
+}
+
+/* The time that is left is known before a run has ended: from the steps of one under way. */
+static void the_time_left_is_known_while_the_first_run_goes_on(void **state)
+{
+    char *path = scratch("left.db");
+    estimates e = {0, 0};
+    scion_error err;
+    (void)state;
+    fill(path, TINY_MLP FEW "steps=100000000", 3);
+    stop_time = now() + 20;
+    const sweep_options o = {.threads = 1, .stopped = stop, .show = count_estimates, .context = &e};
+    check_ok(sweep_work(path, &o, NULL, &err), &err);
+    check(e.known > 0);
+}
+
 static void no_run_begins_when_the_time_is_up(void **state)
 {
     char *path = scratch("late.db");
@@ -396,6 +444,8 @@ int main(void)
         LAW(bad_runs_do_not_stop_a_sweep),
         LAW(a_bad_ledger_is_told),
         LAW(a_stopped_run_waits_again),
+        LAW(a_sweep_runs_what_it_is_about),
+        LAW(the_time_left_is_known_while_the_first_run_goes_on),
         LAW(no_run_begins_when_the_time_is_up),
         LAW(estimates_grow_with_the_work),
     };

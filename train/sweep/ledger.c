@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,7 +27,10 @@ enum {
     application = 0x5363696f, /* marks the file: "Scio" */
     version = 1,
     wait_ms = 60000,
-    max_attempts = 3 /* a run whose processes died that often is itself at fault */
+    pulse = 10000,           /* instructions of SQLite's machine between two looks at how many there were */
+    most_pulses = 10000,     /* of one statement: a second; a million rows are read with a tenth of that */
+    longest_value = 1 << 24, /* bytes: configurations have a few thousand */
+    max_attempts = 3         /* a run whose processes died that often is itself at fault */
 };
 
 struct ledger {
@@ -33,6 +38,8 @@ struct ledger {
     char path[CONFIG_TEXT];
     char worker[WORKER_TEXT];
     bool identified; /* the hashes are known to follow the present rules */
+    bool limited;    /* to the runs in the table temp.wanted */
+    int64_t queries; /* instructions of SQLite's machine since the last statement began, in units of `pulse` */
 };
 
 static const char schema[] =
@@ -98,6 +105,14 @@ static double now(void)
 static scion_status broken(const ledger *l, scion_error *err)
 {
     const int code = sqlite3_errcode(l->db);
+    struct rlimit file;
+    if (code == SQLITE_INTERRUPT)
+        return train_fail(err, SCION_EINVAL,
+                          "%s is damaged, or no ledger of sweeps: reading it does not come to an end",
+                          path_end(l->path));
+    if (code == SQLITE_IOERR && getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be read or written; files may not grow beyond ulimit -f",
+                          path_end(l->path));
     if (code == SQLITE_NOTADB)
         return train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
     if (code == SQLITE_READONLY)
@@ -109,6 +124,7 @@ static scion_status broken(const ledger *l, scion_error *err)
 
 static scion_status execute(ledger *l, const char *sql, scion_error *err)
 {
+    l->queries = 0;
     return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : broken(l, err);
 }
 
@@ -125,6 +141,7 @@ static scion_status end(ledger *l, scion_status status, scion_error *err)
 static sqlite3_stmt *prepare(ledger *l, const char *sql)
 {
     sqlite3_stmt *s = NULL;
+    l->queries = 0;
     return sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) == SQLITE_OK ? s : NULL;
 }
 
@@ -168,10 +185,21 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
     return value;
 }
 
-/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows
- * without end. Functions with effects are not called, the schema is not edited. */
-static void distrust(sqlite3 *db)
+static int count_pulse(void *ctx)
 {
+    ledger *l = ctx;
+    return ++l->queries > most_pulses;
+}
+
+/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows
+ * without end. So may a tree of pages that points into itself, hence the limit of each statement. Functions with
+ * effects are not called, the schema is not edited. */
+static void distrust(ledger *l)
+{
+    sqlite3 *db = l->db;
+    sqlite3_progress_handler(db, pulse, count_pulse, l);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, longest_value);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -198,6 +226,21 @@ static scion_status identify(ledger *l, bool create, scion_error *err)
     return create ? end(l, status, err) : status;
 }
 
+/* Why a file could not be opened for writing. SQLite then tried to read it, so errno speaks of that. */
+static const char *why_not(const char *path)
+{
+    char folder[CONFIG_TEXT + 2];
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) + 1 : 0;
+    struct stat about;
+    if (stat(path, &about) == 0)
+        return S_ISDIR(about.st_mode)           ? strerror(EISDIR)
+               : access(path, R_OK | W_OK) != 0 ? strerror(errno)
+                                                : "it is no file";
+    snprintf(folder, sizeof folder, "%.*s.", length < CONFIG_TEXT ? length : 0, path);
+    return access(folder, W_OK | X_OK) != 0 ? strerror(errno) : "its folder takes no new files";
+}
+
 scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err)
 {
     ledger *l = calloc(1, sizeof *l);
@@ -212,11 +255,11 @@ scion_status ledger_open(ledger **out, const char *path, bool create, scion_erro
     if (!create && access(path, F_OK) != 0)
         status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
     else if (sqlite3_open_v2(path, &l->db, flags, NULL) != SQLITE_OK)
-        status = train_fail(err, SCION_EINVAL, "%s cannot be %s%s%s", path_end(path),
-                            create ? "made or written" : "read", errno ? ": " : "", errno ? strerror(errno) : "");
+        status = train_fail(err, SCION_EINVAL, "%s cannot be %s: %s", path_end(path),
+                            create ? "made or written" : "read", why_not(path));
     if (status == SCION_OK) {
         sqlite3_busy_timeout(l->db, wait_ms);
-        distrust(l->db);
+        distrust(l);
         status = identify(l, create, err);
     }
     if (status != SCION_OK) {
@@ -517,6 +560,74 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
     return status;
 }
 
+static int by_id(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *ids,
+                        scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        ledger_run run;
+        bool found;
+        status = ledger_find(l, kind, &points[i], &run, &found, err);
+        if (status == SCION_OK && !found)
+            status = train_fail(err, SCION_EINVAL, "%s: a run of this command has been removed", path_end(l->path));
+        ids[i] = run.id;
+    }
+    if (status == SCION_OK)
+        qsort(ids, (size_t)count, sizeof *ids, by_id);
+    return status;
+}
+
+scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err)
+{
+    scion_status status = execute(l, "BEGIN", err);
+    if (status != SCION_OK)
+        return status;
+    status = execute(l, "CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY)", err);
+    if (status == SCION_OK)
+        status = execute(l, "DELETE FROM temp.wanted", err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)");
+        sqlite3_bind_int64(s, 1, ids[i]);
+        status = step(l, s, err);
+    }
+    status = end(l, status, err);
+    l->limited = status == SCION_OK && ids;
+    return status;
+}
+
+scion_status ledger_others(ledger *l, int64_t *count, scion_error *err)
+{
+    sqlite3_stmt *s = prepare(
+        l, l->limited ? "SELECT count(*) FROM runs WHERE state = 'waiting' AND kind = 0 AND id NOT IN temp.wanted"
+                      : "SELECT 0");
+    const scion_status status = s && sqlite3_step(s) == SQLITE_ROW ? SCION_OK : broken(l, err);
+    *count = status == SCION_OK ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return status;
+}
+
+scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err)
+{
+    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    if (status != SCION_OK)
+        return status;
+    status = free_orphans(l, err);
+    if (status == SCION_OK)
+        status = step(l,
+                      prepare(l, l->limited ? "DELETE FROM runs WHERE state = 'waiting' AND kind = 0 AND "
+                                              "id NOT IN temp.wanted"
+                                            : "DELETE FROM runs WHERE state = 'waiting' AND kind = 0"),
+                      err);
+    *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
+    return end(l, status, err);
+}
+
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err)
 {
     scion_status status = execute(l, "BEGIN IMMEDIATE", err);
@@ -525,7 +636,11 @@ scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *e
         return status;
     status = free_orphans(l, err);
     if (status == SCION_OK)
-        status = select_one(l, "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1", NULL, run, found, err);
+        status =
+            select_one(l,
+                       l->limited ? "WHERE state = 'waiting' AND kind = 0 AND id IN temp.wanted ORDER BY id LIMIT 1"
+                                  : "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1",
+                       NULL, run, found, err);
     if (status == SCION_OK && *found) {
         status = set_state(l, run->id, LEDGER_RUNNING, l->worker, 1, NULL, err);
         run->state = LEDGER_RUNNING;
@@ -574,8 +689,11 @@ scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err)
 
 scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error *err)
 {
-    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 "
-                                 "WHERE kind = 0 AND (state = 'failed' OR (? AND state = 'diverged'))");
+    sqlite3_stmt *s =
+        prepare(l, l->limited ? "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
+                                "(state = 'failed' OR (? AND state = 'diverged')) AND id IN temp.wanted"
+                              : "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
+                                "(state = 'failed' OR (? AND state = 'diverged'))");
     sqlite3_bind_int(s, 1, diverged);
     scion_status status = step(l, s, err);
     *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
@@ -603,15 +721,18 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
 {
     char sql[512];
     int code = SQLITE_DONE;
-    snprintf(sql, sizeof sql, "%s ORDER BY id", select_runs);
+    snprintf(sql, sizeof sql, "%s %s ORDER BY id", select_runs, l->limited ? "WHERE id IN temp.wanted" : "");
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
     *runs = NULL;
     *count = 0;
     while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const int64_t last = *count > 0 ? (*runs)[*count - 1].id : INT64_MIN;
         ledger_run *run = array_append(runs, count, sizeof *run);
         status = run ? read_run(l, s, run, err)
                      : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)*count);
+        if (status == SCION_OK && *count > 1 && run->id <= last) /* a tree that points into itself has no end */
+            status = train_fail(err, SCION_EINVAL, "%s is damaged: its runs are not in order", path_end(l->path));
     }
     if (status == SCION_OK && code != SQLITE_DONE)
         status = broken(l, err);

@@ -55,6 +55,16 @@ void ledger_close(ledger *l);
 scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                         scion_error *err);
 
+/* The ids of configurations that are in the ledger, into ids[count], ascending. */
+scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *ids,
+                        scion_error *err);
+/* From now on take, retry and runs see only these runs of the ledger; NULL: all. */
+scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err);
+/* Counts the waiting training runs that ledger_only leaves out; removes them (all that wait, if it leaves out none). Runs
+ * of workers that died wait. */
+scion_status ledger_others(ledger *l, int64_t *count, scion_error *err);
+scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err);
+
 /* Takes the next waiting training run, first putting back the runs of workers that died; *found false: none
  * is waiting. A run whose workers died three times is failed instead. */
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);

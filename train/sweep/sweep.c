@@ -149,12 +149,14 @@ static bool worker_stops(void *ctx)
 }
 
 /* Takes a run and brings it to its end. */
-static int work(const char *path, int threads, scion_error *err)
+static int work(const char *path, const sweep_options *o, int threads, scion_error *err)
 {
     worker w = {.heartbeat = clock_now()};
     run_curves curves;
     bool found;
-    if (ledger_open(&w.l, path, false, err) != SCION_OK || ledger_take(w.l, &w.run, &found, err) != SCION_OK) {
+    if (ledger_open(&w.l, path, false, err) != SCION_OK ||
+        (o->only && ledger_only(w.l, o->only, o->only_count, err) != SCION_OK) ||
+        ledger_take(w.l, &w.run, &found, err) != SCION_OK) {
         ledger_close(w.l);
         return BROKEN;
     }
@@ -173,7 +175,7 @@ static int work(const char *path, int threads, scion_error *err)
 }
 
 /* A worker stops when its parent dies. Its errors go to a pipe that the parent reads. */
-static void become_worker(const char *path, int threads, int report, pid_t parent)
+static void become_worker(const char *path, const sweep_options *o, int threads, int report, pid_t parent)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     scion_error err = {.message = ""};
@@ -182,8 +184,8 @@ static void become_worker(const char *path, int threads, int report, pid_t paren
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(WORKED);
-    const int status = work(path, threads, &err);
-    if (status == BROKEN && write(report, err.message, strlen(err.message)) < 0)
+    const int status = work(path, o, threads, &err);
+    if (status == BROKEN && write(report, err.message, strlen(err.message) + 1) < 0)
         _exit(BROKEN);
     _exit(status);
 }
@@ -192,6 +194,7 @@ static void become_worker(const char *path, int threads, int report, pid_t paren
 
 typedef struct pool {
     const char *path;
+    const sweep_options *o;
     int jobs, threads;
     pid_t pid[SWEEP_JOBS];
     int working;
@@ -205,7 +208,7 @@ static scion_status spawn(pool *c, scion_error *err)
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0)
-        become_worker(c->path, c->threads, c->pipe[1], parent);
+        become_worker(c->path, c->o, c->threads, c->pipe[1], parent);
     if (pid < 0)
         return train_fail(err, SCION_ENOMEM, "cannot start a process: %s", strerror(errno));
     c->pid[c->working++] = pid;
@@ -248,21 +251,43 @@ static double cost(const config *c)
                                  : sample * c->training.epochs;
 }
 
-/* Seconds that a run will take, by the finished one that is most like it; NAN: none has finished. */
+/* Seconds of a run from beginning to end, of one under way by its steps so far; NAN: not known yet. */
+static double seconds_of(const ledger_run *r)
+{
+    if (r->state == LEDGER_RUNNING && r->result.step > 0)
+        return r->result.seconds * (double)r->result.steps / (double)r->result.step;
+    return r->state == LEDGER_DONE ? r->result.seconds : NAN;
+}
+
+/* Seconds that a run will take, by the one that is most like it; NAN: none is known. */
 static double estimate_seconds(const ledger_run *run, const ledger_run *runs, int64_t count)
 {
     const double own = cost(&run->c);
     double nearest = INFINITY, seconds = NAN;
     for (int64_t i = 0; i < count; i++) {
-        if (runs[i].state != LEDGER_DONE || runs[i].kind != LEDGER_TRAINING)
+        const double known = runs[i].kind == LEDGER_TRAINING ? seconds_of(&runs[i]) : NAN;
+        if (isnan(known))
             continue;
         const double other = cost(&runs[i].c), distance = fabs(log(own / other));
         if (distance <= nearest) {
             nearest = distance;
-            seconds = runs[i].result.seconds * own / other;
+            seconds = known * own / other;
         }
     }
     return seconds;
+}
+
+/* Keeps of the runs, which are in order of their ids, those that the sweep is about; returns their number. */
+static int64_t keep_only(const sweep_options *o, ledger_run *runs, int64_t count)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0, k = 0; i < count; i++) {
+        while (k < o->only_count && o->only[k] < runs[i].id)
+            k++;
+        if (k < o->only_count && o->only[k] == runs[i].id)
+            runs[kept++] = runs[i];
+    }
+    return kept;
 }
 
 /* Fills in p from the ledger, with runs that the caller frees. */
@@ -275,6 +300,8 @@ static scion_status look(const pool *c, sweep_progress *p, ledger_run **runs, sc
         return status;
     status = ledger_runs(l, runs, &p->run_count, err);
     ledger_close(l);
+    if (status == SCION_OK && c->o->only)
+        p->run_count = keep_only(c->o, *runs, p->run_count);
     p->runs = *runs;
     memset(p->count, 0, sizeof p->count);
     p->left = 0;
@@ -345,7 +372,7 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
     const int threads = scn_threads(o->threads), jobs = o->jobs > 0 ? o->jobs : 1;
-    pool c = {.path = path, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS};
+    pool c = {.path = path, .o = o, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS};
     sweep_progress p = {.left = NAN};
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));

@@ -8,13 +8,15 @@
 enum { SWEEP_JOBS = 64 };
 
 typedef struct sweep_progress {
-    int64_t count[LEDGER_STATES]; /* runs of the ledger by state */
+    int64_t count[LEDGER_STATES]; /* of the runs that the sweep is about, by state */
     double seconds, left;         /* since the sweep began; NAN: not known yet */
-    const ledger_run *runs;       /* all of the ledger, while it is shown; NULL afterwards */
+    const ledger_run *runs;       /* these, while they are shown; NULL afterwards */
     int64_t run_count;
 } sweep_progress;
 
 typedef struct sweep_options {
+    const int64_t *only; /* ids of the runs that it is about, ascending; NULL: all of the ledger */
+    int64_t only_count;
     int jobs, threads;     /* processes, and threads of all of them together; 0: one, all */
     double seconds;        /* no run is begun after that time; 0: no limit */
     bool (*stopped)(void); /* asked often; may be NULL */

@@ -272,21 +272,18 @@ static config *configs_of(const tune *t, int64_t first, int64_t count)
 }
 
 /* Adds what is new, and retries what failed in an earlier attempt: the cause may be gone. */
-static scion_status enter(tune_runs *r, const config *points, int64_t count, scion_error *err)
+static scion_status enter(tune_runs *r, const config *points, int64_t count, int64_t *ids, scion_error *err)
 {
     ledger *l = NULL;
     int64_t added = 0, retried = 0;
-    bool failed = false;
     scion_status status = ledger_open(&l, r->path, true, err);
     if (status == SCION_OK)
         status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        ledger_run run;
-        bool found;
-        status = ledger_find(l, LEDGER_TRAINING, &points[i], &run, &found, err);
-        failed = failed || (status == SCION_OK && found && run.state == LEDGER_FAILED);
-    }
-    if (status == SCION_OK && failed)
+    if (status == SCION_OK)
+        status = ledger_ids(l, LEDGER_TRAINING, points, count, ids, err);
+    if (status == SCION_OK)
+        status = ledger_only(l, ids, count, err);
+    if (status == SCION_OK)
         status = ledger_retry(l, false, &retried, err);
     r->added += added;
     ledger_close(l);
@@ -347,9 +344,14 @@ scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t co
     const struct timespec pause = {0, 300000000};
     int64_t waiting = 0;
     config *points = configs_of(t, first, count);
-    scion_status status = points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    int64_t *ids = calloc((size_t)(count * t->seeds), sizeof *ids);
+    scion_status status = points && ids ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
     if (status == SCION_OK)
-        status = enter(r, points, count * t->seeds, err);
+        status = enter(r, points, count * t->seeds, ids, err);
+    if (status == SCION_OK && !r->all) {
+        r->sweep.only = ids;
+        r->sweep.only_count = count * t->seeds;
+    }
     if (status == SCION_OK)
         status = look(r, t, first, points, count, &waiting, err);
     while (status == SCION_OK && waiting > 0) {
@@ -372,6 +374,8 @@ scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t co
             nanosleep(&pause, NULL);
         }
     }
+    r->sweep.only = NULL;
+    free(ids);
     free(points);
     return status;
 }

@@ -67,6 +67,7 @@ typedef struct tune_runs {
     const char *path;    /* of the ledger */
     sweep_options sweep; /* its seconds are set from `end` */
     double end;          /* no run begins after this time of CLOCK_MONOTONIC; 0: no limit */
+    bool all;            /* also the other runs that wait in the ledger */
     int64_t added;       /* runs that were not in the ledger before */
 } tune_runs;
 
