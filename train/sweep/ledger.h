@@ -60,8 +60,8 @@ scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64
                         scion_error *err);
 /* From now on take, retry and runs see only these runs of the ledger; NULL: all. */
 scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err);
-/* Counts the waiting training runs that ledger_only leaves out; removes them (all that wait, if it leaves out none). Runs
- * of workers that died wait. */
+/* Counts the waiting training runs that ledger_only leaves out; removes them (all that wait, if there is no such
+ * limit; those of workers that died wait). */
 scion_status ledger_others(ledger *l, int64_t *count, scion_error *err);
 scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err);
 
