@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -232,6 +233,8 @@ static char *summary_text(const run_result *r, int64_t samples, const char *sett
     fprintf(to, "{\n");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number_text(numbers[i].value, number));
+    if (r->data_hash != 0)
+        fprintf(to, "  \"data_hash\": \"%016" PRIx64 "\",\n", r->data_hash);
     fprintf(to, "  \"config\": %s\n}\n", settings);
     if (fclose(to) != 0) {
         free(text);

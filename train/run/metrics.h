@@ -4,7 +4,7 @@
  *         {"step":10,"val_loss":3.2,"accuracy":0.21}
  *         {"step":10,"name":"head","norm":9.9,"bound":10,"ratio":0.99}
  *     summary.json    one object at the end: steps, seconds, tokens, tokens_per_s, parameters, loss, val_loss,
- *                     best_val_loss, accuracy, baseline, peak_bytes, config
+ *                     best_val_loss, accuracy, baseline, peak_bytes, data_hash, config
  * A number that is not finite is written as null, which JSON has. Steps appear once: a resumed run cuts off what
  * the run before wrote past the checkpoint. */
 #ifndef TRAIN_RUN_METRICS_H

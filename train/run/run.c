@@ -353,6 +353,7 @@ static void start_result(loop *l)
     r->samples = t->step * trainer_samples(t);
     r->best_val_loss = t->best;
     r->baseline = baseline_for(&t->c, data_about(t->data));
+    r->data_hash = data_about(t->data)->hash;
     r->state_bytes = (double)(t->memory.weights + t->memory.gradients + t->memory.state);
 }
 
