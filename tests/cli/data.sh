@@ -44,6 +44,8 @@ holds out 'skipped: 2 characters'
 holds out 'test.txt, 2890 for validation'
 "$scion" eval two > out 2>&1
 holds out 'data: test.txt; 2880 of its 2890 tokens'
+"$scion" eval two part=all > out 2>&1
+holds out 'data: text.txt, all of it; 5888 of its 5890 tokens'
 "$scion" eval two data=text.txt > out 2>&1
 holds out 'data: text.txt, the last 10 %;'
 refused 1 'absent.txt: cannot open' train shakespeare data=text.txt val_data=absent.txt $tiny steps=1 out=none

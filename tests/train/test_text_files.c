@@ -172,7 +172,7 @@ static void test_folders(void **state)
     assert_int_equal(data_about(d)->units[DATA_TRAIN], 6);
     assert_int_equal(data_about(d)->units[DATA_VAL], 3);
     assert_non_null(strstr(data_about(d)->description, "2 texts, 6 characters of 4 kinds"));
-    assert_non_null(strstr(data_about(d)->note, "left out: 1 file"));
+    assert_non_null(strstr(data_about(d)->note, "left out: 1 file that is no text"));
     data_close(d);
     files_text("corpus/b.txt", "b\xff\n");
     d = must_open(&(data_case){.path = files_path("corpus")});

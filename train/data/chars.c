@@ -265,9 +265,9 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
     if (texts->utf16 + val->utf16 > 0)
         add_note(d, "UTF-16 was read as characters (%lld file%s)", (long long)(texts->utf16 + val->utf16),
                  texts->utf16 + val->utf16 == 1 ? "" : "s");
-    if (texts->others + val->others > 0)
-        add_note(d, "left out: %lld file%s that are no text", (long long)(texts->others + val->others),
-                 texts->others + val->others == 1 ? "" : "s");
+    const int64_t others = texts->others + val->others;
+    if (others > 0)
+        add_note(d, "left out: %lld file%s no text", (long long)others, others == 1 ? " that is" : "s that are");
     if (d->info.skipped > 0)
         add_note(d, "skipped: %lld %s that are not in the vocabulary", (long long)d->info.skipped,
                  t->utf8 ? "characters" : "bytes");
@@ -309,7 +309,7 @@ static scion_status open_texts(data_set *d, const data_context *context, data_te
                                scion_error *err)
 {
     const data_options *o = &d->options;
-    const char *vocabulary = context->vocabulary, *held = context->as_0_1 ? "" : o->val;
+    const char *vocabulary = context->vocabulary, *held = context->as_0_1 || d->whole ? "" : o->val;
     const unsigned how = how_to_read(context);
     chars *t = d->state;
     scion_status status = SCION_OK;

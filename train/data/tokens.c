@@ -174,7 +174,7 @@ static scion_status add_shards(data_set *d, const glob_t *all, const glob_t *val
 static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     glob_t all, val;
-    const bool has_val = o->val[0] != '\0';
+    const bool has_val = o->val[0] && !d->whole; /* all of `path` */
     const int64_t vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
     data_text *t = d->state = data_own(d, sizeof *t, err);
     (void)context;
@@ -203,7 +203,7 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
              d->whole  ? "%s, all of it"
              : has_val ? "%s"
                        : "%s, *val*",
-             data_tail(has_val && !d->whole ? o->val : o->path, 90));
+             data_tail(has_val ? o->val : o->path, 90));
     return status == SCION_OK ? data_text_ready(d, vocab, false, err) : status;
 }
 
