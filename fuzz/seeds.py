@@ -62,6 +62,10 @@ seed("text/zero", b"a\0b\0c\n")
 seed("text/vocabulary", "\n abc".encode() + b"\xff" + b"abc cab\n")
 seed("text/vocabulary-of-bytes", "\ufffd\ufffdab\u00e9".encode() + b"\xff" + b"ab\xe9\xe9")
 seed("text/vocabulary-alone", "\ufffe\ufffe\n abc\u00e9".encode() + b"\xff")
+seed("text/gzip", gzip.compress(b"abcabc\n", mtime=0))
+seed("text/zstd", bytes.fromhex("28b52ffd0458550000206162630a01007e6e08ddca461c"))
+seed("text/utf16", "\n abc\U0001f389".encode() + b"\xff" + "\ufeffab\U0001f389\n".encode("utf-16-le"))
+seed("text/utf16-big", "\n abc\U0001f389".encode() + b"\xff" + "\ufeffab\U0001f389\n".encode("utf-16-be"))
 
 
 def idx(magic, dims, data):
