@@ -89,6 +89,23 @@ static bool shows(const coordcheck_group *g, int64_t width)
     return width < most - (g->width_count > most) || width == g->width_count - 1;
 }
 
+/* In eight columns, with a space before it. */
+static void print_value(double value)
+{
+    if (value >= 1000 && value < 9999999)
+        printf("%8.0f", value);
+    else
+        printf(value < 1e-4 || value >= 1000 ? "%8.1e" : "%8.3g", value);
+}
+
+static void print_slope(double slope)
+{
+    if (isnan(slope))
+        printf(" %6s  zero\n", "-");
+    else
+        printf(" %+6.2f  %s\n", fabs(slope) < 0.005 ? 0 : slope, coordcheck_verdict_name(coordcheck_judge(slope)));
+}
+
 static void print_row(const coordcheck_group *g, int64_t layer, int64_t step)
 {
     const double slope = coordcheck_slope(g, layer, step);
@@ -98,11 +115,19 @@ static void print_row(const coordcheck_group *g, int64_t layer, int64_t step)
     printf("%-18s %-8s", step == 0 ? g->names[layer] : "", when);
     for (int64_t w = 0; w < g->width_count; w++)
         if (shows(g, w))
-            printf("%8.3g", coordcheck_rms(g, layer, step, w));
-    if (isnan(slope))
-        printf(" %6s  zero\n", "-");
-    else
-        printf(" %+6.2f  %s\n", fabs(slope) < 0.005 ? 0 : slope, coordcheck_verdict_name(coordcheck_judge(slope)));
+            print_value(coordcheck_rms(g, layer, step, w));
+    print_slope(slope);
+}
+
+/* What the first step changes. */
+static void print_change(const coordcheck_group *g, int64_t layer)
+{
+    const double slope = coordcheck_change_slope(g, layer, 1);
+    printf("%-18s %-8s", "", "change");
+    for (int64_t w = 0; w < g->width_count; w++)
+        if (shows(g, w))
+            print_value(coordcheck_change(g, layer, 1, w));
+    print_slope(slope);
 }
 
 static void print_group(const coordcheck_group *g)
@@ -119,9 +144,14 @@ static void print_group(const coordcheck_group *g)
         print_row(g, i, 0);
         if (g->steps > 0)
             print_row(g, i, g->steps);
+        if (coordcheck_has_changes(g))
+            print_change(g, i);
     }
     coordcheck_sentence(g, sentence);
     cli_fill(stdout, 0, "%s", sentence);
+    coordcheck_change_sentence(g, sentence);
+    if (sentence[0])
+        cli_fill(stdout, 0, "%s", sentence);
     putchar('\n');
 }
 
@@ -163,9 +193,11 @@ static void show(const check *k)
 {
     const config *c = &k->g.points[0];
     const coordcheck_group *g = &k->result.groups[0];
-    cli_fill(
-        stdout, 6, "data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat",
-        c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, cli_plural(g->seeds), coordcheck_flat);
+    cli_fill(stdout, 6,
+             "data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat; "
+             "change: RMS of what the first step changes in the layer's result",
+             c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, cli_plural(g->seeds),
+             coordcheck_flat);
     putchar('\n');
     for (int64_t i = 0; i < k->result.count; i++)
         print_group(&k->result.groups[i]);
@@ -227,8 +259,9 @@ const cli_command cli_coordcheck = {
     .usage = "[PRESET] width=64,128,256 [key=value ...]",
     .summary = "check that layers keep their size as the width grows",
     .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N\n"
-            "steps, for every width, and fits rms = width^slope. Slopes near 0 mean that values tuned on a\n"
-            "narrow model fit a wide one. Every setting may be a list or a range: seeds are averaged, each\n"
+            "steps, and of what the first step changes in it, for every width, and fits rms = width^slope.\n"
+            "Slopes near 0 mean that values tuned on a narrow model fit a wide one. Every setting may be a list or a "
+            "range: seeds are averaged, each\n"
             "other combination is a check of its own. Uses synthetic data unless data= is given. Logits are\n"
             "measured on a sample of rows; at the start they shrink as width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"

@@ -20,7 +20,9 @@ holds out 'rule=scion'
 holds out 'rule=adamw'
 holds out 'step 2'
 [ "$(grep -c 'after 2 steps' out)" -eq 2 ] || fault 'one sentence a group'
-for text in '"label": "rule=adamw"' '"seeds": 2' '"name": "logits"' '"slope": [' '"verdict":' '"rms": [' '"width": '; do
+[ "$(grep -c 'the change in the first step goes as width' out)" -eq 2 ] || fault 'one on changes as well'
+[ "$(grep -c '^ *change ' out)" -eq 6 ] || fault 'a row of changes for each layer'
+for text in '"label": "rule=adamw"' '"seeds": 2' '"name": "logits"' '"slope": [' '"verdict":' '"rms": [' '"change": [' '"change_slope": [' '"change_sentence": "' '"width": '; do
     holds out.json "$text"
 done
 [ -s out.db ] || fault 'no ledger'

@@ -35,8 +35,23 @@ static double apply(int64_t d_out, int64_t d_in, const float *w, const float *b,
 
 enum { pixels = 784, classes = 10, most_batch = 32, most_width = 32 };
 
-/* The RMS of the three layers of an MLP in double, from the weights as they are. */
-static void mlp_rms(const trainer *t, double rms[3])
+/* Results of the three layers for a batch. */
+typedef struct results {
+    double of[3][most_batch][most_width];
+} results;
+
+/* RMS of the differences of two results; `width` of the layer. */
+static double difference(const results *a, const results *b, int layer, int64_t batch, int64_t width)
+{
+    double sum = 0;
+    for (int64_t r = 0; r < batch; r++)
+        for (int64_t i = 0; i < width; i++)
+            sum += (a->of[layer][r][i] - b->of[layer][r][i]) * (a->of[layer][r][i] - b->of[layer][r][i]);
+    return sqrt(sum / (double)(batch * width));
+}
+
+/* The RMS of the three layers of an MLP in double, from the weights as they are, and what they compute. */
+static void mlp_rms(const trainer *t, double rms[3], results *values)
 {
     static float images[most_batch * pixels];
     static int32_t labels[most_batch];
@@ -49,12 +64,15 @@ static void mlp_rms(const trainer *t, double rms[3])
         for (int64_t k = 0; k < pixels; k++)
             x[k] = (double)images[r * pixels + k];
         sum[0] += apply(width, pixels, weight(t, "layers.0.weight"), weight(t, "layers.0.bias"), x, y);
+        memcpy(values->of[0][r], y, sizeof y);
         for (int64_t k = 0; k < width; k++)
             y[k] = fmax(0, y[k]);
         sum[1] += apply(width, width, weight(t, "layers.1.weight"), weight(t, "layers.1.bias"), y, z);
+        memcpy(values->of[1][r], z, sizeof z);
         for (int64_t k = 0; k < width; k++)
             z[k] = fmax(0, z[k]);
         sum[2] += apply(classes, width, weight(t, "layers.2.weight"), NULL, z, y);
+        memcpy(values->of[2][r], y, sizeof y);
     }
     rms[0] = sqrt(sum[0] / (double)(batch * width));
     rms[1] = sqrt(sum[1] / (double)(batch * width));
@@ -68,6 +86,7 @@ static void values_are_those_of_the_network(void **state)
 {
     static const char *const names[] = {"layers.0.weight", "layers.1.weight", COORDCHECK_LOGITS};
     const config c = tiny(MLP "width=24 batch=32 lr=0.1");
+    results *before = calloc(1, sizeof *before), *now = calloc(1, sizeof *now);
     coordcheck_run run;
     trainer *t = NULL;
     scion_error err;
@@ -79,15 +98,23 @@ static void values_are_those_of_the_network(void **state)
         double rms[3], loss;
         if (step > 0)
             OK(trainer_step(t, &loss, &err));
-        mlp_rms(t, rms);
+        *before = *now;
+        mlp_rms(t, rms, now);
         for (int64_t i = 0; i < 3; i++) {
             const ledger_coord *got = &run.coords[3 * step + i];
             assert_int_equal(got->step, step);
             assert_int_equal(got->place, i);
             assert_string_equal(got->name, names[i]);
             near(names[i], got->rms, rms[i], value_tolerance);
+            if (step == 0)
+                assert_true(isnan(got->change));
+            else
+                near(names[i], got->change, difference(before, now, (int)i, 32, i < 2 ? 24 : classes),
+                     value_tolerance);
         }
     }
+    free(before);
+    free(now);
     trainer_free(t);
     free(run.coords);
 }
@@ -185,6 +212,45 @@ static void adamw_grows(void **state)
     coordcheck_free(&k);
 }
 
+/* One sample, momentum 1, Spectral: the step is lr scale u v', with v along the input, so that the first layer
+ * changes by lr scale |x| / sqrt(width) in RMS: under sqrt(width / inputs) by lr RMS(x) at every width, as the lemma
+ * on transfer has it; under max(1, ...) by width^(-1/2) while the layer is narrower than its input, which the lemma
+ * excludes. */
+static void the_first_step_of_the_lemma(void **state)
+{
+    (void)state;
+    for (int plain = 0; plain < 2; plain++) {
+        coordcheck k =
+            check(plain ? MLP "batch=1 bias=no rule=uscion momentum=1 norms=spectral lr=2^-6 input_scale=plain"
+                        : MLP "batch=1 bias=no rule=uscion momentum=1 norms=spectral lr=2^-6 input_scale=max",
+                  1);
+        const coordcheck_group *g = &k.groups[0];
+        assert_true(coordcheck_has_changes(g) && isnan(coordcheck_change_slope(g, 0, 0)));
+        near("slope of the change", coordcheck_change_slope(g, 0, 1), plain ? 0 : -0.5, slope_tolerance);
+        coordcheck_free(&k);
+    }
+}
+
+/* Layers of a GPT change alike at every width under Scion's norms, and in proportion to it under AdamW. */
+static void changes_of_a_gpt(void **state)
+{
+    static const char gpt[] = TINY_GPT "layers=1 lr=2^-5 ";
+    (void)state;
+    for (int adamw = 0; adamw < 2; adamw++) {
+        char pairs[256];
+        snprintf(pairs, sizeof pairs, "%s%s", gpt, adamw ? "rule=adamw" : "rule=uscion momentum=1");
+        coordcheck k = check(pairs, 1);
+        const coordcheck_group *g = &k.groups[0];
+        assert_string_equal(g->names[1], "blocks.0.attn.q");
+        near("embedding", coordcheck_change_slope(g, 0, 1), 0, slope_tolerance);
+        if (adamw)
+            assert_true(coordcheck_change_slope(g, 1, 1) > 0.5);
+        else
+            near("blocks.0.attn.q", coordcheck_change_slope(g, 1, 1), 0, coordcheck_flat);
+        coordcheck_free(&k);
+    }
+}
+
 /* Below the width of the input, semi-orthogonal rows keep the RMS of the input (1) times their scale. */
 static void plain_input_scale_goes_as_the_root(void **state)
 {
@@ -231,7 +297,12 @@ static void make(made *m, const char *pairs, double a, double power)
     const double w = (double)config_int(&m->run.c, "width");
     const double rms[] = {a * pow(w, power), 2 / w, 0, 2 / w};
     for (int i = 0; i < 4; i++) {
-        m->coords[i] = (ledger_coord){.step = i / 2, .place = i % 2, .rms = rms[i]};
+        m->coords[i] = (ledger_coord){.step = i / 2,
+                                      .place = i % 2,
+                                      .rms = rms[i],
+                                      .change = i < 2    ? NAN
+                                                : i == 2 ? 3 / w
+                                                         : 5};
         strcpy(m->coords[i].name, i % 2 ? COORDCHECK_LOGITS : "up");
     }
 }
@@ -272,6 +343,19 @@ static void slopes_and_groups(void **state)
     assert_string_equal(
         sentence, "flat: after 1 step the steepest layer up goes as width^0.00 from width 64 to 256 (the logits as "
                   "width^-1.00)");
+    near("change", coordcheck_change(a, 0, 1, 0), 3.0 / 64, 1e-12);
+    near("slope of the change", coordcheck_change_slope(a, 0, 1), -1, 1e-12);
+    near("slope of the change", coordcheck_change_slope(a, 1, 1), 0, 1e-12);
+    coordcheck_change_sentence(a, sentence);
+    assert_string_equal(sentence,
+                        "shrinking: the change in the first step goes as width^-1.00 in its steepest layer, up");
+    coordcheck_free(&k);
+    for (int i = 0; i < 28; i++) /* as a ledger of 0.1 has them */
+        m[i / 4].coords[i % 4].change = NAN;
+    OK(coordcheck_make(&k, runs, 7, &err));
+    assert_false(coordcheck_has_changes(&k.groups[0]));
+    coordcheck_change_sentence(&k.groups[0], sentence);
+    assert_string_equal(sentence, "");
     coordcheck_free(&k);
 }
 
@@ -329,6 +413,8 @@ int main(void)
         cmocka_unit_test(a_check_can_be_stopped),
         cmocka_unit_test(fitting_norms_are_flat),
         cmocka_unit_test(adamw_grows),
+        cmocka_unit_test(the_first_step_of_the_lemma),
+        cmocka_unit_test(changes_of_a_gpt),
         cmocka_unit_test(plain_input_scale_goes_as_the_root),
         cmocka_unit_test(divergence_is_infinite),
         cmocka_unit_test(slopes_and_groups),

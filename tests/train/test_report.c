@@ -294,7 +294,7 @@ static const char *make_ledger(const char *name)
     }
     for (int w = 0; w < 2; w++) {
         ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE};
-        const ledger_coord coords[] = {{0, 0, "embedding", 1}, {0, 1, "logits", w > 0 ? 4 : 1}};
+        const ledger_coord coords[] = {{0, 0, "embedding", 1, NAN}, {0, 1, "logits", w > 0 ? 4 : 1, NAN}};
         config_init(&run.c);
         config_set_int(&run.c, "width", w > 0 ? 128 : 64);
         run.c.training.steps = 10;

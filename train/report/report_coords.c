@@ -102,33 +102,38 @@ static int shown_steps(int64_t steps, int64_t shown[max_figures])
     return count;
 }
 
+static void slope_cell(page *p, double slope)
+{
+    if (isfinite(slope))
+        page_cell(p, "%+.3f", slope);
+    else
+        page_cell(p, "%s", isnan(slope) ? "\u2013" : "diverged");
+}
+
 static void slope_table(const ledger_view *v, const coordcheck_group *g)
 {
     const char *names[8];
-    char titles[8][32], fold[SECTION_LABEL];
+    char titles[8][32], fold[SECTION_LABEL], align[8] = "l";
     int64_t shown[max_figures];
     const int count = shown_steps(g->steps, shown);
+    const bool changes = coordcheck_has_changes(g);
     names[0] = "layer";
     for (int i = 0; i < count; i++) {
         snprintf(titles[i], sizeof titles[i], shown[i] > 0 ? "after %lld" : "at start", (long long)shown[i]);
         names[i + 1] = titles[i];
     }
-    names[count + 1] = "verdict";
+    names[count + 1] = changes ? "change in step 1" : "verdict";
+    names[count + 2] = "verdict";
+    memset(align + 1, 'r', (size_t)(count + changes));
+    align[count + changes + 1] = 'l';
     snprintf(fold, sizeof fold, "Slopes of all layers%s%.130s", g->label[0] ? ", " : "", g->label);
-    page_table(v->p, fold, count + 2, names,
-               count == 1   ? "lrl"
-               : count == 2 ? "lrrl"
-               : count == 3 ? "lrrrl"
-                            : "lrrrrl");
+    page_table(v->p, fold, count + changes + 2, names, align);
     for (int64_t i = 0; i < g->layer_count; i++) {
         page_cell(v->p, "%s", g->names[i]);
-        for (int k = 0; k < count; k++) {
-            const double slope = coordcheck_slope(g, i, shown[k]);
-            if (isfinite(slope))
-                page_cell(v->p, "%+.3f", slope);
-            else
-                page_cell(v->p, "%s", isnan(slope) ? "\u2013" : "diverged");
-        }
+        for (int k = 0; k < count; k++)
+            slope_cell(v->p, coordcheck_slope(g, i, shown[k]));
+        if (changes)
+            slope_cell(v->p, coordcheck_change_slope(g, i, 1));
         page_cell(v->p, "%s", coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, i, g->steps))));
     }
     page_table_end(v->p);
@@ -136,11 +141,12 @@ static void slope_table(const ledger_view *v, const coordcheck_group *g)
 
 static void show_group(const ledger_view *v, const coordcheck_group *g, int64_t number)
 {
-    char sentence[256];
+    char sentence[256], change[256];
     int64_t shown[max_figures];
     const int count = shown_steps(g->steps, shown);
     coordcheck_sentence(g, sentence);
-    page_paragraph(v->p, "%s%s%s.", g->label, g->label[0] ? ": " : "", sentence);
+    coordcheck_change_sentence(g, change);
+    page_paragraph(v->p, "%s%s%s%s%s.", g->label, g->label[0] ? ": " : "", sentence, change[0] ? ". " : "", change);
     for (int i = 0; i < count; i++)
         page_figure(v->p, step_figure(v, g, number, shown[i]));
     slope_table(v, g);
@@ -172,7 +178,8 @@ scion_status section_coords(const ledger_view *v, scion_error *err)
     if (status == SCION_OK && count > 0) {
         section_begin(v, "Coordinate check");
         page_paragraph(v->p, "Layers that keep their size as the network gets wider have slope 0: the learning rate "
-                             "then means the same at every width.");
+                             "then means the same at every width. The paper's lemma on transfer is about the "
+                             "change of each layer in the first step, whose slope is beside them.");
         if (coordcheck_make(&k, checks, count, &why) != SCION_OK)
             page_paragraph(v->p, "No slopes: %s.", why.message);
         else

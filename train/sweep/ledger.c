@@ -59,7 +59,7 @@ static const char schema[] =
     "CREATE TABLE norms (run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, norm REAL, bound REAL);"
     "CREATE INDEX norms_by_run ON norms (run);"
     "CREATE TABLE coords (run INTEGER NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL,"
-    " rms REAL);"
+    " rms REAL, change REAL);"
     "CREATE INDEX coords_by_run ON coords (run);";
 
 /* The columns of a result, in the order of RESULT_COLUMNS. */
@@ -805,6 +805,15 @@ static void bind_coord(sqlite3_stmt *s, const void *row)
     sqlite3_bind_int64(s, 3, c->place);
     sqlite3_bind_text(s, 4, c->name, -1, SQLITE_TRANSIENT);
     bind_real(s, 5, c->rms);
+    bind_real(s, 6, c->change);
+}
+
+/* Whether the ledger has the changes of coordinates, which version 0.1.0 did not measure. */
+static bool has_changes(ledger *l)
+{
+    sqlite3_stmt *s = prepare(l, "SELECT change FROM coords LIMIT 1");
+    sqlite3_finalize(s);
+    return s != NULL;
 }
 
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err)
@@ -848,9 +857,11 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
     }
     if (status == SCION_OK)
         status = clear(l, stored.id, err);
+    if (status == SCION_OK && !has_changes(l))
+        status = execute(l, "ALTER TABLE coords ADD COLUMN change REAL", err);
     if (status == SCION_OK)
-        status = add_rows(l, "INSERT INTO coords VALUES (?, ?, ?, ?, ?)", stored.id, coords, count, sizeof *coords,
-                          bind_coord, err);
+        status = add_rows(l, "INSERT INTO coords (run, step, place, name, rms, change) VALUES (?, ?, ?, ?, ?, ?)",
+                          stored.id, coords, count, sizeof *coords, bind_coord, err);
     return end(l, status, err);
 }
 
@@ -899,8 +910,10 @@ static void read_norm(sqlite3_stmt *s, void *row)
 static void read_coord(sqlite3_stmt *s, void *row)
 {
     ledger_coord *c = row;
-    *c = (ledger_coord){
-        .step = sqlite3_column_int64(s, 0), .place = sqlite3_column_int64(s, 1), .rms = column_real(s, 3)};
+    *c = (ledger_coord){.step = sqlite3_column_int64(s, 0),
+                        .place = sqlite3_column_int64(s, 1),
+                        .rms = column_real(s, 3),
+                        .change = column_real(s, 4)};
     column_text(s, 2, c->name, sizeof c->name);
 }
 
@@ -919,9 +932,11 @@ scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_err
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err)
 {
     *coords = NULL;
-    const scion_status status =
-        read_rows(l, "SELECT step, place, name, rms FROM coords WHERE run = ? ORDER BY step, place", run,
-                  sizeof **coords, read_coord, coords, count, err);
+    const scion_status status = read_rows(
+        l,
+        has_changes(l) ? "SELECT step, place, name, rms, change FROM coords WHERE run = ? ORDER BY step, place"
+                       : "SELECT step, place, name, rms, NULL FROM coords WHERE run = ? ORDER BY step, place",
+        run, sizeof **coords, read_coord, coords, count, err);
     if (status != SCION_OK) {
         free(*coords);
         *coords = NULL;

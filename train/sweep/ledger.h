@@ -42,6 +42,7 @@ typedef struct ledger_coord {
     int64_t place; /* of the layer, in forward order */
     char name[64]; /* layer: the parameter it applies */
     double rms;    /* of the layer's result */
+    double change; /* RMS of what the last step changed in it; NAN: not known, as at step 0 */
 } ledger_coord;
 
 /* Opens a ledger; create: makes one where there is no file. Errors name the file: no such file, not a ledger, a newer

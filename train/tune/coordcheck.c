@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/statistics.h"
 #include "config/config.h"
 #include "sweep/grid.h"
 
@@ -26,32 +27,87 @@ const double coordcheck_flat = 0.125;
 /* ---- Measuring one run ---------------------------------------------------------------------------------------- */
 
 /* Products of the sample of logits, about a tenth of a second's work; rows are as many as fit, but at least 16. */
-enum { logit_products = 1 << 27, min_logit_rows = 16 };
+enum { logit_products = 1 << 27, min_sampled_rows = 16 };
+
+/* Values of a layer that are kept for its change in the next step. */
+enum { kept_values = 1 << 20 };
+
+/* Some rows of a layer's result, spread evenly, as they were after the step before. */
+typedef struct kept_rows {
+    float *values;
+    int64_t count;
+} kept_rows;
 
 typedef struct meter {
     ledger_coord *coords;
     int64_t count;
     int64_t step, place;
+    kept_rows *kept; /* by place */
+    int64_t kept_count;
     bool failed; /* out of memory */
 } meter;
 
-static bool add_coord(meter *m, const char *name, double rms)
+static void meter_free_rows(meter *m)
+{
+    for (int64_t i = 0; i < m->kept_count; i++)
+        free(m->kept[i].values);
+    free(m->kept);
+    m->kept = NULL;
+    m->kept_count = 0;
+}
+
+static bool add_coord(meter *m, const char *name, double rms, double change)
 {
     ledger_coord *c = array_append(&m->coords, &m->count, sizeof *c);
     m->failed = !c;
     if (!c)
         return false;
-    *c = (ledger_coord){.step = m->step, .place = m->place++, .rms = isfinite(rms) ? rms : INFINITY};
+    *c = (ledger_coord){.step = m->step,
+                        .place = m->place++,
+                        .rms = isfinite(rms) ? rms : INFINITY,
+                        .change = isinf(change) || (isnan(change) && !isfinite(rms)) ? INFINITY : change};
     snprintf(c->name, sizeof c->name, "%s", name);
     return true;
 }
 
-static double rms_of(const tape_value *v)
+/* What has been kept of the layer at this place; NULL: out of memory. */
+static kept_rows *kept_of(meter *m, int64_t count)
 {
-    double sum = 0;
+    if (m->place < m->kept_count)
+        return &m->kept[m->place];
+    kept_rows *k = array_append(&m->kept, &m->kept_count, sizeof *k);
+    if (k)
+        *k = (kept_rows){calloc((size_t)count, sizeof *k->values), count};
+    return k && k->values ? k : NULL;
+}
+
+/* Keeps a value in place of the one before, and returns the square of their difference. */
+static double replace(float *kept, float now)
+{
+    const double difference = (double)now - (double)*kept;
+    *kept = now;
+    return difference * difference;
+}
+
+static int64_t sampled_rows(int64_t rows, int64_t wanted)
+{
+    const int64_t sample = wanted < min_sampled_rows ? min_sampled_rows : wanted;
+    return sample < rows ? sample : rows;
+}
+
+static bool add_result(meter *m, const char *name, const tape_value *v)
+{
+    const int64_t C = v->shape[v->ndim - 1], rows = v->count / C, sample = sampled_rows(rows, kept_values / C);
+    kept_rows *k = kept_of(m, sample * C);
+    double sum = 0, changed = 0;
+    m->failed = !k;
+    if (!k)
+        return false;
     for (int64_t i = 0; i < v->count; i++)
         sum += (double)v->data[i] * (double)v->data[i];
-    return sqrt(sum / (double)v->count);
+    for (int64_t i = 0; i < sample * C; i++)
+        changed += replace(&k->values[i], v->data[i / C * rows / sample * C + i % C]);
+    return add_coord(m, name, sqrt(sum / (double)v->count), m->step > 0 ? sqrt(changed / (double)(sample * C)) : NAN);
 }
 
 static double dot(int64_t n, const float *x, const float *y)
@@ -62,23 +118,25 @@ static double dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-/* Of x w' + bias, for rows of x that are spread evenly. */
-static double rms_of_logits(const tape_value *x, const tape_value *w, const tape_value *bias)
+/* x w' + bias, for rows of x that are spread evenly. */
+static bool add_logits(meter *m, const tape_value *x, const tape_value *w, const tape_value *bias)
 {
     const int64_t V = w->shape[0], C = w->shape[1], rows = x->count / C;
-    int64_t sample = logit_products / (V * C);
-    if (sample < min_logit_rows)
-        sample = min_logit_rows;
-    if (sample > rows)
-        sample = rows;
-    double sum = 0;
+    const int64_t sample = sampled_rows(rows, logit_products / (V * C));
+    kept_rows *k = kept_of(m, sample * V);
+    double sum = 0, changed = 0;
+    m->failed = !k;
+    if (!k)
+        return false;
     for (int64_t i = 0; i < sample; i++)
         for (int64_t v = 0; v < V; v++) {
             const double z =
                 dot(C, x->data + i * rows / sample * C, w->data + v * C) + (bias ? (double)bias->data[v] : 0);
             sum += z * z;
+            changed += replace(&k->values[i * V + v], (float)z);
         }
-    return sqrt(sum / (double)(sample * V));
+    return add_coord(m, COORDCHECK_LOGITS, sqrt(sum / (double)(sample * V)),
+                     m->step > 0 ? sqrt(changed / (double)(sample * V)) : NAN);
 }
 
 /* Operators that apply a matrix, their parameter, and how their result is measured. */
@@ -88,8 +146,8 @@ static bool look(void *context, const tape_node *n)
     if (!matrix)
         return true;
     if (n->op->fused_layer)
-        return add_coord(context, COORDCHECK_LOGITS, rms_of_logits(n->in[0], n->in[matrix], n->in[matrix + 1]));
-    return add_coord(context, n->in[matrix]->name, rms_of(n->out));
+        return add_logits(context, n->in[0], n->in[matrix], n->in[matrix + 1]);
+    return add_result(context, n->in[matrix]->name, n->out);
 }
 
 /* All layers, with the present weights. */
@@ -111,7 +169,7 @@ static scion_status measure_diverged(meter *m, int64_t step, scion_error *err)
     while (m->place < layers) {
         char name[sizeof m->coords->name];
         memcpy(name, m->coords[m->place].name, sizeof name); /* add_coord may move what it is copied from */
-        if (!add_coord(m, name, INFINITY))
+        if (!add_coord(m, name, INFINITY, INFINITY))
             return train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
     }
     return SCION_OK;
@@ -190,6 +248,7 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
     if (status == SCION_OK)
         status = check_run(&k, err);
     trainer_free(k.t);
+    meter_free_rows(&k.m);
     if (status != SCION_OK) {
         free(k.m.coords);
         return status;
@@ -266,7 +325,9 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
     g->names = calloc((size_t)g->layer_count, sizeof *g->names);
     g->rms = calloc(cells * (size_t)count, sizeof *g->rms);
     g->slope = calloc(cells, sizeof *g->slope);
-    if (!g->widths || !g->names || !g->rms || !g->slope)
+    g->change = calloc(cells * (size_t)count, sizeof *g->change);
+    g->change_slope = calloc(cells, sizeof *g->change_slope);
+    if (!g->widths || !g->names || !g->rms || !g->slope || !g->change || !g->change_slope)
         return train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
     for (int64_t i = 0; i < g->layer_count; i++)
         memcpy(g->names[i], first->coords[i].name, sizeof g->names[i]);
@@ -286,37 +347,36 @@ static scion_status add_run(coordcheck_group *g, const coordcheck_run *run, int6
                               (long long)config_int(&run->c, "width"), c->name, (long long)config_int(&g->c, "width"),
                               g->names[layer]);
         g->rms[(layer * (g->steps + 1) + step) * g->width_count + w] += c->rms;
+        g->change[(layer * (g->steps + 1) + step) * g->width_count + w] += c->change;
     }
     members[w]++;
     return SCION_OK;
 }
 
-/* Least squares of log2 rms over log2 width. A result of 0 (projections that start at zero) has no logarithm. */
-static double fit(const coordcheck_group *g, const double *rms)
+/* Least squares of log2 rms over log2 width. A result of 0 (projections that start at zero) has no logarithm. x and
+ * y: room for as many numbers as widths. */
+static double fit(const coordcheck_group *g, const double *rms, double *x, double *y)
 {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    int64_t n = 0;
     for (int64_t w = 0; w < g->width_count; w++) {
         if (isinf(rms[w]))
             return INFINITY;
         if (!(rms[w] > 0))
             continue;
-        const double a = log2((double)g->widths[w]), b = log2(rms[w]);
-        n++;
-        x += a;
-        y += b;
-        xx += a * a;
-        xy += a * b;
+        x[n] = log2((double)g->widths[w]);
+        y[n++] = log2(rms[w]);
     }
-    return n >= 2 ? (n * xy - x * y) / (n * xx - x * x) : NAN;
+    return stat_slope(x, y, n);
 }
 
 static scion_status make_group(coordcheck_group *g, const coordcheck_run *first, const coordcheck_run *runs,
                                int64_t count, scion_error *err)
 {
     int64_t *members = calloc((size_t)count, sizeof *members);
+    double *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);
     g->c = first->c;
     scion_status status =
-        members ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
+        members && x && y ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
     if (status == SCION_OK)
         status = allocate(g, first, runs, count, err);
     if (status == SCION_OK) {
@@ -327,12 +387,17 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
         if (same_group(&g->c, &runs[i].c))
             status = add_run(g, &runs[i], members, err);
     for (int64_t i = 0; status == SCION_OK && i < g->layer_count * (g->steps + 1); i++) {
-        double *rms = g->rms + i * g->width_count;
-        for (int64_t w = 0; w < g->width_count; w++)
+        double *rms = g->rms + i * g->width_count, *change = g->change + i * g->width_count;
+        for (int64_t w = 0; w < g->width_count; w++) {
             rms[w] /= (double)members[w];
-        g->slope[i] = fit(g, rms);
+            change[w] /= (double)members[w];
+        }
+        g->slope[i] = fit(g, rms, x, y);
+        g->change_slope[i] = fit(g, change, x, y);
     }
     free(members);
+    free(x);
+    free(y);
     return status;
 }
 
@@ -362,6 +427,8 @@ void coordcheck_free(coordcheck *k)
         free(k->groups[i].names);
         free(k->groups[i].rms);
         free(k->groups[i].slope);
+        free(k->groups[i].change);
+        free(k->groups[i].change_slope);
     }
     free(k->groups);
     *k = (coordcheck){NULL, 0};
@@ -427,38 +494,72 @@ void coordcheck_sentence(const coordcheck_group *g, char text[256])
                  high, aside);
 }
 
+/* The first step is the one of the lemma, and the only one for which step sizes are the same at the start of a
+ * schedule. */
+bool coordcheck_has_changes(const coordcheck_group *g)
+{
+    for (int64_t i = 0; g->steps > 0 && i < g->layer_count; i++)
+        if (!isnan(coordcheck_change_slope(g, i, 1)))
+            return true;
+    return false;
+}
+
+void coordcheck_change_sentence(const coordcheck_group *g, char text[256])
+{
+    int64_t worst = -1;
+    text[0] = '\0';
+    for (int64_t i = 0; coordcheck_has_changes(g) && i < g->layer_count; i++) {
+        const double slope = coordcheck_change_slope(g, i, 1);
+        if (!isnan(slope) && (worst < 0 || fabs(slope) > fabs(coordcheck_change_slope(g, worst, 1))))
+            worst = i;
+    }
+    if (worst < 0)
+        return;
+    const double slope = tidy(coordcheck_change_slope(g, worst, 1));
+    if (isinf(slope))
+        snprintf(text, 256, "diverged: the change in the first step is not finite at some width");
+    else
+        snprintf(text, 256, "%s: the change in the first step goes as width^%.2f in its steepest layer, %.63s",
+                 coordcheck_verdict_name(coordcheck_judge(slope)), slope, g->names[worst]);
+}
+
 /* ---- JSON ----------------------------------------------------------------------------------------------------- */
 
 static json_t *layer_json(const coordcheck_group *g, int64_t layer)
 {
-    json_t *rms = json_array(), *slopes = json_array();
+    json_t *rms = json_array(), *slopes = json_array(), *changes = json_array(), *change_slopes = json_array();
     for (int64_t step = 0; step <= g->steps; step++) {
-        json_t *row = json_array();
-        for (int64_t w = 0; w < g->width_count; w++)
+        json_t *row = json_array(), *change = json_array();
+        for (int64_t w = 0; w < g->width_count; w++) {
             json_array_append_new(row, json_number(coordcheck_rms(g, layer, step, w)));
+            json_array_append_new(change, json_number(coordcheck_change(g, layer, step, w)));
+        }
         json_array_append_new(rms, row);
         json_array_append_new(slopes, json_number(coordcheck_slope(g, layer, step)));
+        json_array_append_new(changes, change);
+        json_array_append_new(change_slopes, json_number(coordcheck_change_slope(g, layer, step)));
     }
     const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, layer, g->steps));
-    return json_pack("{s:s, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "verdict",
-                     coordcheck_verdict_name(v));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "change",
+                     changes, "change_slope", change_slopes, "verdict", coordcheck_verdict_name(v));
 }
 
 static json_t *group_json(const coordcheck_group *g)
 {
-    char sentence[256], *text = config_to_json(&g->c);
+    char sentence[256], change[256], *text = config_to_json(&g->c);
     json_t *widths = json_array(), *layers = json_array();
     for (int64_t w = 0; w < g->width_count; w++)
         json_array_append_new(widths, json_integer((json_int_t)g->widths[w]));
     for (int64_t i = 0; i < g->layer_count; i++)
         json_array_append_new(layers, layer_json(g, i));
     coordcheck_sentence(g, sentence);
+    coordcheck_change_sentence(g, change);
     const int64_t worst = coordcheck_worst(g, g->steps);
-    json_t *out =
-        json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:o*}", "label", g->label, "steps", (json_int_t)g->steps,
-                  "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
-                  coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, worst, g->steps))), "worst",
-                  g->names[worst], "sentence", sentence, "config", text ? json_loads(text, 0, NULL) : NULL);
+    json_t *out = json_pack(
+        "{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:o*}", "label", g->label, "steps", (json_int_t)g->steps,
+        "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
+        coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, worst, g->steps))), "worst", g->names[worst],
+        "sentence", sentence, "change_sentence", change, "config", text ? json_loads(text, 0, NULL) : NULL);
     free(text);
     return out;
 }

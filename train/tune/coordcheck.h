@@ -1,11 +1,14 @@
 /* The coordinate check: do the layers of a network keep their size as it gets wider?
  *
  *     rms(l, k, w) = sqrt(mean of f_l^2)    f_l: result of layer l, width w, after k steps, over one fixed batch
- *     slope(l, k)  = d log2 rms / d log2 w   by least squares over the widths
+ *     change(l, k, w): the same of f_l after k steps - f_l after k - 1 steps, on a sample of rows
+ *     slope(l, k)  = d log2 rms / d log2 w   by least squares over the widths, and of the changes
  *
  * Norms that fit (the paper's tables of norms by layer) give rms = Theta(1) in every layer, at initialisation and
- * after steps, so that slopes are 0; a wrong scaling gives powers such as w^(1/2). Runs are put in groups that agree
- * in everything except width and seed, and a value is the mean over the seeds. */
+ * after steps, so that slopes are 0; a wrong scaling gives powers such as w^(1/2). The paper's lemma on transfer is
+ * about the changes of the first step: if they do not depend on the width, neither does the best learning rate.
+ *
+ * Runs are put in groups that agree in everything except width and seed, and a value is the mean over the seeds. */
 #ifndef TRAIN_TUNE_COORDCHECK_H
 #define TRAIN_TUNE_COORDCHECK_H
 
@@ -31,6 +34,8 @@ typedef struct coordcheck_group {
     int64_t seeds; /* at each width */
     double *rms;   /* layer_count x (steps + 1) x width_count; INFINITY: a seed diverged */
     double *slope; /* layer_count x (steps + 1); INFINITY: some width diverged; NAN: fewer than two are above 0 */
+    /* The same of the changes in each step; NAN at step 0, and where a ledger of 0.1 does not have them. */
+    double *change, *change_slope;
 } coordcheck_group;
 
 typedef struct coordcheck {
@@ -66,6 +71,19 @@ static inline double coordcheck_slope(const coordcheck_group *g, int64_t layer, 
     return g->slope[layer * (g->steps + 1) + step];
 }
 
+static inline double coordcheck_change(const coordcheck_group *g, int64_t layer, int64_t step, int64_t width)
+{
+    return g->change[(layer * (g->steps + 1) + step) * g->width_count + width];
+}
+
+static inline double coordcheck_change_slope(const coordcheck_group *g, int64_t layer, int64_t step)
+{
+    return g->change_slope[layer * (g->steps + 1) + step];
+}
+
+/* Whether a layer has changes to show: those of the first step. */
+bool coordcheck_has_changes(const coordcheck_group *g);
+
 coordcheck_verdict coordcheck_judge(double slope);
 const char *coordcheck_verdict_name(coordcheck_verdict v);
 
@@ -76,6 +94,9 @@ int64_t coordcheck_worst(const coordcheck_group *g, int64_t step);
 /* One sentence on the last step: "flat: after 4 steps the steepest layer blocks.0.attn.q goes as width^0.04 from
  * width 64 to 512". */
 void coordcheck_sentence(const coordcheck_group *g, char text[256]);
+/* One on the changes of the first step: "flat: the change in the first step goes as width^0.03 in its steepest layer,
+ * layers.1.weight"; "" if there are none. */
+void coordcheck_change_sentence(const coordcheck_group *g, char text[256]);
 
 /* Writes everything to a JSON file. */
 scion_status coordcheck_save(const coordcheck *k, const char *path, scion_error *err);
