@@ -9,7 +9,8 @@
 
 enum {
     SCN_KERNEL_MAX_TILE = 256, /* mr * nr of every kernel is at most this */
-    SCN_SMALL_COLUMNS = 16,    /* small products have a multiple of this many columns */
+    SCN_VECTOR = 16,           /* a multiple of vl of every kernel */
+    SCN_TILE_GAP = 2,          /* see block */
 };
 
 typedef struct scn_kernel {
@@ -19,11 +20,26 @@ typedef struct scn_kernel {
      * + if accumulate. */
     void (*tile)(int64_t k, const float *a, const float *b, float *c, int accumulate);
     /* Operands where they are: C (+)= alpha A B with A m x k, B k x n, C m x n. Element (i, p) of A is
-     * a[i*a_row + p*a_col], so that A may be stored transposed; rows of B and C are contiguous. n is a multiple of
-     * SCN_SMALL_COLUMNS. For blocks of tens of rows by a few hundred columns, as attention has: packing them first
-     * would cost more than it saves. */
+     * a[i*a_row + p*a_col], so that A may be stored transposed; rows of B and C are contiguous. For blocks of tens of
+     * rows by a few hundred columns, as attention has: packing them first would cost more than it saves. Fast where
+     * n is a multiple of SCN_VECTOR. */
     void (*small)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row, int64_t a_col,
                   const float *b, int64_t ldb, int accumulate, float *c, int64_t ldc);
+    /* The same with B in strips of block_nr columns, `b_strip` floats apart, the last of them as wide as whole vectors
+     * of vl floats need; in a strip row follows row. Rows of A lie lda apart; lda = 0: A is packed in tiles of
+     * block_mr rows, in which column follows column, with SCN_TILE_GAP columns between tiles (else all tiles would
+     * begin in the same set of the cache). */
+    int64_t vl, block_mr, block_nr;
+    void (*block)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                  int64_t b_strip, int accumulate, float *c, int64_t ldc);
+    /* Packs `depth` rows of `cols` columns, rows ld apart, into strips of block_nr columns that begin `stride` floats
+     * apart, as above; or (tiles) into tiles of block_mr columns, as above, of which the last is filled with
+     * zeros. */
+    void (*pack_rows)(int tiles, float *out, int64_t stride, const float *from, int64_t ld, int64_t depth,
+                      int64_t cols);
+    /* Packs one strip of `width` columns from a transposed matrix: column j of it is from[j*ld ..], `depth` elements,
+     * for j < cols; the others are zero. */
+    void (*pack_columns)(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols);
 } scn_kernel;
 
 /* The i-th kernel that this CPU can run, fastest first; NULL past the last. */

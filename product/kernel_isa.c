@@ -8,26 +8,30 @@
  * the tile. */
 #include "product/kernel.h"
 
+#include "product/transpose.h"
+
 /* VL: floats in a register. Tiles of operands in panels have MR x NV vectors, those of small products at most
- * SMALL_MR x SMALL_NV. */
+ * SMALL_MR x SMALL_NV, those of blocks at most BLOCK_MR x BLOCK_NV. */
 #if defined(__AVX512F__)
-/* 16 accumulators of 32 registers: a square tile wastes least on the diagonal of a triangle. Small products: 24. */
-enum { VL = 16, MR = 16, NV = 1, SMALL_MR = 6, SMALL_NV = 4 };
+/* 16 accumulators of 32 registers: a square tile wastes least on the diagonal of a triangle. Small products and
+ * blocks: 24. An 8 x 3 tile has 11 loads for 24 multiply-adds, so that the loads never wait, and needs no packed A:
+ * eight rows are eight addresses. */
+enum { VL = 16, MR = 16, NV = 1, SMALL_MR = 6, SMALL_NV = 4, BLOCK_MR = 8, BLOCK_NV = 3 };
 #elif defined(__AVX2__)
 /* 12 accumulators, the loads and a broadcast fill the 16 registers. */
-enum { VL = 8, MR = 4, NV = 3, SMALL_MR = 6, SMALL_NV = 2 };
+enum { VL = 8, MR = 4, NV = 3, SMALL_MR = 6, SMALL_NV = 2, BLOCK_MR = 4, BLOCK_NV = 3 };
 #elif defined(__aarch64__)
 /* NEON: 16 accumulators of 32 registers. */
-enum { VL = 4, MR = 8, NV = 2, SMALL_MR = 6, SMALL_NV = 4 };
+enum { VL = 4, MR = 8, NV = 2, SMALL_MR = 6, SMALL_NV = 4, BLOCK_MR = 8, BLOCK_NV = 3 };
 #else
 /* SSE2 and other machines with vectors of four floats: 8 and 12 accumulators of 16 registers. */
-enum { VL = 4, MR = 4, NV = 2, SMALL_MR = 6, SMALL_NV = 2 };
+enum { VL = 4, MR = 4, NV = 2, SMALL_MR = 6, SMALL_NV = 2, BLOCK_MR = 4, BLOCK_NV = 2 };
 #endif
-enum { NR = NV * VL, MAX_ROWS = MR > SMALL_MR ? MR : SMALL_MR, MAX_VECS = NV > SMALL_NV ? NV : SMALL_NV };
+enum { NR = NV * VL, BLOCK_NR = BLOCK_NV * VL };
+enum { MAX_ROWS = 16, MAX_VECS = 4 }; /* of all of them */
 
 _Static_assert(NR % MR == 0, "tiles of panels lie inside one strip of A");
 _Static_assert(NR *MR <= SCN_KERNEL_MAX_TILE, "callers hold a tile in an array of SCN_KERNEL_MAX_TILE floats");
-_Static_assert(SCN_SMALL_COLUMNS % VL == 0, "small products have whole vectors of columns");
 
 typedef float vec __attribute__((vector_size(VL * 4)));
 
@@ -89,6 +93,19 @@ static inline __attribute__((always_inline)) void tile_column(const int vecs, in
         tile(1, vecs, k, alpha, a + i * a_row, a_row, a_col, b, ldb, accumulate, c + i * ldc, ldc);
 }
 
+/* Columns that do not fill a vector, one at a time. */
+static void last_columns(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row, int64_t a_col,
+                         const float *b, int64_t ldb, int accumulate, float *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += a[i * a_row + p * a_col] * b[p * ldb + j];
+            c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0) + alpha * sum;
+        }
+}
+
 static void small_product(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row, int64_t a_col,
                           const float *b, int64_t ldb, int accumulate, float *c, int64_t ldc)
 {
@@ -97,6 +114,201 @@ static void small_product(int64_t m, int64_t n, int64_t k, float alpha, const fl
         tile_column(SMALL_NV, m, k, alpha, a, a_row, a_col, b + j, ldb, accumulate, c + j, ldc);
     for (; j + VL <= n; j += VL)
         tile_column(1, m, k, alpha, a, a_row, a_col, b + j, ldb, accumulate, c + j, ldc);
+    if (j < n)
+        last_columns(m, n - j, k, alpha, a, a_row, a_col, b + j, ldb, accumulate, c + j, ldc);
+}
+
+/* ---- Blocks --------------------------------------------------------------------------------------------- */
+
+/* A tile of A: rows of some distance, or packed, block_mr elements of one column after another. Each has code of its
+ * own: as constants the distances cost no registers. */
+static inline __attribute__((always_inline)) void tile_of(const int packed, const int rows, const int vecs, int64_t k,
+                                                          float alpha, const float *a, int64_t lda, const float *b,
+                                                          int accumulate, float *c, int64_t ldc)
+{
+    if (packed)
+        tile(rows, vecs, k, alpha, a, 1, BLOCK_MR, b, vecs * VL, accumulate, c, ldc);
+    else
+        tile(rows, vecs, k, alpha, a, lda, 1, b, vecs * VL, accumulate, c, ldc);
+}
+
+typedef void strip_tile(int64_t k, float alpha, const float *a, int64_t lda, const float *b, int accumulate, float *c,
+                        int64_t ldc);
+
+/* The lines of a tile of C, which is written when its sum is complete. */
+static inline __attribute__((always_inline)) void expect_tile(float *c, int64_t ldc)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < BLOCK_MR; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < BLOCK_NR; j += 16)
+            __builtin_prefetch(c + i * ldc + j, 1);
+}
+
+static __attribute__((noinline)) void full_direct(int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                                                  int accumulate, float *c, int64_t ldc)
+{
+    expect_tile(c, ldc);
+    tile_of(0, BLOCK_MR, BLOCK_NV, k, alpha, a, lda, b, accumulate, c, ldc);
+}
+
+static __attribute__((noinline)) void full_packed(int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                                                  int accumulate, float *c, int64_t ldc)
+{
+    expect_tile(c, ldc);
+    tile_of(1, BLOCK_MR, BLOCK_NV, k, alpha, a, lda, b, accumulate, c, ldc);
+}
+
+/* `rows` <= BLOCK_MR rows of one strip. */
+static inline __attribute__((always_inline)) void tile_rows(const int packed, const int vecs, int64_t rows, int64_t k,
+                                                            float alpha, const float *a, int64_t lda, const float *b,
+                                                            int accumulate, float *c, int64_t ldc)
+{
+    const int64_t row = packed ? 1 : lda;
+    int64_t i = 0;
+    if (rows == BLOCK_MR) {
+        tile_of(packed, BLOCK_MR, vecs, k, alpha, a, lda, b, accumulate, c, ldc);
+        return;
+    }
+    for (; BLOCK_MR > 4 && i + 4 <= rows; i += 4)
+        tile_of(packed, 4, vecs, k, alpha, a + i * row, lda, b, accumulate, c + i * ldc, ldc);
+    for (; i < rows; i++)
+        tile_of(packed, 1, vecs, k, alpha, a + i * row, lda, b, accumulate, c + i * ldc, ldc);
+}
+
+/* A strip of `vecs` vectors. */
+static inline __attribute__((always_inline)) void strip_rows(const int packed, int64_t vecs, int64_t rows, int64_t k,
+                                                             float alpha, const float *a, int64_t lda, const float *b,
+                                                             int accumulate, float *c, int64_t ldc)
+{
+    if (vecs == 3 && BLOCK_NV > 2)
+        tile_rows(packed, 3, rows, k, alpha, a, lda, b, accumulate, c, ldc);
+    else if (vecs == 2)
+        tile_rows(packed, 2, rows, k, alpha, a, lda, b, accumulate, c, ldc);
+    else
+        tile_rows(packed, 1, rows, k, alpha, a, lda, b, accumulate, c, ldc);
+}
+
+static __attribute__((noinline)) void strip_direct(int64_t vecs, int64_t rows, int64_t k, float alpha, const float *a,
+                                                   int64_t lda, const float *b, int accumulate, float *c, int64_t ldc)
+{
+    strip_rows(0, vecs, rows, k, alpha, a, lda, b, accumulate, c, ldc);
+}
+
+static __attribute__((noinline)) void strip_packed(int64_t vecs, int64_t rows, int64_t k, float alpha, const float *a,
+                                                   int64_t lda, const float *b, int accumulate, float *c, int64_t ldc)
+{
+    strip_rows(1, vecs, rows, k, alpha, a, lda, b, accumulate, c, ldc);
+}
+
+/* The strip whose last vector is not full, through a copy of the tile. */
+static void partial_strip(int packed, int64_t cols, int64_t rows, int64_t k, float alpha, const float *a, int64_t lda,
+                          const float *b, int accumulate, float *c, int64_t ldc)
+{
+    float t[BLOCK_MR * BLOCK_NR];
+    (packed ? strip_packed : strip_direct)((cols + VL - 1) / VL, rows, k, alpha, a, lda, b, 0, t, BLOCK_NR);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            c[i * ldc + j] = accumulate ? c[i * ldc + j] + t[i * BLOCK_NR + j] : t[i * BLOCK_NR + j];
+}
+
+/* Part of the next rows of A, so that all of them are there when their turn comes. */
+static inline __attribute__((always_inline)) void expect_rows(const float *a, int64_t lda, int64_t first, int64_t count,
+                                                              int64_t k)
+{
+    for (int64_t p = first; p < first + count && p < k; p += 16)
+#pragma GCC unroll 8
+        for (int i = 0; i < BLOCK_MR; i++)
+            __builtin_prefetch(a + i * lda + p);
+}
+
+static void block_product(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                          int64_t b_strip, int accumulate, float *c, int64_t ldc)
+{
+    const int packed = lda == 0;
+    strip_tile *const full = packed ? full_packed : full_direct;
+    for (int64_t i = 0; i < m; i += BLOCK_MR, c += BLOCK_MR * ldc) {
+        const int64_t rows = m - i < BLOCK_MR ? m - i : BLOCK_MR;
+        const float *rows_of_a = a + i * (packed ? k + SCN_TILE_GAP : lda), *strip = b;
+        const int64_t strips = (n + BLOCK_NR - 1) / BLOCK_NR, ahead = (k / strips + 16) / 16 * 16;
+        int64_t j = 0;
+        for (; j + BLOCK_NR <= n; j += BLOCK_NR, strip += b_strip) {
+            if (!packed && i + 2 * BLOCK_MR <= m)
+                expect_rows(rows_of_a + BLOCK_MR * lda, lda, j / BLOCK_NR * ahead, ahead, k);
+            if (rows == BLOCK_MR)
+                full(k, alpha, rows_of_a, lda, strip, accumulate, c + j, ldc);
+            else
+                (packed ? strip_packed : strip_direct)(BLOCK_NV, rows, k, alpha, rows_of_a, lda, strip, accumulate,
+                                                       c + j, ldc);
+        }
+        if (j == n)
+            continue;
+        if ((n - j) % VL == 0)
+            (packed ? strip_packed : strip_direct)((n - j) / VL, rows, k, alpha, rows_of_a, lda, strip, accumulate,
+                                                   c + j, ldc);
+        else
+            partial_strip(packed, n - j, rows, k, alpha, rows_of_a, lda, strip, accumulate, c + j, ldc);
+    }
+}
+
+/* ---- Packing -------------------------------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) void copy_run(const int64_t n, float *to, const float *from)
+{
+    if (n % VL == 0) {
+#pragma GCC unroll 8
+        for (int64_t j = 0; j < n; j += VL)
+            *(memory_vec *)(to + j) = *(const memory_vec *)(from + j);
+    } else {
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < n; j += 4)
+            *(scn_vec4 *)(to + j) = *(const scn_vec4 *)(from + j);
+    }
+}
+
+/* Strips of `width` columns, a constant. */
+static inline __attribute__((always_inline)) void pack_rows_of(const int64_t width, float *out, int64_t stride,
+                                                               const float *from, int64_t ld, int64_t depth,
+                                                               int64_t cols)
+{
+    const int64_t whole = cols / width, rest = cols - whole * width;
+    for (int64_t p = 0; p < depth; p++, from += ld, out += width)
+        for (int64_t s = 0; s < whole; s++) {
+            __builtin_prefetch(from + s * width + 4 * ld);
+            copy_run(width, out + s * stride, from + s * width);
+        }
+    if (rest == 0)
+        return;
+    const int64_t last = width == BLOCK_NR ? (rest + VL - 1) / VL * VL : width;
+    out += whole * stride - depth * width;
+    from += whole * width - depth * ld;
+    for (int64_t p = 0; p < depth; p++, from += ld, out += last)
+        for (int64_t j = 0; j < last; j++)
+            out[j] = j < rest ? from[j] : 0;
+}
+
+static void pack_rows(int tiles, float *out, int64_t stride, const float *from, int64_t ld, int64_t depth, int64_t cols)
+{
+    if (tiles)
+        pack_rows_of(BLOCK_MR, out, stride, from, ld, depth, cols);
+    else
+        pack_rows_of(BLOCK_NR, out, stride, from, ld, depth, cols);
+}
+
+/* Sixteen elements of each row at a time, which is a cache line; the lines after it are fetched meanwhile. */
+static void pack_columns(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols)
+{
+    enum { some = 16, ahead = 64 };
+    for (int64_t p = 0; p < depth; p += some, out += some * width, from += some) {
+        const int64_t rows = depth - p < some ? depth - p : some;
+        if (p + ahead < depth)
+            for (int64_t j = 0; j < cols; j++)
+                __builtin_prefetch(from + j * ld + ahead);
+        scn_transpose(out, width, from, ld, cols, rows);
+        for (int64_t i = 0; i < rows && cols < width; i++)
+            for (int64_t j = cols; j < width; j++)
+                out[i * width + j] = 0;
+    }
 }
 
 #define PASTE(a, b) a##b
@@ -104,4 +316,5 @@ static void small_product(int64_t m, int64_t n, int64_t k, float alpha, const fl
 #define QUOTE(text) #text
 #define TEXT(text) QUOTE(text)
 
-const scn_kernel KERNEL(SCN_ISA) = {TEXT(SCN_ISA), MR, NR, panel_tile, small_product};
+const scn_kernel KERNEL(SCN_ISA) = {TEXT(SCN_ISA), MR, NR, panel_tile, small_product,
+                                    VL,            BLOCK_MR, BLOCK_NR, block_product, pack_rows, pack_columns};

@@ -9,7 +9,8 @@
 
 #include "ops/activation.h"
 #include "base/fail.h"
-#include "tensor/gemm.h"
+#include "base/thread.h"
+#include "product/gemm.h"
 
 typedef struct block {
     const float *q, *k, *v, *o, *up, *down;
@@ -114,10 +115,11 @@ static void rmsnorm(int64_t width, const float *x, float *y)
         y[i] = x[i] * r;
 }
 
-/* y = beta y + W x, W out x in. */
-static void apply(int64_t out, int64_t in, const float *w, const float *x, float beta, float *y)
+/* y = W x, or y + that; W out x in. A product of one row needs no workspace. */
+static void apply(int64_t out, int64_t in, const float *w, const float *x, bool accumulate, float *y)
 {
-    gemm(false, true, 1, out, in, 1, x, in, w, in, beta, y, out);
+    const scn_gemm g = scn_gemm_plan(&(scn_gemm_shape){.m = 1, .n = out, .k = in, .transpose_b = true}, scn_threads(0));
+    scn_gemm_run(&g, x, in, w, in, 1, accumulate, y, out, NULL, NULL);
 }
 
 /* QK-norm and rotary embedding of every head of one row, in place. */
@@ -169,17 +171,17 @@ static void run_block(decoder *d, const block *b)
     const int64_t C = d->o.width;
     float *key = b->keys + d->position * C;
     rmsnorm(C, d->x, d->y);
-    apply(C, C, b->q, d->y, 0, d->q);
-    apply(C, C, b->k, d->y, 0, key);
-    apply(C, C, b->v, d->y, 0, b->values + d->position * C);
+    apply(C, C, b->q, d->y, false, d->q);
+    apply(C, C, b->k, d->y, false, key);
+    apply(C, C, b->v, d->y, false, b->values + d->position * C);
     add_position(d, d->q);
     add_position(d, key);
     attend(d, b);
-    apply(C, C, b->o, d->mixed, 1, d->x);
+    apply(C, C, b->o, d->mixed, true, d->x);
     rmsnorm(C, d->x, d->y);
-    apply(4 * C, C, b->up, d->y, 0, d->hidden);
+    apply(4 * C, C, b->up, d->y, false, d->hidden);
     d->f->forward(d->f->factor, 4 * C, d->hidden, d->hidden);
-    apply(C, 4 * C, b->down, d->hidden, 1, d->x);
+    apply(C, 4 * C, b->down, d->hidden, true, d->x);
 }
 
 static void feed(decoder *d, int32_t token)
@@ -205,7 +207,7 @@ static const float *step(void *from, int32_t token)
     }
     feed(d, token);
     rmsnorm(d->o.width, d->x, d->y);
-    apply(d->vocab, d->o.width, d->head, d->y, 0, d->logits);
+    apply(d->vocab, d->o.width, d->head, d->y, false, d->logits);
     return d->logits;
 }
 

@@ -7,15 +7,13 @@
  * heads and in them blocks of queries against all the keys that these see, so that it holds one or two blocks of
  * rows of P, which stay in its cache. Heads are read and written where they are, as strided views of (B, T, C);
  * only k' and v' are laid out once per head, for the products with them. Blocks are taken from the last to the
- * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. Where the
- * BLAS is not asked (see small_gemm) results do not depend on the number of threads. */
+ * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
 #include "ops/softmax.h"
 #include "product/kernel.h"
 #include "product/transpose.h"
-#include "tensor/gemm.h"
 
 /* Queries at a time: few waste little above the diagonal, many make better products. */
 enum { max_queries = 48 };
@@ -23,18 +21,15 @@ enum { max_queries = 48 };
 /* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
 SCN_INLINE int64_t columns(int64_t keys)
 {
-    return (keys + SCN_SMALL_COLUMNS - 1) / SCN_SMALL_COLUMNS * SCN_SMALL_COLUMNS;
+    return (keys + SCN_VECTOR - 1) / SCN_SMALL_COLUMNS * SCN_SMALL_COLUMNS;
 }
 
-/* C = beta C + alpha op(A) B as gemm.h has it, for beta 0 or 1, and for blocks that are too small for a BLAS (which
- * copies its operands first, and that pays where each element is used hundreds of times). One thread. */
+/* C = alpha op(A) B, or C + that, where the operands are (kernel.h). One thread. */
 static void small_gemm(const scn_kernel *kernel, bool transpose_a, int64_t m, int64_t n, int64_t k, float alpha,
-                       const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+                       const float *a, int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c,
+                       int64_t ldc)
 {
-    if (n % SCN_SMALL_COLUMNS == 0)
-        kernel->small(m, n, k, alpha, a, transpose_a ? 1 : lda, transpose_a ? lda : 1, b, ldb, beta != 0, c, ldc);
-    else
-        gemm(transpose_a, false, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    kernel->small(m, n, k, alpha, a, transpose_a ? 1 : lda, transpose_a ? lda : 1, b, ldb, accumulate, c, ldc);
 }
 
 /* Sizes of one node. */
@@ -203,19 +198,19 @@ static void backward_head(const tape_node *n, const heads *a, int64_t index, wor
     transpose_head(a, v, m.v);
     for (int64_t i = (T - 1) / a->block * a->block, last = 1; i >= 0; i -= a->block, last = 0) {
         const int64_t rows = T - i < a->block ? T - i : a->block, keys = a->causal ? i + rows : T;
-        const float beta_k = last ? n->accumulate[1] : 1, beta_v = last ? n->accumulate[2] : 1;
+        const bool add_k = !last || n->accumulate[1], add_v = !last || n->accumulate[2];
         const float *y = n->out->data + at + i * C, *dy = n->out->grad + at + i * C;
         small_gemm(a->kernel, false, rows, columns(keys), D, a->scale, q + i * C, C, m.k, ld, 0, m.p, ld);
         recompute_weights(a, i, rows, keys, n->saved + index * T + i, m.p);
         if (n->needs_grad[2])
-            small_gemm(a->kernel, true, keys, D, rows, 1, m.p, ld, dy, C, beta_v, n->in[2]->grad + at, C);
+            small_gemm(a->kernel, true, keys, D, rows, 1, m.p, ld, dy, C, add_v, n->in[2]->grad + at, C);
         small_gemm(a->kernel, false, rows, columns(keys), D, 1, dy, C, m.v, ld, 0, m.ds, ld);
         score_grads(a, rows, keys, m.p, y, dy, m.ds);
         if (n->needs_grad[0])
             small_gemm(a->kernel, false, rows, D, keys, 1, m.ds, ld, k, C, n->accumulate[0],
                        n->in[0]->grad + at + i * C, C);
         if (n->needs_grad[1])
-            small_gemm(a->kernel, true, keys, D, rows, 1, m.ds, ld, q + i * C, C, beta_k, n->in[1]->grad + at, C);
+            small_gemm(a->kernel, true, keys, D, rows, 1, m.ds, ld, q + i * C, C, add_k, n->in[1]->grad + at, C);
     }
 }
 
@@ -270,11 +265,6 @@ tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, i
     if (head_size < 1 || op_width(q) % head_size != 0) {
         tape_fail(t, "attention: the head size %lld does not divide the width %lld", (long long)head_size,
                   (long long)op_width(q));
-        return NULL;
-    }
-    if (!gemm_fits(q->shape[1], q->shape[2], head_size)) {
-        tape_fail(t, "attention: %lld positions of width %lld are too large for the BLAS", (long long)q->shape[1],
-                  (long long)q->shape[2]);
         return NULL;
     }
     tape_value *const in[] = {q, k, v};

@@ -20,7 +20,6 @@
 
 #include "ops/parallel.h"
 #include "ops/softmax.h"
-#include "tensor/gemm.h"
 
 /* Logits of a chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB there: with smaller
  * chunks that would be felt. A node's whole[0] holds the number, so that tests can make it smaller. */
@@ -31,6 +30,12 @@ static int64_t chunk_rows(const tape_node *n)
     const int64_t rows = op_rows(n->in[0]), fit = n->ints[0] / n->in[1]->shape[0];
     const int64_t chunk = fit < chunk_rows_min ? chunk_rows_min : fit;
     return chunk < rows ? chunk : rows;
+}
+
+/* Logits, losses and hits of a chunk. */
+static size_t chunk_floats(const tape_node *n)
+{
+    return ((size_t)(chunk_rows(n) * (n->in[1]->shape[0] + 2)) + 15) / 16 * 16;
 }
 
 /* What one row needs to know. */
@@ -127,19 +132,30 @@ static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32
                               : row_loss(k, z + r * V, targets[r], hit + r);
 }
 
-/* dx, dw and dbias of the rows from `first` on, given dz. dx is not yet multiplied by loss_scale where it is not
- * accumulated. */
-static void chunk_gradients(const tape_node *n, const tape_run *run, int64_t first, int64_t rows, const float *dz)
+/* The products of `rows` rows from `first` on: logits, dx, dw. dx is not yet multiplied by loss_scale where it is not
+ * accumulated: compute does that. */
+typedef struct products {
+    op_product z, dx, dw;
+} products;
+
+static products products_of(const tape_node *n, float loss_scale, int64_t first, int64_t rows, float *z)
 {
-    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
-    const int64_t V = w->shape[0], C = w->shape[1];
-    if (n->needs_grad[0])
-        gemm(false, false, rows, C, V, n->accumulate[0] ? run->loss_scale : 1, dz, V, w->data, C, n->accumulate[0],
-             x->grad + first * C, C);
-    if (n->needs_grad[1])
-        gemm(true, false, V, C, rows, run->loss_scale, dz, V, x->data + first * C, C, 1, w->grad, C);
-    if (bias && n->needs_grad[2])
-        op_sum_rows(run->threads, rows, V, run->loss_scale, dz, true, bias->grad);
+    const tape_value *x = n->in[0], *w = n->in[1];
+    const int64_t V = w->shape[0], C = w->shape[1], at = first * C;
+    return (products){
+        .z = {.m = rows, .n = V, .k = C, .transpose_b = true, .a = x->data + at, .b = w->data, .c = z},
+        .dx = {.m = rows, .n = C, .k = V, .a = z, .b = w->data, .c = x->grad ? x->grad + at : NULL,
+               .accumulate = n->accumulate[0], .alpha = n->accumulate[0] ? loss_scale : 1},
+        .dw = {.m = V, .n = C, .k = rows, .transpose_a = true, .a = z, .b = x->data + at, .c = w->grad,
+               .accumulate = true, .alpha = loss_scale},
+    };
+}
+
+static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *z)
+{
+    const float *bias = e->context;
+    (void)row;
+    op_add_row(cols, bias + col, z);
 }
 
 static int64_t counting_rows(const tape_value *targets)
@@ -156,20 +172,28 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients)
     const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
     const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
     float *z = run->scratch, *loss = z + chunk * V, *hit = loss + chunk;
+    float *workspace = run->scratch + chunk_floats(n);
+    const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
     double sum = 0, hits = 0;
     for (int64_t first = 0; first < x->count / C; first += chunk) {
         const int64_t left = x->count / C - first, rows = left < chunk ? left : chunk;
-        if (bias)
-            op_fill_rows(run->threads, rows, V, bias->data, z);
-        gemm(false, true, rows, V, C, 1, x->data + first * C, C, w->data, C, bias ? 1 : 0, z, V);
+        products p = products_of(n, run->loss_scale, first, rows, z);
+        p.z.epilogue = bias ? &epilogue : NULL;
+        op_multiply(&p.z, run->threads, workspace);
         chunk_loss(&k, run->threads, rows, targets->ints + first, weights ? weights->data + first * V : NULL, z, loss,
                    hit);
         for (int64_t i = 0; i < rows; i++) {
             sum += (double)loss[i];
             hits += (double)hit[i];
         }
-        if (k.weight != 0)
-            chunk_gradients(n, run, first, rows, z);
+        if (k.weight == 0)
+            continue;
+        if (n->needs_grad[0])
+            op_multiply(&p.dx, run->threads, workspace);
+        if (n->needs_grad[1])
+            op_multiply(&p.dw, run->threads, workspace);
+        if (bias && n->needs_grad[2])
+            op_sum_rows(run->threads, rows, V, run->loss_scale, z, true, bias->grad);
     }
     n->out->data[0] = count > 0 ? (float)(sum / (double)count) : 0;
     n->out->data[1] = (float)hits;
@@ -201,10 +225,18 @@ static void score(const tape_node *n, double *hits, double *rows)
     *rows = (double)n->out->data[2];
 }
 
+/* A chunk may be shorter than the others: its products may need other workspace. */
+static size_t product_floats(const tape_node *n, int64_t rows, int threads)
+{
+    const products p = products_of(n, 1, 0, rows, NULL);
+    const size_t dx = op_product_floats(&p.dx, threads), dw = op_product_floats(&p.dw, threads);
+    return op_larger(op_product_floats(&p.z, threads), op_larger(dx, dw));
+}
+
 static size_t scratch(const tape_node *n, int threads)
 {
-    (void)threads;
-    return (size_t)(chunk_rows(n) * (n->in[1]->shape[0] + 2));
+    const int64_t chunk = chunk_rows(n), rest = op_rows(n->in[0]) % chunk;
+    return chunk_floats(n) + op_larger(product_floats(n, chunk, threads), product_floats(n, rest, threads));
 }
 
 static double flops(const tape_node *n)
@@ -232,11 +264,6 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
         (bias && (bias->kind != TAPE_PARAM || bias->count != w->shape[0]))) {
         tape_fail(t, "cross_entropy: %s and its bias must be parameters that fit to inputs of width %lld", w->name,
                   (long long)op_width(x));
-        return NULL;
-    }
-    if (!gemm_fits(op_rows(x), w->shape[0], w->shape[1])) {
-        tape_fail(t, "cross_entropy: %lld rows by %s (%lld x %lld) is too large for the BLAS", (long long)op_rows(x),
-                  w->name, (long long)w->shape[0], (long long)w->shape[1]);
         return NULL;
     }
     if (targets->kind != TAPE_INTS || targets->count != op_rows(x) || !(smoothing >= 0 && smoothing < 1)) {

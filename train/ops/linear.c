@@ -2,33 +2,67 @@
  *
  *     dx = dy w,   dw = dy' x,   dbias = sum of the rows of dy
  *
- * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is put into y before the product,
- * which then adds to it: no further pass over y. dw goes straight into the parameter's gradient. */
+ * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are in
+ * the cache. dw goes straight into the parameter's gradient. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
-#include "tensor/gemm.h"
+
+/* The products: y, dx, dw. */
+typedef struct products {
+    op_product y, dx, dw;
+} products;
+
+static products products_of(const tape_node *n)
+{
+    const tape_value *x = n->in[0], *w = n->in[1], *y = n->out;
+    const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
+    return (products){
+        .y = {.m = rows, .n = c_out, .k = c_in, .transpose_b = true, .a = x->data, .b = w->data, .c = y->data},
+        .dx = {.m = rows, .n = c_in, .k = c_out, .a = y->grad, .b = w->data, .c = x->grad,
+               .accumulate = n->accumulate[0]},
+        .dw = {.m = c_out, .n = c_in, .k = rows, .transpose_a = true, .a = y->grad, .b = x->data, .c = w->grad,
+               .accumulate = n->accumulate[1]},
+    };
+}
+
+static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *y)
+{
+    const float *bias = e->context;
+    (void)row;
+    op_add_row(cols, bias + col, y);
+}
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
-    const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
-    if (bias)
-        op_fill_rows(run->threads, rows, c_out, bias->data, n->out->data);
-    gemm(false, true, rows, c_out, c_in, 1, x->data, c_in, w->data, c_in, bias ? 1 : 0, n->out->data, c_out);
+    products p = products_of(n);
+    const tape_value *bias = n->in[2];
+    const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
+    p.y.epilogue = bias ? &epilogue : NULL;
+    op_multiply(&p.y, run->threads, run->scratch);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
-    const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
-    const float *dy = n->out->grad;
+    const products p = products_of(n);
+    const tape_value *bias = n->in[2];
     if (n->needs_grad[0])
-        gemm(false, false, rows, c_in, c_out, 1, dy, c_out, w->data, c_in, n->accumulate[0], x->grad, c_in);
+        op_multiply(&p.dx, run->threads, run->scratch);
     if (n->needs_grad[1])
-        gemm(true, false, c_out, c_in, rows, 1, dy, c_out, x->data, c_in, n->accumulate[1], w->grad, c_in);
+        op_multiply(&p.dw, run->threads, run->scratch);
     if (bias && n->needs_grad[2])
-        op_sum_rows(run->threads, rows, c_out, 1, dy, n->accumulate[2], bias->grad);
+        op_sum_rows(run->threads, p.y.m, p.y.n, 1, p.dx.a, n->accumulate[2], bias->grad);
+}
+
+static size_t scratch(const tape_node *n, int threads)
+{
+    const products p = products_of(n);
+    size_t floats = op_product_floats(&p.y, threads);
+    if (n->needs_grad[0])
+        floats = op_larger(floats, op_product_floats(&p.dx, threads));
+    if (n->needs_grad[1])
+        floats = op_larger(floats, op_product_floats(&p.dw, threads));
+    return floats;
 }
 
 static double flops(const tape_node *n)
@@ -40,6 +74,7 @@ const tape_op op_linear_row = {
     .name = "linear",
     .forward = forward,
     .backward = backward,
+    .scratch = scratch,
     .flops = flops,
     .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,
@@ -52,11 +87,6 @@ tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias)
     if (w->ndim != 2 || w->shape[1] != op_width(x)) {
         tape_fail(t, "linear: %s has rows of %lld and does not fit to inputs of width %lld", w->name,
                   (long long)op_width(w), (long long)op_width(x));
-        return NULL;
-    }
-    if (!gemm_fits(op_rows(x), w->shape[0], w->shape[1])) {
-        tape_fail(t, "linear: %lld rows by %s (%lld x %lld) is too large for the BLAS", (long long)op_rows(x),
-                  w->name, (long long)w->shape[0], (long long)w->shape[1]);
         return NULL;
     }
     if (bias && bias->count != w->shape[0]) {

@@ -1,13 +1,36 @@
 /* See parallel.h. */
 #include "ops/parallel.h"
 
-void op_fill_rows(int threads, int64_t rows, int64_t cols, const float *line, float *y)
+static scn_gemm plan_product(const op_product *p, int threads)
 {
-    const op_pieces p = op_split(threads, rows, cols);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t r = 0; r < op_piece_rows(&p, i); r++)
-            memcpy(y + (i * p.step + r) * cols, line, (size_t)cols * sizeof *y);
+    const scn_gemm_shape shape = {p->m, p->n, p->k, p->transpose_a, p->transpose_b, SCN_FLOAT32, SCN_FLOAT32,
+                                  SCN_FLOAT32};
+    return scn_gemm_plan(&shape, threads);
+}
+
+size_t op_product_floats(const op_product *p, int threads)
+{
+    const scn_gemm g = plan_product(p, threads);
+    return scn_gemm_floats(&g);
+}
+
+void op_multiply(const op_product *p, int threads, float *workspace)
+{
+    const scn_gemm g = plan_product(p, threads);
+    scn_gemm_run(&g, p->a, p->transpose_a ? p->m : p->k, p->b, p->transpose_b ? p->k : p->n,
+                 p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->epilogue, workspace);
+}
+
+SCN_CLONES static void add_row(int64_t n, const float *x, float *y)
+{
+    SCN_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+void op_add_row(int64_t n, const float *x, float *y)
+{
+    add_row(n, x, y);
 }
 
 /* Columns that one iteration sums: wide enough to read whole cache lines, and the sums stay in registers. */

@@ -7,6 +7,7 @@
 
 #include "base/thread.h"
 #include "ops/vectorise.h"
+#include "product/gemm.h"
 #include "tensor/tape.h"
 
 /* Length and number of a value's rows. */
@@ -42,8 +43,29 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
     return left < p->step ? left : p->step;
 }
 
-/* Every row of y (rows x cols) = line. */
-void op_fill_rows(int threads, int64_t rows, int64_t cols, const float *line, float *y);
+/* C = alpha op(A) op(B) or C + that (product/gemm.h), in float32, each array with rows as long as it has columns;
+ * `workspace` has op_product_floats floats. */
+typedef struct op_product {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    const float *a, *b;
+    float *c;
+    bool accumulate;
+    float alpha;                       /* 0 means 1 */
+    const scn_gemm_epilogue *epilogue; /* NULL: none */
+} op_product;
+
+size_t op_product_floats(const op_product *p, int threads);
+void op_multiply(const op_product *p, int threads, float *workspace);
+
+/* For products and rows of scratch: as much as the largest of several uses needs. */
+static inline size_t op_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* y += x for n elements, by the calling thread. */
+void op_add_row(int64_t n, const float *x, float *y);
 
 /* sums = factor * sum of the rows of x (rows x cols), or sums += that. */
 void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, bool accumulate, float *sums);

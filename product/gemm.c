@@ -1,0 +1,456 @@
+/* See gemm.h.
+ *
+ * Each thread takes blocks of C: for one pass of the depth after another (the pass's strips of B stay in the
+ * second-level cache), rows of A, eight at a time, meet all strips of the block. A is read where it is, and packed only
+ * if it is transposed (rows of A would be columns in memory) or of another type. B is always packed, into the strips
+ * that the kernel reads: where C has many rows a group of columns and of the depth at a time, by all threads, 8 MB that
+ * stay in the last-level cache; where C has few, each block packs its own.
+ *
+ * Where C is small and the depth large, as in the gradient of a weight, the depth is cut into slices, each with a
+ * result of its own, and the results are added in order: so that there is work for many threads. How many slices there
+ * are depends on the shape alone. */
+#include "product/gemm.h"
+
+#include <string.h>
+
+#include "base/bf16.h"
+#include "base/thread.h"
+
+enum {
+    max_depth = 256,       /* of a pass: eight rows of A stay in the first-level cache */
+    strips_per_block = 8,  /* 384 columns with AVX-512: 384 KiB of B in a pass */
+    max_block_rows = 128,
+    max_local_rows = 512,
+    tasks_per_thread = 4,
+    max_group = 1 << 21,   /* floats of B */
+    min_group_cols = 768,
+    max_dot_rows = 3,
+    max_slices = 32,
+    min_slice = 1024,      /* depth */
+    max_sliced = 1 << 20,  /* elements of C */
+    pack_depth = 32,       /* rows of B of one task */
+    dot_task = 32 * 1024,  /* elements of B */
+};
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static int64_t pieces(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+static inline int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* n in equal pieces of at most `size`. */
+static int64_t even(int64_t n, int64_t size)
+{
+    return pieces(n, pieces(n, size));
+}
+
+static bool packs_a(const scn_gemm *g)
+{
+    return g->shape.transpose_a || g->shape.a != SCN_FLOAT32;
+}
+
+/* C is computed in memory of the thread, and put where it belongs at the end. */
+static bool keeps_c(const scn_gemm *g)
+{
+    return g->shape.c != SCN_FLOAT32;
+}
+
+/* Fewer rows where there would not be enough blocks for all threads. */
+static void cut_blocks(scn_gemm *g)
+{
+    const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
+    const int64_t cols = min64(g->group_cols, g->shape.n);
+    g->block_cols = round_up(even(cols, strips_per_block * nr), nr);
+    g->most_rows = g->block_rows = round_up(even(g->shape.m, max_block_rows), mr);
+    const int64_t across = pieces(cols, g->block_cols);
+    while (g->block_rows > mr && pieces(g->shape.m, g->block_rows) * across < (int64_t)tasks_per_thread * g->threads)
+        g->block_rows = round_up(g->block_rows / 2, mr);
+}
+
+/* Blocks as large as local packing wants them; slices, if there are too few. */
+static void cut_local(scn_gemm *g)
+{
+    const scn_gemm_shape *s = &g->shape;
+    const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
+    g->group_cols = round_up(s->n, nr);
+    g->group_depth = s->k;
+    g->block_cols = round_up(even(s->n, strips_per_block * nr), nr);
+    g->most_rows = g->block_rows = round_up(even(s->m, max_local_rows), mr);
+    const int64_t blocks = pieces(s->m, g->block_rows) * pieces(s->n, g->block_cols);
+    if (blocks < max_slices && s->m * s->n <= max_sliced && !keeps_c(g))
+        g->slices = max64(1, min64(pieces(max_slices, blocks), s->k / min_slice));
+}
+
+scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
+{
+    const scn_kernel *kernel = scn_kernel_best();
+    const int64_t nr = kernel->block_nr, n = max64(s->n, 1), k = max64(s->k, 1);
+    scn_gemm g = {.shape = *s, .kernel = kernel, .threads = threads > 1 ? threads : 1, .slices = 1};
+    g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCN_FLOAT32 &&
+             s->b == SCN_FLOAT32 && s->c == SCN_FLOAT32;
+    if (s->m < 1 || s->n < 1 || s->k < 1 || g.dots)
+        return g;
+    g.depth = even(k, max_depth);
+    g.local = s->m <= max_local_rows ? n * k >= max_group : s->m * n <= max_sliced && k >= 4 * min_slice;
+    if (g.local) {
+        cut_local(&g);
+        return g;
+    }
+    g.group_cols = round_up(even(n, max64(min_group_cols, max_group / k)), nr);
+    g.group_depth = keeps_c(&g) ? k : min64(k, max64(1, max_group / g.group_cols / g.depth) * g.depth);
+    cut_blocks(&g);
+    return g;
+}
+
+/* The workspace: B, then for each thread A and C, then the slices of C. */
+enum { strip_gap = 16 }; /* floats between strips, which would all begin in the same set of the cache */
+
+static int64_t strip_floats(const scn_gemm *g, int64_t depth)
+{
+    return g->kernel->block_nr * depth + strip_gap;
+}
+
+static size_t packed_floats(const scn_gemm *g)
+{
+    if (g->local)
+        return 0;
+    return (size_t)(g->group_cols / g->kernel->block_nr * strip_floats(g, g->group_depth));
+}
+
+static size_t packed_a_floats(const scn_gemm *g)
+{
+    return packs_a(g) ? (size_t)(g->most_rows * (g->depth + SCN_TILE_GAP)) : 0;
+}
+
+static size_t kept_c_floats(const scn_gemm *g)
+{
+    return keeps_c(g) ? (size_t)(g->most_rows * g->block_cols) : 0;
+}
+
+static size_t packed_b_floats(const scn_gemm *g)
+{
+    return g->local ? (size_t)(g->block_cols / g->kernel->block_nr * strip_floats(g, g->depth)) : 0;
+}
+
+static size_t thread_floats(const scn_gemm *g)
+{
+    /* another line, so that threads do not write to one cache line nor to one set of lines */
+    return (size_t)round_up((int64_t)(packed_a_floats(g) + packed_b_floats(g) + kept_c_floats(g)), 16) + 16;
+}
+
+static size_t slice_floats(const scn_gemm *g)
+{
+    return g->slices > 1 ? (size_t)round_up(g->shape.m * g->shape.n, 16) : 0;
+}
+
+size_t scn_gemm_floats(const scn_gemm *g)
+{
+    if (g->depth < 1)
+        return 0;
+    return (size_t)round_up((int64_t)packed_floats(g), 16) + (size_t)g->threads * thread_floats(g) +
+           (size_t)g->slices * slice_floats(g);
+}
+
+/* ---- Packing --------------------------------------------------------------------------------------------- */
+
+enum { run_length = 256 };
+
+/* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed) of
+ * an n x k one: `depth` rows of `width` floats. */
+static void convert_strip(float *out, int64_t width, const uint16_t *from, bool transposed, int64_t ld, int64_t first,
+                          int64_t depth, int64_t col, int64_t cols)
+{
+    float run[run_length];
+    memset(out, 0, (size_t)(depth * width) * sizeof *out);
+    for (int64_t i = 0; i < (transposed ? cols : depth); i++)
+        for (int64_t at = 0, all = transposed ? depth : cols; at < all; at += run_length) {
+            const int64_t n = min64(run_length, all - at);
+            scn_from_bf16(n, from + (transposed ? (col + i) * ld + first + at : (first + i) * ld + col + at), run);
+            for (int64_t j = 0; j < n; j++)
+                out[transposed ? (at + j) * width + i : i * width + at + j] = run[j];
+        }
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------------------- */
+
+/* One call. */
+typedef struct job {
+    const scn_gemm *g;
+    const void *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc;
+    float alpha;
+    bool accumulate;
+    const scn_gemm_epilogue *epilogue;
+    float *packed, *own, *sliced; /* the parts of the workspace */
+    int64_t col, cols, first, depth; /* the present group */
+    int64_t slice_depth;
+} job;
+
+/* B's rows are the strips' rows: packed by rows; else strip by strip. */
+static bool packs_rows(const scn_gemm *g)
+{
+    return g->shape.b == SCN_FLOAT32 && !g->shape.transpose_b;
+}
+
+/* Rows p .. p + depth - 1 of all strips of `cols` columns of B from `col` on; the strips hold rows `first` .. */
+static void pack_b_rows(const job *t, float *out, int64_t strip, int64_t p, int64_t depth, int64_t first, int64_t col,
+                        int64_t cols)
+{
+    const scn_kernel *k = t->g->kernel;
+    const int64_t nr = k->block_nr, wide = cols / nr * nr, rest = cols - wide;
+    const float *from = (const float *)t->b + (first + p) * t->ldb + col;
+    k->pack_rows(0, out + p * nr, strip, from, t->ldb, depth, wide);
+    if (rest > 0)
+        k->pack_rows(0, out + wide / nr * strip + p * round_up(rest, k->vl), 0, from + wide, t->ldb, depth, rest);
+}
+
+/* The strip of up to block_nr columns of B from `col` on, rows first .. first + depth - 1. */
+static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth, int64_t col, int64_t cols)
+{
+    const scn_gemm *g = t->g;
+    const scn_kernel *k = g->kernel;
+    const int64_t width = round_up(cols, k->vl);
+    if (g->shape.b == SCN_FLOAT32)
+        k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
+    else
+        convert_strip(out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
+}
+
+static int64_t pack_tasks(const job *t)
+{
+    return packs_rows(t->g) ? pieces(t->depth, pack_depth) : pieces(t->cols, t->g->kernel->block_nr);
+}
+
+static void pack_task(const job *t, int64_t i)
+{
+    const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, t->depth), p = i * pack_depth;
+    if (packs_rows(t->g))
+        pack_b_rows(t, t->packed, strip, p, min64(pack_depth, t->depth - p), t->first, t->col, t->cols);
+    else
+        pack_b_strip(t, t->packed + i * strip, t->first, t->depth, t->col + i * nr, min64(nr, t->cols - i * nr));
+}
+
+/* What a block needs of B for a pass. */
+static void pack_b(const job *t, float *out, int64_t first, int64_t depth, int64_t col, int64_t cols)
+{
+    const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, depth);
+    if (packs_rows(t->g))
+        pack_b_rows(t, out, strip, 0, depth, first, col, cols);
+    else
+        for (int64_t j = 0; j < cols; j += nr)
+            pack_b_strip(t, out + j / nr * strip, first, depth, col + j, min64(nr, cols - j));
+}
+
+/* Rows row .. row + rows - 1, depth first .. of op(A), in tiles of block_mr rows. */
+static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t first, int64_t depth)
+{
+    const scn_gemm *g = t->g;
+    const int64_t mr = g->kernel->block_mr;
+    if (g->shape.a == SCN_FLOAT32) {
+        g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda, depth, rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
+        convert_strip(out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
+}
+
+/* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
+static void sum_block(const job *t, float *own, int64_t row, int64_t rows, int64_t col, int64_t cols, int64_t first,
+                      int64_t depth, bool accumulate, float *c, int64_t ldc)
+{
+    const scn_gemm *g = t->g;
+    const scn_kernel *k = g->kernel;
+    /* the last strip may be narrower than block_nr: its rows lie closer */
+    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr, last = round_up(rest, k->vl);
+    float *own_b = own + packed_a_floats(g);
+    for (int64_t p = 0; p < depth; p += g->depth) {
+        const int64_t pass = min64(g->depth, depth - p), at = t->first + first + p;
+        const int64_t strip = strip_floats(g, g->local ? pass : t->depth), skip = g->local ? 0 : first + p;
+        const float *b = g->local ? own_b : t->packed + col / k->block_nr * strip;
+        const float *a = packs_a(g) ? own : (const float *)t->a + row * t->lda + at;
+        const int64_t lda = packs_a(g) ? 0 : t->lda;
+        if (g->local)
+            pack_b(t, own_b, at, pass, t->col + col, cols);
+        if (packs_a(g))
+            pack_a(t, own, row, rows, at, pass);
+        if (wide > 0)
+            k->block(rows, wide * k->block_nr, pass, t->alpha, a, lda, b + skip * k->block_nr, strip,
+                     accumulate || p > 0, c, ldc);
+        if (rest > 0)
+            k->block(rows, rest, pass, t->alpha, a, lda, b + wide * strip + skip * last, 0, accumulate || p > 0,
+                     c + wide * k->block_nr, ldc);
+    }
+}
+
+static void finish_rows(const job *t, int64_t row, int64_t rows, int64_t col, int64_t cols, float *c, int64_t ldc)
+{
+    if (t->epilogue)
+        for (int64_t i = 0; i < rows; i++)
+            t->epilogue->row(t->epilogue, row + i, t->col + col, cols, c + i * ldc);
+}
+
+/* Puts a block that was computed in memory of the thread where it belongs. */
+static void emit_bf16(const job *t, int64_t row, int64_t rows, int64_t col, int64_t cols, float *c, int64_t ldc)
+{
+    float run[run_length];
+    for (int64_t i = 0; i < rows; i++) {
+        uint16_t *to = (uint16_t *)t->c + (row + i) * t->ldc + t->col + col;
+        float *from = c + i * ldc;
+        for (int64_t j = 0; t->accumulate && j < cols; j += run_length) {
+            const int64_t n = min64(run_length, cols - j);
+            scn_from_bf16(n, to + j, run);
+            for (int64_t l = 0; l < n; l++)
+                from[j + l] += run[l];
+        }
+        finish_rows(t, row + i, 1, col, cols, from, ldc);
+        scn_to_bf16(cols, from, to);
+    }
+}
+
+static void block_task(const job *t, int64_t task)
+{
+    const scn_gemm *g = t->g;
+    const int64_t down = pieces(g->shape.m, g->block_rows), across = pieces(t->cols, g->block_cols);
+    const int64_t slice = task / (down * across), row = task % down * g->block_rows,
+                  col = task / down % across * g->block_cols;
+    const int64_t rows = min64(g->block_rows, g->shape.m - row), cols = min64(g->block_cols, t->cols - col);
+    float *own = t->own + (size_t)(g->threads > 1 ? scn_thread_index() : 0) * thread_floats(g);
+    if (keeps_c(g)) {
+        float *c = own + packed_a_floats(g) + packed_b_floats(g);
+        sum_block(t, own, row, rows, col, cols, 0, t->depth, false, c, g->block_cols);
+        emit_bf16(t, row, rows, col, cols, c, g->block_cols);
+    } else if (g->slices > 1) {
+        const int64_t first = slice * t->slice_depth, depth = min64(t->slice_depth, t->depth - first);
+        float *c = t->sliced + (size_t)slice * slice_floats(g) + row * g->shape.n + col;
+        if (depth > 0)
+            sum_block(t, own, row, rows, col, cols, first, depth, false, c, g->shape.n);
+    } else {
+        float *c = (float *)t->c + row * t->ldc + t->col + col;
+        sum_block(t, own, row, rows, col, cols, 0, t->depth, t->accumulate || t->first > 0, c, t->ldc);
+        if (t->first + t->depth == g->shape.k)
+            finish_rows(t, row, rows, col, cols, c, t->ldc);
+    }
+}
+
+SCN_CLONES static void add_slices(int64_t n, int64_t slices, const float *from, size_t stride, bool accumulate,
+                                  float *c)
+{
+    for (int64_t j = 0; j < n; j++) {
+        float sum = from[j];
+        for (int64_t s = 1; s < slices; s++)
+            sum += from[(size_t)s * stride + (size_t)j];
+        c[j] = accumulate ? c[j] + sum : sum;
+    }
+}
+
+static void add_task(const job *t, int64_t row)
+{
+    const scn_gemm *g = t->g;
+    float *c = (float *)t->c + row * t->ldc;
+    add_slices(g->shape.n, pieces(t->depth, t->slice_depth), t->sliced + row * g->shape.n, slice_floats(g),
+               t->accumulate || t->first > 0, c);
+    if (t->first + t->depth == g->shape.k)
+        finish_rows(t, row, 1, 0, g->shape.n, c, t->ldc);
+}
+
+static void run_group(const job *t, int threads)
+{
+    const scn_gemm *g = t->g;
+    const int64_t blocks = pieces(g->shape.m, g->block_rows) * pieces(t->cols, g->block_cols) * g->slices;
+    if (!g->local)
+        SCN_PARALLEL(threads, i, pack_tasks(t), pack_task(t, i));
+    SCN_PARALLEL(threads, i, blocks, block_task(t, i));
+    if (g->slices > 1)
+        SCN_PARALLEL(threads, i, g->shape.m, add_task(t, i));
+}
+
+/* ---- Few rows -------------------------------------------------------------------------------------------- */
+
+/* Rows first .. first + cols - 1 of B: the elements of C are inner products with them. */
+SCN_CLONES static void dot_columns(int64_t m, int64_t cols, int64_t k, float alpha, const float *a, int64_t lda,
+                                   const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < m; i++) {
+            const float *x = a + i * lda, *y = b + j * ldb;
+            float sum = 0;
+            SCN_SIMD_SUM(sum)
+            for (int64_t p = 0; p < k; p++)
+                sum += x[p] * y[p];
+            c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0) + alpha * sum;
+        }
+}
+
+static void dot_task_of(const job *t, int64_t first, int64_t cols)
+{
+    const scn_gemm_shape *s = &t->g->shape;
+    float *c = (float *)t->c + first;
+    dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb,
+                t->accumulate, c, t->ldc);
+    finish_rows(t, 0, s->m, first, cols, c, t->ldc);
+}
+
+static void run_dots(const job *t, int threads)
+{
+    const int64_t n = t->g->shape.n, cols = max64(16, dot_task / max64(t->g->shape.k, 1));
+    const int64_t tasks = pieces(n, cols);
+    SCN_PARALLEL(tasks > 1 ? threads : 1, i, tasks, dot_task_of(t, i * cols, min64(cols, n - i * cols)));
+}
+
+/* ---- All together ---------------------------------------------------------------------------------------- */
+
+/* k = 0: C is what it was, or zero. */
+static void run_empty(const job *t)
+{
+    const scn_gemm_shape *s = &t->g->shape;
+    for (int64_t i = 0; i < s->m; i++) {
+        if (!t->accumulate && s->c == SCN_FLOAT32)
+            memset((float *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(float));
+        else if (!t->accumulate)
+            memset((uint16_t *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(uint16_t));
+        if (s->c == SCN_FLOAT32)
+            finish_rows(t, i, 1, 0, s->n, (float *)t->c + i * t->ldc, t->ldc);
+    }
+}
+
+void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, int64_t ldb, float alpha,
+                  bool accumulate, void *c, int64_t ldc, const scn_gemm_epilogue *epilogue, float *workspace)
+{
+    const scn_gemm_shape *s = &g->shape;
+    job t = {g, a, b, c, lda, ldb, ldc, alpha, accumulate, epilogue, .packed = workspace};
+    const int allowed = scn_threads(g->threads), threads = allowed < g->threads ? allowed : g->threads;
+    if (s->m < 1 || s->n < 1)
+        return;
+    if (s->k < 1) {
+        run_empty(&t);
+        return;
+    }
+    if (g->dots) {
+        run_dots(&t, threads);
+        return;
+    }
+    t.own = workspace + round_up((int64_t)packed_floats(g), 16);
+    t.sliced = t.own + (size_t)g->threads * thread_floats(g);
+    for (t.col = 0; t.col < s->n; t.col += g->group_cols)
+        for (t.first = 0; t.first < s->k; t.first += g->group_depth) {
+            t.cols = min64(g->group_cols, s->n - t.col);
+            t.depth = min64(g->group_depth, s->k - t.first);
+            t.slice_depth = round_up(pieces(t.depth, g->slices), g->depth);
+            run_group(&t, threads);
+        }
+}
