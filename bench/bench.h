@@ -6,7 +6,8 @@
  *
  *     bench_main.c         options, order of the run
  *     bench_race.c         clock, interleaved rounds, medians, memory, random numbers
- *     bench_cpu.c          which CPU this is; which BLAS, at its best, tells train/base/blas.h
+ *     bench_cpu.c          which CPU this is;
+ *     bench_blas.c         which BLAS this is, and its kernels at their best
  *     bench_rulers.c       sgemm rate and copy bandwidth
  *     bench_spectral.c     the spectral lmo: one matrix, and all of GPT-2
  *     bench_elementwise.c  the other lmos and the fused updates
@@ -100,7 +101,7 @@ typedef struct bench_recycler {
 scion_allocator bench_recycler_allocator(bench_recycler *r);
 void bench_recycler_free(bench_recycler *r);
 
-/* ---- The machine (bench_cpu.c; the BLAS is blas.h's) ---------------------------------------------------- */
+/* ---- The machine (bench_cpu.c; the BLAS is bench_blas.h) ---------------------------------------------------- */
 
 const char *bench_cpu_name(void);
 

@@ -5,8 +5,7 @@
  * timings depend on the machine. Disagreement between ours and the plain version is one: status 1. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
-#include "base/blas.h"
-#include "base/threads.h"
+#include "bench_blas.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -84,7 +83,7 @@ int main(int argc, char **argv)
 #endif
     blas_best_core(argv);
     omp_set_num_threads(o.threads);
-    threads_set(o.threads);
+    blas_threads(o.threads);
     report.options = &o;
     if (getloadavg(&report.load, 1) != 1)
         report.load = 0;

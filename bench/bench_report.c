@@ -1,6 +1,6 @@
 /* bench_report.c - the table for people and the JSON for programs. */
 #include "bench.h"
-#include "base/blas.h"
+#include "bench_blas.h"
 
 #include <stdio.h>
 #include <string.h>

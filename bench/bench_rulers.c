@@ -5,8 +5,7 @@
  * copy by a plain loop, by memcpy and by stores that bypass the cache. The winner is sampled again and again
  * during the run, and the median of all its samples is the figure that shares are counted in. */
 #include "bench.h"
-#include "base/blas.h"
-#include "base/threads.h"
+#include "bench_blas.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -51,11 +50,11 @@ static void gemm_run(void *ctx)
     const gemm_kind *k = ctx;
     int threads = k->owner->threads;
     if (!k->per_thread) {
-        threads_set(threads);
+        blas_threads(threads);
         gemm_once(k, 0);
         return;
     }
-    threads_set(1);
+    blas_threads(1);
 #pragma omp parallel num_threads(threads)
     gemm_once(k, omp_get_thread_num());
 }

@@ -10,7 +10,7 @@
  *     n = m   5 (3 m^2 n + m^3)     triangles of XX' and of its square, one full product
  *     n > m   17 m^3 + 3 m^2 n      the iteration on the m x m Gram matrix */
 #include "bench.h"
-#include "base/threads.h"
+#include "bench_blas.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void single_ours(void *ctx)
 static void single_plain(void *ctx)
 {
     single *s = ctx;
-    threads_set(s->threads);
+    blas_threads(s->threads);
     plain_polar(s->plain, s->param.shape[0], s->param.shape[1], s->g, s->reference, s->threads);
 }
 
@@ -153,7 +153,7 @@ static void gpt2_ours(void *ctx)
 static void gpt2_plain_blas(void *ctx)
 {
     gpt2 *s = ctx;
-    threads_set(s->threads);
+    blas_threads(s->threads);
     for (int i = 0; i < MATRICES; i++)
         plain_polar(s->plain[0], s->param[i].shape[0], s->param[i].shape[1], s->param[i].grad, s->out[0], s->threads);
 }
@@ -161,7 +161,7 @@ static void gpt2_plain_blas(void *ctx)
 static void gpt2_plain_matrices(void *ctx)
 {
     gpt2 *s = ctx;
-    threads_set(1);
+    blas_threads(1);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s->threads)
     for (int i = 0; i < MATRICES; i++) {
         int t = omp_get_thread_num();
@@ -222,7 +222,7 @@ static void gpt2_verify(gpt2 *s)
     static const int SAMPLES[] = {0, LAYERS, WIDES};
     for (int i = 0; i < 3; i++) {
         const scion_param *p = &s->param[SAMPLES[i]];
-        threads_set(s->threads);
+        blas_threads(s->threads);
         plain_polar(s->plain[0], p->shape[0], p->shape[1], p->grad, s->out[0], s->threads);
         check_agreement(GPT2_NAME, p->weight, s->out[0], sqrt((double)p->shape[0] / (double)p->shape[1]),
                         p->shape[0] * p->shape[1]);

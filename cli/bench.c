@@ -1,4 +1,4 @@
-/* scion bench train: time of a training step and its parts, beside the sgemm peak of the same run. */
+/* scion bench train: time of a training step and its parts, beside what the machine can do in the same run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "cli.h"
 #include "run/run.h"
-#include "base/blas.h"
-#include "tensor/gemm.h"
+#include "base/thread.h"
+#include "product/gemm.h"
 #include "base/clock.h"
 
 enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
@@ -33,24 +33,52 @@ static double median(const double *values, int count)
     return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
 }
 
-/* GFLOP/s of a large square product, median of a few; NAN: out of memory. */
-static double sgemm_peak(void)
+/* What the machine can do, measured in the same run. */
+typedef struct rulers {
+    double limit; /* GFLOP/s of multiply-adds on registers alone */
+    double peak;  /* of a large square product; NAN: out of memory */
+} rulers;
+
+static double register_rate(int threads)
+{
+    enum { pieces = 16, rounds = 100000 }; /* several for each thread, some milliseconds in all */
+    const scn_kernel *k = scn_kernel_best();
+    double done[pieces], all = 0;
+    const double begin = clock_now();
+    SCN_PARALLEL(threads, i, pieces, done[i] = k->registers(rounds));
+    const double seconds = clock_now() - begin;
+    for (int i = 0; i < pieces; i++)
+        all += done[i];
+    return all / seconds * 1e-9;
+}
+
+static double product_rate(const scn_gemm *g, float *m)
 {
     const int64_t n = peak_size;
-    double rate[peak_runs];
-    float *m = calloc(3 * (size_t)(n * n), sizeof *m);
-    if (!m)
-        return NAN;
-    for (int64_t i = 0; i < 2 * n * n; i++)
+    const double begin = clock_now();
+    scn_gemm_run(g, m, n, m + n * n, n, 1, false, m + 2 * n * n, n, NULL, m + 3 * n * n);
+    return 2.0 * (double)(n * n * n) / (clock_now() - begin) * 1e-9;
+}
+
+/* The best of both so far, each a median of a few. */
+static void measure_rulers(rulers *r, int threads)
+{
+    const int64_t n = peak_size;
+    const scn_gemm_shape shape = {.m = n, .n = n, .k = n, .transpose_b = true};
+    const scn_gemm g = scn_gemm_plan(&shape, threads);
+    double limit[peak_runs], peak[peak_runs];
+    float *m = aligned_alloc(64, (3 * (size_t)(n * n) + scn_gemm_floats(&g) + 15) / 16 * 64);
+    for (int64_t i = 0; m && i < 2 * n * n; i++)
         m[i] = (float)(i % 7) - 3;
-    gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
+    if (m)
+        product_rate(&g, m);
     for (int i = 0; i < peak_runs; i++) {
-        double begin = clock_now();
-        gemm(false, true, n, n, n, 1, m, n, m + n * n, n, 0, m + 2 * n * n, n);
-        rate[i] = 2.0 * (double)(n * n * n) / (clock_now() - begin) * 1e-9;
+        limit[i] = register_rate(threads);
+        peak[i] = m ? product_rate(&g, m) : NAN;
     }
     free(m);
-    return median(rate, peak_runs);
+    r->limit = fmax(r->limit, median(limit, peak_runs));
+    r->peak = fmax(r->peak, median(peak, peak_runs));
 }
 
 static scion_status time_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
@@ -87,7 +115,7 @@ static scion_status measure(trainer *t, timings *times, scion_error *err)
     return status;
 }
 
-static int report(const trainer *t, const timings *times, double peak, const char *json_path)
+static int report(const trainer *t, const timings *times, const rulers *r, const char *json_path)
 {
     struct rusage usage;
     const double forward = median(times->forward, times->count), backward = median(times->backward, times->count);
@@ -99,19 +127,21 @@ static int report(const trainer *t, const timings *times, double peak, const cha
     printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
            1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
     printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
-    if (isnan(peak))
-        printf("; no memory to measure the sgemm peak\n");
+    printf(",\n%.1f%% of the %.1f that multiply-adds on registers reach", 100 * rate / r->limit, r->limit);
+    if (isnan(r->peak))
+        printf("; no memory for a large product\n");
     else
-        printf(", %.1f%% of the sgemm peak of %.1f\n", 100 * rate / peak, peak);
-    printf("%s, %d threads, %lld parameters, peak memory %s\n", blas_library(), t->threads, (long long)t->elements,
-           cli_bytes(bytes, text));
+        printf(", %.1f%% of a large product's %.1f\n", 100 * rate / r->peak, r->peak);
+    printf("%s kernels, %d threads, %lld parameters, peak memory %s\n", scn_kernel_best()->name, t->threads,
+           (long long)t->elements, cli_bytes(bytes, text));
     if (!json_path)
         return CLI_OK;
-    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
+    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
                             1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
-                            1e3 * step, "tokens_per_s", tokens, "share_of_peak", json_number(rate / peak),
-                            "peak_gflops", json_number(peak), "peak_bytes", bytes, "threads", t->threads, "blas",
-                            blas_library(), "parameters", (json_int_t)t->elements, "steps", times->count);
+                            1e3 * step, "tokens_per_s", tokens, "share_of_limit", rate / r->limit, "limit_gflops",
+                            r->limit, "share_of_peak", json_number(rate / r->peak), "peak_gflops",
+                            json_number(r->peak), "peak_bytes", bytes, "threads", t->threads, "kernels",
+                            scn_kernel_best()->name, "parameters", (json_int_t)t->elements, "steps", times->count);
     scion_error err;
     return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
@@ -154,13 +184,17 @@ static int run_bench(cli_arguments *a)
         goto wrong;
     status = CLI_FAILED;
     cli_catch_signals();
-    const double before = sgemm_peak(); /* before and after: the better one is the peak */
-    if (trainer_create(&t, &c, &err) != SCION_OK || measure(t, &times, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &err) != SCION_OK)
         goto wrong;
-    if (times.count == 0) /* interrupted */
-        status = CLI_OK;
-    else
-        status = report(t, &times, fmax(before, sgemm_peak()), a->values[0]);
+    rulers r = {0, NAN};
+    measure_rulers(&r, t->threads); /* before and after: the better ones count */
+    if (measure(t, &times, &err) != SCION_OK)
+        goto wrong;
+    status = CLI_OK;
+    if (times.count > 0) { /* else interrupted */
+        measure_rulers(&r, t->threads);
+        status = report(t, &times, &r, a->values[0]);
+    }
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
@@ -175,7 +209,7 @@ const cli_command cli_bench = {
     .summary = "measure the speed of training",
     .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on\n"
             "synthetic data unless data= is given, and compares forward and backward pass, by the model's\n"
-            "operations, with the sgemm peak of the same run.\n\n"
+            "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
             "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "base/blas.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -81,19 +80,6 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-/* Makes waiting threads yield their core, and OpenBLAS use kernels that fit the CPU. Both are read from the
- * environment while the libraries are loaded: if a variable is missing, the program sets it and executes itself
- * again, once. With spinning threads, a second program on the machine costs a factor of four. */
-static void prepare_libraries(char **argv)
-{
-    const bool missing = !getenv("OMP_WAIT_POLICY");
-    if (missing)
-        setenv("OMP_WAIT_POLICY", "passive", 1);
-    blas_best_core(argv);
-    if (missing)
-        execv("/proc/self/exe", argv);
-}
-
 /* Treats subnormal numbers as zero: the processor needs a hundred times as long for them, and a network that has
  * diverged is full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode.
  * The library itself does not change it. */
@@ -149,7 +135,6 @@ int main(int argc, char **argv)
     if (wants_help(argc - 2, argv + 2))
         return help(name);
     cli_arguments a;
-    prepare_libraries(argv);
     flush_subnormals();
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */
     const int status = cli_parse(&a, c, argc - 2, argv + 2) ? c->run(&a) : CLI_USAGE;

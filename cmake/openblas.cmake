@@ -2,7 +2,13 @@
 # itself needs neither. The OpenMP flavour has one pool of threads with us, so it is preferred to other
 # flavours that are installed beside it.
 
-find_package(PkgConfig REQUIRED)
+# The runtime of clang answers the calls of OpenBLAS' OpenMP flavour too, gives it fewer threads than it counts on, and
+# both wait for ever.
+if(scion_openmp AND CMAKE_C_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "clang's OpenMP does not go with OpenBLAS: add -DSCION_OPENMP=OFF, or "
+        "-DSCION_TESTS=OFF -DSCION_BENCH=OFF")
+endif()
+
 set(flavour "${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp")
 find_library(SCION_OPENBLAS NAMES openblas PATHS "/usr/lib/${flavour}" NO_DEFAULT_PATH)
 find_path(SCION_OPENBLAS_INCLUDE NAMES cblas.h PATHS "/usr/include/${flavour}" NO_DEFAULT_PATH)

@@ -1,11 +1,5 @@
 # The program `scion`: train/ as a library of its own, so that tests and benchmarks can use its parts, and cli/ on top.
 
-# The runtime of clang answers the calls of OpenBLAS' OpenMP flavour too, gives it fewer threads than it counts on, and
-# both wait for ever.
-if(scion_openmp AND CMAKE_C_COMPILER_ID MATCHES Clang)
-    message(FATAL_ERROR "clang's OpenMP does not go with OpenBLAS: add -DSCION_OPENMP=OFF (or -DSCION_PROGRAM=OFF)")
-endif()
-
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
@@ -19,7 +13,7 @@ target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-co
     -fno-trapping-math)
 target_compile_definitions(scion_train PRIVATE
     SCION_PRESET_DIR="${CMAKE_INSTALL_FULL_DATADIR}/scion/presets")
-target_link_libraries(scion_train PUBLIC scion::scion_static scion_openblas PkgConfig::JANSSON
+target_link_libraries(scion_train PUBLIC scion::scion_static PkgConfig::JANSSON
     PkgConfig::XXHASH PkgConfig::ZSTD ZLIB::ZLIB SQLite::SQLite3 m PRIVATE scion_warnings)
 if(scion_openmp)
     target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)
@@ -29,6 +23,15 @@ file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.c")
 add_executable(scion_program ${cli_sources})
 set_target_properties(scion_program PROPERTIES OUTPUT_NAME scion RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 target_include_directories(scion_program PRIVATE "${PROJECT_SOURCE_DIR}/cli")
+# libgomp inside the program, where the compiler has it as an archive: train/base/threads.c says why.
+if(scion_openmp AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libgomp.a OUTPUT_VARIABLE libgomp
+        OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(IS_ABSOLUTE "${libgomp}")
+        target_link_options(scion_program PRIVATE -Wl,--as-needed)
+        target_link_libraries(scion_program PRIVATE scion_train "${libgomp}" dl)
+    endif()
+endif()
 target_link_libraries(scion_program PRIVATE scion_train scion_warnings)
 install(TARGETS scion_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/presets/" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion/presets")

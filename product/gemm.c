@@ -1,14 +1,14 @@
 /* See gemm.h.
  *
  * Each thread takes blocks of C: for one pass of the depth after another (the pass's strips of B stay in the
- * second-level cache), rows of A, eight at a time, meet all strips of the block. A is read where it is, and packed only
- * if it is transposed (rows of A would be columns in memory) or of another type. B is always packed, into the strips
- * that the kernel reads: where C has many rows a group of columns and of the depth at a time, by all threads, 8 MB that
- * stay in the last-level cache; where C has few, each block packs its own.
+ * second-level cache), rows of A, eight at a time, meet all strips of the block. A is read where it is, and packed
+ * only if it is transposed (rows of A would be columns in memory) or of another type. B is always packed, into the
+ * strips that the kernel reads: where C has many rows a group of columns and of the depth at a time, by all threads,
+ * 8 MB that stay in the last-level cache; where C has few, each block packs its own.
  *
  * Where C is small and the depth large, as in the gradient of a weight, the depth is cut into slices, each with a
- * result of its own, and the results are added in order: so that there is work for many threads. How many slices there
- * are depends on the shape alone. */
+ * result of its own, and the results are added in order: so that there is work for many threads. How many slices
+ * there are depends on the shape alone. */
 #include "product/gemm.h"
 
 #include <string.h>
@@ -17,19 +17,19 @@
 #include "base/thread.h"
 
 enum {
-    max_depth = 256,       /* of a pass: eight rows of A stay in the first-level cache */
-    strips_per_block = 8,  /* 384 columns with AVX-512: 384 KiB of B in a pass */
+    max_depth = 256,      /* of a pass: eight rows of A stay in the first-level cache */
+    strips_per_block = 8, /* 384 columns with AVX-512: 384 KiB of B in a pass */
     max_block_rows = 128,
     max_local_rows = 512,
     tasks_per_thread = 4,
-    max_group = 1 << 21,   /* floats of B */
+    max_group = 1 << 21, /* floats of B */
     min_group_cols = 768,
     max_dot_rows = 3,
     max_slices = 32,
-    min_slice = 1024,      /* depth */
-    max_sliced = 1 << 20,  /* elements of C */
-    pack_depth = 32,       /* rows of B of one task */
-    dot_task = 32 * 1024,  /* elements of B */
+    min_slice = 1024,     /* depth */
+    max_sliced = 1 << 20, /* elements of C */
+    pack_depth = 32,      /* rows of B of one task */
+    dot_task = 32 * 1024, /* elements of B */
 };
 
 static int64_t round_up(int64_t n, int64_t unit)
@@ -169,8 +169,8 @@ size_t scn_gemm_floats(const scn_gemm *g)
 
 enum { run_length = 256 };
 
-/* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed) of
- * an n x k one: `depth` rows of `width` floats. */
+/* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
+ * of an n x k one: `depth` rows of `width` floats. */
 static void convert_strip(float *out, int64_t width, const uint16_t *from, bool transposed, int64_t ld, int64_t first,
                           int64_t depth, int64_t col, int64_t cols)
 {
@@ -196,7 +196,7 @@ typedef struct job {
     float alpha;
     bool accumulate;
     const scn_gemm_epilogue *epilogue;
-    float *packed, *own, *sliced; /* the parts of the workspace */
+    float *packed, *own, *sliced;    /* the parts of the workspace */
     int64_t col, cols, first, depth; /* the present group */
     int64_t slice_depth;
 } job;
@@ -262,7 +262,8 @@ static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t 
     const scn_gemm *g = t->g;
     const int64_t mr = g->kernel->block_mr;
     if (g->shape.a == SCN_FLOAT32) {
-        g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda, depth, rows);
+        g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda,
+                             depth, rows);
         return;
     }
     for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
@@ -400,8 +401,8 @@ static void dot_task_of(const job *t, int64_t first, int64_t cols)
 {
     const scn_gemm_shape *s = &t->g->shape;
     float *c = (float *)t->c + first;
-    dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb,
-                t->accumulate, c, t->ldc);
+    dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb, t->accumulate,
+                c, t->ldc);
     finish_rows(t, 0, s->m, first, cols, c, t->ldc);
 }
 

@@ -25,9 +25,9 @@ typedef struct scn_kernel {
      * n is a multiple of SCN_VECTOR. */
     void (*small)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row, int64_t a_col,
                   const float *b, int64_t ldb, int accumulate, float *c, int64_t ldc);
-    /* The same with B in strips of block_nr columns, `b_strip` floats apart, the last of them as wide as whole vectors
-     * of vl floats need; in a strip row follows row. Rows of A lie lda apart; lda = 0: A is packed in tiles of
-     * block_mr rows, in which column follows column, with SCN_TILE_GAP columns between tiles (else all tiles would
+    /* The same with B in strips of block_nr columns, `b_strip` floats apart, the last of them as wide as whole
+     * vectors of vl floats need; in a strip row follows row. Rows of A lie lda apart; lda = 0: A is packed in tiles
+     * of block_mr rows, in which column follows column, with SCN_TILE_GAP columns between tiles (else all tiles would
      * begin in the same set of the cache). */
     int64_t vl, block_mr, block_nr;
     void (*block)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
@@ -40,6 +40,9 @@ typedef struct scn_kernel {
     /* Packs one strip of `width` columns from a transposed matrix: column j of it is from[j*ld ..], `depth` elements,
      * for j < cols; the others are zero. */
     void (*pack_columns)(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols);
+    /* Multiply-adds on registers alone, `rounds` times: the limit of the arithmetic, to measure others by. Returns
+     * how many operations that were, a multiply-add counted as two. */
+    double (*registers)(int64_t rounds);
 } scn_kernel;
 
 /* The i-th kernel that this CPU can run, fastest first; NULL past the last. */

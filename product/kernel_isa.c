@@ -213,8 +213,8 @@ static void partial_strip(int packed, int64_t cols, int64_t rows, int64_t k, flo
 }
 
 /* Part of the next rows of A, so that all of them are there when their turn comes. */
-static inline __attribute__((always_inline)) void expect_rows(const float *a, int64_t lda, int64_t first, int64_t count,
-                                                              int64_t k)
+static inline __attribute__((always_inline)) void expect_rows(const float *a, int64_t lda, int64_t first,
+                                                              int64_t count, int64_t k)
 {
     for (int64_t p = first; p < first + count && p < k; p += 16)
 #pragma GCC unroll 8
@@ -287,7 +287,8 @@ static inline __attribute__((always_inline)) void pack_rows_of(const int64_t wid
             out[j] = j < rest ? from[j] : 0;
 }
 
-static void pack_rows(int tiles, float *out, int64_t stride, const float *from, int64_t ld, int64_t depth, int64_t cols)
+static void pack_rows(int tiles, float *out, int64_t stride, const float *from, int64_t ld, int64_t depth,
+                      int64_t cols)
 {
     if (tiles)
         pack_rows_of(BLOCK_MR, out, stride, from, ld, depth, cols);
@@ -311,10 +312,43 @@ static void pack_columns(float *out, int64_t width, const float *from, int64_t l
     }
 }
 
+/* ---- The limit -------------------------------------------------------------------------------------------- */
+
+/* The compiler may neither leave out what follows nor keep less than all of it in registers. */
+#if defined(__AVX512F__)
+#define IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__x86_64__)
+#define IN_REGISTER(x) __asm__ volatile("" : "+x"(x))
+#elif defined(__aarch64__)
+#define IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
+#else
+#define IN_REGISTER(x) __asm__ volatile("" : "+m"(x))
+#endif
+
+static double registers(int64_t rounds)
+{
+    enum { sums = 12 }; /* more than the latency of a multiply-add times those that begin at once */
+    vec sum[sums], x = {0}, y = {0};
+#pragma GCC unroll 16
+    for (int i = 0; i < sums; i++)
+        sum[i] = (vec){0};
+    for (int64_t r = 0; r < rounds; r++) {
+        IN_REGISTER(x);
+        IN_REGISTER(y);
+#pragma GCC unroll 16
+        for (int i = 0; i < sums; i++) {
+            sum[i] += x * y;
+            IN_REGISTER(sum[i]);
+        }
+    }
+    return 2.0 * sums * VL * (double)rounds;
+}
+
 #define PASTE(a, b) a##b
 #define KERNEL(isa) PASTE(scn_kernel_, isa)
 #define QUOTE(text) #text
 #define TEXT(text) QUOTE(text)
 
-const scn_kernel KERNEL(SCN_ISA) = {TEXT(SCN_ISA), MR, NR, panel_tile, small_product,
-                                    VL,            BLOCK_MR, BLOCK_NR, block_product, pack_rows, pack_columns};
+const scn_kernel KERNEL(SCN_ISA) = {TEXT(SCN_ISA), MR,        NR,           panel_tile,
+                                    small_product, VL,        BLOCK_MR,     BLOCK_NR,
+                                    block_product, pack_rows, pack_columns, registers};

@@ -42,7 +42,7 @@ static void small_products_are_products(void **state)
     const scn_kernel *kernel;
     for (int i = 0; (kernel = scn_kernel_at(i)) != NULL; i++)
         for (int64_t m = 1; m < 20; m += 3)
-            for (int64_t n = SCN_VECTOR; n <= 7 * SCN_SMALL_COLUMNS; n += SCN_SMALL_COLUMNS)
+            for (int64_t n = SCN_VECTOR; n <= 7 * SCN_VECTOR; n += SCN_VECTOR)
                 for (int k = 0; k < 4; k++)
                     check_small(kernel, k % 2, m, n, 1 + 13 * k, k / 2, &r);
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/blas.h"
 #include "base/clock.h"
 #include "base/threads.h"
 #include "op_cases.h"
@@ -83,7 +82,6 @@ int main(int argc, char **argv)
         {"threads", required_argument, NULL, 't'}, {"seconds", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
     int threads = 0;
     double seconds = 0.5;
-    blas_best_core(argv);
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == '?') {
             fprintf(stderr, "usage: bench_ops [--threads N] [--seconds S] [CASE ...]\n");
@@ -95,8 +93,7 @@ int main(int argc, char **argv)
             seconds = atof(optarg);
     }
     threads = threads_set(threads);
-    printf("BLAS %s, %d threads; milliseconds, and GFLOP/s of both passes (backward counts twice)\n", blas_library(),
-           threads);
+    printf("%d threads; milliseconds, and GFLOP/s of both passes (backward counts twice)\n", threads);
     printf("%-26s %9s %9s %9s %9s\n", "", "forward", "backward", "fused", "GFLOP/s");
     for (int i = 0; op_case_at(i); i++)
         if (wanted(op_case_at(i)->name, argv + optind, argc - optind) && !bench(op_case_at(i), threads, seconds))

@@ -29,7 +29,7 @@ for command in train resume eval sample sweep tune coordcheck report reproduce b
     awk 'length > 80' out | grep . && fault "$command --help: wider than 80 columns"
 done
 expect 0 'scion 0' version
-expect 0 'BLAS' --version
+expect 0 'kernels' --version
 expect 0 'shakespeare' presets
 expect 0 'radius_hidden' presets --options
 awk 'length > 80' out | grep . && fault 'presets --options: wider than 80 columns'

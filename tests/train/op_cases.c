@@ -81,7 +81,7 @@ static tape_value *build_cross_entropy(tape *t, const op_case *c, const op_sizes
 #define ELEMENTWISE .small = {{1, 1, 1}, {2, 3, 5}, {1, 1, 67}, {3, 7, 16}}, .wide = {4, 64, 257}
 #define MATRICES                                                                                          \
     .small = {{1, 1, 1, 0, 1}, {1, 1, 5, 0, 1}, {2, 3, 7, 0, 5}, {1, 17, 16, 0, 33}, {3, 5, 19, 0, 130}}, \
-    .wide = {4, 65, 131, 0, 257}, .gemm = true
+    .wide = {4, 65, 131, 0, 257}
 #define HEADS .small = {{1, 1, 4, 4}, {2, 5, 6, 6}, {2, 7, 12, 4}, {1, 33, 10, 2}, {1, 97, 24, 12}, {1, 130, 4, 2}}
 #define MLP_WIDTH .timing = {4, 256, 3072}
 
@@ -100,9 +100,9 @@ static const op_case TABLE[] = {
      .small = {{1, 1, 1}, {1, 1, 2}, {2, 3, 5}, {9, 5, 19}}},
     {"rotary", build_rotary, oracle_rotary, .real = 10000, HEADS, .wide = {3, 70, 192, 24},
      .timing = {4, 256, 768, 64}},
-    {"attention_causal", build_attention, oracle_attention, .flag = true, .gemm = true, HEADS,
-     .wide = {2, 130, 48, 12}, .timing = {4, 256, 768, 64}},
-    {"attention_full", build_attention, oracle_attention, .gemm = true, HEADS, .wide = {2, 130, 48, 12},
+    {"attention_causal", build_attention, oracle_attention, .flag = true, HEADS, .wide = {2, 130, 48, 12},
+     .timing = {4, 256, 768, 64}},
+    {"attention_full", build_attention, oracle_attention, HEADS, .wide = {2, 130, 48, 12},
      .timing = {4, 256, 768, 64}},
     {"relu", build_activation, oracle_activation, .function = "relu", ELEMENTWISE, MLP_WIDTH},
     {"scaled_relu", build_activation, oracle_activation, .function = "scaled_relu", ELEMENTWISE, MLP_WIDTH},

@@ -26,7 +26,6 @@ struct op_case {
     double real;          /* eps, base, smoothing */
     bool flag;            /* causal; bias or shift present */
     bool soft;            /* targets have weights per class */
-    bool gemm;            /* rests on the BLAS: bits may depend on the number of threads */
     op_sizes small[7];    /* for comparisons; ends with zeros */
     op_sizes wide;        /* large enough that all threads take part, small enough for a test */
     op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens */

@@ -92,7 +92,7 @@ static void foreign_tokens_show(void **state)
 }
 
 /* loss_scale: of the gradients, exactly since it is a power of two; the loss stays. Chunks: rows 16 at a time, to
- * rounding, for the BLAS may sum 16 rows in another order than 60. */
+ * rounding, for 16 rows at a time are summed in another order than 60. */
 static void cross_entropy_scale_and_chunks(void **state)
 {
     (void)state;

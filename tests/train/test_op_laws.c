@@ -124,8 +124,7 @@ static void activations_are_exact_to_rounding(void **state)
 static void builders_refuse_what_does_not_fit(void **state)
 {
     (void)state;
-    const int64_t huge = (int64_t)1 << 32; /* rows, more than the BLAS can count */
-    for (int k = 0; k < 16; k++) {
+    for (int k = 0; k < 14; k++) {
         at("refusal %d", k);
         tape *t = tape_create();
         tape_value *x = tape_floats(t, "x", 3, (const int64_t[]){2, 3, 8});
@@ -148,10 +147,6 @@ static void builders_refuse_what_does_not_fit(void **state)
             : k == 10 ? op_add(t, x, flat)
             : k == 11 ? op_cross_entropy(t, x, w, NULL, whole, NULL, 0)
             : k == 12 ? op_reshape(t, x, 1, (const int64_t[]){47})
-            : k == 13 ? op_linear(t, tape_floats(t, "long", 2, (const int64_t[]){huge, 7}), w, NULL)
-            : k == 14 ? op_attention(t, tape_floats(t, "q", 3, (const int64_t[]){1, huge, 2}),
-                                     tape_floats(t, "k", 3, (const int64_t[]){1, huge, 2}),
-                                     tape_floats(t, "v", 3, (const int64_t[]){1, huge, 2}), 2, true)
                       : op_cross_entropy(t, tape_floats(t, "y", 2, (const int64_t[]){5, 7}), w, NULL, whole, flat, 0);
         check(bad == NULL);
         check(tape_failed(t) != NULL);

@@ -1,29 +1,30 @@
-/* See threads.h. The functions of OpenBLAS and BLIS that are not CBLAS are weak references (under names of our own,
- * since headers differ in their const): with another CBLAS the program links as well, and leaves it alone. */
+/* See threads.h. */
 #include "base/threads.h"
 
-#include <stdint.h>
+#include <stdlib.h>
 
 #include "base/thread.h"
 
-extern void openblas_threads(int threads) __asm__("openblas_set_num_threads") __attribute__((weak));
-extern void blis_threads(int64_t threads) __asm__("bli_thread_set_num_threads") __attribute__((weak));
+/* A thread that waits for work spins for about 50 microseconds, then sleeps. To wake it costs as much (in a virtual
+ * machine more), and the loops of a step follow each other faster than that; libgomp's own choice, milliseconds,
+ * would take the core from other programs: a second one on the machine cost a factor of four. libgomp reads its
+ * variables when the program is loaded. It is linked into the program (cmake/program.cmake), and this runs before it
+ * does. Who sets one of the variables decides for himself. */
+__attribute__((constructor(101))) static void choose_waiting(void)
+{
+    if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
+        setenv("GOMP_SPINCOUNT", "5000", 1);
+}
 
 int threads_set(int n)
 {
-    static int at_start, present; /* to set it again is not free */
+    static int at_start;
     if (!at_start)
         at_start = scn_threads(0);
     n = n > 0 ? n : at_start;
-    if (n == present)
-        return n;
-    present = n;
 #ifdef _OPENMP
-    omp_set_num_threads(n);
+    if (omp_get_max_threads() != n)
+        omp_set_num_threads(n);
 #endif
-    if (openblas_threads)
-        openblas_threads(n);
-    else if (blis_threads)
-        blis_threads(n);
     return n;
 }

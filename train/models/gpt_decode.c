@@ -118,7 +118,8 @@ static void rmsnorm(int64_t width, const float *x, float *y)
 /* y = W x, or y + that; W out x in. A product of one row needs no workspace. */
 static void apply(int64_t out, int64_t in, const float *w, const float *x, bool accumulate, float *y)
 {
-    const scn_gemm g = scn_gemm_plan(&(scn_gemm_shape){.m = 1, .n = out, .k = in, .transpose_b = true}, scn_threads(0));
+    const scn_gemm g =
+        scn_gemm_plan(&(scn_gemm_shape){.m = 1, .n = out, .k = in, .transpose_b = true}, scn_threads(0));
     scn_gemm_run(&g, x, in, w, in, 1, accumulate, y, out, NULL, NULL);
 }
 

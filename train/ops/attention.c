@@ -21,7 +21,7 @@ enum { max_queries = 48 };
 /* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
 SCN_INLINE int64_t columns(int64_t keys)
 {
-    return (keys + SCN_VECTOR - 1) / SCN_SMALL_COLUMNS * SCN_SMALL_COLUMNS;
+    return (keys + SCN_VECTOR - 1) / SCN_VECTOR * SCN_VECTOR;
 }
 
 /* C = alpha op(A) B, or C + that, where the operands are (kernel.h). One thread. */

@@ -144,10 +144,23 @@ static products products_of(const tape_node *n, float loss_scale, int64_t first,
     const int64_t V = w->shape[0], C = w->shape[1], at = first * C;
     return (products){
         .z = {.m = rows, .n = V, .k = C, .transpose_b = true, .a = x->data + at, .b = w->data, .c = z},
-        .dx = {.m = rows, .n = C, .k = V, .a = z, .b = w->data, .c = x->grad ? x->grad + at : NULL,
-               .accumulate = n->accumulate[0], .alpha = n->accumulate[0] ? loss_scale : 1},
-        .dw = {.m = V, .n = C, .k = rows, .transpose_a = true, .a = z, .b = x->data + at, .c = w->grad,
-               .accumulate = true, .alpha = loss_scale},
+        .dx = {.m = rows,
+               .n = C,
+               .k = V,
+               .a = z,
+               .b = w->data,
+               .c = x->grad ? x->grad + at : NULL,
+               .accumulate = n->accumulate[0],
+               .alpha = n->accumulate[0] ? loss_scale : 1},
+        .dw = {.m = V,
+               .n = C,
+               .k = rows,
+               .transpose_a = true,
+               .a = z,
+               .b = x->data + at,
+               .c = w->grad,
+               .accumulate = true,
+               .alpha = loss_scale},
     };
 }
 
@@ -155,7 +168,7 @@ static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64
 {
     const float *bias = e->context;
     (void)row;
-    op_add_row(cols, bias + col, z);
+    op_add_to(cols, bias + col, z);
 }
 
 static int64_t counting_rows(const tape_value *targets)

@@ -19,9 +19,20 @@ static products products_of(const tape_node *n)
     const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
     return (products){
         .y = {.m = rows, .n = c_out, .k = c_in, .transpose_b = true, .a = x->data, .b = w->data, .c = y->data},
-        .dx = {.m = rows, .n = c_in, .k = c_out, .a = y->grad, .b = w->data, .c = x->grad,
+        .dx = {.m = rows,
+               .n = c_in,
+               .k = c_out,
+               .a = y->grad,
+               .b = w->data,
+               .c = x->grad,
                .accumulate = n->accumulate[0]},
-        .dw = {.m = c_out, .n = c_in, .k = rows, .transpose_a = true, .a = y->grad, .b = x->data, .c = w->grad,
+        .dw = {.m = c_out,
+               .n = c_in,
+               .k = rows,
+               .transpose_a = true,
+               .a = y->grad,
+               .b = x->data,
+               .c = w->grad,
                .accumulate = n->accumulate[1]},
     };
 }
@@ -30,7 +41,7 @@ static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64
 {
     const float *bias = e->context;
     (void)row;
-    op_add_row(cols, bias + col, y);
+    op_add_to(cols, bias + col, y);
 }
 
 static void forward(const tape_node *n, const tape_run *run)

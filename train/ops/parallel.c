@@ -3,8 +3,8 @@
 
 static scn_gemm plan_product(const op_product *p, int threads)
 {
-    const scn_gemm_shape shape = {p->m, p->n, p->k, p->transpose_a, p->transpose_b, SCN_FLOAT32, SCN_FLOAT32,
-                                  SCN_FLOAT32};
+    const scn_gemm_shape shape = {p->m,           p->n,        p->k,        p->transpose_a,
+                                  p->transpose_b, SCN_FLOAT32, SCN_FLOAT32, SCN_FLOAT32};
     return scn_gemm_plan(&shape, threads);
 }
 
@@ -21,16 +21,16 @@ void op_multiply(const op_product *p, int threads, float *workspace)
                  p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->epilogue, workspace);
 }
 
-SCN_CLONES static void add_row(int64_t n, const float *x, float *y)
+SCN_CLONES static void add_to(int64_t n, const float *x, float *y)
 {
     SCN_SIMD
     for (int64_t i = 0; i < n; i++)
         y[i] += x[i];
 }
 
-void op_add_row(int64_t n, const float *x, float *y)
+void op_add_to(int64_t n, const float *x, float *y)
 {
-    add_row(n, x, y);
+    add_to(n, x, y);
 }
 
 /* Columns that one iteration sums: wide enough to read whole cache lines, and the sums stay in registers. */

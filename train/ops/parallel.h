@@ -65,7 +65,7 @@ static inline size_t op_larger(size_t a, size_t b)
 }
 
 /* y += x for n elements, by the calling thread. */
-void op_add_row(int64_t n, const float *x, float *y);
+void op_add_to(int64_t n, const float *x, float *y);
 
 /* sums = factor * sum of the rows of x (rows x cols), or sums += that. */
 void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, bool accumulate, float *sums);

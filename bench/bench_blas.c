@@ -1,4 +1,4 @@
-/* blas.c - which BLAS this is, and its kernels at their best.
+/* bench_blas.c - which BLAS this is, and its kernels at their best.
  *
  * OpenBLAS chooses its kernels by the CPU's model number. A CPU newer than the library is unknown to it, and then
  * it may fall back to kernels of the SSE age, at a quarter of the speed. It chooses while it is loaded, before
@@ -7,9 +7,12 @@
  *
  * The functions of OpenBLAS and BLIS that are not CBLAS are weak references (under names of our own, since headers
  * differ in their const): with another CBLAS the program links as well, and leaves it alone. */
-#include "base/blas.h"
+#include "bench_blas.h"
+
+#include "bench.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,8 @@
 
 extern char *openblas_corename(void) __asm__("openblas_get_corename") __attribute__((weak));
 extern char *openblas_config(void) __asm__("openblas_get_config") __attribute__((weak));
+extern void openblas_threads(int threads) __asm__("openblas_set_num_threads") __attribute__((weak));
+extern void blis_threads(int64_t threads) __asm__("bli_thread_set_num_threads") __attribute__((weak));
 extern char *blis_version(void) __asm__("bli_info_get_version_str") __attribute__((weak));
 
 static const char CORE_VARIABLE[] = "OPENBLAS_CORETYPE";
@@ -93,4 +98,17 @@ const char *blas_library(void)
         snprintf(chosen, sizeof chosen, " (chosen by %s)", CORE_VARIABLE);
     snprintf(name, sizeof name, "%s %s %s%s", product, version, openblas_corename(), chosen);
     return name;
+}
+
+void blas_threads(int n)
+{
+    static int present; /* to set it again is not free */
+    if (n == present)
+        return;
+    present = n;
+    omp_set_num_threads(n);
+    if (openblas_threads)
+        openblas_threads(n);
+    else if (blis_threads)
+        blis_threads(n);
 }

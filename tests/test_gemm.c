@@ -1,0 +1,199 @@
+/* Products of every form, type and plan against sums in double; the same bits with 1, 2, 3 and 7 threads; and that
+ * nothing is written beside C and the workspace. The shapes reach every way a plan can go: dots, groups of columns
+ * and of depth, local packing, slices. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "product/gemm.h"
+
+/* Entries are Gaussian: a sum of k products is off by about sqrt(k) roundings of size 1, and at most by some times
+ * that; relative to the largest entry of C, which is about 4 sqrt(k), a few roundings remain. */
+static const double tolerance = 3e-6;
+/* C is rounded to 8 bits. */
+static const double bf16_tolerance = 5e-3;
+
+static const struct {
+    int64_t m, n, k;
+    bool local, sliced;
+} shapes[] = {
+    {1, 1, 1, false, false},     {1, 50, 33, false, false},    {2, 37, 1, false, false},
+    {3, 200, 300, false, false}, {4, 5, 7, false, false},      {8, 48, 16, false, false},
+    {9, 49, 257, false, false},  {17, 15, 33, false, false},   {33, 100, 600, false, false},
+    {65, 96, 256, false, false}, {130, 400, 70, false, false}, {300, 64, 31, false, false},
+    {5, 1100, 2100, true, true}, {40, 70, 33000, true, true},  {520, 65, 4100, true, true},
+    {6, 6000, 400, true, false},
+};
+
+enum { form_count = 2 * 2 * 2 * 4 };
+
+typedef struct form {
+    bool transpose_a, transpose_b, accumulate;
+    scn_type operands, result;
+} form;
+
+static form form_of(int i)
+{
+    return (form){i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1 ? SCN_BFLOAT16 : SCN_FLOAT32,
+                  i >> 4 & 1 ? SCN_BFLOAT16 : SCN_FLOAT32};
+}
+
+/* A matrix of rows x cols, ld apart: as stored, and in double. */
+typedef struct matrix {
+    int64_t ld, count;
+    scn_type type;
+    float *floats;
+    uint16_t *halves;
+    double *exact;
+} matrix;
+
+static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scn_type type)
+{
+    matrix a = {.ld = cols + gap, .count = rows * (cols + gap), .type = type};
+    a.floats = gaussian(r, a.count);
+    if (type == SCN_BFLOAT16) {
+        a.halves = room((size_t)a.count * sizeof *a.halves);
+        scn_to_bf16(a.count, a.floats, a.halves);
+        scn_from_bf16(a.count, a.halves, a.floats);
+    }
+    a.exact = widen(a.count, a.floats);
+    return a;
+}
+
+static void *stored(const matrix *a)
+{
+    return a->type == SCN_BFLOAT16 ? (void *)a->halves : a->floats;
+}
+
+static const float alpha = 0.5f;
+
+/* Twice the row number plus the column: so that a wrong place shows. */
+static void epilogue_row(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *c)
+{
+    const float *scale = e->context;
+    for (int64_t j = 0; j < cols; j++)
+        c[j] += *scale * (float)(2 * row + col + j);
+}
+
+static double want(const form *f, const matrix *a, const matrix *b, const matrix *c, int64_t k, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t p = 0; p < k; p++)
+        sum += a->exact[f->transpose_a ? p * a->ld + i : i * a->ld + p] *
+               b->exact[f->transpose_b ? j * b->ld + p : p * b->ld + j];
+    return (f->accumulate ? c->exact[i * c->ld + j] : 0) + (double)alpha * sum;
+}
+
+/* The product with `threads` threads into a copy of C; returns it. The workspace is exactly as large as asked for,
+ * and its contents do not matter. */
+static float *run(const form *f, const matrix *a, const matrix *b, const matrix *c, int64_t m, int64_t n, int64_t k,
+                  int threads, const scn_gemm_epilogue *epilogue)
+{
+    const scn_gemm_shape shape = {m, n, k, f->transpose_a, f->transpose_b, f->operands, f->operands, f->result};
+    const scn_gemm g = scn_gemm_plan(&shape, threads);
+    const int64_t size = (int64_t)scn_gemm_floats(&g);
+    float *workspace = floats(size + 32), *out = copy_floats(c->count, c->floats);
+    uint16_t *halves = room((size_t)c->count * sizeof *halves);
+    workspace += (16 - (uintptr_t)workspace / sizeof(float) % 16) % 16;
+    for (int64_t i = 0; i < size + 1; i++)
+        workspace[i] = NAN;
+    workspace[size] = 17;
+    for (int64_t i = 0; i < m && !f->accumulate; i++)
+        for (int64_t j = 0; j < n; j++)
+            out[i * c->ld + j] = NAN; /* it must not be read */
+    scn_to_bf16(c->count, out, halves);
+    scn_gemm_run(&g, stored(a), a->ld, stored(b), b->ld, alpha, f->accumulate,
+                 f->result == SCN_BFLOAT16 ? (void *)halves : out, c->ld, epilogue, workspace);
+    if (f->result == SCN_BFLOAT16)
+        scn_from_bf16(c->count, halves, out);
+    check(workspace[size] == 17);
+    return out;
+}
+
+static void check_form(int s, int number, rng *r)
+{
+    const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k, gap = s % 3 == 0 ? 0 : 3;
+    const form f = form_of(number);
+    const matrix a = stored_of(r, f.transpose_a ? k : m, f.transpose_a ? m : k, gap, f.operands);
+    const matrix b = stored_of(r, f.transpose_b ? n : k, f.transpose_b ? k : n, gap, f.operands);
+    const matrix c = stored_of(r, m, n, gap, f.result);
+    const float scale = number % 2 ? 0.01f : 0;
+    const scn_gemm_epilogue epilogue = {epilogue_row, &scale};
+    at("%d x %d x %d, form %d", (int)m, (int)n, (int)k, number);
+    float *got = run(&f, &a, &b, &c, m, n, k, 2, &epilogue);
+    double *expected = widen(c.count, c.floats);
+    /* of large products a sample of the elements */
+    const int64_t every = m * n * k > 4000000 ? m * n * k / 4000000 : 1;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t e = i * c.ld + j;
+            expected[e] = (i * n + j) % every ? (double)got[e]
+                                              : want(&f, &a, &b, &c, k, i, j) + (double)(scale * (float)(2 * i + j));
+        }
+    check_finite(c.count, got);
+    check_array(c.count, got, expected, f.result == SCN_BFLOAT16 ? bf16_tolerance : tolerance);
+    static const int threads[] = {1, 3, 7};
+    for (int t = 0; t < 3; t++)
+        check_bits((size_t)c.count * sizeof(float), got, run(&f, &a, &b, &c, m, n, k, threads[t], &epilogue));
+}
+
+static void products_are_products(void **state)
+{
+    (void)state;
+    rng r = rng_of(11);
+    for (int s = 0; s < COUNT_OF(shapes); s++)
+        for (int i = 0; i < form_count; i++) {
+            /* large ones: each pair of transpositions once, by another type each time */
+            if (shapes[s].m * shapes[s].n * shapes[s].k > 4000000 && i / 4 != (i + s) % 8)
+                continue;
+            check_form(s, i, &r);
+            release(state);
+        }
+}
+
+/* The shapes go the ways that they are there for, with the widest kernel; and memory does not grow as threads are
+ * taken away. */
+static void plans_go_every_way(void **state)
+{
+    (void)state;
+    const scn_kernel *kernel = scn_kernel_best();
+    for (int s = 0; s < COUNT_OF(shapes); s++) {
+        const scn_gemm_shape shape = {.m = shapes[s].m, .n = shapes[s].n, .k = shapes[s].k, .transpose_a = true};
+        const scn_gemm g = scn_gemm_plan(&shape, 4);
+        at("%s, %d x %d x %d", kernel->name, (int)shape.m, (int)shape.n, (int)shape.k);
+        check(g.local == shapes[s].local);
+        check((g.slices > 1) == shapes[s].sliced);
+        size_t most = 0;
+        for (int threads = 1; threads < 9; threads++) {
+            const scn_gemm fewer = scn_gemm_plan(&shape, threads);
+            check(scn_gemm_floats(&fewer) >= most);
+            most = scn_gemm_floats(&fewer);
+            check(fewer.slices == g.slices && fewer.depth == g.depth && fewer.group_depth == g.group_depth);
+        }
+    }
+}
+
+/* A depth of nothing is a sum of nothing; no rows or columns are no work. */
+static void nothing_is_zero(void **state)
+{
+    (void)state;
+    float c[6] = {1, 2, 3, 4, 5, 6};
+    for (int k = 0; k < 3; k++) {
+        const scn_gemm_shape shape = {.m = k == 1 ? 0 : 2, .n = k == 2 ? 0 : 2, .k = 0};
+        const scn_gemm g = scn_gemm_plan(&shape, 2);
+        check(scn_gemm_floats(&g) == 0);
+        scn_gemm_run(&g, NULL, 0, NULL, 2, 1, true, c, 3, NULL, NULL);
+        check(c[0] == 1 && c[4] == 5);
+    }
+    const scn_gemm g = scn_gemm_plan(&(scn_gemm_shape){.m = 2, .n = 2, .k = 0}, 2);
+    scn_gemm_run(&g, NULL, 0, NULL, 2, 1, false, c, 3, NULL, NULL);
+    check(c[0] == 0 && c[1] == 0 && c[2] == 3 && c[3] == 0 && c[4] == 0 && c[5] == 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(plans_go_every_way), LAW(nothing_is_zero)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
