@@ -124,16 +124,18 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
     getrusage(RUSAGE_SELF, &usage);
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
     char text[16];
-    printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
-           1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
-    printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
-    printf(",\n%.1f%% of the %.1f that multiply-adds on registers reach", 100 * rate / r->limit, r->limit);
-    if (isnan(r->peak))
-        printf("; no memory for a large product\n");
-    else
-        printf(", %.1f%% of a large product's %.1f\n", 100 * rate / r->peak, r->peak);
-    printf("%s kernels, %d threads, %lld parameters, peak memory %s\n", scn_kernel_best()->name, t->threads,
-           (long long)t->elements, cli_bytes(bytes, text));
+    if (!json_path || strcmp(json_path, "-") != 0) {
+        printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
+               1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
+        printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
+        printf(",\n%.1f%% of the %.1f that multiply-adds on registers reach", 100 * rate / r->limit, r->limit);
+        if (isnan(r->peak))
+            printf("; no memory for a large product\n");
+        else
+            printf(", %.1f%% of a large product's %.1f\n", 100 * rate / r->peak, r->peak);
+        printf("%s kernels, %d threads, %lld parameters, peak memory %s\n", scn_kernel_best()->name, t->threads,
+               (long long)t->elements, cli_bytes(bytes, text));
+    }
     if (!json_path)
         return CLI_OK;
     json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
@@ -148,7 +150,7 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
 }
 
 static const cli_argument arguments[] = {
-    CLI_SETTING("json", "FILE", "also write the numbers to FILE"),
+    CLI_JSON("the numbers"),
     {0},
 };
 

@@ -200,6 +200,11 @@ void cli_parse_free(cli_arguments *a)
     free(a->words);
 }
 
+bool cli_json_only(const cli_arguments *a, int argument)
+{
+    return a->values[argument] && strcmp(a->values[argument], "-") == 0;
+}
+
 bool cli_words(const cli_arguments *a, int count, const char *what)
 {
     char joined[160] = "";

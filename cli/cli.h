@@ -29,6 +29,9 @@ typedef struct cli_argument {
     {                                                              \
         .name = (key), .value = (of), .help = (about), __VA_ARGS__ \
     }
+/* json=FILE writes the numbers to FILE as well; --json (json=-) prints them, in place of the text. */
+#define CLI_JSON(about) \
+    CLI_SETTING("json", "FILE", "also write " about " to FILE; --json prints them instead", .bare = "-")
 #define CLI_SWITCH(word, about)         \
     {                                   \
         .name = (word), .help = (about) \
@@ -92,6 +95,9 @@ void cli_parse_free(cli_arguments *a);
  * none. */
 int cli_find_argument(const cli_command *c, const char *name, size_t length);
 
+/* Whether JSON goes to standard output, in place of text: the value of CLI_JSON is "-". */
+bool cli_json_only(const cli_arguments *a, int argument);
+
 /* Refuses words beyond `count` (what they are: "a run", "a preset"), with the setting they were meant for if the
  * command has one. False after printing an error. */
 bool cli_words(const cli_arguments *a, int count, const char *what);
@@ -141,8 +147,8 @@ scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, swe
 /* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
  * Returns the exit status. */
 int cli_sweep_show(const char *ledger_path, const char *json);
-/* Says how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop: removes
+/* Says to `to` how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop: removes
  * them. False: err says why. */
-bool cli_sweep_others(ledger *l, const char *path, bool all, bool drop, scion_error *err);
+bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err);
 
 #endif

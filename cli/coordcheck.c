@@ -207,7 +207,7 @@ enum { AFTER, JSON, LEDGER };
 
 static const cli_argument arguments[] = {
     [AFTER] = CLI_SETTING("after", "N", "measure after each of the first N steps (4)", .former = "--steps"),
-    [JSON] = CLI_SETTING("json", "FILE", "also write the numbers to FILE"),
+    [JSON] = CLI_JSON("the numbers"),
     [LEDGER] = CLI_SETTING("ledger", "FILE", "store the numbers for scion report"),
     {0},
 };
@@ -237,7 +237,8 @@ static int run_coordcheck(cli_arguments *a)
         status = cli_stopped();
     if (measured != SCION_OK)
         goto wrong;
-    show(&k);
+    if (!cli_json_only(a, JSON))
+        show(&k);
     if (a->values[JSON] && coordcheck_save(&k.result, a->values[JSON], &err) != SCION_OK)
         goto wrong;
     status = CLI_OK;

@@ -21,6 +21,7 @@ typedef struct sweep_view {
     int64_t capacity;
     const config_option *columns[max_columns]; /* options in which the runs differ */
     int column_count;
+    bool estimated; /* the time left was said, where no status line says it */
 } sweep_view;
 
 /* Numbers first, so that they stand below each other whatever the run is called. */
@@ -55,6 +56,9 @@ static bool grow(sweep_view *v, const sweep_progress *p)
     return true;
 }
 
+/* Seconds left that are told in a log. */
+static const double worth_saying = 60;
+
 static void show_progress(void *context, const sweep_progress *p)
 {
     sweep_view *v = context;
@@ -75,9 +79,14 @@ static void show_progress(void *context, const sweep_progress *p)
         print_end(v, r, text);
     }
     const int64_t ended = p->count[LEDGER_DONE] + p->count[LEDGER_DIVERGED] + p->count[LEDGER_FAILED];
+    const int64_t open = p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING];
     cli_progress_show(&v->progress, false, "%lld of %lld runs%s  %s left", (long long)ended,
-                      (long long)(ended + p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING]), running,
-                      isnan(p->left) ? "?" : cli_duration(p->left, left));
+                      (long long)(ended + open), running, isnan(p->left) ? "?" : cli_duration(p->left, left));
+    if (!v->progress.live && !v->estimated && p->left > worth_saying) {
+        v->estimated = true;
+        cli_progress_show(&v->progress, true, "%lld run%s to go, about %s", (long long)open, cli_plural(open),
+                          cli_duration(p->left, left));
+    }
 }
 
 scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
@@ -172,6 +181,20 @@ static bool spares(const char *path, const char *json)
     return false;
 }
 
+static void print_table(const char *path, const transfer *t, const ledger_run *runs, int64_t count)
+{
+    if (t->count == 0)
+        printf("%s: no run has finished yet\n", path);
+    else
+        printf("validation loss, mean over the seeds (standard deviation in the last digits);\n"
+               "* the best of its width; +- half of a 95%% interval\n");
+    for (int64_t i = 0; i < t->count; i++)
+        print_group(&t->groups[i]);
+    for (int64_t i = 0; i < count; i++)
+        if (runs[i].state == LEDGER_FAILED)
+            printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
+}
+
 /* Of the runs `only` (NULL: of all). */
 static int show_runs(const char *path, const int64_t *only, int64_t only_count, const char *json)
 {
@@ -189,16 +212,8 @@ static int show_runs(const char *path, const int64_t *only, int64_t only_count, 
         cli_error(status, "%s", err.message);
         goto done;
     }
-    if (t.count == 0)
-        printf("%s: no run has finished yet\n", path);
-    else
-        printf("validation loss, mean over the seeds (standard deviation in the last digits);\n"
-               "* the best of its width; +- half of a 95%% interval\n");
-    for (int64_t i = 0; i < t.count; i++)
-        print_group(&t.groups[i]);
-    for (int64_t i = 0; i < count; i++)
-        if (runs[i].state == LEDGER_FAILED)
-            printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
+    if (!json || strcmp(json, "-") != 0)
+        print_table(path, &t, runs, count);
     status = CLI_OK;
     if (json && transfer_save(&t, json, &err) != SCION_OK)
         status = cli_error(CLI_FAILED, "%s", err.message);
@@ -231,6 +246,7 @@ typedef struct plan {
     int64_t *ids;
     char ledger[CONFIG_TEXT];
     sweep_options work;
+    FILE *say; /* text for people: standard output, unless JSON goes there */
 } plan;
 
 /* Adds the grid of one preset (NULL: of the defaults). */
@@ -277,18 +293,18 @@ static int name_runs(plan *p, const cli_arguments *a)
     return CLI_OK;
 }
 
-bool cli_sweep_others(ledger *l, const char *path, bool all, bool drop, scion_error *err)
+bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err)
 {
     int64_t count;
     const scion_status status = drop ? ledger_drop(l, &count, err) : ledger_others(l, &count, err);
     if (status != SCION_OK || count == 0)
         return status == SCION_OK;
     if (drop)
-        printf("%lld run%s that waited %s removed\n", (long long)count, cli_plural(count),
-               count == 1 ? "was" : "were");
+        fprintf(to, "%lld run%s that waited %s removed\n", (long long)count, cli_plural(count),
+                count == 1 ? "was" : "were");
     else if (!all)
-        printf("%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n", (long long)count,
-               cli_plural(count), count == 1 ? "s" : "", path);
+        fprintf(to, "%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n",
+                (long long)count, cli_plural(count), count == 1 ? "s" : "", path);
     return true;
 }
 
@@ -311,8 +327,8 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
         status = ledger_only(l, p->ids, p->count, err);
     if (status == SCION_OK) {
         if (p->count > 0)
-            printf("%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
-        if (!cli_sweep_others(l, p->ledger, a->values[ALL] != NULL, a->values[DROP] != NULL, err))
+            fprintf(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
+        if (!cli_sweep_others(p->say, l, p->ledger, a->values[ALL] != NULL, a->values[DROP] != NULL, err))
             status = SCION_EINVAL;
     }
     if (status == SCION_OK && p->count > 0 && !a->values[ALL]) {
@@ -324,9 +340,9 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
         if (status == SCION_OK)
             status = ledger_retry(l, diverged, &again, err);
         if (status == SCION_OK)
-            printf("%lld run%s will be retried\n", (long long)again, cli_plural(again));
+            fprintf(p->say, "%lld run%s will be retried\n", (long long)again, cli_plural(again));
     }
-    fflush(stdout);
+    fflush(p->say);
     ledger_close(l);
     return status;
 }
@@ -336,11 +352,11 @@ static int finish(const plan *p, const char *json, const sweep_progress *end)
 {
     const int64_t open = end->count[LEDGER_WAITING] + end->count[LEDGER_RUNNING], done = end->count[LEDGER_DONE];
     char took[16];
-    printf("%lld run%s done, %lld diverged, %lld failed", (long long)done, cli_plural(done),
-           (long long)end->count[LEDGER_DIVERGED], (long long)end->count[LEDGER_FAILED]);
+    fprintf(p->say, "%lld run%s done, %lld diverged, %lld failed", (long long)done, cli_plural(done),
+            (long long)end->count[LEDGER_DIVERGED], (long long)end->count[LEDGER_FAILED]);
     if (open > 0)
-        printf(", %lld left (repeat the command to resume)", (long long)open);
-    printf("; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
+        fprintf(p->say, ", %lld left (repeat the command to resume)", (long long)open);
+    fprintf(p->say, "; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
     const int status = show_runs(p->ledger, p->work.only, p->work.only_count, json);
     return status == CLI_OK && end->count[LEDGER_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
 }
@@ -351,7 +367,7 @@ static const cli_argument arguments[] = {
     [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
     [MINUTES] = CLI_SETTING("minutes", "N", NULL),
-    [JSON] = CLI_SETTING("json", "FILE", "also write the table to FILE"),
+    [JSON] = CLI_JSON("the numbers"),
     [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
     [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger; with ledger= alone all that waits"),
     [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
@@ -389,7 +405,7 @@ static int work(plan *p, const cli_arguments *a)
 
 static int run_sweep(cli_arguments *a)
 {
-    plan p = {.count = 0};
+    plan p = {.say = cli_json_only(a, JSON) ? stderr : stdout};
     int64_t jobs = 1, threads = 0;
     double minutes = 0;
     if (!cli_get_text(a, LEDGER, p.ledger, sizeof p.ledger) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||

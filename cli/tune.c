@@ -311,7 +311,7 @@ static scion_status other_runs(const tuning *u, bool drop, scion_error *err)
     scion_status status = ledger_open(&l, u->ledger, false, err);
     if (status == SCION_OK)
         status = ledger_only(l, none, 0, err);
-    if (status == SCION_OK && !cli_sweep_others(l, u->ledger, u->runs.all, drop, err))
+    if (status == SCION_OK && !cli_sweep_others(stdout, l, u->ledger, u->runs.all, drop, err))
         status = SCION_EINVAL;
     ledger_close(l);
     return status;

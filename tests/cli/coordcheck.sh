@@ -53,4 +53,7 @@ refused 1 'the run has only 2' coordcheck mlp width=8,16 steps=2 --steps 3
 refused 1 'no/such/out.db' coordcheck mlp width=8,16 --ledger no/such/out.db
 "$scion" coordcheck mlp width=8,16 batch=8 --json no/such/out.json > out 2>&1 && fault 'a folder that is not there'
 holds out 'no/such/out.json: cannot be written'
+"$scion" coordcheck mlp width=8,16 batch=8 json=a.json > out 2>&1 || fault "json=: $?"
+"$scion" coordcheck mlp width=8,16 batch=8 --json > b.json 2> out || fault "--json: $?"
+[ "$(cat b.json)" = "$(cat a.json)" ] || fault "--json prints something else: $(cat b.json)"
 [ $faults -eq 0 ]

@@ -23,6 +23,8 @@ cmp -s table shown || fault "show prints something else: $(cat shown)"
 for key in label moved cost at_edge verdict width best_lr best_loss points lr loss accuracy seeds diverged failed; do
     holds a.json "\"$key\":"
 done
+"$scion" sweep show a.db --json > b.json 2> log || fault "show --json: $?"
+tail -n 1 b.json | grep -q '^}$' && [ "$(cat b.json)" = "$(cat a.json)" ] || fault "show --json prints something else: $(cat b.json)"
 [ "$(grep -c '"seeds": 1' a.json)" -eq 6 ] || fault "a.json: six points of one seed"
 
 # ---- Again: nothing new, nothing done, the same table
@@ -30,6 +32,9 @@ done
 holds out '0 new runs'
 holds out '6 runs done'
 sed -n '/^validation/,$p' out > again
+"$scion" sweep $tiny width=8,16 lr=2^-6..2^-4 ledger=a.db --json > b.json 2> out || fault "sweep --json: $?"
+holds out '6 runs done'
+[ "$(cat b.json)" = "$(cat a.json)" ] || fault "sweep --json prints something else: $(cat b.json)"
 cmp -s table again || fault "the same sweep again has another table: $(cat again)"
 [ -s log ] && fault "nothing was to be done: $(cat log)"
 

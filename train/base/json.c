@@ -28,6 +28,11 @@ const char *json_number_text(double value, char text[NUMBER_TEXT])
 scion_status json_save(json_t *value, size_t flags, const char *path, scion_error *err)
 {
     struct stat about;
+    if (strcmp(path, "-") == 0) {
+        const int failed = value ? json_dumpf(value, stdout, flags) || fputc('\n', stdout) == EOF : -1;
+        json_decref(value);
+        return failed ? train_fail(err, SCION_EINVAL, "standard output could not be written") : SCION_OK;
+    }
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) { /* a device or a pipe cannot be replaced */
         const int failed = value ? json_dump_file(value, path, flags) : -1;
         const int reason = errno;
