@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test deps-fuzz demo test bench asan clang fuzz fmt check install clean help
+.PHONY: all everything deps deps-test deps-fuzz demo test bench asan clang fuzz lint fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -37,6 +37,9 @@ fuzz: deps-fuzz build-fuzz/build.ninja
 	@cmake --build build-fuzz --target fuzz/all
 	@tools/fuzz build-fuzz $(or $(MINUTES),10)
 
+lint: deps-test build-lint/build.ninja
+	@tools/lint build-lint
+
 fmt: deps-test
 	@tools/check-format --fix
 
@@ -52,7 +55,7 @@ install: all
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-fuzz build-lint
 
 help:
 	@echo "make            build the library and the program into build/"
@@ -62,6 +65,7 @@ help:
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clang      build with clang, without OpenMP, and run the tests"
 	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
+	@echo "make lint       cppcheck and clang-tidy"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"
 	@echo "make install    install to PREFIX=$(PREFIX), below DESTDIR if given"
@@ -90,3 +94,7 @@ build-clang/build.ninja: | deps-test
 build-fuzz/build.ninja: | deps-fuzz
 	@cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS_RELEASE="-O1 -g" -DSCION_FUZZ=ON \
 		-DSCION_OPENMP=OFF -DSCION_TESTS=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
+
+build-lint/build.ninja: | deps-test
+	@cmake -S . -B build-lint -G Ninja -DCMAKE_C_COMPILER=clang -DSCION_OPENMP=OFF -DSCION_TESTS=OFF \
+		-DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF > /dev/null

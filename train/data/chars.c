@@ -64,13 +64,23 @@ static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 /* Which of all code points are symbols: first 1, then the symbol's token + 1; 0: it is none. */
 typedef struct alphabet {
     int32_t *at;
-    uint32_t end; /* 1 + the largest symbol */
+    uint32_t end;                       /* 1 + the largest symbol */
+    bool pages[UTF8_CODE_POINTS / 256]; /* some of these 256 are symbols */
 } alphabet;
 
 static void add_symbol(alphabet *a, uint32_t symbol)
 {
     a->at[symbol] = 1;
+    a->pages[symbol / 256] = true;
     a->end = symbol >= a->end ? symbol + 1 : a->end;
+}
+
+/* The first symbol from c on, a->end or more: there is none. */
+static uint32_t next_symbol(const alphabet *a, uint32_t c)
+{
+    while (c < a->end && !a->at[c])
+        c = a->pages[c / 256] ? c + 1 : (c / 256 + 1) * 256;
+    return c;
 }
 
 /* Counts out the tokens of an alphabet, takes its symbols as those of d, and writes the vocabulary. */
@@ -78,9 +88,8 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
 {
     chars *t = d->state;
     int32_t count = 0;
-    for (uint32_t c = 0; c < a->end; c++)
-        if (a->at[c])
-            a->at[c] = ++count;
+    for (uint32_t c = next_symbol(a, 0); c < a->end; c = next_symbol(a, c + 1))
+        a->at[c] = ++count;
     t->symbols = data_own(d, (size_t)count * sizeof *t->symbols, err);
     t->vocabulary = t->symbols ? data_own(d, (size_t)count * 4 + 4 * mark_length + 1, err) : NULL;
     if (!t->vocabulary)
@@ -92,11 +101,10 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
     if (a->at[0])
         for (int i = 0; i < 2; i++)
             out += utf8_encode(mark_zero, out);
-    for (uint32_t c = 0; c < a->end; c++)
-        if (a->at[c]) {
-            t->symbols[a->at[c] - 1] = c;
-            out += c > 0 ? utf8_encode(c, out) : 0;
-        }
+    for (uint32_t c = next_symbol(a, 0); c < a->end; c = next_symbol(a, c + 1)) {
+        t->symbols[a->at[c] - 1] = c;
+        out += c > 0 ? utf8_encode(c, out) : 0;
+    }
     d->info.symbols = count;
     d->info.vocabulary = t->vocabulary;
     return SCION_OK;
@@ -321,7 +329,7 @@ static scion_status open_texts(data_set *d, const data_context *context, data_te
         status = data_read_texts(val, held, NULL, how, err);
     if (status != SCION_OK)
         return status;
-    alphabet a = {calloc(UTF8_CODE_POINTS, sizeof *a.at), 0};
+    alphabet a = {.at = calloc(UTF8_CODE_POINTS, sizeof *a.at)};
     if (!a.at)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     status = choose_symbols(d, vocabulary, texts, &a, err);

@@ -171,12 +171,12 @@ static char *make_header(const place *order, int count, const checkpoint_meta *m
         return NULL;
     const size_t bare = strlen(text);
     *length = (bare + 7) / 8 * 8;
-    char *header = malloc(*length + 1), *digits = header, sum[32];
+    char *header = malloc(*length + 1), sum[32];
     if (header) {
         memcpy(header, text, bare);
         memset(header + bare, ' ', *length - bare);
         header[*length] = '\0';
-        digits = strstr(header, DIGITS) + strlen(DIGITS);
+        char *digits = strstr(header, DIGITS) + strlen(DIGITS);
         hash_text(header_hash(header, *length, (size_t)(digits - header)), sum);
         memcpy(digits, sum + strlen(HASH), hash_digits);
     }
