@@ -99,7 +99,7 @@ static scion_status plan(const job *j, scion_error *err)
     ledger *l = NULL;
     ledger_run *runs = NULL;
     config *points = NULL;
-    int64_t before, count = 0, added = 0;
+    int64_t before = 0, count = 0, added = 0;
     scion_status status = ledger_open(&l, j->ledger, true, err);
     if (status == SCION_OK)
         status = ledger_runs(l, &runs, &before, err);

@@ -8,9 +8,4 @@
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What clang's analyzer, which sees one file at a time, needs to know of it. */
-#ifdef __clang_analyzer__
-#define train_fail(err, status, ...) ((void)(err), (scion_status)(status))
-#endif
-
 #endif

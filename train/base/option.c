@@ -84,7 +84,7 @@ static scion_status set_string(char *to, const option *o, const char *text, cons
     if (fault)
         return train_fail(err, SCION_EINVAL, "%s: %s: the value %s", where, o->key, fault);
     memset(to, 0, OPTION_TEXT);
-    memcpy(to, text, strlen(text));
+    memcpy(to, text, strlen(text) + 1);
     return SCION_OK;
 }
 
@@ -95,7 +95,7 @@ static scion_status set_enum(char *to, const option *o, const char *text, const 
     for (int i = 0; (name = o->choice(i)) != NULL; i++)
         if (strcmp(name, text) == 0 && strlen(name) < OPTION_NAME) {
             memset(to, 0, OPTION_NAME);
-            memcpy(to, name, strlen(name));
+            memcpy(to, name, strlen(name) + 1);
             return SCION_OK;
         }
     option_choices(o, names, sizeof names);
