@@ -1,7 +1,9 @@
 /* scion train, scion resume: sets a run up, shows what it is, runs it. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -192,8 +194,11 @@ static void print_run(const trainer *t)
 
 /* ---- Progress ----------------------------------------------------------------------------------------------- */
 
+typedef enum output { AS_TEXT, AS_JSON, NO_OUTPUT } output;
+
 /* The sink that shows a run on the terminal. */
 typedef struct run_view {
+    output show;
     cli_progress progress;
     double begin;        /* clock */
     int64_t first;       /* step that this process began with */
@@ -313,7 +318,7 @@ static scion_status show_norms(void *ctx, const trainer *t, const run_norm *norm
         snprintf(message, sizeof message, "step %lld: the norm of %s is %.4g and exceeds its bound %.4g",
                  (long long)t->step, worst->name, worst->norm, worst->bound);
         warn(v, message);
-    } else if (worst) {
+    } else if (worst && v->show == AS_TEXT) {
         cli_progress_show(&v->progress, true, "step %lld  norms within their bounds (%s: %.4g of %.4g)",
                           (long long)t->step, worst->name, worst->norm, worst->bound);
     }
@@ -372,19 +377,15 @@ static void print_stop(const trainer *t, const run_result *r, run_view *v)
     printf("\nresume with: scion resume %s\n", t->c.run.out);
 }
 
-/* Trains, shows it, and says how it ended. Returns the program's exit status. */
-static int train(trainer *t)
+/* Trains, shows it, and says how it ended; elapsed: seconds of the run before it was resumed. Returns the program's
+ * exit status. */
+static int train(trainer *t, output show, double elapsed)
 {
-    run_view v = {.progress = cli_progress_start(stdout)};
+    run_view v = {.show = show, .progress = cli_progress_start(stdout)};
     metrics *m;
-    const run_sink folder = metrics_sink(&m), terminal = {.start = show_start,
-                                                          .step = show_step,
-                                                          .validating = show_validating,
-                                                          .validation = show_validation,
-                                                          .norms = show_norms,
-                                                          .saved = show_saved,
-                                                          .ctx = &v};
-    const run_sink *const sinks[] = {&folder, &terminal};
+    const run_sink folder = metrics_sink(&m), json = metrics_print_sink(stdout), none = {.ctx = NULL};
+    run_sink view = {.norms = show_norms, .saved = show_saved, .ctx = &v}; /* warnings at least */
+    const run_sink *const sinks[] = {&folder, &view, show == AS_JSON ? &json : &none};
     run_policy policy = run_policy_of(&t->c);
     run_result r;
     int sinks_failed;
@@ -393,8 +394,15 @@ static int train(trainer *t)
     policy.stop = interrupted;
     policy.warn = warn;
     policy.warn_ctx = &v;
+    policy.elapsed = elapsed;
+    if (show == AS_TEXT) {
+        view.start = show_start;
+        view.step = show_step;
+        view.validating = show_validating;
+        view.validation = show_validation;
+    }
     cli_catch_signals();
-    const scion_status status = run_train(t, &policy, sinks, 2, &r, &sinks_failed, &err);
+    const scion_status status = run_train(t, &policy, sinks, 3, &r, &sinks_failed, &err);
     metrics_close(m);
     cli_progress_clear(&v.progress);
     if (run_dir_moved(t, moved)) {
@@ -410,11 +418,13 @@ static int train(trainer *t)
     }
     if (!v.saved[0])
         run_dir_latest(t->c.run.out, v.saved, NULL);
-    if (r.state == RUN_DONE)
+    if (show == AS_TEXT && r.state == RUN_DONE)
         print_end(t, &r, &v);
-    else
+    else if (show == AS_TEXT)
         print_stop(t, &r, &v);
-    return sinks_failed > 0 ? CLI_FAILED : CLI_OK;
+    return sinks_failed > 0
+               ? cli_error(CLI_FAILED, "%s: its metrics are incomplete, the checkpoints are not", t->c.run.out)
+               : CLI_OK;
 }
 
 /* ---- The commands ------------------------------------------------------------------------------------------- */
@@ -426,6 +436,28 @@ static void name_run(config *c)
     file_name(c->preset[0] ? c->preset : c->model, ".ini", name, sizeof name);
     snprintf(base, sizeof base, "runs/%s", name);
     run_dir_free_name(base, c->run.out);
+}
+
+enum { JSON, QUIET };
+
+static const cli_argument arguments[] = {
+    [JSON] = CLI_SWITCH("--json", "print the lines of metrics.jsonl, and the summary as the last one"),
+    [QUIET] = CLI_SWITCH("--quiet", "print errors and warnings alone"),
+    {0},
+};
+
+static output output_of(const cli_arguments *a)
+{
+    return a->values[QUIET] ? NO_OUTPUT : a->values[JSON] ? AS_JSON : AS_TEXT;
+}
+
+/* Removes the folder of a run that failed before its first step, if nothing is in it. */
+static void remove_empty(int folder, const char *dir)
+{
+    struct stat about;
+    if (fstatat(folder, "metrics.jsonl", &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size == 0)
+        unlinkat(folder, "metrics.jsonl", 0);
+    rmdir(dir);
 }
 
 /* Shown to first-time users. */
@@ -444,6 +476,8 @@ static int train_command(cli_arguments *a)
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
+    bool made = false;
+    const output show = output_of(a);
     if (a->word_count + a->pair_count == 0) {
         fputs(first_steps, stderr);
         return CLI_USAGE;
@@ -464,20 +498,27 @@ static int train_command(cli_arguments *a)
     }
     if (!c.run.out[0])
         name_run(&c);
-    if (config_check(&c, &err) != SCION_OK)
+    if (config_check(&c, &err) != SCION_OK || config_check_lr(&c, &err) != SCION_OK)
         goto wrong;
     status = CLI_FAILED;
-    if (trainer_create(&t, &c, &err) != SCION_OK || run_dir_create(c.run.out, &lock, &err) != SCION_OK)
+    if (trainer_create(&t, &c, &err) != SCION_OK)
+        goto wrong;
+    made = !file_exists(c.run.out);
+    if (run_dir_create(c.run.out, &lock, &err) != SCION_OK)
         goto wrong;
     t->folder = lock;
-    print_routing(t);
-    print_memory(&t->memory);
-    print_run(t);
-    status = train(t);
+    if (show == AS_TEXT) {
+        print_routing(t);
+        print_memory(&t->memory);
+        print_run(t);
+    }
+    status = train(t, show, 0);
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
 done:
+    if (made && lock >= 0 && status == CLI_FAILED && t->step == 0)
+        remove_empty(lock, c.run.out);
     if (lock >= 0)
         close(lock);
     trainer_free(t);
@@ -503,17 +544,18 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
         return train_fail(err, SCION_EINVAL, "%s: another process went on with this run meanwhile; try again",
                           t->c.run.out);
     const int later = run_dir_set_aside(*lock, t->step);
-    if (later > 0)
+    if (later > 0 && output_of(a) == AS_TEXT)
         printf("set aside (renamed to *.aside): %d checkpoint%s of later steps\n", later, later > 1 ? "s" : "");
     return SCION_OK;
 }
 
 static int resume_command(cli_arguments *a)
 {
-    char path[RUN_PATH];
+    char path[RUN_PATH], from[CONFIG_TEXT];
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
+    const output show = output_of(a);
     cli_outlive_reader();
     status = cli_open_run(&t, a, run_dir_latest, trainer_resume, path);
     if (status != CLI_OK)
@@ -523,10 +565,13 @@ static int resume_command(cli_arguments *a)
         goto done;
     }
     t->folder = lock;
-    print_run(t);
-    printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
-    fflush(stdout);
-    status = train(t);
+    if (show == AS_TEXT) {
+        print_run(t);
+        printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
+        fflush(stdout);
+    }
+    run_dir_of(path, from);
+    status = train(t, show, metrics_elapsed(from, t->step));
 done:
     if (lock >= 0)
         close(lock);
@@ -536,7 +581,7 @@ done:
 
 const cli_command cli_train = {
     .name = "train",
-    .usage = "[PRESET] [key=value ...]",
+    .usage = "[PRESET] [key=value ...] [--json | --quiet]",
     .summary = "train a model",
     .help =
         "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones.\n"
@@ -552,13 +597,14 @@ const cli_command cli_train = {
         "write shards of other tokens.\n\n"
         "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
+    .arguments = arguments,
     .options = CLI_ALL_OPTIONS,
     .words = CLI_PRESETS | CLI_FILES,
 };
 
 const cli_command cli_resume = {
     .name = "resume",
-    .usage = "RUN [key=value ...]",
+    .usage = "RUN [key=value ...] [--json | --quiet]",
     .summary = "resume a run that was stopped",
     .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide\n"
             "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of\n"
@@ -566,6 +612,7 @@ const cli_command cli_resume = {
             "  scion resume runs/shakespeare\n"
             "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
     .run = resume_command,
+    .arguments = arguments,
     .options = CLI_RESUME_OPTIONS,
     .words = CLI_FILES,
 };

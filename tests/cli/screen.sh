@@ -57,6 +57,63 @@ narrow sweep
 "$scion" sweep show sweeps/shakespeare.db > shown 2>&1
 narrow 'sweep show'
 
+# ---- --json: the lines of metrics.jsonl and a summary, and nothing else; --quiet: nothing
+# KEY: its value in the last line of `shown`, which is JSON.
+key() {
+    sed -n '$s/.*"'"$1"'":\([^,}]*\)[,}].*/\1/p' shown
+}
+"$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=20 log_every=10 eval_every=10 eval_batches=2 \
+    norm_every=20 out=json --json > shown 2> warned || fault "train --json: $?"
+sed '$d' shown | cmp -s - json/metrics.jsonl || fault "--json prints other lines than metrics.jsonl: $(cat shown)"
+[ "$(key state)" = '"done"' ] && [ "$(key steps)" = 20 ] && [ "$(key layers)" = 1 ] && [ "$(key light)" = false ] ||
+    fault "--json: the summary is $(tail -n 1 shown)"
+[ "$(grep -c '"time":"20[0-9-]*T[0-9:]*Z","elapsed":[0-9.]*,"tokens":[0-9]' shown)" -eq 5 ] ||
+    fault "time, elapsed and tokens: $(cat shown)"
+[ -s warned ] && fault "--json: standard error has $(cat warned)"
+"$scion" resume json steps=30 --quiet > shown 2>&1 || fault "resume --quiet: $?"
+[ -s shown ] && fault "--quiet: $(cat shown)"
+"$scion" resume json steps=40 --json > shown 2>&1 || fault "resume --json: $?"
+[ "$(key steps)" = 40 ] || fault "resume --json: $(cat shown)"
+sed -n 's/.*"elapsed":\([0-9.]*\).*/\1/p' json/metrics.jsonl > seconds
+sort -n -c seconds || fault "elapsed seconds go back where a run was resumed: $(cat seconds)"
+"$scion" train shakespeare data=absent.txt --quiet > shown 2> warned && fault '--quiet: absent data'
+[ -s shown ] && fault "an error on standard output: $(cat shown)"
+holds warned 'absent.txt'
+
+# ---- log_every=0 logs no steps
+"$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=5 log_every=0 eval_batches=1 out=none > shown 2>&1 ||
+    fault 'log_every=0'
+grep -q 'loss.*left' shown && fault "log_every=0: $(cat shown)"
+grep -q '"loss"' none/metrics.jsonl && fault "log_every=0: $(cat none/metrics.jsonl)"
+holds none/metrics.jsonl '"val_loss"'
+
+# ---- What cannot be trained is refused before anything is printed or made
+refused 2 'lr=2: expected at most 1 with rule scion' train shakespeare data=text.txt lr=2
+refused 2 'lr=20 times weight_decay=0.1 is more than 1' train shakespeare data=text.txt rule=adamw lr=20 weight_decay=0.1
+[ -e runs ] && fault "refused runs left $(ls -R runs)"
+# In the first step as well: the folder goes away again, but not one that was there, nor what is in it.
+huge='rule=muon lr=30 weight_decay=1'
+for out in new old full; do
+    [ $out = new ] || mkdir $out
+    [ $out != full ] || echo mine > $out/file
+    # shellcheck disable=SC2086
+    "$scion" train shakespeare data=text.txt $tiny width=32 layers=1 $huge steps=5 out=$out > shown 2>&1 &&
+        fault "a run that cannot step: $(cat shown)"
+    [ -e $out ] && ls $out
+done > left
+[ "$(tr '\n' ' ' < left)" = 'metrics.jsonl file metrics.jsonl ' ] || fault "runs that failed in their first step left: $(cat left)"
+
+# ---- Metrics that cannot be written are told at once, and at the end
+{
+    (ulimit -f 150; exec "$scion" train model=mlp norms=image data_kind=synthetic width=8 layers=2 batch=8 steps=800 \
+        log_every=1 keep=0 save_every=0 out=small)
+    echo $? > status
+} 2>&1 | cat > shown
+[ "$(cat status)" -eq 1 ] || fault "metrics that cannot be written: exit status $(cat status)"
+holds shown 'scion: warning: small/metrics.jsonl: cannot be written'
+[ "$(grep -c 'scion: warning' shown)" -eq 1 ] || fault "a warning once: $(cat shown)"
+tail -n 1 shown | grep -q 'warning' && fault "metrics that cannot be written are told at the end alone: $(cat shown)"
+
 # ---- In a terminal: a live line; steps of the log and validations stay; colours, unless they are not wanted
 # ENVIRONMENT OUT: the screen of a run, as it was written.
 terminal() {

@@ -261,6 +261,12 @@ static void json_reads_back(void **state)
         check_ok(config_from_json(&back, json, &err), &err);
         check_bits(sizeof c, &c, &back);
         free(json);
+        json = config_to_values(&c); /* numbers and booleans, to the last bit */
+        check(json != NULL);
+        back = fresh();
+        check_ok(config_from_json(&back, json, &err), &err);
+        check_bits(sizeof c, &c, &back);
+        free(json);
     }
 }
 
@@ -271,7 +277,10 @@ static void wrong_json_is_refused(void **state)
     } cases[] = {
         {"[]", "not a JSON object"},
         {"", "not a JSON object"},
-        {"{\"width\":8}", "width is not a string"},
+        {"{\"width\":null}", "width is not a string, a number or a boolean"},
+        {"{\"width\":[8]}", "width is not a string"},
+        {"{\"width\":8.5}", "width is \"8.5\", expected a whole number"},
+        {"{\"width\":true}", "width is \"yes\", expected a whole number"},
         {"{\"width\":\"x\"}", "stored configuration: width is \"x\", expected a whole number"},
         {"{\"widht\":\"8\"}", "has no option \"widht\""},
         {"{\"lr\":\"1\",\"lr\":\"2\"}", "duplicate"},

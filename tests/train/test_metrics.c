@@ -64,6 +64,46 @@ static void lines_are_as_documented(void **state)
                  "{\"step\":11,\"val_loss\":null,\"accuracy\":null}\n") == 0);
 }
 
+/* Points of a run say when they were, after how many seconds and samples. */
+static void lines_have_their_place_in_time(void **state)
+{
+    const char *dir = folder("time");
+    metrics *m = NULL;
+    scion_error err;
+    run_point step = step_point(10, 3.25, 0.03125, 50000, 0.1), validation = validation_point(10, 3.5, 0.25);
+    (void)state;
+    step.time = 1794852632;
+    step.elapsed = 1.62512;
+    step.samples = 81920;
+    step.unit = "tokens";
+    validation.time = 0;
+    validation.elapsed = 1e6;
+    validation.samples = 0x1p52;
+    validation.unit = "images";
+    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    add(m, step);
+    add(m, validation);
+    metrics_close(m);
+    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
+                 "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1,"
+                 "\"time\":\"2026-11-16T18:10:32Z\",\"elapsed\":1.625,\"tokens\":81920}\n"
+                 "{\"step\":10,\"val_loss\":3.5,\"accuracy\":0.25,"
+                 "\"time\":\"1970-01-01T00:00:00Z\",\"elapsed\":1000000,\"images\":4503599627370496}\n") == 0);
+}
+
+/* A run goes on with the seconds of its lines up to the checkpoint, or of its summary if that is no later. */
+static void elapsed_seconds_are_found_again(void **state)
+{
+    const char *dir = folder("elapsed");
+    (void)state;
+    check(metrics_elapsed(dir, 10) == 0 && metrics_elapsed(scratch("nowhere"), 10) == 0);
+    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":1}\n{\"step\":5,\"elapsed\":2.5}\nnonsense\n"
+                                           "{\"step\":9,\"elapsed\":4}\n{\"step\":11,\"elapsed\":1e9}\n");
+    check(metrics_elapsed(dir, 4) == 0 && metrics_elapsed(dir, 5) == 2.5 && metrics_elapsed(dir, 10) == 4);
+    scratch_text(in(dir, "summary.json"), "{\"steps\": 10, \"elapsed\": 4.5}");
+    check(metrics_elapsed(dir, 9) == 4 && metrics_elapsed(dir, 10) == 4.5);
+}
+
 /* Whatever the numbers, a line is JSON and holds them to the last bit. */
 static void numbers_come_back(void **state)
 {
@@ -223,6 +263,7 @@ static void the_summary_is_one_object(void **state)
         .parameters = 3000000000,
         .samples = 999424,
         .seconds = 1.5,
+        .elapsed = 2.25,
         .last_loss = 1.75,
         .loss = 1.5,
         .val_loss = 1.8155,
@@ -238,14 +279,20 @@ static void the_summary_is_one_object(void **state)
     c.training.lr = 0.1;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     json_t *object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 12);
+    check(json_object_size(object) == 14);
+    check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
+    check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
     check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
     check(json_integer_value(json_object_get(object, "peak_bytes")) == 1ll << 40);
     check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200); /* 100 steps of 3 in 1.5 s */
     check(json_real_value(json_object_get(object, "loss")) == 1.75);
     check(json_real_value(json_object_get(object, "val_loss")) == 1.8155);
     check(json_is_null(json_object_get(object, "accuracy")) && json_is_null(json_object_get(object, "baseline")));
-    check(strcmp(json_string_value(json_object_get(json_object_get(object, "config"), "lr")), "0.1") == 0);
+    const json_t *settings = json_object_get(object, "config");
+    check(json_real_value(json_object_get(settings, "lr")) == 0.1);
+    check(json_integer_value(json_object_get(settings, "layers")) == 3);
+    check(json_is_false(json_object_get(settings, "light")));
+    check(json_is_string(json_object_get(settings, "rule")));
     json_decref(object);
     check(scratch_count(dir) == 1);
 }
@@ -267,9 +314,12 @@ static void a_link_is_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(lines_are_as_documented),    LAW(numbers_come_back),         LAW(a_resumed_run_has_each_step_once),
-        LAW(a_new_run_starts_empty),     LAW(strange_files_are_refused), LAW(a_full_disk_keeps_whole_lines),
-        LAW(folders_that_are_not_there), LAW(the_summary_is_one_object), LAW(a_link_is_not_followed),
+        LAW(lines_are_as_documented),          LAW(numbers_come_back),
+        LAW(a_resumed_run_has_each_step_once), LAW(lines_have_their_place_in_time),
+        LAW(elapsed_seconds_are_found_again),  LAW(a_new_run_starts_empty),
+        LAW(strange_files_are_refused),        LAW(a_full_disk_keeps_whole_lines),
+        LAW(folders_that_are_not_there),       LAW(the_summary_is_one_object),
+        LAW(a_link_is_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -185,6 +185,42 @@ static void sinks_are_told_and_change_nothing(void **state)
     trainer_free(t[1]);
 }
 
+static scion_status keep_point(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    (void)t;
+    (void)log;
+    (void)err;
+    *(run_point *)ctx = *p;
+    return SCION_OK;
+}
+
+/* Seconds count from those before the run was resumed, samples from the first step; log_every=0 logs nothing; the
+ * accuracy of a GPT is measured, too. */
+static void points_have_their_place(void **state)
+{
+    run_point last;
+    counts k = {.fails = false};
+    const run_sink keeps = {.step = keep_point, .ctx = &last}, counting_sink = counting(&k);
+    const run_sink *const sinks[] = {&keeps, &counting_sink};
+    trainer *t = create(TINY_GPT "steps=6 log_every=0 eval_every=0 eval_batches=2", folder("place"));
+    run_policy policy = run_policy_of(&t->c);
+    run_result r;
+    scion_error err;
+    (void)state;
+    policy.steps = 4;
+    policy.elapsed = 1000;
+    OK(run_train(t, &policy, sinks, 2, &r, NULL, &err));
+    assert_true(last.elapsed > 1000 && last.elapsed <= r.elapsed && r.elapsed < 1000 + 2 * r.seconds + 1);
+    assert_true(last.samples == 4 * (double)trainer_samples(t) && strcmp(last.unit, "tokens") == 0 && last.time > 0);
+    policy.steps = 0;
+    OK(run_train(t, &policy, sinks, 2, &r, NULL, &err));
+    assert_true(last.samples == 6 * (double)trainer_samples(t));
+    assert_int_equal(k.step, 6);
+    assert_int_equal(k.logged, 0);
+    assert_true(r.accuracy >= 0 && r.accuracy <= 1);
+    trainer_free(t);
+}
+
 static void an_empty_policy_only_steps(void **state)
 {
     counts k = {.fails = false};
@@ -676,6 +712,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sinks_are_told_and_change_nothing),
+        cmocka_unit_test(points_have_their_place),
         cmocka_unit_test(an_empty_policy_only_steps),
         cmocka_unit_test(a_run_stopped_anywhere_is_the_same_run),
         cmocka_unit_test(a_run_is_saved_before_its_validation),

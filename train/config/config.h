@@ -93,6 +93,8 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 /* Checks what no single option can see (width divisible by head_size, rule and light, options of another model,
  * ...). */
 scion_status config_check(const config *c, scion_error *err);
+/* Whether every step of a run can be taken with these learning rates: not so if lr times weight decay exceeds 1. */
+scion_status config_check_lr(const config *c, scion_error *err);
 /* What `norms` says of the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
 /* The optimizer's options as the library takes them. */
@@ -100,9 +102,12 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
 
 /* As an .ini file; only_changed: what differs from the defaults. */
 void config_write(const config *c, FILE *to, bool only_changed);
-/* As one JSON object of strings, and back (for checkpoints). The string is the caller's to free. Keys that are
+/* As one JSON object of strings, and back (for checkpoints and ledgers). The string is the caller's to free. Keys that are
  * missing did not exist when it was written: they take their origin. A key that no option has is refused. */
 char *config_to_json(const config *c);
+/* The same with numbers and booleans as JSON has them (for people and other programs). */
+char *config_to_values(const config *c);
+/* Reads both. */
 scion_status config_from_json(config *c, const char *json, scion_error *err);
 
 /* Number of letters to insert, delete, replace or swap to turn a into b, ignoring case. */

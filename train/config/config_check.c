@@ -1,4 +1,5 @@
 /* What no single option can see. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -173,6 +174,22 @@ static scion_status check_optimizer(const config *c, scion_error *err)
     scion_options o;
     scion_status status = config_optimizer(c, &o, err);
     return status == SCION_OK ? scion_options_check(&o, err) : status;
+}
+
+scion_status config_check_lr(const config *c, scion_error *err)
+{
+    const training_options *t = &c->training;
+    const scion_rule_properties *rule = scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
+    const double peak = fmax(t->lr, fmax(t->lr_start, t->lr_end));
+    if (rule->weight_decay > 0 && peak * rule->weight_decay > 1)
+        return train_fail(err, SCION_EINVAL,
+                          "lr=%g: expected at most %g with rule %s, which keeps the part 1 - lr of the weights", peak,
+                          1 / rule->weight_decay, rule->name);
+    if (rule->weight_decay == 0 && rule->others == scion_enum_value(SCION_ENUM_RULE, rule->name) &&
+        peak * c->optimizer.weight_decay > 1)
+        return train_fail(err, SCION_EINVAL, "lr=%g times weight_decay=%g is more than 1", peak,
+                          c->optimizer.weight_decay);
+    return SCION_OK;
 }
 
 scion_status config_check(const config *c, scion_error *err)

@@ -3,14 +3,15 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "base/fail.h"
+#include "base/json.h"
+#include "base/number.h"
 #include "base/path.h"
 #include "config/config.h"
 
@@ -428,11 +429,67 @@ char *config_to_json(const config *c)
     return json;
 }
 
+/* What JSON has no number for (a seed of 2^63, say) stays a string. False: no memory. */
+static bool print_value(FILE *to, const config *c, const config_option *o)
+{
+    char text[CONFIG_TEXT], number[NUMBER_TEXT];
+    double real;
+    int64_t whole;
+    config_get(c, o, text, sizeof text);
+    const bool counts = o->type == OPTION_INT || o->type == OPTION_SEED;
+    if (o->type == OPTION_BOOL)
+        return fputs(strcmp(text, "yes") == 0 ? "true" : "false", to) >= 0;
+    if (counts && number_int(text, &whole))
+        return fprintf(to, "%lld", (long long)whole) > 0;
+    if (o->type == OPTION_REAL && number_real(text, &real) && isfinite(real))
+        return fputs(json_number_text(real, number), to) >= 0;
+    json_t *string = json_string(text);
+    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    const bool done = quoted && fputs(quoted, to) >= 0;
+    free(quoted);
+    json_decref(string);
+    return done;
+}
+
+char *config_to_values(const config *c)
+{
+    char *json = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&json, &bytes);
+    bool done = to != NULL;
+    const config_option *o;
+    for (int i = 0; done && (o = config_option_at(i)) != NULL; i++)
+        done = fprintf(to, "%s\"%s\":", i == 0 ? "{" : ",", o->key) > 0 && print_value(to, c, o);
+    done = done && fputc('}', to) != EOF;
+    if (to && (fclose(to) != 0 || !done)) {
+        free(json);
+        json = NULL;
+    }
+    return json;
+}
+
+/* A number or a boolean as text that config_set reads; NULL: neither. */
+static const char *value_text(const json_t *value, char text[NUMBER_TEXT])
+{
+    if (json_is_string(value))
+        return json_string_value(value);
+    if (json_is_boolean(value))
+        return json_is_true(value) ? "yes" : "no";
+    if (json_is_integer(value))
+        snprintf(text, NUMBER_TEXT, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(text, NUMBER_TEXT, "%.17g", json_real_value(value));
+    else
+        return NULL;
+    return text;
+}
+
 scion_status config_from_json(config *c, const char *json, scion_error *err)
 {
     json_error_t why;
     json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &why), *value;
     const char *key;
+    char text[NUMBER_TEXT];
     config copy;
     scion_status status = SCION_OK;
     config_init_origins(&copy);
@@ -449,10 +506,11 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
         if (!config_find(key))
             status = train_fail(err, SCION_ESTATE,
                                 "stored configuration: this version of scion has no option \"%.40s\"", key);
-        else if (json_is_string(value))
-            status = config_set(&copy, key, json_string_value(value), "stored configuration", err);
+        else if (value_text(value, text))
+            status = config_set(&copy, key, value_text(value, text), "stored configuration", err);
         else
-            status = train_fail(err, SCION_ESTATE, "stored configuration: %.40s is not a string", key);
+            status = train_fail(err, SCION_ESTATE,
+                                "stored configuration: %.40s is not a string, a number or a boolean", key);
     }
     json_decref(object);
     if (status == SCION_OK)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -89,6 +90,39 @@ static scion_status cut(const metrics *m, int64_t step, bool validation_due, sci
         return train_fail(err, SCION_EINVAL, "%s: cannot be cut to step %lld: %s", shown, (long long)step,
                           strerror(errno));
     return SCION_OK;
+}
+
+/* The number under a key of an object, if that is of a step up to `step`; else `other`. */
+static double elapsed_of(const json_t *object, const char *step_key, int64_t step, double other)
+{
+    const json_t *at = json_object_get(object, step_key), *value = json_object_get(object, "elapsed");
+    const double elapsed = json_number_value(value);
+    return json_is_number(at) && json_number_value(at) <= (double)step && elapsed >= 0 && isfinite(elapsed)
+               ? fmax(elapsed, other)
+               : other;
+}
+
+double metrics_elapsed(const char *dir, int64_t step)
+{
+    char path[4096], *line = NULL;
+    size_t capacity = 0;
+    double elapsed = 0;
+    FILE *file =
+        (size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) < sizeof path ? fopen(path, "re") : NULL;
+    for (ssize_t n; file && (n = getline(&line, &capacity, file)) > 0;) {
+        json_t *object = json_loadb(line, (size_t)n, 0, NULL);
+        elapsed = elapsed_of(object, "step", step, elapsed);
+        json_decref(object);
+    }
+    if (file)
+        fclose(file);
+    free(line);
+    if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) < sizeof path) {
+        json_t *summary = json_load_file(path, 0, NULL);
+        elapsed = elapsed_of(summary, "steps", step, elapsed);
+        json_decref(summary);
+    }
+    return elapsed;
 }
 
 scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
@@ -173,48 +207,72 @@ static scion_status append(metrics *m, const char *line, scion_error *err)
                       clean ? "" : "; its last line is unfinished");
 }
 
+enum { line_bytes = 512 };
+
+/* A line of a step or a validation. */
+static const char *point_line(const run_point *p, char line[line_bytes])
+{
+    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT], clock[32];
+    struct tm utc;
+    const time_t seconds = (time_t)p->time;
+    int at;
+    if (run_is_validation(p))
+        at = snprintf(line, line_bytes, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s", (long long)p->step,
+                      json_number_text(p->val_loss, a), json_number_text(p->accuracy, b));
+    else
+        at = snprintf(line, line_bytes,
+                      "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s",
+                      (long long)p->step, json_number_text(p->loss, a), json_number_text(p->lr, b),
+                      json_number_text(p->samples_per_s, c), json_number_text(p->optimizer_share, d));
+    if (p->unit && gmtime_r(&seconds, &utc) && strftime(clock, sizeof clock, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        at += snprintf(line + at, (size_t)(line_bytes - at), ",\"time\":\"%s\",\"elapsed\":%s,\"%s\":%s", clock,
+                       json_number_text(round(1e3 * p->elapsed) / 1e3, a), p->unit, json_number_text(p->samples, b));
+    snprintf(line + at, (size_t)(line_bytes - at), "}\n");
+    return line;
+}
+
 scion_status metrics_point(metrics *m, const run_point *p, scion_error *err)
 {
-    char line[256], a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT];
-    if (run_is_validation(p))
-        snprintf(line, sizeof line, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s}\n", (long long)p->step,
-                 json_number_text(p->val_loss, a), json_number_text(p->accuracy, b));
-    else
-        snprintf(line, sizeof line,
-                 "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s}\n",
-                 (long long)p->step, json_number_text(p->loss, a), json_number_text(p->lr, b),
-                 json_number_text(p->samples_per_s, c), json_number_text(p->optimizer_share, d));
-    return append(m, line, err);
+    char line[line_bytes];
+    return append(m, point_line(p, line), err);
+}
+
+/* A line of a norm, which the caller frees; NULL: no memory. */
+static char *norm_line(const run_norm *n)
+{
+    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], *quoted = json_quoted(n->name);
+    const double ratio = isinf(n->bound) ? NAN : n->norm / n->bound;
+    if (quoted &&
+        asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n", (long long)n->step,
+                 quoted, json_number_text(n->norm, a), json_number_text(n->bound, b), json_number_text(ratio, c)) < 0)
+        line = NULL;
+    free(quoted);
+    return line;
 }
 
 scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err)
 {
-    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], *quoted = json_quoted(n->name);
-    const double ratio = isinf(n->bound) ? NAN : n->norm / n->bound;
-    scion_status status;
-    if (quoted && asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n",
-                           (long long)n->step, quoted, json_number_text(n->norm, a), json_number_text(n->bound, b),
-                           json_number_text(ratio, c)) >= 0) {
-        status = append(m, line, err);
-        free(line);
-    } else {
-        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
-    }
-    free(quoted);
+    char *line = norm_line(n);
+    const scion_status status =
+        line ? append(m, line, err) : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
+    free(line);
     return status;
 }
 
 /* ---- The summary ------------------------------------------------------------------------------------------- */
 
-/* The object as text, which the caller frees; NULL: no memory. */
-static char *summary_text(const run_result *r, int64_t samples, const char *settings)
+/* The object as text, which the caller frees; NULL: no memory. In several lines, or in one. */
+static char *summary_text(const run_result *r, int64_t samples, const config *c, bool lines)
 {
+    static const char *const states[] = {
+        [RUN_UNFINISHED] = "stopped", [RUN_DONE] = "done", [RUN_DIVERGED] = "diverged", [RUN_FAILED] = "failed"};
     const struct {
         const char *key;
         double value;
     } numbers[] = {
         {"steps", (double)r->step},
         {"seconds", r->seconds},
+        {"elapsed", r->elapsed},
         {"tokens", (double)r->samples},
         {"tokens_per_s", (double)(r->taken * samples) / r->seconds},
         {"parameters", (double)r->parameters},
@@ -225,21 +283,23 @@ static char *summary_text(const run_result *r, int64_t samples, const char *sett
         {"baseline", r->baseline},
         {"peak_bytes", r->peak_bytes},
     };
-    char *text = NULL, number[NUMBER_TEXT];
+    char *text = NULL, number[NUMBER_TEXT], *settings = config_to_values(c);
     size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to)
-        return NULL;
-    fprintf(to, "{\n");
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(to, "  \"%s\": %s,\n", numbers[i].key, json_number_text(numbers[i].value, number));
-    if (r->data_hash != 0)
-        fprintf(to, "  \"data_hash\": \"%016" PRIx64 "\",\n", r->data_hash);
-    fprintf(to, "  \"config\": %s\n}\n", settings);
-    if (fclose(to) != 0) {
-        free(text);
-        text = NULL;
+    FILE *to = settings ? open_memstream(&text, &bytes) : NULL;
+    if (to) {
+        const char *begin = lines ? "\n  " : "", *colon = lines ? ": " : ":";
+        fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon, states[r->state]);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            fprintf(to, ",%s\"%s\"%s%s", begin, numbers[i].key, colon, json_number_text(numbers[i].value, number));
+        if (r->data_hash != 0)
+            fprintf(to, ",%s\"data_hash\"%s\"%016" PRIx64 "\"", begin, colon, r->data_hash);
+        fprintf(to, ",%s\"config\"%s%s%s}\n", begin, colon, settings, lines ? "\n" : "");
+        if (fclose(to) != 0) {
+            free(text);
+            text = NULL;
+        }
     }
+    free(settings);
     return text;
 }
 
@@ -250,7 +310,7 @@ scion_status metrics_summary(int folder, const char *dir, const run_result *r, i
     atomic_file file;
     if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    char *settings = config_to_json(c), *text = settings ? summary_text(r, samples, settings) : NULL;
+    char *text = summary_text(r, samples, c, true);
     scion_status status = text ? atomic_begin_in(&file, folder, path, err)
                                : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     if (status == SCION_OK)
@@ -258,7 +318,6 @@ scion_status metrics_summary(int folder, const char *dir, const run_result *r, i
     if (status == SCION_OK)
         status = atomic_commit(&file, err);
     free(text);
-    free(settings);
     return status;
 }
 
@@ -318,4 +377,55 @@ run_sink metrics_sink(metrics **m)
                       .saving = sink_saving,
                       .end = sink_end,
                       .ctx = m};
+}
+
+/* ---- The sink that prints --------------------------------------------------------------------------------------- */
+
+static scion_status print_line(FILE *to, const char *line)
+{
+    if (line) {
+        fputs(line, to);
+        fflush(to); /* what could not be written is told at the end, as for everything that is printed */
+    }
+    return SCION_OK;
+}
+
+static scion_status print_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    char line[line_bytes];
+    (void)t;
+    (void)err;
+    return log ? print_line(ctx, point_line(p, line)) : SCION_OK;
+}
+
+static scion_status print_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+{
+    return print_step(ctx, t, p, true, err);
+}
+
+static scion_status print_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+{
+    (void)t;
+    (void)err;
+    for (int64_t i = 0; i < count; i++) {
+        char *line = norm_line(&norms[i]);
+        print_line(ctx, line);
+        free(line);
+    }
+    return SCION_OK;
+}
+
+static scion_status print_summary(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+{
+    char *text = summary_text(r, trainer_samples(t), &t->c, false);
+    (void)err;
+    print_line(ctx, text);
+    free(text);
+    return SCION_OK;
+}
+
+run_sink metrics_print_sink(FILE *to)
+{
+    return (run_sink){
+        .step = print_step, .validation = print_validation, .norms = print_norms, .end = print_summary, .ctx = to};
 }

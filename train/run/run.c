@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -41,6 +42,7 @@ run_result run_result_empty(void)
                         .accuracy = NAN,
                         .best_val_loss = INFINITY,
                         .baseline = NAN,
+                        .elapsed = NAN,
                         .state_bytes = NAN,
                         .peak_bytes = NAN};
 }
@@ -210,6 +212,24 @@ static void evaluated(void *ctx, int64_t done, int64_t count)
     TELL(l, validating, l->t, done, count);
 }
 
+/* A point of the present step that has nothing but its place. */
+static run_point point_here(const loop *l)
+{
+    const trainer *t = l->t;
+    return (run_point){.step = t->step,
+                       .loss = NAN,
+                       .lr = NAN,
+                       .val_loss = NAN,
+                       .accuracy = NAN,
+                       .samples_per_s = NAN,
+                       .optimizer_share = NAN,
+                       .seconds = NAN,
+                       .elapsed = l->policy->elapsed + clock_now() - l->begin,
+                       .samples = (double)t->step * (double)trainer_samples(t),
+                       .unit = trainer_unit(t),
+                       .time = (int64_t)time(NULL)};
+}
+
 /* tell: not of a validation that the run has done before. */
 static scion_status validate(loop *l, bool tell, scion_error *err)
 {
@@ -230,15 +250,10 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
                           (long long)t->step);
     }
     r->val_loss = loss;
-    r->accuracy = trainer_reports_accuracy(t) ? accuracy : NAN;
-    const run_point p = {.step = t->step,
-                         .loss = NAN,
-                         .lr = NAN,
-                         .samples_per_s = NAN,
-                         .optimizer_share = NAN,
-                         .seconds = NAN,
-                         .val_loss = isnan(loss) ? INFINITY : loss, /* NAN is no validation */
-                         .accuracy = accuracy};
+    r->accuracy = accuracy;
+    run_point p = point_here(l);
+    p.val_loss = isnan(loss) ? INFINITY : loss; /* NAN is no validation */
+    p.accuracy = accuracy;
     if (tell)
         TELL(l, validation, t, &p);
     if (loss < t->best) {
@@ -275,18 +290,16 @@ static scion_status one_step(loop *l, scion_error *err)
     if (status != SCION_OK)
         return status;
     const double seconds = clock_now() - begin, busy = t->forward_s + t->backward_s + t->optimizer_s;
-    const run_point p = {.step = t->step,
-                         .loss = loss,
-                         .lr = lr,
-                         .samples_per_s = (double)trainer_samples(t) / seconds,
-                         .optimizer_share = busy > 0 ? t->optimizer_s / busy : 0,
-                         .seconds = seconds,
-                         .val_loss = NAN,
-                         .accuracy = NAN};
+    run_point p = point_here(l);
+    p.loss = loss;
+    p.lr = lr;
+    p.samples_per_s = (double)trainer_samples(t) / seconds;
+    p.optimizer_share = busy > 0 ? t->optimizer_s / busy : 0;
+    p.seconds = seconds;
     const bool last = t->step == t->steps, saves = due(t, y->save_every) || last;
     const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_samples(t, last) > 0;
     count_step(l, &p);
-    TELL(l, step, t, &p, due(t, y->log_every) || last || l->r->taken == 1);
+    TELL(l, step, t, &p, y->log_every > 0 && (due(t, y->log_every) || last || l->r->taken == 1));
     if (due(t, y->norm_every) || (y->norm_every > 0 && last))
         status = measure_norms(l, err);
     t->validation_due = validates;
@@ -337,6 +350,7 @@ static void measure_end(loop *l)
     struct rusage usage;
     const double busy = r->forward_s + r->backward_s + r->optimizer_s;
     r->seconds = clock_now() - l->begin;
+    r->elapsed = l->policy->elapsed + r->seconds;
     r->samples_per_s = busy > 0 ? (double)(r->taken * trainer_samples(l->t)) / busy : NAN;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         r->peak_bytes = (double)usage.ru_maxrss * 1024;

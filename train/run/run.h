@@ -17,6 +17,10 @@ typedef struct run_point {
     double val_loss, accuracy;             /* validation */
     double samples_per_s, optimizer_share; /* of a step; share of its time */
     double seconds;                        /* of a step */
+    double elapsed;                        /* seconds of the run so far, with those before it was resumed */
+    double samples;                        /* trained on so far */
+    const char *unit;                      /* what they are; NULL: elapsed, samples and time are not known */
+    int64_t time;                          /* of the clock on the wall, in seconds since 1970 */
 } run_point;
 
 static inline bool run_is_validation(const run_point *p)
@@ -58,6 +62,7 @@ typedef struct run_result {
     int64_t taken;       /* steps of this process */
     int64_t parameters, samples;
     double seconds;                            /* of this process */
+    double elapsed;                            /* of the run, with those before it was resumed */
     double samples_per_s;                      /* of the steps alone */
     double last_loss;                          /* of the last step */
     double loss;                               /* running mean over the last steps */
@@ -94,8 +99,9 @@ typedef struct run_sink {
 
 /* All zero: steps, and nothing else. */
 typedef struct run_policy {
-    int64_t log_every, norm_every; /* steps; 0: never. Also the first step of the process, and the last of the run */
-    bool validate;                 /* at the end, and after every eval_every steps (0: only then) */
+    /* Steps; 0: never. Also the first step of the process (of the log) and the last of the run. */
+    int64_t log_every, norm_every;
+    bool validate; /* at the end, and after every eval_every steps (0: only then) */
     int64_t eval_every;
     /* Checkpoints into the folder t->c.run.out: at the end, when stopped, and after every save_every. One that falls
      * on a validation is written before it, and after it again with its outcome. */
@@ -109,7 +115,8 @@ typedef struct run_policy {
     void *stop_ctx;
     void (*warn)(void *ctx, const char *message); /* a sink failed; may be NULL */
     void *warn_ctx;
-    double began; /* clock_now() when the work on this run began; 0: with this call */
+    double began;   /* clock_now() when the work on this run began; 0: with this call */
+    double elapsed; /* seconds of the run before it was resumed */
 } run_policy;
 
 /* The policy of scion train: what the options say. */

@@ -36,6 +36,9 @@ static bool measured(const json_t *object, const char *key)
     return json_is_number(value) || json_is_null(value);
 }
 
+/* Under which a line may say how many samples the run has seen: what trainer_unit returns. */
+static const char *const units[] = {"tokens", "images", "samples", NULL};
+
 typedef enum line_result { LINE_READ, LINE_STRANGE, LINE_MEMORY } line_result;
 
 static line_result read_line(run_record *run, const json_t *o)
@@ -57,7 +60,11 @@ static line_result read_line(run_record *run, const json_t *o)
                    .accuracy = number(o, "accuracy", NAN),
                    .samples_per_s = number(o, "tokens_per_s", NAN),
                    .optimizer_share = number(o, "optimizer_share", NAN),
-                   .seconds = NAN};
+                   .seconds = NAN,
+                   .elapsed = number(o, "elapsed", NAN),
+                   .samples = NAN};
+    for (int i = 0; units[i] && isnan(p.samples); i++)
+        p.samples = number(o, units[i], NAN);
     if (measured(o, "val_loss"))
         p.val_loss = number(o, "val_loss", INFINITY);
     else if (measured(o, "loss"))
@@ -136,6 +143,7 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
     r->parameters = whole(object, "parameters");
     r->samples = whole(object, "tokens");
     r->seconds = number(object, "seconds", NAN);
+    r->elapsed = number(object, "elapsed", NAN);
     r->last_loss = number(object, "loss", NAN);
     r->val_loss = number(object, "val_loss", NAN);
     r->best_val_loss = number(object, "best_val_loss", INFINITY);

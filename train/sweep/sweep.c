@@ -121,6 +121,8 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), v
     }
     policy.norm_every = interval(t, norm_points);
     run_train(t, &policy, sinks, 1, &run->result, &failed, NULL);
+    if (!trainer_reports_accuracy(t))
+        run->result.accuracy = NAN;
     trainer_free(t);
     run->state = states[run->result.state];
     if (failed > 0 && run->state == LEDGER_DONE)
