@@ -379,7 +379,7 @@ run_sink metrics_sink(metrics **m)
                       .ctx = m};
 }
 
-/* ---- The sink that prints --------------------------------------------------------------------------------------- */
+/* ---- The sink that prints ------------------------------------------------------------------------------- */
 
 static scion_status print_line(FILE *to, const char *line)
 {
