@@ -44,7 +44,7 @@ grep -q "$(printf '\033')" shown && fault 'escape sequences in a pipe'
 grep '^step 10/40  loss' shown | grep -qE 'loss [0-9.]+  lr [0-9.e-]+  [0-9]+ tokens/s  [0-9a-z.]+ left$' ||
     fault "a step's line: $(grep '^step 10' shown)"
 "$scion" train nanogpt-3b data_kind=synthetic vocab=50304 steps=1 width=64 head_size=16 batch=1 accum=1 block=16 decay=1 \
-    eval_batches=1 out=deep > shown 2>&1 || fault "train: $(tail -n 1 shown)"
+    eval_end=16 out=deep > shown 2>&1 || fault "train: $(tail -n 1 shown)"
 holds shown 'blocks.0-35.mlp.down'
 narrow 'train, 36 layers'
 "$scion" train model=mlp norms=image data_kind=synthetic width=32 layers=5 steps=2 out=mlp > shown 2>&1 || fault 'mlp'
