@@ -406,7 +406,9 @@ static int train(trainer *t, output show, double elapsed)
     metrics_close(m);
     cli_progress_clear(&v.progress);
     if (run_dir_moved(t, moved)) {
-        printf("the folder of this run was moved from %s to %s\n", t->c.run.out, moved);
+        char message[2 * CONFIG_TEXT + 64];
+        snprintf(message, sizeof message, "the folder of this run was moved from %s to %s", t->c.run.out, moved);
+        warn(&v, message);
         snprintf(t->c.run.out, sizeof t->c.run.out, "%s", moved);
         v.saved[0] = '\0';
     }

@@ -80,7 +80,7 @@ static void lines_have_their_place_in_time(void **state)
     validation.elapsed = 1e6;
     validation.samples = 0x1p52;
     validation.unit = "images";
-    check_ok(metrics_open(&m, dir, 0, false, &err), &err);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     add(m, step);
     add(m, validation);
     metrics_close(m);
