@@ -102,7 +102,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
 
 /* As an .ini file; only_changed: what differs from the defaults. */
 void config_write(const config *c, FILE *to, bool only_changed);
-/* As one JSON object of strings, and back (for checkpoints and ledgers). The string is the caller's to free. Keys that are
+/* As one JSON object of strings, and back (checkpoints, ledgers). The string is the caller's to free. Keys that are
  * missing did not exist when it was written: they take their origin. A key that no option has is refused. */
 char *config_to_json(const config *c);
 /* The same with numbers and booleans as JSON has them (for people and other programs). */
