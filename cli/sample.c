@@ -1,8 +1,11 @@
 /* scion sample: generates text with a trained GPT. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "cli.h"
 #include "run/run_dir.h"
@@ -10,6 +13,7 @@
 typedef struct sampling {
     double temperature, top_p;
     int64_t top_k, tokens, seed;
+    const char *stop; /* NULL: none */
 } sampling;
 
 typedef struct choice {
@@ -58,39 +62,191 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
     return choices[kept - 1].token;
 }
 
-static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count)
+/* ---- Text that is generated ------------------------------------------------------------------------------------ */
+
+typedef enum sample_end { AT_TOKENS, AT_STOP, AT_SIGNAL } sample_end;
+
+typedef struct sample_text {
+    char *bytes; /* all that was generated, ended by a zero byte */
+    size_t length, capacity, printed;
+    int64_t tokens;
+    sample_end end;
+} sample_text;
+
+static bool append(sample_text *x, const char *bytes, size_t count)
+{
+    if (x->length + count + 1 > x->capacity) {
+        const size_t capacity = 2 * (x->length + count) + 256;
+        char *more = realloc(x->bytes, capacity);
+        if (!more)
+            return false;
+        x->bytes = more;
+        x->capacity = capacity;
+    }
+    memcpy(x->bytes + x->length, bytes, count);
+    x->length += count;
+    x->bytes[x->length] = '\0';
+    return true;
+}
+
+/* Bytes of the text before the stop text, or before its end that may become the stop text; *found: it is there. */
+static size_t settled(const sample_text *x, const char *stop, bool *found)
+{
+    const size_t length = stop ? strlen(stop) : 0, kept = length < x->length ? length : x->length;
+    *found = false;
+    for (size_t at = x->printed; length > 0 && at + length <= x->length; at++)
+        if (memcmp(x->bytes + at, stop, length) == 0) {
+            *found = true;
+            return at;
+        }
+    for (size_t n = kept; n > 0; n--)
+        if (memcmp(x->bytes + x->length - n, stop, n) == 0)
+            return x->length - n;
+    return x->length;
+}
+
+/* Prints what is settled, and flushes. */
+static void print_until(sample_text *x, size_t end, bool print)
+{
+    if (print && end > x->printed) {
+        fwrite(x->bytes + x->printed, 1, end - x->printed, stdout);
+        fflush(stdout);
+    }
+    if (end > x->printed)
+        x->printed = end;
+}
+
+/* One sample: continues the prompt, printing it as it comes if `print`. */
+static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count,
+                    bool print, sample_text *x)
 {
     const model_decode *decode = config_model(&t->c)->decode;
     const int64_t vocab = data_about(t->data)->symbols;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
     char text[DATA_TOKEN_TEXT];
-    if (!choices)
-        return cli_error(CLI_FAILED, "out of memory");
-    for (int64_t i = 0; i < count; i++)
+    bool found = false, memory = choices && append(x, "", 0);
+    for (int64_t i = 0; memory && i < count && !cli_interrupted(); i++)
         logits = decode->step(decoder, prompt[i]);
-    for (int64_t i = 0; i < s->tokens && !cli_interrupted(); i++) {
-        int32_t token = draw(s, logits, vocab, choices, (uint64_t)i);
-        fwrite(text, 1, (size_t)data_decode(t->data, token, text), stdout);
-        fflush(stdout);
-        logits = decode->step(decoder, token);
+    for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
+        const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
+        memory = append(x, text, (size_t)data_decode(t->data, token, text));
+        print_until(x, settled(x, s->stop, &found), print);
+        if (!found)
+            logits = decode->step(decoder, token);
     }
-    putchar('\n');
+    x->end = found ? AT_STOP : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
+    if (!found)
+        print_until(x, x->length, print);
+    else if (memory)
+        x->bytes[x->length = x->printed] = '\0';
     free(choices);
+    return memory ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+/* A JSON string. A text that is not UTF-8 is of single bytes: these become the characters of the same number. */
+static json_t *text_json(const char *text, size_t length)
+{
+    json_t *string = json_stringn(text, length);
+    char *wide = string ? NULL : malloc(2 * length + 1);
+    size_t at = 0;
+    for (size_t i = 0; wide && i < length; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+        if (byte >= 0x80)
+            wide[at++] = (char)(0xC0 | byte >> 6);
+        wide[at++] = (char)(byte < 0x80 ? byte : 0x80 | (byte & 0x3F));
+    }
+    if (wide)
+        string = json_stringn(wide, at);
+    free(wide);
+    return string;
+}
+
+static int print_json(json_t *object)
+{
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!line)
+        return cli_error(CLI_FAILED, "out of memory");
+    puts(line);
+    fflush(stdout);
+    free(line);
     return CLI_OK;
 }
 
-enum { PROMPT, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED };
+static int print_sample_json(const sampling *s, const char *prompt, const sample_text *x)
+{
+    static const char *const ends[] = {[AT_TOKENS] = "tokens", [AT_STOP] = "stop", [AT_SIGNAL] = "signal"};
+    return print_json(json_pack("{s:I, s:o, s:o, s:I, s:s}", "seed", (json_int_t)s->seed, "prompt",
+                                text_json(prompt, strlen(prompt)), "text", text_json(x->bytes, x->length), "tokens",
+                                (json_int_t)x->tokens, "end", ends[x->end]));
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------ */
+
+enum { PROMPT, PROMPT_FILE, TOKENS, SAMPLES, STOP, TEMPERATURE, TOP_K, TOP_P, SEED, JSON, QUIET };
 
 static const cli_argument arguments[] = {
-    [PROMPT] = CLI_SETTING("prompt", "TEXT", "text to continue (a line break)"),
-    [TOKENS] = CLI_SETTING("tokens", "N", "tokens to generate (500)"),
+    [PROMPT] = CLI_SETTING("prompt", "TEXT", "text to continue; -: standard input (a line break)"),
+    [PROMPT_FILE] = CLI_SETTING("prompt_file", "FILE", "the text to continue, from a file"),
+    [TOKENS] = CLI_SETTING("tokens", "N", "tokens to generate, at most (500)"),
+    [SAMPLES] = CLI_SETTING("samples", "N", "several texts, with the seeds seed, seed + 1, ... (1)"),
+    [STOP] = CLI_SETTING("stop", "TEXT", "end a text before this (nothing)"),
     [TEMPERATURE] = CLI_SETTING("temperature", "X", "0: always the most likely token (0.8)"),
     [TOP_K] = CLI_SETTING("top_k", "N", "sample among the N most likely tokens (0: all)"),
     [TOP_P] = CLI_SETTING("top_p", "X", "sample among the most likely tokens that have probability X together (1)"),
     [SEED] = CLI_SETTING("seed", "N", "the same seed gives the same text (1)"),
+    [JSON] = CLI_SWITCH("--json", "one JSON object for each text, and one about them all"),
+    [QUIET] = CLI_SWITCH("--quiet", "neither the prompt nor lines between the texts"),
     {0},
 };
+
+/* All of a file, "-": standard input; the caller frees. NULL after printing an error. */
+static char *read_prompt(const char *path)
+{
+    const bool input = strcmp(path, "-") == 0;
+    FILE *from = input ? stdin : fopen(path, "re");
+    sample_text x = {.bytes = NULL};
+    char part[4096];
+    bool memory = append(&x, "", 0);
+    if (!from) {
+        cli_error(CLI_FAILED, "%s: cannot open: %s", path, strerror(errno));
+        free(x.bytes);
+        return NULL;
+    }
+    for (size_t n; memory && (n = fread(part, 1, sizeof part, from)) > 0;)
+        memory = append(&x, part, n);
+    const bool failed = ferror(from) != 0;
+    const int reason = errno;
+    if (!input)
+        fclose(from);
+    if (!memory)
+        cli_error(CLI_FAILED, "out of memory");
+    else if (failed)
+        cli_error(CLI_FAILED, "%s: cannot be read: %s", input ? "standard input" : path, strerror(reason));
+    else if (strlen(x.bytes) != x.length)
+        cli_error(CLI_FAILED, "%s: holds a zero byte, and is not a text", input ? "standard input" : path);
+    else
+        return x.bytes;
+    free(x.bytes);
+    return NULL;
+}
+
+/* The text to continue: *text is what to print, "" without a prompt; false after printing an error. */
+static bool find_prompt(const cli_arguments *a, char **text)
+{
+    const char *given = a->values[PROMPT], *path = a->values[PROMPT_FILE];
+    if (given && path) {
+        cli_error(CLI_USAGE, "prompt and prompt_file are two prompts; give one");
+        return false;
+    }
+    if (given && strcmp(given, "-") == 0)
+        path = "-";
+    *text = path ? read_prompt(path) : strdup(given ? given : "");
+    return *text != NULL;
+}
 
 /* The tokens of the prompt; without one a line break, or the first symbol of a vocabulary that has none. The
  * caller frees *tokens. Returns their number, or -1 after an error. */
@@ -115,39 +271,83 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, sc
     return count;
 }
 
+/* The texts, one after the other, each with a seed of its own. */
+static int write_samples(const trainer *t, const cli_arguments *a, sampling s, int64_t samples, const char *prompt,
+                         const int32_t *tokens, int64_t count, const char *path)
+{
+    const model_decode *decode = config_model(&t->c)->decode;
+    const bool json = a->values[JSON] != NULL, quiet = a->values[QUIET] != NULL;
+    const double begin = clock_now();
+    int64_t sum = 0, written = 0;
+    int status = CLI_OK;
+    for (; status == CLI_OK && written < samples && !cli_interrupted(); written++, s.seed++) {
+        sample_text x = {.bytes = NULL};
+        scion_error err;
+        void *decoder = decode->create(&t->model, config_model_options(&t->c), t->c.data.block, &err);
+        if (!decoder)
+            return cli_error(CLI_FAILED, "%s", err.message);
+        if (!json && !quiet && samples > 1)
+            printf("%s--- seed %lld\n", written > 0 ? "\n" : "", (long long)s.seed);
+        if (!json && !quiet)
+            fputs(prompt, stdout);
+        status = generate(t, decoder, &s, tokens, count, !json, &x);
+        if (status == CLI_OK && json)
+            status = print_sample_json(&s, prompt, &x);
+        else if (status == CLI_OK)
+            putchar('\n');
+        sum += x.tokens;
+        free(x.bytes);
+        decode->free(decoder);
+    }
+    if (status == CLI_OK && json) {
+        const double seconds = clock_now() - begin;
+        status = print_json(json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "samples", (json_int_t)written, "tokens",
+                                      (json_int_t)sum, "seconds", json_number(seconds), "tokens_per_s",
+                                      json_number((double)sum / seconds), "step", (json_int_t)t->step, "checkpoint",
+                                      path));
+    }
+    return status;
+}
+
 static int run_sample(cli_arguments *a)
 {
-    char path[RUN_PATH];
+    char path[RUN_PATH], *text = NULL;
     trainer *t = NULL;
-    void *decoder = NULL;
     int32_t *prompt = NULL;
     scion_error err;
-    sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1};
+    sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1, .stop = a->values[STOP]};
+    int64_t samples = 1;
     int status = CLI_USAGE;
+    cli_progress progress = cli_progress_start(stderr);
     if (!cli_get_int(a, TOKENS, 1, 1000000000, &s.tokens) || !cli_get_real(a, TEMPERATURE, 0, 100, &s.temperature) ||
         !cli_get_int(a, TOP_K, 0, 1000000000, &s.top_k) || !cli_get_real(a, TOP_P, 0, 1, &s.top_p) ||
-        !cli_get_int(a, SEED, 0, INT64_MAX, &s.seed))
+        !cli_get_int(a, SEED, 0, INT64_MAX / 2, &s.seed) || !cli_get_int(a, SAMPLES, 1, 1000000, &samples))
         goto done;
+    if (s.stop && !s.stop[0]) {
+        cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
+        goto done;
+    }
+    if (a->word_count == 1) /* a large checkpoint takes a while */
+        cli_progress_show(&progress, false, "reading %s ...", a->words[0]);
     status = cli_open_run(&t, a, run_dir_best, trainer_open_model, path);
+    cli_progress_clear(&progress);
+    fflush(stderr);
     if (status != CLI_OK)
         goto done;
-    const int64_t count = encode(t, a->values[PROMPT], &prompt, &err);
+    if (!find_prompt(a, &text)) {
+        status = a->values[PROMPT] && a->values[PROMPT_FILE] ? CLI_USAGE : CLI_FAILED;
+        goto done;
+    }
+    const bool given = a->values[PROMPT] || a->values[PROMPT_FILE];
+    const int64_t count = encode(t, given ? text : NULL, &prompt, &err);
     if (count < 0) {
         status = cli_error(CLI_FAILED, "%s", err.message);
         goto done;
     }
-    decoder = config_model(&t->c)->decode->create(&t->model, config_model_options(&t->c), t->c.data.block, &err);
-    if (!decoder) {
-        status = cli_error(CLI_FAILED, "%s", err.message);
-        goto done;
-    }
     cli_catch_signals();
-    if (a->values[PROMPT])
-        fputs(a->values[PROMPT], stdout);
-    status = generate(t, decoder, &s, prompt, count);
+    status = write_samples(t, a, s, samples, text, prompt, count, path);
 done:
-    if (decoder)
-        config_model(&t->c)->decode->free(decoder);
+    free(text);
     free(prompt);
     trainer_free(t);
     return status;
@@ -160,7 +360,9 @@ const cli_command cli_sample = {
     .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The\n"
             "training text is not needed. The text is printed as it is generated.\n\n"
             "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
-            "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n",
+            "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
+            "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"
+            "  fortune | scion sample runs/shakespeare prompt=- --json\n",
     .run = run_sample,
     .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,

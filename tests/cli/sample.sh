@@ -1,0 +1,66 @@
+#!/bin/sh
+# scion sample: where the prompt comes from, several texts, where they end, JSON.
+#     sample.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+text 1500 > text.txt
+"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=1 block=32 batch=8 steps=60 eval_batches=2 threads=1 \
+    out=run --quiet || fault "train: $?"
+
+# ---- A prompt is the same from everywhere
+printf 'the quick' > prompt.txt
+"$scion" sample run prompt='the quick' tokens=60 > a || fault "prompt: $?"
+"$scion" sample run prompt_file=prompt.txt tokens=60 > b || fault "prompt_file: $?"
+"$scion" sample run prompt=- tokens=60 < prompt.txt > c || fault "prompt=-: $?"
+"$scion" sample run prompt_file=- tokens=60 < prompt.txt > d || fault "prompt_file=-: $?"
+"$scion" sample run --prompt 'the quick' --tokens 60 > e || fault "--prompt: $?"
+for other in b c d e; do cmp -s a $other || fault "another text with another way to give the prompt: $(cat a $other)"; done
+"$scion" sample run prompt='the quick' tokens=60 --quiet > f
+[ "$(cat a)" = "the quick$(cat f)" ] || fault "--quiet is the text without the prompt: $(cat f)"
+refused 2 "did you mean prompt='the quick'?" sample run the quick
+refused 2 'two prompts' sample run prompt=a prompt_file=prompt.txt
+refused 1 'absent: cannot open' sample run prompt_file=absent
+refused 1 'cannot be read: Is a directory' sample run prompt_file=run
+printf 'a\000b' > zero
+refused 1 'zero byte' sample run prompt_file=zero
+: > empty.txt
+refused 1 'the prompt is empty' sample run prompt_file=empty.txt
+"$scion" sample run prompt=- tokens=5 < /dev/null > out 2>&1 && fault 'an empty standard input'
+holds out 'the prompt is empty'
+
+# ---- Several texts: those of the seeds one by one
+for seed in 4 5 6; do
+    [ $seed -eq 4 ] || echo
+    echo "--- seed $seed"
+    "$scion" sample run prompt='the ' tokens=30 seed=$seed
+done > want
+"$scion" sample run prompt='the ' tokens=30 seed=4 samples=3 > got || fault "samples: $?"
+cmp -s want got || fault "samples=3: $(cat got), expected $(cat want)"
+refused 2 'samples=0' sample run samples=0
+
+# ---- A text ends before the stop text, wherever that is cut into tokens
+"$scion" sample run prompt='the ' tokens=200 --quiet > whole
+for stop in 'o' 'fox' 'brown fox ju' 'not there'; do
+    "$scion" sample run prompt='the ' tokens=200 stop="$stop" --quiet > got || fault "stop: $?"
+    awk -v stop="$stop" 'BEGIN { RS = "\001" } { at = index($0, stop); printf "%s", at ? substr($0, 1, at - 1) "\n" : $0 }' \
+        whole > want
+    cmp -s want got || fault "stop='$stop': '$(cat got)', expected '$(cat want)'"
+done
+refused 2 'stop is empty' sample run stop=
+
+# ---- JSON: a line for each text, and one about them all
+"$scion" sample run prompt='the ' tokens=40 seed=2 samples=2 stop=fox --json > got || fault "--json: $?"
+[ "$(wc -l < got)" -eq 3 ] || fault "--json: $(cat got)"
+"$scion" sample run prompt='the ' tokens=40 seed=3 stop=fox --quiet > want
+said=$(sed -n '2s/.*"text":"\([^"]*\)".*/\1/p' got)
+[ "$(printf '%b' "$said")" = "$(cat want)" ] || fault "--json: $said, expected $(cat want)"
+sed -n 1p got | grep -q '^{"seed":2,"prompt":"the ","text":".*","tokens":[0-9]*,"end":"\(stop\|tokens\)"}$' || fault "--json: $(cat got)"
+sed -n 3p got | grep -q '^{"samples":2,"tokens":[0-9]*,"seconds":.*,"step":60,"checkpoint":"run/best.safetensors"}$' ||
+    fault "--json: $(cat got)"
+
+# ---- A text of bytes: each becomes the character of its number
+printf 'caf\351 caf\351 caf\351 na\357ve\n%.0s' $(seq 200) > bytes.txt
+"$scion" train shakespeare data=bytes.txt width=16 head_size=16 layers=1 block=16 batch=4 steps=40 eval_batches=1 threads=1 \
+    out=bytes --quiet 2> log || fault "bytes: $(cat log)"
+"$scion" sample bytes tokens=60 temperature=0 --json > got || fault "bytes: $?"
+holds got "$(printf '\303\251')"
+[ $faults -eq 0 ]
