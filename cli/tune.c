@@ -92,7 +92,7 @@ static void show_table(const tune *t)
     for (int a = 0; a < TUNE_AXES; a++)
         if (!t->space.fixed[a])
             printf("%13s ", tune_option((tune_axis)a)->key);
-    printf("%10s\n", "loss");
+    printf("%12s\n", "loss");
     for (int64_t i = 0; i < count; i++) {
         char value[CONFIG_TEXT], loss[32];
         for (int a = 0; a < TUNE_AXES; a++)
@@ -100,10 +100,14 @@ static void show_table(const tune *t)
                 tune_value_text(t, &t->trials[order[i]].at, (tune_axis)a, value);
                 printf("%13s ", value);
             }
-        printf("%10s%s%s\n", tune_loss_text(&t->trials[order[i]], loss), order[i] == t->best ? "  found" : "",
+        printf("%12s%s%s\n", tune_loss_text(&t->trials[order[i]], loss), order[i] == t->best ? "  found" : "",
                order[i] == t->own ? "  the preset's own" : "");
     }
     free(order);
+    const int64_t ties = tune_ties(t);
+    if (ties >= 0)
+        printf("%lld of the others cannot be told from it with %d seeds (95%% intervals)\n", (long long)ties,
+               t->seeds);
 }
 
 /* asked: candidates at first; added: new runs; out: the file that was written. */

@@ -352,9 +352,32 @@ static void a_file_that_would_not_read_back_is_not_written(void **state)
     tune_free(&t);
 }
 
+/* Three seeds of four trials: the second overlaps the winner, the third does not, the fourth is of another rung. */
+static void trials_are_told_apart_by_their_seeds(void **state)
+{
+    tune_trial trials[4] = {{.rung = 1}, {.rung = 1}, {.rung = 1}, {.rung = 0}};
+    static const double losses[4][3] = {{2.00, 2.01, 2.02}, {2.01, 2.02, 2.03}, {2.11, 2.10, 2.12}, {1, 1, 1}};
+    tune t = {.trials = trials, .count = 4, .best = 0, .seeds = 3};
+    char text[32];
+    (void)state;
+    for (int i = 0; i < 12; i++)
+        stat_add(&trials[i / 3].losses, losses[i / 3][i % 3]);
+    for (int i = 0; i < 4; i++)
+        trials[i].loss = trials[i].losses.mean;
+    check(tune_ties(&t) == 1);
+    check(strcmp(tune_loss_text(&trials[2], text), "2.1100(100)") == 0);
+    for (int i = 0; i < 4; i++) { /* one seed */
+        trials[i].losses = (stat_sample){0};
+        stat_add(&trials[i].losses, trials[i].loss);
+    }
+    check(tune_ties(&t) == -1);
+    check(strcmp(tune_loss_text(&trials[2], text), "2.1100") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        LAW(trials_are_told_apart_by_their_seeds),
         LAW(candidates_are_distinct_and_on_the_grid),
         LAW(a_small_space_is_searched_whole),
         LAW(the_minimum_of_the_grid_is_found),

@@ -2,6 +2,7 @@
 #include "base/statistics.h"
 
 #include <math.h>
+#include <stdio.h>
 
 void stat_add(stat_sample *s, double value)
 {
@@ -16,6 +17,16 @@ void stat_add(stat_sample *s, double value)
 double stat_deviation(const stat_sample *s)
 {
     return s->count > 1 ? sqrt(s->squares / (double)(s->count - 1)) : NAN;
+}
+
+const char *stat_text(const stat_sample *s, char text[32])
+{
+    const double deviation = stat_deviation(s);
+    if (isnan(deviation))
+        snprintf(text, 32, "%.4f", s->mean);
+    else
+        snprintf(text, 32, "%.4f(%.0f)", s->mean, fmin(1e4 * deviation, 1e9));
+    return text;
 }
 
 void stat_pool_add(stat_pool *p, const stat_sample *s)

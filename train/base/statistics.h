@@ -23,6 +23,9 @@ void stat_add(stat_sample *s, double value);
 /* Standard deviation; NAN: fewer than two values. */
 double stat_deviation(const stat_sample *s);
 
+/* "2.4486(12)": the mean of losses and their standard deviation in units of the last digit; "2.4486" of one seed. */
+const char *stat_text(const stat_sample *s, char text[32]);
+
 /* The deviations of several samples together. */
 typedef struct stat_pool {
     double squares;

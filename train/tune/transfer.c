@@ -237,13 +237,9 @@ stat_finding transfer_stays(const transfer_group *g, double margin)
 
 const char *transfer_loss_text(const transfer_point *p, char text[32])
 {
-    const double deviation = stat_deviation(&p->done);
-    if (!isfinite(p->loss))
-        snprintf(text, 32, "%s", p->diverged ? "diverged" : "failed");
-    else if (isnan(deviation))
-        snprintf(text, 32, "%.4f", p->loss);
-    else
-        snprintf(text, 32, "%.4f(%.0f)", p->loss, fmin(1e4 * deviation, 1e9));
+    if (isfinite(p->loss))
+        return stat_text(&p->done, text);
+    snprintf(text, 32, "%s", p->diverged ? "diverged" : "failed");
     return text;
 }
 

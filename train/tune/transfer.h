@@ -62,8 +62,7 @@ void transfer_free(transfer *t);
  * which is open towards an edge. */
 stat_finding transfer_stays(const transfer_group *g, double margin);
 
-/* "2.4486(12)": a loss and its standard deviation over the seeds, in units of the last digit; "2.4486" of one seed,
- * "diverged", "failed". */
+/* The loss by stat_text; "diverged", "failed". */
 const char *transfer_loss_text(const transfer_point *p, char text[32]);
 
 enum { TRANSFER_TEXT = 768 };

@@ -221,6 +221,23 @@ static bool is_settled(const tune *t)
     return true;
 }
 
+int64_t tune_ties(const tune *t)
+{
+    const tune_trial *winner = &t->trials[t->best];
+    stat_pool spread = {0, 0};
+    int64_t ties = 0;
+    for (int64_t i = 0; i < t->count; i++)
+        if (t->trials[i].rung == winner->rung && isfinite(t->trials[i].loss))
+            stat_pool_add(&spread, &t->trials[i].losses);
+    if (spread.freedom == 0)
+        return -1;
+    for (int64_t i = 0; i < t->count; i++)
+        if (i != t->best && t->trials[i].rung == winner->rung && isfinite(t->trials[i].loss))
+            ties += stat_within(stat_difference(&winner->losses, &t->trials[i].losses, &spread), 0, INFINITY) !=
+                    STAT_KEPT;
+    return ties;
+}
+
 bool tune_at_edge(const tune *t, tune_axis axis)
 {
     const int power = t->trials[t->best].at.power[axis];
@@ -306,6 +323,8 @@ static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
     if (isfinite(run->result.seconds))
         trial->seconds += run->result.seconds;
     trial->loss += loss / t->seeds;
+    if (run->state == LEDGER_DONE)
+        stat_add(&trial->losses, loss);
 }
 
 /* Reads the results of the trials; *waiting: how many have not ended. */
@@ -319,6 +338,7 @@ static scion_status look(const tune_runs *r, tune *t, int64_t first, const confi
         tune_trial *trial = &t->trials[first + i];
         trial->state = LEDGER_DONE;
         trial->loss = trial->seconds = 0;
+        trial->losses = (stat_sample){0};
         for (int k = 0; status == SCION_OK && k < t->seeds; k++) {
             ledger_run run;
             bool found;
@@ -399,7 +419,9 @@ void tune_value_text(const tune *t, const tune_point *p, tune_axis axis, char te
 
 const char *tune_loss_text(const tune_trial *trial, char text[32])
 {
-    if (isfinite(trial->loss))
+    if (isfinite(trial->loss) && trial->losses.count > 1)
+        stat_text(&trial->losses, text);
+    else if (isfinite(trial->loss))
         snprintf(text, 32, "%.4f", trial->loss);
     else
         snprintf(text, 32, "%s", trial->state == LEDGER_WAITING ? "not run" : ledger_state_name(trial->state));

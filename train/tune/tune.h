@@ -6,6 +6,7 @@
 #ifndef TRAIN_TUNE_TUNE_H
 #define TRAIN_TUNE_TUNE_H
 
+#include "base/statistics.h"
 #include "sweep/sweep.h"
 #include "tune/tune_space.h"
 
@@ -22,6 +23,7 @@ typedef struct tune_trial {
     int rung;
     ledger_state state; /* waiting until all its seeds have ended, then the worst of failed, diverged, done */
     double loss;        /* mean over the seeds; INFINITY: diverged; NAN: unknown */
+    stat_sample losses; /* of the seeds that are done */
     double seconds;     /* of all its seeds */
     int64_t id;         /* of its first seed in the ledger, 0: none */
 } tune_trial;
@@ -87,6 +89,10 @@ int64_t tune_order(const tune *t, int rung, int64_t *order);
 /* A value of a trial as text: 2^-5 for powers of two, losses with four digits or "diverged". */
 void tune_value_text(const tune *t, const tune_point *p, tune_axis axis, char text[CONFIG_TEXT]);
 const char *tune_loss_text(const tune_trial *trial, char text[32]);
+
+/* How many other trials of the winner's rung have a loss that cannot be told from the winner's, by the rule of
+ * base/statistics.h; -1: one seed, which tells nothing apart. */
+int64_t tune_ties(const tune *t);
 
 /* Whether a radius of the winner is at the edge of the space: the best value may be outside. */
 bool tune_at_edge(const tune *t, tune_axis axis);
