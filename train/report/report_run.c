@@ -100,7 +100,6 @@ int64_t report_last_step(const run_curves *c)
 
 static figure *loss_figure(const char *id, const run_record *run)
 {
-    const run_point *last = run_record_last(run, false);
     const run_curves *c = &run->curves;
     figure *f = figure_create(id, "Loss", "Training loss, and the mean over the validation part.");
     if (!f)
@@ -111,7 +110,7 @@ static figure *loss_figure(const char *id, const run_record *run)
         figure_mark_label(f, "lowest validation loss");
         report_curve(f, "validation", c, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
-    if (isfinite(run->result.baseline) && last) {
+    if (isfinite(run->result.baseline) && report_last_step(c) > 0) {
         const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
         figure_point(f, s, 0, run->result.baseline);
         figure_point(f, s, (double)report_last_step(c), run->result.baseline);
