@@ -147,8 +147,8 @@ scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, swe
 /* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
  * Returns the exit status. */
 int cli_sweep_show(const char *ledger_path, const char *json);
-/* Says to `to` how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop: removes
- * them. False: err says why. */
+/* Says to `to` how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop:
+ * removes them. False: err says why. */
 bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err);
 
 #endif

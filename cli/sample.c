@@ -144,7 +144,7 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
     return memory ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------- */
 
 /* A JSON string. A text that is not UTF-8 is of single bytes: these become the characters of the same number. */
 static json_t *text_json(const char *text, size_t length)
@@ -184,7 +184,7 @@ static int print_sample_json(const sampling *s, const char *prompt, const sample
                                 (json_int_t)x->tokens, "end", ends[x->end]));
 }
 
-/* ---- The command ------------------------------------------------------------------------------------------------ */
+/* ---- The command ------------------------------------------------------------------------------------------ */
 
 enum { PROMPT, PROMPT_FILE, TOKENS, SAMPLES, STOP, TEMPERATURE, TOP_K, TOP_P, SEED, JSON, QUIET };
 

@@ -1,5 +1,5 @@
-/* logits CHECKPOINT key=value ...: the logits of the first batch of the validation part as float32, on standard output,
- * for load_checkpoint.sh. */
+/* logits CHECKPOINT key=value ...: the logits of the first batch of the validation part as float32, on standard
+ * output, for load_checkpoint.sh. */
 #include <stdio.h>
 
 #include "run/trainer.h"

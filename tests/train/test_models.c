@@ -298,8 +298,8 @@ static void descend(run *r, tape_plan *p, double *losses, int steps)
     }
 }
 
-/* Rounding of what backward reads moves the curve by far less than a step does. Further on the descent oscillates, and
- * any rounding shows. */
+/* Rounding of what backward reads moves the curve by far less than a step does. Further on the descent oscillates,
+ * and any rounding shows. */
 static void stored_activations_learn_alike(void **state)
 {
     enum { steps = 15 };

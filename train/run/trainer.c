@@ -524,8 +524,8 @@ scion_status trainer_validate(trainer *t, bool last, double *loss, double *accur
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
  *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the
  *                averages that are in the gradients); "optimizer", bytes: its settings and counters
- *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due = validation, if the
- *                run was stopped in the validation after `step`
+ *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due =
+ *                validation, if the run was stopped in the validation after `step`
  * The data have no position: batches are functions of the step. Files of format scion-1 (version 0.1) have the arrays
  * inside "optimizer", and the averages of `light` as "average.NAME". */
 
