@@ -129,6 +129,8 @@ lacks out 'momentum='
 lacks log 'momentum='
 "$scion" sweep show mixed.db > out 2>&1
 lacks out 'momentum=' # nothing of the others has run
+"$scion" report mixed.db out=mixed.html > out 2>&1 || fault "report: $(cat out)"
+lacks mixed.html '<td>momentum</td>'
 "$scion" sweep $tiny width=24,32 momentum=0.2 ledger=mixed.db --all > out 2> log || fault "--all: $?"
 holds out '6 runs done'
 holds out 'momentum=0.2'
