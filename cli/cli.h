@@ -17,10 +17,11 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 /* An argument of a command: a setting, written name=VALUE, or a flag, written --name. One style for all commands; how
  * settings of commands were written before is still read: --name VALUE, --name=VALUE (with - for _), -lVALUE. */
 typedef struct cli_argument {
-    const char *name;  /* "out", "top_k"; of a flag "--force" */
-    const char *value; /* name of the value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME; NULL: a flag */
-    const char *help;  /* one line, with the default; NULL: read, but not shown, because another one took its place */
-    char letter;       /* 'o': also -o VALUE; 0: none */
+    const char *name; /* "out", "top_k"; of a flag "--force" */
+    const char
+        *value; /* name of the value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME, a|b; NULL: a flag */
+    const char *help; /* one line, with the default; NULL: read, but not shown, because another one took its place */
+    char letter;      /* 'o': also -o VALUE; 0: none */
     const char *former; /* an older name, "--steps"; NULL: none */
     const char *bare;   /* value of --name where none follows (at the end, or another -- does); NULL: it is missing */
 } cli_argument;

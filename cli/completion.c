@@ -59,6 +59,18 @@ static void offer_values(const char *last, const config_option *o)
         offer_files();
 }
 
+/* The values that an argument lists: "val|all". */
+static void offer_choices(const char *last, size_t length, const char *choices)
+{
+    char before[CONFIG_TEXT], name[CONFIG_TEXT];
+    snprintf(before, sizeof before, "%.*s", (int)length + 1, last);
+    for (size_t n; *choices; choices += n + (choices[n] == '|')) {
+        n = strcspn(choices, "|");
+        snprintf(name, sizeof name, "%.*s", (int)n, choices);
+        offer(last, before, name, "", "");
+    }
+}
+
 /* What follows key= . */
 static void offer_after_equal(const cli_command *c, const char *last)
 {
@@ -68,7 +80,9 @@ static void offer_after_equal(const cli_command *c, const char *last)
     char key[CONFIG_TEXT];
     snprintf(key, sizeof key, "%.*s", length < sizeof key ? (int)length : 0, last);
     const config_option *o = index < 0 ? config_find(key) : NULL;
-    if (value && (strcmp(value, "FILE") == 0 || strcmp(value, "FOLDER") == 0 || strcmp(value, "PATH") == 0))
+    if (value && strchr(value, '|'))
+        offer_choices(last, length, value);
+    else if (value && (strcmp(value, "FILE") == 0 || strcmp(value, "FOLDER") == 0 || strcmp(value, "PATH") == 0))
         offer_files();
     else if (o && takes_option(c, o))
         offer_values(last, o);

@@ -9,7 +9,7 @@
 enum { PART, JSON, QUIET };
 
 static const cli_argument arguments[] = {
-    [PART] = CLI_SETTING("part", "NAME", "val: what was kept for validation (the default); all: all of the data"),
+    [PART] = CLI_SETTING("part", "val|all", "val: what was kept for validation (the default); all: all of the data"),
     [JSON] = CLI_SWITCH("--json", "print one JSON object"),
     [QUIET] = CLI_SWITCH("--quiet", "print the loss alone"),
     {0},

@@ -43,6 +43,7 @@ answers steps= resume runs/x st
 answers '!lr=' resume runs/x l
 answers '!steps=' eval runs/x st
 answers batch= eval runs/x ba
+answers part=all eval runs/x part=
 answers prompt= sample runs/x pr
 answers rates reproduce ''
 answers train bench ''
@@ -55,7 +56,7 @@ refused 2 'bash, zsh or fish' completion tcsh
 # Every command and every switch and key of a command is offered, and its help shows the same ones.
 "$scion" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' > commands
 while read -r command; do
-    "$scion" help "$command" | sed -n 's/^  \([a-z_]*=\)[A-Z]* .*/\1/p; s/^  \(--[a-z-]*\) .*/\1/p' > keys
+    "$scion" help "$command" | sed -n 's/^  \([a-z_]*=\)[A-Za-z|]* .*/\1/p; s/^  \(--[a-z-]*\) .*/\1/p' > keys
     while read -r key; do answers "$key" "$command" word "${key%?}"; done < keys
 done < commands
 [ -s commands ] || fault 'no commands'
