@@ -37,8 +37,8 @@ static void fill_words(FILE *to, int at, int indent, const char *text)
         }
         text += spaces + letters;
         if (*text == '\n') {
-            fprintf(to, "\n%*s", text[1] ? indent : 0, "");
-            at = indent;
+            at = at > 0 && text[1] ? indent : 0; /* not after empty lines before the text */
+            fprintf(to, "\n%*s", at, "");
             text++;
         }
     }
@@ -54,6 +54,20 @@ void cli_fill(FILE *to, int indent, const char *format, ...)
         fill_words(to, 0, indent, text);
     va_end(args);
     free(text);
+}
+
+FILE *cli_line_begin(cli_line *line)
+{
+    *line = (cli_line){.text = NULL};
+    line->to = open_memstream(&line->text, &line->bytes);
+    return line->to ? line->to : stdout;
+}
+
+void cli_line_end(cli_line *line, FILE *to, int indent)
+{
+    if (line->to && fclose(line->to) == 0)
+        fill_words(to, 0, indent, line->text);
+    free(line->text);
 }
 
 void cli_entry(FILE *to, int column, const char *name, const char *text)

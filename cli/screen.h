@@ -12,6 +12,17 @@ enum { CLI_COLUMNS = 80 };
 
 /* Prints a line, broken at spaces where it is too long; what follows a break is indented by this many columns. */
 void cli_fill(FILE *to, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same for a line that is put together by several calls: they print into cli_line_begin's stream, and
+ * cli_line_end prints the whole. */
+typedef struct cli_line {
+    FILE *to;
+    char *text;
+    size_t bytes;
+} cli_line;
+
+FILE *cli_line_begin(cli_line *line);
+void cli_line_end(cli_line *line, FILE *to, int indent);
+
 /* "  NAME   text", with the text in column `column`, broken and indented there. A name that reaches into it gets a
  * line of its own. */
 void cli_entry(FILE *to, int column, const char *name, const char *text);

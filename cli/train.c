@@ -220,6 +220,7 @@ static scion_status show_start(void *ctx, const trainer *t, scion_error *err)
     (void)err;
     v->begin = v->stepped = clock_now();
     v->first = t->step;
+    cli_progress_show(&v->progress, false, "step %lld/%lld", (long long)t->step, (long long)t->steps);
     return SCION_OK;
 }
 

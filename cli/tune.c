@@ -65,18 +65,21 @@ static void show_plan(const tune *t, const config *target, const char *ledger_pa
 {
     const int64_t size = tune_space_size(&t->space);
     char took[16];
-    printf("tuning %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
-           (long long)config_int(target, "width"));
+    cli_line line;
+    FILE *to = cli_line_begin(&line);
+    fprintf(to, "tuning %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
+            (long long)config_int(target, "width"));
     for (int a = 0; a < TUNE_AXES; a++)
         if (!t->space.fixed[a])
-            printf(" %s", tune_option((tune_axis)a)->key);
-    printf("; %lld of %lld points", (long long)(t->candidates < size ? t->candidates : size), (long long)size);
+            fprintf(to, " %s", tune_option((tune_axis)a)->key);
+    fprintf(to, "; %lld of %lld points", (long long)(t->candidates < size ? t->candidates : size), (long long)size);
     if (t->budget > 0)
-        printf(", at most %s", cli_duration(t->budget, took));
-    printf("; ledger %s\n", ledger_path);
+        fprintf(to, ", at most %s", cli_duration(t->budget, took));
+    fprintf(to, "; ledger %s", ledger_path);
+    cli_line_end(&line, stdout, 4);
     for (int a = 0; a < TUNE_AXES; a++)
         if (t->space.fixed[a])
-            printf("%s is not searched: %s\n", tune_option((tune_axis)a)->key, t->space.fixed[a]);
+            cli_fill(stdout, 4, "%s is not searched: %s", tune_option((tune_axis)a)->key, t->space.fixed[a]);
     fflush(stdout);
 }
 
@@ -91,23 +94,25 @@ static void show_table(const tune *t)
     putchar('\n');
     for (int a = 0; a < TUNE_AXES; a++)
         if (!t->space.fixed[a])
-            printf("%13s ", tune_option((tune_axis)a)->key);
+            printf("%8s ", tune_option((tune_axis)a)->key);
     printf("%12s\n", "loss");
     for (int64_t i = 0; i < count; i++) {
         char value[CONFIG_TEXT], loss[32];
         for (int a = 0; a < TUNE_AXES; a++)
             if (!t->space.fixed[a]) {
                 tune_value_text(t, &t->trials[order[i]].at, (tune_axis)a, value);
-                printf("%13s ", value);
+                printf("%*s ", (int)fmax(8, (double)strlen(tune_option((tune_axis)a)->key)), value);
             }
         printf("%12s%s%s\n", tune_loss_text(&t->trials[order[i]], loss), order[i] == t->best ? "  found" : "",
-               order[i] == t->own ? "  the preset's own" : "");
+               order[i] != t->own    ? ""
+               : order[i] == t->best ? " (own)"
+                                     : "  the preset's own");
     }
     free(order);
     const int64_t ties = tune_ties(t);
     if (ties >= 0)
-        printf("%lld of the others cannot be told from it with %d seeds (95%% intervals)\n", (long long)ties,
-               t->seeds);
+        cli_fill(stdout, 4, "%lld of the others cannot be told from it with %d seeds (95%% intervals)",
+                 (long long)ties, t->seeds);
 }
 
 /* asked: candidates at first; added: new runs; out: the file that was written. */
@@ -115,32 +120,40 @@ static void show_result(const tune *t, const config *target, int64_t asked, int6
 {
     const tune_trial *winner = &t->trials[t->best];
     char values[256];
+    cli_line line;
     show_table(t);
     if (t->candidates < asked && t->candidates < tune_space_size(&t->space))
-        printf("\nthe budget was enough for %lld of %lld points\n", (long long)t->candidates, (long long)asked);
+        cli_fill(stdout, 4, "\nthe budget was enough for %lld of %lld points", (long long)t->candidates,
+                 (long long)asked);
     if (t->failure[0])
-        printf("\nsome runs failed: %s\n", t->failure);
+        cli_fill(stdout, 4, "\nsome runs failed: %s", t->failure);
     if (t->time_up)
-        printf("\nout of time: the values are the best of rung %d of %d; repeat the command with --force to resume\n",
-               winner->rung + 1, t->rungs);
+        cli_fill(stdout, 4,
+                 "\nout of time: the values are the best of rung %d of %d; repeat the command with --force to resume",
+                 winner->rung + 1, t->rungs);
     else if (winner->rung < t->rungs - 1)
-        printf("\nno longer run gave a loss: the values are the best of rung %d of %d\n", winner->rung + 1, t->rungs);
+        cli_fill(stdout, 4, "\nno longer run gave a loss: the values are the best of rung %d of %d", winner->rung + 1,
+                 t->rungs);
     else if (!t->settled)
-        printf("\nthe search along lr did not finish: scion tune %s continues it\n", out);
+        cli_fill(stdout, 4, "\nthe search along lr did not finish: scion tune %s continues it", out);
     for (int a = TUNE_FIRST; a < TUNE_AXES; a++)
         if (tune_at_edge(t, (tune_axis)a))
-            printf("\n%s is at the edge of the searched range: scion tune %s continues from there\n",
-                   tune_option((tune_axis)a)->key, out);
-    printf("\nfound %s", point_text(t, &winner->at, values));
+            cli_fill(stdout, 4, "\n%s is at the edge of the searched range: scion tune %s continues from there",
+                     tune_option((tune_axis)a)->key, out);
+    putchar('\n');
+    FILE *to = cli_line_begin(&line);
+    fprintf(to, "found %s", point_text(t, &winner->at, values));
     if (t->own == t->best)
-        printf(": the preset's own values are the best");
+        fprintf(to, ": the preset's own values are the best");
     else if (t->own >= 0 && isfinite(t->trials[t->own].loss))
-        printf(": loss %.4f at width %lld, the preset's own values give %.4f", winner->loss,
-               (long long)config_int(&t->base, "width"), t->trials[t->own].loss);
-    printf("\n%lld new runs; the values and the measurements are in %s\n", (long long)added, out);
+        fprintf(to, ": loss %.4f at width %lld, the preset's own values give %.4f", winner->loss,
+                (long long)config_int(&t->base, "width"), t->trials[t->own].loss);
+    cli_line_end(&line, stdout, 4);
+    cli_fill(stdout, 4, "%lld new run%s; the values and the measurements are in %s", (long long)added,
+             cli_plural(added), out);
     if (config_int(target, "width") != config_int(&t->base, "width") && !tune_carries(target))
-        printf("rule %s: the best lr may be another one at width %lld (check with scion sweep)\n",
-               target->optimizer.rule, (long long)config_int(target, "width"));
+        cli_fill(stdout, 4, "rule %s: the best lr may be another one at width %lld (check with scion sweep)",
+                 target->optimizer.rule, (long long)config_int(target, "width"));
     printf("scion train %s\n", out);
 }
 
@@ -188,13 +201,16 @@ static scion_status measure(void *context, tune *t, int64_t first, int64_t count
         if (isfinite(t->trials[i].loss) && (best < 0 || t->trials[i].loss < t->trials[best].loss))
             best = i;
     }
-    printf("%s: %lld point%s, %lld diverged, %lld failed", rung_text(u, rung), (long long)count, count > 1 ? "s" : "",
-           (long long)diverged, (long long)failed);
+    cli_line line;
+    FILE *to = cli_line_begin(&line);
+    fprintf(to, "%s: %lld point%s, %lld diverged, %lld failed", rung_text(u, rung), (long long)count,
+            count > 1 ? "s" : "", (long long)diverged, (long long)failed);
     if (waiting > 0)
-        printf(", %lld not run", (long long)waiting);
+        fprintf(to, ", %lld not run", (long long)waiting);
     if (best >= 0)
-        printf("; best %.4f at %s", t->trials[best].loss, point_text(t, &t->trials[best].at, values));
-    printf(" (%s)\n", cli_duration(clock_now() - u->begin, took));
+        fprintf(to, "; best %.4f at %s", t->trials[best].loss, point_text(t, &t->trials[best].at, values));
+    fprintf(to, " (%s)", cli_duration(clock_now() - u->begin, took));
+    cli_line_end(&line, stdout, 4);
     fflush(stdout);
     return SCION_OK;
 }

@@ -57,6 +57,10 @@ narrow sweep
 "$scion" sweep show sweeps/shakespeare.db > shown 2>&1
 narrow 'sweep show'
 
+"$scion" tune shakespeare data=text.txt $tiny layers=1 steps=9 eval_batches=1 width=64 proxy=32 candidates=3 > shown 2>&1 ||
+    fault "tune: $(tail -n 1 shown)"
+narrow tune
+
 # ---- --json: the lines of metrics.jsonl and a summary, and nothing else; --quiet: nothing
 # KEY: its value in the last line of `shown`, which is JSON.
 key() {

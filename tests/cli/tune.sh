@@ -17,7 +17,8 @@ found() {
 
 # ---- From beginning to end
 (tune whole.ini whole.db) > out 2>&1 || { cat out; fault "tune: $?"; exit 1; }
-holds out 'tuning shakespeare at width 16 for width 32: lr radius_first radius_hidden radius_last; 6 of 1125 points'
+tr -s ' \n' ' ' < out > one_line # lines are broken at 80 columns
+holds one_line 'tuning shakespeare at width 16 for width 32: lr radius_first radius_hidden radius_last; 6 of 1125 points'
 holds out 'rung 1 of 2: 6 points, 0 diverged, 0 failed; best '
 holds out 'rung 2 of 2: '
 holds out "the preset's own"
@@ -82,7 +83,8 @@ found two.ini | cmp -s - want || fault 'two processes: another result in two.ini
 # ---- One value, two seeds, images, and names by themselves
 "$scion" tune mlp data_kind=synthetic rule=adamw boundary_init=0 width=16 proxy=8 batch=8 epochs=0 steps=6 \
     --candidates 2 --rungs 1 --seeds 2 > out 2>&1 || fault "mlp: $(cat out)"
-holds out 'width 8 for width 16: lr; 2 of 9 points; ledger sweeps/mlp-tune.db'
+tr -s ' \n' ' ' < out > one_line
+holds one_line 'width 8 for width 16: lr; 2 of 9 points; ledger sweeps/mlp-tune.db'
 holds out 'radius_last is not searched: the rule has no radii'
 holds out 'rule adamw: the best lr may be another one'
 holds out 'of the others cannot be told from it with 2 seeds'
