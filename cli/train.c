@@ -185,7 +185,7 @@ static void print_run(const trainer *t)
     if (data_about(t->data)->note[0])
         cli_fill(stdout, 6, "note: %s", data_about(t->data)->note);
     cli_fill(stdout, 5, "run: %s %s, lr %g %s, %lld step%s of %lld %s, %d thread%s, into %s", t->c.optimizer.rule,
-             t->c.optimizer.norms, t->c.training.lr, t->c.training.schedule, (long long)t->steps,
+             config_norms_text(&t->c), t->c.training.lr, t->c.training.schedule, (long long)t->steps,
              cli_plural(t->steps), (long long)trainer_samples(t), trainer_unit(t), t->threads, cli_plural(t->threads),
              t->c.run.out);
     print_validation(t);

@@ -170,8 +170,9 @@ typedef enum scion_rule {
     SCION_RULE_SIGNUM,    /* uscion with the max norm */
     SCION_RULE_NSGD,      /* uscion with alpha = 1 and the 2-norm of all parameters as one vector */
     SCION_RULE_MNSGD,     /* the same with momentum; `layerwise` takes each parameter's (or block's) own 2-norm */
-    SCION_RULE_SSD,       /* steepest descent: w = (1-lr mu)w - lr sharp(g), sharp(g) = -rho^2 dual(g) lmo(g);
-                             not `layerwise`: with the dual of the joint norm, sum of rho dual(g) */
+    SCION_RULE_SSD,       /* steepest descent: w = (1-lr mu)w - lr sharp(g) in the norm max of norm(w_i)/rho_i of all
+                             parameters: sharp(g)_i = -rho_i lmo(g_i) times its dual, the sum of rho_j dual(g_j);
+                             `layerwise` takes each parameter's own, rho_i dual(g_i) */
     SCION_RULE_MARS,      /* scion with the STORM average d = g + (1-alpha)(d - g_prev), g_prev the gradient at
                              the previous weights on the same batch (see scion_optimizer_previous); the first
                              step has d = g and does not read g_prev */
@@ -225,10 +226,11 @@ typedef struct scion_options {
     int32_t light;             /* keep the average in the gradient buffer: no other state (SCION, USCION,
                                   SIGNUM, MNSGD). The step leaves (1-alpha)G in grad; do not zero it */
     int32_t nesterov;          /* MUON; 1 */
-    int32_t layerwise;         /* NSGD, MNSGD: 0; SSD: 1 */
+    int32_t layerwise;         /* NSGD, MNSGD, SSD: each parameter's own norm, not one of all; 0 (SSD of 0.1: 1) */
     int32_t threads;           /* at most so many; 0: OpenMP's default (OMP_NUM_THREADS). An optimizer that is
                                   created inside a parallel region has one thread for ever */
     double muon_multiplier;    /* 0.1 */
+    double adam_lr_scale;      /* MUON's AdamW part steps with lr times this; 1 */
     double beta1, beta2, adam_eps; /* ADAMW, and MUON's AdamW part: 0.9, 0.95, 1e-8 */
     double clip_norm;          /* ADAMW, SGD: gradients are scaled to this joint 2-norm if above; 0: off */
     double eps;                /* added to the denominators of COL, ROW and RMS; the reference has 1e-8 */
@@ -324,7 +326,7 @@ typedef struct scion_rule_properties {
     int32_t needs_prev;      /* needs grad_prev, and keeps the weights before the last step */
     int32_t sharp;           /* the step grows with the gradient's dual norm, and with the square of the radius */
     int32_t bounded;         /* the norm of the weights has a bound (see scion_info) */
-    int32_t reserved;
+    int32_t joint;           /* one norm for all parameters, unless `layerwise` */
 } scion_rule_properties;
 
 /* What a norm is: likewise. */

@@ -73,6 +73,7 @@ static run *make(const struct old_case *c)
     r->state = read_whole(c->name, "state", &r->state_bytes);
     scion_options_init(&o, (scion_rule)scion_enum_value(SCION_ENUM_RULE, c->rule));
     o.routing = (scion_routing)scion_enum_value(SCION_ENUM_ROUTING, "onehot");
+    o.layerwise = strcmp(c->rule, "ssd") == 0; /* the default of 0.1.0 */
     o.light = c->light;
     o.vanishing = c->vanishing;
     o.seed = OLD_SEED;

@@ -105,6 +105,36 @@ static void test_lr_scale_and_decay(void **state)
     scion_optimizer_free(s.opt);
 }
 
+/* Muon's AdamW part has a step size of its own: as if each of its parameters had that lr_scale, and nobody else. */
+static void test_adam_lr_scale(void **state)
+{
+    (void)state;
+    setup a, b;
+    for (int form = 0; form < 2; form++) {
+        start(form == 0 ? &a : &b, SCION_RULE_MUON);
+        setup *s = form == 0 ? &a : &b;
+        s->p[1].norm = SCION_NORM_AUTO; /* the one that Muon takes */
+        s->o.weight_decay = 0.1;
+        if (form == 0)
+            s->o.adam_lr_scale = 0.25;
+        for (int i = 0; i < PARAMS; i++)
+            s->p[i].lr_scale = form == 1 && i != 1 ? 0.5 * 0.25 : 0.5;
+        check_ok(scion_optimizer_create(&s->opt, &s->o, s->p, PARAMS, &err), &err);
+        for (int k = 0; k < 5; k++) {
+            for (int i = 0; i < PARAMS; i++)
+                rng_gaussian(&s->r, s->n[i], s->p[i].grad);
+            check_ok(scion_optimizer_step(s->opt, 0.1, &err), &err);
+        }
+        scion_optimizer_free(s->opt);
+    }
+    for (int i = 0; i < PARAMS; i++) {
+        at("parameter %d", i);
+        check_bits((size_t)a.n[i] * sizeof(float), a.p[i].weight, b.p[i].weight);
+    }
+    a.o.adam_lr_scale = -1;
+    check_status(scion_options_check(&a.o, &err), SCION_EINVAL, &err);
+}
+
 static void test_momentum(void **state)
 {
     (void)state;
@@ -388,9 +418,19 @@ static void test_mark_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_radius), LAW(test_lr_scale_and_decay), LAW(test_momentum),          LAW(test_frozen),
-        LAW(test_groups), LAW(test_missing_gradient),   LAW(test_bind_moves),        LAW(test_mars_previous),
-        LAW(test_bounds), LAW(test_mark_start),         LAW(test_bound_of_a_kernel), LAW(test_momentum_of_light),
+        LAW(test_radius),
+        LAW(test_lr_scale_and_decay),
+        LAW(test_momentum),
+        LAW(test_frozen),
+        LAW(test_groups),
+        LAW(test_missing_gradient),
+        LAW(test_bind_moves),
+        LAW(test_mars_previous),
+        LAW(test_bounds),
+        LAW(test_mark_start),
+        LAW(test_bound_of_a_kernel),
+        LAW(test_momentum_of_light),
+        LAW(test_adam_lr_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

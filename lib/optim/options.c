@@ -23,6 +23,7 @@ static scion_options default_options(int rule)
         .layerwise = row ? row->layerwise : 1,
         .nesterov = row ? row->nesterov : 0,
         .muon_multiplier = 0.1,
+        .adam_lr_scale = 1,
         .beta1 = 0.9,
         .beta2 = 0.95,
         .adam_eps = 1e-8,
@@ -103,6 +104,8 @@ static scion_status check_rule_options(const scion_options *o, const scn_rule *r
                         name);
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
         return scn_fail(err, SCION_EINVAL, -1, "beta1, beta2 are %g, %g, expected [0, 1)", o->beta1, o->beta2);
+    if (!(o->adam_lr_scale >= 0) || isinf(o->adam_lr_scale))
+        return scn_fail(err, SCION_EINVAL, -1, "adam_lr_scale is %g, expected 0 or more", o->adam_lr_scale);
     if (!(o->adam_eps >= 0) || !(o->clip_norm >= 0) || !(o->muon_multiplier > 0) || isinf(o->muon_multiplier))
         return scn_fail(err, SCION_EINVAL, -1,
                         "adam_eps %g, clip_norm %g, muon_multiplier %g: expected >= 0, >= 0, > 0", o->adam_eps,

@@ -55,18 +55,19 @@ const scn_rule scn_rule_signum = {
 
 const scn_rule scn_rule_nsgd = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
                                       .help = "w = (1-lr mu)w - lr rho g/||g||, one norm for all parameters",
-                                      .momentum = 1, .norm = SCION_NORM_EUCLID, .lmo = 1, .bounded = 1),
+                                      .momentum = 1, .norm = SCION_NORM_EUCLID, .lmo = 1, .bounded = 1, .joint = 1),
                                 .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_FLAT};
 
 const scn_rule scn_rule_mnsgd = {ABOUT(SCION_RULE_MNSGD, .name = "mnsgd", .help = "nsgd with momentum",
                                        .momentum = 0.1, .norm = SCION_NORM_EUCLID, .states = 1, .lmo = 1,
-                                       .averages = 1, .light = 1, .bounded = 1),
+                                       .averages = 1, .light = 1, .bounded = 1, .joint = 1),
                                  .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, .floats = 1};
 
-const scn_rule scn_rule_ssd = {ABOUT(SCION_RULE_SSD, .name = "ssd",
-                                     .help = "steepest descent: w = (1-lr mu)w - lr sharp(g)", .momentum = 1,
-                                     .lmo = 1, .sharp = 1),
-                               .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_DUAL, .layerwise = true};
+const scn_rule scn_rule_ssd = {
+    ABOUT(SCION_RULE_SSD, .name = "ssd",
+          .help = "steepest descent: w = (1-lr mu)w - lr sharp(g), one norm for all parameters", .momentum = 1,
+          .lmo = 1, .sharp = 1, .joint = 1),
+    .average = SCN_AVERAGE_NONE, .joint = SCN_JOINT_DUAL};
 
 const scn_rule scn_rule_mars = {
     ABOUT(SCION_RULE_MARS, .name = "mars", .help = "scion with the STORM average, which needs two gradients a step",

@@ -56,6 +56,13 @@ static double step_alpha(const scion_optimizer *opt, const scn_tensor *t, double
     return momentum > 0 && t->rule->about.averages ? momentum : scn_alpha(opt, t, k);
 }
 
+/* The step size of a tensor. */
+static double rate_of(const scion_optimizer *opt, const scion_step *s, const scn_tensor *t)
+{
+    const bool other = t->rule_id != opt->o.rule; /* left to AdamW by MUON */
+    return s->lr * t->lr_scale * (other ? opt->o.adam_lr_scale : 1);
+}
+
 const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer)
 {
     if (type == SCION_F32)
@@ -154,7 +161,7 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
     scion_status status = check_light(opt, s, err);
     for (int64_t i = 0; status == SCION_OK && i < opt->count; i++) {
         const scn_tensor *t = &opt->tensors[i];
-        const double rate = s->lr * t->lr_scale;
+        const double rate = rate_of(opt, s, t);
         if (!scn_active(t))
             continue;
         if (rate * t->decay > 1)
@@ -327,7 +334,7 @@ static update plan_update(const scion_optimizer *opt, const scion_step *s, int64
 {
     scn_tensor *t = &opt->tensors[tensor];
     update u = {.opt = opt, .t = t, .b = &t->block[block], .flat = flat, .averaged = flat > 0};
-    double rate = s->lr * t->lr_scale, next = step_alpha(opt, t, s->next_momentum, t->steps + 2);
+    double rate = rate_of(opt, s, t), next = step_alpha(opt, t, s->next_momentum, t->steps + 2);
     u.alpha = step_alpha(opt, t, s->momentum, t->steps + 1);
     u.beta = 1 - rate * t->decay;
     u.push = rate * t->radius * t->gain;
@@ -506,7 +513,7 @@ static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared 
     if (t->rule->joint == SCN_JOINT_DUAL && !opt->o.layerwise)
         t->gain = r->dual;
     if (steps_here(t) && !t->rule->about.lmo) {
-        const double rate = s->lr * t->lr_scale;
+        const double rate = rate_of(opt, s, t);
         const scn_entries e = {
             .o = &opt->o,
             .k = (double)t->steps + 1,
@@ -559,7 +566,7 @@ static void finish(scion_optimizer *opt, const scion_step *s)
         scn_tensor *t = &opt->tensors[i];
         if (!scn_active(t))
             continue;
-        const double rate = s->lr * t->lr_scale, beta = 1 - rate * t->decay;
+        const double rate = rate_of(opt, s, t), beta = 1 - rate * t->decay;
         t->start *= beta;
         t->pushed = beta * t->pushed + rate * t->radius;
         t->next_alpha = opt->o.light && s->next_momentum > 0 ? s->next_momentum : 0;

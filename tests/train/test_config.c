@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
@@ -126,6 +127,133 @@ static void defaults_are_as_documented(void **state)
     const gpt_options *gpt = config_model_options(&c);
     check(c.optimizer.boundary_init && gpt->qk_norm && !gpt->tied && !c.optimizer.light && c.training.seed == 1 &&
           c.training.steps == 0 && c.training.epochs == 0);
+}
+
+/* ---- Values that other options decide ---------------------------------------------------------------------- */
+
+static config with(const char *pairs)
+{
+    char text[256];
+    scion_error err;
+    config c;
+    config_init(&c);
+    snprintf(text, sizeof text, "%s", pairs);
+    for (char *pair = strtok(text, " "); pair; pair = strtok(NULL, " "))
+        check_ok(config_set_pair(&c, pair, &err), &err);
+    return c;
+}
+
+static void add_line(void *ctx, const char *line, size_t length)
+{
+    char *text = ctx;
+    strncat(text, line, length);
+}
+
+/* Whether the identity has a line that begins so. */
+static void check_identity(const config *c, const char *line, bool expected)
+{
+    char text[8192] = "\n", wanted[80];
+    config_identity(c, add_line, text);
+    snprintf(wanted, sizeof wanted, "\n%s", line);
+    at("\"%s\" in %s", line, text);
+    check((strstr(text, wanted) != NULL) == expected);
+}
+
+/* The default of norms is the model's; it is stored, compared and identified as what it stands for. */
+static void norms_follow_the_model(void **state)
+{
+    static const struct {
+        const char *pairs, *norms;
+        int32_t routing;
+    } cases[] = {
+        {"model=gpt", "onehot", SCION_ROUTING_ONEHOT},
+        {"model=gpt tied=yes", "shared", SCION_ROUTING_SHARED},
+        {"tied=yes norms=onehot", "onehot", SCION_ROUTING_ONEHOT},
+        {"model=mlp", "image", SCION_ROUTING_IMAGE},
+        {"norms=auto model=mlp", "image", SCION_ROUTING_IMAGE},
+        {"model=mlp norms=sign", "sign", SCION_ROUTING_SIGN},
+        {"model=mlp norms=sign,spectral,sign", "sign,spectral,sign", SCION_ROUTING_IMAGE},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        config c = with(cases[i].pairs), back, named = c;
+        scion_options o;
+        scion_error err;
+        char text[CONFIG_TEXT], line[80];
+        const config_option *norms = config_find("norms");
+        config_get(&c, norms, text, sizeof text);
+        at("%s: %s", cases[i].pairs, text);
+        check(strcmp(text, cases[i].norms) == 0 && strcmp(config_norms_text(&c), text) == 0);
+        check_ok(config_optimizer(&c, &o, &err), &err);
+        check(o.routing == cases[i].routing);
+        char *json = config_to_json(&c);
+        check_ok(config_from_json(&back, json, &err), &err);
+        free(json);
+        check(strcmp(back.optimizer.norms, cases[i].norms) == 0 && config_same(&c, &back, norms));
+        check_ok(config_set(&named, "norms", cases[i].norms, "test", &err), &err);
+        snprintf(line, sizeof line, "norms=%s\n", cases[i].norms);
+        check_identity(&c, line, true);
+        check_identity(&named, line, true);
+    }
+}
+
+/* Stored configurations of 0.1.0 do not have these options: they take what their runs did, and keep their identity. */
+static void runs_before_an_option_keep_their_meaning(void **state)
+{
+    static const struct {
+        const char *stored; /* of 0.1.0 */
+        const char *now;    /* the same today */
+        const char *key, *value;
+        const char *changed, *line; /* what today's default, or another value, adds to the identity; NULL: nothing */
+    } cases[] = {
+        {"{\"rule\":\"ssd\"}", "rule=ssd layerwise=yes", "layerwise", "yes", "rule=ssd", "layerwise=no\n"},
+        {"{\"rule\":\"nsgd\"}", "rule=nsgd", "layerwise", "no", "rule=nsgd layerwise=yes", "layerwise=yes\n"},
+        {"{\"rule\":\"mnsgd\"}", "rule=mnsgd", "layerwise", "no", "rule=mnsgd layerwise=yes", "layerwise=yes\n"},
+        {"{\"rule\":\"scion\"}", "rule=scion", "layerwise", "no", NULL, NULL},
+        {"{\"model\":\"mlp\",\"norms\":\"image\"}", "model=mlp bias_radius=hidden", "bias_radius", "hidden",
+         "model=mlp", "bias_radius=layer\n"},
+        {"{\"model\":\"gpt\"}", "model=gpt", "bias_radius", "hidden", NULL, NULL},
+        {"{\"rule\":\"muon\"}", "rule=muon", "adam_lr", "0", "rule=muon adam_lr=0.5", "adam_lr=0.5\n"},
+        {"{\"rule\":\"scion\"}", "rule=scion", "first_full", "no", "first_full=yes", "first_full=yes\n"},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        config old, now = with(cases[i].now);
+        scion_error err;
+        char text[CONFIG_TEXT], left[8192] = "", right[8192] = "";
+        config_init(&old);
+        check_ok(config_from_json(&old, cases[i].stored, &err), &err);
+        config_get(&old, config_find(cases[i].key), text, sizeof text);
+        at("%s: %s is %s", cases[i].stored, cases[i].key, text);
+        check(strcmp(text, cases[i].value) == 0);
+        check_identity(&old, cases[i].key, false);
+        config_identity(&old, add_line, left);
+        config_identity(&now, add_line, right);
+        at("%s and %s:\n%s\n%s", cases[i].stored, cases[i].now, left, right);
+        check(strcmp(left, right) == 0);
+        if (!cases[i].changed)
+            continue;
+        const config changed = with(cases[i].changed);
+        check_identity(&changed, cases[i].line, true);
+    }
+}
+
+/* What the options of the optimizer become. */
+static void options_reach_the_library(void **state)
+{
+    const config c = with("rule=muon lr=0.5 adam_lr=0.125 first_full=yes polar=cubic"), ssd = with("rule=ssd"),
+                 nsgd = with("rule=nsgd layerwise=yes"), plain = with("rule=muon");
+    scion_options o;
+    scion_error err;
+    (void)state;
+    check_ok(config_optimizer(&c, &o, &err), &err);
+    check(o.adam_lr_scale == 0.25 && o.first_full == 1 && o.polar == SCION_POLAR_CUBIC);
+    check_ok(config_optimizer(&plain, &o, &err), &err);
+    check(o.adam_lr_scale == 1 && o.first_full == 0);
+    check_ok(config_optimizer(&ssd, &o, &err), &err);
+    check(o.layerwise == 0);
+    check_ok(config_optimizer(&nsgd, &o, &err), &err);
+    check(o.layerwise == 1);
 }
 
 /* A random value in the range of an option, put where it belongs. */
@@ -328,12 +456,20 @@ static void options_that_contradict_are_refused(void **state)
          "lr_end is for schedules cosine, cosine_unshifted; schedule constant_linear has none"},
         {"schedule=cosine warmup=10", "warmup is 10, expected fewer than steps 10: say warmup=N as well"},
         {"schedule=cosine lr_end=1", "lr_end is 1, expected at most lr 0.03125"},
-        {"norms=colnorm,spectral", "norms is \"colnorm,spectral\", expected image, onehot"},
-        {"norms=colnorm,spectral,auto", "expected image, onehot"},
-        {"norms=colnorm,spectral,sign,", "expected image, onehot"},
-        {"norms=", "expected image, onehot"},
+        {"norms=colnorm,spectral", "norms is \"colnorm,spectral\", expected auto, image, onehot"},
+        {"norms=colnorm,spectral,auto", "expected auto, image, onehot"},
+        {"norms=colnorm,spectral,sign,", "expected auto, image, onehot"},
+        {"norms=", "expected auto, image, onehot"},
         {"radius_last=0", "radius_last is 0, expected more"},
         {"rule=muon muon_multiplier=0", "muon_multiplier 0"},
+        {"rule=ssd layerwise=yes", NULL},
+        {"rule=muon adam_lr=1e-3 first_full=yes", NULL},
+        {"layerwise=yes", "layerwise: rule scion has no norm of all layers"},
+        {"rule=nsgd first_full=yes", "first_full: rule nsgd has no average"},
+        {"rule=adamw adam_lr=1e-3", "adam_lr: rule adamw has no AdamW part"},
+        {"rule=muon adam_lr=1e-3 lr=0", "adam_lr is 0.001, but lr is 0"},
+        {"model=mlp bias_radius=hidden", NULL},
+        {"bias_radius=hidden", "bias_radius is for model mlp, model gpt has none"},
     };
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
@@ -365,6 +501,9 @@ int main(void)
         LAW(models_share_options),
         LAW(old_names_still_work),
         LAW(defaults_are_as_documented),
+        LAW(norms_follow_the_model),
+        LAW(runs_before_an_option_keep_their_meaning),
+        LAW(options_reach_the_library),
         LAW(every_option_goes_through_text_and_back),
         LAW(switches_have_four_pairs_of_words),
         LAW(foreign_names_point_to_options),

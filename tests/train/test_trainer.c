@@ -65,6 +65,37 @@ static void a_tiny_gpt_learns_as_recorded(void **state)
     trainer_free(t);
 }
 
+/* ---- What parameters are routed to ---------------------------------------------------------------------------- */
+
+/* A bias has the radius of its layer; under bias_radius=hidden, as in 0.1.0, that of the hidden layers. */
+static void biases_have_the_radius_of_their_layer(void **state)
+{
+    static const struct {
+        const char *name;
+        double radius[2];
+    } cases[] = {
+        {"layers.0.weight", {2, 2}}, {"layers.0.bias", {2, 5}},     {"layers.1.weight", {5, 5}},
+        {"layers.1.bias", {5, 5}},   {"layers.2.weight", {11, 11}},
+    };
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        config c = tiny(TINY_MLP "radius_first=2 radius_hidden=5 radius_last=11");
+        scion_error err;
+        if (old)
+            OK(config_set(&c, "bias_radius", "hidden", "test", &err));
+        trainer *t = create(&c);
+        assert_int_equal(scion_optimizer_count(t->optimizer), sizeof cases / sizeof *cases);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            scion_info info;
+            scion_info_init(&info);
+            OK(scion_optimizer_inspect(t->optimizer, scion_optimizer_find(t->optimizer, cases[i].name), 0, &info,
+                                       &err));
+            near(cases[i].name, info.radius, cases[i].radius[old], 0);
+        }
+        trainer_free(t);
+    }
+}
+
 /* ---- The same run by other means ---------------------------------------------------------------------------- */
 
 /* Largest difference of the weights after `steps` steps, over the largest weight. */
@@ -321,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tiny_gpt_learns_as_recorded),
+        cmocka_unit_test(biases_have_the_radius_of_their_layer),
         cmocka_unit_test(light_is_the_plain_rule),
         cmocka_unit_test(micro_batches_add_up_to_a_batch),
         cmocka_unit_test(micro_batches_of_images_add_up),

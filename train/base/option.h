@@ -36,8 +36,12 @@ typedef struct option {
     const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
     bool neutral;                 /* has no influence on what a run computes (threads, intervals of the log, ...) */
     const char
-        *origin;     /* the value that runs had before the option existed, as text; NULL: the default. It stays as it
+        *origin; /* the value that runs had before the option existed, as text; NULL: the default. It stays as it
                            is when the default changes, so that runs keep their identity */
+    /* Where other options decide: the origin in a configuration, in place of `origin`; and what "auto" stands for in
+     * one (STRING). Values that are read, compared and stored are what it stands for. NULL: they do not. */
+    const char *(*origin_of)(const void *configuration);
+    const char *(*derive)(const void *configuration);
     char list;       /* STRING: what separates the values of a list in a sweep; 0: no lists */
     unsigned change; /* OPTION_ON_RESUME, OPTION_ON_EVAL */
 } option;

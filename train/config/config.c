@@ -189,19 +189,41 @@ void config_init_origins(config *c)
 
 /* ---- Values -------------------------------------------------------------------------------------------------- */
 
+/* Whether the option is nobody's, or a place of it is the chosen model's. */
+static bool has_option(const config *c, const entry *e)
+{
+    bool own = e->of != of_model;
+    for (int k = 0; k < e->places; k++)
+        own = own || strcmp(e->owner[k], config_model(c)->name) == 0;
+    return own;
+}
+
 bool config_same(const config *a, const config *b, const config_option *o)
 {
-    return option_same(o, a, b);
+    char left[CONFIG_TEXT], right[CONFIG_TEXT];
+    if (!o->derive)
+        return option_same(o, a, b);
+    config_get(a, o, left, sizeof left);
+    config_get(b, o, right, sizeof right);
+    return strcmp(left, right) == 0;
 }
 
 bool config_at_origin(const config *c, const config_option *o)
 {
-    return option_same(o, c, &origins);
+    char text[CONFIG_TEXT];
+    if (!has_option(c, entry_of(o)))
+        return true;
+    if (!o->origin_of)
+        return option_same(o, c, &origins);
+    config_get(c, o, text, sizeof text);
+    return strcmp(text, o->origin_of(c)) == 0;
 }
 
 void config_get(const config *c, const config_option *o, char *text, size_t bytes)
 {
     option_get(o, c, text, bytes);
+    if (o->derive && strcmp(text, "auto") == 0)
+        snprintf(text, bytes, "%s", o->derive(c));
 }
 
 int64_t config_int(const config *c, const char *key)
@@ -247,14 +269,10 @@ const char *config_unit(const config *c)
 
 const char *config_foreign_option(const config *c, char *owner, size_t bytes)
 {
-    const char *chosen = config_model(c)->name;
     for (int i = 0; i < count; i++) {
         const entry *e = &entries[i];
         size_t at = 0;
-        bool own = e->of != of_model;
-        for (int k = 0; k < e->places; k++)
-            own = own || strcmp(e->owner[k], chosen) == 0;
-        if (own || option_same(&e->row, c, &defaults))
+        if (has_option(c, e) || option_same(&e->row, c, &defaults))
             continue;
         for (int k = 0; k < e->places && at < bytes; k++)
             at += (size_t)snprintf(owner + at, bytes - at, "%s%s",
@@ -311,13 +329,13 @@ static bool has_words(const char *key, const char *part)
     return false;
 }
 
-/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius), then if the
- * help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too many to guess. */
+/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius), and begins with
+ * them; then if the help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too many to guess. */
 static int key_distance(const char *key, const config_option *o)
 {
     char words[word + 1];
     if (has_words(key, o->key) || has_words(o->key, key))
-        return -1;
+        return strncmp(key, o->key, 3) == 0 ? -2 : -1;
     snprintf(words, sizeof words, "%s", key);
     for (char *s = words; *s; s++)
         *s = *s == '_' || *s == '-' ? ' ' : *s;

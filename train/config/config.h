@@ -32,9 +32,10 @@ typedef struct config {
 const config_option *config_option_at(int i);
 /* The option of a key or of an old name of it (config_aliases), or NULL. */
 const config_option *config_find(const char *key);
-/* Whether an option has the same value in both. */
+/* Whether an option has the same value in both, and means the same. */
 bool config_same(const config *a, const config *b, const config_option *o);
-/* Whether an option has the value that runs had before it existed: it then has no part in the identity of a run. */
+/* Whether an option has the value that runs had before it existed, or is for other models: it then has no part in the
+ * identity of a run. */
 bool config_at_origin(const config *c, const config_option *o);
 
 /* The identity of a run, line by line: "key=value\n" of the options that decide what it computes. It does not change
@@ -65,7 +66,7 @@ scion_status config_set(config *c, const char *key, const char *value, const cha
 /* "key=value". */
 scion_status config_set_pair(config *c, const char *pair, scion_error *err);
 
-/* Value of an option as text that config_set reads back to the same value. */
+/* Value of an option as text that config_set reads back to the same value; in place of "auto" what it stands for. */
 void config_get(const config *c, const config_option *o, char *text, size_t bytes);
 /* The value of an option by its key, for those who know a key but not the room; it must exist and have the type. */
 int64_t config_int(const config *c, const char *key);
@@ -95,7 +96,8 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 scion_status config_check(const config *c, scion_error *err);
 /* Whether every step of a run can be taken with these learning rates: not so if lr times weight decay exceeds 1. */
 scion_status config_check_lr(const config *c, scion_error *err);
-/* What `norms` says of the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
+/* What `norms` says, and for the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
+const char *config_norms_text(const config *c);
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
 /* The optimizer's options as the library takes them. */
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err);

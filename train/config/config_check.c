@@ -105,13 +105,20 @@ static scion_status check_schedule(const config *c, scion_error *err)
 
 /* ---- Optimizer ------------------------------------------------------------------------------------------------- */
 
+const char *config_norms_text(const config *c)
+{
+    const config_option *o = config_find("norms");
+    return strcmp(c->optimizer.norms, "auto") == 0 ? o->derive(c) : c->optimizer.norms;
+}
+
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err)
 {
+    const char *norms = config_norms_text(c);
     char name[3][OPTION_NAME] = {"", "", ""}, routings[160] = "", end;
     norm[0] = norm[1] = norm[2] = SCION_NORM_AUTO;
-    if (scion_enum_value(SCION_ENUM_ROUTING, c->optimizer.norms) >= 0)
+    if (scion_enum_value(SCION_ENUM_ROUTING, norms) >= 0)
         return SCION_OK;
-    bool known = sscanf(c->optimizer.norms, "%31[^,],%31[^,],%31[^,]%c", name[0], name[1], name[2], &end) == 3;
+    bool known = sscanf(norms, "%31[^,],%31[^,],%31[^,]%c", name[0], name[1], name[2], &end) == 3;
     for (int i = 0; known && i < 3; i++) {
         norm[i] = scion_enum_value(SCION_ENUM_NORM, name[i]);
         known = norm[i] > SCION_NORM_AUTO;
@@ -123,8 +130,8 @@ scion_status config_norms(const config *c, int32_t norm[3], scion_error *err)
         snprintf(routings + at, sizeof routings - at, "%s, ", scion_enum_name(SCION_ENUM_ROUTING, i));
     }
     return train_fail(err, SCION_EINVAL,
-                      "norms is \"%.40s\", expected %sor three norms such as colnorm,spectral,sign",
-                      c->optimizer.norms, routings);
+                      "norms is \"%.40s\", expected auto, %sor three norms such as colnorm,spectral,sign", norms,
+                      routings);
 }
 
 static scion_status check_radii(const config *c, scion_error *err)
@@ -142,7 +149,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     const optimizer_options *from = &c->optimizer;
     const int rule = scion_enum_value(SCION_ENUM_RULE, from->rule),
               polar = scion_enum_value(SCION_ENUM_POLAR, from->polar),
-              routing = scion_enum_value(SCION_ENUM_ROUTING, from->norms);
+              routing = scion_enum_value(SCION_ENUM_ROUTING, config_norms_text(c));
     if (rule < 0 || polar < 0)
         return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
                           rule < 0 ? from->rule : from->polar);
@@ -151,10 +158,15 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     if (from->momentum > 0)
         o->momentum = from->momentum;
     o->vanishing = from->vanishing;
+    o->first_full = from->first_full;
     o->light = from->light;
+    if (scion_rule_info(rule)->joint)
+        o->layerwise = from->layerwise;
     o->nesterov = from->nesterov;
     o->weight_decay = from->weight_decay;
     o->muon_multiplier = from->muon_multiplier;
+    if (from->adam_lr > 0)
+        o->adam_lr_scale = from->adam_lr / c->training.lr;
     o->beta1 = from->beta1;
     o->beta2 = from->beta2;
     o->adam_eps = from->adam_eps;
@@ -168,11 +180,28 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     return SCION_OK;
 }
 
+/* Reject options the rule ignores. */
+static scion_status check_rule_reads(const config *c, const scion_options *o, scion_error *err)
+{
+    const scion_rule_properties *rule = scion_rule_info(o->rule);
+    if (c->optimizer.layerwise && !rule->joint)
+        return train_fail(err, SCION_EINVAL, "layerwise: rule %s has no norm of all layers", rule->name);
+    if (c->optimizer.first_full && !rule->averages)
+        return train_fail(err, SCION_EINVAL, "first_full: rule %s has no average", rule->name);
+    if (c->optimizer.adam_lr > 0 && rule->others == o->rule)
+        return train_fail(err, SCION_EINVAL, "adam_lr: rule %s has no AdamW part", rule->name);
+    if (c->optimizer.adam_lr > 0 && !(c->training.lr > 0))
+        return train_fail(err, SCION_EINVAL, "adam_lr is %g, but lr is 0", c->optimizer.adam_lr);
+    return SCION_OK;
+}
+
 /* What the optimizer takes is the library's to say. */
 static scion_status check_optimizer(const config *c, scion_error *err)
 {
     scion_options o;
     scion_status status = config_optimizer(c, &o, err);
+    if (status == SCION_OK)
+        status = check_rule_reads(c, &o, err);
     return status == SCION_OK ? scion_options_check(&o, err) : status;
 }
 

@@ -1,8 +1,8 @@
 /* The identity of a run: a text of the options that decide what it computes. Ledgers hold a hash of it, so it must
  * not change when options are added, renamed, moved or get another default. Therefore
  *   - the options of version 0.1.0 always count, in the order and under the names that they had there;
- *   - one that appeared later counts where it differs from its origin: what runs did before it existed. These come in
- *     alphabetical order. */
+ *   - one that appeared later counts where the model has it and it differs from its origin: what runs did before it
+ *     existed. These come in alphabetical order. */
 #include "config/config.h"
 
 #include <pthread.h>

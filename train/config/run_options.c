@@ -1,6 +1,10 @@
 /* See run_options.h. */
 #include "config/run_options.h"
 
+#include <string.h>
+
+#include "config/config.h"
+
 static const char *rule_name(int i)
 {
     return scion_enum_name(SCION_ENUM_RULE, i);
@@ -20,6 +24,18 @@ static const char *input_scale_name(int i)
 {
     static const char *const names[] = {"max", "plain"};
     return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+static const char *norms_of_model(const void *configuration)
+{
+    const model_row *row = config_model(configuration);
+    return row->norms ? row->norms(config_model_options(configuration)) : "onehot";
+}
+
+/* Version 0.1.0 had one norm for all layers in nsgd and mnsgd, but each layer's own in ssd. */
+static const char *layerwise_origin(const void *configuration)
+{
+    return strcmp(((const config *)configuration)->optimizer.rule, "ssd") == 0 ? "yes" : "no";
 }
 
 #define INT(field, ...) OPTION_INT_ROW(training_options, field, #field, __VA_ARGS__)
@@ -50,21 +66,25 @@ const option training_option_rows[] = {
 
 const option optimizer_option_rows[] = {
     ENUM(rule, "scion", rule_name, "optimizer"),
-    OPTION_STRING_ROW(optimizer_options, norms, "norms", "onehot",
-                      "image, onehot, shared, sign, colnorm, rownorm, spectral, or three as colnorm,spectral,sign",
-                      .list = '/'),
+    OPTION_STRING_ROW(optimizer_options, norms, "norms", "auto",
+                      "auto: image for images, shared if tied, else onehot; sign, colnorm, ..., or colnorm,spectral,sign",
+                      .list = '/', .origin = "onehot", .derive = norms_of_model),
     REAL(momentum, "0.1", 0, 1, "weight alpha of the new gradient in the average; 0: the rule's own"),
     REAL(weight_decay, "0", 0, 1e6, "mu; scion has 1 by definition and takes 0 here"),
     BOOL(vanishing, "no", "alpha = 1/sqrt(step) in place of momentum"),
+    BOOL(first_full, "no", "alpha = 1 in the first step: the average starts at the first gradient"),
     BOOL(light, "no", "keep the average in the gradient: no state (scion, uscion, signum, mnsgd)"),
+    BOOL(layerwise, "no", "nsgd, mnsgd, ssd: each layer's own norm in place of one for all",
+         .origin_of = layerwise_origin),
     BOOL(nesterov, "yes", "muon: look ahead"),
     BOOL(boundary_init, "yes", "weights start on the boundary of their balls"),
     REAL(radius_first, "1", 0, 1e9, "radius of the first layer"),
-    REAL(radius_hidden, "3", 0, 1e9, "radius of the hidden layers and of vectors"),
+    REAL(radius_hidden, "3", 0, 1e9, "radius of the hidden layers"),
     REAL(radius_last, "10", 0, 1e9, "radius of the last layer"),
     ENUM(input_scale, "max", input_scale_name,
          "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
     REAL(muon_multiplier, "0.1", 0, 1e6, "muon: factor on the step size of the hidden layers"),
+    REAL(adam_lr, "0", 0, 1e6, "muon: learning rate of its AdamW part, which follows the schedule too; 0: lr"),
     REAL(beta1, "0.9", 0, 0.9999999, "adamw: average of the gradient"),
     REAL(beta2, "0.95", 0, 0.9999999, "adamw: average of its square"),
     REAL(adam_eps, "1e-8", 0, 1, "adamw: added to the denominator"),

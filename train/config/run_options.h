@@ -16,12 +16,13 @@ typedef struct training_options {
 } training_options;
 
 typedef struct optimizer_options {
-    char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a configuration name of scion.h, or "first,hidden,last" */
+    char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a routing of scion.h, "first,hidden,last",
+                                                   or "auto" */
     double momentum, weight_decay;
-    bool vanishing, light, nesterov, boundary_init;
+    bool vanishing, first_full, light, layerwise, nesterov, boundary_init;
     double radius_first, radius_hidden, radius_last;
     char input_scale[OPTION_NAME]; /* max, plain */
-    double muon_multiplier, beta1, beta2, adam_eps, clip_norm, eps;
+    double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[OPTION_NAME];
     int64_t polar_steps;
 } optimizer_options;

@@ -123,6 +123,12 @@ static void record(model *m, const void *from)
     m->loss = op_cross_entropy(g.t, x, head, NULL, targets, NULL, o->smoothing);
 }
 
+/* The embedding of a tied model is its last layer too. */
+static const char *norms(const void *from)
+{
+    return ((const gpt_options *)from)->tied ? "shared" : "onehot";
+}
+
 static void radii(const void *from, model_radii *r)
 {
     const gpt_options *o = from;
@@ -158,6 +164,7 @@ const model_row model_gpt = {
     .options_size = sizeof(gpt_options),
     .check = check,
     .record = record,
+    .norms = norms,
     .decode = &gpt_decode,
     .radii = radii,
     .proxy_width = proxy_width,

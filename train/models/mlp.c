@@ -1,6 +1,7 @@
 /* MLP: y_0 = pixels,  y_l = f(W_l y_{l-1} + b_l) for l < layers,  loss = cross-entropy of W_L y_{L-1}; `layers`
  * counts the weight matrices. The last layer has no bias, as in the paper. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "models/model.h"
@@ -10,8 +11,15 @@ typedef struct mlp_options {
     int64_t layers, width;
     char activation[OPTION_NAME];
     bool bias;
-    double smoothing; /* label smoothing */
+    char bias_radius[OPTION_NAME]; /* layer, hidden */
+    double smoothing;              /* label smoothing */
 } mlp_options;
+
+static const char *bias_radius_name(int i)
+{
+    static const char *const names[] = {"layer", "hidden"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
 
 static const option options[] = {
     OPTION_INT_ROW(mlp_options, layers, "layers", "3", 1, 10000, "weight matrices"),
@@ -19,6 +27,9 @@ static const option options[] = {
     OPTION_ENUM_ROW(mlp_options, activation, "activation", "sqrt2_gelu", activation_name,
                     "function between the layers; the scaled ones keep the variance"),
     OPTION_BOOL_ROW(mlp_options, bias, "bias", "yes", "layers but the last have a bias"),
+    OPTION_ENUM_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius_name,
+                    "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
+                    .origin = "hidden"),
     OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing"),
     OPTION_END,
 };
@@ -31,11 +42,18 @@ static tape_value *weight(tape *t, int64_t layer, scion_role role, int64_t d_out
     return tape_param(t, name, role, 2, shape);
 }
 
-static tape_value *bias(tape *t, int64_t layer, int64_t d_out)
+static bool layer_radius(const mlp_options *o)
+{
+    return strcmp(o->bias_radius, bias_radius_name(0)) == 0;
+}
+
+static tape_value *bias(tape *t, int64_t layer, scion_role layer_role, int64_t d_out)
 {
     char name[64];
     snprintf(name, sizeof name, "layers.%lld.bias", (long long)layer);
     tape_value *b = tape_param(t, name, SCION_ROLE_VECTOR, 1, &d_out);
+    if (b)
+        b->layer = layer_role;
     return b;
 }
 
@@ -58,8 +76,9 @@ static void record(model *m, const void *from)
     tape_value *x = model_input(m, "pixels", 2, flat), *targets = model_input(m, "targets", 0, NULL);
     int64_t d_in = pixels->count;
     for (int64_t layer = 0; layer < o->layers - 1; layer++) {
-        tape_value *w = weight(t, layer, layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN, o->width, d_in);
-        tape_value *b = o->bias ? bias(t, layer, o->width) : NULL;
+        const scion_role role = layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN;
+        tape_value *w = weight(t, layer, role, o->width, d_in);
+        tape_value *b = o->bias ? bias(t, layer, layer_radius(o) ? role : SCION_ROLE_HIDDEN, o->width) : NULL;
         x = op_activation(t, op_linear(t, x, w, b), f);
         d_in = o->width;
     }
@@ -68,10 +87,16 @@ static void record(model *m, const void *from)
     m->loss = op_cross_entropy(t, x, w, NULL, targets, NULL, o->smoothing);
 }
 
+static const char *norms(const void *from)
+{
+    (void)from;
+    return "image";
+}
+
 static void radii(const void *from, model_radii *r)
 {
     const mlp_options *o = from;
-    if (!o->bias && o->layers == 2)
+    if ((!o->bias || layer_radius(o)) && o->layers == 2)
         r->hidden = "no layer has it";
     if (!o->bias && activation_find(o->activation)->degree > 0)
         r->first_scale = r->hidden_scale = "only the product of the radii matters";
@@ -103,6 +128,7 @@ const model_row model_mlp = {
     .options_size = sizeof(mlp_options),
     .check = check,
     .record = record,
+    .norms = norms,
     .accuracy = true,
     .radii = radii,
     .proxy_width = proxy_width,

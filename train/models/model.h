@@ -50,6 +50,8 @@ struct model_row {
     scion_status (*check)(const void *options, scion_error *err);
     /* Binds the inputs (model_input), records the operators, sets m->loss. */
     void (*record)(model *m, const void *options);
+    /* What norms=auto is: a routing of scion.h. NULL: onehot. */
+    const char *(*norms)(const void *options);
     bool accuracy;              /* the share of right answers is worth reporting */
     const model_decode *decode; /* NULL: it writes no text */
     /* For tuning: which radii there is no need to search. NULL: all are searched. */

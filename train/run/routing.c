@@ -1,6 +1,6 @@
 /* See routing.h. `norms` is the name of a configuration of scion.h (onehot, image, shared, sign, ...) or three norms
  * "first,hidden,last", for the paper's sweeps over input and output layers; vectors then take RMS. The radius goes by
- * role: first layer, last layer, and everything else hidden. */
+ * role: first layer, last layer, and everything else hidden; a bias has that of its layer. */
 #include "run/routing.h"
 
 #include <math.h>
@@ -8,13 +8,18 @@
 
 typedef enum place { FIRST, HIDDEN, LAST, VECTOR } place;
 
+static place layer_of(scion_role role)
+{
+    if (role == SCION_ROLE_OUTPUT)
+        return LAST;
+    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_INPUT ? FIRST : HIDDEN;
+}
+
 static place place_of(const tape_value *v)
 {
     if (v->ndim == 1 || v->role == SCION_ROLE_VECTOR || v->role == SCION_ROLE_NORMALIZATION)
         return VECTOR;
-    if (v->role == SCION_ROLE_OUTPUT)
-        return LAST;
-    return v->role == SCION_ROLE_ONEHOT || v->role == SCION_ROLE_INPUT ? FIRST : HIDDEN;
+    return layer_of(v->role);
 }
 
 /* Whether the lmo of a norm is scaled otherwise for dense inputs than for hidden layers (spectral: by
@@ -50,8 +55,7 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
     const bool plain = strcmp(c->optimizer.input_scale, "plain") == 0;
     int32_t norm[3];
     scion_options o;
-    const double radius[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last,
-                             c->optimizer.radius_hidden};
+    const double radii[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last};
     scion_status status = config_norms(c, norm, err);
     if (status == SCION_OK)
         status = config_optimizer(c, &o, err);
@@ -60,7 +64,8 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
     for (int64_t i = 0; i < tape_param_count(t); i++) {
         const tape_value *v = tape_param_at(t, i);
         scion_param *p = &params[i];
-        place at = place_of(v);
+        const place at = place_of(v);
+        const double radius = radii[at == VECTOR ? layer_of(v->layer) : at];
         scion_param_init(p);
         p->name = v->name;
         p->ndim = v->ndim;
@@ -72,9 +77,9 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];
         scion_param routed = *p;
         if (plain && scion_route(&routed, 1, &o, NULL) == SCION_OK)
-            p->radius = radius[at] * input_factor(&routed);
+            p->radius = radius * input_factor(&routed);
         else
-            p->radius = radius[at];
+            p->radius = radius;
         p->group = (int32_t)at;
     }
     return SCION_OK;

@@ -42,10 +42,11 @@ typedef struct tape_value {
     int32_t *ints; /* TAPE_INTS: filled by the caller */
     /* Parameters and buffers */
     scion_role role;
-    bool transposed; /* stored d_in x d_out: an embedding table */
-    bool zero_start; /* initialised to zero instead of on the boundary */
-    float initial;   /* of every element of a buffer */
-    int64_t offset;  /* of its first element in the flat arrays */
+    scion_role layer; /* a bias: role of the layer that it belongs to, HIDDEN unless set */
+    bool transposed;  /* stored d_in x d_out: an embedding table */
+    bool zero_start;  /* initialised to zero instead of on the boundary */
+    float initial;    /* of every element of a buffer */
+    int64_t offset;   /* of its first element in the flat arrays */
 } tape_value;
 
 typedef struct tape_node tape_node;

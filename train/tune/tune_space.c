@@ -80,7 +80,7 @@ bool tune_carries(const config *c)
 static bool has_zero_start(const config *c)
 {
     char name[CONFIG_TEXT];
-    for (const char *at = c->optimizer.norms; *at; at += strcspn(at, ","), at += *at == ',') {
+    for (const char *at = config_norms_text(c); *at; at += strcspn(at, ","), at += *at == ',') {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         const scion_norm_properties *norm = scion_norm_info(scion_enum_value(SCION_ENUM_NORM, name));
         if (norm && norm->starts_at_zero)
