@@ -1,6 +1,6 @@
-/* Table 1 of the paper row by row, and the methods that its section 4 relates to uSCG and SCG. Each is written out here
- * in double as its own authors state it, and our rule follows it for several steps; then it is compared with the rule
- * that the paper says it is an instance of. Where both do the same operations, up to powers of two, to the bit.
+/* Table 1 of the paper row by row, and the methods that its section 4 relates to uSCG and SCG. Each is written out
+ * here in double as its own authors state it, and our rule follows it for several steps; then it is compared with the
+ * rule that the paper says it is an instance of. Where both do the same operations, up to powers of two, to the bit.
  *
  * The problem: two matrices and a vector with weights and gradients drawn at random, so that no equality holds for
  * a reason of the problem. */
@@ -12,7 +12,7 @@
 
 /* Weights of about 1 are rounded once a step at 6e-8; lmos by float32 norms are off by as much. */
 static const double tol = 2e-6;
-/* The converged polar factor is known to the condition number of its input, here at most 20, times a few roundings. */
+/* The converged polar factor is known to the condition number of its input, at most 20, times some roundings. */
 static const double spectral_tol = 2e-5;
 
 enum { PARAMS = 3, STEPS = 10, MAX_ENTRIES = 64 };
@@ -242,7 +242,7 @@ static void sign_descent(problem *q, const settings *s)
     q->x[i][e] -= 0.01 * rate * dual * radius[i] * sign(q->g[i][e]);
 }
 
-/* Conditional gradient (Frank and Wolfe 1956) over the spectral ball, and its stochastic form (Mokhtari et al. 2020). */
+/* Conditional gradient (Frank and Wolfe 1956) over the spectral ball, or stochastic (Mokhtari et al. 2020). */
 static void conditional_gradient(problem *q, const settings *s)
 {
     ema(q, s->alpha);
@@ -357,8 +357,8 @@ static void run_method(void **state)
     scion_optimizer_free(opt);
 }
 
-/* And it is the instance that the paper says. Averages and accumulations differ by the factor alpha, which no lmo sees:
- * where alpha is a power of two not a bit differs. */
+/* And it is the instance that the paper says. Averages and accumulations differ by the factor alpha, which no lmo
+ * sees: where alpha is a power of two not a bit differs. */
 static void run_instance(void **state)
 {
     const row *r = *state;
@@ -429,8 +429,8 @@ static void test_muon_of_hidden_layers(void **state)
     }
 }
 
-/* Equation "s# = -(1/rho) |s|_* lmo(s)": steepest descent is uSCG without momentum whose step size is multiplied by the
- * dual norm of the gradient; and <s, s#> = |s#|^2 = |s|_*^2 in the joint norm. */
+/* Equation "s# = -(1/rho) |s|_* lmo(s)": steepest descent is uSCG without momentum whose step size is multiplied by
+ * the dual norm of the gradient; and <s, s#> = |s#|^2 = |s|_*^2 in the joint norm. */
 static void test_steepest_descent_is_scaled(void **state)
 {
     (void)state;

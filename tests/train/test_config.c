@@ -197,7 +197,7 @@ static void norms_follow_the_model(void **state)
     }
 }
 
-/* Stored configurations of 0.1.0 do not have these options: they take what their runs did, and keep their identity. */
+/* Stored configurations of 0.1.0 lack these options: they take what their runs did, and keep their identity. */
 static void runs_before_an_option_keep_their_meaning(void **state)
 {
     static const struct {

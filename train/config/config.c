@@ -329,8 +329,9 @@ static bool has_words(const char *key, const char *part)
     return false;
 }
 
-/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius), and begins with
- * them; then if the help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too many to guess. */
+/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius) and begins with
+ * them; then if the help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too
+ * many to guess. */
 static int key_distance(const char *key, const config_option *o)
 {
     char words[word + 1];

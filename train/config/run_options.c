@@ -67,7 +67,7 @@ const option training_option_rows[] = {
 const option optimizer_option_rows[] = {
     ENUM(rule, "scion", rule_name, "optimizer"),
     OPTION_STRING_ROW(optimizer_options, norms, "norms", "auto",
-                      "auto: image for images, shared if tied, else onehot; sign, colnorm, ..., or colnorm,spectral,sign",
+                      "auto: image for images, shared if tied, else onehot; sign, colnorm, ..., or sign,rownorm,sign",
                       .list = '/', .origin = "onehot", .derive = norms_of_model),
     REAL(momentum, "0.1", 0, 1, "weight alpha of the new gradient in the average; 0: the rule's own"),
     REAL(weight_decay, "0", 0, 1e6, "mu; scion has 1 by definition and takes 0 here"),
