@@ -1,7 +1,6 @@
 /* Status codes, their messages, and the version. */
 #include "base/status.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 const char *scion_version(void)
@@ -23,17 +22,23 @@ const char *scion_status_string(int32_t status)
     return i < sizeof text / sizeof *text ? text[i] : "unknown status";
 }
 
-scion_status scn_fail(scion_error *err, scion_status status, int64_t param, const char *format, ...)
+scion_status scn_fail_list(scion_error *err, scion_status status, int64_t param, const char *format, va_list args)
 {
     if (err) {
-        va_list args;
-        va_start(args, format);
         vsnprintf(err->message, sizeof err->message, format, args);
-        va_end(args);
         err->status = status;
         err->reserved = 0;
         err->param = param;
     }
+    return status;
+}
+
+scion_status scn_fail(scion_error *err, scion_status status, int64_t param, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    scn_fail_list(err, status, param, format, args);
+    va_end(args);
     return status;
 }
 

@@ -1,18 +1,13 @@
 /* See fail.h. */
 #include "base/fail.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/status.h"
 
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
 {
-    if (err) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(err->message, sizeof err->message, format, args);
-        va_end(args);
-        err->status = status;
-        err->param = -1;
-    }
+    va_list args;
+    va_start(args, format);
+    scn_fail_list(err, status, -1, format, args);
+    va_end(args);
     return status;
 }

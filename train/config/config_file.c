@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/number.h"
@@ -254,7 +255,7 @@ typedef struct found {
 
 typedef struct list {
     found *items;
-    size_t count, capacity;
+    int64_t count;
 } list;
 
 /* First line of a file, if it is a comment, without the comment's sign. */
@@ -278,20 +279,14 @@ static void add_preset(list *l, const char *folder, const char *file)
     char path[2 * path_bytes];
     if (length >= CONFIG_TEXT || (size_t)snprintf(path, sizeof path, "%s/%s", folder, file) >= sizeof path)
         return;
-    for (size_t i = 0; i < l->count; i++)
+    for (int64_t i = 0; i < l->count; i++)
         if (strlen(l->items[i].name) == length && memcmp(l->items[i].name, file, length) == 0)
             return;
     if (!is_file(path))
         return;
-    if (l->count == l->capacity) {
-        const size_t capacity = 2 * l->capacity + 16;
-        found *items = realloc(l->items, capacity * sizeof *items);
-        if (!items)
-            return;
-        l->items = items;
-        l->capacity = capacity;
-    }
-    found *item = &l->items[l->count++];
+    found *item = array_append(&l->items, &l->count, sizeof *item);
+    if (!item)
+        return;
     snprintf(item->name, sizeof item->name, "%.*s", (int)length, file);
     read_about(path, item->about);
 }
@@ -303,7 +298,7 @@ static int by_name(const void *a, const void *b)
 
 void config_presets(void (*each)(void *ctx, const char *name, const char *about), void *ctx)
 {
-    list l = {NULL, 0, 0};
+    list l = {NULL, 0};
     char folder[path_bytes];
     for (int i = 0; i < folders; i++) {
         DIR *open = folder_at(i, folder, sizeof folder) ? opendir(folder) : NULL;
@@ -314,8 +309,8 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
             closedir(open);
     }
     if (l.count > 0)
-        qsort(l.items, l.count, sizeof *l.items, by_name);
-    for (size_t i = 0; i < l.count; i++)
+        qsort(l.items, (size_t)l.count, sizeof *l.items, by_name);
+    for (int64_t i = 0; i < l.count; i++)
         each(ctx, l.items[i].name, l.items[i].about);
     free(l.items);
 }

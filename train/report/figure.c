@@ -135,17 +135,11 @@ void figure_range(figure *f, int series, double x, double y, double low, double 
     if (series < 0 || series >= f->count)
         return;
     figure_line *l = &f->lines[series];
-    if (l->count == l->capacity) {
-        const int64_t capacity = l->capacity > 0 ? 2 * l->capacity : 16;
-        figure_value *values = realloc(l->values, (size_t)capacity * sizeof *values);
-        if (!values) {
-            f->failed = true;
-            return;
-        }
-        l->values = values;
-        l->capacity = capacity;
-    }
-    l->values[l->count++] = (figure_value){x, y, low, high, false};
+    figure_value *value = array_append(&l->values, &l->count, sizeof *value);
+    if (value)
+        *value = (figure_value){x, y, low, high, false};
+    else
+        f->failed = true;
 }
 
 void figure_point(figure *f, int series, double x, double y)

@@ -41,7 +41,7 @@ typedef struct figure_line {
     figure_style style;
     int look; /* index of its colour, marker and dashes */
     figure_value *values;
-    int64_t count, capacity;
+    int64_t count;
 } figure_line;
 
 typedef struct figure {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/atomic_file.h"
@@ -26,7 +27,8 @@ struct page {
     char *path, *folder, *title;
     text_buffer links, body; /* to the sections; all the rest */
     figure **figures;
-    int count, sections;
+    int64_t count;
+    int sections;
     group open;
     int columns, column; /* of the table that is open */
     char align[32];
@@ -93,7 +95,7 @@ void page_free(page *p)
         return;
     buffer_free(&p->links);
     buffer_free(&p->body);
-    for (int i = 0; i < p->count; i++)
+    for (int64_t i = 0; i < p->count; i++)
         figure_free(p->figures[i]);
     free(p->figures);
     free(p->path);
@@ -104,7 +106,7 @@ void page_free(page *p)
 
 int page_figures(const page *p)
 {
-    return p->count;
+    return (int)p->count;
 }
 
 const figure *page_figure_at(const page *p, int i)
@@ -197,16 +199,14 @@ void page_figure(page *p, figure *f)
         figure_free(f);
         return;
     }
-    figure **more = realloc(p->figures, (size_t)(p->count + 1) * sizeof *more);
-    if (more)
-        p->figures = more;
-    if (!f || !more) {
+    figure **place = f ? array_append(&p->figures, &p->count, sizeof *place) : NULL;
+    if (!place) {
         figure_free(f);
         if (p->failed.status == SCION_OK)
             train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
         return;
     }
-    p->figures[p->count++] = f;
+    *place = f;
     const char *slash = strrchr(p->folder, '/');
     scion_error err = {0};
     if (figure_html(f, in_group(p, GROUP_FIGURES), slash ? slash + 1 : p->folder, &err) != SCION_OK &&
@@ -450,7 +450,7 @@ static scion_status write_figures(const page *p, scion_error *err)
         return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(p->folder), strerror(errno));
     if (p->count > 0 && (stat(p->folder, &about) != 0 || !S_ISDIR(about.st_mode)))
         return train_fail(err, SCION_EINVAL, "%s: is there and is not a folder", path_end(p->folder));
-    for (int i = 0; status == SCION_OK && i < 2 * p->count; i++)
+    for (int64_t i = 0; status == SCION_OK && i < 2 * p->count; i++)
         status = write_figure(p, p->figures[i / 2], i % 2 == 0, err);
     return status;
 }
