@@ -5,7 +5,6 @@ set -eu
 scion=$1
 export SCION_PRESETS="$2"
 shift 2
-export OPENBLAS_CORETYPE=Prescott # kernels without AVX-512, too
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
