@@ -304,6 +304,24 @@ static const char *make_ledger(const char *name)
     return path;
 }
 
+/* Losses against time and tokens, where the run recorded them. */
+static void losses_against_time_and_tokens(void **state)
+{
+    const char *dir = folder("timed"), *out = scratch("timed.html"), *files = scratch("timed.files");
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":1,\"loss\":4,\"elapsed\":30,\"tokens\":100}\n"
+                                           "{\"step\":2,\"loss\":3,\"elapsed\":90,\"tokens\":200}\n"
+                                           "{\"step\":2,\"val_loss\":3.5,\"elapsed\":120,\"tokens\":200}\n");
+    check_ok(report_write(&dir, 1, out, NULL, &err), &err);
+    check(strcmp(scratch_get(in(files, "loss-time.csv"), NULL),
+                 "series,x,y,low,high,marked\ntraining,0.5,4,,,0\ntraining,1.5,3,,,0\nvalidation,2,3.5,,,1\n") == 0);
+    check(strcmp(scratch_get(in(files, "loss-samples.csv"), NULL),
+                 "series,x,y,low,high,marked\ntraining,100,4,,,0\ntraining,200,3,,,0\nvalidation,200,3.5,,,1\n") ==
+          0);
+    holds(scratch_get(out, NULL), "<h3>Loss against time</h3>");
+}
+
 static void a_ledger_has_its_figures(void **state)
 {
     const char *source = make_ledger("sweep.db"), *out = scratch("swept.html"), *dir = scratch("swept");
@@ -403,6 +421,7 @@ int main(void)
         LAW(strange_sources_are_refused),
         LAW(a_run_has_its_figures),
         LAW(runs_are_compared_best_first),
+        LAW(losses_against_time_and_tokens),
         LAW(a_ledger_has_its_figures),
         LAW(the_same_ledger_gives_the_same_page),
         LAW(runs_of_a_ledger_are_listed_best_first),

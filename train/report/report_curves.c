@@ -15,9 +15,9 @@ static void draw_curve(figure *f, const char *name, const run_curves *c, bool va
     for (int64_t i = 0; i < c->point_count; i++)
         known += run_is_validation(&c->points[i]) == validation;
     if (known > 1 && validation)
-        report_curve(f, name, c, offsetof(run_point, val_loss), 1, NAN);
+        report_curve(f, name, c, REPORT_STEPS, offsetof(run_point, val_loss), 1, NAN);
     else if (known > 1)
-        report_training(f, name, c);
+        report_training(f, name, c, REPORT_STEPS);
 }
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)

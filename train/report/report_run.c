@@ -8,16 +8,30 @@
 
 /* ---- One run ----------------------------------------------------------------------------------------------- */
 
-int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark)
+double report_at(const run_point *p, report_clock clock)
+{
+    return clock == REPORT_STEPS ? (double)p->step : clock == REPORT_TIME ? p->elapsed / 60 : p->samples;
+}
+
+double report_end(const run_curves *c, report_clock clock)
+{
+    double end = clock == REPORT_STEPS ? (double)report_last_step(c) : 0;
+    for (int64_t i = 0; i < c->point_count; i++)
+        end = fmax(end, report_at(&c->points[i], clock));
+    return end;
+}
+
+int report_curve(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field, double factor,
+                 double mark)
 {
     const int s = figure_series(f, name, FIGURE_LINE);
     bool marked = false;
     for (int64_t i = 0; i < c->point_count; i++) {
         double value;
         memcpy(&value, (const char *)&c->points[i] + field, sizeof value);
-        if (isnan(value))
+        if (isnan(value) || isnan(report_at(&c->points[i], clock)))
             continue;
-        figure_point(f, s, (double)c->points[i].step, factor * value);
+        figure_point(f, s, report_at(&c->points[i], clock), factor * value);
         if (!marked && value == mark)
             figure_mark(f, s);
         marked = marked || value == mark;
@@ -42,30 +56,30 @@ static double mean_around(const double *losses, int64_t count, int64_t at, int64
     return isfinite(losses[at]) ? sum / (double)known : losses[at];
 }
 
-void report_training(figure *f, const char *name, const run_curves *c)
+void report_training(figure *f, const char *name, const run_curves *c, report_clock clock)
 {
     double *losses = calloc((size_t)c->point_count + 1, sizeof *losses);
-    double *steps = calloc((size_t)c->point_count + 1, sizeof *steps);
+    double *places = calloc((size_t)c->point_count + 1, sizeof *places);
     int64_t count = 0;
-    for (int64_t i = 0; losses && steps && i < c->point_count; i++)
-        if (!isnan(c->points[i].loss)) {
+    for (int64_t i = 0; losses && places && i < c->point_count; i++)
+        if (!isnan(c->points[i].loss) && !isnan(report_at(&c->points[i], clock))) {
             losses[count] = c->points[i].loss;
-            steps[count++] = (double)c->points[i].step;
+            places[count++] = report_at(&c->points[i], clock);
         }
     const int64_t half = count >= smooth_from ? count / smooth_part + 1 : 0;
     int s = figure_series(f, name, FIGURE_LINE);
     for (int64_t i = 0; i < count; i++)
-        figure_point(f, s, steps[i], mean_around(losses, count, i, half));
+        figure_point(f, s, places[i], mean_around(losses, count, i, half));
     if (half > 0) {
         char single[SECTION_LABEL + 16];
         snprintf(single, sizeof single, "%s, single steps", name);
         s = figure_series(f, single, FIGURE_FAINT);
         for (int64_t i = 0; i < count; i++)
-            figure_point(f, s, steps[i], losses[i]);
+            figure_point(f, s, places[i], losses[i]);
     }
-    f->failed = f->failed || !losses || !steps;
+    f->failed = f->failed || !losses || !places;
     free(losses);
-    free(steps);
+    free(places);
 }
 
 void report_curves_limit(figure *f)
@@ -98,27 +112,60 @@ int64_t report_last_step(const run_curves *c)
     return last;
 }
 
-static figure *loss_figure(const char *id, const run_record *run)
+static const char *samples(const run_record *run)
 {
-    const run_curves *c = &run->curves;
-    figure *f = figure_create(id, "Loss", "Training loss, and the mean over the validation part.");
-    if (!f)
-        return NULL;
-    figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
-    report_training(f, "training", c);
-    if (run_record_last(run, true)) {
-        figure_mark_label(f, "lowest validation loss");
-        report_curve(f, "validation", c, offsetof(run_point, val_loss), 1, run_record_best(run));
-    }
-    if (isfinite(run->result.baseline) && report_last_step(c) > 0) {
-        const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
-        figure_point(f, s, 0, run->result.baseline);
-        figure_point(f, s, (double)report_last_step(c), run->result.baseline);
-    }
+    return run->configured ? config_unit(&run->c) : "samples";
+}
+
+/* How figures against a clock are called: the end of their id and of their title, and the axis. */
+static const struct {
+    const char *id, *title, *axis;
+} clocks[] = {
+    [REPORT_STEPS] = {"", "", "step"},
+    [REPORT_TIME] = {"-time", " against time", "minutes"},
+    [REPORT_SAMPLES] = {"-samples", " against ", NULL}, /* what they are called */
+};
+
+/* A figure of losses against a clock, to be ended by end_losses. */
+static figure *begin_losses(const char *id, const char *title, const char *caption, const char *label,
+                            report_clock clock, const char *unit)
+{
+    char full[REPORT_ID], heading[128];
+    snprintf(full, sizeof full, "%s%s", id, clocks[clock].id);
+    snprintf(heading, sizeof heading, "%.60s%s%.30s", title, clocks[clock].title, clocks[clock].axis ? "" : unit);
+    figure *f = figure_create(full, heading, caption);
+    if (f)
+        figure_axes(f, clocks[clock].axis ? clocks[clock].axis : unit, AXIS_LINEAR, label, AXIS_LINEAR);
+    return f;
+}
+
+static figure *end_losses(figure *f, double end)
+{
     figure_auto_log(f);
     report_curves_limit(f);
-    figure_span(f, 0, (double)report_last_step(c));
+    figure_span(f, 0, end);
     return f;
+}
+
+static figure *loss_figure(const char *id, const run_record *run, report_clock clock)
+{
+    const run_curves *c = &run->curves;
+    const double end = report_end(c, clock);
+    figure *f = begin_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
+                             samples(run));
+    if (!f)
+        return NULL;
+    report_training(f, "training", c, clock);
+    if (run_record_last(run, true)) {
+        figure_mark_label(f, "lowest validation loss");
+        report_curve(f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
+    }
+    if (isfinite(run->result.baseline) && end > 0) {
+        const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
+        figure_point(f, s, 0, run->result.baseline);
+        figure_point(f, s, end, run->result.baseline);
+    }
+    return end_losses(f, end);
 }
 
 /* One number of every logged step or validation. */
@@ -129,14 +176,9 @@ static figure *curve_figure(const char *id, const char *title, const char *capti
     if (!f)
         return NULL;
     figure_axes(f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
-    report_curve(f, label, &run->curves, field, factor, NAN);
+    report_curve(f, label, &run->curves, REPORT_STEPS, field, factor, NAN);
     figure_span(f, 0, (double)report_last_step(&run->curves));
     return f;
-}
-
-static const char *samples(const run_record *run)
-{
-    return run->configured ? config_unit(&run->c) : "samples";
 }
 
 static bool shows_accuracy(const run_record *run)
@@ -160,7 +202,9 @@ static void draw_run(page *p, const char *prefix, const run_record *run)
     char id[REPORT_ID], label[64];
     figure *f;
     snprintf(id, sizeof id, "%sloss", prefix);
-    page_figure(p, loss_figure(id, run));
+    for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++)
+        if (report_end(&run->curves, clock) > 0)
+            page_figure(p, loss_figure(id, run, clock));
     snprintf(id, sizeof id, "%saccuracy", prefix);
     if (shows_accuracy(run)) {
         f = curve_figure(id, "Accuracy", "Share of the validation part whose likeliest prediction is right.",
@@ -290,27 +334,23 @@ static void run_table(page *p, const run_record *runs, int count)
     page_table_end(p);
 }
 
-static figure *compare(const run_record *runs, int count, bool validation)
+static figure *compare(const run_record *runs, int count, bool validation, report_clock clock)
 {
     double end = 0;
-    figure *f = figure_create(validation ? "compare-validation" : "compare-training",
-                              validation ? "Validation losses" : "Training losses",
-                              count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first."
-                                                        : "One line for each run, best first.");
+    figure *f = begin_losses(
+        validation ? "compare-validation" : "compare-training", validation ? "Validation losses" : "Training losses",
+        count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first." : "One line for each run, best first.",
+        validation ? "validation loss" : "training loss", clock, samples(&runs[0]));
     if (!f)
         return NULL;
-    figure_axes(f, "step", AXIS_LINEAR, validation ? "validation loss" : "training loss", AXIS_LINEAR);
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
         if (validation)
-            report_curve(f, runs[i].name, &runs[i].curves, offsetof(run_point, val_loss), 1, NAN);
+            report_curve(f, runs[i].name, &runs[i].curves, clock, offsetof(run_point, val_loss), 1, NAN);
         else
-            report_training(f, runs[i].name, &runs[i].curves);
-        end = fmax(end, (double)report_last_step(&runs[i].curves));
+            report_training(f, runs[i].name, &runs[i].curves, clock);
+        end = fmax(end, report_end(&runs[i].curves, clock));
     }
-    figure_auto_log(f);
-    report_curves_limit(f);
-    figure_span(f, 0, end);
-    return f;
+    return end_losses(f, end);
 }
 
 void report_runs(page *p, const run_record *runs, int count)
@@ -321,8 +361,10 @@ void report_runs(page *p, const run_record *runs, int count)
     }
     page_section(p, "Runs compared");
     run_table(p, runs, count);
-    page_figure(p, compare(runs, count, true));
-    page_figure(p, compare(runs, count, false));
+    for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++) {
+        page_figure(p, compare(runs, count, true, clock));
+        page_figure(p, compare(runs, count, false, clock));
+    }
     for (int i = 0; i < count; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "run%d-", i + 1);

@@ -22,11 +22,20 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
 
 /* ---- What sections share ----------------------------------------------------------------------------------- */
 
+/* What a curve is drawn against: steps; minutes of the run; samples. */
+typedef enum report_clock { REPORT_STEPS, REPORT_TIME, REPORT_SAMPLES } report_clock;
+
+/* Where a point lies; NAN: it was not recorded (by version 0.1). */
+double report_at(const run_point *p, report_clock clock);
+/* Where the curves end: the last step, at least 1; 0 if the clock was not recorded. */
+double report_end(const run_curves *c, report_clock clock);
+
 /* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a
  * series, which it returns. mark: the value whose first point is marked; NAN: none. */
-int report_curve(figure *f, const char *name, const run_curves *c, size_t field, double factor, double mark);
+int report_curve(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field, double factor,
+                 double mark);
 /* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
-void report_training(figure *f, const char *name, const run_curves *c);
+void report_training(figure *f, const char *name, const run_curves *c, report_clock clock);
 /* Lets the first steps of the curves leave the figure at its upper edge if the rest would be flattened by them. */
 void report_curves_limit(figure *f);
 

@@ -299,7 +299,7 @@ static scion_status one_step(loop *l, scion_error *err)
     const bool last = t->step == t->steps, saves = due(t, y->save_every) || last;
     const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_samples(t, last) > 0;
     count_step(l, &p);
-    TELL(l, step, t, &p, y->log_every > 0 && (due(t, y->log_every) || last || l->r->taken == 1));
+    TELL(l, step, t, &p, y->log_every > 0 && (due(t, y->log_every) || last || t->step == 1));
     if (due(t, y->norm_every) || (y->norm_every > 0 && last))
         status = measure_norms(l, err);
     t->validation_due = validates;
