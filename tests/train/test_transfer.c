@@ -168,6 +168,7 @@ static void the_spread_of_the_best_lr_is_that_of_the_seeds(void **state)
     const transfer_group *g = &made.groups[0];
     near("best lr", g->widths[0].log2_best.mean, -5, 1e-9);
     near("its deviation", stat_deviation(&g->widths[0].log2_best), 0.2, 1e-9);
+    near("its error", transfer_best(g, &g->widths[0]).error, 2.776 * sqrt((0.04 + 0.01) / 2 / 3), 1e-9);
     near("moved", g->moved.value, -0.5, 1e-9);
     near("its error", g->moved.error, 2.776 * sqrt((0.04 + 0.01) / 2 * 2 / 3), 1e-9);
     check(says(g, "by 2^(-0.50 +- 0.36)"));

@@ -107,7 +107,7 @@ static figure *best_figure(const ledger_view *v)
         drawn++;
         for (int64_t w = 0; w < g->count; w++)
             if (g->widths[w].best >= 0) {
-                const stat_estimate e = stat_mean(&g->widths[w].log2_best);
+                const stat_estimate e = transfer_best(g, &g->widths[w]);
                 figure_range(f, s, (double)g->widths[w].width, exp2(e.value), exp2(e.value - e.error),
                              exp2(e.value + e.error));
             }

@@ -214,6 +214,13 @@ void transfer_free(transfer *t)
     *t = (transfer){NULL, 0};
 }
 
+stat_estimate transfer_best(const transfer_group *g, const transfer_width *w)
+{
+    if (w->log2_best.count == 0)
+        return (stat_estimate){NAN, NAN};
+    return (stat_estimate){w->log2_best.mean, stat_error(&g->spread, 1 / (double)w->log2_best.count)};
+}
+
 stat_finding transfer_stays(const transfer_group *g, double margin)
 {
     bool kept = isfinite(g->moved.value);
@@ -303,7 +310,7 @@ void transfer_sentence(const transfer_group *g, char text[TRANSFER_TEXT])
              g->at_edge ? "; a best value lies on the edge of the grid" : "");
 }
 
-static json_t *width_json(const transfer_width *w)
+static json_t *width_json(const transfer_group *g, const transfer_width *w)
 {
     json_t *points = json_array();
     for (int64_t i = 0; i < w->count; i++) {
@@ -314,7 +321,7 @@ static json_t *width_json(const transfer_width *w)
                                         "accuracy", json_number(p->accuracy), "seeds", (int)p->done.count, "diverged",
                                         p->diverged, "failed", p->failed));
     }
-    const stat_estimate fitted = stat_mean(&w->log2_best);
+    const stat_estimate fitted = transfer_best(g, w);
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
                      w->best >= 0 ? json_real(w->points[w->best].lr) : json_null(), "best_loss",
                      w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "log2_best_lr",
@@ -327,7 +334,7 @@ static json_t *group_json(const transfer_group *g)
     json_t *widths = json_array();
     char text[TRANSFER_TEXT];
     for (int64_t k = 0; k < g->count; k++)
-        json_array_append_new(widths, width_json(&g->widths[k]));
+        json_array_append_new(widths, width_json(g, &g->widths[k]));
     transfer_sentence(g, text);
     return json_pack("{s:s, s:o, s:o, s:I, s:I, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
                      json_number(g->moved.value), "moved_error", json_number(g->moved.error), "moved_from",

@@ -58,6 +58,9 @@ typedef struct transfer {
 scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, scion_error *err);
 void transfer_free(transfer *t);
 
+/* log2 of the best lr of a width, with the spread of its group; NAN: it has none. */
+stat_estimate transfer_best(const transfer_group *g, const transfer_width *w);
+
 /* Whether the best lr of all widths is the same up to a factor of 2^margin: for each pair of widths, by its interval,
  * which is open towards an edge. */
 stat_finding transfer_stays(const transfer_group *g, double margin);
