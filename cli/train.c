@@ -441,7 +441,7 @@ static void name_run(config *c)
     run_dir_free_name(base, c->run.out);
 }
 
-enum { JSON, QUIET };
+enum { JSON, QUIET, FORCE };
 
 static const cli_argument arguments[] = {
     [JSON] = CLI_SWITCH("--json", "print the lines of metrics.jsonl, and the summary as the last one"),
@@ -473,6 +473,16 @@ static const char first_steps[] =
     "Without a text: scion train shakespeare data_kind=synthetic\n"
     "scion presets lists what else can be trained; see also scion train --help.\n";
 
+/* init=RUN: its model is what settings begin with, as if a preset had named it. */
+static scion_status take_init(config *c, const cli_arguments *a, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < a->pair_count; i++)
+        if (strncmp(a->pairs[i], "init=", 5) == 0 && a->pairs[i][5])
+            status = trainer_model_of(c, a->pairs[i] + 5, err);
+    return status;
+}
+
 static int train_command(cli_arguments *a)
 {
     config c;
@@ -489,6 +499,8 @@ static int train_command(cli_arguments *a)
     config_init(&c);
     if (!cli_words(a, 1, "one preset at most, then key=value"))
         goto done;
+    if (take_init(&c, a, &err) != SCION_OK)
+        goto wrong;
     if (a->word_count == 1 && config_preset(&c, a->words[0], &err) != SCION_OK)
         goto wrong;
     for (int i = 0; i < a->pair_count; i++)
@@ -514,6 +526,9 @@ static int train_command(cli_arguments *a)
         print_routing(t);
         print_memory(&t->memory);
         print_run(t);
+        if (c.training.init[0])
+            cli_fill(stdout, 6, "init: weights of %s, after its step %lld", c.training.init, (long long)t->init_step);
+        fflush(stdout);
     }
     status = train(t, show, 0);
     goto done;
@@ -552,6 +567,28 @@ static scion_status resume_folder(trainer *t, const char *path, const cli_argume
     return SCION_OK;
 }
 
+static const cli_argument resume_arguments[] = {
+    [JSON] = CLI_SWITCH("--json", "print the lines of metrics.jsonl, and the summary as the last one"),
+    [QUIET] = CLI_SWITCH("--quiet", "print errors and warnings alone"),
+    [FORCE] = CLI_SWITCH("--force", "change lr, schedule, ...: it is no longer the same run"),
+    {0},
+};
+
+/* What becomes of the step sizes, if they are not those that the run was begun with. */
+static void print_course(const trainer *t)
+{
+    const int64_t next = t->step + 1;
+    const bool longer = t->steps != t->steps_before;
+    if (longer)
+        cli_fill(stdout, 4, "steps: %lld, were %lld; the schedule %s now spans all of them", (long long)t->steps,
+                 (long long)t->steps_before, t->c.training.schedule);
+    if (t->changes)
+        cli_fill(stdout, 4, "not the same run any more: %s", t->changes);
+    if ((longer || t->changes) && t->step < t->steps)
+        cli_fill(stdout, 4, "lr: %.4g in step %lld, %.4g in step %lld", t->lr_before, (long long)t->step,
+                 trainer_lr(t), (long long)next);
+}
+
 static int resume_command(cli_arguments *a)
 {
     char path[RUN_PATH], from[CONFIG_TEXT];
@@ -560,7 +597,7 @@ static int resume_command(cli_arguments *a)
     int status = CLI_USAGE, lock = -1;
     const output show = output_of(a);
     cli_outlive_reader();
-    status = cli_open_run(&t, a, run_dir_latest, trainer_resume, path);
+    status = cli_open_run(&t, a, run_dir_latest, a->values[FORCE] ? trainer_resume_changed : trainer_resume, path);
     if (status != CLI_OK)
         goto done;
     if (resume_folder(t, path, a, &lock, &err) != SCION_OK) {
@@ -571,6 +608,7 @@ static int resume_command(cli_arguments *a)
     if (show == AS_TEXT) {
         print_run(t);
         printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
+        print_course(t);
         fflush(stdout);
     }
     run_dir_of(path, from);
@@ -593,6 +631,7 @@ const cli_command cli_train = {
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=fashion-mnist/\n"
+        "  scion train shakespeare init=runs/shakespeare data=other.txt    from its weights (fine-tuning)\n"
         "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
         "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
         "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"
@@ -611,11 +650,12 @@ const cli_command cli_resume = {
     .summary = "resume a run that was stopped",
     .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide\n"
             "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of\n"
-            "logging and saving can.\n\n"
+            "logging and saving can; with --force the step sizes too (lr, schedule, warmup, decay, ...).\n"
+            "scion train init=RUN starts a new run from the weights.\n\n"
             "  scion resume runs/shakespeare\n"
             "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",
     .run = resume_command,
-    .arguments = arguments,
+    .arguments = resume_arguments,
     .options = CLI_RESUME_OPTIONS,
     .words = CLI_FILES,
 };

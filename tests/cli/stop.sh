@@ -92,21 +92,34 @@ grep 'step 2/2  loss' log | grep -q '0\.0s left' && fault "the time left leaves 
     eval_batches=2 out=minutes > log 2>&1 || fault "max_minutes: exit status $?"
 grep -q 'scion resume minutes' log || fault "max_minutes: $(tail -n 3 log)"
 
-# ---- A second Ctrl-C, while the first waits for the step to end, ends the program at once
+# ---- In a step of many micro-batches: it is left at once; with light the next process goes on in it
 "$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000 light=1 accum=1M \
-    out=twice > log 2>&1 &
+    out=within > log 2>&1 &
 process=$!
 tries=0
 while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
 sleep 0.3
 kill -INT $process
-kill -TERM $process
-sleep 0.3
-kill -0 $process || fault 'one Ctrl-C in a step should not end it'
+wait $process
+status=$?
+[ $status -eq 130 ] || fault "SIGINT in a step: exit status $status"
+grep -aq '"micro": *"[1-9]' within/step-00000000.safetensors || fault "SIGINT in a step: it is not gone on with"
+"$scion" resume within max_minutes=0.005 > log 2>&1 || fault "SIGINT in a step: resume: $(cat log)"
+grep -q 'scion resume within' log || fault "max_minutes in a step: $(cat log)"
+
+# ---- A second Ctrl-C, while the first waits for a micro-batch to end, ends the program at once
+"$scion" train shakespeare data=text.txt width=256 head_size=64 layers=4 block=128 batch=64 steps=1000 threads=1 \
+    out=twice > log 2>&1 &
+process=$!
+tries=0
+while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
+sleep 0.1
+kill -INT $process
 kill -INT $process
 wait $process
 status=$?
 [ $status -eq 130 ] || fault "two SIGINT: exit status $status"
+[ -e twice/summary.json ] && fault 'two SIGINT: the run was saved'
 
 # ---- The reader of the log goes away: the run goes on
 { (train read); echo $? > status; } 2>&1 | head -n 12 > log

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -405,19 +406,91 @@ static void the_first_step_of_mars_computes_one_gradient(void **state)
     trainer_free(t);
 }
 
-/* With the average in the gradients, half a step could not be taken back. */
-static void a_light_step_is_not_stopped(void **state)
+/* With the average in the gradients, half a step cannot be taken back: it is gone on with. */
+static void a_light_step_goes_on_where_it_was_stopped(void **state)
 {
-    trainer *t = create(TINY_GPT "light=1 accum=3", scratch("none"));
+    trainer *t = create(TINY_GPT "light=1 accum=3 steps=2", scratch("none")),
+            *whole = create(TINY_GPT "light=1 accum=3 steps=2", scratch("none"));
+    const char *path = scratch("half.safetensors");
     stopper s = {0, 1};
+    double loss[2];
+    scion_error err;
+    (void)state;
+    for (int i = 1; i < 3; i++) { /* stopped before each micro-batch but the first */
+        s.asked = 0;
+        t->stop = stop_at;
+        t->stop_ctx = &s;
+        assert_int_equal(trainer_step(t, &loss[0], &err), SCION_ESTOPPED);
+        assert_int_equal(t->micro, i);
+        OK(trainer_save(t, -1, path, &err));
+        trainer_free(t);
+        OK(trainer_resume(&t, path, NULL, 0, &err));
+        assert_int_equal(t->micro, i);
+        assert_int_equal(t->step, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        OK(trainer_step(t, &loss[0], &err));
+        OK(trainer_step(whole, &loss[1], &err));
+        assert_true(loss[0] == loss[1] && t->micro == 0);
+        assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
+    }
+    trainer_free(t);
+    trainer_free(whole);
+}
+
+/* ---- Other step sizes, other runs ----------------------------------------------------------------------------- */
+
+static void resuming_checks_the_schedule(void **state)
+{
+    static const char *const shorter[] = {"steps=20"}, *const lower[] = {"lr=0.001"}, *const other[] = {"seed=3"};
+    trainer *t = create(TINY_MLP "steps=40 schedule=constant_linear warmup=5 decay=30", scratch("none")), *then;
+    const char *path = scratch("course.safetensors");
     double loss;
     scion_error err;
     (void)state;
-    t->stop = stop_at;
-    t->stop_ctx = &s;
     OK(trainer_step(t, &loss, &err));
-    assert_int_equal(s.asked, 0);
-    assert_int_equal(trainer_evaluate(t, 3, &loss, NULL, &err), SCION_ESTOPPED);
+    OK(trainer_save(t, -1, path, &err));
+    assert_int_equal(trainer_resume(&then, path, shorter, 1, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "decay is 30, expected at most steps 20"));
+    assert_int_equal(trainer_resume(&then, path, lower, 1, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "--force"));
+    assert_int_equal(trainer_resume_changed(&then, path, other, 1, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "init="));
+    OK(trainer_resume_changed(&then, path, lower, 1, &err));
+    assert_true(then->lr_before == 0 && trainer_lr(then) == 0.001 / 5 && then->steps_before == 40);
+    assert_string_equal(then->changes, "after step 1: lr 0.03125 -> 0.001");
+    OK(trainer_save(then, -1, path, &err));
+    trainer_free(then);
+    OK(trainer_resume(&then, path, NULL, 0, &err)); /* the record stays */
+    assert_string_equal(then->changes, "after step 1: lr 0.03125 -> 0.001");
+    trainer_free(then);
+    trainer_free(t);
+}
+
+/* A new run from the weights of another: these weights, and everything else as if it were new. */
+static void a_run_starts_from_the_weights_of_another(void **state)
+{
+    trainer *t = create(TINY_MLP "steps=3 rule=scion", scratch("none")), *then = NULL;
+    const char *path = scratch("weights.safetensors");
+    double loss;
+    scion_error err;
+    (void)state;
+    OK(trainer_step(t, &loss, &err));
+    OK(trainer_save(t, -1, path, &err));
+    config c = tiny(TINY_MLP "steps=7 rule=adamw lr=0.01");
+    snprintf(c.training.init, sizeof c.training.init, "%s", path);
+    OK(trainer_create(&then, &c, &err));
+    assert_memory_equal(then->weights, t->weights, (size_t)t->elements * sizeof(float));
+    assert_true(then->step == 0 && then->init_step == 1 && then->best == INFINITY);
+    assert_true(trainer_lr(then) == 0.01);
+    trainer_free(then);
+
+    config_set_int(&c, "width", config_int(&c, "width") * 2);
+    assert_int_equal(trainer_create(&then, &c, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "width="));
+    OK(trainer_model_of(&c, path, &err));
+    OK(trainer_create(&then, &c, &err));
+    trainer_free(then);
     trainer_free(t);
 }
 
@@ -717,7 +790,9 @@ int main(void)
         cmocka_unit_test(a_run_stopped_anywhere_is_the_same_run),
         cmocka_unit_test(a_run_is_saved_before_its_validation),
         cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
-        cmocka_unit_test(a_light_step_is_not_stopped),
+        cmocka_unit_test(a_light_step_goes_on_where_it_was_stopped),
+        cmocka_unit_test(resuming_checks_the_schedule),
+        cmocka_unit_test(a_run_starts_from_the_weights_of_another),
         cmocka_unit_test(the_best_is_the_same_file),
         cmocka_unit_test(a_better_one_leaves_the_checkpoint),
         cmocka_unit_test(checkpoints_are_found_without_zeros),

@@ -23,7 +23,13 @@ typedef enum option_type {
 } option_type;
 
 /* When an option may be changed for a run that exists. */
-enum { OPTION_ON_RESUME = 1, OPTION_ON_EVAL = 2 };
+enum {
+    OPTION_ON_RESUME = 1,
+    OPTION_ON_FORCE = 4,   /* on resume, if asked for explicitly: it is no longer the same run */
+    OPTION_ON_INIT = 8,    /* a model's: may differ from those of the weights that `init` names */
+    OPTION_FROM_INIT = 16, /* not a model's, but taken from there as well */
+    OPTION_ON_EVAL = 2
+};
 
 typedef struct option {
     const char *key;

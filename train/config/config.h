@@ -96,6 +96,8 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 scion_status config_check(const config *c, scion_error *err);
 /* Whether every step of a run can be taken with these learning rates: not so if lr times weight decay exceeds 1. */
 scion_status config_check_lr(const config *c, scion_error *err);
+/* The part of config_check that the step sizes are subject to: what a resumed run may change. */
+scion_status config_check_schedule(const config *c, scion_error *err);
 /* What `norms` says, and for the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
 const char *config_norms_text(const config *c);
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);

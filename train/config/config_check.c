@@ -80,7 +80,7 @@ static scion_status check_schedule_reads(const config *c, scion_error *err)
     return SCION_OK;
 }
 
-static scion_status check_schedule(const config *c, scion_error *err)
+scion_status config_check_schedule(const config *c, scion_error *err)
 {
     const long long steps = c->training.steps, warmup = c->training.warmup, decay = c->training.decay;
     scion_status status = check_schedule_reads(c, err);
@@ -228,7 +228,7 @@ scion_status config_check(const config *c, scion_error *err)
     if (status == SCION_OK)
         status = check_data(c, err);
     if (status == SCION_OK)
-        status = check_schedule(c, err);
+        status = config_check_schedule(c, err);
     if (status == SCION_OK)
         status = config_norms(c, norm, err);
     if (status == SCION_OK)

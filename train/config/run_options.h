@@ -13,6 +13,7 @@ typedef struct training_options {
     double lr_start, lr_end;
     uint64_t seed;
     int64_t threads;
+    char init[OPTION_TEXT]; /* run or checkpoint whose weights the run starts from, "": it draws its own */
 } training_options;
 
 typedef struct optimizer_options {

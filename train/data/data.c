@@ -43,9 +43,9 @@ const option data_option_rows[] = {
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
                     "text without val_data: the last part, kept for validation", .change = OPTION_ON_EVAL),
     OPTION_INT_ROW(data_options, vocab, "vocab", "0", 0, 0x1p24,
-                   "text: size of the vocabulary, 0: as the data have it"),
+                   "text: size of the vocabulary, 0: as the data have it", .change = OPTION_FROM_INIT),
     OPTION_INT_ROW(data_options, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
-                   .change = OPTION_ON_EVAL),
+                   .change = OPTION_ON_EVAL | OPTION_FROM_INIT),
     OPTION_END,
 };
 

@@ -27,10 +27,10 @@ static const option options[] = {
     OPTION_ENUM_ROW(gpt_options, activation, "activation", "sqrt2_gelu", activation_name,
                     "function between the layers; the scaled ones keep the variance"),
     BOOL(tied, "no", "one matrix for the embedding and the output"),
-    BOOL(zero_init, "no", "projections back into the residual start at zero"),
+    BOOL(zero_init, "no", "projections back into the residual start at zero", .change = OPTION_ON_INIT),
     REAL(rotary_base, "10000", 1, INFINITY, "base of the rotary embedding's wavelengths"),
     BOOL(qk_norm, "yes", "RMS norm of queries and keys"),
-    REAL(smoothing, "0", 0, 0.999, "label smoothing"),
+    REAL(smoothing, "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
     BOOL(recompute, "no", "recompute blocks in the backward pass, to save memory", .neutral = true),
     OPTION_END,
 };

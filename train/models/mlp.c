@@ -29,8 +29,8 @@ static const option options[] = {
     OPTION_BOOL_ROW(mlp_options, bias, "bias", "yes", "layers but the last have a bias"),
     OPTION_ENUM_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius_name,
                     "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
-                    .origin = "hidden"),
-    OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing"),
+                    .origin = "hidden", .change = OPTION_ON_INIT),
+    OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
     OPTION_END,
 };
 

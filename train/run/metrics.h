@@ -5,7 +5,8 @@
  *         {"step":10,"val_loss":3.2,"accuracy":0.21,"time":"...","elapsed":1.9,"tokens":81920}
  *         {"step":10,"name":"head","norm":9.9,"bound":10,"ratio":0.99}
  *     summary.json    one object at the end: state, steps, seconds, elapsed, tokens, tokens_per_s, parameters, loss,
- *                     val_loss, best_val_loss, accuracy, baseline, peak_bytes, data_hash, config
+ *                     val_loss, best_val_loss, accuracy, baseline, peak_bytes, data_hash, config;
+ *                     changes, if step sizes were changed on the way
  * A number that is not finite is written as null, which JSON has. Steps appear once: a resumed run cuts off what
  * the run before wrote past the checkpoint. */
 #ifndef TRAIN_RUN_METRICS_H

@@ -30,6 +30,7 @@ typedef struct loop {
     double first_loss; /* of its first step */
     int64_t saved,
         best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
+    int64_t saved_micro;
     bool saved_due; /* the last checkpoint says that its validation is still to be done */
 } loop;
 
@@ -162,14 +163,16 @@ static scion_status save(loop *l, scion_error *err)
 {
     char path[RUN_PATH];
     const bool again = l->saved == l->t->step;
-    if (!l->policy->save || (again && l->saved_due == l->t->validation_due))
+    const bool best = l->best_saved == l->t->step && l->t->micro == 0;
+    if (!l->policy->save || (again && l->saved_due == l->t->validation_due && l->saved_micro == l->t->micro))
         return SCION_OK;
     TELL(l, saving, l->t);
-    scion_status status = run_dir_save(l->t, l->policy->keep, l->best_saved == l->t->step, path, err);
+    scion_status status = run_dir_save(l->t, l->policy->keep, best, path, err);
     if (status != SCION_OK)
         return status;
     l->saved = l->t->step;
     l->saved_due = l->t->validation_due;
+    l->saved_micro = l->t->micro;
     if (!again)
         TELL(l, saved, l->t, path);
     return SCION_OK;
@@ -368,6 +371,7 @@ static void start_result(loop *l)
     r->best_val_loss = t->best;
     r->baseline = baseline_for(&t->c, data_about(t->data));
     r->data_hash = data_about(t->data)->hash;
+    r->changes = t->changes;
     r->state_bytes = (double)(t->memory.weights + t->memory.gradients + t->memory.state);
 }
 

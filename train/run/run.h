@@ -73,6 +73,7 @@ typedef struct run_result {
     double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
     char message[256];                         /* diverged, failed: why */
+    const char *changes;                       /* the trainer's */
 } run_result;
 
 /* Nothing known yet. */
@@ -125,7 +126,7 @@ run_policy run_policy_of(const config *c);
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's; sinks that
  * failed are not, *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before
- * that step; one stopped in a validation will do it when it is resumed. */
+ * that step (with `light`, it goes on in it); one stopped in a validation will do it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

@@ -1,4 +1,5 @@
 /* Making a trainer, its step, its memory and its checkpoints. See trainer.h. */
+#define _GNU_SOURCE 1 /* asprintf */
 #include "run/trainer.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "base/threads.h"
 #include "run/checkpoint.h"
 #include "run/routing.h"
+#include "run/run_dir.h"
 
 enum { max_workers = 4 }; /* threads that decode data ahead */
 
@@ -140,6 +142,7 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
     t->c = *c;
     t->best = INFINITY;
     t->folder = -1;
+    t->lr_before = NAN;
     t->threads = threads_set((int)c->training.threads);
     return SCION_OK;
 }
@@ -226,34 +229,6 @@ static void count_optimizer(trainer *t)
 
 /* ---- The whole ---------------------------------------------------------------------------------------------- */
 
-scion_status trainer_create(trainer **out, const config *c, scion_error *err)
-{
-    trainer *t = NULL;
-    scion_status status = config_check(c, err);
-    if (status == SCION_OK)
-        status = new_trainer(&t, c, err);
-    if (status == SCION_OK)
-        status = open_data(t, &(data_context){.seed = 0}, err);
-    if (status == SCION_OK)
-        status = record(t, true, err);
-    if (status == SCION_OK)
-        status = check_memory(t, err);
-    if (status == SCION_OK)
-        status = allocate(t, true, err);
-    if (status == SCION_OK)
-        status = make_optimizer(t, err);
-    if (status == SCION_OK)
-        status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
-    if (status == SCION_OK)
-        count_optimizer(t);
-    if (status != SCION_OK) {
-        trainer_free(t);
-        t = NULL;
-    }
-    *out = t;
-    return status;
-}
-
 void trainer_free(trainer *t)
 {
     if (!t)
@@ -268,6 +243,7 @@ void trainer_free(trainer *t)
     free(t->grads_before);
     free(t->buffers);
     free(t->buffers_before);
+    free(t->changes);
     free(t);
 }
 
@@ -328,19 +304,24 @@ double trainer_flops(const trainer *t)
     return 3 * plan_flops(t->train) * (double)t->c.training.accum;
 }
 
-double trainer_lr(const trainer *t)
+static double lr_at(const training_options *o, int64_t steps, int64_t step)
 {
     const scion_schedule s = {
         .size = sizeof s,
-        .kind = scion_enum_value(SCION_ENUM_SCHEDULE, t->c.training.schedule),
-        .n = t->steps,
-        .warmup = t->c.training.warmup,
-        .decay = t->c.training.decay,
-        .peak = t->c.training.lr,
-        .start = t->c.training.lr_start,
-        .end = t->c.training.lr_end,
+        .kind = scion_enum_value(SCION_ENUM_SCHEDULE, o->schedule),
+        .n = steps,
+        .warmup = o->warmup,
+        .decay = o->decay,
+        .peak = o->lr,
+        .start = o->lr_start,
+        .end = o->lr_end,
     };
-    return scion_schedule_value(&s, t->step);
+    return scion_schedule_value(&s, step);
+}
+
+double trainer_lr(const trainer *t)
+{
+    return lr_at(&t->c.training, t->steps, t->step);
 }
 
 /* Where a plan wants the arrays of a batch. */
@@ -382,10 +363,14 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
                     .seed = t->c.training.seed,
                     .step = t->step,
                     .update_buffers = update_buffers};
-    double sum = 0;
-    for (int64_t i = 0; i < t->c.training.accum; i++) {
-        if (i > 0 && !t->c.optimizer.light && stopped(t))
+    const int64_t first = t->micro;
+    double sum = t->micro_loss;
+    for (int64_t i = first; i < t->c.training.accum; i++) {
+        if (i > first && stopped(t)) {
+            t->micro = t->c.optimizer.light ? i : 0;
+            t->micro_loss = t->c.optimizer.light ? sum : 0;
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
+        }
         const int64_t index = t->step * t->c.training.accum + i;
         scion_status status = fill(t, t->train, DATA_TRAIN, index, err);
         if (status != SCION_OK)
@@ -460,9 +445,11 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
     if (status == SCION_OK)
         status = scion_optimizer_step(t->optimizer, trainer_lr(t), err);
     t->optimizer_s += clock_now() - begin;
-    if (status == SCION_OK)
+    if (status == SCION_OK) {
         t->step++;
-    else if (t->buffers)
+        t->micro = 0;
+        t->micro_loss = 0;
+    } else if (t->buffers && t->micro == 0)
         memcpy(t->buffers, t->buffers_before, buffer_bytes);
     return status;
 }
@@ -525,7 +512,9 @@ scion_status trainer_validate(trainer *t, bool last, double *loss, double *accur
  *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the
  *                averages that are in the gradients); "optimizer", bytes: its settings and counters
  *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due =
- *                validation, if the run was stopped in the validation after `step`
+ *                validation, if the run was stopped in the validation after `step`; micro and micro_loss, if it was
+ *                stopped in a step with `light`: micro-batches of it that the averages have, the sum of their
+ *                losses; changes, if step sizes were changed on the way
  * The data have no position: batches are functions of the step. Files of format scion-1 (version 0.1) have the arrays
  * inside "optimizer", and the averages of `light` as "average.NAME". */
 
@@ -594,20 +583,28 @@ static void list_tensors(listing *l, const trainer *t)
 static scion_status write_checkpoint(const trainer *t, int folder, const char *path, const listing *l,
                                      scion_error *err)
 {
-    char *json = config_to_json(&t->c), step[32], steps[32], best[32];
+    char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
     const char *vocabulary = data_about(t->data)->vocabulary;
     if (!json)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     snprintf(step, sizeof step, "%lld", (long long)t->step);
     snprintf(steps, sizeof steps, "%lld", (long long)t->steps);
     snprintf(best, sizeof best, "%.17g", t->best);
+    snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
+    snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
     int metas = 6;
-    checkpoint_meta meta[8] = {{"format", format_name}, {"config", json}, {"step", step},
-                               {"steps", steps},        {"best", best},   {"data_kind", data_about(t->data)->kind}};
+    checkpoint_meta meta[11] = {{"format", format_name}, {"config", json}, {"step", step},
+                                {"steps", steps},        {"best", best},   {"data_kind", data_about(t->data)->kind}};
     if (vocabulary)
         meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
     if (t->validation_due)
         meta[metas++] = (checkpoint_meta){"due", "validation"};
+    if (t->micro > 0) {
+        meta[metas++] = (checkpoint_meta){"micro", micro};
+        meta[metas++] = (checkpoint_meta){"micro_loss", micro_loss};
+    }
+    if (t->changes)
+        meta[metas++] = (checkpoint_meta){"changes", t->changes};
     const scion_status status = checkpoint_write(folder, path, l->tensors, l->count, meta, metas, err);
     free(json);
     return status;
@@ -638,13 +635,38 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
     return status;
 }
 
-/* Options that may change when a run is resumed or opened. */
-static bool may_change(const char *pair, bool training)
+typedef enum purpose { TO_TRAIN, TO_CHANGE, TO_EVALUATE, TO_EVALUATE_WHOLE, TO_SAMPLE } purpose;
+
+static bool trains(purpose why)
+{
+    return why == TO_TRAIN || why == TO_CHANGE;
+}
+
+/* The option of a "key=value". */
+static const config_option *option_of(const char *pair)
 {
     char key[CONFIG_TEXT];
     snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
-    const config_option *o = config_find(key);
-    return o && (o->change & (training ? OPTION_ON_RESUME : OPTION_ON_EVAL));
+    return config_find(key);
+}
+
+/* Refuses options that may not change when a run is resumed or opened. */
+static scion_status check_change(const char *pair, const char *path, purpose why, scion_error *err)
+{
+    const config_option *o = option_of(pair);
+    const unsigned change = o ? o->change : 0;
+    char dir[CONFIG_TEXT];
+    if (change & (trains(why) ? OPTION_ON_RESUME : OPTION_ON_EVAL) || (why == TO_CHANGE && change & OPTION_ON_FORCE))
+        return SCION_OK;
+    if (!trains(why))
+        return train_fail(err, SCION_EINVAL, "%s: cannot be changed for a trained model", pair);
+    if (change & OPTION_ON_FORCE)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be changed when a run is resumed; --force changes it", pair);
+    run_dir_of(path, dir);
+    return train_fail(err, SCION_EINVAL,
+                      "%s: cannot be changed when a run is resumed; scion train init=%s starts a new run from its "
+                      "weights",
+                      pair, dir);
 }
 
 /* Written by version 0.1. */
@@ -656,7 +678,7 @@ static bool is_old(const checkpoint *file)
 
 /* The configuration of a checkpoint, with changes. */
 static scion_status read_config(const checkpoint *file, const char *path, const char *const *pairs, int count,
-                                bool training, config *c, scion_error *err)
+                                purpose why, config *c, scion_error *err)
 {
     const char *format = checkpoint_get(file, "format"), *json = checkpoint_get(file, "config");
     if (!format || (strcmp(format, format_name) != 0 && !is_old(file)) || !json)
@@ -668,12 +690,34 @@ static scion_status read_config(const checkpoint *file, const char *path, const 
     config_init(c);
     scion_status status = config_from_json(c, json, err);
     for (int i = 0; status == SCION_OK && i < count; i++) {
-        if (!may_change(pairs[i], training))
-            return train_fail(err, SCION_EINVAL, "%s: cannot be changed %s", pairs[i],
-                              training ? "when a run is resumed" : "for a trained model");
-        status = config_set_pair(c, pairs[i], err);
+        status = check_change(pairs[i], path, why, err);
+        if (status == SCION_OK)
+            status = config_set_pair(c, pairs[i], err);
     }
+    if (status == SCION_OK && trains(why) && count > 0)
+        status = config_check_schedule(c, err);
     return status;
+}
+
+/* Notes what the pairs change in the course of a run that is after step `step`. */
+static scion_status note_changes(trainer *t, const config *stored, const char *const *pairs, int count,
+                                 scion_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        const config_option *o = option_of(pairs[i]);
+        const char *before = t->changes ? t->changes : "";
+        char old[CONFIG_TEXT], now[CONFIG_TEXT], *all;
+        if (!(o->change & OPTION_ON_FORCE) || config_same(stored, &t->c, o))
+            continue;
+        config_get(stored, o, old, sizeof old);
+        config_get(&t->c, o, now, sizeof now);
+        if (asprintf(&all, "%s%safter step %lld: %s %s -> %s", before, before[0] ? "\n" : "", (long long)t->step,
+                     o->key, old, now) < 0)
+            return train_fail(err, SCION_ENOMEM, "out of memory");
+        free(t->changes);
+        t->changes = all;
+    }
+    return SCION_OK;
 }
 
 /* One tensor of the file into `to`. */
@@ -728,6 +772,7 @@ static scion_status read_position(trainer *t, const checkpoint *file, const char
                                   scion_error *err)
 {
     const char *best = checkpoint_get(file, "best"), *due = checkpoint_get(file, "due");
+    const char *loss = checkpoint_get(file, "micro_loss"), *changes = checkpoint_get(file, "changes");
     int64_t steps;
     scion_status status = read_count(file, path, "step", &t->step, err);
     if (status == SCION_OK)
@@ -738,6 +783,18 @@ static scion_status read_position(trainer *t, const checkpoint *file, const char
         t->steps = steps;
     t->best = best ? strtod(best, NULL) : INFINITY;
     t->validation_due = due && strcmp(due, "validation") == 0;
+    t->steps_before = steps;
+    if (checkpoint_get(file, "micro"))
+        status = read_count(file, path, "micro", &t->micro, err);
+    if (status == SCION_OK && t->micro >= t->c.training.accum)
+        status = train_fail(err, SCION_ESTATE, "%s: its micro is %lld, and a step has %lld", path,
+                            (long long)t->micro, (long long)t->c.training.accum);
+    t->micro_loss = loss ? strtod(loss, NULL) : 0;
+    t->changes = changes ? strdup(changes) : NULL;
+    if (status == SCION_OK && changes && !t->changes)
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path);
+    if (status != SCION_OK)
+        return status;
     if (training && t->step > t->steps)
         return train_fail(err, SCION_EINVAL, "%s: it is at step %lld, past steps=%lld", path, (long long)t->step,
                           (long long)t->steps);
@@ -801,18 +858,18 @@ static scion_status open_stored_data(trainer *t, const checkpoint *file, const c
         t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
 }
 
-typedef enum purpose { TO_TRAIN, TO_EVALUATE, TO_EVALUATE_WHOLE, TO_SAMPLE } purpose;
-
 static scion_status from_file(trainer **out, const char *path, const char *const *pairs, int count, purpose why,
                               scion_error *err)
 {
-    const bool training = why == TO_TRAIN;
+    const bool training = trains(why);
     checkpoint *file = NULL;
     trainer *t = NULL;
-    config c;
+    config c, stored;
     scion_status status = checkpoint_open(&file, path, err);
     if (status == SCION_OK)
-        status = read_config(file, path, pairs, count, training, &c, err);
+        status = read_config(file, path, NULL, 0, why, &stored, err);
+    if (status == SCION_OK)
+        status = read_config(file, path, pairs, count, why, &c, err);
     if (status == SCION_OK && why == TO_SAMPLE && !(config_model(&c)->decode && checkpoint_get(file, "vocabulary")))
         status = train_fail(err, SCION_EINVAL, "%s: only a model that learned from a text file can write text", path);
     if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
@@ -842,6 +899,10 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         count_optimizer(t);
     if (status == SCION_OK)
         status = read_position(t, file, path, training, err);
+    if (status == SCION_OK && t->step > 0)
+        t->lr_before = lr_at(&stored.training, t->steps_before, t->step - 1);
+    if (status == SCION_OK && why == TO_CHANGE)
+        status = note_changes(t, &stored, pairs, count, err);
     checkpoint_close(file);
     if (status != SCION_OK) {
         trainer_free(t);
@@ -854,6 +915,12 @@ static scion_status from_file(trainer **out, const char *path, const char *const
 scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err)
 {
     return from_file(out, path, pairs, count, TO_TRAIN, err);
+}
+
+scion_status trainer_resume_changed(trainer **out, const char *path, const char *const *pairs, int count,
+                                    scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_CHANGE, err);
 }
 
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err)
@@ -871,4 +938,118 @@ scion_status trainer_open_model(trainer **out, const char *path, const char *con
                                 scion_error *err)
 {
     return from_file(out, path, pairs, count, TO_SAMPLE, err);
+}
+
+/* ---- A new run ---------------------------------------------------------------------------------------------- */
+
+/* Option i of those that say what the weights are: the chosen model's, then the data's that it depends on; NULL past
+ * the last. */
+static const config_option *init_option(const config *c, int i)
+{
+    const model_row *row = config_model(c);
+    int count = 0;
+    for (const option *o = row->options; o && o->key; o++)
+        if (!o->neutral && !(o->change & OPTION_ON_INIT) && count++ == i)
+            return config_find(o->key);
+    const config_option *o;
+    for (int k = 0; (o = config_option_at(k)) != NULL; k++)
+        if (o->change & OPTION_FROM_INIT && count++ == i)
+            return o;
+    return NULL;
+}
+
+static scion_status open_init(checkpoint **file, const char *run, char path[RUN_PATH], config *c, scion_error *err)
+{
+    *file = NULL;
+    scion_status status = run_dir_best(run, path, err);
+    if (status == SCION_OK)
+        status = checkpoint_open(file, path, err);
+    if (status == SCION_OK)
+        status = read_config(*file, path, NULL, 0, TO_EVALUATE, c, err);
+    return status;
+}
+
+scion_status trainer_model_of(config *c, const char *run, scion_error *err)
+{
+    char path[RUN_PATH], value[CONFIG_TEXT];
+    checkpoint *file;
+    config from;
+    scion_status status = open_init(&file, run, path, &from, err);
+    checkpoint_close(file);
+    if (status == SCION_OK)
+        status = config_set(c, "model", from.model, path, err);
+    const config_option *o;
+    for (int i = 0; status == SCION_OK && (o = init_option(&from, i)) != NULL; i++) {
+        config_get(&from, o, value, sizeof value);
+        status = config_set(c, o->key, value, path, err);
+    }
+    return status;
+}
+
+/* Refuses a model that the weights are not of. */
+static scion_status check_init(const config *c, const config *from, scion_error *err)
+{
+    const config_option *o;
+    const char *run = c->training.init;
+    if (strcmp(c->model, from->model) != 0)
+        return train_fail(err, SCION_EINVAL, "init: %.120s has model %s, this run %s", run, from->model, c->model);
+    for (int i = 0; (o = init_option(from, i)) != NULL; i++) {
+        char theirs[CONFIG_TEXT], ours[CONFIG_TEXT];
+        if (o->change & OPTION_ON_EVAL || config_same(c, from, o))
+            continue;
+        config_get(from, o, theirs, sizeof theirs);
+        config_get(c, o, ours, sizeof ours);
+        return train_fail(err, SCION_EINVAL, "init: %.100s has %s=%.32s, this run %s=%.32s: say %s=%.32s", run,
+                          o->key, theirs, o->key, ours, o->key, theirs);
+    }
+    return SCION_OK;
+}
+
+/* Data, and the model's weights: of the checkpoint that init names. */
+static scion_status open_data_of(trainer *t, const checkpoint *file, scion_error *err)
+{
+    const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary")};
+    const scion_status status = open_data(t, &special, err);
+    return status == SCION_OK ? check_kind(t, file, err) : status;
+}
+
+scion_status trainer_create(trainer **out, const config *c, scion_error *err)
+{
+    const bool starts = c->training.init[0] != '\0';
+    trainer *t = NULL;
+    checkpoint *file = NULL;
+    char path[RUN_PATH];
+    config from;
+    scion_status status = config_check(c, err);
+    if (status == SCION_OK && starts)
+        status = open_init(&file, c->training.init, path, &from, err);
+    if (status == SCION_OK && starts)
+        status = check_init(c, &from, err);
+    if (status == SCION_OK)
+        status = new_trainer(&t, c, err);
+    if (status == SCION_OK)
+        status = starts ? open_data_of(t, file, err) : open_data(t, &(data_context){.seed = 0}, err);
+    if (status == SCION_OK)
+        status = record(t, true, err);
+    if (status == SCION_OK)
+        status = check_memory(t, err);
+    if (status == SCION_OK)
+        status = allocate(t, true, err);
+    if (status == SCION_OK)
+        status = make_optimizer(t, err);
+    if (status == SCION_OK)
+        status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
+    if (status == SCION_OK)
+        count_optimizer(t);
+    if (status == SCION_OK && starts)
+        status = read_weights(t, file, path, false, err);
+    if (status == SCION_OK && starts)
+        status = read_count(file, path, "step", &t->init_step, err);
+    checkpoint_close(file);
+    if (status != SCION_OK) {
+        trainer_free(t);
+        t = NULL;
+    }
+    *out = t;
+    return status;
 }

@@ -31,26 +31,41 @@ typedef struct trainer {
     float *grads_before;     /* rule mars: gradient at the weights before, else NULL */
     int64_t elements;
     scion_optimizer *optimizer;
-    int64_t step;        /* steps taken */
-    int64_t steps;       /* of the whole run */
-    double best;         /* lowest validation loss so far, INFINITY: none yet */
-    bool validation_due; /* the run was stopped in the validation after `step` */
+    int64_t step;         /* steps taken */
+    int64_t steps;        /* of the whole run */
+    double best;          /* lowest validation loss so far, INFINITY: none yet */
+    bool validation_due;  /* the run was stopped in the validation after `step` */
+    int64_t micro;        /* `light`, stopped in a step: micro-batches of it that are in the average already */
+    double micro_loss;    /* the sum of their losses */
+    int64_t init_step;    /* step of the run that `init` names, whose weights this one started from */
+    double lr_before;     /* of the last step before the run was resumed; NAN: none */
+    int64_t steps_before; /* steps that the run was to have when it was saved, 0: it is new */
+    char *changes; /* settings changed by trainer_resume_changed, a line each ("step 40: lr 0.03 -> 0.01"), or NULL */
     int threads;
     int folder; /* c.run.out, open and locked (run_dir.h): what is written there goes into it; -1: by its path */
     trainer_memory memory; /* what it takes */
     /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
-     * NULL. With `light`, whose average is in the gradients, a step that has begun is not stopped. */
+     * NULL. A step that was stopped is begun again; with `light`, whose average is in the gradients, it is gone on
+     * with at the next micro-batch. */
     bool (*stop)(void *ctx);
     void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation; may be NULL */
     void *stop_ctx;                                            /* of both */
     double forward_s, backward_s, optimizer_s;                 /* of the last step */
 } trainer;
 
-/* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights. */
+/* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights, or takes
+ * them from the run that the option `init` names: then the model must be the same, and the data are read with its
+ * vocabulary. */
 scion_status trainer_create(trainer **out, const config *c, scion_error *err);
 /* The same from a checkpoint: configuration, weights, optimizer, position. Pairs "key=value" change what may be
  * changed on the way (out, steps, log and save intervals, threads). */
 scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
+/* The same; pairs may also change the step sizes (lr, schedule, ...). What was changed is in t->changes, and in the
+ * checkpoints from now on. */
+scion_status trainer_resume_changed(trainer **out, const char *path, const char *const *pairs, int count,
+                                    scion_error *err);
+/* Sets the model of a configuration, and what belongs to it, to that of a run or checkpoint: for `init`. */
+scion_status trainer_model_of(config *c, const char *run, scion_error *err);
 /* Only data vocabulary, model and weights of a checkpoint, for evaluation and sampling: no gradients, no optimizer.
  * Pairs change data, batch, block and threads. */
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
@@ -64,7 +79,7 @@ void trainer_free(trainer *t);
 
 /* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
  * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
- * gradients are not). The same if it is stopped: SCION_ESTOPPED. */
+ * gradients are not). The same if it is stopped: SCION_ESTOPPED; but see `micro`. */
 scion_status trainer_step(trainer *t, double *loss, scion_error *err);
 /* Puts a batch into the inputs that trainer_evaluate uses; it stays there until the next evaluation. */
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
