@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 static void *default_alloc(void *ctx, size_t bytes)
 {
@@ -23,6 +26,19 @@ static const scion_allocator *actual(const scion_allocator *a)
     return a && a->alloc ? a : &default_allocator;
 }
 
+void scn_large_pages(void *memory, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = (uintptr_t)1 << 21, start = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)memory + bytes) & ~(page - 1);
+    if (memory && start < end && end - start >= 2 * page)
+        (void)madvise((char *)memory + (start - (uintptr_t)memory), end - start, MADV_HUGEPAGE);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+
 void *scn_alloc(const scion_allocator *a, size_t bytes)
 {
     const size_t extra = SCN_ALIGN + sizeof(void *);
@@ -35,6 +51,8 @@ void *scn_alloc(const scion_allocator *a, size_t bytes)
     uintptr_t start = ((uintptr_t)raw + extra) & ~(uintptr_t)(SCN_ALIGN - 1);
     char *memory = raw + (start - (uintptr_t)raw);
     memcpy(memory - sizeof(void *), &raw, sizeof raw);
+    if (a == &default_allocator)
+        scn_large_pages(memory, bytes);
     memset(memory, 0, bytes);
     return memory;
 }

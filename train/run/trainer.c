@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/threads.h"
 #include "run/checkpoint.h"
@@ -77,6 +78,7 @@ static float *flat_array(int64_t elements)
 {
     const size_t bytes = ((size_t)elements * sizeof(float) + 63) / 64 * 64;
     float *x = aligned_alloc(64, bytes);
+    scn_large_pages(x, bytes);
     return x ? memset(x, 0, bytes) : NULL;
 }
 

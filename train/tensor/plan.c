@@ -42,6 +42,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "base/bf16.h"
 
@@ -729,6 +730,7 @@ scion_status plan_commit(tape_plan *p, scion_error *err)
     p->block = aligned_alloc(PLAN_ALIGN, p->bytes);
     if (!p->block)
         return train_fail(err, SCION_ENOMEM, "there is no memory for %zu bytes of activations", p->bytes);
+    scn_large_pages(p->block, p->bytes);
     for (int64_t i = 0; i < p->values; i++) {
         if (p->value[i].needed && p->value[i].root == i)
             set_pointers(p, &p->value[i]);
