@@ -1,8 +1,9 @@
 /* bench.h - what the parts of the benchmark share.
  *
  * A row of the table is a race: ours and the plain version of the same work take turns, so that a noisy
- * machine disturbs both, and medians are compared. Two rulers are measured in the same run: the rate of
- * sgemm (for what is bound by arithmetic) and the bandwidth of a copy (for what is bound by memory).
+ * machine disturbs both, and medians are compared. Rulers are measured in the same run: the rate of
+ * multiply-adds on registers and that of sgemm (for what is bound by arithmetic), and the bandwidth of a copy (for what
+ * is bound by memory).
  *
  *     bench_main.c         options, order of the run
  *     bench_race.c         clock, interleaved rounds, medians, memory, random numbers
@@ -117,6 +118,8 @@ void bench_peak_free(bench_peak *p);
 void bench_peak_sample(void *peak);
 /* Median rate, in Gflop/s, over the whole run. */
 double bench_peak_gflops(const bench_peak *p);
+/* The same of multiply-adds on registers. */
+double bench_limit_gflops(const bench_peak *p);
 
 /* Finds the fastest of several ways to copy `count` floats (a multiple of 64) from src to dst. */
 bench_copy *bench_copy_create(const bench_options *o, const float *src, float *dst, int64_t count);
@@ -176,9 +179,9 @@ typedef struct bench_report {
     const bench_options *options;
     int count;
     bench_row row[BENCH_ROWS_MAX];
-    double peak_gflops; /* 0: not measured */
-    double copy_gbytes; /* 0: not measured */
-    double load;        /* processes that wanted the CPU when the run started */
+    double limit_gflops, peak_gflops; /* 0: not measured */
+    double copy_gbytes;               /* 0: not measured */
+    double load;                      /* processes that wanted the CPU when the run started */
 } bench_report;
 
 /* A new row; `ours` and `plain` have raced. */

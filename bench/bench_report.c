@@ -29,6 +29,11 @@ static double share_of(const bench_report *r, const bench_row *row)
     return row->work / (1e-3 * row->ms) / ruler;
 }
 
+static double share_of_limit(const bench_report *r, const bench_row *row)
+{
+    return row->work / (1e-3 * row->ms) / r->limit_gflops;
+}
+
 static int reaches(double value, double bar)
 {
     return !(bar > 0) || value >= bar;
@@ -46,6 +51,8 @@ static void print_against(double value, double bar)
 void bench_report_print(const bench_report *r)
 {
     printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), blas_library(), r->options->threads);
+    if (r->limit_gflops > 0)
+        printf("limit   %.1f Gflop/s by multiply-adds on registers\n", r->limit_gflops);
     if (r->peak_gflops > 0)
         printf("peak    %.1f Gflop/s by sgemm\n", r->peak_gflops);
     if (r->copy_gbytes > 0)
@@ -60,9 +67,13 @@ void bench_report_print(const bench_report *r)
         printf("%-24s %10.3f %10.3f", row->name, row->ms, row->plain_ms);
         print_against(ratio_of(row), row->ratio_bar);
         print_against(share_of(r, row), row->share_bar);
-        printf(" %s%s%s\n", row->memory_bound ? "copy" : "peak", row->note[0] ? "; " : "", row->note);
+        printf(" %s", row->memory_bound ? "copy" : "peak");
+        if (!row->memory_bound)
+            printf(", %.2f of limit", share_of_limit(r, row));
+        printf("%s%s\n", row->note[0] ? "; " : "", row->note);
     }
-    printf("\nms: median of interleaved runs. ratio: plain / ours. share: of the peak or of the copy's bandwidth.\n");
+    printf("\nms: median of interleaved runs. ratio: plain / ours. share: of the peak, of\n"
+           "the limit or of the copy's bandwidth.\n");
 }
 
 static void json_string(FILE *f, const char *s)
@@ -83,6 +94,8 @@ static void json_row(FILE *f, const bench_report *r, const bench_row *row)
     json_string(f, row->name);
     fprintf(f, ", \"ms\": %.6g, \"plain_ms\": %.6g, \"ratio_plain\": %.4f, \"%s\": %.4f", row->ms, row->plain_ms,
             ratio_of(row), row->memory_bound ? "share_of_copy" : "share_of_peak", share_of(r, row));
+    if (!row->memory_bound)
+        fprintf(f, ", \"share_of_limit\": %.4f", share_of_limit(r, row));
     fprintf(f, ", \"%s\": %.6g", row->memory_bound ? "gbytes" : "gflop", row->work);
     if (row->ratio_bar > 0)
         fprintf(f, ", \"ratio_bar\": %.2f", row->ratio_bar);
@@ -114,6 +127,7 @@ void bench_report_json(const bench_report *r)
     fputs(",\n  \"cpu\": ", f);
     json_string(f, bench_cpu_name());
     fputs(",\n", f);
+    json_ruler(f, "limit_gflops", r->limit_gflops);
     json_ruler(f, "peak_gflops", r->peak_gflops);
     json_ruler(f, "copy_gbytes_per_s", r->copy_gbytes);
     fprintf(f, "  \"load\": %.2f,\n", r->load);

@@ -1,4 +1,5 @@
-/* bench_rulers.c - what this machine can do, measured in the same run: arithmetic by sgemm, memory by a copy.
+/* bench_rulers.c - what this machine can do, measured in the same run: arithmetic by multiply-adds on registers and by
+ * sgemm, memory by a copy.
  *
  * Each ruler is the fastest of several candidates, by medians of interleaved rounds: sgemm of several sizes,
  * with and without a transposed operand, as one call on all threads and as one call on each thread; and a
@@ -6,6 +7,8 @@
  * during the run, and the median of all its samples is the figure that shares are counted in. */
 #include "bench.h"
 #include "bench_blas.h"
+
+#include "product/kernel.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -17,7 +20,7 @@
 
 /* ---- sgemm ------------------------------------------------------------------------------------------- */
 
-enum { GEMM_MAX = 2048, GEMM_KINDS = 16, PEAK_SAMPLES = 3 };
+enum { GEMM_MAX = 2048, GEMM_KINDS = 16, PEAK_SAMPLES = 3, LIMIT_ROUNDS = 1000000 };
 static const int64_t GEMM_SIZES[] = {1024, 1280, 1536, 2048};
 
 typedef struct gemm_kind {
@@ -34,7 +37,22 @@ struct bench_peak {
     gemm_kind kind[GEMM_KINDS];
     int best;
     bench_pool gflops; /* of the best */
+    bench_pool limit;  /* of multiply-adds on registers */
 };
+
+/* Multiply-adds on registers, on all threads at once. */
+static void registers_run(void *ctx)
+{
+    const bench_peak *p = ctx;
+    const scn_kernel *k = scn_kernel_best();
+#pragma omp parallel num_threads(p->threads)
+    k->registers(LIMIT_ROUNDS);
+}
+
+static double registers_gflops(const bench_peak *p, double ms)
+{
+    return 1e-6 * p->threads * scn_kernel_best()->registers(1) * LIMIT_ROUNDS / ms;
+}
 
 static void gemm_once(const gemm_kind *k, int thread)
 {
@@ -114,14 +132,21 @@ void bench_peak_free(bench_peak *p)
 void bench_peak_sample(void *peak)
 {
     bench_peak *p = peak;
-    bench_entry e = {.run = gemm_run, .ctx = &p->kind[p->best]};
-    for (int i = 0; i < PEAK_SAMPLES; i++)
+    bench_entry e = {.run = gemm_run, .ctx = &p->kind[p->best]}, limit = {.run = registers_run, .ctx = p};
+    for (int i = 0; i < PEAK_SAMPLES; i++) {
         bench_pool_add(&p->gflops, gemm_gflops(&p->kind[p->best], bench_time(&e)));
+        bench_pool_add(&p->limit, registers_gflops(p, bench_time(&limit)));
+    }
 }
 
 double bench_peak_gflops(const bench_peak *p)
 {
     return p ? bench_pool_median(&p->gflops) : 0;
+}
+
+double bench_limit_gflops(const bench_peak *p)
+{
+    return p ? bench_pool_median(&p->limit) : 0;
 }
 
 /* ---- copy -------------------------------------------------------------------------------------------- */

@@ -277,5 +277,6 @@ void bench_spectral(const bench_options *o, bench_report *r)
         run_gpt2(o, r, peak);
     }
     r->peak_gflops = bench_peak_gflops(peak);
+    r->limit_gflops = bench_limit_gflops(peak);
     bench_peak_free(peak);
 }
