@@ -20,6 +20,7 @@ enum {
     max_depth = 256,      /* of a pass: eight rows of A stay in the first-level cache */
     strips_per_block = 8, /* 384 columns with AVX-512: 384 KiB of B in a pass */
     max_block_rows = 128,
+    single_pass_rows = 64, /* blocks of one pass find B in their cache however small they are */
     max_local_rows = 512,
     tasks_per_thread = 4,
     max_group = 1 << 21, /* floats of B */
@@ -75,7 +76,8 @@ static void cut_blocks(scn_gemm *g)
     const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
     const int64_t cols = min64(g->group_cols, g->shape.n);
     g->block_cols = round_up(even(cols, strips_per_block * nr), nr);
-    g->most_rows = g->block_rows = round_up(even(g->shape.m, max_block_rows), mr);
+    const int64_t most = g->depth < g->shape.k ? max_block_rows : single_pass_rows;
+    g->most_rows = g->block_rows = round_up(even(g->shape.m, most), mr);
     const int64_t across = pieces(cols, g->block_cols);
     while (g->block_rows > mr && pieces(g->shape.m, g->block_rows) * across < (int64_t)tasks_per_thread * g->threads)
         g->block_rows = round_up(g->block_rows / 2, mr);

@@ -45,7 +45,7 @@ static heads heads_of(const tape_node *n)
 {
     heads a = {.batch = n->out->shape[0], .time = n->out->shape[1], .width = n->out->shape[2], .size = n->ints[0]};
     a.block = a.time < max_queries ? a.time : max_queries;
-    a.stride = columns(a.time);
+    a.stride = columns(a.time) + SCN_VECTOR; /* rows a power of two apart would share few sets of the cache */
     a.causal = n->ints[1] != 0;
     a.scale = (float)(1 / sqrt((double)a.size));
     a.kernel = scn_kernel_best();
@@ -81,7 +81,7 @@ static void transpose_head(const heads *a, const float *x, float *to)
     for (int64_t t = 0; t < T; t += some)
         scn_transpose(to + t, ld, x + t * C, C, T - t < some ? T - t : some, a->size);
     for (int64_t i = 0; i < a->size; i++)
-        memset(to + i * ld + T, 0, (size_t)(ld - T) * sizeof *to);
+        memset(to + i * ld + T, 0, (size_t)(columns(T) - T) * sizeof *to);
 }
 
 /* Makes a row of scores that ends at `limit` end at a whole vector; e^(-inf) = 0. Returns the new end. */
