@@ -19,7 +19,7 @@
 enum {
     max_depth = 256,      /* of a pass: eight rows of A stay in the first-level cache */
     strips_per_block = 8, /* 384 columns with AVX-512: 384 KiB of B in a pass */
-    max_block_rows = 128,
+    max_block_rows = 256,
     single_pass_rows = 64, /* blocks of one pass find B in their cache however small they are */
     max_local_rows = 512,
     tasks_per_thread = 4,

@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 
-/* A thread that waits for work spins for about 50 microseconds, then sleeps. To wake it costs as much (in a virtual
+/* A thread that waits for work spins for some 10 microseconds, then sleeps. To wake it costs as much (in a virtual
  * machine more), and the loops of a step follow each other faster than that; libgomp's own choice, milliseconds,
  * would take the core from other programs: a second one on the machine cost a factor of four. libgomp reads its
  * variables when the program is loaded. It is linked into the program (cmake/program.cmake), and this runs before it
@@ -13,7 +13,7 @@
 __attribute__((constructor(101))) static void choose_waiting(void)
 {
     if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
-        setenv("GOMP_SPINCOUNT", "5000", 1);
+        setenv("GOMP_SPINCOUNT", "1000", 1);
 }
 
 int threads_set(int n)
