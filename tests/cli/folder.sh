@@ -1,5 +1,6 @@
 #!/bin/sh
-# The folder of a run that is removed or moved while the run goes on, and made again by another.
+# What lies around a run: its folder, removed or moved while the run goes on, and made again by another; limits of
+# memory.
 #     folder.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 
@@ -53,4 +54,16 @@ holds log 'the folder of this run was moved from here to '
 holds log "scion resume $(pwd -P)/there"
 check_other here
 "$scion" resume there max_minutes=0.0001 > log 2>&1 || fault "a folder that was moved: $(cat log)"
+
+# ---- A run that a limit of memory leaves no room for is refused, and the limit named
+large='data=text.txt width=512 head_size=64 layers=4 block=64 batch=8 steps=1 threads=2'
+for limit in v d; do
+    # shellcheck disable=SC2086
+    (ulimit -$limit 200000 2> /dev/null || exit 3; exec "$scion" train shakespeare $large out=limited) > log 2>&1
+    status=$?
+    [ $status -eq 3 ] && continue # no such limit here
+    [ $status -eq 1 ] || fault "ulimit -$limit: exit status $status: $(cat log)"
+    holds log "ulimit -$limit leaves 0."
+done
+[ -e limited ] && fault 'a run that is refused made its folder'
 [ $faults -eq 0 ]

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory_limit.h"
 #include "base/utf8.h"
 
 static void a_name_is_the_end_of_a_path(void **state)
@@ -138,12 +139,56 @@ static void texts_are_made_printable(void **state)
     }
 }
 
+/* A file of the kernel's in the folder that stands for /. */
+static const char *kernel_file(const char *root, const char *name, const char *text)
+{
+    char path[512], dir[512];
+    scion_error err;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(path, '/') - path), path);
+    check_ok(file_make_folder(dir, &err), &err);
+    scratch_text(path, text);
+    return root;
+}
+
+/* The lowest limit counts, wherever above the process it is set. */
+static void memory_is_what_the_lowest_limit_leaves(void **state)
+{
+    const char *none = scratch("no-limits");
+    (void)state;
+    const memory_limit machine = memory_usable(none, 1);
+    assert_true(machine.bytes > 1 << 20);
+    assert_string_equal(machine.what, "this machine has");
+
+    const char *two = kernel_file(scratch("version-2"), "proc/self/cgroup", "0::/user.slice/job\n");
+    kernel_file(two, "sys/fs/cgroup/user.slice/job/memory.max", "max\n");
+    assert_true(memory_usable(two, 1).bytes == machine.bytes);
+    kernel_file(two, "sys/fs/cgroup/user.slice/memory.max", "1048576\n");
+    assert_true(memory_usable(two, 1).bytes == 1048576);
+    assert_string_equal(memory_usable(two, 1).what, "its cgroup allows");
+    kernel_file(two, "sys/fs/cgroup/user.slice/job/memory.max", "524288\n");
+    assert_true(memory_usable(two, 1).bytes == 524288);
+
+    const char *one = kernel_file(scratch("version-1"), "proc/self/cgroup",
+                                  "12:cpu,cpuacct:/a\n9:memory:/docker/12\n8:hugetlb:/b\n0::/c\n");
+    kernel_file(one, "sys/fs/cgroup/memory/docker/12/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(memory_usable(one, 1).bytes == machine.bytes);
+    kernel_file(one, "sys/fs/cgroup/memory/docker/12/memory.limit_in_bytes", "2097152\n");
+    assert_true(memory_usable(one, 1).bytes == 2097152);
+
+    /* In a container the path may be the host's: the root of what is mounted counts. */
+    const char *inside = kernel_file(scratch("inside"), "proc/self/cgroup", "0::/host/only\n");
+    kernel_file(inside, "sys/fs/cgroup/memory.max", "4194304\n");
+    assert_true(memory_usable(inside, 1).bytes == 4194304);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_the_end_of_a_path),
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(arrays_grow),
+        cmocka_unit_test(memory_is_what_the_lowest_limit_leaves),
         cmocka_unit_test(json_is_written_to_files_and_pipes),
         cmocka_unit_test(utf8_is_decoded_and_encoded),
         cmocka_unit_test(texts_are_made_printable),

@@ -193,16 +193,20 @@ static scion_status append(metrics *m, const char *line, scion_error *err)
 {
     const size_t length = strlen(line);
     const off_t before = lseek(m->fd, 0, SEEK_END);
-    ssize_t written;
-    do
-        written = write(m->fd, line, length);
-    while (written < 0 && errno == EINTR);
-    if (written == (ssize_t)length && file_folder_gone(m->folder))
-        return train_fail(err, SCION_EINVAL, "%s: the folder of this run was removed or replaced", path_end(m->path));
-    if (written == (ssize_t)length)
+    size_t done = 0;
+    int reason = 0;
+    while (done < length && reason == 0) {
+        const ssize_t written = write(m->fd, line + done, length - done);
+        if (written > 0)
+            done += (size_t)written;
+        else if (written == 0 || errno != EINTR)
+            reason = written < 0 ? errno : ENOSPC;
+    }
+    if (reason == 0 && !file_folder_gone(m->folder))
         return SCION_OK;
-    const int reason = written < 0 ? errno : ENOSPC;
-    const bool clean = written <= 0 || (before >= 0 && ftruncate(m->fd, before) == 0);
+    if (reason == 0)
+        return train_fail(err, SCION_EINVAL, "%s: the folder of this run was removed or replaced", path_end(m->path));
+    const bool clean = done == 0 || (before >= 0 && ftruncate(m->fd, before) == 0);
     return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s%s", path_end(m->path), strerror(reason),
                       clean ? "" : "; its last line is unfinished");
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/memory_limit.h"
 #include "base/number.h"
 #include "base/threads.h"
 #include "run/checkpoint.h"
@@ -151,35 +152,8 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
 
 /* ---- Memory: what a run will take, and whether the machine has it -------------------------------------------- */
 
-/* Share of the machine's memory that a run may plan to use. */
+/* Share of what there is that a run may plan to use. */
 static const double memory_share = 0.95;
-
-/* The number in a file of the kernel's; 0: there is none ("max" is no limit). */
-static size_t limit_in(const char *path)
-{
-    unsigned long long bytes = 0;
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return 0;
-    if (fscanf(f, "%llu", &bytes) != 1)
-        bytes = 0;
-    fclose(f);
-    return (size_t)bytes;
-}
-
-/* What the machine has, or less, where a container's limit is lower. 0: unknown. */
-static size_t usable_memory(void)
-{
-    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-    size_t bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
-    for (int i = 0; i < 2; i++) {
-        const size_t limit = limit_in(limits[i]);
-        if (limit > 0 && (bytes == 0 || limit < bytes))
-            bytes = limit;
-    }
-    return bytes;
-}
 
 /* What the run will take. The optimizer's share is an upper estimate until it exists. */
 static void plan_memory(const trainer *t, trainer_memory *m)
@@ -192,7 +166,7 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
         .activations = plan_bytes(t->train),
         .evaluation = plan_bytes(t->eval),
-        .machine = usable_memory(),
+        .limit = memory_usable("", t->threads),
     };
     m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
 }
@@ -202,17 +176,16 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
     const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
     const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations;
-    if (m->machine == 0 || total <= memory_share * (double)m->machine)
+    if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
         return SCION_OK;
-    return train_fail(
-        err, SCION_ENOMEM,
-        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and this "
-        "machine has %.3g: take a smaller model or batch, light=1 or recompute=1",
-        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
-        (double)m->machine / gb);
+    return train_fail(err, SCION_ENOMEM,
+                      "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and %s "
+                      "%.3g: take a smaller model or batch, light=1 or recompute=1",
+                      total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb,
+                      activations / gb, m->limit.what, (double)m->limit.bytes / gb);
 }
 
-/* Refuses a run that this machine's memory cannot hold. */
+/* Refuses a run that there is no memory for. */
 static scion_status check_memory(trainer *t, scion_error *err)
 {
     plan_memory(t, &t->memory);

@@ -10,6 +10,7 @@
 #define TRAIN_RUN_TRAINER_H
 
 #include "config/config.h"
+#include "base/memory_limit.h"
 #include "data/data.h"
 #include "models/model.h"
 #include "tensor/plan.h"
@@ -17,7 +18,7 @@
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, evaluation, total;
-    size_t machine; /* memory that may be used: the machine's, or a container's; 0: unknown */
+    memory_limit limit; /* what may be used */
 } trainer_memory;
 
 typedef struct trainer {
