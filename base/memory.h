@@ -23,8 +23,8 @@ typedef struct scn_arena {
 /* The next piece, aligned; NULL when counting. Never past `size`: the plan was made by the same calls. */
 void *scn_take(scn_arena *arena, size_t bytes);
 
-/* Asks the system for large pages in this memory, which is new and not yet written to: matrices read along their columns
- * touch a page with every element. A hint; blocks below a few megabytes are left alone. */
+/* Asks the system for large pages in this memory, which is new and not yet written to: matrices read along their
+ * columns touch a page with every element. A hint; blocks below a few megabytes are left alone. */
 void scn_large_pages(void *memory, size_t bytes);
 
 /* A name that outlives the caller's, or NULL. */

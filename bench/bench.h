@@ -2,8 +2,8 @@
  *
  * A row of the table is a race: ours and the plain version of the same work take turns, so that a noisy
  * machine disturbs both, and medians are compared. Rulers are measured in the same run: the rate of
- * multiply-adds on registers and that of sgemm (for what is bound by arithmetic), and the bandwidth of a copy (for what
- * is bound by memory).
+ * multiply-adds on registers and that of sgemm (for what is bound by arithmetic), and the bandwidth of a copy (for
+ * what is bound by memory).
  *
  *     bench_main.c         options, order of the run
  *     bench_race.c         clock, interleaved rounds, medians, memory, random numbers

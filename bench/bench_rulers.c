@@ -1,5 +1,5 @@
-/* bench_rulers.c - what this machine can do, measured in the same run: arithmetic by multiply-adds on registers and by
- * sgemm, memory by a copy.
+/* bench_rulers.c - what this machine can do, measured in the same run: arithmetic by multiply-adds on registers
+ * and by sgemm, memory by a copy.
  *
  * Each ruler is the fastest of several candidates, by medians of interleaved rounds: sgemm of several sizes,
  * with and without a transposed operand, as one call on all threads and as one call on each thread; and a
