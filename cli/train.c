@@ -631,7 +631,7 @@ const cli_command cli_train = {
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=fashion-mnist/\n"
-        "  scion train shakespeare init=runs/shakespeare data=other.txt    from its weights (fine-tuning)\n"
+        "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
         "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
         "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
         "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"

@@ -115,6 +115,7 @@ tries=0
 while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
 sleep 0.1
 kill -INT $process
+sleep 0.3 # two that wait at the same time are one
 kill -INT $process
 wait $process
 status=$?
