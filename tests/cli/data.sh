@@ -73,7 +73,7 @@ shard cut.bin 40000
 "$scion" train data=cut.bin vocab=100 $tiny steps=200000 save_every=50 lr=0.01 out=cut > out 2> log &
 run=$!
 waited=0
-until [ -e cut/step-00000050.safetensors ] || ! kill -0 $run 2> /dev/null || [ $waited -gt 600 ]; do sleep 0.1; waited=$((waited + 1)); done
+until ls cut/step-*.safetensors > ls.out 2>&1 || ! kill -0 $run 2> /dev/null || [ $waited -gt 600 ]; do sleep 0.1; waited=$((waited + 1)); done
 truncate -s 2000 cut.bin
 wait $run
 status=$?
