@@ -9,6 +9,7 @@
 
 enum {
     SCN_KERNEL_MAX_TILE = 256, /* mr * nr of every kernel is at most this */
+    SCN_KERNEL_MAX_NR = 64,    /* block_nr of every kernel is at most this */
     SCN_VECTOR = 16,           /* a multiple of vl of every kernel */
     SCN_TILE_GAP = 2,          /* see block */
 };

@@ -32,6 +32,7 @@ enum { MAX_ROWS = 16, MAX_VECS = 4 }; /* of all of them */
 
 _Static_assert(NR % MR == 0, "tiles of panels lie inside one strip of A");
 _Static_assert(NR *MR <= SCN_KERNEL_MAX_TILE, "callers hold a tile in an array of SCN_KERNEL_MAX_TILE floats");
+_Static_assert((int)BLOCK_NR <= (int)SCN_KERNEL_MAX_NR, "callers hold a row of a strip in SCN_KERNEL_MAX_NR floats");
 
 typedef float vec __attribute__((vector_size(VL * 4)));
 

@@ -76,6 +76,46 @@ static tape_value *build_cross_entropy(tape *t, const op_case *c, const op_sizes
                             whole(t, s), c->soft ? rows(t, "target_weights", s, s->V) : NULL, c->real);
 }
 
+static tape_value *images(tape *t, const op_case *c, const op_sizes *s)
+{
+    return tape_floats(t, "x", 4, (const int64_t[]){s->B, s->T, s->T + (c->oblong ? 2 : 0), s->C});
+}
+
+static tape_value *buffer(tape *t, const char *name, int64_t n)
+{
+    return tape_buffer(t, name, 1, 1, &n);
+}
+
+static tape_value *build_factor(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_factor(t, rows(t, "x", s, s->C), c->real);
+}
+
+static tape_value *build_channels_last(tape *t, const op_case *c, const op_sizes *s)
+{
+    const int64_t shape[] = {s->B, s->C, s->T, s->T + (c->oblong ? 2 : 0)};
+    return op_channels_last(t, tape_floats(t, "x", 4, shape));
+}
+
+static tape_value *build_convolution(tape *t, const op_case *c, const op_sizes *s)
+{
+    const int64_t shape[] = {s->V, s->C, s->D, s->D + c->oblong};
+    return op_convolution(t, images(t, c, s), tape_param(t, "w", SCION_ROLE_HIDDEN, 4, shape),
+                          c->flag ? vector(t, "bias", s->V) : NULL, c->stride, c->pad);
+}
+
+static tape_value *build_batchnorm(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_batchnorm(t, images(t, c, s), c->scaled ? vector(t, "scale", s->C) : NULL,
+                        c->flag ? vector(t, "shift", s->C) : NULL, buffer(t, "mean", s->C), buffer(t, "var", s->C),
+                        c->function ? activation_find(c->function) : NULL, 0.6, c->real);
+}
+
+static tape_value *build_max_pool(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_max_pool(t, images(t, c, s), s->D);
+}
+
 /* ---- The table: sizes are {B, T, C, D, V} -------------------------------------------------------------------- */
 
 #define ELEMENTWISE .small = {{1, 1, 1}, {2, 3, 5}, {1, 1, 67}, {3, 7, 16}}, .wide = {4, 64, 257}
@@ -83,6 +123,10 @@ static tape_value *build_cross_entropy(tape *t, const op_case *c, const op_sizes
     .small = {{1, 1, 1, 0, 1}, {1, 1, 5, 0, 1}, {2, 3, 7, 0, 5}, {1, 17, 16, 0, 33}, {3, 5, 19, 0, 130}}, \
     .wide = {4, 65, 131, 0, 257}
 #define HEADS .small = {{1, 1, 4, 4}, {2, 5, 6, 6}, {2, 7, 12, 4}, {1, 33, 10, 2}, {1, 97, 24, 12}, {1, 130, 4, 2}}
+#define CONVOLUTION build_convolution, oracle_convolution
+#define SAME_3X3 .stride = 1, .pad = 1, .small = {{1, 1, 1, 3, 1}, {2, 3, 5, 3, 7}, {1, 8, 16, 3, 49}}
+#define BATCHNORM \
+    build_batchnorm, oracle_batchnorm, .small = {{6, 1, 1}, {2, 2, 5}, {3, 5, 16}, {1, 7, 67}}, .wide = {9, 31, 24}
 #define MLP_WIDTH .timing = {4, 256, 3072}
 
 static const op_case TABLE[] = {
@@ -119,6 +163,33 @@ static const op_case TABLE[] = {
      .timing = {4, 256, 768, 0, 50304}},
     {"cross_entropy_soft_smooth", build_cross_entropy, oracle_cross_entropy, .flag = true, .soft = true, .real = 0.1,
      MATRICES, .timing = {4, 256, 768, 0, 50304}},
+    {"factor", build_factor, oracle_factor, .real = 1.0 / 9, ELEMENTWISE, .timing = {4, 256, 768}},
+    {"channels_last", build_channels_last, oracle_channels_last, .oblong = true, .timing = {500, 32, 3},
+     .small = {{1, 1, 1}, {2, 3, 5}, {3, 8, 3}}, .wide = {40, 16, 5}},
+    /* airbench's layers */
+    {"conv_2x2_32_3_24", CONVOLUTION, .stride = 1, .timing = {500, 32, 3, 2, 24},
+     .small = {{1, 2, 1, 2, 1}, {2, 5, 3, 2, 24}, {3, 4, 7, 2, 5}}, .wide = {20, 32, 3, 2, 24}},
+    {"conv_3x3_31_24_64", CONVOLUTION, SAME_3X3, .wide = {5, 31, 24, 3, 64}, .timing = {500, 31, 24, 3, 64}},
+    {"conv_3x3_15_64_64", CONVOLUTION, SAME_3X3, .wide = {12, 15, 64, 3, 64}, .timing = {500, 15, 64, 3, 64}},
+    {"conv_3x3_15_64_256", CONVOLUTION, SAME_3X3, .wide = {4, 15, 30, 3, 70}, .timing = {500, 15, 64, 3, 256}},
+    {"conv_3x3_7_256_256", CONVOLUTION, SAME_3X3, .wide = {30, 7, 33, 3, 40}, .timing = {500, 7, 256, 3, 256}},
+    {"conv_3x3_3_256_256", CONVOLUTION, SAME_3X3, .wide = {60, 3, 64, 3, 65}, .timing = {500, 3, 256, 3, 256}},
+    {"conv_bias", CONVOLUTION, .flag = true, .stride = 1, .pad = 2, .timing = {500, 15, 64, 5, 64},
+     .small = {{1, 1, 1, 3, 1}, {2, 4, 3, 5, 4}, {3, 5, 6, 4, 17}}, .wide = {6, 15, 20, 5, 33}},
+    {"conv_oblong", CONVOLUTION, .flag = true, .oblong = true, .stride = 1, .pad = 1, .timing = {500, 15, 64, 2, 64},
+     .small = {{1, 1, 1, 2, 1}, {2, 4, 3, 3, 4}, {3, 3, 6, 2, 17}}, .wide = {6, 15, 20, 3, 33}},
+    {"conv_stride", CONVOLUTION, .oblong = true, .stride = 2, .pad = 1, .timing = {500, 15, 64, 3, 64},
+     .small = {{1, 2, 1, 2, 1}, {2, 5, 3, 3, 4}, {3, 6, 6, 3, 17}, {2, 9, 4, 5, 3}}, .wide = {9, 15, 20, 3, 33}},
+    {"conv_patch", CONVOLUTION, .flag = true, .stride = 4, .timing = {500, 32, 3, 4, 192},
+     .small = {{1, 4, 1, 4, 1}, {2, 9, 3, 4, 5}, {2, 11, 2, 3, 6}}, .wide = {40, 32, 3, 4, 64}},
+    {"batchnorm", BATCHNORM, .scaled = true, .flag = true, .real = 1e-5, .timing = {500, 15, 64}},
+    {"batchnorm_plain", BATCHNORM, .real = 1e-12, .timing = {500, 15, 64}},
+    {"batchnorm_gelu", BATCHNORM, .flag = true, .function = "gelu", .real = 1e-12, .timing = {500, 15, 64}},
+    {"batchnorm_tanh", BATCHNORM, .scaled = true, .function = "tanh", .real = 0.5, .timing = {500, 15, 64}},
+    {"max_pool_2", build_max_pool, oracle_max_pool, .timing = {500, 31, 64, 2}, .wide = {9, 31, 24, 2},
+     .small = {{1, 2, 1, 2}, {2, 5, 3, 2}, {1, 8, 17, 2}}},
+    {"max_pool_3", build_max_pool, oracle_max_pool, .oblong = true, .timing = {500, 3, 256, 3},
+     .wide = {9, 31, 24, 3}, .small = {{1, 3, 1, 3}, {2, 7, 3, 3}, {1, 11, 16, 3}}},
 };
 
 const op_case *op_case_at(int i)
@@ -208,7 +279,9 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
             continue;
         f->value[i] = *f->node.in[i];
         f->node.in[i] = &f->value[i];
-        f->node.needs_grad[i] = f->value[i].kind != TAPE_INTS && strcmp(f->value[i].name, "target_weights") != 0;
+        const tape_kind kind = f->value[i].kind;
+        f->node.needs_grad[i] =
+            kind != TAPE_INTS && kind != TAPE_BUFFER && strcmp(f->value[i].name, "target_weights") != 0;
         f->node.accumulate[i] = 1;
         if (!furnish(&f->value[i], s->V, f->out.ndim == 1, &state))
             goto failed;

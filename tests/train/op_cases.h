@@ -9,8 +9,9 @@
 
 #include "ops/ops.h"
 
-/* B T C D V: batch, positions, width, head size (or run of a norm), vocabulary or width of the output. Letters
- * that an operator does not know are 0. */
+/* B T C D V: batch, positions, width, head size (or run of a norm), vocabulary or width of the output. Images: T
+ * height (and width), C channels, D size of the kernel or square, V channels of the result. Letters that an operator
+ * does not know are 0. */
 typedef struct op_sizes {
     int64_t B, T, C, D, V;
 } op_sizes;
@@ -23,12 +24,15 @@ struct op_case {
     /* The result in double. in[i]: values of input i; ints: its whole numbers, if some input has them. */
     void (*oracle)(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
     const char *function; /* of an activation */
-    double real;          /* eps, base, smoothing */
+    double real;          /* eps, base, smoothing, factor */
     bool flag;            /* causal; bias or shift present */
+    bool scaled;          /* a scale is present */
+    bool oblong;          /* images and kernels are wider than high, by 2 and by 1 */
+    int64_t stride, pad;  /* of a convolution */
     bool soft;            /* targets have weights per class */
     op_sizes small[7];    /* for comparisons; ends with zeros */
     op_sizes wide;        /* large enough that all threads take part, small enough for a test */
-    op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens */
+    op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens; images: as in airbench, 500 of them */
 };
 
 /* Case i, NULL past the last; the case of that name, or NULL. */
@@ -62,6 +66,11 @@ void oracle_attention(const op_case *c, const op_sizes *s, double *const *in, co
 void oracle_activation(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_add(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_factor(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_channels_last(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_convolution(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_batchnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_max_pool(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 
 /* f(z) and f'(z) of an activation, in double. */
 double oracle_function(const char *name, double z);

@@ -180,3 +180,86 @@ void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in
     out[2] = count;
     free(z);
 }
+
+/* ---- Images ------------------------------------------------------------------------------------------------ */
+
+static int64_t image_width(const op_case *c, const op_sizes *s)
+{
+    return s->T + (c->oblong ? 2 : 0);
+}
+
+void oracle_factor(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    for (int64_t i = 0; i < s->B * s->T * s->C; i++)
+        out[i] = c->real * in[0][i];
+}
+
+void oracle_channels_last(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t pixels = s->T * image_width(c, s);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t k = 0; k < s->C; k++)
+                *out++ = in[0][(b * s->C + k) * pixels + p];
+}
+
+/* Channel `o` of the result at row i and column j of image b. */
+static double convolve(const op_case *c, const op_sizes *s, double *const *in, int64_t b, int64_t i, int64_t j,
+                       int64_t o)
+{
+    const int64_t H = s->T, W = image_width(c, s), kh = s->D, kw = s->D + c->oblong;
+    double sum = c->flag ? in[2][o] : 0;
+    for (int64_t u = 0; u < kh; u++)
+        for (int64_t v = 0; v < kw; v++) {
+            const int64_t y = i * c->stride + u - c->pad, x = j * c->stride + v - c->pad;
+            for (int64_t k = 0; k < s->C && y >= 0 && y < H && x >= 0 && x < W; k++)
+                sum += in[1][((o * s->C + k) * kh + u) * kw + v] * in[0][((b * H + y) * W + x) * s->C + k];
+        }
+    return sum;
+}
+
+void oracle_convolution(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t kw = s->D + c->oblong, W = image_width(c, s);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i <= (s->T + 2 * c->pad - s->D) / c->stride; i++)
+            for (int64_t j = 0; j <= (W + 2 * c->pad - kw) / c->stride; j++)
+                for (int64_t o = 0; o < s->V; o++)
+                    *out++ = convolve(c, s, in, b, i, j, o);
+}
+
+void oracle_batchnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t rows = s->B * s->T * s->T;
+    for (int64_t k = 0; k < s->C; k++) {
+        double mean = 0, var = 0;
+        for (int64_t r = 0; r < rows; r++)
+            mean += in[0][r * s->C + k] / (double)rows;
+        for (int64_t r = 0; r < rows; r++)
+            var += (in[0][r * s->C + k] - mean) * (in[0][r * s->C + k] - mean) / (double)rows;
+        for (int64_t r = 0; r < rows; r++) {
+            const double h = (in[0][r * s->C + k] - mean) / sqrt(var + c->real);
+            const double z = (c->scaled ? in[1][k] : 1) * h + (c->flag ? in[2][k] : 0);
+            out[r * s->C + k] = c->function ? oracle_function(c->function, z) : z;
+        }
+    }
+}
+
+void oracle_max_pool(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t H = s->T, W = image_width(c, s);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < H / s->D; i++)
+            for (int64_t j = 0; j < W / s->D; j++)
+                for (int64_t k = 0; k < s->C; k++) {
+                    double top = -INFINITY;
+                    for (int64_t u = 0; u < s->D * s->D; u++)
+                        top = fmax(top, in[0][((b * H + i * s->D + u / s->D) * W + j * s->D + u % s->D) * s->C + k]);
+                    *out++ = top;
+                }
+}

@@ -54,6 +54,33 @@ extern const tape_op op_cross_entropy_row;
 tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *bias, tape_value *targets,
                              tape_value *weights, double smoothing);
 
+/* y = factor x. */
+extern const tape_op op_factor_row;
+tape_value *op_factor(tape *t, tape_value *x, double factor);
+
+/* ---- Images: x (B, H, W, C), channels last ---- */
+
+/* x (B, C, H, W), as data sets have it, to (B, H, W, C). */
+extern const tape_op op_channels_last_row;
+tape_value *op_channels_last(tape *t, tape_value *x);
+
+/* y[b, i, j, o] = bias[o] + sum over u, v, c of w[o, c, u, v] x[b, i stride + u - pad, j stride + v - pad, c], zero
+ * outside of the image: w (C_out, C_in, kh, kw), a parameter or a buffer; bias (C_out) or NULL; pad less than kh and
+ * kw. */
+extern const tape_op op_convolution_row;
+tape_value *op_convolution(tape *t, tape_value *x, tape_value *w, tape_value *bias, int64_t stride, int64_t pad);
+
+/* y = f(scale (x - mean)/sqrt(var + eps) + shift) for each channel over all rows, with the batch's mean and var in
+ * training, else the buffers `mean` and `var`, of which each step of training keeps the part `momentum`. scale, shift
+ * and the activation f may be NULL. */
+extern const tape_op op_batchnorm_row;
+tape_value *op_batchnorm(tape *t, tape_value *x, tape_value *scale, tape_value *shift, tape_value *mean,
+                         tape_value *var, const activation *f, double momentum, double eps);
+
+/* The largest of each size x size square; pixels at the end that fill none are left out. */
+extern const tape_op op_max_pool_row;
+tape_value *op_max_pool(tape *t, tape_value *x, int64_t size);
+
 /* x in another shape with as many elements: a view. */
 extern const tape_op op_reshape_row;
 tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape);

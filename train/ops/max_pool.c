@@ -1,0 +1,138 @@
+/* The largest of each size x size square of pixels, x (B, H, W, C):
+ *
+ *     y[b, i, j, c] = max over u, v < size of x[b, i size + u, j size + v, c]
+ *
+ * H and W are cut down to a multiple of size: what is left over is not read, and its gradient is zero. dy goes to the
+ * first of the largest. A NaN is larger than all others, so that it is seen.
+ *
+ * Which one it was is kept, a byte each: the backward pass needs neither x nor y. */
+#include "ops/ops.h"
+
+#include "ops/parallel.h"
+
+enum { max_size = 15 }; /* its square is below 256 */
+
+typedef struct sizes {
+    int64_t h, w, c, size, out_h, out_w;
+} sizes;
+
+static sizes sizes_of(const tape_node *n)
+{
+    const int64_t *x = n->in[0]->shape, *y = n->out->shape;
+    return (sizes){x[1], x[2], x[3], n->ints[0], y[1], y[2]};
+}
+
+/* One line of y, from `size` lines of x. */
+SCN_CLONES static void pool_line(const sizes *s, const float *x, float *y)
+{
+    const int64_t C = s->c;
+    for (int64_t j = 0; j < s->out_w; j++, y += C) {
+        memcpy(y, x + j * s->size * C, (size_t)C * sizeof *y);
+        for (int64_t k = 1; k < s->size * s->size; k++) {
+            const float *from = x + (k / s->size * s->w + j * s->size + k % s->size) * C;
+            SCN_SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = from[c] > y[c] || from[c] != from[c] ? from[c] : y[c];
+        }
+    }
+}
+
+/* The same, and which one it was. */
+SCN_CLONES static void pool_line_kept(const sizes *s, const float *x, float *y, uint8_t *which)
+{
+    const int64_t C = s->c;
+    for (int64_t j = 0; j < s->out_w; j++, y += C, which += C) {
+        memcpy(y, x + j * s->size * C, (size_t)C * sizeof *y);
+        memset(which, 0, (size_t)C);
+        for (int64_t k = 1; k < s->size * s->size; k++) {
+            const float *from = x + (k / s->size * s->w + j * s->size + k % s->size) * C;
+            SCN_SIMD
+            for (int64_t c = 0; c < C; c++) {
+                const int larger = from[c] > y[c] || from[c] != from[c];
+                which[c] = larger ? (uint8_t)k : which[c];
+                y[c] = larger ? from[c] : y[c];
+            }
+        }
+    }
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    const sizes s = sizes_of(n);
+    const int64_t line = s.out_w * s.c;
+    const op_pieces p = op_split(run->threads, n->out->count / line, line * s.size * s.size);
+    SCN_PARALLEL_FOR_STATIC(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
+            const float *x = n->in[0]->data + (r / s.out_h * s.h + r % s.out_h * s.size) * s.w * s.c;
+            if (n->saved)
+                pool_line_kept(&s, x, n->out->data + r * line, (uint8_t *)n->saved + r * line);
+            else
+                pool_line(&s, x, n->out->data + r * line);
+        }
+}
+
+/* dx of one line of x, line k of its squares. */
+SCN_INLINE void spread_loop(bool accumulate, const sizes *s, int64_t k, const float *dy, const uint8_t *which,
+                            float *dx)
+{
+    const int64_t C = s->c, left = (s->w - s->out_w * s->size) * C;
+    for (int64_t j = 0; j < s->out_w; j++, dy += C, which += C)
+        for (int64_t v = 0; v < s->size; v++, dx += C) {
+            const uint8_t own = (uint8_t)(k * s->size + v);
+            SCN_SIMD
+            for (int64_t c = 0; c < C; c++)
+                op_put(accumulate, dx + c, which[c] == own ? dy[c] : 0);
+        }
+    if (!accumulate)
+        memset(dx, 0, (size_t)left * sizeof *dx);
+}
+
+SCN_CLONES static void spread_line(const sizes *s, int64_t k, const float *dy, const uint8_t *which, bool accumulate,
+                                   float *dx)
+{
+    OP_WITH_FLAG(accumulate, spread_loop, s, k, dy, which, dx);
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    const sizes s = sizes_of(n);
+    const int64_t line = s.w * s.c, out_line = s.out_w * s.c;
+    const op_pieces p = op_split(run->threads, n->in[0]->count / line, line);
+    if (!n->needs_grad[0])
+        return;
+    SCN_PARALLEL_FOR_STATIC(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
+            const int64_t y = r % s.h, at = (r / s.h * s.out_h + y / s.size) * out_line;
+            float *dx = n->in[0]->grad + r * line;
+            if (y < s.out_h * s.size)
+                spread_line(&s, y % s.size, n->out->grad + at, (const uint8_t *)n->saved + at, n->accumulate[0], dx);
+            else if (!n->accumulate[0])
+                memset(dx, 0, (size_t)line * sizeof *dx);
+        }
+}
+
+static size_t saved(const tape_node *n)
+{
+    return ((size_t)n->out->count + sizeof(float) - 1) / sizeof(float);
+}
+
+const tape_op op_max_pool_row = {.name = "max_pool", .forward = forward, .backward = backward, .saved = saved};
+
+tape_value *op_max_pool(tape *t, tape_value *x, int64_t size)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim != 4 || size < 1 || size > max_size || x->shape[1] < size || x->shape[2] < size) {
+        tape_fail(t, "max_pool: squares of %lld pixels, expected images of at least that size and 1 to %d",
+                  (long long)size, max_size);
+        return NULL;
+    }
+    tape_value *const in[] = {x};
+    const int64_t shape[] = {x->shape[0], x->shape[1] / size, x->shape[2] / size, x->shape[3]};
+    tape_node *n = tape_record(t, &op_max_pool_row, 4, shape, in, 1);
+    if (n)
+        n->ints[0] = size;
+    return op_result(n);
+}
