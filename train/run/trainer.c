@@ -53,25 +53,38 @@ static scion_status open_data(trainer *t, const data_context *special, scion_err
     return SCION_OK;
 }
 
+static const scion_rule_properties *rule_of(const trainer *t)
+{
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
+}
+
+/* Weights are packed once a step where a step has several micro-batches, all with the same weights, and unless memory
+ * is what the user wants to save. */
+static bool wants_packed(const trainer *t)
+{
+    return t->c.training.accum > 1 && !t->c.optimizer.light && !rule_of(t)->needs_prev;
+}
+
+static scion_status plan_training(trainer *t, bool pack, scion_error *err)
+{
+    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads, .pack = pack};
+    plan_free(t->train);
+    return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+}
+
 /* Records the model and plans its runs; nothing large is allocated. */
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
-    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads};
     scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
                                        data_about(t->data), t->c.training.batch, err);
     if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
     if (status == SCION_OK && training)
-        status = plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+        status = plan_training(t, wants_packed(t), err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->model.tape);
     return status;
-}
-
-static const scion_rule_properties *rule_of(const trainer *t)
-{
-    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
 /* An array of floats for a whole model, zero. */
@@ -152,8 +165,8 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
 
 /* ---- Memory: what a run will take, and whether the machine has it -------------------------------------------- */
 
-/* Share of what there is that a run may plan to use. */
-static const double memory_share = 0.95;
+/* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
+static const double memory_share = 0.95, packing_share = 0.5;
 
 /* What the run will take. The optimizer's share is an upper estimate until it exists. */
 static void plan_memory(const trainer *t, trainer_memory *m)
@@ -164,11 +177,12 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
         .gradients = floats * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
-        .activations = plan_bytes(t->train),
+        .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
+        .packed = plan_packed_bytes(t->train),
         .evaluation = plan_bytes(t->eval),
         .limit = memory_usable("", t->threads),
     };
-    m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
+    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation;
 }
 
 static scion_status check_plan(const trainer_memory *m, scion_error *err)
@@ -188,8 +202,15 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
 /* Refuses a run that there is no memory for. */
 static scion_status check_memory(trainer *t, scion_error *err)
 {
+    const trainer_memory *m = &t->memory;
+    scion_status status = SCION_OK;
     plan_memory(t, &t->memory);
-    return check_plan(&t->memory, err);
+    if (m->packed > 0 && m->limit.bytes > 0 && (double)m->total > packing_share * (double)m->limit.bytes) {
+        status = plan_training(t, false, err);
+        if (status == SCION_OK)
+            plan_memory(t, &t->memory);
+    }
+    return status == SCION_OK ? check_plan(m, err) : status;
 }
 
 /* The estimate of the optimizer's share becomes what it is. */
@@ -351,6 +372,7 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
         if (status != SCION_OK)
             return status;
         run.sample = index * t->c.training.batch;
+        run.same_weights = i > first;
         double begin = clock_now();
         double part = (double)plan_forward(t->train, &run);
         double middle = clock_now();
