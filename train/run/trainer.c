@@ -58,11 +58,18 @@ static const scion_rule_properties *rule_of(const trainer *t)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
-/* Weights are packed once a step where a step has several micro-batches, all with the same weights, and unless memory
- * is what the user wants to save. */
+/* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
+static const double memory_share = 0.95, packing_share = 0.5;
+
+/* Weights are packed once a step where a step has several micro-batches, all with the same weights, unless memory is
+ * what the user wants to save, or would not do: packed for the result and for the gradient they take twice their own
+ * room, beside themselves, gradients and state. (check_memory looks again when all is known.) */
 static bool wants_packed(const trainer *t)
 {
-    return t->c.training.accum > 1 && !t->c.optimizer.light && !rule_of(t)->needs_prev;
+    const double arrays = 4 + (double)rule_of(t)->states, floats = (double)tape_param_elements(t->model.tape);
+    const size_t limit = memory_usable("", t->threads).bytes;
+    return t->c.training.accum > 1 && !t->c.optimizer.light && !rule_of(t)->needs_prev &&
+           (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
 static scion_status plan_training(trainer *t, bool pack, scion_error *err)
@@ -164,9 +171,6 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
 }
 
 /* ---- Memory: what a run will take, and whether the machine has it -------------------------------------------- */
-
-/* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
-static const double memory_share = 0.95, packing_share = 0.5;
 
 /* What the run will take. The optimizer's share is an upper estimate until it exists. */
 static void plan_memory(const trainer *t, trainer_memory *m)
