@@ -94,7 +94,7 @@ static void fill(ledger *l)
     add_coords(l, &points[0], 128);
 }
 
-/* Leaves the settings of the first run whole and shortens the others: they would take most of the time of a harness. */
+/* Leaves the settings of the first run whole and shortens the others, which would take most of the time. */
 static void shorten(void)
 {
     static const char sql[] = "UPDATE runs SET config = json_object('width', json_extract(config, '$.width'), "

@@ -350,7 +350,7 @@ static void a_ledger_has_its_figures(void **state)
     holds(scratch_get(in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0\n");
     holds(html, "step 3: the loss &lt;was&gt; &amp; is lost");
     holds(html, "<td class=\"r\">-1.00</td><td class=\"r\">0.2500</td>"); /* moved by a step, which costs a quarter */
-    check(access(in(dir, "batch.csv"), F_OK) != 0);                        /* was not swept */
+    check(access(in(dir, "batch.csv"), F_OK) != 0);                       /* was not swept */
     holds(html, "<td>width</td>");
     check(!strstr(html, "<td>batch</td>"));
 }
