@@ -219,8 +219,8 @@ static section *const sections[] = {
     section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs,
 };
 
-/* 0: the page is about such runs. Others only where there are no such: coordinate checks (1), which have data and sizes
- * of their own, and runs that wait (2), which may be of other settings. */
+/* 0: the page is about such runs. About others only where there are none: coordinate checks (1), which have data and
+ * sizes of their own, and runs that wait (2), which may be of other settings. */
 static int rank_of(const ledger_run *r)
 {
     return r->state == LEDGER_WAITING ? 2 : r->kind != LEDGER_TRAINING;
