@@ -127,16 +127,17 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
     char text[16];
     if (!json_path || strcmp(json_path, "-") != 0) {
-        printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
-               1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
-        printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
-        printf(",\n%.1f%% of the %.1f that multiply-adds on registers reach", 100 * rate / r->limit, r->limit);
-        if (isnan(r->peak))
-            printf("; no memory for a large product\n");
-        else
-            printf(", %.1f%% of a large product's %.1f\n", 100 * rate / r->peak, r->peak);
-        printf("%s kernels, %d threads, %lld parameters, peak memory %s\n", scn_kernel_best()->name, t->threads,
-               (long long)t->elements, cli_bytes(bytes, text));
+        char peak[80] = "; no memory for a large product";
+        if (!isnan(r->peak))
+            snprintf(peak, sizeof peak, ", %.1f%% of a large product's %.1f", 100 * rate / r->peak, r->peak);
+        cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
+                 1e3 * forward, 1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
+        cli_fill(stdout, 0,
+                 "%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
+                 "reach%s",
+                 tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
+        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s", scn_kernel_best()->name,
+                 t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text));
     }
     if (!json_path)
         return CLI_OK;
