@@ -14,6 +14,7 @@
 
 #include "base/fail.h"
 #include "base/random.h"
+#include "data/catalogue.h"
 #include "data/data_kind.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------- */
@@ -292,7 +293,10 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
 {
     *out = NULL;
-    const data_kind *kind = find_kind(o, context, err);
+    data_options named = *o;
+    if (catalogue_path(o->path, named.path, err) != SCION_OK)
+        return SCION_EINVAL;
+    const data_kind *kind = find_kind(&named, context, err);
     if (!kind)
         return SCION_EINVAL;
     if (o->val[0] && !kind->takes_val && !context->as_0_1)
@@ -301,7 +305,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     if (!d)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     d->kind = kind;
-    d->options = *o;
+    d->options = named;
     d->seed = context->seed;
     d->whole = context->whole;
     d->info.kind = kind->name;
