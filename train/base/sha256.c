@@ -1,5 +1,5 @@
-/* See sha256.h. The message is padded by a bit 1, zeros, and its length in bits as 64 bits, to whole blocks of 64 bytes;
- * each block is stirred into the state of eight words by 64 rounds. */
+/* See sha256.h. The message is padded by a bit 1, zeros, and its length in bits as 64 bits, to whole blocks of 64
+ * bytes; each block is stirred into the state of eight words by 64 rounds. */
 #include "base/sha256.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ scion_status sha256_file(const char *path, char text[SHA256_TEXT], scion_error *
     else if (!bytes)
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     sha256_begin(&s);
-    for (size_t got = 1; status == SCION_OK && got > 0;) {
+    for (size_t got = 1; bytes && status == SCION_OK && got > 0;) {
         got = fread(bytes, 1, piece, f);
         sha256_add(&s, bytes, got);
         if (ferror(f))

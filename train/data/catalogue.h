@@ -1,8 +1,8 @@
-/* Data sets that are known by name: what they are, where they come from, where they are kept, and how they are fetched.
- * `scion data get NAME` fetches one; data=NAME then means it, unless there is a file of that name.
+/* Data sets that are known by name: what they are, where they come from, where they are kept, and how they are
+ * fetched. `scion data get NAME` fetches one; data=NAME then means it, unless there is a file of that name.
  *
- * A set is kept in $XDG_DATA_HOME/scion/NAME (~/.local/share/scion/NAME), with a file source.txt that says where it came
- * from. It gets there as a whole, once the SHA-256 of every file is right. */
+ * A set is kept in $XDG_DATA_HOME/scion/NAME (~/.local/share/scion/NAME), with a file source.txt that says where
+ * it came from. It gets there as a whole, once the SHA-256 of every file is right. */
 #ifndef TRAIN_DATA_CATALOGUE_H
 #define TRAIN_DATA_CATALOGUE_H
 

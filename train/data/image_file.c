@@ -1,5 +1,5 @@
-/* See image_file.h. Both libraries leave a damaged file by a longjmp out of their callbacks: what must survive it is in
- * a struct, `decoder`, that the function with the setjmp does not change in between. */
+/* See image_file.h. Both libraries leave a damaged file by a longjmp out of their callbacks: what must survive it
+ * is in a struct, `decoder`, that the function with the setjmp does not change in between. */
 #include "data/image_file.h"
 
 #include <setjmp.h>
