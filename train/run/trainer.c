@@ -85,6 +85,10 @@ static scion_status record(trainer *t, bool training, scion_error *err)
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
     scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
                                        data_about(t->data), t->c.training.batch, err);
+    const int mixed = data_find(data_about(t->data), "target_weights");
+    if (status == SCION_OK && mixed >= 0 && !t->model.inputs[mixed])
+        status =
+            train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
     if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
     if (status == SCION_OK && training)
@@ -512,7 +516,7 @@ scion_status trainer_validate(trainer *t, bool last, double *loss, double *accur
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
  *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the
  *                averages that are in the gradients); "optimizer", bytes: its settings and counters
- *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due =
+ *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary or images, where there are; due =
  *                validation, if the run was stopped in the validation after `step`; micro and micro_loss, if it was
  *                stopped in a step with `light`: micro-batches of it that the averages have, the sum of their
  *                losses; changes, if step sizes were changed on the way
@@ -585,7 +589,7 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
                                      scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
-    const char *vocabulary = data_about(t->data)->vocabulary;
+    const char *vocabulary = data_about(t->data)->vocabulary, *images = data_about(t->data)->images;
     if (!json)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     snprintf(step, sizeof step, "%lld", (long long)t->step);
@@ -594,10 +598,12 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
     snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
     snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
     int metas = 6;
-    checkpoint_meta meta[11] = {{"format", format_name}, {"config", json}, {"step", step},
+    checkpoint_meta meta[12] = {{"format", format_name}, {"config", json}, {"step", step},
                                 {"steps", steps},        {"best", best},   {"data_kind", data_about(t->data)->kind}};
     if (vocabulary)
         meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
+    if (images)
+        meta[metas++] = (checkpoint_meta){"images", images};
     if (t->validation_due)
         meta[metas++] = (checkpoint_meta){"due", "validation"};
     if (t->micro > 0) {
@@ -848,8 +854,10 @@ static scion_status open_stored_data(trainer *t, const checkpoint *file, const c
                                      bool whole, scion_error *err)
 {
     const bool other = is_given("data", pairs, count) || is_given("val_data", pairs, count);
-    const data_context special = {
-        .vocabulary = checkpoint_get(file, "vocabulary"), .whole = whole, .as_0_1 = is_old(file) && !other};
+    const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary"),
+                                  .images = checkpoint_get(file, "images"),
+                                  .whole = whole,
+                                  .as_0_1 = is_old(file) && !other};
     scion_error inner;
     scion_status status = open_data(t, &special, &inner);
     if (status == SCION_OK)
