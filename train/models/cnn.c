@@ -24,6 +24,8 @@ typedef struct cnn_options {
 static const double norm_momentum = 0.6, norm_eps = 1e-12, whitening_eps = 5e-4;
 
 enum { groups = 3, whitening_side = 2, whitening_images = 5000, kernel = 3, last_pool = 3 };
+/* Pixels: one less by the whitening layer, half three times, and last_pool are left. */
+enum { min_side = last_pool * (1 << groups) + 1 };
 static const int64_t widths[groups] = {1, 4, 4}; /* times C */
 
 static const char *shift_norm_name(int i)
@@ -33,8 +35,7 @@ static const char *shift_norm_name(int i)
 }
 
 static const option options[] = {
-    OPTION_INT_ROW(cnn_options, width, "width", "128", 1, OPTION_MANY,
-                   "channels of the first group, 64 in airbench; the others have four times as many"),
+    OPTION_INT_ROW(cnn_options, width, "width", "128", 1, OPTION_MANY, "channels of the first group"),
     OPTION_ENUM_ROW(cnn_options, activation, "activation", "sqrt2_gelu", activation_name,
                     "function between the layers; the scaled ones keep the variance"),
     OPTION_BOOL_ROW(cnn_options, whiten_bias, "whiten_bias", "no",
@@ -109,6 +110,11 @@ static void record(model *m, const void *from)
     const data_array *images = model_array(m, "pixels");
     const int64_t channels = images->shape[0], classes = model_array(m, "targets")->range;
     tape_value *pixels = model_input(m, "pixels", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
+    if (images->ndim != 3 || images->shape[1] < min_side || images->shape[2] < min_side) {
+        tape_fail(n.t, "images of %lld x %lld pixels, expected at least %d x %d", (long long)images->shape[1],
+                  (long long)images->shape[2], min_side, min_side);
+        return;
+    }
     tape_value *x = whitening(&n, pixels, channels);
     int64_t c = whitening_filters(channels, whitening_side);
     for (; n.group < groups; n.group++) {
@@ -116,11 +122,8 @@ static void record(model *m, const void *from)
         c = widths[n.group] * o->width;
     }
     x = op_max_pool(n.t, x, last_pool);
-    if (!x) {
-        tape_fail(n.t, "images of %lld x %lld pixels, expected at least 25 x 25", (long long)images->shape[1],
-                  (long long)images->shape[2]);
+    if (!x)
         return;
-    }
     const int64_t flat[] = {m->batch, x->count / m->batch}, head_shape[] = {classes, flat[1]};
     x = op_factor(n.t, op_reshape(n.t, x, 2, flat), 1 / o->logit_divisor);
     tape_value *head = tape_param(n.t, "head", SCION_ROLE_OUTPUT, 2, head_shape);
