@@ -531,18 +531,12 @@ static void wrong_configurations_get_a_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_declares_its_parameters),
-        cmocka_unit_test(mlp_declares_its_parameters),
-        cmocka_unit_test(cnn_declares_its_parameters),
-        cmocka_unit_test(sizes_are_the_papers),
-        cmocka_unit_test(knowing_nothing_costs_ln_v),
-        cmocka_unit_test(logits_are_those_of_the_loss),
-        cmocka_unit_test(stored_activations_halve_the_memory),
-        cmocka_unit_test(packed_weights_change_no_bit),
-        cmocka_unit_test(stored_activations_learn_alike),
-        cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(recomputation_changes_no_bit),
-        cmocka_unit_test(wrong_configurations_get_a_sentence),
+        cmocka_unit_test(gpt_declares_its_parameters),         cmocka_unit_test(mlp_declares_its_parameters),
+        cmocka_unit_test(cnn_declares_its_parameters),         cmocka_unit_test(sizes_are_the_papers),
+        cmocka_unit_test(knowing_nothing_costs_ln_v),          cmocka_unit_test(logits_are_those_of_the_loss),
+        cmocka_unit_test(stored_activations_halve_the_memory), cmocka_unit_test(packed_weights_change_no_bit),
+        cmocka_unit_test(stored_activations_learn_alike),      cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(recomputation_changes_no_bit),        cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
     return cmocka_run_group_tests(tests, describe, NULL);
 }
