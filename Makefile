@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test deps-fuzz demo test bench asan clang fuzz lint fmt check install clean help
+.PHONY: all everything deps deps-test deps-bench deps-fuzz demo test bench asan clang fuzz lint fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -21,7 +21,9 @@ demo: all
 test: everything
 	@cd build && ctest --output-on-failure -j2
 
-bench: everything
+bench: deps-bench build/build.ninja
+	@cmake -B build -DSCION_BENCH=ON > /dev/null
+	@cmake --build build
 	@build/bench_scion
 
 asan: deps-test build-asan/build.ninja
@@ -77,6 +79,9 @@ deps:
 
 deps-test:
 	@tools/deps test
+
+deps-bench:
+	@tools/deps bench
 
 deps-fuzz:
 	@tools/deps fuzz

@@ -29,6 +29,10 @@ enum {
     SCN_STREAM_UNIFORM = 0x1000, /* + parameter: see scn_stream_uniform */
     SCN_STREAM_WINDOWS = 0x2000, /* where the samples of a text begin */
     SCN_STREAM_SHUFFLE = 0x3000, /* order of the samples of an epoch */
+    SCN_STREAM_FLIP = 0x3100,    /* which images are mirrored in the first epoch, */
+    SCN_STREAM_AUGMENT = 0x3101, /* how each sample is changed, */
+    SCN_STREAM_ERASE = 0x3102,   /* the noise in it, */
+    SCN_STREAM_MIX = 0x3103,     /* and what it is mixed with */
     SCN_STREAM_TEXT = 0x4000,    /* synthetic data */
     SCN_STREAM_NEXT = 0x4001,
     SCN_STREAM_PROTOTYPE = 0x4002,

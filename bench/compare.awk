@@ -20,21 +20,28 @@ function ms(case_, who, part)
     return median(case_ SUBSEP who SUBSEP part "_ms")
 }
 
-# PyTorch's fastest setting by the whole step.
+function ran(case_, name)
+{
+    return count[case_ SUBSEP name SUBSEP "step_ms"] > 0
+}
+
+# PyTorch's fastest setting by the whole step, or nothing.
 function best_of(case_,    i, best)
 {
-    best = who[2]
-    for (i = 3; i <= who_count; i++)
-        if (ms(case_, who[i], "step") < ms(case_, best, "step"))
+    best = ""
+    for (i = 2; i <= who_count; i++)
+        if (ran(case_, who[i]) && (best == "" || ms(case_, who[i], "step") < ms(case_, best, "step")))
             best = who[i]
     return best
 }
 
 function title(name)
 {
-    sub(/^torch/, "PyTorch", name)
+    sub(/^torch2/, "PyTorch 2", name)
+    sub(/^torch/, "PyTorch 1", name)
     sub(/-core/, " " core, name)
     sub(/-passive/, " passive", name)
+    sub(/-compile/, " compiled", name)
     return name
 }
 
@@ -51,19 +58,21 @@ function table(case_,    i, p, best)
     printf "%s, %d threads, ms\n  %-31s %10s %10s %10s %10s %10s\n", case_, threads, "", "forward", "backward",
         "optimizer", "step", "GiB"
     for (i = 1; i <= who_count; i++) {
+        if (!ran(case_, who[i]))
+            continue
         printf "  %-31s", title(who[i])
         for (p = 1; p <= 4; p++)
             printf " %10.1f", ms(case_, who[i], part[p])
         printf " %10.2f\n", median(case_ SUBSEP who[i] SUBSEP "peak_bytes") / 2 ^ 30
     }
-    if (who_count > 1) {
-        best = best_of(case_)
-        ratios(case_, "torch", "default / ours")
-        ratios(case_, best, "best (" substr(title(best), 9) ") / ours")
-    }
-    p = median(case_ SUBSEP "ours" SUBSEP "share_of_peak")
-    printf "  ours: %.1f%% of the sgemm peak in forward and backward", 100 * p
+    best = best_of(case_)
+    if (best != "")
+        ratios(case_, best, "best (" title(best) ") / ours")
+    p = median(case_ SUBSEP "ours" SUBSEP "share_of_limit")
+    printf "  ours: %.1f%% of what multiply-adds on registers reach, in forward and backward", 100 * p
     verdict(case_, best, p)
+    if (case_ == "llmc-adamw")
+        printf "\n  llm.c publishes 1290 to 1370 ms a step, on an M3 Max with 8 threads"
     printf "\n\n"
 }
 
@@ -72,16 +81,15 @@ function met(what, yes)
     printf "; %s: %s", what, (yes ? "met" : "missed")
 }
 
-# The bars that the project sets itself with two threads and Scion.
-function verdict(case_, best, share,    mine)
+# The bars that the project sets itself with two threads.
+function verdict(case_, best, share)
 {
-    mine = ms(case_, "ours", "step")
-    if (case_ == "124m-scion")
-        met("70%", share >= 0.7)
-    if (case_ ~ /-scion$/ && who_count > 1)
-        met("2 times faster than the best", ms(case_, best, "step") >= 2 * mine)
-    if (case_ == "124m-scion" && who_count > 1)
-        met("3 times faster than the default", ms(case_, "torch", "step") >= 3 * mine)
+    if (case_ ~ /^124m/)
+        met("82%", share >= 0.82)
+    if (case_ ~ /^small/)
+        met("72%", share >= 0.72)
+    if (case_ ~ /-scion$/ && best != "")
+        met("2.2 times faster than the best", ms(case_, best, "step") >= 2.2 * ms(case_, "ours", "step"))
 }
 
 function write_json(    i, c, k, name, keys, n, comma)
@@ -91,17 +99,18 @@ function write_json(    i, c, k, name, keys, n, comma)
     for (c = 1; c <= case_count; c++) {
         printf "%s\n    \"%s\": {", (c > 1 ? "," : ""), name_of[c] > json
         for (i = 1; i <= who_count; i++) {
+            if (!ran(name_of[c], who[i]))
+                continue
             printf "%s\n      \"%s\": {", (i > 1 ? "," : ""), who[i] > json
             for (k = 1; k <= n; k++)
                 printf "%s\"%s\": %.6g", (k > 1 ? ", " : ""), keys[k],
                     median(name_of[c] SUBSEP who[i] SUBSEP keys[k]) > json
             if (who[i] == "ours")
-                printf ", \"share_of_peak\": %.4g", median(name_of[c] SUBSEP "ours" SUBSEP "share_of_peak") > json
+                printf ", \"share_of_limit\": %.4g", median(name_of[c] SUBSEP "ours" SUBSEP "share_of_limit") > json
             printf "}" > json
         }
-        if (who_count > 1)
-            printf ",\n      \"step_ratio_default\": %.4g, \"step_ratio_best\": %.4g, \"best\": \"%s\"",
-                ms(name_of[c], "torch", "step") / ms(name_of[c], "ours", "step"),
+        if (best_of(name_of[c]) != "")
+            printf ",\n      \"step_ratio_best\": %.4g, \"best\": \"%s\"",
                 ms(name_of[c], best_of(name_of[c]), "step") / ms(name_of[c], "ours", "step"),
                 best_of(name_of[c]) > json
         printf "\n    }" > json

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The same network and the same optimizers in PyTorch, for bench/compare and for a look at learning curves.
 
-    compare_torch.py CASE [--optimizer scion|adamw] [--steps N] [--threads N]
-        times training steps on random tokens; prints medians of their parts as JSON, with the keys of `scion bench`
+    compare_torch.py CASE [--optimizer scion|muon|adamw] [--steps N] [--threads N] [--compile]
+        times training steps on random tokens; prints medians of their parts as JSON, with the keys of `scion bench`;
+        --compile: the network and the Newton-Schulz iteration by torch.compile
     compare_torch.py --train FILE [--seed N] [--steps N] [--lr X]
         learns a text as `scion train shakespeare steps=122` does; prints losses, and the validation loss as JSON
     compare_torch.py --core
@@ -19,7 +20,8 @@ Scion as a textbook writes it: d = (1-alpha)d + alpha g, W = (1-lr)W + lr rho lm
     Spectral  lmo(d) = -sqrt(d_out/d_in) polar(d)   by five Newton-Schulz steps of three full products in float32
     ColNorm   lmo(d) = -sqrt(d_out) col/||col||     the embedding table is stored transposed: its rows
     Sign      lmo(d) = -sign(d)/d_in
-Needs torch alone (tested with 1.13, without NumPy)."""
+Muon is torch.optim.Muon for the hidden matrices, whose iteration runs in bfloat16, and AdamW for the others. Where
+PyTorch has a fused attention, it is used. Needs torch alone (tested with 1.13 and 2.15)."""
 import argparse
 import ctypes
 import json
@@ -57,6 +59,7 @@ class Shape:
 
 CASES = {
     "124m": Shape(12, 768, 128, 50304, 4, 256, "scaled_relu2", True, True, False, (1, 50, 3000), 2.0**-12),
+    "llmc": Shape(12, 768, 64, 50304, 4, 64, "gelu", True, True, False, (1, 50, 3000), 2.0**-12),
     "small": Shape(3, 256, 64, 65, 32, 256, "sqrt2_gelu", False, False, True, (1, 3, 10), 2.0**-5),
 }
 TWIN = Shape(3, 128, 64, 0, 32, 256, "sqrt2_gelu", False, False, True, (1, 3, 10), 2.0**-5)
@@ -65,6 +68,7 @@ TWIN = Shape(3, 128, 64, 0, 32, 256, "sqrt2_gelu", False, False, True, (1, 3, 10
 # ---- The network ---------------------------------------------------------------------------------------------
 
 ACTIVATIONS = {
+    "gelu": F.gelu,
     "scaled_relu2": lambda z: 2 * F.relu(z).square(),
     "sqrt2_gelu": lambda z: math.sqrt(2) * F.gelu(z),
 }
@@ -130,6 +134,10 @@ class GPT:
         y = rms_norm(x)
         q, k, v = (F.linear(y, self.weight[f"blocks.{i}.attn.{n}"]).view(B, T, H, D) for n in "qkv")
         q, k = self.rotary(rms_norm(q)), self.rotary(rms_norm(k))
+        if hasattr(F, "scaled_dot_product_attention"):
+            q, k, v = (z.transpose(1, 2) for z in (q, k, v))
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, C)
+            return x + F.linear(mixed, self.weight[f"blocks.{i}.attn.o"])
         q, k, v = (z.transpose(1, 2).reshape(B * H, T, D) for z in (q, k, v))
         p = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=1 / math.sqrt(D)).softmax(-1)
         mixed = torch.bmm(p, v).view(B, H, T, D).transpose(1, 2).reshape(B, T, C)
@@ -204,19 +212,43 @@ class Scion:
             w.mul_(1 - self.lr).add_(lmo(d, role), alpha=self.lr * rho)
 
 
+class Both:
+    """Two optimizers as one."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def zero_grad(self):
+        for o in self.parts:
+            o.zero_grad()
+
+    def step(self):
+        for o in self.parts:
+            o.step()
+
+
 def make_optimizer(name, model):
+    adamw = lambda weights: torch.optim.AdamW(weights, lr=2.0**-9, betas=(0.9, 0.95), weight_decay=0.0)
     if name == "scion":
         return Scion(model, model.shape.lr)
-    return torch.optim.AdamW(list(model.weight.values()), lr=2.0**-9, betas=(0.9, 0.95), weight_decay=0.0)
+    if name == "muon":
+        hidden = [w for n, w in model.weight.items() if model.role_of(n) == "hidden"]
+        others = [w for n, w in model.weight.items() if model.role_of(n) != "hidden"]
+        return Both(torch.optim.Muon(hidden, lr=2.0**-8, momentum=0.9, weight_decay=0.0), adamw(others))
+    return adamw(list(model.weight.values()))
 
 
 # ---- Timing --------------------------------------------------------------------------------------------------
 
 
-def time_steps(name, optimizer_name, steps):
+def time_steps(name, optimizer_name, steps, compiled):
+    global polar
     s = CASES[name]
     model = GPT(s)
     model.init()
+    if compiled:
+        model.loss = torch.compile(model.loss)
+        polar = torch.compile(polar)
     optimizer = make_optimizer(optimizer_name, model)
     marks = []
     for _ in range(steps + 1):  # the first is the warm-up
@@ -305,7 +337,8 @@ def train(path, seed, steps, lr):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("case", nargs="?", choices=sorted(CASES))
-    p.add_argument("--optimizer", choices=("scion", "adamw"), default="scion")
+    p.add_argument("--optimizer", choices=("scion", "muon", "adamw"), default="scion")
+    p.add_argument("--compile", action="store_true")
     p.add_argument("--steps", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--train", metavar="FILE")
@@ -320,7 +353,7 @@ def main():
         print(json.dumps(train(a.train, a.seed, a.steps or 122, a.lr), indent=2))
     elif a.case:
         torch.manual_seed(a.seed)
-        print(json.dumps(time_steps(a.case, a.optimizer, a.steps or 3), indent=2))
+        print(json.dumps(time_steps(a.case, a.optimizer, a.steps or 3, a.compile), indent=2))
     else:
         p.error("name a case, or --train FILE")
 

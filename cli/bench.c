@@ -1,4 +1,5 @@
-/* scion bench train: time of a training step and its parts, beside what the machine can do in the same run. */
+/* scion bench train: time of a training step and its parts; scion bench sample: time of a generated token. Both
+ * beside what the machine can do in the same run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/thread.h"
 #include "product/gemm.h"
 #include "base/clock.h"
+#include "base/fail.h"
 
 enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
 
@@ -125,16 +127,17 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
     char text[16];
     if (!json_path || strcmp(json_path, "-") != 0) {
-        printf("forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)\n", 1e3 * forward,
-               1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
-        printf("%.0f %s/s; forward and backward %.1f GFLOP/s", tokens, trainer_unit(t), rate);
-        printf(",\n%.1f%% of the %.1f that multiply-adds on registers reach", 100 * rate / r->limit, r->limit);
-        if (isnan(r->peak))
-            printf("; no memory for a large product\n");
-        else
-            printf(", %.1f%% of a large product's %.1f\n", 100 * rate / r->peak, r->peak);
-        printf("%s kernels, %d threads, %lld parameters, peak memory %s\n", scn_kernel_best()->name, t->threads,
-               (long long)t->elements, cli_bytes(bytes, text));
+        char peak[80] = "; no memory for a large product";
+        if (!isnan(r->peak))
+            snprintf(peak, sizeof peak, ", %.1f%% of a large product's %.1f", 100 * rate / r->peak, r->peak);
+        cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
+                 1e3 * forward, 1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
+        cli_fill(stdout, 0,
+                 "%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
+                 "reach%s",
+                 tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
+        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s", scn_kernel_best()->name,
+                 t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text));
     }
     if (!json_path)
         return CLI_OK;
@@ -149,6 +152,78 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
 }
 
+/* ---- Generating ----------------------------------------------------------------------------------------------- */
+
+/* Bytes a second that all threads read of an array far larger than the caches: the best of a few. */
+static double read_rate(int threads)
+{
+    enum { bytes = 1 << 28, pieces = 64, floats = bytes / 4 / pieces, lanes = 16 };
+    float *x = aligned_alloc(64, bytes), sums[pieces];
+    double best = 0;
+    if (!x)
+        return NAN;
+    memset(x, 0, bytes);
+    for (int run = 0; run < peak_runs; run++) {
+        const double begin = clock_now();
+        SCN_PARALLEL_FOR(threads)
+        for (int i = 0; i < pieces; i++) {
+            float part[lanes] = {0};
+            for (const float *p = x + (size_t)i * floats, *end = p + floats; p < end; p += lanes) {
+                SCN_SIMD
+                for (int k = 0; k < lanes; k++)
+                    part[k] += p[k];
+            }
+            sums[i] = part[0] + part[lanes - 1];
+        }
+        best = fmax(best, (bytes + (double)sums[run] * 0) / (clock_now() - begin)); /* sums are zero, and needed */
+    }
+    free(x);
+    return best;
+}
+
+/* Feeds the decoder the tokens it finds most likely, and times each. */
+static scion_status time_tokens(const trainer *t, timings *times, scion_error *err)
+{
+    const model_decode *decode = config_model(&t->c)->decode;
+    if (!decode)
+        return train_fail(err, SCION_EINVAL, "model=%s writes no text", config_model(&t->c)->name);
+    const int64_t vocab = model_array(&t->model, "tokens")->range;
+    void *decoder = decode->create(&t->model, config_model_options(&t->c), t->c.data.block, err);
+    if (!decoder)
+        return SCION_ENOMEM;
+    int32_t token = 0;
+    for (times->begin = clock_now(); times->count < max_steps && !enough(times);) {
+        const double begin = clock_now();
+        const float *logits = decode->step(decoder, token);
+        times->step[times->count++] = clock_now() - begin;
+        for (int64_t i = token = 0; i < vocab; i++)
+            token = logits[i] > logits[token] ? (int32_t)i : token;
+    }
+    decode->free(decoder);
+    return SCION_OK;
+}
+
+static int report_tokens(const trainer *t, const timings *times, double rate, const char *json_path)
+{
+    const double step = median(times->step, times->count), bytes = 4.0 * (double)t->elements;
+    if (!json_path || strcmp(json_path, "-") != 0) {
+        printf("%.1f ms a token, %.1f tokens/s (median of %d)\n", 1e3 * step, 1 / step, times->count);
+        printf("%.1f GB/s of weights, %.0f%% of the %.1f that reading memory reaches\n", 1e-9 * bytes / step,
+               100 * bytes / step / rate, 1e-9 * rate);
+        printf("%s kernels, %d threads, %lld parameters\n", scn_kernel_best()->name, t->threads,
+               (long long)t->elements);
+    }
+    if (!json_path)
+        return CLI_OK;
+    json_t *out =
+        json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "token_ms", 1e3 * step, "tokens_per_s", 1 / step,
+                  "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", t->threads,
+                  "kernels", scn_kernel_best()->name, "parameters", (json_int_t)t->elements, "tokens", times->count);
+    scion_error err;
+    return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
+                                                                       : cli_error(CLI_FAILED, "%s", err.message);
+}
+
 static const cli_argument arguments[] = {
     CLI_JSON("the numbers"),
     {0},
@@ -156,7 +231,7 @@ static const cli_argument arguments[] = {
 
 static const char *bench_word(int i)
 {
-    return i == 0 ? "train" : NULL;
+    return i == 0 ? "train" : i == 1 ? "sample" : NULL;
 }
 
 static int run_bench(cli_arguments *a)
@@ -166,8 +241,9 @@ static int run_bench(cli_arguments *a)
     timings times = {.count = 0};
     scion_error err;
     int status = CLI_USAGE;
-    if (a->word_count < 1 || a->word_count > 2 || strcmp(a->words[0], "train") != 0) {
-        cli_error(CLI_USAGE, "say what to measure: scion bench train [PRESET] [key=value ...] [json=FILE]");
+    const bool sample = a->word_count > 0 && strcmp(a->words[0], "sample") == 0;
+    if (a->word_count < 1 || a->word_count > 2 || (!sample && strcmp(a->words[0], "train") != 0)) {
+        cli_error(CLI_USAGE, "say what to measure: scion bench train|sample [PRESET] [key=value ...] [json=FILE]");
         goto done;
     }
     config_init(&c);
@@ -175,6 +251,8 @@ static int run_bench(cli_arguments *a)
         goto wrong;
     c.data.path[0] = '\0'; /* one micro-batch of synthetic data is enough */
     c.training.accum = 1;
+    if (sample)
+        c.training.batch = 1;
     for (int i = 0; i < a->pair_count; i++)
         if (config_set_pair(&c, a->pairs[i], &err) != SCION_OK)
             goto wrong;
@@ -188,6 +266,14 @@ static int run_bench(cli_arguments *a)
     cli_catch_signals();
     if (trainer_create(&t, &c, &err) != SCION_OK)
         goto wrong;
+    if (sample) {
+        const double before = read_rate(t->threads);
+        if (time_tokens(t, &times, &err) != SCION_OK)
+            goto wrong;
+        status =
+            times.count > 0 ? report_tokens(t, &times, fmax(before, read_rate(t->threads)), a->values[0]) : CLI_OK;
+        goto done;
+    }
     rulers r = {0, NAN};
     measure_rulers(&r, t->threads); /* before and after: the better ones count */
     if (measure(t, &times, &err) != SCION_OK)
@@ -207,12 +293,15 @@ done:
 
 const cli_command cli_bench = {
     .name = "bench",
-    .usage = "train [PRESET] [key=value ...] [json=FILE]",
-    .summary = "measure the speed of training",
+    .usage = "train|sample [PRESET] [key=value ...] [json=FILE]",
+    .summary = "measure the speed of training, or of generating",
     .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on\n"
             "synthetic data unless data= is given, and compares forward and backward pass, by the model's\n"
             "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
+            "sample times the tokens that an untrained model generates, and compares the bytes of its\n"
+            "weights, all of which a token reads, with what reading memory reaches.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
+            "  scion bench sample nanogpt-124m\n"
             "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,
     .arguments = arguments,

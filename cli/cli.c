@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "base/number.h"
+#include "data/catalogue.h"
 
 int cli_error(int status, const char *format, ...)
 {
@@ -253,9 +254,15 @@ static bool file_or_pattern(const char *path)
 
 bool cli_find_data(const config *c)
 {
+    char path[OPTION_TEXT];
+    scion_error err;
     if (!data_needs_path(c->data.kind))
         return true;
-    return file_or_pattern(c->data.path) && (!c->data.val[0] || file_or_pattern(c->data.val));
+    if (catalogue_path(c->data.path, path, &err) != SCION_OK) {
+        cli_error(CLI_FAILED, "%s", err.message);
+        return false;
+    }
+    return file_or_pattern(path) && (!c->data.val[0] || file_or_pattern(c->data.val));
 }
 
 /* ---- Values of arguments ------------------------------------------------------------------------------------- */

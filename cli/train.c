@@ -150,12 +150,14 @@ static void print_routing(const trainer *t)
 
 static void print_memory(const trainer_memory *m)
 {
-    char text[6][16];
+    char text[7][16];
     printf("memory: weights %s, gradients %s, optimizer %s,\n"
            "        activations %s, evaluation %s; in all %s\n",
            cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
            cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
            cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
+    if (m->packed > 0)
+        printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
 }
 
 /* A part of the validation part is said to be one. A validation that takes longer than the training before it is

@@ -199,6 +199,7 @@ typedef struct job {
     bool accumulate;
     const scn_gemm_epilogue *epilogue;
     float *packed, *own, *sliced;    /* the parts of the workspace */
+    const float *whole;              /* all of B, packed beforehand; NULL: it is not */
     int64_t col, cols, first, depth; /* the present group */
     int64_t slice_depth;
 } job;
@@ -283,8 +284,11 @@ static void sum_block(const job *t, float *own, int64_t row, int64_t rows, int64
     float *own_b = own + packed_a_floats(g);
     for (int64_t p = 0; p < depth; p += g->depth) {
         const int64_t pass = min64(g->depth, depth - p), at = t->first + first + p;
-        const int64_t strip = strip_floats(g, g->local ? pass : t->depth), skip = g->local ? 0 : first + p;
-        const float *b = g->local ? own_b : t->packed + col / k->block_nr * strip;
+        const int64_t strip = strip_floats(g, g->local ? pass : t->whole ? g->shape.k : t->depth);
+        const int64_t skip = g->local ? 0 : t->whole ? at : first + p;
+        const float *b = g->local   ? own_b
+                         : t->whole ? t->whole + (t->col + col) / k->block_nr * strip
+                                    : t->packed + col / k->block_nr * strip;
         const float *a = packs_a(g) ? own : (const float *)t->a + row * t->lda + at;
         const int64_t lda = packs_a(g) ? -(pass + SCN_TILE_GAP) : t->lda;
         if (g->local)
@@ -375,7 +379,7 @@ static void run_group(const job *t, int threads)
 {
     const scn_gemm *g = t->g;
     const int64_t blocks = pieces(g->shape.m, g->block_rows) * pieces(t->cols, g->block_cols) * g->slices;
-    if (!g->local)
+    if (!g->local && !t->whole)
         SCN_PARALLEL(threads, i, pack_tasks(t), pack_task(t, i));
     SCN_PARALLEL(threads, i, blocks, block_task(t, i));
     if (g->slices > 1)
@@ -431,6 +435,20 @@ static void run_empty(const job *t)
     }
 }
 
+size_t scn_gemm_packed_floats(const scn_gemm *g)
+{
+    if (g->depth < 1 || g->local)
+        return 0;
+    return (size_t)(pieces(g->shape.n, g->kernel->block_nr) * strip_floats(g, g->shape.k));
+}
+
+void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed)
+{
+    const job t = {.g = g, .b = b, .ldb = ldb, .packed = packed, .cols = g->shape.n, .depth = g->shape.k};
+    const int allowed = scn_threads(g->threads), threads = allowed < g->threads ? allowed : g->threads;
+    SCN_PARALLEL(threads, i, pack_tasks(&t), pack_task(&t, i));
+}
+
 void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, int64_t ldb, float alpha,
                   bool accumulate, void *c, int64_t ldc, const scn_gemm_epilogue *epilogue, float *workspace)
 {
@@ -447,6 +465,7 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
         run_dots(&t, threads);
         return;
     }
+    t.whole = ldb == 0 ? b : NULL;
     t.own = workspace + round_up((int64_t)packed_floats(g), 16);
     t.sliced = t.own + (size_t)g->threads * thread_floats(g);
     for (t.col = 0; t.col < s->n; t.col += g->group_cols)

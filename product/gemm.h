@@ -50,8 +50,14 @@ scn_gemm scn_gemm_plan(const scn_gemm_shape *shape, int threads);
 /* Floats of workspace; with fewer threads not more. */
 size_t scn_gemm_floats(const scn_gemm *g);
 
-/* lda, ldb, ldc: distance of rows as stored, in elements. accumulate: C is added to, else it is not read. C overlaps
- * neither A nor B. epilogue may be NULL. Called inside a parallel region it runs on the calling thread. */
+/* A B that serves many products of one plan can be packed once: floats that it takes, 0 if the plan does not pack B
+ * as a whole (few rows, or a B that is packed by blocks), and the packing. */
+size_t scn_gemm_packed_floats(const scn_gemm *g);
+void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed);
+
+/* lda, ldb, ldc: distance of rows as stored, in elements. ldb = 0: b is what scn_gemm_pack wrote, which changes no
+ * bit of C. accumulate: C is added to, else it is not read. C overlaps neither A nor B. epilogue may be NULL. Called
+ * inside a parallel region it runs on the calling thread. */
 void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, int64_t ldb, float alpha,
                   bool accumulate, void *c, int64_t ldc, const scn_gemm_epilogue *epilogue, float *workspace);
 

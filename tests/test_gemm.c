@@ -1,4 +1,5 @@
-/* Products of every form, type and plan against sums in double; the same bits with 1, 2, 3 and 7 threads; and that
+/* Products of every form, type and plan against sums in double; the same bits with 1, 2, 3 and 7 threads and with B
+ * packed beforehand; and that
  * nothing is written beside C and the workspace. The shapes reach every way a plan can go: dots, groups of columns
  * and of depth, local packing, slices. */
 #include "support.h"
@@ -89,7 +90,7 @@ static double want(const form *f, const matrix *a, const matrix *b, const matrix
 /* The product with `threads` threads into a copy of C; returns it. The workspace is exactly as large as asked for,
  * and its contents do not matter. */
 static float *run(const form *f, const matrix *a, const matrix *b, const matrix *c, int64_t m, int64_t n, int64_t k,
-                  int threads, const scn_gemm_epilogue *epilogue)
+                  int threads, bool pack, const scn_gemm_epilogue *epilogue)
 {
     const scn_gemm_shape shape = {m, n, k, f->transpose_a, f->transpose_b, f->operands, f->operands, f->result};
     const scn_gemm g = scn_gemm_plan(&shape, threads);
@@ -104,8 +105,16 @@ static float *run(const form *f, const matrix *a, const matrix *b, const matrix 
         for (int64_t j = 0; j < n; j++)
             out[i * c->ld + j] = NAN; /* it must not be read */
     scn_to_bf16(c->count, out, halves);
-    scn_gemm_run(&g, stored(a), a->ld, stored(b), b->ld, alpha, f->accumulate,
+    const int64_t packed_size = (int64_t)scn_gemm_packed_floats(&g);
+    const void *second = stored(b);
+    float *packed = floats(packed_size + 1);
+    packed[packed_size] = 17;
+    pack = pack && packed_size > 0;
+    if (pack)
+        scn_gemm_pack(&g, second, b->ld, packed);
+    scn_gemm_run(&g, stored(a), a->ld, pack ? packed : second, pack ? 0 : b->ld, alpha, f->accumulate,
                  f->result == SCN_BFLOAT16 ? (void *)halves : out, c->ld, epilogue, workspace);
+    check(packed[packed_size] == 17);
     if (f->result == SCN_BFLOAT16)
         scn_from_bf16(c->count, halves, out);
     check(workspace[size] == 17);
@@ -122,7 +131,7 @@ static void check_form(int s, int number, rng *r)
     const float scale = number % 2 ? 0.01f : 0;
     const scn_gemm_epilogue epilogue = {epilogue_row, &scale};
     at("%d x %d x %d, form %d", (int)m, (int)n, (int)k, number);
-    float *got = run(&f, &a, &b, &c, m, n, k, 2, &epilogue);
+    float *got = run(&f, &a, &b, &c, m, n, k, 2, false, &epilogue);
     double *expected = widen(c.count, c.floats);
     /* of large products a sample of the elements */
     const int64_t every = m * n * k > 4000000 ? m * n * k / 4000000 : 1;
@@ -136,7 +145,7 @@ static void check_form(int s, int number, rng *r)
     check_array(c.count, got, expected, f.result == SCN_BFLOAT16 ? bf16_tolerance : tolerance);
     static const int threads[] = {1, 3, 7};
     for (int t = 0; t < 3; t++)
-        check_bits((size_t)c.count * sizeof(float), got, run(&f, &a, &b, &c, m, n, k, threads[t], &epilogue));
+        check_bits((size_t)c.count * sizeof(float), got, run(&f, &a, &b, &c, m, n, k, threads[t], t == 1, &epilogue));
 }
 
 static void products_are_products(void **state)

@@ -115,4 +115,10 @@ holds out 'only a model that learned from a text'
 for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes; do
     holds bench.json "\"$key\":"
 done
+"$scion" bench sample $tiny vocab=64 json=bench.json > out 2>&1 || fault 'bench sample'
+for key in token_ms tokens_per_s share_of_reading read_gbytes_per_s; do
+    holds bench.json "\"$key\":"
+done
+"$scion" bench sample model=mlp norms=image > out 2>&1 && fault 'bench sample of an mlp'
+holds out 'model=mlp writes no text'
 [ $faults -eq 0 ]

@@ -51,6 +51,13 @@ narrow 'train, 36 layers'
 narrow 'train, mlp'
 "$scion" coordcheck shakespeare $tiny layers=1 width=16..96:16 > shown 2>&1 || fault "coordcheck: $(tail -n 1 shown)"
 narrow coordcheck
+"$scion" bench train shakespeare $tiny width=32 layers=1 vocab=64 steps=2 > shown 2>&1 || fault "bench: $(tail -n 1 shown)"
+narrow bench
+holds shown ' 1 thread, '
+"$scion" eval run > shown 2>&1 || fault "eval: $(tail -n 1 shown)"
+narrow eval
+"$scion" reproduce input-radius seeds=2 threads=1 > shown 2>&1 || fault "reproduce: $(tail -n 1 shown)"
+narrow reproduce
 "$scion" sweep shakespeare data=text.txt $tiny layers=1 steps=3 eval_batches=1 lr=2^-6..2^-5 width=16,32 > shown 2>&1 ||
     fault "sweep: $(tail -n 1 shown)"
 narrow sweep

@@ -154,11 +154,35 @@ static void test_validation(void **state)
     trainer_free(t);
 }
 
+/* The code base of the paper's NanoGPT runs ends on 10,485,760 tokens of validation: so do these presets. */
+static void check_nanogpt(void *seen, const char *name, const char *about)
+{
+    config c;
+    scion_error err = {0};
+    (void)about;
+    if (strncmp(name, "nanogpt-", 8) != 0)
+        return;
+    config_init(&c);
+    if (config_preset(&c, name, &err) != SCION_OK)
+        fail_msg("%s", err.message);
+    if (c.run.eval_end != 10485760)
+        fail_msg("%s ends on %lld tokens", name, (long long)c.run.eval_end);
+    ++*(int *)seen;
+}
+
+static void test_nanogpt(void **state)
+{
+    int seen = 0;
+    (void)state;
+    config_presets(check_nanogpt, &seen);
+    assert_int_equal(seen, 20); /* five sizes, four rules */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_baseline), cmocka_unit_test(test_preset),     cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_spread),   cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_spread),   cmocka_unit_test(test_validation), cmocka_unit_test(test_nanogpt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

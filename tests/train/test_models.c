@@ -341,6 +341,40 @@ static void stored_activations_halve_the_memory(void **state)
     stop(&r);
 }
 
+/* Weights that are packed once for several passes change no bit, and follow the weights when they change. */
+static void packed_weights_change_no_bit(void **state)
+{
+    (void)state;
+    config c = tiny("layers=2 width=64 head_size=16 recompute=yes");
+    const data_info data = tiny_text(64, 24);
+    run r = start(&c, &data, 4);
+    float *grads = malloc((size_t)r.n * sizeof *grads);
+    scion_error err;
+    tape_plan *p;
+    OK(plan_make(&p, r.m.tape, r.m.loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2, .pack = true}, &err));
+    /* twelve times the square of the width in each block, for y and for dx */
+    assert_true(plan_packed_bytes(p) >= 2 * 2 * 12 * 64 * 64 * sizeof(float));
+    assert_int_equal(plan_packed_bytes(r.train), 0);
+    OK(plan_commit(p, &err));
+    fill(&r.m, &data, p);
+    for (int pass = 0; pass < 6; pass++) {
+        const tape_run how = {.threads = 2, .loss_scale = 1, .same_weights = pass % 2 == 1};
+        if (pass % 2 == 0)
+            for (int64_t i = 0; i < r.n; i++)
+                r.weights[i] *= 1.5f;
+        gradient(&r);
+        const float loss = (float)loss_of(&r);
+        memcpy(grads, r.grads, (size_t)r.n * sizeof *grads);
+        memset(r.grads, 0, (size_t)r.n * sizeof *r.grads);
+        assert_true(plan_forward(p, &how) == loss);
+        plan_backward(p, &how);
+        assert_memory_equal(grads, r.grads, (size_t)r.n * sizeof *grads);
+    }
+    plan_free(p);
+    free(grads);
+    stop(&r);
+}
+
 /* Steps of gradient descent from where r's weights are, and their losses. */
 static void descend(run *r, tape_plan *p, double *losses, int steps)
 {
@@ -385,15 +419,15 @@ static void stored_activations_learn_alike(void **state)
  * each of length 1. The loss, about 4, is rounded to 2.4e-7 and carries a few times that, which the division by 2h
  * turns into 5e-5; the third derivative times h^2/6 adds up to 4e-4 of the gradient's norm, which is 0.1 to 3 here.
  * So 3e-3 of the norm, and at least 3e-4, is six times what is natural, and a wrong factor or sign is far more.
- * Where the largest of some values is taken the loss has kinks, and batch normalisation of few images bends it: a
- * tenth of the step there, so ten times the rounding, and 1e-2. */
+ * Where the largest of some values is taken the loss has kinks, and batch normalisation of few images bends it: the
+ * difference nears the gradient as the step does zero, to 1 % at 3e-4, where rounding is 1e-3 already. */
 static const double least = 3e-4;
 
 typedef struct accuracy {
     double step, tolerance;
 } accuracy;
 
-static const accuracy smooth = {1e-2, 3e-3}, kinked = {1e-3, 1e-2};
+static const accuracy smooth = {1e-2, 3e-3}, kinked = {3e-4, 2e-2};
 
 static double length(int64_t n, const float *x)
 {
@@ -487,7 +521,8 @@ static void wrong_configurations_get_a_sentence(void **state)
     refuse("model=mlp layers=1", &image_data, "expected 2 or more");
     refuse("model=mlp", &text_data, "model mlp needs pixels, the data have tokens and targets");
     refuse("model=gpt", &image_data, "model gpt needs tokens, the data have pixels and targets");
-    refuse("model=cnn", &image_data, "expected at least 25 x 25");
+    refuse("model=cnn", &(data_info[]){tiny_pictures(3, 24, 10)}[0], "24 x 24 pixels, expected at least 25 x 25");
+    refuse("model=cnn", &image_data, "model cnn needs image, the data have pixels and targets");
     assert_string_equal(model_name(1), "mlp");
     assert_string_equal(model_name(2), "cnn");
     assert_null(model_name(3));
@@ -500,9 +535,9 @@ int main(void)
         cmocka_unit_test(gpt_declares_its_parameters),         cmocka_unit_test(mlp_declares_its_parameters),
         cmocka_unit_test(cnn_declares_its_parameters),         cmocka_unit_test(sizes_are_the_papers),
         cmocka_unit_test(knowing_nothing_costs_ln_v),          cmocka_unit_test(logits_are_those_of_the_loss),
-        cmocka_unit_test(stored_activations_halve_the_memory), cmocka_unit_test(stored_activations_learn_alike),
-        cmocka_unit_test(gradients_are_derivatives),           cmocka_unit_test(recomputation_changes_no_bit),
-        cmocka_unit_test(wrong_configurations_get_a_sentence),
+        cmocka_unit_test(stored_activations_halve_the_memory), cmocka_unit_test(packed_weights_change_no_bit),
+        cmocka_unit_test(stored_activations_learn_alike),      cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(recomputation_changes_no_bit),        cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
     return cmocka_run_group_tests(tests, describe, NULL);
 }

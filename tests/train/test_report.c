@@ -298,6 +298,7 @@ static const char *make_ledger(const char *name)
         config_init(&run.c);
         config_set_int(&run.c, "width", w > 0 ? 128 : 64);
         run.c.training.steps = 10;
+        run.c.training.batch = 3; /* of its own, as coordinate checks have */
         check_ok(ledger_put_coords(l, &run, coords, 2, &err), &err);
     }
     ledger_close(l);
@@ -348,8 +349,10 @@ static void a_ledger_has_its_figures(void **state)
     holds(scratch_get(in(dir, "time.csv"), NULL), "backward pass,64,20,,,0\n"); /* ms of one of ten steps */
     holds(scratch_get(in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0\n");
     holds(html, "step 3: the loss &lt;was&gt; &amp; is lost");
-    holds(html, "<td class=\"r\">-1</td><td class=\"r\">0.25</td>"); /* moved by a step, which costs a quarter */
-    check(access(in(dir, "batch.csv"), F_OK) != 0);                  /* was not swept */
+    holds(html, "<td class=\"r\">-1.00</td><td class=\"r\">0.2500</td>"); /* moved by a step, which costs a quarter */
+    check(access(in(dir, "batch.csv"), F_OK) != 0);                       /* was not swept */
+    holds(html, "<td>width</td>");
+    check(!strstr(html, "<td>batch</td>"));
 }
 
 static void the_same_ledger_gives_the_same_page(void **state)

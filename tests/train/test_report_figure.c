@@ -339,9 +339,10 @@ static void a_pale_series_lies_behind_its_mean(void **state)
 static void powers_of_two_are_raised(void **state)
 {
     (void)state;
-    figure *f = figure_create("powers", "lr=2^-12 and 2^5, but 12^5, 2^-0.5 and 2^x", "");
+    figure *f = figure_create("powers", "lr=2^-12 and 2^5, but 12^5, 2^-0.5 and 2^x, 2^3.", "");
     figure_point(f, figure_series(f, "a", FIGURE_LINE), 1, 1);
-    check(strstr(text_of(f, inside), "lr=2\u207B\u00B9\u00B2 and 2\u2075, but 12^5, 2^-0.5 and 2^x") != NULL);
+    check(strstr(text_of(f, inside), "lr=2\u207B\u00B9\u00B2 and 2\u2075, but 12^5, 2^-0.5 and 2^x, 2\u00B3.") !=
+          NULL);
     figure_free(f);
 }
 

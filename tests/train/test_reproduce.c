@@ -140,6 +140,26 @@ static void transfer_figures_have_widths_and_rates(void **state)
     check(figures == 4);
 }
 
+/* --full has the paper's sizes, 64M, 124M, 300M and 1B parameters: the widths of our presets of these names. */
+static void the_full_nanogpt_has_the_papers_widths(void **state)
+{
+    static const char *const sizes[] = {"nanogpt-64m", "nanogpt-124m", "nanogpt-300m", "nanogpt-1b"};
+    int64_t count;
+    config *points = points_of(reproduce_find("gpt-transfer"), true, &count);
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        config preset;
+        scion_error err;
+        int64_t with = 0;
+        config_init(&preset);
+        check_ok(config_preset(&preset, sizes[i], &err), &err);
+        for (int64_t k = 0; k < count; k++)
+            with += config_int(&points[k], "width") == config_int(&preset, "width");
+        at("%s", sizes[i]);
+        check(4 * with == count);
+    }
+}
+
 static void batches_have_the_same_tokens(void **state)
 {
     const reproduce_figure *f = reproduce_find("batch-size");
@@ -542,6 +562,7 @@ int main(void)
         LAW(every_figure_can_be_made),
         LAW(no_run_is_there_twice),
         LAW(transfer_figures_have_widths_and_rates),
+        LAW(the_full_nanogpt_has_the_papers_widths),
         LAW(batches_have_the_same_tokens),
         LAW(shorter_runs_keep_their_shares),
         LAW(shortened_figures_can_be_run),

@@ -285,7 +285,7 @@ static int train_stopped(const char *pairs, const char *out, int at, trainer **e
     return stops;
 }
 
-/* The numbers of metrics.jsonl that do not depend on time; the first step of a process is logged as well. */
+/* The numbers of metrics.jsonl that do not depend on time. */
 static void same_curves(const char *a, const char *b)
 {
     run_record x, y;

@@ -11,6 +11,9 @@
 
 enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };
 
+static const char *const names[classes] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                           "dog",      "frog",       "horse", "ship", "truck"};
+
 static bool looks(const char *path)
 {
     char train[data_path_bytes], test[data_path_bytes];
@@ -86,10 +89,9 @@ static scion_status open_cifar10(data_set *d, const data_options *o, const data_
 {
     data_images *m = d->state = data_own(d, sizeof *m, err);
     int64_t records = 0;
-    (void)context;
     if (!m)
         return SCION_ENOMEM;
-    *m = (data_images){.channels = 3, .height = 32, .width = 32, .classes = classes};
+    m->about = (data_image_info){.channels = 3, .height = 32, .width = 32, .classes = classes, .names = names};
     if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no folder of CIFAR-10 is given");
     scion_status status = read_part(d, o->path, DATA_TRAIN, train_files, &records, err);
@@ -97,10 +99,10 @@ static scion_status open_cifar10(data_set *d, const data_options *o, const data_
         status = read_part(d, o->path, DATA_VAL, 1, &records, err);
     if (status != SCION_OK)
         return status;
-    data_images_ready(d);
+    status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description, "%s, CIFAR-10, %lld images to train, %lld to validate",
              data_tail(o->path, 60), (long long)d->info.units[DATA_TRAIN], (long long)d->info.units[DATA_VAL]);
-    return SCION_OK;
+    return status;
 }
 
 const data_kind data_kind_cifar10 = {
@@ -108,4 +110,6 @@ const data_kind data_kind_cifar10 = {
     .help = "CIFAR-10, binary version",
     .looks = looks,
     .open = open_cifar10,
+    .options = data_image_option_rows,
+    .options_size = sizeof(data_image_options),
 };

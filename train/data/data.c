@@ -14,6 +14,7 @@
 
 #include "base/fail.h"
 #include "base/random.h"
+#include "data/catalogue.h"
 #include "data/data_kind.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------- */
@@ -85,8 +86,8 @@ bool data_needs_path(const char *kind)
 
 const char *data_unit(const char *array)
 {
-    static const char *const units[][2] = {{"tokens", "tokens"}, {"pixels", "images"}};
-    for (int i = 0; i < 2; i++)
+    static const char *const units[][2] = {{"tokens", "tokens"}, {"pixels", "images"}, {"image", "images"}};
+    for (int i = 0; i < 3; i++)
         if (strcmp(array, units[i][0]) == 0)
             return units[i][1];
     return "samples";
@@ -292,7 +293,10 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
 {
     *out = NULL;
-    const data_kind *kind = find_kind(o, context, err);
+    data_options named = *o;
+    if (catalogue_path(o->path, named.path, err) != SCION_OK)
+        return SCION_EINVAL;
+    const data_kind *kind = find_kind(&named, context, err);
     if (!kind)
         return SCION_EINVAL;
     if (o->val[0] && !kind->takes_val && !context->as_0_1)
@@ -301,7 +305,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     if (!d)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     d->kind = kind;
-    d->options = *o;
+    d->options = named;
     d->seed = context->seed;
     d->whole = context->whole;
     d->info.kind = kind->name;
@@ -474,6 +478,21 @@ scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t
             pad_row(&d->info, row);
         else if (!d->pool || !data_pool_take(d->pool, part, number, row, &status, err))
             status = d->fetch(d, part, sample, number, row, err);
+    }
+    return status;
+}
+
+scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
+                             scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        void *row[DATA_ARRAYS];
+        row_of(&d->info, arrays, i, row);
+        if (first + i < d->info.samples[part])
+            status = d->fetch(d, part, first + i, -1, row, err);
+        else
+            pad_row(&d->info, row);
     }
     return status;
 }

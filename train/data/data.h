@@ -9,7 +9,7 @@
 
 #include "base/option.h"
 
-enum { DATA_DIMS = 4, DATA_ARRAYS = 4, DATA_KIND_BYTES = 512 };
+enum { DATA_DIMS = 4, DATA_ARRAYS = 4, DATA_KIND_BYTES = 1024, DATA_CHANNELS = 4 };
 
 typedef struct data_set data_set;
 
@@ -45,6 +45,8 @@ typedef struct data_context {
     const char *const *wants; /* names of arrays, ended by NULL, for kinds that can give several; NULL: any */
     int64_t ahead;            /* samples that data_prefetch may ask for at once; 0: it does nothing */
     int workers;              /* background threads for kinds that decode files; 0: none */
+    const char *images;       /* images: data_info.images of those that a model learned from: their mean, scale and
+                                 classes are used. With it the path may be empty: a set without samples */
     bool whole;               /* all data are the validation part: to be measured, not trained on */
     bool as_0_1;              /* as version 0.1 read them: texts without val, compressed ones as bytes */
 } data_context;
@@ -54,7 +56,8 @@ typedef enum data_type { DATA_INT32, DATA_FLOAT32 } data_type;
 
 /* One array of a sample. A batch of B samples is an array (B, shape). */
 typedef struct data_array {
-    const char *name; /* tokens; pixels (channels, height, width); targets (-1: ignored); target_weights */
+    const char *name; /* tokens; pixels (channels, height, width) or image (height, width, channels), whichever is
+                         wanted; targets (-1: ignored); target_weights (classes; where images are mixed) */
     data_type type;
     int ndim; /* 0: one number */
     int64_t shape[DATA_DIMS];
@@ -63,21 +66,30 @@ typedef struct data_array {
     int32_t pad;   /* INT32: what fills up the last batch of a part; floats are then 0 */
 } data_array;
 
+/* What images are. A pixel, a byte, is given as (byte - mean) scale, by channel. */
+typedef struct data_image_info {
+    int64_t height, width, channels, classes;
+    float mean[DATA_CHANNELS], scale[DATA_CHANNELS];
+    const char *const *names; /* of the classes */
+} data_image_info;
+
 typedef struct data_info {
     data_array arrays[DATA_ARRAYS];
     int array_count;
-    const char *unit;            /* tokens or images */
-    int64_t sample_units;        /* of them in a sample */
-    int64_t units[DATA_PARTS];   /* and in a part */
-    int64_t samples[DATA_PARTS]; /* whole ones in a part */
-    int64_t symbols;             /* text: tokens that data_decode knows; 0: no text */
-    const char *vocabulary;      /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
-    char description[200];       /* one line for people: files, sizes */
-    char held_out[120];          /* what the validation part is: "input.txt, the last 10 %" */
-    char note[320];              /* what people should know beside: "not UTF-8 ..."; "": nothing */
-    const char *kind;            /* name of the kind */
-    int64_t skipped;             /* text: symbols that were left out */
-    uint64_t hash;               /* of the data as they were read, whatever they were packed in; 0: none */
+    const char *unit;             /* tokens or images */
+    int64_t sample_units;         /* of them in a sample */
+    int64_t units[DATA_PARTS];    /* and in a part */
+    int64_t samples[DATA_PARTS];  /* whole ones in a part */
+    int64_t symbols;              /* text: tokens that data_decode knows; 0: no text */
+    const char *vocabulary;       /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
+    const data_image_info *image; /* images: what they are; NULL: no images */
+    const char *images;           /* the same as JSON, for checkpoints */
+    char description[200];        /* one line for people: files, sizes */
+    char held_out[120];           /* what the validation part is: "input.txt, the last 10 %" */
+    char note[320];               /* what people should know beside: "not UTF-8 ..."; "": nothing */
+    const char *kind;             /* name of the kind */
+    int64_t skipped;              /* text: symbols that were left out */
+    uint64_t hash;                /* of the data as they were read, whatever they were packed in; 0: none */
 } data_info;
 
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err);
@@ -99,6 +111,10 @@ scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t
  * floor(i N / of) of its N, and from `of` on there is padding. */
 scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
                             scion_error *err);
+/* Samples of a part in their own order, and images as evaluation sees them, whichever part it is; from the number of
+ * samples on there is padding. */
+scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
+                             scion_error *err);
 /* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
 

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "data/augment.h"
 #include "data/data.h"
 
 typedef struct data_kind {
@@ -37,7 +38,8 @@ typedef enum data_order {
 } data_order;
 
 /* One sample into arrays (one pointer per array of d->info, NULL: not wanted). `sample` is its place in the part,
- * `number` counts over all epochs, for random choices such as augmentation: scn_philox(d->seed, stream, number).
+ * `number` counts over all epochs, for random choices such as augmentation: scn_philox(d->seed, stream, number);
+ * -1: no such choices.
  * A pure function, called from several threads at once. */
 typedef scion_status data_fetch(const data_set *d, data_part part, int64_t sample, int64_t number,
                                 void *const arrays[], scion_error *err);
@@ -159,23 +161,29 @@ const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_
 /* Whether there is a file in a folder or the folders in it that might be a text. */
 bool data_has_files(const char *folder);
 
-/* ---- Images in memory (images.c) ---- */
+/* ---- Images (images.c) ---- */
 
-enum { DATA_CHANNELS = 4 };
-
-/* The state of a kind of images in memory. Pixels are bytes, channel by channel. */
+/* The state of a kind of images starts with this. In memory, pixels are bytes, channel by channel. */
 typedef struct data_images {
+    data_image_info about;
     struct {
         const uint8_t *pixels;
         const int32_t *labels;
         int64_t count;
     } part[DATA_PARTS];
-    int64_t channels, height, width, classes;
-    float mean[DATA_CHANNELS], scale[DATA_CHANNELS]; /* by channel: pixel -> (pixel - mean) * scale */
+    bool last; /* of the channels: `image` is wanted, not `pixels` */
+    /* The bytes of an image; *memory, if it is set, is freed afterwards. `number` as in data_fetch. A kind whose
+     * images are not in memory sets it before data_images_ready. */
+    scion_status (*get)(const data_set *d, data_part part, int64_t sample, int64_t number, data_pixels *pixels,
+                        void **memory, scion_error *err);
 } data_images;
 
-/* Describes the images; means and scales come from the training part. */
-void data_images_ready(data_set *d);
+/* Describes the images, once part[].count, labels and pixels are there, and sizes and classes in `about`; names
+ * NULL: the classes are called by their numbers. Means and scales come from the training images, if they are in
+ * memory. The kind's options start with data_image_options. */
+scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err);
+/* Reads what data_info.images says; names belong to d. */
+scion_status data_images_read(data_set *d, const char *text, data_image_info *m, scion_error *err);
 
 /* ---- Paths and sentences ---- */
 

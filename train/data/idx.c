@@ -113,11 +113,11 @@ static scion_status take_labels(data_set *d, data_part part, const uint8_t *byte
         return SCION_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
         labels[i] = bytes[i];
-        if (part == DATA_TRAIN && labels[i] >= m->classes)
-            m->classes = labels[i] + 1;
-        if (part == DATA_VAL && labels[i] >= m->classes)
+        if (part == DATA_TRAIN && labels[i] >= m->about.classes)
+            m->about.classes = labels[i] + 1;
+        if (part == DATA_VAL && labels[i] >= m->about.classes)
             return data_fail(err, SCION_EINVAL, path, "label %d of image %lld, but the training labels end at %lld",
-                             (int)labels[i], (long long)i, (long long)m->classes - 1);
+                             (int)labels[i], (long long)i, (long long)m->about.classes - 1);
     }
     m->part[part].labels = labels;
     m->part[part].count = count;
@@ -141,34 +141,34 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
     if (shape[0] != count[0])
         return data_fail(err, SCION_EINVAL, labels, "%lld labels for %lld images", (long long)count[0],
                          (long long)shape[0]);
-    if (part == DATA_VAL && (shape[1] != m->height || shape[2] != m->width))
+    if (part == DATA_VAL && (shape[1] != m->about.height || shape[2] != m->about.width))
         return data_fail(err, SCION_EINVAL, images, "%lld x %lld pixels, but the training images are %lld x %lld",
-                         (long long)shape[1], (long long)shape[2], (long long)m->height, (long long)m->width);
-    m->height = shape[1];
-    m->width = shape[2];
+                         (long long)shape[1], (long long)shape[2], (long long)m->about.height,
+                         (long long)m->about.width);
+    m->about.height = shape[1];
+    m->about.width = shape[2];
     return take_labels(d, part, bytes, shape[0], labels, err);
 }
 
 static scion_status open_idx(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     data_images *m = d->state = data_own(d, sizeof *m, err);
-    (void)context;
     if (!m)
         return SCION_ENOMEM;
     if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no folder of idx files is given");
-    m->channels = 1;
+    m->about.channels = 1;
     scion_status status = read_part(d, o->path, DATA_TRAIN, err);
     if (status == SCION_OK)
         status = read_part(d, o->path, DATA_VAL, err);
     if (status != SCION_OK)
         return status;
-    data_images_ready(d);
+    status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
-             (long long)d->info.units[DATA_TRAIN], (long long)m->height, (long long)m->width,
+             (long long)d->info.units[DATA_TRAIN], (long long)m->about.height, (long long)m->about.width,
              (long long)d->info.units[DATA_VAL]);
-    return SCION_OK;
+    return status;
 }
 
 const data_kind data_kind_idx = {
@@ -176,4 +176,6 @@ const data_kind data_kind_idx = {
     .help = "images as MNIST has them",
     .looks = looks,
     .open = open_idx,
+    .options = data_image_option_rows,
+    .options_size = sizeof(data_image_options),
 };

@@ -1,8 +1,15 @@
-/* Images in memory: bytes, standardised by channel to mean 0 and mean square 1 as they are copied out. */
+/* Images: standardised by channel to mean 0 and mean square 1 as they are given out, in training changed as the
+ * options say (augment.h). */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/fail.h"
 #include "data/data_kind.h"
+
+/* ---- Mean and scale ------------------------------------------------------------------------------------ */
 
 /* Sum and sum of squares of n bytes: whole numbers, so exact in any order; 4096 squares of bytes fit in 32 bits. */
 static void add_moments(const uint8_t *x, int64_t n, uint64_t *sum, uint64_t *squares)
@@ -21,16 +28,24 @@ static void add_moments(const uint8_t *x, int64_t n, uint64_t *sum, uint64_t *sq
 
 static void standardise(data_images *m)
 {
-    const int64_t area = m->height * m->width, count = m->part[DATA_TRAIN].count;
-    for (int64_t c = 0; c < m->channels; c++) {
+    data_image_info *about = &m->about;
+    const int64_t area = about->height * about->width, count = m->part[DATA_TRAIN].count;
+    for (int64_t c = 0; c < about->channels; c++) {
         uint64_t sum = 0, squares = 0;
         for (int64_t i = 0; i < count; i++)
-            add_moments(m->part[DATA_TRAIN].pixels + (i * m->channels + c) * area, area, &sum, &squares);
+            add_moments(m->part[DATA_TRAIN].pixels + (i * about->channels + c) * area, area, &sum, &squares);
         const double n = (double)count * (double)area, mean = (double)sum / n;
         const double variance = (double)squares / n - mean * mean;
-        m->mean[c] = (float)mean;
-        m->scale[c] = (float)(variance > 0 ? 1 / sqrt(variance) : 1);
+        about->mean[c] = (float)mean;
+        about->scale[c] = (float)(variance > 0 ? 1 / sqrt(variance) : 1);
     }
+}
+
+/* ---- Samples ------------------------------------------------------------------------------------------- */
+
+static const data_image_options *options_of(const data_set *d)
+{
+    return data_own_options(d);
 }
 
 /* Where a sample is: of a whole set, the training images come first. */
@@ -43,24 +58,96 @@ static void place_of(const data_set *d, data_part *part, int64_t *sample)
     *sample -= *part == DATA_VAL ? m->part[DATA_TRAIN].count : 0;
 }
 
+static scion_status get_from_memory(const data_set *d, data_part part, int64_t sample, int64_t number,
+                                    data_pixels *pixels, void **memory, scion_error *err)
+{
+    const data_images *m = d->state;
+    const int64_t area = m->about.height * m->about.width;
+    (void)number;
+    (void)memory;
+    (void)err;
+    *pixels = (data_pixels){m->part[part].pixels + sample * m->about.channels * area, area, m->about.width, 1};
+    return SCION_OK;
+}
+
+/* An image as it is, channel by channel: what data_put_image does, in one piece. */
+static void put_unchanged(const data_image_info *about, const data_pixels *from, float *to)
+{
+    const int64_t area = about->height * about->width;
+    for (int64_t c = 0; c < about->channels; c++) {
+        const uint8_t *restrict x = from->at + c * area;
+        float *restrict y = to + c * area;
+        const float mean = about->mean[c], scale = about->scale[c];
+        for (int64_t k = 0; k < area; k++)
+            y[k] = ((float)x[k] - mean) * scale;
+    }
+}
+
+static bool is_whole(const data_placing *p, const data_image_info *about)
+{
+    return !p->add && p->weight == 1 && p->box.y0 == 0 && p->box.x0 == 0 && p->box.y1 == about->height &&
+           p->box.x1 == about->width;
+}
+
+/* Puts an image into a sample; number < 0: unchanged. */
+static scion_status put(const data_set *d, data_part part, int64_t sample, int64_t number, int64_t epoch,
+                        const data_placing *placing, float *to, scion_error *err)
+{
+    const data_images *m = d->state;
+    const data_image_info *about = &m->about;
+    const int64_t height = about->height, width = about->width;
+    const data_change none = {0}, change = number < 0 ? none
+                                                      : data_draw_change(options_of(d), d->seed, height, width, epoch,
+                                                                         sample, number);
+    data_pixels pixels;
+    void *memory = NULL;
+    scion_status status = m->get(d, part, sample, number, &pixels, &memory, err);
+    if (status == SCION_OK && !m->last && pixels.column == 1 && is_whole(placing, about) && data_unchanged(&change))
+        put_unchanged(about, &pixels, to);
+    else if (status == SCION_OK)
+        data_put_image(about, &pixels, &change, d->seed, placing, m->last, to);
+    free(memory);
+    return status;
+}
+
+/* The targets of a sample that is `weight` of the first class and the rest of the second. */
+static void put_targets(const data_set *d, int32_t first, int32_t second, double weight, void *const arrays[])
+{
+    if (arrays[1])
+        *(int32_t *)arrays[1] = weight >= 0.5 ? first : second;
+    float *weights = d->info.array_count > 2 ? arrays[2] : NULL;
+    for (int64_t k = 0; weights && k < d->info.image->classes; k++)
+        weights[k] = 0;
+    if (weights) {
+        weights[first] += (float)weight;
+        weights[second] += (float)(1 - weight);
+    }
+}
+
 static scion_status fetch(const data_set *d, data_part part, int64_t sample, int64_t number, void *const arrays[],
                           scion_error *err)
 {
     const data_images *m = d->state;
-    const int64_t area = m->height * m->width;
-    (void)number;
-    (void)err;
+    const int64_t height = m->about.height, width = m->about.width, n = d->info.samples[part];
+    const data_box whole = {0, 0, height, width};
+    data_mix mix = {.weight = 1};
     place_of(d, &part, &sample);
-    for (int64_t c = 0; arrays[0] && c < m->channels; c++) {
-        const uint8_t *restrict from = m->part[part].pixels + (sample * m->channels + c) * area;
-        float *restrict to = (float *)arrays[0] + c * area;
-        const float mean = m->mean[c], scale = m->scale[c];
-        for (int64_t k = 0; k < area; k++)
-            to[k] = ((float)from[k] - mean) * scale;
-    }
-    if (arrays[1])
-        *(int32_t *)arrays[1] = m->part[part].labels[sample];
-    return SCION_OK;
+    if (part != DATA_TRAIN || d->whole)
+        number = -1;
+    if (number >= 0)
+        mix = data_draw_mix(options_of(d), d->seed, height, width, n, number);
+    const bool pastes = mix.box.y1 > mix.box.y0;
+    const int64_t epoch = number >= 0 ? number / n : 0;
+    const data_placing one = {whole, mix.mixes && !pastes ? (float)mix.weight : 1, false};
+    const data_placing other = {pastes ? mix.box : whole, pastes ? 1 : (float)(1 - mix.weight), !pastes};
+    scion_status status = SCION_OK;
+    if (arrays[0])
+        status = put(d, part, sample, number, epoch, &one, arrays[0], err);
+    if (arrays[0] && status == SCION_OK && mix.mixes)
+        status = put(d, part, mix.partner, mix.number, epoch, &other, arrays[0], err);
+    const int32_t *labels = m->part[part].labels;
+    put_targets(d, labels[sample], labels[mix.mixes ? mix.partner : sample], mix.weight, arrays);
+    return status;
 }
 
 /* The next image, which in a random order no machine foresees. */
@@ -68,30 +155,199 @@ static void hint(const data_set *d, data_part part, int64_t sample)
 {
     enum { line = 64 };
     const data_images *m = d->state;
-    const int64_t features = m->channels * m->height * m->width;
+    const int64_t features = m->about.channels * m->about.height * m->about.width;
     place_of(d, &part, &sample);
     for (int64_t k = 0; k < features; k += line)
         __builtin_prefetch(m->part[part].pixels + sample * features + k);
 }
 
-void data_images_ready(data_set *d)
+/* ---- Description --------------------------------------------------------------------------------------- */
+
+static json_t *floats(const float *x, int64_t n)
 {
-    data_images *m = d->state;
-    const int64_t shape[] = {m->channels, m->height, m->width};
-    standardise(m);
-    data_add_array(d, "pixels", DATA_FLOAT32, 3, shape, 0);
-    data_add_array(d, "targets", DATA_INT32, 0, NULL, m->classes);
-    d->info.sample_units = 1;
+    json_t *all = json_array();
+    for (int64_t i = 0; i < n; i++)
+        json_array_append_new(all, json_real((double)x[i]));
+    return all;
+}
+
+/* {"size": [height, width, channels], "mean": [...], "scale": [...], "classes": ["cat", ...]}. */
+static scion_status describe(data_set *d, scion_error *err)
+{
+    const data_image_info *m = d->info.image;
+    json_t *names = json_array();
+    for (int64_t i = 0; i < m->classes; i++)
+        json_array_append_new(names, json_string(m->names[i]));
+    json_t *all = json_pack("{s:[I,I,I],s:o,s:o,s:o}", "size", (json_int_t)m->height, (json_int_t)m->width,
+                            (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
+                            floats(m->scale, m->channels), "classes", names);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL, *kept = text ? data_own(d, strlen(text) + 1, err) : NULL;
+    if (kept)
+        memcpy(kept, text, strlen(text) + 1);
+    d->info.images = kept;
+    free(text);
+    json_decref(all);
+    return kept ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the data");
+}
+
+/* n numbers of an array. */
+static bool read_floats(const json_t *all, float *x, int64_t n)
+{
+    bool fine = (int64_t)json_array_size(all) == n;
+    for (int64_t i = 0; fine && i < n; i++) {
+        const json_t *value = json_array_get(all, (size_t)i);
+        x[i] = (float)json_number_value(value);
+        fine = json_is_number(value) && isfinite(x[i]);
+    }
+    return fine;
+}
+
+static bool read_names(data_set *d, const json_t *all, data_image_info *m, scion_error *err)
+{
+    m->classes = (int64_t)json_array_size(all);
+    const char **names = data_own(d, (size_t)m->classes * sizeof *names, err);
+    m->names = names;
+    for (int64_t i = 0; names && i < m->classes; i++) {
+        const char *name = json_string_value(json_array_get(all, (size_t)i));
+        char *kept = name ? data_own(d, strlen(name) + 1, err) : NULL;
+        if (!kept)
+            return false;
+        names[i] = memcpy(kept, name, strlen(name) + 1);
+    }
+    return names && m->classes > 0;
+}
+
+scion_status data_images_read(data_set *d, const char *text, data_image_info *m, scion_error *err)
+{
+    json_t *all = json_loads(text, 0, NULL), *mean, *scale, *names;
+    json_int_t height, width, channels;
+    *m = (data_image_info){0};
+    bool fine = all && json_unpack(all, "{s:[I,I,I],s:o,s:o,s:o}", "size", &height, &width, &channels, "mean", &mean,
+                                   "scale", &scale, "classes", &names) == 0;
+    fine = fine && height > 0 && height <= INT32_MAX && width > 0 && width <= INT32_MAX && channels > 0 &&
+           channels <= DATA_CHANNELS;
+    if (fine) {
+        m->height = height;
+        m->width = width;
+        m->channels = channels;
+        fine = read_floats(mean, m->mean, channels) && read_floats(scale, m->scale, channels) &&
+               read_names(d, names, m, err);
+    }
+    json_decref(all);
+    return fine ? SCION_OK : train_fail(err, SCION_ESTATE, "the description of the model's images cannot be read");
+}
+
+/* Takes mean, scale and classes from the images that a model learned from. */
+static scion_status adopt(data_set *d, data_image_info *m, const char *text, scion_error *err)
+{
+    data_image_info from;
+    const scion_status status = data_images_read(d, text, &from, err);
+    if (status != SCION_OK)
+        return status;
+    if (m->height != from.height || m->width != from.width || m->channels != from.channels)
+        return data_fail(err, SCION_EINVAL, d->options.path,
+                         "%lld x %lld pixels, %lld channels, but the model learned from %lld x %lld, %lld",
+                         (long long)m->height, (long long)m->width, (long long)m->channels, (long long)from.height,
+                         (long long)from.width, (long long)from.channels);
+    if (m->classes > from.classes)
+        return data_fail(err, SCION_EINVAL, d->options.path, "labels up to %lld, but the model knows %lld classes",
+                         (long long)m->classes - 1, (long long)from.classes);
+    *m = from;
+    return SCION_OK;
+}
+
+/* The names of the classes: their numbers, unless the kind has some. */
+static scion_status name_classes(data_set *d, data_image_info *m, scion_error *err)
+{
+    enum { digits = 12 };
+    if (m->names)
+        return SCION_OK;
+    const char **names = data_own(d, (size_t)m->classes * sizeof *names, err);
+    char(*text)[digits] = names ? data_own(d, (size_t)m->classes * sizeof *text, err) : NULL;
+    if (!text)
+        return SCION_ENOMEM;
+    for (int64_t i = 0; i < m->classes; i++) {
+        snprintf(text[i], digits, "%d", (int)i);
+        names[i] = text[i];
+    }
+    m->names = names;
+    return SCION_OK;
+}
+
+/* What the options ask for must be possible with images of this size. */
+static scion_status check_options(const data_set *d, const data_image_info *m, scion_error *err)
+{
+    const data_image_options *o = options_of(d);
+    const int64_t side = m->height < m->width ? m->height : m->width;
+    if (o->image_size > 0 && (m->height != o->image_size || m->width != o->image_size))
+        return train_fail(err, SCION_EINVAL, "image_size is %lld, but these images have %lld x %lld pixels",
+                          (long long)o->image_size, (long long)m->height, (long long)m->width);
+    if (o->translate >= side || o->cutout > side)
+        return train_fail(err, SCION_EINVAL, "%s is %lld, but the images have %lld x %lld pixels",
+                          o->translate >= side ? "translate" : "cutout",
+                          (long long)(o->translate >= side ? o->translate : o->cutout), (long long)m->height,
+                          (long long)m->width);
+    return SCION_OK;
+}
+
+static bool is_wanted(const data_context *context, const char *name)
+{
+    for (const char *const *want = context->wants; want && *want; want++)
+        if (strcmp(*want, name) == 0)
+            return true;
+    return false;
+}
+
+static void add_arrays(data_set *d, const data_images *m)
+{
+    const data_image_info *a = &m->about;
+    const data_image_options *o = options_of(d);
+    const int64_t first[] = {a->channels, a->height, a->width}, last[] = {a->height, a->width, a->channels};
+    data_add_array(d, m->last ? "image" : "pixels", DATA_FLOAT32, 3, m->last ? last : first, 0);
+    data_add_array(d, "targets", DATA_INT32, 0, NULL, a->classes);
+    if (o->mixup > 0 || o->cutmix > 0)
+        data_add_array(d, "target_weights", DATA_FLOAT32, 1, &a->classes, 0);
+}
+
+static void hash_images(data_set *d, const data_images *m)
+{
+    const int64_t features = m->about.channels * m->about.height * m->about.width;
     for (int part = 0; part < DATA_PARTS; part++) {
-        d->info.units[d->whole ? DATA_VAL : part] += m->part[part].count;
-        data_hash(d, m->part[part].pixels, (size_t)(m->part[part].count * m->channels * m->height * m->width));
+        if (m->part[part].pixels)
+            data_hash(d, m->part[part].pixels, (size_t)(m->part[part].count * features));
         data_hash(d, m->part[part].labels, (size_t)m->part[part].count * sizeof *m->part[part].labels);
     }
+}
+
+scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err)
+{
+    data_images *m = d->state;
+    m->last = is_wanted(context, "image");
+    if (!m->get) {
+        m->get = get_from_memory;
+        d->hint = hint;
+        standardise(m);
+    }
+    scion_status status = check_options(d, &m->about, err);
+    if (status == SCION_OK && context->images)
+        status = adopt(d, &m->about, context->images, err);
+    if (status == SCION_OK)
+        status = name_classes(d, &m->about, err);
+    d->info.image = &m->about;
+    if (status == SCION_OK)
+        status = describe(d, err);
+    if (status != SCION_OK)
+        return status;
+    add_arrays(d, m);
+    hash_images(d, m);
+    d->info.sample_units = 1;
+    for (int part = 0; part < DATA_PARTS; part++)
+        d->info.units[d->whole ? DATA_VAL : part] += m->part[part].count;
     for (int part = 0; part < DATA_PARTS; part++)
         d->info.samples[part] = d->info.units[part];
     snprintf(d->info.held_out, sizeof d->info.held_out, "%s, %s images",
              d->options.path[0] ? data_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
     d->fetch = fetch;
-    d->hint = hint;
     d->order = DATA_SHUFFLED;
+    return SCION_OK;
 }

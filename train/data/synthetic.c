@@ -1,7 +1,7 @@
 /* Synthetic data, for tests and benchmarks; deterministic in the seed.
  *     tokens: each symbol is followed by one of four successors of its own, the first with probability 0.7: entropy
  *         0.94 nats, so a model that learns falls from ln(vocab) to about that.
- *     images: noise around one prototype per class. */
+ *     images: noise around one prototype per class; 28 x 28 grey pixels, or image_size x image_size in colour. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "data/data_kind.h"
 
 enum { text_tokens = 1 << 20, default_vocab = 64 };
-enum { images_train = 4096, images_val = 1024, side = 28, features = side * side, classes = 10 };
+enum { max_images = 4096, max_bytes = 12 << 20, default_side = 28, colours = 3, classes = 10 };
 
 static scion_status make_text(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
@@ -37,7 +37,10 @@ static scion_status make_text(data_set *d, const data_options *o, const data_con
 
 static scion_status make_images(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    const int64_t n = images_train + images_val;
+    const int64_t size = ((const data_image_options *)data_own_options(d))->image_size;
+    const int64_t side = size > 0 ? size : default_side, channels = size > 0 ? colours : 1;
+    const int64_t features = channels * side * side, fit = max_bytes / features;
+    const int64_t train = fit >= max_images ? max_images : fit > 4 ? fit : 4, n = train + train / 4;
     scn_words random = {{0}};
     data_images *m = d->state = data_own(d, sizeof *m, err);
     uint8_t *pixels = m ? data_own(d, (size_t)(n * features), err) : NULL;
@@ -58,28 +61,27 @@ static scion_status make_images(data_set *d, const data_options *o, const data_c
             pixels[at] = (uint8_t)(255 * (0.35f * prototypes[labels[i] * features + k] + 0.65f * noise));
         }
     }
-    *m = (data_images){.channels = 1, .height = side, .width = side, .classes = classes};
+    m->about = (data_image_info){.channels = channels, .height = side, .width = side, .classes = classes};
     m->part[DATA_TRAIN].pixels = pixels;
     m->part[DATA_TRAIN].labels = labels;
-    m->part[DATA_TRAIN].count = images_train;
-    m->part[DATA_VAL].pixels = pixels + images_train * features;
-    m->part[DATA_VAL].labels = labels + images_train;
-    m->part[DATA_VAL].count = images_val;
-    data_images_ready(d);
-    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %d features, %d classes", features,
-             classes);
-    return SCION_OK;
+    m->part[DATA_TRAIN].count = train;
+    m->part[DATA_VAL].pixels = pixels + train * features;
+    m->part[DATA_VAL].labels = labels + train;
+    m->part[DATA_VAL].count = n - train;
+    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %lld features, %d classes",
+             (long long)features, classes);
+    return data_images_ready(d, context, err);
 }
 
 static const struct {
     const char *array; /* that it has */
     scion_status (*make)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
-} makers[] = {{"tokens", make_text}, {"pixels", make_images}};
+} makers[] = {{"tokens", make_text}, {"pixels", make_images}, {"image", make_images}};
 
 /* What the model wants, else a text. */
 static scion_status open_synthetic(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         for (const char *const *want = context->wants; want && *want; want++)
             if (strcmp(*want, makers[i].array) == 0)
                 return makers[i].make(d, o, context, err);
@@ -91,4 +93,6 @@ const data_kind data_kind_synthetic = {
     .help = "random text or images with something to learn",
     .no_path = true,
     .open = open_synthetic,
+    .options = data_image_option_rows,
+    .options_size = sizeof(data_image_options),
 };

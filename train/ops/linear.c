@@ -3,7 +3,8 @@
  *     dx = dy w,   dw = dy' x,   dbias = sum of the rows of dy
  *
  * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are in
- * the cache. dw goes straight into the parameter's gradient. */
+ * the cache. dw goes straight into the parameter's gradient. Where the plan has the memory, w is packed once for all
+ * micro-batches of a step, for y and for dx. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
@@ -44,9 +45,19 @@ static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64
     op_add_to(cols, bias + col, y);
 }
 
-static void forward(const tape_node *n, const tape_run *run)
+/* The same, with w packed where that is possible; w packed for y, then for dx. */
+static products packed_products(const tape_node *n, const tape_run *run)
 {
     products p = products_of(n);
+    p.y.packed = n->packed;
+    p.dx.packed = n->packed ? n->packed + op_packed_floats(&p.y, run->threads) : NULL;
+    p.y.packed_before = p.dx.packed_before = run->same_weights;
+    return p;
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    products p = packed_products(n, run);
     const tape_value *bias = n->in[2];
     const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
     p.y.epilogue = bias ? &epilogue : NULL;
@@ -55,7 +66,7 @@ static void forward(const tape_node *n, const tape_run *run)
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    const products p = products_of(n);
+    const products p = packed_products(n, run);
     const tape_value *bias = n->in[2];
     if (n->needs_grad[0])
         op_multiply(&p.dx, run->threads, run->scratch);
@@ -76,6 +87,15 @@ static size_t scratch(const tape_node *n, int threads)
     return floats;
 }
 
+/* A weight alone is worth it: no other input stays the same. */
+static size_t packed(const tape_node *n, int threads)
+{
+    const products p = products_of(n);
+    if (n->in[1]->kind != TAPE_PARAM)
+        return 0;
+    return op_packed_floats(&p.y, threads) + (n->needs_grad[0] ? op_packed_floats(&p.dx, threads) : 0);
+}
+
 static double flops(const tape_node *n)
 {
     return 2.0 * (double)n->in[0]->count * (double)n->in[1]->shape[0];
@@ -86,6 +106,7 @@ const tape_op op_linear_row = {
     .forward = forward,
     .backward = backward,
     .scratch = scratch,
+    .packed = packed,
     .flops = flops,
     .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,

@@ -14,10 +14,20 @@ size_t op_product_floats(const op_product *p, int threads)
     return scn_gemm_floats(&g);
 }
 
+size_t op_packed_floats(const op_product *p, int threads)
+{
+    const scn_gemm g = plan_product(p, threads);
+    return (scn_gemm_packed_floats(&g) + 15) / 16 * 16;
+}
+
 void op_multiply(const op_product *p, int threads, float *workspace)
 {
     const scn_gemm g = plan_product(p, threads);
-    scn_gemm_run(&g, p->a, p->transpose_a ? p->m : p->k, p->b, p->transpose_b ? p->k : p->n,
+    const int64_t ldb = p->transpose_b ? p->k : p->n;
+    const bool packed = p->packed && scn_gemm_packed_floats(&g) > 0;
+    if (packed && !p->packed_before)
+        scn_gemm_pack(&g, p->b, ldb, p->packed);
+    scn_gemm_run(&g, p->a, p->transpose_a ? p->m : p->k, packed ? p->packed : p->b, packed ? 0 : ldb,
                  p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->epilogue, workspace);
 }
 

@@ -53,9 +53,13 @@ typedef struct op_product {
     bool accumulate;
     float alpha;                       /* 0 means 1 */
     const scn_gemm_epilogue *epilogue; /* NULL: none */
+    float *packed;                     /* op_packed_floats floats for B in packed form, or NULL */
+    bool packed_before;                /* ... which is there from an earlier product */
 } op_product;
 
 size_t op_product_floats(const op_product *p, int threads);
+/* 0: this product has no use for it. */
+size_t op_packed_floats(const op_product *p, int threads);
 void op_multiply(const op_product *p, int threads, float *workspace);
 
 /* For products and rows of scratch: as much as the largest of several uses needs. */

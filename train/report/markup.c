@@ -51,7 +51,9 @@ static size_t power_length(const char *text)
         return 0;
     n += text[n] == '-';
     const size_t digits = strspn(text + n, "0123456789");
-    return digits > 0 && digits < 5 && text[n + digits] != '.' ? n + digits : 0;
+    const char *end = text + n + digits;
+    const bool fraction = *end == '.' && strspn(end + 1, "0123456789") > 0;
+    return digits > 0 && digits < 5 && !fraction ? n + digits : 0;
 }
 
 void markup_text(FILE *to, const char *text)

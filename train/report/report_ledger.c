@@ -104,14 +104,14 @@ static bool comes_after(const ledger_view *v, const config_option *o, int64_t a,
     return number_real(x, &p) && number_real(y, &q) && p > q;
 }
 
-/* The values of an option over the runs that have begun, as a list that may end in an ellipsis. */
+/* The values of an option over the runs that the page is about, as a list that may end in an ellipsis. */
 static void list_values(const ledger_view *v, const config_option *o, char *text, size_t bytes)
 {
     enum { max_values = 32 };
     int64_t known[max_values + 1], count = 0;
     size_t at = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < v->begun && count <= max_values; i++) {
+    for (int64_t i = 0; i < v->shown && count <= max_values; i++) {
         int64_t k = 0;
         while (k < count && !config_same(&v->runs[known[k]].c, &v->runs[i].c, o))
             k++;
@@ -139,7 +139,7 @@ static void swept(const ledger_view *v)
     bool any = false;
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char text[400];
-        if (!grid_computes(o) || !grid_varies(&v->runs[0].c, sizeof *v->runs, v->begun, o))
+        if (!grid_computes(o) || !grid_varies(&v->runs[0].c, sizeof *v->runs, v->shown, o))
             continue;
         if (!any)
             page_table(v->p, NULL, 2, names, "lw");
@@ -219,21 +219,29 @@ static section *const sections[] = {
     section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs,
 };
 
-/* Moves runs that wait behind the others: they may be of other settings, which the page is not about. Returns the
- * number of the others; all, if all wait. */
-static int64_t begun_first(ledger_run *runs, int64_t count)
+/* 0: the page is about such runs. About others only where there are none: coordinate checks (1), which have data and
+ * sizes of their own, and runs that wait (2), which may be of other settings. */
+static int rank_of(const ledger_run *r)
 {
-    int64_t begun = 0, waiting = 0;
-    ledger_run *wait = malloc((size_t)count * sizeof *wait);
-    for (int64_t i = 0; wait && i < count; i++)
-        if (runs[i].state == LEDGER_WAITING)
-            wait[waiting++] = runs[i];
-        else
-            runs[begun++] = runs[i];
-    if (waiting > 0)
-        memcpy(runs + begun, wait, (size_t)waiting * sizeof *wait);
-    free(wait);
-    return begun > 0 ? begun : count;
+    return r->state == LEDGER_WAITING ? 2 : r->kind != LEDGER_TRAINING;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const ledger_run *x = a, *y = b;
+    if (rank_of(x) != rank_of(y))
+        return rank_of(x) - rank_of(y);
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Sorts by rank and returns how many have the first rank that occurs. */
+static int64_t shown_first(ledger_run *runs, int64_t count)
+{
+    int64_t shown = 0;
+    qsort(runs, (size_t)count, sizeof *runs, by_rank);
+    while (shown < count && rank_of(&runs[shown]) == rank_of(&runs[0]))
+        shown++;
+    return shown;
 }
 
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err)
@@ -245,7 +253,7 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
     if (status == SCION_OK && v.count == 0)
         status = train_fail(err, SCION_EINVAL, "%s: there is no run in this ledger yet", path);
     if (status == SCION_OK)
-        v.begun = begun_first(v.runs, v.count);
+        v.shown = shown_first(v.runs, v.count);
     if (status == SCION_OK)
         status = transfer_make(&v.t, v.runs, v.count, err);
     if (status != SCION_OK)
@@ -253,7 +261,7 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
     for (int64_t i = 0; i < v.count; i++)
         v.validated = v.validated || (v.runs[i].state == LEDGER_DONE && !isnan(v.runs[i].result.val_loss));
     if (v.count > 0)
-        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.begun, NULL, v.naming, SECTION_NAMING);
+        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.shown, NULL, v.naming, SECTION_NAMING);
     if (name[0])
         page_section(p, name);
     cards(&v);

@@ -131,8 +131,8 @@ static void verdicts(const ledger_view *v)
         transfer_sentence(g, sentence);
         page_cell(v->p, "%s", g->label[0] ? g->label : "all runs");
         page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)g->widths[g->count - 1].width);
-        page_cell(v->p, "%s", markup_number(g->moved.value, 3, text));
-        page_cell(v->p, "%s", markup_number(g->widths[g->count - 1].cost.value, 3, text));
+        page_cell(v->p, "%s", markup_fixed(g->moved.value, 2, text));
+        page_cell(v->p, "%s", markup_fixed(g->widths[g->count - 1].cost.value, 4, text));
         page_cell(v->p, "%s", sentence);
     }
     if (any)

@@ -63,7 +63,7 @@ typedef struct ledger_view {
     const char *prefix; /* of the ids */
     const char *name;   /* of the ledger; "": the only source */
     ledger_run *runs;
-    int64_t count, begun; /* those that wait stand behind those that have begun */
+    int64_t count, shown; /* `shown` of them, the first, are what the page is about (report_ledger.c) */
     transfer t;
     bool validated;                              /* losses are validation losses */
     const config_option *naming[SECTION_NAMING]; /* options in which the runs differ, the most interesting first */

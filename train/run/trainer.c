@@ -53,25 +53,49 @@ static scion_status open_data(trainer *t, const data_context *special, scion_err
     return SCION_OK;
 }
 
+static const scion_rule_properties *rule_of(const trainer *t)
+{
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
+}
+
+/* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
+static const double memory_share = 0.95, packing_share = 0.5;
+
+/* Weights are packed once a step where a step has several micro-batches, all with the same weights, unless memory is
+ * what the user wants to save, or would not do: packed for the result and for the gradient they take twice their own
+ * room, beside themselves, gradients and state. (check_memory looks again when all is known.) */
+static bool wants_packed(const trainer *t)
+{
+    const double arrays = 4 + (double)rule_of(t)->states, floats = (double)tape_param_elements(t->model.tape);
+    const size_t limit = memory_usable("", t->threads).bytes;
+    return t->c.training.accum > 1 && !t->c.optimizer.light && !rule_of(t)->needs_prev &&
+           (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
+}
+
+static scion_status plan_training(trainer *t, bool pack, scion_error *err)
+{
+    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads, .pack = pack};
+    plan_free(t->train);
+    return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+}
+
 /* Records the model and plans its runs; nothing large is allocated. */
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
-    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads};
     scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
                                        data_about(t->data), t->c.training.batch, err);
+    const int mixed = data_find(data_about(t->data), "target_weights");
+    if (status == SCION_OK && mixed >= 0 && !t->model.inputs[mixed])
+        status =
+            train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
     if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
     if (status == SCION_OK && training)
-        status = plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+        status = plan_training(t, wants_packed(t), err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->model.tape);
     return status;
-}
-
-static const scion_rule_properties *rule_of(const trainer *t)
-{
-    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
 /* An array of floats for a whole model, zero. */
@@ -152,9 +176,6 @@ static scion_status new_trainer(trainer **out, const config *c, scion_error *err
 
 /* ---- Memory: what a run will take, and whether the machine has it -------------------------------------------- */
 
-/* Share of what there is that a run may plan to use. */
-static const double memory_share = 0.95;
-
 /* What the run will take. The optimizer's share is an upper estimate until it exists. */
 static void plan_memory(const trainer *t, trainer_memory *m)
 {
@@ -164,11 +185,12 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
         .gradients = floats * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
-        .activations = plan_bytes(t->train),
+        .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
+        .packed = plan_packed_bytes(t->train),
         .evaluation = plan_bytes(t->eval),
         .limit = memory_usable("", t->threads),
     };
-    m->total = m->weights + m->gradients + m->state + m->activations + m->evaluation;
+    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation;
 }
 
 static scion_status check_plan(const trainer_memory *m, scion_error *err)
@@ -188,8 +210,15 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
 /* Refuses a run that there is no memory for. */
 static scion_status check_memory(trainer *t, scion_error *err)
 {
+    const trainer_memory *m = &t->memory;
+    scion_status status = SCION_OK;
     plan_memory(t, &t->memory);
-    return check_plan(&t->memory, err);
+    if (m->packed > 0 && m->limit.bytes > 0 && (double)m->total > packing_share * (double)m->limit.bytes) {
+        status = plan_training(t, false, err);
+        if (status == SCION_OK)
+            plan_memory(t, &t->memory);
+    }
+    return status == SCION_OK ? check_plan(m, err) : status;
 }
 
 /* The estimate of the optimizer's share becomes what it is. */
@@ -351,6 +380,7 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
         if (status != SCION_OK)
             return status;
         run.sample = index * t->c.training.batch;
+        run.same_weights = i > first;
         double begin = clock_now();
         double part = (double)plan_forward(t->train, &run);
         double middle = clock_now();
@@ -486,7 +516,7 @@ scion_status trainer_validate(trainer *t, bool last, double *loss, double *accur
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
  *                "optimizer.second.NAME", "optimizer.previous.NAME" (scion_optimizer_state; with `light`, the
  *                averages that are in the gradients); "optimizer", bytes: its settings and counters
- *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary where there is one; due =
+ *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary or images, where there are; due =
  *                validation, if the run was stopped in the validation after `step`; micro and micro_loss, if it was
  *                stopped in a step with `light`: micro-batches of it that the averages have, the sum of their
  *                losses; changes, if step sizes were changed on the way
@@ -559,7 +589,7 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
                                      scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
-    const char *vocabulary = data_about(t->data)->vocabulary;
+    const char *vocabulary = data_about(t->data)->vocabulary, *images = data_about(t->data)->images;
     if (!json)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     snprintf(step, sizeof step, "%lld", (long long)t->step);
@@ -568,10 +598,12 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
     snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
     snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
     int metas = 6;
-    checkpoint_meta meta[11] = {{"format", format_name}, {"config", json}, {"step", step},
+    checkpoint_meta meta[12] = {{"format", format_name}, {"config", json}, {"step", step},
                                 {"steps", steps},        {"best", best},   {"data_kind", data_about(t->data)->kind}};
     if (vocabulary)
         meta[metas++] = (checkpoint_meta){"vocabulary", vocabulary};
+    if (images)
+        meta[metas++] = (checkpoint_meta){"images", images};
     if (t->validation_due)
         meta[metas++] = (checkpoint_meta){"due", "validation"};
     if (t->micro > 0) {
@@ -822,8 +854,10 @@ static scion_status open_stored_data(trainer *t, const checkpoint *file, const c
                                      bool whole, scion_error *err)
 {
     const bool other = is_given("data", pairs, count) || is_given("val_data", pairs, count);
-    const data_context special = {
-        .vocabulary = checkpoint_get(file, "vocabulary"), .whole = whole, .as_0_1 = is_old(file) && !other};
+    const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary"),
+                                  .images = checkpoint_get(file, "images"),
+                                  .whole = whole,
+                                  .as_0_1 = is_old(file) && !other};
     scion_error inner;
     scion_status status = open_data(t, &special, &inner);
     if (status == SCION_OK)

@@ -17,7 +17,7 @@
 
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
-    size_t weights, gradients, state, workspace, activations, evaluation, total;
+    size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     memory_limit limit; /* what may be used */
 } trainer_memory;
 

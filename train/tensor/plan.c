@@ -33,7 +33,7 @@
  *    both touch only where the node runs: then nobody reads the input afterwards.
  *
  * 7. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
- *    Inputs of the tape and scratch memory live for ever, behind the others. */
+ *    Inputs of the tape, packed weights and scratch memory live for ever, behind the others. */
 #include "tensor/plan.h"
 
 #include <assert.h>
@@ -600,6 +600,12 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
             p->bytes += round_up((size_t)v->own.count * sizeof(float));
         }
     }
+    for (int64_t i = 0; i < p->nodes; i++) {
+        plan_array *packed = &p->node[i].packed;
+        packed->offset = p->bytes;
+        p->bytes += packed->bytes;
+        p->packed += packed->bytes;
+    }
     p->scratch = p->bytes;
     p->bytes += scratch;
     return SCION_OK;
@@ -618,6 +624,8 @@ static size_t find_sizes(tape_plan *p)
         pn->saved.bytes = pn->backward && n->op->saved ? round_up(n->op->saved(n) * sizeof(float)) : 0;
         out->data.bytes = round_up((size_t)n->out->count * sizeof(float));
         out->grad.bytes = pn->backward ? out->data.bytes : 0;
+        const bool packs = p->options.pack && n->op->packed;
+        pn->packed.bytes = packs ? round_up(n->op->packed(n, p->options.threads) * sizeof(float)) : 0;
         size_t own = n->op->scratch ? round_up(n->op->scratch(n, p->options.threads) * sizeof(float)) : 0;
         scratch = own > scratch ? own : scratch;
     }
@@ -687,6 +695,11 @@ void plan_free(tape_plan *p)
     free(p);
 }
 
+size_t plan_packed_bytes(const tape_plan *p)
+{
+    return p->packed;
+}
+
 size_t plan_bytes(const tape_plan *p)
 {
     return p->bytes;
@@ -735,8 +748,10 @@ scion_status plan_commit(tape_plan *p, scion_error *err)
         if (p->value[i].needed && p->value[i].root == i)
             set_pointers(p, &p->value[i]);
     }
-    for (int64_t i = 0; i < p->nodes; i++)
+    for (int64_t i = 0; i < p->nodes; i++) {
         p->node[i].own.saved = p->node[i].saved.bytes ? address(p, &p->node[i].saved) : NULL;
+        p->node[i].own.packed = p->node[i].packed.bytes ? address(p, &p->node[i].packed) : NULL;
+    }
     set_views(p);
     return SCION_OK;
 }

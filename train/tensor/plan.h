@@ -24,6 +24,7 @@ typedef enum plan_mode { PLAN_INFERENCE, PLAN_TRAINING } plan_mode;
 typedef struct plan_options {
     plan_mode mode; /* inference: no gradients, activations live as briefly as possible */
     int threads;
+    bool pack; /* memory for packed weights, which then serve until they change (tape_run.same_weights) */
     bool bf16; /* training: activations that wait for the backward pass wait as bfloat16, in half the memory */
 } plan_options;
 
@@ -37,6 +38,8 @@ void plan_free(tape_plan *p);
 
 /* Bytes of the block in which everything but parameters and buffers lives. */
 size_t plan_bytes(const tape_plan *p);
+/* Bytes of these that packed weights take. */
+size_t plan_packed_bytes(const tape_plan *p);
 /* Allocates it. Inputs are zero afterwards. Call it once. */
 scion_status plan_commit(tape_plan *p, scion_error *err);
 
@@ -120,9 +123,10 @@ typedef struct plan_entry {
 typedef struct plan_node {
     tape_node own;
     plan_array saved;
-    bool backward;  /* runs backwards */
-    bool fused;     /* the target, by forward_backward */
-    bool recompute; /* its forward pass runs a second time, in the backward pass */
+    plan_array packed; /* lives for ever */
+    bool backward;     /* runs backwards */
+    bool fused;        /* the target, by forward_backward */
+    bool recompute;    /* its forward pass runs a second time, in the backward pass */
 } plan_node;
 
 struct tape_plan {
@@ -135,7 +139,8 @@ struct tape_plan {
     int64_t forward; /* the first `forward` events are the forward pass */
     int64_t target;  /* value */
     size_t scratch;  /* offset of the scratch memory */
-    size_t bytes;    /* of the block: planned arrays, then inputs, then scratch */
+    size_t packed;   /* bytes of packed weights */
+    size_t bytes;    /* of the block: planned arrays, then inputs, then packed weights, then scratch */
     char *block;     /* NULL: not committed */
 };
 

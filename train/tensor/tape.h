@@ -54,11 +54,12 @@ typedef struct tape tape;
 
 /* How one pass runs. An operator's result is a function of its inputs and of these. */
 typedef struct tape_run {
-    int threads;      /* as many as were planned, or fewer (more are cut to that) */
-    float loss_scale; /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
-    uint64_t seed;    /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
-    int64_t step;     /* of the run */
-    int64_t sample;   /* index in the whole run of the batch's first sample */
+    int threads;       /* as many as were planned, or fewer (more are cut to that) */
+    float loss_scale;  /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
+    uint64_t seed;     /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
+    int64_t step;      /* of the run */
+    int64_t sample;    /* index in the whole run of the batch's first sample */
+    bool same_weights; /* parameters are as in the plan's pass before: what was packed of them still holds */
     bool update_buffers; /* the caller's wish; operators see it in the first forward pass of training only */
     /* Set by the plan */
     bool training;  /* the mode: that of the plan */
@@ -81,6 +82,7 @@ typedef struct tape_op {
     void (*forward_backward)(const tape_node *n, const tape_run *run);
     size_t (*saved)(const tape_node *n);                /* floats kept from forward to backward; NULL: 0 */
     size_t (*scratch)(const tape_node *n, int threads); /* floats during forward or backward; NULL: 0 */
+    size_t (*packed)(const tape_node *n, int threads);  /* floats for packed weights, kept from run to run; NULL: 0 */
     double (*flops)(const tape_node *n);                /* of the forward pass, multiply-adds count 2; NULL: 0 */
     /* Of a loss, after forward: rows that counted, and of these the ones predicted right. NULL: one row, none
      * right. */
@@ -105,6 +107,7 @@ struct tape_node {
     int segment;       /* of recomputation, from 1; 0: none */
     /* Set in the plan's copy of the node */
     float *saved;                 /* NULL: none */
+    float *packed;                /* tape_op.packed floats; NULL: none, weights are packed each time */
     bool needs_grad[TAPE_INPUTS]; /* backward writes the gradient of in[i] */
     bool accumulate[TAPE_INPUTS]; /* ... and adds to it; false at an activation's first use in backward order */
 };

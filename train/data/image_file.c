@@ -1,0 +1,222 @@
+/* See image_file.h. Both libraries leave a damaged file by a longjmp out of their callbacks: what must survive it
+ * is in a struct, `decoder`, that the function with the setjmp does not change in between. */
+#include "data/image_file.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jpeglib.h> /* after stdio.h, whose FILE it uses */
+#include <jerror.h>
+#include <png.h>
+
+#include "base/fail.h"
+#include "data/data_kind.h"
+
+enum { channels = 3 };
+
+typedef struct decoder {
+    image *out;
+    const uint8_t *bytes;
+    size_t count, at; /* at: read so far */
+    const char *name;
+    png_bytep *rows;
+    char why[96]; /* what the library says is wrong */
+    jmp_buf leave;
+} decoder;
+
+/* Memory for the pixels of an image of that size. */
+static scion_status make_room(decoder *d, int64_t width, int64_t height, scion_error *err)
+{
+    if (width < 1 || height < 1 || width > IMAGE_MAX_PIXELS / height)
+        return data_fail(err, SCION_EINVAL, d->name, "%lld x %lld pixels, expected 1 to %lld", (long long)width,
+                         (long long)height, (long long)IMAGE_MAX_PIXELS);
+    d->out->width = width;
+    d->out->height = height;
+    d->out->pixels = malloc((size_t)(width * height) * channels);
+    return d->out->pixels ? SCION_OK
+                          : data_fail(err, SCION_ENOMEM, d->name, "out of memory: %lld x %lld pixels",
+                                      (long long)width, (long long)height);
+}
+
+/* ---- PNG ----------------------------------------------------------------------------------------------- */
+
+static void png_wrong(png_structp png, png_const_charp message)
+{
+    decoder *d = png_get_error_ptr(png);
+    snprintf(d->why, sizeof d->why, "%s", message);
+    longjmp(d->leave, 1);
+}
+
+static void png_remark(png_structp png, png_const_charp message)
+{
+    (void)png;
+    (void)message;
+}
+
+static void png_more(png_structp png, png_bytep to, size_t n)
+{
+    decoder *d = png_get_io_ptr(png);
+    if (n > d->count - d->at)
+        png_error(png, "it ends too early");
+    memcpy(to, d->bytes + d->at, n);
+    d->at += n;
+}
+
+/* Any colour type as 8 bit RGB. */
+static void png_as_rgb(png_structp png, png_infop info)
+{
+    png_set_expand(png);
+    png_set_strip_16(png);
+    png_set_strip_alpha(png);
+    png_set_gray_to_rgb(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+}
+
+static scion_status png_pixels(decoder *d, png_structp png, png_infop info, scion_error *err)
+{
+    if (setjmp(d->leave))
+        return data_fail(err, SCION_EINVAL, d->name, "a PNG that is cut off or damaged: %s", d->why);
+    png_set_read_fn(png, d, png_more);
+    png_read_info(png, info);
+    png_as_rgb(png, info);
+    const int64_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
+    const scion_status status = make_room(d, width, height, err);
+    if (status != SCION_OK)
+        return status;
+    d->rows = malloc((size_t)height * sizeof *d->rows);
+    if (!d->rows || png_get_rowbytes(png, info) != (size_t)width * channels)
+        return data_fail(err, SCION_ENOMEM, d->name, "out of memory: %lld rows", (long long)height);
+    for (int64_t y = 0; y < height; y++)
+        d->rows[y] = d->out->pixels + y * width * channels;
+    png_read_image(png, d->rows);
+    png_read_end(png, NULL);
+    return SCION_OK;
+}
+
+static bool is_png(const uint8_t *bytes, size_t n)
+{
+    return n >= 8 && png_sig_cmp(bytes, 0, 8) == 0;
+}
+
+static scion_status read_png(decoder *d, scion_error *err)
+{
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, png_wrong, png_remark);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    const scion_status status =
+        info ? png_pixels(d, png, info, err) : data_fail(err, SCION_ENOMEM, d->name, "out of memory");
+    png_destroy_read_struct(&png, &info, NULL);
+    free(d->rows);
+    return status;
+}
+
+/* ---- JPEG ---------------------------------------------------------------------------------------------- */
+
+static void jpeg_wrong(j_common_ptr jpeg)
+{
+    decoder *d = jpeg->client_data;
+    char text[JMSG_LENGTH_MAX];
+    jpeg->err->format_message(jpeg, text);
+    snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, text);
+    longjmp(d->leave, 1);
+}
+
+/* A warning where pixels were made up: for the library it is no error. Others (bytes between segments, say) leave the
+ * image whole. */
+static void jpeg_remark(j_common_ptr jpeg, int level)
+{
+    static const int made_up[] = {JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE,
+                                  JWRN_MUST_RESYNC};
+    for (size_t i = 0; level < 0 && i < sizeof made_up / sizeof *made_up; i++)
+        if (jpeg->err->msg_code == made_up[i])
+            jpeg_wrong(jpeg);
+}
+
+static scion_status jpeg_pixels(decoder *d, struct jpeg_decompress_struct *jpeg, scion_error *err)
+{
+    if (setjmp(d->leave))
+        return data_fail(err, SCION_EINVAL, d->name, "a JPEG that is cut off or damaged: %s", d->why);
+    jpeg_create_decompress(jpeg);
+    jpeg_mem_src(jpeg, d->bytes, d->count);
+    jpeg_read_header(jpeg, TRUE);
+    if (jpeg->num_components == 4)
+        return data_fail(err, SCION_EINVAL, d->name, "a JPEG in CMYK, the colours of printing; expected grey or RGB");
+    jpeg->out_color_space = JCS_RGB;
+    jpeg->dct_method = JDCT_ISLOW; /* the same bits on every machine */
+    const scion_status status = make_room(d, jpeg->image_width, jpeg->image_height, err);
+    if (status != SCION_OK)
+        return status;
+    jpeg_start_decompress(jpeg);
+    while (jpeg->output_scanline < jpeg->output_height) {
+        JSAMPROW row = d->out->pixels + (int64_t)jpeg->output_scanline * d->out->width * channels;
+        jpeg_read_scanlines(jpeg, &row, 1);
+    }
+    jpeg_finish_decompress(jpeg);
+    return SCION_OK;
+}
+
+static bool is_jpeg(const uint8_t *bytes, size_t n)
+{
+    return n >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
+}
+
+static scion_status read_jpeg(decoder *d, scion_error *err)
+{
+    struct jpeg_error_mgr errors;
+    struct jpeg_decompress_struct jpeg = {.err = jpeg_std_error(&errors), .client_data = d};
+    errors.error_exit = jpeg_wrong;
+    errors.emit_message = jpeg_remark;
+    const scion_status status = jpeg_pixels(d, &jpeg, err);
+    jpeg_destroy_decompress(&jpeg);
+    return status;
+}
+
+/* ---- Files --------------------------------------------------------------------------------------------- */
+
+static const struct {
+    bool (*is)(const uint8_t *bytes, size_t n);
+    scion_status (*read)(decoder *d, scion_error *err);
+} formats[] = {{is_png, read_png}, {is_jpeg, read_jpeg}};
+
+scion_status image_decode(image *out, const void *bytes, size_t n, const char *name, scion_error *err)
+{
+    decoder d = {.out = out, .bytes = bytes, .count = n, .name = name};
+    *out = (image){0};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].is(bytes, n)) {
+            const scion_status status = formats[i].read(&d, err);
+            if (status != SCION_OK)
+                image_free(out);
+            return status;
+        }
+    return data_fail(err, SCION_EINVAL, name, "neither a PNG nor a JPEG image");
+}
+
+scion_status image_read(image *out, const char *path, scion_error *err)
+{
+    int file;
+    int64_t bytes;
+    *out = (image){0};
+    scion_status status = data_open_file(path, &file, &bytes, err);
+    if (status != SCION_OK)
+        return status;
+    uint8_t *memory = malloc((size_t)bytes);
+    if (!memory)
+        status = data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)bytes);
+    if (status == SCION_OK)
+        status = data_read_at(file, path, 0, memory, (size_t)bytes, err);
+    if (status == SCION_OK)
+        status = image_decode(out, memory, (size_t)bytes, path, err);
+    close(file);
+    free(memory);
+    return status;
+}
+
+void image_free(image *m)
+{
+    free(m->pixels);
+    *m = (image){0};
+}
