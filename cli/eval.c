@@ -33,7 +33,7 @@ static void print_json(const trainer *t, const outcome *o)
     json_object_set_new(object, d->unit, json_integer(o->measured));
     snprintf(key, sizeof key, "%s_of_part", d->unit);
     json_object_set_new(object, key, json_integer(o->all));
-    json_object_set_new(object, "skipped", json_integer(d->skipped));
+    json_object_set_new(object, "skipped", json_integer(data_skipped(t->data)));
     json_object_set_new(object, "loss", json_real(o->loss));
     json_object_set_new(object, "accuracy", json_real(o->accuracy));
     json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
@@ -49,6 +49,8 @@ static void print_text(const trainer *t, const outcome *o)
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
+    if (d->image && data_skipped(t->data) > 0)
+        printf("left out: %lld images that cannot be read\n", (long long)data_skipped(t->data));
     printf("step %lld  validation loss %.4f  accuracy %.2f%%\n", (long long)t->step, o->loss, 100 * o->accuracy);
 }
 
@@ -104,6 +106,8 @@ static int evaluate(trainer *t, outcome *o)
     cli_catch_signals();
     const scion_status status = trainer_validate(t, true, &o->loss, &o->accuracy, &err);
     cli_progress_clear(&v.progress);
+    for (scion_error why; data_next_warning(t->data, &why);)
+        fprintf(stderr, "scion: warning: %s\n", why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
     return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);

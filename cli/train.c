@@ -366,6 +366,9 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
     else
         cli_fill(stdout, 4, "the run had ended (steps=N continues it): %s", text);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
+    if (data_about(t->data)->image && r->skipped > 0)
+        printf("%lld image%s could not be read: others took their place in training, validation left them out\n",
+               (long long)r->skipped, cli_plural(r->skipped));
     if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
         printf("generate text: scion sample %s\n", t->c.run.out);
 }

@@ -12,8 +12,8 @@
 
 enum { draws = 128 };
 
-/* The draws of a sample: erasing takes four for each attempt. */
-enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DRAW_BOX };
+/* The draws of a sample: erasing and cropping take four for each attempt. */
+enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DRAW_BOX, DRAW_CROP = 64 };
 
 const option data_image_option_rows[] = {DATA_IMAGE_ROWS, OPTION_END};
 
@@ -91,6 +91,27 @@ static data_box draw_erased(uint64_t seed, int64_t number, int64_t height, int64
         return (data_box){y, x, y + h, x + w};
     }
     return (data_box){0};
+}
+
+/* Ten attempts, as torchvision makes them; then as much as the ratios allow of the middle. */
+data_box data_draw_crop(double least, uint64_t seed, int64_t height, int64_t width, int64_t number)
+{
+    static const double ratio = 4.0 / 3;
+    enum { attempts = 10 };
+    for (int64_t k = DRAW_CROP; k < DRAW_CROP + 4 * attempts; k += 4) {
+        const double area = (least + (1 - least) * draw(seed, number, k)) * (double)(height * width);
+        const double aspect = exp(log(ratio) * (2 * draw(seed, number, k + 1) - 1));
+        const int64_t h = llround(sqrt(area / aspect)), w = llround(sqrt(area * aspect));
+        if (h < 1 || w < 1 || h > height || w > width)
+            continue;
+        const int64_t y = whole(draw(seed, number, k + 2), 0, height - h);
+        const int64_t x = whole(draw(seed, number, k + 3), 0, width - w);
+        return (data_box){y, x, y + h, x + w};
+    }
+    const int64_t tall = llround((double)width * ratio), wide = llround((double)height * ratio);
+    const int64_t h = height < tall ? height : tall, w = width < wide ? width : wide;
+    const int64_t y = (height - h) / 2, x = (width - w) / 2;
+    return (data_box){y, x, y + h, x + w};
 }
 
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,

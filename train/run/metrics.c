@@ -297,6 +297,8 @@ static char *summary_text(const run_result *r, int64_t samples, const config *c,
             fprintf(to, ",%s\"%s\"%s%s", begin, numbers[i].key, colon, json_number_text(numbers[i].value, number));
         if (r->data_hash != 0)
             fprintf(to, ",%s\"data_hash\"%s\"%016" PRIx64 "\"", begin, colon, r->data_hash);
+        if (r->skipped != 0)
+            fprintf(to, ",%s\"skipped\"%s%" PRId64, begin, colon, r->skipped);
         if (r->changes) {
             char *changes = json_quoted(r->changes);
             fprintf(to, ",%s\"changes\"%s%s", begin, colon, changes ? changes : "null");

@@ -101,6 +101,15 @@ static void sink_fails(loop *l, int i, const scion_error *why)
     l->sink_failed[i] = true;
 }
 
+/* Files of the data that could not be read. */
+static void warn_of_data(const loop *l)
+{
+    scion_error why;
+    while (l->policy->warn && data_next_warning(l->t->data, &why))
+        l->policy->warn(l->policy->warn_ctx, why.message);
+    l->r->skipped = data_skipped(l->t->data);
+}
+
 static scion_status start_sinks(loop *l, scion_error *err)
 {
     scion_status status = SCION_OK;
@@ -244,6 +253,7 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
         return SCION_OK;
     t->validation_due = tell;
     scion_status status = trainer_validate(t, last, &loss, &accuracy, err);
+    warn_of_data(l);
     if (status != SCION_OK)
         return status;
     t->validation_due = false;
@@ -290,6 +300,7 @@ static scion_status one_step(loop *l, scion_error *err)
     double loss;
     const double lr = trainer_lr(t), begin = clock_now();
     scion_status status = trainer_step(t, &loss, err);
+    warn_of_data(l);
     if (status != SCION_OK)
         return status;
     const double seconds = clock_now() - begin, busy = t->forward_s + t->backward_s + t->optimizer_s;

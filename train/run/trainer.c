@@ -344,6 +344,7 @@ static scion_status fill(const trainer *t, const tape_plan *p, data_part part, i
     const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     find_inputs(t, p, arrays);
+    data_prefetch(t->data, part, index * batch, batch); /* the first batch, which nobody has asked for yet */
     scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
     data_prefetch(t->data, part, (index + 1) * batch, batch);
     return status;
@@ -494,9 +495,11 @@ static scion_status evaluate(trainer *t, measured m, double *loss, double *accur
         if (t->evaluated)
             t->evaluated(t->stop_ctx, i + 1, count);
     }
-    *loss = sum / (rows > 0 ? rows : 1);
+    if (rows == 0)
+        return train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+    *loss = sum / rows;
     if (accuracy)
-        *accuracy = hits / (rows > 0 ? rows : 1);
+        *accuracy = hits / rows;
     return SCION_OK;
 }
 
