@@ -356,6 +356,8 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
         at = snprintf(text, sizeof text, "loss %.4f, no validation", r->last_loss);
     if (validated && trainer_reports_accuracy(t))
         at += snprintf(text + at, sizeof text - (size_t)at, ", accuracy %.2f%%", 100 * r->accuracy);
+    if (validated && trainer_reports_accuracy(t) && r->accuracy != r->plain_accuracy)
+        at += snprintf(text + at, sizeof text - (size_t)at, " (%.2f%% without tta)", 100 * r->plain_accuracy);
     if (validated && isfinite(r->baseline))
         snprintf(text + at, sizeof text - (size_t)at, " (AdamW: %.4f)", r->baseline);
     fputs(cli_style_begin(stdout, CLI_SUCCESS), stdout);

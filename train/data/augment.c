@@ -187,12 +187,6 @@ data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t heigh
 
 /* ---- Pixels -------------------------------------------------------------------------------------------- */
 
-/* Index i of n, beyond the ends mirrored at the outermost pixel: -1 is 1. |i| < n or so: one mirroring is enough. */
-static int64_t reflected(int64_t i, int64_t n)
-{
-    return i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
-}
-
 /* Columns [x0, x1) of b that row y has, relative to x; *n of them. */
 static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t *n)
 {
@@ -207,7 +201,7 @@ enum { run = 128 }; /* pixels at a time */
 static void take(const data_image_info *about, const data_pixels *from, const data_change *a, uint64_t seed,
                  int64_t c, int64_t y, int64_t x, const int64_t *columns, int64_t count, float *value)
 {
-    const uint8_t *row = from->at + c * from->channel + reflected(y + a->dy, about->height) * from->row;
+    const uint8_t *row = from->at + c * from->channel + data_reflected(y + a->dy, about->height) * from->row;
     const float mean = about->mean[c], scale = about->scale[c];
     int64_t n;
     for (int64_t k = 0; k < count; k++)
@@ -234,7 +228,7 @@ void data_put_image(const data_image_info *about, const data_pixels *from, const
         const int64_t count = b.x1 - x < run ? b.x1 - x : run;
         int64_t columns[run];
         for (int64_t k = 0; k < count; k++) {
-            const int64_t i = reflected(x + k + change->dx, about->width);
+            const int64_t i = data_reflected(x + k + change->dx, about->width);
             columns[k] = (change->flip ? about->width - 1 - i : i) * from->column;
         }
         for (int64_t y = b.y0; y < b.y1; y++)

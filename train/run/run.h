@@ -67,6 +67,7 @@ typedef struct run_result {
     double last_loss;                          /* of the last step */
     double loss;                               /* running mean over the last steps */
     double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
+    double plain_accuracy;                     /* without tta */
     double best_val_loss;                      /* INFINITY: none */
     double baseline;                           /* to compare with */
     uint64_t data_hash;                        /* of data_info; 0: not known */
