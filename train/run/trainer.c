@@ -517,7 +517,7 @@ static int64_t rank_of(const float *z, int64_t classes, int32_t target)
 {
     int64_t before = 0;
     for (int64_t k = 0; k < classes; k++)
-        before += z[k] > z[target] || (z[k] == z[target] && k < target);
+        before += z[k] > z[target] || (k < target && z[k] == z[target]);
     return before;
 }
 
