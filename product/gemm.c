@@ -1,10 +1,10 @@
 /* See gemm.h.
  *
  * Each thread takes blocks of C: for one pass of the depth after another (the pass's strips of B stay in the
- * second-level cache), rows of A, eight at a time, meet all strips of the block. A is read where it is, unless it is
- * transposed (rows of A would be columns in memory: packed in tiles), of another type or fetched (copied as rows). B
- * is always packed, into the strips that the kernel reads: where C has many rows a group of columns and of the depth
- * at a time, by all threads, 8 MB that stay in the last-level cache; where C has few, each block packs its own.
+ * second-level cache), rows of A, eight at a time, meet all strips of the block. A is read where it is, and packed
+ * only if it is transposed (rows of A would be columns in memory) or of another type. B is always packed, into the
+ * strips that the kernel reads: where C has many rows a group of columns and of the depth at a time, by all threads,
+ * 8 MB that stay in the last-level cache; where C has few, each block packs its own.
  *
  * Where C is small and the depth large, as in the gradient of a weight, the depth is cut into slices, each with a
  * result of its own, and the results are added in order: so that there is work for many threads. How many slices
@@ -133,16 +133,9 @@ static size_t packed_floats(const scn_gemm *g)
     return (size_t)(g->group_cols / g->kernel->block_nr * strip_floats(g, g->group_depth));
 }
 
-/* Distance of the rows of A that are copied: a line more than a pass reads, as between strips. */
-static int64_t a_row_floats(const scn_gemm *g)
-{
-    return round_up(g->depth, 16) + strip_gap;
-}
-
 static size_t packed_a_floats(const scn_gemm *g)
 {
-    const int64_t row = g->shape.transpose_a ? g->depth + SCN_TILE_GAP : a_row_floats(g);
-    return packs_a(g) ? (size_t)(g->most_rows * row) : 0;
+    return packs_a(g) ? (size_t)(g->most_rows * (g->depth + SCN_TILE_GAP)) : 0;
 }
 
 static size_t kept_c_floats(const scn_gemm *g)
@@ -176,29 +169,22 @@ size_t scn_gemm_floats(const scn_gemm *g)
 
 /* ---- Packing --------------------------------------------------------------------------------------------- */
 
-enum { run_length = 256, columns_at_once = 64 };
+enum { run_length = 256 };
 
-/* Elements col .. col + cols - 1 of rows row .. row + rows - 1 of an operand as it is stored, which is not in
- * float32. */
-static void read_rows(scn_type type, const void *operand, int64_t stored_ld, int64_t row, int64_t rows, int64_t col,
-                      int64_t cols, float *to, int64_t ld)
+/* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
+ * of an n x k one: `depth` rows of `width` floats. */
+static void convert_strip(float *out, int64_t width, const uint16_t *from, bool transposed, int64_t ld, int64_t first,
+                          int64_t depth, int64_t col, int64_t cols)
 {
-    if (type == SCN_FETCHED) {
-        const scn_gemm_source *s = operand;
-        s->fetch(s, row, rows, col, cols, to, ld);
-        return;
-    }
-    for (int64_t i = 0; i < rows; i++)
-        scn_from_bf16(cols, (const uint16_t *)operand + (row + i) * stored_ld + col, to + i * ld);
-}
-
-/* The same as a strip or tile of `width` columns: the others are zero. */
-static void read_strip(scn_type type, const void *operand, int64_t stored_ld, int64_t row, int64_t rows, int64_t col,
-                       int64_t cols, float *to, int64_t width)
-{
-    read_rows(type, operand, stored_ld, row, rows, col, cols, to, width);
-    for (int64_t i = 0; i < rows && cols < width; i++)
-        memset(to + i * width + cols, 0, (size_t)(width - cols) * sizeof *to);
+    float run[run_length];
+    memset(out, 0, (size_t)(depth * width) * sizeof *out);
+    for (int64_t i = 0; i < (transposed ? cols : depth); i++)
+        for (int64_t at = 0, all = transposed ? depth : cols; at < all; at += run_length) {
+            const int64_t n = min64(run_length, all - at);
+            scn_from_bf16(n, from + (transposed ? (col + i) * ld + first + at : (first + i) * ld + col + at), run);
+            for (int64_t j = 0; j < n; j++)
+                out[transposed ? (at + j) * width + i : i * width + at + j] = run[j];
+        }
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------------- */
@@ -244,15 +230,8 @@ static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth,
     const int64_t width = round_up(cols, k->vl);
     if (g->shape.b == SCN_FLOAT32)
         k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
-    else if (!g->shape.transpose_b)
-        read_strip(g->shape.b, t->b, t->ldb, first, depth, col, cols, out, width);
     else
-        for (int64_t p = 0; p < depth; p += columns_at_once) {
-            float columns[SCN_KERNEL_MAX_NR * columns_at_once];
-            const int64_t some = min64(columns_at_once, depth - p);
-            read_rows(g->shape.b, t->b, t->ldb, col, cols, first + p, some, columns, columns_at_once);
-            k->pack_columns(out + p * width, width, columns, columns_at_once, some, cols);
-        }
+        convert_strip(out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
 }
 
 static int64_t pack_tasks(const job *t)
@@ -280,19 +259,18 @@ static void pack_b(const job *t, float *out, int64_t first, int64_t depth, int64
             pack_b_strip(t, out + j / nr * strip, first, depth, col + j, min64(nr, cols - j));
 }
 
-/* Rows row .. row + rows - 1, depth first .. of op(A): in tiles of block_mr rows if A is transposed, else as rows,
- * a_row_floats apart. */
+/* Rows row .. row + rows - 1, depth first .. of op(A), in tiles of block_mr rows. */
 static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t first, int64_t depth)
 {
     const scn_gemm *g = t->g;
-    const int64_t mr = g->kernel->block_mr, tile = mr * (depth + SCN_TILE_GAP);
-    if (!g->shape.transpose_a)
-        read_rows(g->shape.a, t->a, t->lda, row, rows, first, depth, out, a_row_floats(g));
-    else if (g->shape.a == SCN_FLOAT32)
-        g->kernel->pack_rows(1, out, tile, (const float *)t->a + first * t->lda + row, t->lda, depth, rows);
-    else
-        for (int64_t i = 0; i < rows; i += mr, out += tile)
-            read_strip(g->shape.a, t->a, t->lda, first, depth, row + i, min64(mr, rows - i), out, mr);
+    const int64_t mr = g->kernel->block_mr;
+    if (g->shape.a == SCN_FLOAT32) {
+        g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda,
+                             depth, rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
+        convert_strip(out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -312,7 +290,7 @@ static void sum_block(const job *t, float *own, int64_t row, int64_t rows, int64
                          : t->whole ? t->whole + (t->col + col) / k->block_nr * strip
                                     : t->packed + col / k->block_nr * strip;
         const float *a = packs_a(g) ? own : (const float *)t->a + row * t->lda + at;
-        const int64_t lda = g->shape.transpose_a ? 0 : packs_a(g) ? a_row_floats(g) : t->lda;
+        const int64_t lda = packs_a(g) ? -(pass + SCN_TILE_GAP) : t->lda;
         if (g->local)
             pack_b(t, own_b, at, pass, t->col + col, cols);
         if (packs_a(g))
@@ -459,7 +437,7 @@ static void run_empty(const job *t)
 
 size_t scn_gemm_packed_floats(const scn_gemm *g)
 {
-    if (g->depth < 1 || g->local || g->shape.b == SCN_FETCHED)
+    if (g->depth < 1 || g->local)
         return 0;
     return (size_t)(pieces(g->shape.n, g->kernel->block_nr) * strip_floats(g, g->shape.k));
 }
@@ -487,7 +465,7 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
         run_dots(&t, threads);
         return;
     }
-    t.whole = ldb == 0 && s->b != SCN_FETCHED ? b : NULL;
+    t.whole = ldb == 0 ? b : NULL;
     t.own = workspace + round_up((int64_t)packed_floats(g), 16);
     t.sliced = t.own + (size_t)g->threads * thread_floats(g);
     for (t.col = 0; t.col < s->n; t.col += g->group_cols)

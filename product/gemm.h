@@ -14,20 +14,7 @@
 
 #include "product/kernel.h"
 
-typedef enum scn_type {
-    SCN_FLOAT32,
-    SCN_BFLOAT16,
-    SCN_FETCHED /* of A and B: no matrix in memory, but a scn_gemm_source */
-} scn_type;
-
-/* An operand that is copied together from elsewhere as it is needed (the patches of an image, say): fetch writes
- * elements col .. col + cols - 1 of rows row .. row + rows - 1 to `to`, rows ld floats apart. Called by several
- * threads, for each element at least once. Such an operand is not transposed. */
-typedef struct scn_gemm_source {
-    void (*fetch)(const struct scn_gemm_source *s, int64_t row, int64_t rows, int64_t col, int64_t cols, float *to,
-                  int64_t ld);
-    const void *context;
-} scn_gemm_source;
+typedef enum scn_type { SCN_FLOAT32, SCN_BFLOAT16 } scn_type;
 
 /* op(A) is m x k, op(B) is k x n, C is m x n. */
 typedef struct scn_gemm_shape {
@@ -63,14 +50,14 @@ scn_gemm scn_gemm_plan(const scn_gemm_shape *shape, int threads);
 /* Floats of workspace; with fewer threads not more. */
 size_t scn_gemm_floats(const scn_gemm *g);
 
-/* A B that serves many products of one plan can be packed once: floats that it takes, 0 if the plan does not pack B as
- * a whole (few rows, a B that is packed by blocks or fetched), and the packing. */
+/* A B that serves many products of one plan can be packed once: floats that it takes, 0 if the plan does not pack B
+ * as a whole (few rows, or a B that is packed by blocks), and the packing. */
 size_t scn_gemm_packed_floats(const scn_gemm *g);
 void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed);
 
-/* lda, ldb, ldc: distance of rows as stored, in elements; a fetched operand is its scn_gemm_source and has none.
- * ldb = 0: b is what scn_gemm_pack wrote, which changes no bit of C. accumulate: C is added to, else it is not read. C
- * overlaps neither A nor B. epilogue may be NULL. Called inside a parallel region it runs on the calling thread. */
+/* lda, ldb, ldc: distance of rows as stored, in elements. ldb = 0: b is what scn_gemm_pack wrote, which changes no
+ * bit of C. accumulate: C is added to, else it is not read. C overlaps neither A nor B. epilogue may be NULL. Called
+ * inside a parallel region it runs on the calling thread. */
 void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, int64_t ldb, float alpha,
                   bool accumulate, void *c, int64_t ldc, const scn_gemm_epilogue *epilogue, float *workspace);
 

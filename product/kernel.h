@@ -9,7 +9,6 @@
 
 enum {
     SCN_KERNEL_MAX_TILE = 256, /* mr * nr of every kernel is at most this */
-    SCN_KERNEL_MAX_NR = 64,    /* block_nr of every kernel is at most this */
     SCN_VECTOR = 16,           /* a multiple of vl of every kernel */
     SCN_TILE_GAP = 2,          /* see block */
 };
@@ -27,9 +26,9 @@ typedef struct scn_kernel {
     void (*small)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row, int64_t a_col,
                   const float *b, int64_t ldb, int accumulate, float *c, int64_t ldc);
     /* The same with B in strips of block_nr columns, `b_strip` floats apart, the last of them as wide as whole
-     * vectors of vl floats need; in a strip row follows row. Rows of A lie lda apart; lda = 0: A is packed in tiles
-     * of block_mr rows, in which column follows column, with SCN_TILE_GAP columns between tiles (else all tiles would
-     * begin in the same set of the cache). */
+     * vectors of vl floats need; in a strip row follows row. Rows of A lie lda apart; lda < 0: A is packed in tiles
+     * of block_mr rows, in which column follows column; tiles begin -lda columns apart, SCN_TILE_GAP more than they
+     * have (else all tiles would begin in the same set of the cache). */
     int64_t vl, block_mr, block_nr;
     void (*block)(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
                   int64_t b_strip, int accumulate, float *c, int64_t ldc);

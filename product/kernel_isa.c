@@ -32,7 +32,6 @@ enum { MAX_ROWS = 16, MAX_VECS = 4 }; /* of all of them */
 
 _Static_assert(NR % MR == 0, "tiles of panels lie inside one strip of A");
 _Static_assert(NR *MR <= SCN_KERNEL_MAX_TILE, "callers hold a tile in an array of SCN_KERNEL_MAX_TILE floats");
-_Static_assert((int)BLOCK_NR <= (int)SCN_KERNEL_MAX_NR, "callers hold a row of a strip in SCN_KERNEL_MAX_NR floats");
 
 typedef float vec __attribute__((vector_size(VL * 4)));
 
@@ -226,11 +225,11 @@ static inline __attribute__((always_inline)) void expect_rows(const float *a, in
 static void block_product(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
                           int64_t b_strip, int accumulate, float *c, int64_t ldc)
 {
-    const int packed = lda == 0;
+    const int packed = lda < 0;
     strip_tile *const full = packed ? full_packed : full_direct;
     for (int64_t i = 0; i < m; i += BLOCK_MR, c += BLOCK_MR * ldc) {
         const int64_t rows = m - i < BLOCK_MR ? m - i : BLOCK_MR;
-        const float *rows_of_a = a + i * (packed ? k + SCN_TILE_GAP : lda), *strip = b;
+        const float *rows_of_a = a + i * (packed ? -lda : lda), *strip = b;
         const int64_t strips = (n + BLOCK_NR - 1) / BLOCK_NR, ahead = (k / strips + 16) / 16 * 16;
         int64_t j = 0;
         for (; j + BLOCK_NR <= n; j += BLOCK_NR, strip += b_strip) {

@@ -83,7 +83,8 @@ static void models_share_options(void **state)
     config_init(&c);
     check(strcmp(config_find("layers")->help, "gpt: blocks; mlp: weight matrices") == 0);
     check(strcmp(config_find("head_size")->help, "gpt: width of an attention head; divides width") == 0);
-    check(strcmp(config_find("width")->help, "width of the layers (embedding dimension)") == 0);
+    check(strcmp(config_find("width")->help,
+                 "gpt, mlp: width of the layers (embedding dimension); cnn: channels of the first group") == 0);
     check_ok(config_set(&c, "layers", "7", "test", &err), &err);
     check_ok(config_set(&c, "activation", "tanh", "test", &err), &err);
     check(((const gpt_options *)config_model_options(&c))->layers == 7);

@@ -65,6 +65,21 @@ static void a_tiny_gpt_learns_as_recorded(void **state)
     trainer_free(t);
 }
 
+/* With batch normalisation and a first layer that comes from the data; and validation by running statistics. */
+static void a_tiny_cnn_learns(void **state)
+{
+    const config c = tiny(TINY_CNN "dirac_init=yes");
+    trainer *t = create(&c);
+    scion_error err;
+    double val, accuracy;
+    (void)state;
+    const double first = train(t, 1), last = train(t, 39);
+    assert_true(first > 2 && last < 0.7 * first);
+    OK(trainer_evaluate(t, 8, &val, &accuracy, &err));
+    assert_true(accuracy > 0.8);
+    trainer_free(t);
+}
+
 /* ---- What parameters are routed to ---------------------------------------------------------------------------- */
 
 /* A bias has the radius of its layer; under bias_radius=hidden, as in 0.1.0, that of the hidden layers. */
@@ -94,6 +109,51 @@ static void biases_have_the_radius_of_their_layer(void **state)
         }
         trainer_free(t);
     }
+}
+
+/* A shift of batch normalisation has radius_vector if that is set, else radius_hidden; the whitening layer's bias
+ * radius_first. */
+static void vectors_may_have_a_radius_of_their_own(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        config c = tiny(TINY_CNN "radius_first=2 radius_hidden=5 whiten_bias=yes");
+        scion_error err;
+        c.optimizer.radius_vector = own ? 7 : 0;
+        trainer *t = create(&c);
+        static const char *const names[] = {"whiten.bias", "groups.0.conv1", "groups.1.norm2.shift"};
+        const double want[] = {2, 5, own ? 7 : 5};
+        for (int i = 0; i < 3; i++) {
+            scion_info info;
+            scion_info_init(&info);
+            OK(scion_optimizer_inspect(t->optimizer, scion_optimizer_find(t->optimizer, names[i]), 0, &info, &err));
+            near(names[i], info.radius, want[i], 0);
+        }
+        trainer_free(t);
+    }
+}
+
+/* With dirac_init filter i of a convolution starts as a copy of channel i, the others as they would without. */
+static void dirac_filters_pass_their_input_on(void **state)
+{
+    (void)state;
+    config c = tiny(TINY_CNN), with = c;
+    scion_error err;
+    OK(config_set(&with, "dirac_init", "yes", "test", &err));
+    trainer *t = create(&c), *d = create(&with);
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *w = tape_param_at(t->model.tape, i), *v = tape_param_at(d->model.tape, i);
+        if (w->ndim != 4)
+            continue;
+        const int64_t size = w->count / w->shape[0];
+        for (int64_t k = 0; k < w->count; k++) {
+            const int64_t filter = k / size, channel = k % size / 9, tap = k % 9;
+            const float dirac = filter == channel && tap == 4 ? 1 : 0;
+            assert_true(v->data[k] == (filter < w->shape[1] ? dirac : w->data[k]));
+        }
+    }
+    trainer_free(t);
+    trainer_free(d);
 }
 
 /* ---- The same run by other means ---------------------------------------------------------------------------- */
@@ -172,6 +232,7 @@ static void a_resumed_run_is_the_same_run(void **state)
         TINY_GPT "rule=uscion vanishing=1 tied=1 norms=shared",
         TINY_MLP "rule=sgd lr=0.01 clip_norm=1 boundary_init=no",
         TINY_MLP "rule=signum light=1 lr=0.001",
+        TINY_CNN "whiten_bias=yes dirac_init=yes",
     };
     const int64_t steps = 9;
     const char *given = getenv("SCION_TEST_SEED");
@@ -352,7 +413,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tiny_gpt_learns_as_recorded),
+        cmocka_unit_test(a_tiny_cnn_learns),
         cmocka_unit_test(biases_have_the_radius_of_their_layer),
+        cmocka_unit_test(vectors_may_have_a_radius_of_their_own),
+        cmocka_unit_test(dirac_filters_pass_their_input_on),
         cmocka_unit_test(light_is_the_plain_rule),
         cmocka_unit_test(micro_batches_add_up_to_a_batch),
         cmocka_unit_test(micro_batches_of_images_add_up),

@@ -17,6 +17,9 @@
 
 /* A GPT that takes a millisecond a step, on synthetic text. */
 #define TINY_GPT "layers=2 width=32 head_size=16 vocab=24 block=16 batch=8 steps=40 data_kind=synthetic threads=2 "
+#define TINY_CNN                                                                                                  \
+    "model=cnn width=16 activation=gelu batch=64 steps=40 lr=0.1 data_kind=synthetic boundary_init=no threads=2 " \
+    "radius_last=300 "
 #define TINY_MLP "model=mlp layers=3 width=24 batch=16 steps=40 data_kind=synthetic norms=image threads=2 "
 
 /* Defaults, then "key=value key=value"; what config says is wrong is a fault of the test. */
@@ -43,6 +46,17 @@ static inline data_info tiny_text(int64_t block, int64_t vocab)
         .array_count = 2,
         .unit = "tokens",
         .sample_units = block,
+    };
+}
+
+static inline data_info tiny_pictures(int64_t channels, int64_t side, int64_t classes)
+{
+    return (data_info){
+        .arrays = {{"pixels", DATA_FLOAT32, 3, {channels, side, side}, channels * side * side, 0, 0},
+                   {"targets", DATA_INT32, 0, {0}, 1, classes, -1}},
+        .array_count = 2,
+        .unit = "images",
+        .sample_units = 1,
     };
 }
 

@@ -86,6 +86,7 @@ const option optimizer_option_rows[] = {
     REAL(radius_first, "1", 0, 1e9, "radius of the first layer"),
     REAL(radius_hidden, "3", 0, 1e9, "radius of the hidden layers"),
     REAL(radius_last, "10", 0, 1e9, "radius of the last layer"),
+    REAL(radius_vector, "0", 0, 1e9, "radius of the hidden layers' vectors (biases, shifts), 0: radius_hidden"),
     ENUM(input_scale, "max", input_scale_name,
          "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
     REAL(muon_multiplier, "0.1", 0, 1e6, "muon: factor on the step size of the hidden layers"),

@@ -21,7 +21,7 @@ typedef struct optimizer_options {
                                                    or "auto" */
     double momentum, weight_decay;
     bool vanishing, first_full, light, layerwise, nesterov, boundary_init;
-    double radius_first, radius_hidden, radius_last;
+    double radius_first, radius_hidden, radius_last, radius_vector;
     char input_scale[OPTION_NAME]; /* max, plain */
     double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[OPTION_NAME];

@@ -50,6 +50,9 @@ struct model_row {
     scion_status (*check)(const void *options, scion_error *err);
     /* Binds the inputs (model_input), records the operators, sets m->loss. */
     void (*record)(model *m, const void *options);
+    /* Weights and buffers that begin otherwise than by their role, perhaps by the data: called with all of them bound
+     * and started. NULL: there are none. */
+    scion_status (*start)(model *m, const void *options, const data_set *data, scion_error *err);
     /* What norms=auto is: a routing of scion.h. NULL: onehot. */
     const char *(*norms)(const void *options);
     bool accuracy;              /* the share of right answers is worth reporting */

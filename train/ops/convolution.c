@@ -2,281 +2,387 @@
  *
  *     y[b, i, j, o] = bias[o] + sum over u, v, c of w[o, c, u, v] x[b, i s + u - p, j s + v - p, c]
  *
- * with stride s and p zeros around the image. Three matrix products with the patches of an image as rows,
- * P(x)[(b, i, j), (u, v, c)] = x[b, i s + u - p, j s + v - p, c]:
+ * with stride s and p zeros around the image. For one pixel (i, j) of the result this is a product of matrices with
+ * the images of the batch as rows: a line of its patch is kw C_in elements of x that follow each other, and rows are
+ * an image apart. So nothing is copied, and what lies outside of the image is left out, which for 3 x 3 kernels on
+ * 7 x 7 pixels is a sixth of all products. The gradient of x is the same with the kernel turned around, and with
+ * s - 1 zeros between the pixels of dy; that of w sums over the images, pixel by pixel:
  *
- *     y = P(x) w',      dw = dy' P(x),      dx = P'(dy) w''
+ *     dw[o, c, u, v] = sum over i, j of (sum over b of dy[b, i, j, o] x[b, i s + u - p, j s + v - p, c])
  *
- * where w'' is w turned around and P' are the patches that dy makes for x: with stride 1 those of a convolution with
- * kh - 1 - p zeros; with a larger one s - 1 zeros stand between the pixels of dy.
- *
- * P is nine times x for a 3 x 3 kernel and never exists: the product asks for the piece it works on (SCN_FETCHED of
- * product/gemm.h), and a patch is kh runs of kw C_in floats of x, copied. Each is used for C_out multiply-adds, so
- * copying is a few percent. docs/numerics.md has what else was measured. w is put into the order of the patches
- * first, as the optimizer wants (C_out, C_in, kh, kw). */
+ * dy and x are packed once for some images at a time, pixel after pixel, such that pixels side by side make one
+ * longer sum. docs/numerics.md has what else was measured. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
 
-/* Sizes of a convolution. */
-typedef struct sizes {
-    int64_t images, h, w, c_in; /* x */
-    int64_t kh, kw, stride, pad;
-    int64_t out_h, out_w, c_out; /* y */
-} sizes;
+enum {
+    max_depth = 256,      /* of a product: its part of the weights stays in the second-level cache */
+    strips_per_block = 8, /* of weights, likewise */
+    images_at_once = 64,  /* rows of a product */
+    strip_gap = 16,       /* floats between strips, which would all begin in the same set of the cache */
+    max_packed = 1 << 21, /* floats of dy and x together */
+    max_slices = 32,      /* of the images, each with a gradient of w of its own, */
+    max_sliced = 1 << 24, /* floats together */
+};
 
-static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad)
+static int64_t round_up(int64_t n, int64_t unit)
 {
-    return (in + 2 * pad - kernel) / stride + 1;
+    return (n + unit - 1) / unit * unit;
 }
 
-static sizes sizes_of(const tape_node *n)
+static int64_t min64(int64_t a, int64_t b)
 {
-    const int64_t *x = n->in[0]->shape, *w = n->in[1]->shape, *y = n->out->shape;
-    return (sizes){x[0], x[1], x[2], x[3], w[2], w[3], n->ints[0], n->ints[1], y[1], y[2], w[0]};
+    return a < b ? a : b;
 }
 
-/* ---- Patches -------------------------------------------------------------------------------------------------- */
-
-/* The matrix of patches of images (h, w, c): row (b, i, j) of a grid of rows x cols has at column (u, v, channel) the
- * pixel at ((i multiply + u - pad_y) / divide, (j multiply + v - pad_x) / divide), or zero if there is none. */
-typedef struct patches {
-    const float *images;
-    int64_t h, w, c;
-    int64_t rows, cols;
-    int64_t kh, kw;
-    int64_t multiply, divide, pad_y, pad_x;
-} patches;
-
-SCN_INLINE void copy(int64_t n, const float *from, float *to)
+static int64_t pieces(int64_t n, int64_t size)
 {
-    SCN_SIMD
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i];
+    return (n + size - 1) / size;
 }
 
-SCN_INLINE void clear(int64_t n, float *to)
+/* ---- Which pixels meet ---------------------------------------------------------------------------------------- */
+
+/* Pixel (i, j) of a result of rows x cols pixels sees through tap (u, v) of a kernel the pixel
+ * ((i multiply + u - pad_y) / divide, (j multiply + v - pad_x) / divide) of an image of h x w pixels with c channels,
+ * if there is such a one. */
+typedef struct view {
+    int64_t images, h, w, c;
+    int64_t rows, cols, n; /* of the result, and its channels */
+    int64_t kh, kw, multiply, divide, pad_y, pad_x;
+} view;
+
+/* The source of place `at` of a line of `size` pixels; -1: there is none. */
+static int64_t source(int64_t at, int64_t divide, int64_t size)
 {
-    SCN_SIMD
-    for (int64_t i = 0; i < n; i++)
-        to[i] = 0;
+    return at >= 0 && at % divide == 0 && at / divide < size ? at / divide : -1;
 }
 
-SCN_INLINE int64_t within(int64_t x, int64_t least, int64_t most)
+static int64_t source_row(const view *s, int64_t i, int64_t u)
 {
-    return x < least ? least : x > most ? most : x;
+    return source(i * s->multiply + u - s->pad_y, s->divide, s->h);
 }
 
-/* Elements first .. last - 1 of a patch's kw c elements in one line of the image, whose first pixel is at column
- * `left`: a run, of which the ends may lie outside. */
-SCN_INLINE void copy_run(const patches *p, const float *line, int64_t left, int64_t first, int64_t last, float *to)
+/* The next taps, from *v on, through which column j sees pixels side by side: how many; 0: no more. *col: the first
+ * pixel. */
+static int64_t next_taps(const view *s, int64_t j, int64_t *v, int64_t *col)
 {
-    const int64_t from = within(-left * p->c, first, last), end = within((p->w - left) * p->c, first, last);
-    clear(from - first, to);
-    copy(end - from, line + left * p->c + from, to + (from - first));
-    clear(last - end, to + (end - first));
+    int64_t count = 0;
+    for (; *v < s->kw; ++*v)
+        if ((*col = source(j * s->multiply + *v - s->pad_x, s->divide, s->w)) >= 0)
+            break;
+    if (*v < s->kw)
+        count = s->divide > 1 ? 1 : min64(s->kw - *v, s->w - *col);
+    return count;
 }
 
-/* The same where pixels of the image lie `divide` apart: one after another. */
-SCN_INLINE void copy_apart(const patches *p, const float *line, int64_t left, int64_t first, int64_t last, float *to)
+/* The next columns, from *j on, that see pixels side by side through tap v. */
+static int64_t next_columns(const view *s, int64_t v, int64_t *j, int64_t *col)
 {
-    for (int64_t at = first; at < last;) {
-        const int64_t v = at / p->c, end = (v + 1) * p->c < last ? (v + 1) * p->c : last, col = left + v;
-        if (col >= 0 && col % p->divide == 0 && col / p->divide < p->w)
-            copy(end - at, line + col / p->divide * p->c + (at - v * p->c), to + (at - first));
-        else
-            clear(end - at, to + (at - first));
-        at = end;
+    int64_t count = 0;
+    for (; *j < s->cols; ++*j)
+        if ((*col = source(*j * s->multiply + v - s->pad_x, s->divide, s->w)) >= 0)
+            break;
+    if (*j < s->cols)
+        count = s->multiply > 1 ? 1 : min64(s->cols - *j, s->w - *col);
+    return count;
+}
+
+static view view_of_x(const tape_node *n)
+{
+    const int64_t *x = n->in[0]->shape, *w = n->in[1]->shape, *y = n->out->shape, pad = n->ints[1];
+    return (view){x[0], x[1], x[2], x[3], y[1], y[2], y[3], w[2], w[3], n->ints[0], 1, pad, pad};
+}
+
+static view view_of_dy(const tape_node *n)
+{
+    const int64_t *x = n->in[0]->shape, *w = n->in[1]->shape, *y = n->out->shape, pad = n->ints[1];
+    return (view){y[0], y[1], y[2], y[3],       x[1],           x[2],          x[3],
+                  w[2], w[3], 1,    n->ints[0], w[2] - 1 - pad, w[3] - 1 - pad};
+}
+
+/* ---- Strips (product/kernel.h) -------------------------------------------------------------------------------- */
+
+/* A matrix of `rows` rows in strips of block_nr columns: `wide` of them, and one of `last` columns for the `rest`. */
+typedef struct strips {
+    float *at;
+    int64_t rows, wide, rest, last, stride;
+} strips;
+
+static strips strips_of(const scn_kernel *k, int64_t rows, int64_t cols, float *at)
+{
+    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr;
+    return (strips){at, rows, wide, rest, round_up(rest, k->vl), k->block_nr * rows + strip_gap};
+}
+
+static int64_t strips_floats(const strips *s)
+{
+    return round_up(s->wide * s->stride + s->last * s->rows, 16) + strip_gap;
+}
+
+/* C (m x all columns of the strips) += A B, B the strips' rows first .. first + depth - 1; C is overwritten if not
+ * accumulate. Column blocks by columns, the depth by passes. */
+static void multiply(const scn_kernel *k, const strips *b, int64_t first, int64_t depth, int64_t m, const float *a,
+                     int64_t lda, bool accumulate, float *c, int64_t ldc)
+{
+    const int64_t nr = k->block_nr, pass = pieces(depth, pieces(depth, max_depth));
+    for (int64_t s = 0; s < b->wide; s += strips_per_block)
+        for (int64_t p = 0; p < depth; p += pass)
+            k->block(m, nr * min64(strips_per_block, b->wide - s), min64(pass, depth - p), 1,
+                     a + p * (lda < 0 ? k->block_mr : 1), lda, b->at + s * b->stride + (first + p) * nr, b->stride,
+                     accumulate || p > 0, c + s * nr, ldc);
+    for (int64_t p = 0; b->rest > 0 && p < depth; p += pass)
+        k->block(m, b->rest, min64(pass, depth - p), 1, a + p * (lda < 0 ? k->block_mr : 1), lda,
+                 b->at + b->wide * b->stride + (first + p) * b->last, 0, accumulate || p > 0, c + b->wide * nr, ldc);
+}
+
+/* ---- y, and the gradient of x --------------------------------------------------------------------------------- */
+
+/* Where element (row, col) of the matrix is. */
+static float *strip_element(const scn_kernel *k, const strips *s, int64_t row, int64_t col)
+{
+    const int64_t strip = col / k->block_nr, width = strip < s->wide ? k->block_nr : s->last;
+    return s->at + strip * s->stride + row * width + col % k->block_nr;
+}
+
+/* w as rows (u, v, c) of C_out elements; or, turned around, as rows (u, v, o) of C_in. */
+static void pack_weights(const scn_kernel *k, const strips *s, int threads, const tape_value *w, bool turned)
+{
+    const int64_t taps = w->shape[2] * w->shape[3], n = w->shape[turned ? 1 : 0], c = w->shape[turned ? 0 : 1];
+    const int64_t by_n = turned ? taps : w->shape[1] * taps, by_c = turned ? w->shape[1] * taps : taps;
+    const int64_t width = s->wide * k->block_nr + s->last;
+    SCN_PARALLEL_FOR_STATIC(threads)
+    for (int64_t i = 0; i < c; i++)
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t j = 0; j < width; j++)
+                *strip_element(k, s, t * c + i, j) =
+                    j < n ? w->data[j * by_n + i * by_c + (turned ? taps - 1 - t : t)] : 0;
+}
+
+typedef struct job {
+    const scn_kernel *kernel;
+    view s;
+    strips weights;
+    const float *from, *bias;
+    float *to;
+    bool accumulate;
+    int64_t step; /* images at a time */
+} job;
+
+/* Pixel (i, j) of `count` images from `first` on. */
+static void convolve_pixel(const job *t, int64_t first, int64_t count, int64_t i, int64_t j)
+{
+    const view *s = &t->s;
+    const int64_t lda = s->h * s->w * s->c, ldc = s->rows * s->cols * s->n;
+    float *to = t->to + ((first * s->rows + i) * s->cols + j) * s->n;
+    bool begun = t->accumulate;
+    for (int64_t u = 0; u < s->kh; u++) {
+        const int64_t row = source_row(s, i, u);
+        int64_t col, taps;
+        for (int64_t v = 0; row >= 0 && (taps = next_taps(s, j, &v, &col)) > 0; v += taps) {
+            multiply(t->kernel, &t->weights, (u * s->kw + v) * s->c, taps * s->c, count,
+                     t->from + ((first * s->h + row) * s->w + col) * s->c, lda, begun, to, ldc);
+            begun = true;
+        }
+    }
+    for (int64_t b = 0; b < count && (!begun || t->bias); b++) {
+        if (!begun)
+            memset(to + b * ldc, 0, (size_t)s->n * sizeof *to);
+        if (t->bias)
+            op_add_to(s->n, t->bias, to + b * ldc);
     }
 }
 
-/* Columns col .. col + cols - 1 of the patch of pixel (i, j) of an image. */
-SCN_INLINE void copy_patch(const patches *p, const float *image, int64_t i, int64_t j, int64_t col, int64_t cols,
-                           float *to)
+/* One line of the result, of some images. */
+static void convolve_line(const job *t, int64_t task)
 {
-    const int64_t run = p->kw * p->c, left = j * p->multiply - p->pad_x;
-    int64_t u = col / run, first = col - u * run;
-    for (const float *end = to + cols; to < end; u++, first = 0) {
-        const int64_t last = end - to < run - first ? first + (end - to) : run, row = i * p->multiply + u - p->pad_y;
-        const float *line = image + row / p->divide * p->w * p->c;
-        if (row < 0 || row % p->divide != 0 || row / p->divide >= p->h)
-            clear(last - first, to);
-        else if (p->divide == 1)
-            copy_run(p, line, left, first, last, to);
-        else
-            copy_apart(p, line, left, first, last, to);
-        to += last - first;
+    const int64_t first = task / t->s.rows * t->step, i = task % t->s.rows;
+    for (int64_t j = 0; j < t->s.cols; j++)
+        convolve_pixel(t, first, min64(t->step, t->s.images - first), i, j);
+}
+
+static void convolve(const view *s, const tape_value *w, bool turned, const float *from, const float *bias,
+                     bool accumulate, float *to, const tape_run *run)
+{
+    const scn_kernel *k = scn_kernel_best();
+    const int64_t blocks = pieces(s->images, images_at_once);
+    const job t = {k,  *s,         strips_of(k, s->kh * s->kw * s->c, s->n, run->scratch), from, bias,
+                   to, accumulate, round_up(pieces(s->images, blocks), k->block_mr)};
+    pack_weights(k, &t.weights, run->threads, w, turned);
+    SCN_PARALLEL(run->threads, i, pieces(s->images, t.step) * s->rows, convolve_line(&t, i));
+}
+
+/* ---- The gradient of w ---------------------------------------------------------------------------------------- */
+
+/* How the images are cut. */
+typedef struct cut {
+    int64_t chunk;  /* images that are packed together */
+    int64_t slices; /* of so many chunks each: */
+    int64_t chunks;
+    int64_t dy, x; /* floats of what is packed */
+} cut;
+
+static cut cut_of(const scn_kernel *k, const view *s)
+{
+    const int64_t dw = s->n * s->kh * s->kw * s->c, c = round_up(s->c, k->block_nr), n = round_up(s->n, k->block_mr);
+    const int64_t image = s->rows * s->cols * n + s->h * s->w * c;
+    const int64_t most = min64(s->images, 1 + (max_packed - 1) / image);
+    const int64_t wanted = pieces(max_depth, s->multiply > 1 ? 4 : s->cols); /* for a sum of about max_depth */
+    cut t = {.chunk = min64(wanted, most)};
+    t.chunk = pieces(s->images, pieces(s->images, t.chunk));
+    const int64_t chunks = pieces(s->images, t.chunk), slices = min64(min64(chunks, max_slices), 1 + max_sliced / dw);
+    t.chunks = pieces(chunks, slices);
+    t.slices = pieces(chunks, t.chunks);
+    const strips x = strips_of(k, s->h * s->w * t.chunk, s->c, NULL);
+    t.dy = round_up(n * (s->rows * s->cols * t.chunk + SCN_TILE_GAP), 16);
+    t.x = strips_floats(&x);
+    return t;
+}
+
+static size_t gradient_floats(const scn_kernel *k, const view *s, int threads)
+{
+    const cut t = cut_of(k, s);
+    const int64_t dw = round_up(s->n * s->kh * s->kw * s->c, 16);
+    return (size_t)(t.slices * dw + (threads > 1 ? threads : 1) * (t.dy + t.x));
+}
+
+/* dy of some images as tiles, pixel after pixel; returns the distance of tiles in columns. */
+static int64_t pack_dy(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *dy, float *out)
+{
+    const int64_t pixels = s->rows * s->cols, columns = pixels * count + SCN_TILE_GAP;
+    for (int64_t p = 0; p < pixels; p++)
+        k->pack_rows(1, out + p * count * k->block_mr, columns * k->block_mr, dy + (first * pixels + p) * s->n,
+                     pixels * s->n, count, s->n);
+    return columns;
+}
+
+static void pack_x(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *x, const strips *to)
+{
+    const int64_t pixels = s->h * s->w, wide = to->wide * k->block_nr;
+    for (int64_t p = 0; p < pixels; p++) {
+        const float *from = x + (first * pixels + p) * s->c;
+        k->pack_rows(0, to->at + p * count * k->block_nr, to->stride, from, pixels * s->c, count, wide);
+        if (to->rest > 0)
+            k->pack_rows(0, to->at + to->wide * to->stride + p * count * to->last, 0, from + wide, pixels * s->c,
+                         count, to->rest);
     }
 }
 
-SCN_CLONES static void copy_patches(const patches *p, int64_t row, int64_t rows, int64_t col, int64_t cols, float *to,
-                                    int64_t ld)
+/* Adds the products of `count` packed images to dw as rows o of (u, v, c). */
+static void add_chunk(const scn_kernel *k, const view *s, int64_t count, const float *dy, int64_t tile,
+                      const strips *x, float *dw)
 {
-    int64_t j = row % p->cols, i = row / p->cols % p->rows;
-    const float *image = p->images + row / p->cols / p->rows * (p->h * p->w * p->c);
-    for (; rows > 0; rows--, to += ld) {
-        copy_patch(p, image, i, j, col, cols, to);
-        if (++j < p->cols)
-            continue;
-        j = 0;
-        if (++i < p->rows)
-            continue;
-        i = 0;
-        image += p->h * p->w * p->c;
+    const int64_t row_floats = s->kh * s->kw * s->c;
+    for (int64_t u = 0; u < s->kh; u++)
+        for (int64_t v = 0; v < s->kw; v++)
+            for (int64_t i = 0; i < s->rows; i++) {
+                const int64_t row = source_row(s, i, u);
+                int64_t col, columns;
+                for (int64_t j = 0; row >= 0 && (columns = next_columns(s, v, &j, &col)) > 0; j += columns)
+                    multiply(k, x, (row * s->w + col) * count, columns * count, s->n,
+                             dy + (i * s->cols + j) * count * k->block_mr, -tile, true, dw + (u * s->kw + v) * s->c,
+                             row_floats);
+            }
+}
+
+typedef struct gradient_job {
+    const scn_kernel *kernel;
+    view s;
+    cut how;
+    const float *x, *dy;
+    float *slices, *packed;
+    bool many; /* threads */
+} gradient_job;
+
+static void add_slice(const gradient_job *t, int64_t slice)
+{
+    const view *s = &t->s;
+    const cut *how = &t->how;
+    const int64_t floats = s->n * s->kh * s->kw * s->c;
+    float *dw = t->slices + slice * round_up(floats, 16);
+    float *packed = t->packed + (t->many ? scn_thread_index() : 0) * (how->dy + how->x);
+    memset(dw, 0, (size_t)floats * sizeof *dw);
+    for (int64_t i = slice * how->chunks; i < (slice + 1) * how->chunks && i * how->chunk < s->images; i++) {
+        const int64_t first = i * how->chunk, count = min64(how->chunk, s->images - first);
+        const strips x = strips_of(t->kernel, s->h * s->w * count, s->c, packed + how->dy);
+        const int64_t tile = pack_dy(t->kernel, s, first, count, t->dy, packed);
+        pack_x(t->kernel, s, first, count, t->x, &x);
+        add_chunk(t->kernel, s, count, packed, tile, &x, dw);
     }
 }
 
-static void fetch(const scn_gemm_source *s, int64_t row, int64_t rows, int64_t col, int64_t cols, float *to,
-                  int64_t ld)
+/* dw of filter o: the sum of the slices, from (u, v, c) to (c, u, v). */
+static void add_filter(const gradient_job *t, int64_t o, bool accumulate, float *dw)
 {
-    copy_patches(s->context, row, rows, col, cols, to, ld);
+    const int64_t taps = t->s.kh * t->s.kw, c = t->s.c, size = taps * c, stride = round_up(t->s.n * size, 16);
+    for (int64_t i = 0; i < taps; i++)
+        for (int64_t j = 0; j < c; j++) {
+            float sum = 0;
+            for (int64_t s = 0; s < t->how.slices; s++)
+                sum += t->slices[s * stride + o * size + i * c + j];
+            op_put(accumulate, dw + o * size + j * taps + i, sum);
+        }
 }
 
-static patches patches_of_x(const sizes *s, const float *x)
+static void weight_gradient(const tape_node *n, const tape_run *run)
 {
-    return (patches){x, s->h, s->w, s->c_in, s->out_h, s->out_w, s->kh, s->kw, s->stride, 1, s->pad, s->pad};
+    const scn_kernel *k = scn_kernel_best();
+    const view s = view_of_x(n);
+    const cut how = cut_of(k, &s);
+    const gradient_job t = {k,
+                            s,
+                            how,
+                            n->in[0]->data,
+                            n->out->grad,
+                            run->scratch,
+                            run->scratch + how.slices * round_up(n->in[1]->count, 16),
+                            run->threads > 1};
+    SCN_PARALLEL(run->threads, i, how.slices, add_slice(&t, i));
+    SCN_PARALLEL(run->threads, i, s.n, add_filter(&t, i, n->accumulate[1], n->in[1]->grad));
 }
 
-static patches patches_of_dy(const sizes *s, const float *dy)
-{
-    return (patches){dy, s->out_h,  s->out_w,           s->c_out,          s->h, s->w, s->kh, s->kw,
-                     1,  s->stride, s->kh - 1 - s->pad, s->kw - 1 - s->pad};
-}
-
-/* ---- Weights -------------------------------------------------------------------------------------------------- */
-
-/* w' as rows (u, v, c) of C_out elements. */
-static void turn_forward(const sizes *s, int threads, const float *w, float *to)
-{
-    const int64_t taps = s->kh * s->kw;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t c = 0; c < s->c_in; c++)
-        for (int64_t o = 0; o < s->c_out; o++)
-            for (int64_t t = 0; t < taps; t++)
-                to[(t * s->c_in + c) * s->c_out + o] = w[(o * s->c_in + c) * taps + t];
-}
-
-/* w'' as rows (u, v, o) of C_in elements, the kernel turned around. */
-static void turn_backward(const sizes *s, int threads, const float *w, float *to)
-{
-    const int64_t taps = s->kh * s->kw;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t o = 0; o < s->c_out; o++)
-        for (int64_t c = 0; c < s->c_in; c++)
-            for (int64_t t = 0; t < taps; t++)
-                to[((taps - 1 - t) * s->c_out + o) * s->c_in + c] = w[(o * s->c_in + c) * taps + t];
-}
-
-/* dw from rows o of (u, v, c). */
-static void turn_gradient(const sizes *s, int threads, const float *from, bool accumulate, float *dw)
-{
-    const int64_t taps = s->kh * s->kw;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t o = 0; o < s->c_out; o++)
-        for (int64_t c = 0; c < s->c_in; c++)
-            for (int64_t t = 0; t < taps; t++)
-                op_put(accumulate, dw + (o * s->c_in + c) * taps + t, from[(o * taps + t) * s->c_in + c]);
-}
-
-/* ---- The products --------------------------------------------------------------------------------------------- */
-
-typedef struct products {
-    scn_gemm_shape y, dx, dw;
-    size_t weights; /* floats of turned weights */
-} products;
-
-static products products_of(const tape_node *n)
-{
-    const sizes s = sizes_of(n);
-    const int64_t taps = s.kh * s.kw, out = s.images * s.out_h * s.out_w;
-    return (products){
-        .y = {.m = out, .n = s.c_out, .k = taps * s.c_in, .a = SCN_FETCHED},
-        .dx = {.m = s.images * s.h * s.w, .n = s.c_in, .k = taps * s.c_out, .a = SCN_FETCHED},
-        .dw = {.m = s.c_out, .n = taps * s.c_in, .k = out, .transpose_a = true, .b = SCN_FETCHED},
-        .weights = (size_t)((n->in[1]->count + 15) / 16 * 16),
-    };
-}
-
-static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *y)
-{
-    const float *bias = e->context;
-    (void)row;
-    op_add_to(cols, bias + col, y);
-}
+/* ---- The operator --------------------------------------------------------------------------------------------- */
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
-    const sizes s = sizes_of(n);
-    const products p = products_of(n);
-    const patches of_x = patches_of_x(&s, x->data);
-    const scn_gemm_source source = {fetch, &of_x};
-    const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
-    const scn_gemm g = scn_gemm_plan(&p.y, run->threads);
-    float *turned = run->scratch;
-    turn_forward(&s, run->threads, w->data, turned);
-    scn_gemm_run(&g, &source, 0, turned, s.c_out, 1, false, n->out->data, s.c_out, bias ? &epilogue : NULL,
-                 turned + p.weights);
-}
-
-static void backward_x(const tape_node *n, const tape_run *run)
-{
-    const sizes s = sizes_of(n);
-    const products p = products_of(n);
-    const patches of_dy = patches_of_dy(&s, n->out->grad);
-    const scn_gemm_source source = {fetch, &of_dy};
-    const scn_gemm g = scn_gemm_plan(&p.dx, run->threads);
-    float *turned = run->scratch;
-    turn_backward(&s, run->threads, n->in[1]->data, turned);
-    scn_gemm_run(&g, &source, 0, turned, s.c_in, 1, n->accumulate[0], n->in[0]->grad, s.c_in, NULL,
-                 turned + p.weights);
-}
-
-static void backward_w(const tape_node *n, const tape_run *run)
-{
-    const sizes s = sizes_of(n);
-    const products p = products_of(n);
-    const patches of_x = patches_of_x(&s, n->in[0]->data);
-    const scn_gemm_source source = {fetch, &of_x};
-    const scn_gemm g = scn_gemm_plan(&p.dw, run->threads);
-    float *turned = run->scratch;
-    scn_gemm_run(&g, n->out->grad, s.c_out, &source, 0, 1, false, turned, p.dw.n, NULL, turned + p.weights);
-    turn_gradient(&s, run->threads, turned, n->accumulate[1], n->in[1]->grad);
+    const view s = view_of_x(n);
+    convolve(&s, n->in[1], false, n->in[0]->data, n->in[2] ? n->in[2]->data : NULL, false, n->out->data, run);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    const tape_value *bias = n->in[2];
+    const tape_value *x = n->in[0], *bias = n->in[2];
+    const view s = view_of_dy(n);
     if (n->needs_grad[0])
-        backward_x(n, run);
+        convolve(&s, n->in[1], true, n->out->grad, NULL, n->accumulate[0], x->grad, run);
     if (n->needs_grad[1])
-        backward_w(n, run);
+        weight_gradient(n, run);
     if (bias && n->needs_grad[2])
         op_sum_rows(run->threads, op_rows(n->out), op_width(n->out), 1, n->out->grad, n->accumulate[2], bias->grad);
 }
 
-static size_t floats_of(const scn_gemm_shape *shape, int threads)
+static size_t weight_floats(const scn_kernel *k, const view *s)
 {
-    const scn_gemm g = scn_gemm_plan(shape, threads);
-    return scn_gemm_floats(&g);
+    const strips w = strips_of(k, s->kh * s->kw * s->c, s->n, NULL);
+    return (size_t)strips_floats(&w);
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    const products p = products_of(n);
-    size_t floats = floats_of(&p.y, threads);
+    const scn_kernel *k = scn_kernel_best();
+    const view of_x = view_of_x(n), of_dy = view_of_dy(n);
+    size_t floats = weight_floats(k, &of_x);
     if (n->needs_grad[0])
-        floats = op_larger(floats, floats_of(&p.dx, threads));
+        floats = op_larger(floats, weight_floats(k, &of_dy));
     if (n->needs_grad[1])
-        floats = op_larger(floats, floats_of(&p.dw, threads));
-    return p.weights + floats;
+        floats = op_larger(floats, gradient_floats(k, &of_x, threads));
+    return floats;
 }
 
-/* Of a direct convolution, zeros around the image included. */
+/* Of a direct convolution, with the zeros around the image. */
 static double flops(const tape_node *n)
 {
-    const products p = products_of(n);
-    return 2.0 * (double)p.y.m * (double)p.y.n * (double)p.y.k;
+    return 2.0 * (double)n->out->count * (double)(n->in[1]->count / n->in[1]->shape[0]);
 }
 
 const tape_op op_convolution_row = {
@@ -288,6 +394,11 @@ const tape_op op_convolution_row = {
     .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,
 };
+
+static int64_t out_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad)
+{
+    return (in + 2 * pad - kernel) / stride + 1;
+}
 
 tape_value *op_convolution(tape *t, tape_value *x, tape_value *w, tape_value *bias, int64_t stride, int64_t pad)
 {

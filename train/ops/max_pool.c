@@ -22,38 +22,44 @@ static sizes sizes_of(const tape_node *n)
     return (sizes){x[1], x[2], x[3], n->ints[0], y[1], y[2]};
 }
 
-/* One line of y, from `size` lines of x. */
-SCN_CLONES static void pool_line(const sizes *s, const float *x, float *y)
+/* Channels at a time: the largest so far and its number stay in the cache. Numbers are floats, for lanes of one
+ * width. */
+enum { channels_at_once = 64 };
+
+SCN_INLINE void take_larger(int64_t n, float number, const float *x, float *top, float *numbers)
 {
-    const int64_t C = s->c;
-    for (int64_t j = 0; j < s->out_w; j++, y += C) {
-        memcpy(y, x + j * s->size * C, (size_t)C * sizeof *y);
-        for (int64_t k = 1; k < s->size * s->size; k++) {
-            const float *from = x + (k / s->size * s->w + j * s->size + k % s->size) * C;
-            SCN_SIMD
-            for (int64_t c = 0; c < C; c++)
-                y[c] = from[c] > y[c] || from[c] != from[c] ? from[c] : y[c];
-        }
+    SCN_SIMD
+    for (int64_t c = 0; c < n; c++) {
+        const int larger = (x[c] > top[c]) | (x[c] != x[c]);
+        numbers[c] = larger ? number : numbers[c];
+        top[c] = larger ? x[c] : top[c];
     }
 }
 
-/* The same, and which one it was. */
-SCN_CLONES static void pool_line_kept(const sizes *s, const float *x, float *y, uint8_t *which)
+/* Up to channels_at_once channels of one pixel of y; x is that of the square's first pixel. which: NULL, or which one
+ * it was. */
+SCN_INLINE void pool_channels(const sizes *s, int64_t channels, const float *x, float *y, uint8_t *which)
 {
-    const int64_t C = s->c;
-    for (int64_t j = 0; j < s->out_w; j++, y += C, which += C) {
-        memcpy(y, x + j * s->size * C, (size_t)C * sizeof *y);
-        memset(which, 0, (size_t)C);
-        for (int64_t k = 1; k < s->size * s->size; k++) {
-            const float *from = x + (k / s->size * s->w + j * s->size + k % s->size) * C;
-            SCN_SIMD
-            for (int64_t c = 0; c < C; c++) {
-                const int larger = from[c] > y[c] || from[c] != from[c];
-                which[c] = larger ? (uint8_t)k : which[c];
-                y[c] = larger ? from[c] : y[c];
-            }
+    float numbers[channels_at_once] = {0};
+    memcpy(y, x, (size_t)channels * sizeof *y);
+    for (int64_t u = 0; u < s->size; u++)
+        for (int64_t v = u > 0 ? 0 : 1; v < s->size; v++)
+            take_larger(channels, (float)(u * s->size + v), x + (u * s->w + v) * s->c, y, numbers);
+    for (int64_t c = 0; which && c < channels; c++)
+        which[c] = (uint8_t)(int)numbers[c];
+}
+
+/* One line of y, from `size` lines of x. */
+SCN_CLONES static void pool_line(const sizes *s, const float *x, float *y, uint8_t *which)
+{
+    for (int64_t j = 0; j < s->out_w; j++, x += s->size * s->c)
+        for (int64_t c = 0; c < s->c; c += channels_at_once) {
+            const int64_t at = j * s->c + c, left = s->c - c;
+            if (left >= channels_at_once)
+                pool_channels(s, channels_at_once, x + c, y + at, which ? which + at : NULL);
+            else
+                pool_channels(s, left, x + c, y + at, which ? which + at : NULL);
         }
-    }
 }
 
 static void forward(const tape_node *n, const tape_run *run)
@@ -65,10 +71,7 @@ static void forward(const tape_node *n, const tape_run *run)
     for (int64_t i = 0; i < p.count; i++)
         for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
             const float *x = n->in[0]->data + (r / s.out_h * s.h + r % s.out_h * s.size) * s.w * s.c;
-            if (n->saved)
-                pool_line_kept(&s, x, n->out->data + r * line, (uint8_t *)n->saved + r * line);
-            else
-                pool_line(&s, x, n->out->data + r * line);
+            pool_line(&s, x, n->out->data + r * line, n->saved ? (uint8_t *)n->saved + r * line : NULL);
         }
 }
 

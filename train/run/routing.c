@@ -1,6 +1,7 @@
 /* See routing.h. `norms` is the name of a configuration of scion.h (onehot, image, shared, sign, ...) or three norms
  * "first,hidden,last", for the paper's sweeps over input and output layers; vectors then take RMS. The radius goes by
- * role: first layer, last layer, and everything else hidden; a bias has that of its layer. */
+ * role: first layer, last layer, and everything else hidden; a bias has that of its layer, where radius_vector does
+ * not say otherwise. */
 #include "run/routing.h"
 
 #include <math.h>
@@ -20,6 +21,14 @@ static place place_of(const tape_value *v)
     if (v->ndim == 1 || v->role == SCION_ROLE_VECTOR || v->role == SCION_ROLE_NORMALIZATION)
         return VECTOR;
     return layer_of(v->role);
+}
+
+static double radius_of(const optimizer_options *o, const tape_value *v)
+{
+    const place at = place_of(v), layer = at == VECTOR ? layer_of(v->layer) : at;
+    if (at == VECTOR && layer == HIDDEN && o->radius_vector > 0)
+        return o->radius_vector;
+    return layer == FIRST ? o->radius_first : layer == LAST ? o->radius_last : o->radius_hidden;
 }
 
 /* Whether the lmo of a norm is scaled otherwise for dense inputs than for hidden layers (spectral: by
@@ -55,7 +64,6 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
     const bool plain = strcmp(c->optimizer.input_scale, "plain") == 0;
     int32_t norm[3];
     scion_options o;
-    const double radii[] = {c->optimizer.radius_first, c->optimizer.radius_hidden, c->optimizer.radius_last};
     scion_status status = config_norms(c, norm, err);
     if (status == SCION_OK)
         status = config_optimizer(c, &o, err);
@@ -65,7 +73,7 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         const tape_value *v = tape_param_at(t, i);
         scion_param *p = &params[i];
         const place at = place_of(v);
-        const double radius = radii[at == VECTOR ? layer_of(v->layer) : at];
+        const double radius = radius_of(&c->optimizer, v);
         scion_param_init(p);
         p->name = v->name;
         p->ndim = v->ndim;

@@ -1139,6 +1139,19 @@ static scion_status open_data_of(trainer *t, const checkpoint *file, scion_error
     return status == SCION_OK ? check_kind(t, file, err) : status;
 }
 
+/* By role, then what the model starts otherwise. */
+static scion_status start_weights(trainer *t, scion_error *err)
+{
+    const model_row *row = config_model(&t->c);
+    scion_status status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
+    if (status == SCION_OK && row->start) {
+        status = row->start(&t->model, config_model_options(&t->c), t->data, err);
+        if (status == SCION_OK)
+            status = scion_optimizer_mark_start(t->optimizer, err);
+    }
+    return status;
+}
+
 scion_status trainer_create(trainer **out, const config *c, scion_error *err)
 {
     const bool starts = c->training.init[0] != '\0';
@@ -1164,7 +1177,7 @@ scion_status trainer_create(trainer **out, const config *c, scion_error *err)
     if (status == SCION_OK)
         status = make_optimizer(t, err);
     if (status == SCION_OK)
-        status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
+        status = start_weights(t, err);
     if (status == SCION_OK)
         count_optimizer(t);
     if (status == SCION_OK && starts)

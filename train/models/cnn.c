@@ -1,0 +1,198 @@
+/* airbench's network for small images (Jordan, 2024), as the paper trains it: with f an activation,
+ *     x = f(whitening(pixels) + bias)       2 x 2 patches made uncorrelated (whitening.h), not trained
+ *     three times  x = f(norm(pool(W_1 * x))),  x = f(norm(W_2 * x))        channels C, 4C, 4C
+ *     x = pool(x),    loss = cross-entropy of W_L x / logit_divisor
+ * W * x are 3 x 3 convolutions without bias that keep the size, pool takes the largest of 2 x 2 pixels, the last one
+ * of 3 x 3; norm is batch normalisation with a shift and without a scale. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "models/model.h"
+#include "models/whitening.h"
+#include "ops/ops.h"
+
+typedef struct cnn_options {
+    int64_t width;
+    char activation[OPTION_NAME];
+    bool whiten_bias, dirac_init;
+    char shift_norm[OPTION_NAME]; /* rms, euclid */
+    double logit_divisor, smoothing;
+} cnn_options;
+
+/* Of the part that the running statistics keep in a step, and of airbench's layers. */
+static const double norm_momentum = 0.6, norm_eps = 1e-12, whitening_eps = 5e-4;
+
+enum { groups = 3, whitening_side = 2, whitening_images = 5000, kernel = 3, last_pool = 3 };
+/* Pixels: one less by the whitening layer, half three times, and last_pool are left. */
+enum { min_side = last_pool * (1 << groups) + 1 };
+static const int64_t widths[groups] = {1, 4, 4}; /* times C */
+
+static const char *shift_norm_name(int i)
+{
+    static const char *const names[] = {"rms", "euclid"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+static const option options[] = {
+    OPTION_INT_ROW(cnn_options, width, "width", "128", 1, OPTION_MANY, "channels of the first group"),
+    OPTION_ENUM_ROW(cnn_options, activation, "activation", "sqrt2_gelu", activation_name,
+                    "function between the layers; the scaled ones keep the variance"),
+    OPTION_BOOL_ROW(cnn_options, whiten_bias, "whiten_bias", "no",
+                    "the whitening layer has a bias, trained with radius_first"),
+    OPTION_BOOL_ROW(cnn_options, dirac_init, "dirac_init", "no",
+                    "the first filters of a convolution start as copies of its input", .change = OPTION_ON_INIT),
+    OPTION_ENUM_ROW(cnn_options, shift_norm, "shift_norm", "rms", shift_norm_name,
+                    "norm of the shifts of batch normalisation", .change = OPTION_ON_INIT),
+    OPTION_REAL_ROW(cnn_options, logit_divisor, "logit_divisor", "9", 1e-6, 1e6, "logits are divided by it"),
+    OPTION_REAL_ROW(cnn_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
+    OPTION_END,
+};
+
+typedef struct cnn {
+    tape *t;
+    const cnn_options *o;
+    const activation *f;
+    int group, layer; /* of the network, from 0; of the group, from 1 */
+} cnn;
+
+/* "groups.0.conv1", "groups.0.norm1.shift". */
+static void name_of(const cnn *n, const char *what, const char *part, char name[64])
+{
+    snprintf(name, 64, "groups.%d.%s%d%s", n->group, what, n->layer, part);
+}
+
+static tape_value *convolution(const cnn *n, tape_value *x, int64_t c_in, int64_t c_out)
+{
+    const int64_t shape[] = {c_out, c_in, kernel, kernel};
+    char name[64];
+    name_of(n, "conv", "", name);
+    return op_convolution(n->t, x, tape_param(n->t, name, SCION_ROLE_HIDDEN, 4, shape), NULL, 1, kernel / 2);
+}
+
+/* f(norm(x)). */
+static tape_value *normalisation(const cnn *n, tape_value *x, int64_t channels)
+{
+    const bool euclid = strcmp(n->o->shift_norm, shift_norm_name(1)) == 0;
+    char name[64];
+    name_of(n, "norm", ".shift", name);
+    tape_value *shift = tape_param(n->t, name, euclid ? SCION_ROLE_NORMALIZATION : SCION_ROLE_VECTOR, 1, &channels);
+    name_of(n, "norm", ".mean", name);
+    tape_value *mean = tape_buffer(n->t, name, 0, 1, &channels);
+    name_of(n, "norm", ".var", name);
+    tape_value *var = tape_buffer(n->t, name, 1, 1, &channels);
+    return op_batchnorm(n->t, x, NULL, shift, mean, var, n->f, norm_momentum, norm_eps);
+}
+
+static tape_value *group(cnn *n, tape_value *x, int64_t c_in, int64_t c_out)
+{
+    n->layer = 1;
+    x = normalisation(n, op_max_pool(n->t, convolution(n, x, c_in, c_out), 2), c_out);
+    n->layer = 2;
+    return normalisation(n, convolution(n, x, c_out, c_out), c_out);
+}
+
+static tape_value *whitening(const cnn *n, tape_value *pixels, int64_t channels)
+{
+    const int64_t filters = whitening_filters(channels, whitening_side);
+    const int64_t shape[] = {filters, channels, whitening_side, whitening_side};
+    tape_value *w = tape_buffer(n->t, "whiten", 0, 4, shape);
+    tape_value *bias = n->o->whiten_bias ? tape_param(n->t, "whiten.bias", SCION_ROLE_VECTOR, 1, &filters) : NULL;
+    if (bias)
+        bias->layer = SCION_ROLE_INPUT;
+    return op_activation(n->t, op_convolution(n->t, op_channels_last(n->t, pixels), w, bias, 1, 0), n->f);
+}
+
+static void record(model *m, const void *from)
+{
+    const cnn_options *o = from;
+    cnn n = {.t = m->tape, .o = o, .f = activation_find(o->activation)};
+    const data_array *images = model_array(m, "pixels");
+    const int64_t channels = images->shape[0], classes = model_array(m, "targets")->range;
+    tape_value *pixels = model_input(m, "pixels", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
+    if (images->ndim != 3 || images->shape[1] < min_side || images->shape[2] < min_side) {
+        tape_fail(n.t, "images of %lld x %lld pixels, expected at least %d x %d", (long long)images->shape[1],
+                  (long long)images->shape[2], min_side, min_side);
+        return;
+    }
+    tape_value *x = whitening(&n, pixels, channels);
+    int64_t c = whitening_filters(channels, whitening_side);
+    for (; n.group < groups; n.group++) {
+        x = group(&n, x, c, widths[n.group] * o->width);
+        c = widths[n.group] * o->width;
+    }
+    x = op_max_pool(n.t, x, last_pool);
+    if (!x)
+        return;
+    const int64_t flat[] = {m->batch, x->count / m->batch}, head_shape[] = {classes, flat[1]};
+    x = op_factor(n.t, op_reshape(n.t, x, 2, flat), 1 / o->logit_divisor);
+    tape_value *head = tape_param(n.t, "head", SCION_ROLE_OUTPUT, 2, head_shape);
+    m->logits = op_linear(n.t, x, head, NULL);
+    m->loss = op_cross_entropy(n.t, x, head, NULL, targets, NULL, o->smoothing);
+}
+
+/* Filter i passes channel i on, as far as there are as many of both. */
+static void start_dirac(const tape_value *w)
+{
+    const int64_t taps = w->shape[2] * w->shape[3], size = w->shape[1] * taps;
+    for (int64_t i = 0; i < w->shape[0] && i < w->shape[1]; i++) {
+        memset(w->data + i * size, 0, (size_t)size * sizeof *w->data);
+        w->data[i * size + i * taps + taps / 2] = 1;
+    }
+}
+
+static scion_status start(model *m, const void *from, const data_set *data, scion_error *err)
+{
+    const cnn_options *o = from;
+    for (int64_t i = 0; o->dirac_init && i < tape_param_count(m->tape); i++)
+        if (tape_param_at(m->tape, i)->ndim == 4)
+            start_dirac(tape_param_at(m->tape, i));
+    return whitening_compute(data, whitening_images, whitening_side, whitening_eps, tape_buffer_at(m->tape, 0)->data,
+                             err);
+}
+
+static const char *norms(const void *from)
+{
+    (void)from;
+    return "image";
+}
+
+static void radii(const void *from, model_radii *r)
+{
+    const cnn_options *o = from;
+    if (!o->whiten_bias)
+        r->first = "the first layer is not trained";
+}
+
+static int64_t proxy_width(const void *from)
+{
+    enum { min_width = 16 };
+    const cnn_options *o = from;
+    return o->width / 4 > min_width ? o->width / 4 : min_width;
+}
+
+/* The convolutions on images of 32 x 32 pixels. */
+static double cost(const void *from, int64_t block)
+{
+    const cnn_options *o = from;
+    const double C = (double)o->width;
+    (void)block;
+    return 961 * 9 * 24 * C + 225 * 9 * 5 * C * C + 49 * 9 * 32 * C * C + 9 * 9 * 16 * C * C;
+}
+
+static const char *const inputs[] = {"pixels", "targets", NULL};
+
+const model_row model_cnn = {
+    .name = "cnn",
+    .help = "airbench's convolutional network for small images",
+    .inputs = inputs,
+    .options = options,
+    .options_size = sizeof(cnn_options),
+    .record = record,
+    .start = start,
+    .norms = norms,
+    .accuracy = true,
+    .radii = radii,
+    .proxy_width = proxy_width,
+    .cost = cost,
+};

@@ -1,0 +1,159 @@
+/* See whitening.h. The second moment is summed in double, image by image in slices of the images that do not depend
+ * on the number of threads. Its eigenvectors come from Jacobi rotations: 12 x 12 for colours and patches of 2 x 2. */
+#include "models/whitening.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/thread.h"
+
+int64_t whitening_filters(int64_t channels, int64_t side)
+{
+    return 2 * channels * side * side;
+}
+
+/* ---- The second moment ---------------------------------------------------------------------------------------- */
+
+typedef struct patches {
+    int64_t channels, height, width, side, size; /* size: elements of a patch */
+} patches;
+
+/* Adds the products of all patches of an image; sums are size x size, of which the upper triangle is filled. */
+static void add_image(const patches *p, const float *image, double *patch, double *sums)
+{
+    for (int64_t y = 0; y + p->side <= p->height; y++)
+        for (int64_t x = 0; x + p->side <= p->width; x++) {
+            int64_t k = 0;
+            for (int64_t c = 0; c < p->channels; c++)
+                for (int64_t u = 0; u < p->side; u++)
+                    for (int64_t v = 0; v < p->side; v++)
+                        patch[k++] = (double)image[(c * p->height + y + u) * p->width + x + v];
+            for (int64_t i = 0; i < p->size; i++)
+                for (int64_t j = i; j < p->size; j++)
+                    sums[i * p->size + j] += patch[i] * patch[j];
+        }
+}
+
+enum { slice_images = 50 };
+
+/* Sums of each slice of `count` images; `sums` has room for all slices, each followed by a patch. */
+static void add_slices(const patches *p, int64_t count, const float *images, double *sums)
+{
+    const int64_t slices = (count + slice_images - 1) / slice_images, room = p->size * (p->size + 1);
+    const int64_t pixels = p->channels * p->height * p->width;
+    const int threads = scn_threads(0);
+    SCN_PARALLEL_FOR(threads)
+    for (int64_t s = 0; s < slices; s++)
+        for (int64_t i = s * slice_images; i < count && i < (s + 1) * slice_images; i++)
+            add_image(p, images + i * pixels, sums + s * room + p->size * p->size, sums + s * room);
+}
+
+/* ---- Eigenvectors --------------------------------------------------------------------------------------------- */
+
+/* Rotates rows (and columns, where `both`) i and j of an n x n matrix by the angle with cosine c and sine s. */
+static void rotate(int64_t n, double *a, int64_t i, int64_t j, double c, double s, bool both)
+{
+    for (int64_t k = 0; k < n; k++) {
+        const double x = a[i * n + k], y = a[j * n + k];
+        a[i * n + k] = c * x - s * y;
+        a[j * n + k] = s * x + c * y;
+    }
+    for (int64_t k = 0; both && k < n; k++) {
+        const double x = a[k * n + i], y = a[k * n + j];
+        a[k * n + i] = c * x - s * y;
+        a[k * n + j] = s * x + c * y;
+    }
+}
+
+/* Makes element (i, j) zero. */
+static void annihilate(int64_t n, double *a, double *vectors, int64_t i, int64_t j)
+{
+    const double theta = (a[j * n + j] - a[i * n + i]) / (2 * a[i * n + j]);
+    const double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1)), c = 1 / sqrt(t * t + 1);
+    rotate(n, a, i, j, c, t * c, true);
+    rotate(n, vectors, i, j, c, t * c, false);
+    a[i * n + j] = a[j * n + i] = 0;
+}
+
+static void swap(double *x, double *y)
+{
+    const double z = *x;
+    *x = *y;
+    *y = z;
+}
+
+void whitening_eigenvectors(int64_t n, double *a, double *values, double *vectors)
+{
+    enum { sweeps = 40 }; /* it converges quadratically: about eight are needed */
+    for (int64_t i = 0; i < n * n; i++)
+        vectors[i] = i / n == i % n;
+    for (int sweep = 0; sweep < sweeps; sweep++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = i + 1; j < n; j++)
+                if (fabs(a[i * n + j]) > 1e-300)
+                    annihilate(n, a, vectors, i, j);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = a[i * n + i];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++)
+            if (values[j] > values[i]) {
+                swap(&values[i], &values[j]);
+                for (int64_t k = 0; k < n; k++)
+                    swap(&vectors[i * n + k], &vectors[j * n + k]);
+            }
+}
+
+/* ---- Together ------------------------------------------------------------------------------------------------- */
+
+/* w from the second moment m. */
+static scion_status filters_of(int64_t n, double *m, double eps, float *w, scion_error *err)
+{
+    double *values = malloc((size_t)(n + n * n) * sizeof *values);
+    if (!values)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer");
+    double *vectors = values + n;
+    whitening_eigenvectors(n, m, values, vectors);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < n; k++) {
+            w[i * n + k] = (float)(vectors[i * n + k] / sqrt(fmax(values[i], 0) + eps));
+            w[(n + i) * n + k] = -w[i * n + k];
+        }
+    free(values);
+    return SCION_OK;
+}
+
+scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, double eps, float *w,
+                               scion_error *err)
+{
+    const data_info *info = data_about(d);
+    const int at = data_find(info, "pixels");
+    const data_array *pixels = &info->arrays[at];
+    const int64_t count = images < info->samples[DATA_TRAIN] ? images : info->samples[DATA_TRAIN];
+    patches p = {pixels->shape[0], pixels->shape[1], pixels->shape[2], side, pixels->shape[0] * side * side};
+    const int64_t n = p.size, room = n * (n + 1), slices = (count + slice_images - 1) / slice_images;
+    const double patch_count = (double)(count * (p.height - side + 1) * (p.width - side + 1));
+    void *arrays[DATA_ARRAYS] = {NULL};
+    float *all = malloc((size_t)(count * pixels->count) * sizeof *all);
+    double *sums = calloc((size_t)(slices * room), sizeof *sums);
+    scion_status status =
+        all && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)count);
+    arrays[at] = all;
+    if (status == SCION_OK)
+        status = data_fill(d, DATA_TRAIN, 0, count, arrays, err);
+    if (status != SCION_OK)
+        goto done;
+    add_slices(&p, count, all, sums);
+    for (int64_t s = 1; s < slices; s++)
+        for (int64_t i = 0; i < n * n; i++)
+            sums[i] += sums[s * room + i];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i; j < n; j++)
+            sums[j * n + i] = sums[i * n + j] /= patch_count;
+    status = filters_of(n, sums, eps, w, err);
+done:
+    free(all);
+    free(sums);
+    return status;
+}
