@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli.h"
+#include "data/tta.h"
 #include "run/run_dir.h"
 
 enum { PART, JSON, QUIET };
@@ -63,7 +64,7 @@ static void print_text(const trainer *t, const outcome *o)
     if (!isnan(s->top5))
         printf("  top-5 %.2f%%", 100 * s->top5);
     printf("\n");
-    if (s->accuracy != s->plain_accuracy)
+    if (tta_find(t->c.run.tta)->count > 1)
         printf("tta=%s  accuracy without it %.2f%%\n", t->c.run.tta, 100 * s->plain_accuracy);
 }
 

@@ -42,6 +42,8 @@ cmp -s run.losses again.losses || fault "threads change losses: $(paste run.loss
 "$scion" eval run > out 2> log || fault "eval: $(cat log)"
 holds out 'accuracy 100.00%'
 holds out 'left out: 1 images'
+"$scion" eval run tta=mirror > out 2> log || fault "mirror: $(cat log)"
+holds out 'tta=mirror  accuracy without it 100.00%'
 "$scion" eval run tta=translate --json > out 2> log || fault "tta: $(cat log)"
 holds out '"accuracy": 1.0, "plain_accuracy": 1.0, "tta": "translate"'
 holds out '"skipped": 1'

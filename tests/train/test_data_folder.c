@@ -20,22 +20,11 @@
 
 #define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static scion_status open_with(data_set **out, const char *path, const data_context *context,
-                              const char *const pairs[], scion_error *err)
-{
-    config c;
-    config_init(&c);
-    snprintf(c.data.path, sizeof c.data.path, "%s", path);
-    for (int i = 0; pairs[i]; i++)
-        assert_int_equal(config_set_pair(&c, pairs[i], err), SCION_OK);
-    return data_open(out, &c.data, context, err);
-}
-
 static data_set *must_open_folder(const char *name, const data_context *context, const char *const pairs[])
 {
     data_set *d = NULL;
     scion_error err = {0};
-    if (open_with(&d, files_path(name), context, pairs, &err) != SCION_OK)
+    if (open_pairs(&d, files_path(name), context, pairs, &err) != SCION_OK)
         fail_msg("%s", err.message);
     assert_string_equal(data_about(d)->kind, "folder");
     return d;
@@ -46,7 +35,7 @@ static void must_refuse_folder(const char *name, const char *const pairs[], cons
     const data_context context = {.seed = 1};
     data_set *d = NULL;
     scion_error err = {0};
-    assert_int_not_equal(open_with(&d, files_path(name), &context, pairs, &err), SCION_OK);
+    assert_int_not_equal(open_pairs(&d, files_path(name), &context, pairs, &err), SCION_OK);
     assert_null(d);
     if (!strstr(err.message, words))
         fail_msg("\"%s\" does not say \"%s\"", err.message, words);
@@ -236,7 +225,7 @@ static void a_text_with_figures_is_a_text(void **state)
     (void)state;
     files_text("book/chapter.txt", "It was the best of times, it was the worst of times.");
     image_file("book/figures/map.png", 8, 8, 0);
-    assert_int_equal(open_with(&d, files_path("book"), &context, OPTIONS("block=2"), &err), SCION_OK);
+    assert_int_equal(open_pairs(&d, files_path("book"), &context, OPTIONS("block=2"), &err), SCION_OK);
     assert_string_equal(data_about(d)->kind, "chars");
     data_close(d);
 }
@@ -397,9 +386,9 @@ static void a_model_brings_its_classes(void **state)
     assert_int_equal(label, 2);
     data_close(d);
     class_folder("other", "dodo", 1, 6);
-    assert_int_not_equal(open_with(&d, files_path("other"), &as, OPTIONS("image_size=8"), &err), SCION_OK);
+    assert_int_not_equal(open_pairs(&d, files_path("other"), &as, OPTIONS("image_size=8"), &err), SCION_OK);
     assert_non_null(strstr(err.message, "dodo: images of a class that the model does not have"));
-    assert_int_equal(open_with(&d, "", &as, OPTIONS("flip=none"), &err), SCION_OK); /* no path */
+    assert_int_equal(open_pairs(&d, "", &as, OPTIONS("flip=none"), &err), SCION_OK); /* no path */
     assert_int_equal(data_about(d)->samples[DATA_VAL], 0);
     assert_int_equal(data_about(d)->image->height, 8);
     assert_int_equal(data_put_file(d, files_path("other/cow/000.png"), y, &err), SCION_OK);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/random.h"
 #include "data/catalogue.h"
@@ -129,6 +130,36 @@ const char *data_tail(const char *path, size_t max)
     while (((uint8_t)*tail & 0xc0) == 0x80) /* not from the middle of a UTF-8 character */
         tail++;
     return tail;
+}
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err)
+{
+    char *kept = strdup(name), **to = kept ? array_append(&n->name, &n->count, sizeof *to) : NULL;
+    if (!to) {
+        free(kept);
+        return train_fail(err, SCION_ENOMEM, "out of memory for the names of files");
+    }
+    *to = kept;
+    return SCION_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void data_sort_names(data_names *n)
+{
+    if (n->count > 0)
+        qsort(n->name, (size_t)n->count, sizeof *n->name, by_bytes);
+}
+
+void data_free_names(data_names *n)
+{
+    for (int64_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+    *n = (data_names){NULL, 0};
 }
 
 scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)

@@ -207,6 +207,15 @@ bool data_exists(const char *path);
 bool data_is_folder(const char *path);
 /* The end of a path, at most `max` bytes of it, from the start of a name if there is one. */
 const char *data_tail(const char *path, size_t max);
+/* Names of files. All zero: none. Free them in any case. */
+typedef struct data_names {
+    char **name;
+    int64_t count;
+} data_names;
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err);
+void data_sort_names(data_names *n); /* as bytes */
+void data_free_names(data_names *n);
 /* "file: sentence", where the sentence stays whole however long the path is. Returns status. */
 scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -60,41 +60,6 @@ typedef struct folder {
 
 /* ---- Names --------------------------------------------------------------------------------------------- */
 
-typedef struct names {
-    char **name;
-    int64_t count;
-} names;
-
-static void free_names(names *n)
-{
-    for (int64_t i = 0; i < n->count; i++)
-        free(n->name[i]);
-    free(n->name);
-    *n = (names){NULL, 0};
-}
-
-static scion_status add_name(names *n, const char *name, scion_error *err)
-{
-    char *kept = strdup(name), **to = kept ? array_append(&n->name, &n->count, sizeof *to) : NULL;
-    if (!to) {
-        free(kept);
-        return train_fail(err, SCION_ENOMEM, "out of memory for the names of images");
-    }
-    *to = kept;
-    return SCION_OK;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void sort_names(names *n)
-{
-    if (n->count > 0)
-        qsort(n->name, (size_t)n->count, sizeof *n->name, by_bytes);
-}
-
 static bool is_image(const char *name)
 {
     static const char *const ends[] = {".png", ".jpg", ".jpeg"};
@@ -116,8 +81,8 @@ static bool is_folder(const char *path, const struct dirent *e, bool follow)
 
 /* What is in root/inside: images go to *images, folders to *folders (NULL: they are entered), with their paths from
  * the root on; inside "": the root itself. *others counts the other files. */
-static scion_status list(const char *root, const char *inside, names *images, names *folders, int64_t *others,
-                         scion_error *err)
+static scion_status list(const char *root, const char *inside, data_names *images, data_names *folders,
+                         int64_t *others, scion_error *err)
 {
     char at[data_path_bytes];
     scion_status status = SCION_OK;
@@ -134,9 +99,9 @@ static scion_status list(const char *root, const char *inside, names *images, na
             !data_path(name, "%s%s%s", inside, inside[0] ? "/" : "", e->d_name))
             status = data_fail(err, SCION_EINVAL, at, "the path of a file in it is too long");
         else if (is_folder(path, e, folders != NULL))
-            status = folders ? add_name(folders, name, err) : list(root, name, images, NULL, others, err);
+            status = folders ? data_add_name(folders, name, err) : list(root, name, images, NULL, others, err);
         else if (is_image(e->d_name))
-            status = add_name(images, name, err);
+            status = data_add_name(images, name, err);
         else
             ++*others;
     }
@@ -145,15 +110,15 @@ static scion_status list(const char *root, const char *inside, names *images, na
 }
 
 /* Folders in root/inside, sorted, and how many images and other files stand beside them. */
-static scion_status list_classes(const char *root, const char *inside, names *folders, int64_t *images,
+static scion_status list_classes(const char *root, const char *inside, data_names *folders, int64_t *images,
                                  int64_t *others, scion_error *err)
 {
-    names beside = {NULL, 0};
+    data_names beside = {NULL, 0};
     *others = 0;
     const scion_status status = list(root, inside, &beside, folders, others, err);
-    sort_names(folders);
+    data_sort_names(folders);
     *images = beside.count;
-    free_names(&beside);
+    data_free_names(&beside);
     return status;
 }
 
@@ -161,12 +126,12 @@ static scion_status list_classes(const char *root, const char *inside, names *fo
 static bool has_parts(const char *root)
 {
     char path[data_path_bytes];
-    names folders = {NULL, 0};
+    data_names folders = {NULL, 0};
     int64_t images = 0, others = 0;
     const bool parts = data_path(path, "%s/train", root) && data_is_folder(path) &&
                        list_classes(root, "train", &folders, &images, &others, NULL) == SCION_OK &&
                        folders.count > 0 && images == 0;
-    free_names(&folders);
+    data_free_names(&folders);
     return parts;
 }
 
@@ -175,19 +140,19 @@ static bool has_parts(const char *root)
 static bool looks(const char *path)
 {
     enum { most = 8 };
-    names folders = {NULL, 0};
+    data_names folders = {NULL, 0};
     int64_t beside = 0, others = 0, with_images = 0, with_others = 0;
     bool listed = data_is_folder(path) &&
                   list_classes(path, has_parts(path) ? "train" : "", &folders, &beside, &others, NULL) == SCION_OK;
     for (int64_t i = 0; listed && i < folders.count && i < most; i++) {
-        names images = {NULL, 0};
+        data_names images = {NULL, 0};
         int64_t texts = 0;
         listed = list(path, folders.name[i], &images, NULL, &texts, NULL) == SCION_OK;
         with_images += images.count > 0;
         with_others += images.count == 0 && texts > 0;
-        free_names(&images);
+        data_free_names(&images);
     }
-    free_names(&folders);
+    data_free_names(&folders);
     return listed && with_others == 0 && with_images > (others > 0);
 }
 
@@ -220,9 +185,9 @@ static scion_status add_class(data_set *d, const char *inside, data_part part, d
                               int64_t *count, scion_error *err)
 {
     folder *f = d->state;
-    names images = {NULL, 0};
+    data_names images = {NULL, 0};
     scion_status status = list(d->options.path, inside, &images, NULL, &f->others, err);
-    sort_names(&images);
+    data_sort_names(&images);
     *count = status == SCION_OK ? images.count : 0;
     const int64_t train = images.count - (int64_t)(share * (double)images.count);
     for (int64_t i = 0; status == SCION_OK && i < images.count; i++) {
@@ -230,7 +195,7 @@ static scion_status add_class(data_set *d, const char *inside, data_part part, d
         images.name[i] = NULL; /* it is the list's, whatever happens */
         status = add_file(&f->files[i < train ? part : DATA_VAL], name, label, err);
     }
-    free_names(&images);
+    data_free_names(&images);
     return status;
 }
 
@@ -261,7 +226,7 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
     folder *f = d->state;
     data_image_info *m = &f->images.about;
     const char *root = d->options.path;
-    names folders = {NULL, 0};
+    data_names folders = {NULL, 0};
     int64_t beside = 0, others = 0, all = 0;
     char at[data_path_bytes];
     scion_status status = list_classes(root, inside, &folders, &beside, &others, err);
@@ -280,7 +245,7 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
         if (status == SCION_OK && count > 0 && learns)
             status = to ? new_class(d, to, name, err) : SCION_ENOMEM;
     }
-    free_names(&folders);
+    data_free_names(&folders);
     if (status == SCION_OK && all == 0 && data_path(at, "%s%s%s", root, inside[0] ? "/" : "", inside))
         status =
             data_fail(err, SCION_EINVAL, at, "no folder in it has PNG or JPEG images, expected one for each class");
