@@ -1,6 +1,6 @@
-/* Image files. What is read has pixels, the same ones each time; of these any part becomes any size, and the middle is a
- * part. The first two bytes say which; the rest is the file, of which, for PNG, the checksums are set right: else only the
- * checks of libpng would be reached. */
+/* Image files. What is read has pixels, the same ones each time; of these any part becomes any size, and the middle
+ * is a part. The first two bytes say which; the rest is the file, of which, for PNG, the checksums are set right:
+ * else only the checks of libpng would be reached. */
 #include <string.h>
 #include <zlib.h>
 

@@ -12,8 +12,8 @@ typedef struct image_bytes {
     size_t count;
 } image_bytes;
 
-/* A PNG of samples as they stand in it, row by row: `colour` and `depth` are libpng's, 16 bits are big-endian. A palette
- * has the colours (i, 2 i, 3 i) mod 256. */
+/* A PNG of samples as they stand in it, row by row: `colour` and `depth` are libpng's, 16 bits are big-endian. A
+ * palette has the colours (i, 2 i, 3 i) mod 256. */
 image_bytes make_png(int width, int height, int colour, int depth, bool interlaced, const uint8_t *samples);
 /* A JPEG of the best quality, its colours not subsampled; channels 1: grey, 3: RGB, 4: CMYK. */
 image_bytes make_jpeg(int width, int height, int channels, bool progressive, const uint8_t *samples);

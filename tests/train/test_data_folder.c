@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
+#include <png.h>
 
 #include "config/config.h"
 #include "data/data_kind.h"
@@ -104,7 +105,8 @@ static void resampling_follows_its_definition(void **state)
             }
 }
 
-/* Inside the image, of the area and ratio that were asked for but for the rounding of sides; all parts of it are seen. */
+/* Inside the image, of the area and ratio that were asked for but for the rounding of sides; all parts of it are
+ * seen. */
 static void crops_are_drawn_as_said(void **state)
 {
     enum { H = 90, W = 120, draws = 4000 };
@@ -135,8 +137,8 @@ static void labels_of(const data_set *d, data_part part, int32_t *labels)
     assert_int_equal(data_fill_plain(d, part, 0, data_about(d)->samples[part], arrays, &err), SCION_OK);
 }
 
-/* More classes than a byte has, in the order of their names; a class that validation has not; folders in classes; files
- * that are no images. */
+/* More classes than a byte has, in the order of their names; a class that validation has not; folders in classes;
+ * files that are no images. */
 static void imagenet_layout(void **state)
 {
     enum { classes = 300 };
@@ -397,6 +399,37 @@ static void a_model_brings_its_classes(void **state)
     data_close(learned);
 }
 
+/* A model of grey images sees files in grey: one of them as it is, a coloured one by the weights of its colours. */
+static void colours_become_grey(void **state)
+{
+    enum { side = 4 };
+    static const char images[] = "{\"size\":[4,4,1],\"mean\":[100],\"scale\":[0.5],\"classes\":[\"a\",\"b\"]}";
+    const data_context as = {.images = images};
+    uint8_t samples[side * side];
+    float x[side * side];
+    data_set *d;
+    scion_error err = {0};
+    (void)state;
+    assert_int_equal(open_pairs(&d, "", &as, OPTIONS("flip=none"), &err), SCION_OK);
+    assert_int_equal(data_about(d)->arrays[0].count, side * side);
+    image_file("coloured.png", side, side, 3);
+    assert_int_equal(data_put_file(d, files_path("coloured.png"), x, &err), SCION_OK);
+    for (int i = 0; i < side * side; i++) {
+        const int y = i / side, k = i % side;
+        const double grey =
+            0.299 * image_pixel(3, y, k, 0) + 0.587 * image_pixel(3, y, k, 1) + 0.114 * image_pixel(3, y, k, 2);
+        assert_true(fabs((double)x[i] * 2 + 100 - grey) <= 0.5001);
+    }
+    for (int i = 0; i < side * side; i++)
+        samples[i] = (uint8_t)(17 * i);
+    const image_bytes file = make_png(side, side, PNG_COLOR_TYPE_GRAY, 8, false, samples);
+    assert_int_equal(data_put_file(d, files_write("grey.png", file.at, file.count), x, &err), SCION_OK);
+    for (int i = 0; i < side * side; i++)
+        assert_true(x[i] == ((float)samples[i] - 100) * 0.5f);
+    free(file.at);
+    data_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +443,7 @@ int main(void)
         cmocka_unit_test(samples_do_not_depend_on_threads),
         cmocka_unit_test(bad_images_are_replaced_in_training),
         cmocka_unit_test(a_model_brings_its_classes),
+        cmocka_unit_test(colours_become_grey),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -165,9 +165,9 @@ static void flat_grey_is_exact(void **state)
     }
 }
 
-/* Noise in colour: 64 coefficients off by up to 1/2, uniform, are a pixel off by 0.29 (deviation), in each of luminance
- * and two chrominances, which are rounded as well (0.29 each): red is Y + 1.4 Cr, off by 0.7, blue Y + 1.77 Cb by 0.85.
- * Six deviations are 5. Saturated colours, which conversion would clip, are left out. */
+/* Noise in colour: 64 coefficients off by up to 1/2, uniform, are a pixel off by 0.29 (deviation), in each of
+ * luminance and two chrominances, which are rounded as well (0.29 each): red is Y + 1.4 Cr, off by 0.7, blue Y + 1.77
+ * Cb by 0.85. Six deviations are 5. Saturated colours, which conversion would clip, are left out. */
 static void colours_come_back(void **state)
 {
     enum { most = 5 };

@@ -125,7 +125,8 @@ void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t cou
 /* Images: a file, PNG or JPEG of any size, as evaluation would see it, into the first array of a sample. */
 scion_status data_put_file(const data_set *d, const char *path, void *array, scion_error *err);
 
-/* Files of the data that could not be read so far: others take their place in training, evaluation leaves them out. */
+/* Files of the data that could not be read so far: training takes others in their place, evaluation leaves them
+ * out. */
 int64_t data_skipped(const data_set *d);
 /* A sentence about the next of them; false: no news. Each file is told of once, and DATA_WARNINGS of them at most. */
 enum { DATA_WARNINGS = 20 };

@@ -179,8 +179,8 @@ typedef struct data_images {
         int64_t count;
     } part[DATA_PARTS];
     bool last; /* of the channels: `image` is wanted, not `pixels` */
-    /* The bytes of an image; *memory, if it is set, is freed afterwards. `number` as in data_fetch. One that cannot be
-     * read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A kind whose
+    /* The bytes of an image; *memory, if it is set, is freed afterwards. `number` as in data_fetch. One that cannot
+     * be read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A kind whose
      * images are not in memory sets it before data_images_ready, and mean and scale. */
     scion_status (*get)(const data_set *d, data_part part, int64_t *sample, int64_t number, data_pixels *pixels,
                         void **memory, scion_error *err);
@@ -190,8 +190,8 @@ typedef struct data_images {
  * NULL: the classes are called by their numbers. Means and scales come from the training images, if they are in
  * memory. The kind's options start with data_image_options. */
 scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err);
-/* Part of an image as one of the size that `about` says, with its channels: to is (height, width, channels). The box is
- * drawn, or data_middle's. */
+/* Part of an image as one of the size that `about` says, with its channels: to is (height, width, channels). The box
+ * is drawn, or data_middle's. */
 scion_status data_view_image(const data_image_info *about, const struct image *from, data_box box, uint8_t *to,
                              scion_error *err);
 data_box data_middle(const data_image_info *about, const struct image *from);

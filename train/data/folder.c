@@ -1,9 +1,9 @@
-/* A folder of images: PATH/train/CLASS/..., PATH/val/CLASS/... as ImageNet has them, or PATH/CLASS/... alone, of which the
- * last val_fraction of each class, in the order of their names, are kept for validation. A class is called as its
- * folder; the images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
+/* A folder of images: PATH/train/CLASS/..., PATH/val/CLASS/... as ImageNet has them, or PATH/CLASS/... alone, of
+ * which the last val_fraction of each class, in the order of their names, are kept for validation. A class is called
+ * as its folder; the images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
  *
- * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and a
- * part of it becomes image_size x image_size pixels: in training one that is drawn, in evaluation the middle. */
+ * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and
+ * a part of it becomes image_size x image_size pixels: in training one that is drawn, in evaluation the middle. */
 #define _DEFAULT_SOURCE 1 /* DT_DIR */
 #include <dirent.h>
 #include <errno.h>
@@ -135,8 +135,8 @@ static bool has_parts(const char *root)
     return parts;
 }
 
-/* Folders of images: of the first few, each one that has files. One such folder among other files may be the figures of
- * a text. */
+/* Folders of images: of the first few, each one that has files. One such folder among other files may be the figures
+ * of a text. */
 static bool looks(const char *path)
 {
     enum { most = 8 };
@@ -218,8 +218,8 @@ static scion_status new_class(data_set *d, const char **to, const char *name, sc
     return SCION_OK;
 }
 
-/* All folders of root/inside. They are the classes, if it `learns` them; else a class that is not known is refused, for
- * `who` does not have it. */
+/* All folders of root/inside. They are the classes, if it `learns` them; else a class that is not known is refused,
+ * for `who` does not have it. */
 static scion_status add_part(data_set *d, const char *inside, data_part part, double share, bool learns,
                              const char *who, scion_error *err)
 {

@@ -90,7 +90,7 @@ static bool is_whole(const data_placing *p, const data_image_info *about)
            p->box.x1 == about->width;
 }
 
-/* Puts an image into a sample; number < 0: unchanged. *sample: the image that it is, which may be another; -1: none. */
+/* Puts an image into a sample; number < 0: unchanged. *sample: which image it is, perhaps another one; -1: none. */
 static scion_status put(const data_set *d, data_part part, int64_t *sample, int64_t number, int64_t epoch,
                         const data_placing *placing, float *to, scion_error *err)
 {

@@ -11,8 +11,8 @@
 const char *resample_name(int i);
 
 /* The pixels in `box`, which is inside the image and not empty, as height x width pixels: to is (height, width, 3).
- * What is outside the box has no part in it. Whole numbers: the same bits on every machine. A box of height x width is
- * copied. False: out of memory. */
+ * What is outside the box has no part in it. Whole numbers: the same bits on every machine. A box of height x width
+ * is copied. False: out of memory. */
 bool resample(const image *from, data_box box, const char *filter, int64_t height, int64_t width, uint8_t *to);
 
 #endif

@@ -1,5 +1,5 @@
-/* See tta.h. The views are airbench's (K. Jordan, "94% on CIFAR-10 in 3.29 seconds"): the untranslated image and its mirror
- * image together weigh as much as those moved by a pixel up-left and down-right. */
+/* See tta.h. The views are airbench's (K. Jordan, "94% on CIFAR-10 in 3.29 seconds"): the untranslated image and its
+ * mirror image together weigh as much as those moved by a pixel up-left and down-right. */
 #include "data/tta.h"
 
 #include <string.h>

@@ -83,8 +83,8 @@ scion_status trainer_open_images(trainer **out, const char *path, const char *co
                                  scion_error *err);
 void trainer_free(trainer *t);
 
-/* An image file into row `row` of a batch; then the probabilities of the classes of all its rows, (batch, classes). Of
- * trainers by trainer_open_images. */
+/* An image file into row `row` of a batch; then the probabilities of the classes of all its rows, (batch, classes).
+ * Of trainers by trainer_open_images. */
 scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err);
 void trainer_classify(trainer *t, float *probabilities);
 
