@@ -198,6 +198,7 @@ typedef struct job {
     float alpha;
     bool accumulate;
     const scn_gemm_epilogue *epilogue;
+    int threads;                     /* that take part: one inside a parallel region, whatever was planned */
     float *packed, *own, *sliced;    /* the parts of the workspace */
     const float *whole;              /* all of B, packed beforehand; NULL: it is not */
     int64_t col, cols, first, depth; /* the present group */
@@ -336,7 +337,7 @@ static void block_task(const job *t, int64_t task)
     const int64_t slice = task / (down * across), row = task % down * g->block_rows,
                   col = task / down % across * g->block_cols;
     const int64_t rows = min64(g->block_rows, g->shape.m - row), cols = min64(g->block_cols, t->cols - col);
-    float *own = t->own + (size_t)(g->threads > 1 ? scn_thread_index() : 0) * thread_floats(g);
+    float *own = t->own + (size_t)(t->threads > 1 ? scn_thread_index() : 0) * thread_floats(g);
     if (keeps_c(g)) {
         float *c = own + packed_a_floats(g) + packed_b_floats(g);
         sum_block(t, own, row, rows, col, cols, 0, t->depth, false, c, g->block_cols);
@@ -453,8 +454,8 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
                   bool accumulate, void *c, int64_t ldc, const scn_gemm_epilogue *epilogue, float *workspace)
 {
     const scn_gemm_shape *s = &g->shape;
-    job t = {g, a, b, c, lda, ldb, ldc, alpha, accumulate, epilogue, .packed = workspace};
     const int allowed = scn_threads(g->threads), threads = allowed < g->threads ? allowed : g->threads;
+    job t = {g, a, b, c, lda, ldb, ldc, alpha, accumulate, epilogue, threads, .packed = workspace};
     if (s->m < 1 || s->n < 1)
         return;
     if (s->k < 1) {

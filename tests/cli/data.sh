@@ -39,6 +39,11 @@ refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt
 "$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
 holds out 'skipped: 2 characters'
 
+# ---- Nothing is left to learn from
+printf 'ZZZZZZZZZZZZZZZZ%.0s' 1 2 3 4 5 6 7 8 9 > foreign.txt
+refused 1 'the data have no tokens to train on' resume run data=foreign.txt skip_unknown=yes steps=9
+refused 1 'the data have no tokens to train on' train init=run data=foreign.txt skip_unknown=yes steps=4 out=none
+
 # ---- val_data: a text of its own; one that is missing is told before training
 "$scion" train shakespeare data=text.txt val_data=test.txt $tiny steps=1 out=two > out 2>&1 || fault "val_data: $(cat out)"
 holds out 'test.txt, 2890 for validation'

@@ -91,12 +91,6 @@ static tape_value *build_factor(tape *t, const op_case *c, const op_sizes *s)
     return op_factor(t, rows(t, "x", s, s->C), c->real);
 }
 
-static tape_value *build_channels_last(tape *t, const op_case *c, const op_sizes *s)
-{
-    const int64_t shape[] = {s->B, s->C, s->T, s->T + (c->oblong ? 2 : 0)};
-    return op_channels_last(t, tape_floats(t, "x", 4, shape));
-}
-
 static tape_value *build_convolution(tape *t, const op_case *c, const op_sizes *s)
 {
     const int64_t shape[] = {s->V, s->C, s->D, s->D + c->oblong};
@@ -164,8 +158,6 @@ static const op_case TABLE[] = {
     {"cross_entropy_soft_smooth", build_cross_entropy, oracle_cross_entropy, .flag = true, .soft = true, .real = 0.1,
      MATRICES, .timing = {4, 256, 768, 0, 50304}},
     {"factor", build_factor, oracle_factor, .real = 1.0 / 9, ELEMENTWISE, .timing = {4, 256, 768}},
-    {"channels_last", build_channels_last, oracle_channels_last, .oblong = true, .timing = {500, 32, 3},
-     .small = {{1, 1, 1}, {2, 3, 5}, {3, 8, 3}}, .wide = {40, 16, 5}},
     /* airbench's layers */
     {"conv_2x2_32_3_24", CONVOLUTION, .stride = 1, .timing = {500, 32, 3, 2, 24},
      .small = {{1, 2, 1, 2, 1}, {2, 5, 3, 2, 24}, {3, 4, 7, 2, 5}}, .wide = {20, 32, 3, 2, 24}},

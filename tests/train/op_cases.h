@@ -67,7 +67,6 @@ void oracle_activation(const op_case *c, const op_sizes *s, double *const *in, c
 void oracle_add(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_cross_entropy(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_factor(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
-void oracle_channels_last(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_convolution(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_batchnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_max_pool(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);

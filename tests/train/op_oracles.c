@@ -195,16 +195,6 @@ void oracle_factor(const op_case *c, const op_sizes *s, double *const *in, const
         out[i] = c->real * in[0][i];
 }
 
-void oracle_channels_last(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
-{
-    (void)ints;
-    const int64_t pixels = s->T * image_width(c, s);
-    for (int64_t b = 0; b < s->B; b++)
-        for (int64_t p = 0; p < pixels; p++)
-            for (int64_t k = 0; k < s->C; k++)
-                *out++ = in[0][(b * s->C + k) * pixels + p];
-}
-
 /* Channel `o` of the result at row i and column j of image b. */
 static double convolve(const op_case *c, const op_sizes *s, double *const *in, int64_t b, int64_t i, int64_t j,
                        int64_t o)

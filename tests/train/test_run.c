@@ -485,6 +485,20 @@ static void a_run_starts_from_the_weights_of_another(void **state)
     assert_true(trainer_lr(then) == 0.01);
     trainer_free(then);
 
+    /* Bounds are counted from the weights that it started from, however large. */
+    for (int64_t i = 0; i < t->elements; i++)
+        t->weights[i] *= 10;
+    OK(trainer_save(t, -1, path, &err));
+    snprintf(c.optimizer.rule, sizeof c.optimizer.rule, "uscion");
+    OK(trainer_create(&then, &c, &err));
+    for (int64_t i = 0; i < tape_param_count(then->model.tape); i++) {
+        scion_info info;
+        scion_info_init(&info);
+        OK(scion_optimizer_inspect(then->optimizer, i, SCION_INSPECT_NORM, &info, &err));
+        assert_true(info.weight_norm <= info.bound * 1.0001);
+    }
+    trainer_free(then);
+
     config_set_int(&c, "width", config_int(&c, "width") * 2);
     assert_int_equal(trainer_create(&then, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "width="));

@@ -36,7 +36,7 @@ static void eigenvectors_rebuild_their_matrix(void **state)
     }
 }
 
-static const char *const wants[] = {"pixels", NULL};
+static const char *const wants[] = {"image", NULL};
 
 /* On the images themselves: the mean of w_i p w_j p over all patches p is lambda_i/(lambda_i + eps) for i = j and
  * else 0, and the second half of the filters is the first, negated. Filters are rounded to float32. */
@@ -50,14 +50,14 @@ static void filters_make_patches_uncorrelated(void **state)
     data_set *d;
     scion_error err;
     check_ok(data_open(&d, &o, &context, &err), &err);
-    const data_array *pixels = &data_about(d)->arrays[data_find(data_about(d), "pixels")];
-    const int64_t H = pixels->shape[1], W = pixels->shape[2];
+    const data_array *image = &data_about(d)->arrays[data_find(data_about(d), "image")];
+    const int64_t H = image->shape[0], W = image->shape[1];
     float w[filters * n];
-    float *x = floats(images * pixels->count);
+    float *x = floats(images * image->count);
     double sums[n * n] = {0}, count = 0;
-    check(whitening_filters(pixels->shape[0], side) == filters);
+    check(whitening_filters(image->shape[2], side) == filters);
     check_ok(whitening_compute(d, images, side, eps, w, &err), &err);
-    check_ok(data_fill(d, DATA_TRAIN, 0, images, (void *[DATA_ARRAYS]){x}, &err), &err);
+    check_ok(data_fill_plain(d, DATA_TRAIN, 0, images, (void *[DATA_ARRAYS]){x}, &err), &err);
     for (int64_t b = 0; b < images; b++)
         for (int64_t i = 0; i + 1 < H; i++)
             for (int64_t j = 0; j + 1 < W; j++, count++) {

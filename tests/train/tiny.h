@@ -52,7 +52,7 @@ static inline data_info tiny_text(int64_t block, int64_t vocab)
 static inline data_info tiny_pictures(int64_t channels, int64_t side, int64_t classes)
 {
     return (data_info){
-        .arrays = {{"pixels", DATA_FLOAT32, 3, {channels, side, side}, channels * side * side, 0, 0},
+        .arrays = {{"image", DATA_FLOAT32, 3, {side, side, channels}, channels * side * side, 0, 0},
                    {"targets", DATA_INT32, 0, {0}, 1, classes, -1}},
         .array_count = 2,
         .unit = "images",

@@ -137,8 +137,11 @@ double data_draw_beta(double a, uint64_t seed, uint64_t stream, uint64_t first)
 {
     enum { attempts = 60 };
     for (uint64_t k = first; k < first + 2 * attempts; k += 2) {
-        const double x = pow(scn_uniform(seed, stream, k), 1 / a), y = pow(scn_uniform(seed, stream, k + 1), 1 / a);
-        if (x + y <= 1 && x + y > 0)
+        const double u = scn_uniform(seed, stream, k), v = scn_uniform(seed, stream, k + 1);
+        const double x = pow(u, 1 / a), y = pow(v, 1 / a);
+        if (x + y == 0) /* both underflow: one is still far larger */
+            return u > v ? 1 : 0;
+        if (x + y <= 1)
             return x / (x + y);
     }
     return 0.5;

@@ -297,7 +297,10 @@ static scion_status get_from(const catalogue_source *s, const char *work, const 
         return data_fail(err, SCION_EINVAL, work, "the path is too long");
     if (s->fetch ? !s->fetch(s, work) : !data_is_folder(from))
         return train_fail(err, SCION_EINVAL, s->fetch ? "it could not be fetched" : "it is not installed");
-    scion_status status = (s->make ? s->make : copy_files)(s, from, to, err);
+    remove_folder(to); /* what an archive has put there, a link perhaps */
+    scion_status status = file_make_folder(to, err);
+    if (status == SCION_OK)
+        status = (s->make ? s->make : copy_files)(s, from, to, err);
     if (status == SCION_OK)
         status = check_files(s, to, err);
     return status == SCION_OK ? write_source(s, to, err) : status;

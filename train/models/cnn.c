@@ -1,5 +1,5 @@
 /* airbench's network for small images (Jordan, 2024), as the paper trains it: with f an activation,
- *     x = f(whitening(pixels) + bias)       2 x 2 patches made uncorrelated (whitening.h), not trained
+ *     x = f(whitening(image) + bias)        2 x 2 patches made uncorrelated (whitening.h), not trained
  *     three times  x = f(norm(pool(W_1 * x))),  x = f(norm(W_2 * x))        channels C, 4C, 4C
  *     x = pool(x),    loss = cross-entropy of W_L x / logit_divisor
  * W * x are 3 x 3 convolutions without bias that keep the size, pool takes the largest of 2 x 2 pixels, the last one
@@ -92,7 +92,7 @@ static tape_value *group(cnn *n, tape_value *x, int64_t c_in, int64_t c_out)
     return normalisation(n, convolution(n, x, c_out, c_out), c_out);
 }
 
-static tape_value *whitening(const cnn *n, tape_value *pixels, int64_t channels)
+static tape_value *whitening(const cnn *n, tape_value *image, int64_t channels)
 {
     const int64_t filters = whitening_filters(channels, whitening_side);
     const int64_t shape[] = {filters, channels, whitening_side, whitening_side};
@@ -100,22 +100,23 @@ static tape_value *whitening(const cnn *n, tape_value *pixels, int64_t channels)
     tape_value *bias = n->o->whiten_bias ? tape_param(n->t, "whiten.bias", SCION_ROLE_VECTOR, 1, &filters) : NULL;
     if (bias)
         bias->layer = SCION_ROLE_INPUT;
-    return op_activation(n->t, op_convolution(n->t, op_channels_last(n->t, pixels), w, bias, 1, 0), n->f);
+    return op_activation(n->t, op_convolution(n->t, image, w, bias, 1, 0), n->f);
 }
 
 static void record(model *m, const void *from)
 {
     const cnn_options *o = from;
     cnn n = {.t = m->tape, .o = o, .f = activation_find(o->activation)};
-    const data_array *images = model_array(m, "pixels");
-    const int64_t channels = images->shape[0], classes = model_array(m, "targets")->range;
-    tape_value *pixels = model_input(m, "pixels", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
-    if (images->ndim != 3 || images->shape[1] < min_side || images->shape[2] < min_side) {
-        tape_fail(n.t, "images of %lld x %lld pixels, expected at least %d x %d", (long long)images->shape[1],
-                  (long long)images->shape[2], min_side, min_side);
+    const data_array *image = model_array(m, "image");
+    const int64_t channels = image->shape[2], classes = model_array(m, "targets")->range;
+    tape_value *x = model_input(m, "image", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
+    tape_value *weights = model_optional_input(m, "target_weights");
+    if (image->shape[0] < min_side || image->shape[1] < min_side) {
+        tape_fail(n.t, "images of %lld x %lld pixels, expected at least %d x %d", (long long)image->shape[0],
+                  (long long)image->shape[1], min_side, min_side);
         return;
     }
-    tape_value *x = whitening(&n, pixels, channels);
+    x = whitening(&n, x, channels);
     int64_t c = whitening_filters(channels, whitening_side);
     for (; n.group < groups; n.group++) {
         x = group(&n, x, c, widths[n.group] * o->width);
@@ -128,7 +129,7 @@ static void record(model *m, const void *from)
     x = op_factor(n.t, op_reshape(n.t, x, 2, flat), 1 / o->logit_divisor);
     tape_value *head = tape_param(n.t, "head", SCION_ROLE_OUTPUT, 2, head_shape);
     m->logits = op_linear(n.t, x, head, NULL);
-    m->loss = op_cross_entropy(n.t, x, head, NULL, targets, NULL, o->smoothing);
+    m->loss = op_cross_entropy(n.t, x, head, NULL, targets, weights, o->smoothing);
 }
 
 /* Filter i passes channel i on, as far as there are as many of both. */
@@ -180,7 +181,7 @@ static double cost(const void *from, int64_t block)
     return 961 * 9 * 24 * C + 225 * 9 * 5 * C * C + 49 * 9 * 32 * C * C + 9 * 9 * 16 * C * C;
 }
 
-static const char *const inputs[] = {"pixels", "targets", NULL};
+static const char *const inputs[] = {"image", "targets", NULL};
 
 const model_row model_cnn = {
     .name = "cnn",

@@ -88,6 +88,11 @@ tape_value *model_input(model *m, const char *name, int ndim, const int64_t *sha
     return m->inputs[i];
 }
 
+tape_value *model_optional_input(model *m, const char *name)
+{
+    return data_find(m->data, name) >= 0 ? model_input(m, name, 0, NULL) : NULL;
+}
+
 const tape_value *model_param(const model *m, const char *name, scion_error *err)
 {
     for (int64_t i = 0; i < tape_param_count(m->tape); i++)

@@ -84,6 +84,8 @@ const data_array *model_array(const model *m, const char *name);
 /* An input for a batch of that array, of a shape of the model's choice with as many elements (ndim 0: batch, then the
  * array's own shape). */
 tape_value *model_input(model *m, const char *name, int ndim, const int64_t *shape);
+/* The same of an array that the data may not have, in its own shape; NULL: they do not. */
+tape_value *model_optional_input(model *m, const char *name);
 /* A parameter by name; NULL: there is none, and err says so. */
 const tape_value *model_param(const model *m, const char *name, scion_error *err);
 

@@ -29,7 +29,7 @@ static void add_image(const patches *p, const float *image, double *patch, doubl
             for (int64_t c = 0; c < p->channels; c++)
                 for (int64_t u = 0; u < p->side; u++)
                     for (int64_t v = 0; v < p->side; v++)
-                        patch[k++] = (double)image[(c * p->height + y + u) * p->width + x + v];
+                        patch[k++] = (double)image[((y + u) * p->width + x + v) * p->channels + c];
             for (int64_t i = 0; i < p->size; i++)
                 for (int64_t j = i; j < p->size; j++)
                     sums[i * p->size + j] += patch[i] * patch[j];
@@ -128,20 +128,20 @@ scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, 
                                scion_error *err)
 {
     const data_info *info = data_about(d);
-    const int at = data_find(info, "pixels");
-    const data_array *pixels = &info->arrays[at];
+    const int at = data_find(info, "image");
+    const data_array *image = &info->arrays[at];
     const int64_t count = images < info->samples[DATA_TRAIN] ? images : info->samples[DATA_TRAIN];
-    patches p = {pixels->shape[0], pixels->shape[1], pixels->shape[2], side, pixels->shape[0] * side * side};
+    patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
     const int64_t n = p.size, room = n * (n + 1), slices = (count + slice_images - 1) / slice_images;
     const double patch_count = (double)(count * (p.height - side + 1) * (p.width - side + 1));
     void *arrays[DATA_ARRAYS] = {NULL};
-    float *all = malloc((size_t)(count * pixels->count) * sizeof *all);
+    float *all = malloc((size_t)(count * image->count) * sizeof *all);
     double *sums = calloc((size_t)(slices * room), sizeof *sums);
     scion_status status =
         all && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)count);
     arrays[at] = all;
     if (status == SCION_OK)
-        status = data_fill(d, DATA_TRAIN, 0, count, arrays, err);
+        status = data_fill_plain(d, DATA_TRAIN, 0, count, arrays, err);
     if (status != SCION_OK)
         goto done;
     add_slices(&p, count, all, sums);

@@ -7,9 +7,9 @@
 /* Filters of the layer on images of so many channels: twice the size of a patch. */
 int64_t whitening_filters(int64_t channels, int64_t side);
 
-/* w (filters, channels, side, side) from the first `images` samples of the training part, whose array `pixels` has
- * shape (channels, height, width): with M the mean of pp' over all patches p of side x side pixels, lambda_i and v_i
- * its eigenvalues, largest first, and eigenvectors,
+/* w (filters, channels, side, side) from the first `images` samples of the training part, as evaluation sees them,
+ * whose array `image` has shape (height, width, channels): with M the mean of pp' over all patches p of side x side
+ * pixels, lambda_i and v_i its eigenvalues, largest first, and eigenvectors,
  *
  *     w_i = v_i / sqrt(lambda_i + eps),     w_{i + n} = -w_i     for i < n, the size of a patch. */
 scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, double eps, float *w,

@@ -5,8 +5,8 @@
  * with stride s and p zeros around the image. For one pixel (i, j) of the result this is a product of matrices with
  * the images of the batch as rows: a line of its patch is kw C_in elements of x that follow each other, and rows are
  * an image apart. So nothing is copied, and what lies outside of the image is left out, which for 3 x 3 kernels on
- * 7 x 7 pixels is a sixth of all products. The gradient of x is the same with the kernel turned around, and with
- * s - 1 zeros between the pixels of dy; that of w sums over the images, pixel by pixel:
+ * 7 x 7 pixels is a sixth of all products. The gradient of x is the same with the kernel turned around, and, where
+ * s > 1, only some pixels of dy within reach; that of w sums over the images, pixel by pixel:
  *
  *     dw[o, c, u, v] = sum over i, j of (sum over b of dy[b, i, j, o] x[b, i s + u - p, j s + v - p, c])
  *

@@ -60,10 +60,6 @@ tape_value *op_factor(tape *t, tape_value *x, double factor);
 
 /* ---- Images: x (B, H, W, C), channels last ---- */
 
-/* x (B, C, H, W), as data sets have it, to (B, H, W, C). */
-extern const tape_op op_channels_last_row;
-tape_value *op_channels_last(tape *t, tape_value *x);
-
 /* y[b, i, j, o] = bias[o] + sum over u, v, c of w[o, c, u, v] x[b, i stride + u - pad, j stride + v - pad, c], zero
  * outside of the image: w (C_out, C_in, kh, kw), a parameter or a buffer; bias (C_out) or NULL; pad less than kh and
  * kw. */

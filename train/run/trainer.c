@@ -99,6 +99,8 @@ static scion_status plan_logits(trainer *t, bool training, scion_error *err)
 /* Records the model and plans its runs; nothing large is allocated. */
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
+    if (training && data_about(t->data)->samples[DATA_TRAIN] < 1)
+        return train_fail(err, SCION_EINVAL, "the data have no %s to train on", data_about(t->data)->unit);
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
     scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
                                        data_about(t->data), t->c.training.batch, err);
@@ -1182,6 +1184,8 @@ scion_status trainer_create(trainer **out, const config *c, scion_error *err)
         count_optimizer(t);
     if (status == SCION_OK && starts)
         status = read_weights(t, file, path, false, err);
+    if (status == SCION_OK && starts) /* bounds are counted from there */
+        status = scion_optimizer_mark_start(t->optimizer, err);
     if (status == SCION_OK && starts)
         status = read_count(file, path, "step", &t->init_step, err);
     checkpoint_close(file);
