@@ -32,7 +32,8 @@ enum {
     SCN_STREAM_FLIP = 0x3100,    /* which images are mirrored in the first epoch, */
     SCN_STREAM_AUGMENT = 0x3101, /* how each sample is changed, */
     SCN_STREAM_ERASE = 0x3102,   /* the noise in it, */
-    SCN_STREAM_MIX = 0x3103,     /* and what it is mixed with */
+    SCN_STREAM_MIX = 0x3103,     /* what it is mixed with, */
+    SCN_STREAM_REPLACE = 0x3104, /* and what takes the place of a file that cannot be read */
     SCN_STREAM_TEXT = 0x4000,    /* synthetic data */
     SCN_STREAM_NEXT = 0x4001,
     SCN_STREAM_PROTOTYPE = 0x4002,

@@ -1,9 +1,11 @@
 /* scion eval: loss and accuracy of a checkpoint, and of what they are. */
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "cli.h"
+#include "data/tta.h"
 #include "run/run_dir.h"
 
 enum { PART, JSON, QUIET };
@@ -18,7 +20,7 @@ static const cli_argument arguments[] = {
 typedef struct outcome {
     char path[RUN_PATH];
     int64_t measured, all; /* tokens or images: those that count, and of the part */
-    double loss, accuracy;
+    trainer_scores scores;
 } outcome;
 
 static void print_json(const trainer *t, const outcome *o)
@@ -33,9 +35,15 @@ static void print_json(const trainer *t, const outcome *o)
     json_object_set_new(object, d->unit, json_integer(o->measured));
     snprintf(key, sizeof key, "%s_of_part", d->unit);
     json_object_set_new(object, key, json_integer(o->all));
-    json_object_set_new(object, "skipped", json_integer(d->skipped));
-    json_object_set_new(object, "loss", json_real(o->loss));
-    json_object_set_new(object, "accuracy", json_real(o->accuracy));
+    json_object_set_new(object, "skipped", json_integer(data_skipped(t->data)));
+    json_object_set_new(object, "loss", json_real(o->scores.loss));
+    json_object_set_new(object, "accuracy", json_real(o->scores.accuracy));
+    if (!isnan(o->scores.top5))
+        json_object_set_new(object, "top5", json_real(o->scores.top5));
+    if (d->image) {
+        json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
+        json_object_set_new(object, "tta", json_string(t->c.run.tta));
+    }
     json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(object);
@@ -44,12 +52,20 @@ static void print_json(const trainer *t, const outcome *o)
 static void print_text(const trainer *t, const outcome *o)
 {
     const data_info *d = data_about(t->data);
+    const trainer_scores *s = &o->scores;
     printf("%s\n", o->path);
     cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)o->measured, (long long)o->all,
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
-    printf("step %lld  validation loss %.4f  accuracy %.2f%%\n", (long long)t->step, o->loss, 100 * o->accuracy);
+    if (d->image && data_skipped(t->data) > 0)
+        printf("left out: %lld images that cannot be read\n", (long long)data_skipped(t->data));
+    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)t->step, s->loss, 100 * s->accuracy);
+    if (!isnan(s->top5))
+        printf("  top-5 %.2f%%", 100 * s->top5);
+    printf("\n");
+    if (tta_find(t->c.run.tta)->count > 1)
+        printf("tta=%s  accuracy without it %.2f%%\n", t->c.run.tta, 100 * s->plain_accuracy);
 }
 
 /* ---- Progress ----------------------------------------------------------------------------------------------- */
@@ -102,8 +118,10 @@ static int evaluate(trainer *t, outcome *o)
     t->evaluated = show;
     t->stop_ctx = &v;
     cli_catch_signals();
-    const scion_status status = trainer_validate(t, true, &o->loss, &o->accuracy, &err);
+    const scion_status status = trainer_validate(t, true, &o->scores, &err);
     cli_progress_clear(&v.progress);
+    for (scion_error why; data_next_warning(t->data, &why);)
+        fprintf(stderr, "scion: warning: %s\n", why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
     return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
@@ -129,7 +147,7 @@ static int run_eval(cli_arguments *a)
         if (a->values[JSON])
             print_json(t, &o);
         else if (a->values[QUIET])
-            printf("%.6f\n", o.loss);
+            printf("%.6f\n", o.scores.loss);
         else
             print_text(t, &o);
     }
@@ -144,11 +162,13 @@ const cli_command cli_eval = {
     .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measured\n"
             "is what was kept for validation: of a text its last val_fraction, or val_data. part=all measures all\n"
             "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens,\n"
-            "eval_batches and eval_end may be changed. The accuracy is the fraction of tokens or images that are\n"
-            "predicted correctly.\n\n"
+            "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that\n"
+            "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and\n"
+            "tta=translate look at each image in two and in six ways.\n\n"
             "  scion eval runs/shakespeare\n"
             "  scion eval runs/shakespeare data=test.txt part=all\n"
-            "  scion eval runs/shakespeare data=other.txt skip_unknown=yes --json\n",
+            "  scion eval runs/shakespeare data=other.txt skip_unknown=yes --json\n"
+            "  scion eval runs/cifar10 tta=translate\n",
     .run = run_eval,
     .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,

@@ -356,6 +356,8 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
         at = snprintf(text, sizeof text, "loss %.4f, no validation", r->last_loss);
     if (validated && trainer_reports_accuracy(t))
         at += snprintf(text + at, sizeof text - (size_t)at, ", accuracy %.2f%%", 100 * r->accuracy);
+    if (validated && trainer_reports_accuracy(t) && r->accuracy != r->plain_accuracy)
+        at += snprintf(text + at, sizeof text - (size_t)at, " (%.2f%% without tta)", 100 * r->plain_accuracy);
     if (validated && isfinite(r->baseline))
         snprintf(text + at, sizeof text - (size_t)at, " (AdamW: %.4f)", r->baseline);
     fputs(cli_style_begin(stdout, CLI_SUCCESS), stdout);
@@ -366,6 +368,9 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
     else
         cli_fill(stdout, 4, "the run had ended (steps=N continues it): %s", text);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
+    if (data_about(t->data)->image && r->skipped > 0)
+        printf("%lld image%s could not be read: others took their place in training, validation left them out\n",
+               (long long)r->skipped, cli_plural(r->skipped));
     if (config_model(&t->c)->decode && data_about(t->data)->vocabulary)
         printf("generate text: scion sample %s\n", t->c.run.out);
 }

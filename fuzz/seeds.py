@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the harnesses (corpus/) and the inputs that once failed (regressions/), as each harness describes
 its input. Both are in the repository: this runs only when a harness changes its format."""
-import gzip, json, os, struct
+import gzip, json, os, struct, zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -87,6 +87,45 @@ seed("cifar10/two-each", 6 * bytes([2, 0, 3, 9]))
 seed("cifar10/uneven", 5 * bytes([1, 0, 3]) + bytes([2, 0, 1, 2]))
 seed("cifar10/cut-off", bytes([1, 256 - 5, 3]) + 5 * bytes([1, 0, 3]))
 seed("cifar10/missing", bytes([7, 0]))
+
+# ---- Images: two bytes for the harness, then a file ---------------------------------------------------------------
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width, height, depth, colour, rows, interlaced=0, extra=b""):
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def jpeg(width, height, components, scan=b"", frame=0xc0):
+    """Flat blocks, 1 bit each: a Huffman table for DC with the one code 0 of length 1 (no difference), AC likewise (end of
+    block). `scan` replaces their bits."""
+    blocks = (width + 7) // 8 * ((height + 7) // 8) * components
+    bits = scan or bytes((2 * blocks + 7) // 8)
+    part = lambda mark, data: bytes([0xff, mark]) + struct.pack(">H", 2 + len(data)) + data
+    table = bytes([1] + 15 * [0] + [0])
+    return (b"\xff\xd8" + part(0xdb, bytes([0] + 64 * [1]))
+            + part(frame, struct.pack(">BHHB", 8, height, width, components)
+                   + b"".join(bytes([i + 1, 0x11, 0]) for i in range(components)))
+            + part(0xc4, b"\x00" + table) + part(0xc4, b"\x10" + table)
+            + part(0xda, bytes([components]) + b"".join(bytes([i + 1, 0]) for i in range(components)) + b"\x00\x3f\x00")
+            + bits + b"\xff\xd9")
+
+
+rows = b"".join(b"\0" + bytes((7 * y + 31 * x) % 256 for x in range(9)) for y in range(4))
+seed("image/png-rgb", b"\5\x80" + png(3, 4, 8, 2, rows))
+seed("image/png-grey", b"\1\xff" + png(9, 4, 8, 0, rows))
+seed("image/png-bits", b"\0\1" + png(70, 4, 1, 0, rows))
+seed("image/png-palette", b"\3\0" + png(9, 4, 8, 3, rows, extra=chunk(b"PLTE", bytes(768))))
+seed("image/png-16", b"\2\7" + png(1, 4, 16, 6, b"".join(r[:1] + r[1:9] for r in [rows[i:i + 10] for i in range(0, 40, 10)])))
+seed("image/png-interlaced", b"\7\x7f" + png(1, 1, 8, 2, b"\0\1\2\3", 1))
+seed("image/png-cut-off", b"\5\5" + png(3, 4, 8, 2, rows)[:-20])
+seed("image/jpeg-grey", b"\5\x80" + jpeg(12, 9, 1))
+seed("image/jpeg-colour", b"\1\xff" + jpeg(20, 9, 3))
+seed("image/jpeg-cmyk", b"\1\2" + jpeg(8, 8, 4))
+seed("image/jpeg-cut-off", b"\1\2" + jpeg(40, 40, 3)[:-5])
 
 # ---- Configurations -------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "config/config.h"
+
 static char folder_of_all[FILES_PATH / 2];
 
 int files_setup(void **state)
@@ -187,6 +189,17 @@ scion_status open_case(data_set **out, const data_case *c, scion_error *err)
     snprintf(o.path, sizeof o.path, "%s", c->path ? c->path : "");
     snprintf(o.val, sizeof o.val, "%s", c->val ? c->val : "");
     return data_open(out, &o, &context, err);
+}
+
+scion_status open_pairs(data_set **out, const char *path, const data_context *context, const char *const pairs[],
+                        scion_error *err)
+{
+    config c;
+    config_init(&c);
+    snprintf(c.data.path, sizeof c.data.path, "%s", path);
+    for (int i = 0; pairs[i]; i++)
+        assert_int_equal(config_set_pair(&c, pairs[i], err), SCION_OK);
+    return data_open(out, &c.data, context, err);
 }
 
 void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, void *inputs, int32_t *targets)

@@ -50,6 +50,9 @@ typedef struct data_case {
 } data_case;
 
 scion_status open_case(data_set **out, const data_case *c, scion_error *err);
+/* The same with settings "key=value", ended by NULL. */
+scion_status open_pairs(data_set **out, const char *path, const data_context *context, const char *const pairs[],
+                        scion_error *err);
 /* Opens or fails the test. */
 data_set *must_open(const data_case *c);
 /* Must not open; the sentence must have all of the NULL-ended words in it, be whole and end there. */

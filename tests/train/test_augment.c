@@ -22,24 +22,13 @@ static const char *const wants_image[] = {"image", "targets", NULL};
 
 /* Images of H x W, each with a class of its own, with options "key=value ..." (ended by NULL); image: channels
  * last. */
-static scion_status open_with(data_set **out, const data_context *context, scion_error *err, const char *path,
-                              const char *const pairs[])
-{
-    config c;
-    config_init(&c);
-    snprintf(c.data.path, sizeof c.data.path, "%s", path);
-    for (int i = 0; pairs[i]; i++)
-        assert_int_equal(config_set_pair(&c, pairs[i], err), SCION_OK);
-    return data_open(out, &c.data, context, err);
-}
-
 static data_set *open_small(const char *const pairs[], bool image)
 {
     const data_context context = {.seed = 5, .wants = image ? wants_image : NULL};
     data_set *d;
     scion_error err = {0};
     idx_folder("small", N, 8, H, W, N, 0);
-    if (open_with(&d, &context, &err, files_path("small"), pairs) != SCION_OK)
+    if (open_pairs(&d, files_path("small"), &context, pairs, &err) != SCION_OK)
         fail_msg("%s", err.message);
     return d;
 }
@@ -420,8 +409,8 @@ static void layouts_have_the_same_pixels(void **state)
     (void)state;
     cifar_folder("cifar", records);
     const char *const *pairs = OPTIONS("flip=random", "translate=3", "erase=0.5", "cutout=5");
-    assert_int_equal(open_with(&a, &first, &err, files_path("cifar"), pairs), SCION_OK);
-    assert_int_equal(open_with(&b, &last, &err, files_path("cifar"), pairs), SCION_OK);
+    assert_int_equal(open_pairs(&a, files_path("cifar"), &first, pairs, &err), SCION_OK);
+    assert_int_equal(open_pairs(&b, files_path("cifar"), &last, pairs, &err), SCION_OK);
     assert_string_equal(data_about(a)->arrays[0].name, "pixels");
     assert_string_equal(data_about(b)->arrays[0].name, "image");
     assert_int_equal(data_about(b)->arrays[0].shape[2], 3);
@@ -442,7 +431,7 @@ static void refuse_with(const char *images, const char *path, const char *const 
     const data_context context = {.images = images};
     data_set *d;
     scion_error err = {0};
-    assert_int_not_equal(open_with(&d, &context, &err, path, pairs), SCION_OK);
+    assert_int_not_equal(open_pairs(&d, path, &context, pairs, &err), SCION_OK);
     if (!strstr(err.message, words))
         fail_msg("%s: no \"%s\"", err.message, words);
 }
@@ -463,12 +452,12 @@ static void images_are_given_as_a_model_learned_them(void **state)
     for (size_t i = 16; i < n; i++)
         bytes[i] = (uint8_t)(bytes[i] / 2 + 100);
     files_write("other/train-images-idx3-ubyte", bytes, n);
-    assert_int_equal(open_with(&learned, &plainly, &err, files_path("learned"), OPTIONS("flip=none")), SCION_OK);
+    assert_int_equal(open_pairs(&learned, files_path("learned"), &plainly, OPTIONS("flip=none"), &err), SCION_OK);
     const data_image_info *from = data_about(learned)->image;
     assert_string_equal(from->names[2], "2");
     const data_context as = {.seed = 5, .images = data_about(learned)->images};
-    assert_int_equal(open_with(&other, &as, &err, files_path("other"), OPTIONS("flip=none")), SCION_OK);
-    assert_int_equal(open_with(&alone, &plainly, &err, files_path("other"), OPTIONS("flip=none")), SCION_OK);
+    assert_int_equal(open_pairs(&other, files_path("other"), &as, OPTIONS("flip=none"), &err), SCION_OK);
+    assert_int_equal(open_pairs(&alone, files_path("other"), &plainly, OPTIONS("flip=none"), &err), SCION_OK);
     assert_true(data_about(other)->image->mean[0] == from->mean[0]);
     assert_true(data_about(other)->image->scale[0] == from->scale[0]);
     assert_true(data_about(alone)->image->mean[0] != from->mean[0]);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -274,6 +275,10 @@ static void test_errors(void **state)
     must_refuse(&o, "data_batch_4.bin", "1 records", "2", NULL);
     files_write("wrong_cifar/data_batch_4.bin", bytes, CIFAR_RECORD + 1);
     must_refuse(&o, "data_batch_4.bin", "3074 bytes", NULL);
+    assert_int_equal(remove(files_path("wrong_cifar/data_batch_4.bin")), 0);
+    must_refuse(&o, "data_batch_4.bin: cannot open: No such file", NULL);
+    o.kind = "auto";
+    must_refuse(&o, "data_batch_4.bin: cannot open: No such file", NULL);
 }
 
 /* ---- Synthetic ----------------------------------------------------------------------------------------- */

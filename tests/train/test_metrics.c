@@ -257,7 +257,7 @@ static void folders_that_are_not_there(void **state)
 static void the_summary_is_one_object(void **state)
 {
     const char *dir = folder("summary");
-    const run_result r = {
+    run_result r = {
         .step = 122,
         .taken = 100,
         .parameters = 3000000000,
@@ -295,6 +295,15 @@ static void the_summary_is_one_object(void **state)
     check(json_is_string(json_object_get(settings, "rule")));
     json_decref(object);
     check(scratch_count(dir) == 1);
+    r.accuracy = 0.75; /* what only some runs have */
+    r.plain_accuracy = 0.5;
+    r.skipped = 7;
+    check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
+    object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    check(json_object_size(object) == 16);
+    check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
+    check(json_integer_value(json_object_get(object, "skipped")) == 7);
+    json_decref(object);
 }
 
 /* The file is cut when it is opened: what a link leads to is not. */

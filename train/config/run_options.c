@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "data/tta.h"
 
 static const char *rule_name(int i)
 {
@@ -121,6 +122,9 @@ const option run_option_rows[] = {
     INT(eval_end, "0", 0, OPTION_EVER,
         "tokens (images) of the validation at the end, from the start of its part, 0: as the others",
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_ENUM_ROW(run_options, tta, "tta", "none", tta_name,
+                    "images, at the end: accuracy of the mean logits of an image mirrored, also moved by a pixel",
+                    .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", .neutral = true,
         .change = OPTION_ON_RESUME),
     INT(save_every, "0", 0, OPTION_EVER, "steps between checkpoints, 0: only at the end", .neutral = true,

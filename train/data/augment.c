@@ -12,8 +12,8 @@
 
 enum { draws = 128 };
 
-/* The draws of a sample: erasing takes four for each attempt. */
-enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DRAW_BOX };
+/* The draws of a sample: erasing and cropping take four for each attempt. */
+enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DRAW_BOX, DRAW_CROP = 64 };
 
 const option data_image_option_rows[] = {DATA_IMAGE_ROWS, OPTION_END};
 
@@ -93,6 +93,27 @@ static data_box draw_erased(uint64_t seed, int64_t number, int64_t height, int64
     return (data_box){0};
 }
 
+/* Ten attempts, as torchvision makes them; then as much as the ratios allow of the middle. */
+data_box data_draw_crop(double least, uint64_t seed, int64_t height, int64_t width, int64_t number)
+{
+    static const double ratio = 4.0 / 3;
+    enum { attempts = 10 };
+    for (int64_t k = DRAW_CROP; k < DRAW_CROP + 4 * attempts; k += 4) {
+        const double area = (least + (1 - least) * draw(seed, number, k)) * (double)(height * width);
+        const double aspect = exp(log(ratio) * (2 * draw(seed, number, k + 1) - 1));
+        const int64_t h = llround(sqrt(area / aspect)), w = llround(sqrt(area * aspect));
+        if (h < 1 || w < 1 || h > height || w > width)
+            continue;
+        const int64_t y = whole(draw(seed, number, k + 2), 0, height - h);
+        const int64_t x = whole(draw(seed, number, k + 3), 0, width - w);
+        return (data_box){y, x, y + h, x + w};
+    }
+    const int64_t tall = llround((double)width * ratio), wide = llround((double)height * ratio);
+    const int64_t h = height < tall ? height : tall, w = width < wide ? width : wide;
+    const int64_t y = (height - h) / 2, x = (width - w) / 2;
+    return (data_box){y, x, y + h, x + w};
+}
+
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
                              int64_t sample, int64_t number)
 {
@@ -169,12 +190,6 @@ data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t heigh
 
 /* ---- Pixels -------------------------------------------------------------------------------------------- */
 
-/* Index i of n, beyond the ends mirrored at the outermost pixel: -1 is 1. |i| < n or so: one mirroring is enough. */
-static int64_t reflected(int64_t i, int64_t n)
-{
-    return i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
-}
-
 /* Columns [x0, x1) of b that row y has, relative to x; *n of them. */
 static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t *n)
 {
@@ -189,7 +204,7 @@ enum { run = 128 }; /* pixels at a time */
 static void take(const data_image_info *about, const data_pixels *from, const data_change *a, uint64_t seed,
                  int64_t c, int64_t y, int64_t x, const int64_t *columns, int64_t count, float *value)
 {
-    const uint8_t *row = from->at + c * from->channel + reflected(y + a->dy, about->height) * from->row;
+    const uint8_t *row = from->at + c * from->channel + data_reflected(y + a->dy, about->height) * from->row;
     const float mean = about->mean[c], scale = about->scale[c];
     int64_t n;
     for (int64_t k = 0; k < count; k++)
@@ -216,7 +231,7 @@ void data_put_image(const data_image_info *about, const data_pixels *from, const
         const int64_t count = b.x1 - x < run ? b.x1 - x : run;
         int64_t columns[run];
         for (int64_t k = 0; k < count; k++) {
-            const int64_t i = reflected(x + k + change->dx, about->width);
+            const int64_t i = data_reflected(x + k + change->dx, about->width);
             columns[k] = (change->flip ? about->width - 1 - i : i) * from->column;
         }
         for (int64_t y = b.y0; y < b.y1; y++)

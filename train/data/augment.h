@@ -52,6 +52,17 @@ typedef struct data_change {
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
                              int64_t sample, int64_t number);
 
+/* The part of an image of this size that training sees as sample `number` (random resized crop): `least` to all of
+ * its area, sides in a ratio of 3/4 to 4/3, anywhere. */
+data_box data_draw_crop(double least, uint64_t seed, int64_t height, int64_t width, int64_t number);
+
+/* Index i of n, beyond the ends mirrored at the outermost pixel: -1 is 1. |i| < n or so: one mirroring is enough. */
+static inline int64_t data_reflected(int64_t i, int64_t n)
+{
+    const int64_t k = i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
+    return k >= 0 && k < n ? k : 0; /* a single pixel has no neighbours */
+}
+
 /* Whether nothing happens. */
 bool data_unchanged(const data_change *a);
 

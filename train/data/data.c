@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/fail.h"
 #include "base/random.h"
 #include "data/catalogue.h"
@@ -42,7 +44,8 @@ const option data_option_rows[] = {
                       "text or token shards for validation; default: val_fraction; shards named *val*",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
-                    "text without val_data: the last part, kept for validation", .change = OPTION_ON_EVAL),
+                    "text without val_data, images without val/: the last part, kept for validation",
+                    .change = OPTION_ON_EVAL),
     OPTION_INT_ROW(data_options, vocab, "vocab", "0", 0, 0x1p24,
                    "text: size of the vocabulary, 0: as the data have it", .change = OPTION_FROM_INIT),
     OPTION_INT_ROW(data_options, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
@@ -127,6 +130,36 @@ const char *data_tail(const char *path, size_t max)
     while (((uint8_t)*tail & 0xc0) == 0x80) /* not from the middle of a UTF-8 character */
         tail++;
     return tail;
+}
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err)
+{
+    char *kept = strdup(name), **to = kept ? array_append(&n->name, &n->count, sizeof *to) : NULL;
+    if (!to) {
+        free(kept);
+        return train_fail(err, SCION_ENOMEM, "out of memory for the names of files");
+    }
+    *to = kept;
+    return SCION_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void data_sort_names(data_names *n)
+{
+    if (n->count > 0)
+        qsort(n->name, (size_t)n->count, sizeof *n->name, by_bytes);
+}
+
+void data_free_names(data_names *n)
+{
+    for (int64_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+    *n = (data_names){NULL, 0};
 }
 
 scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
@@ -232,6 +265,60 @@ void data_add_array(data_set *d, const char *name, data_type type, int ndim, con
         d->info.unit = data_unit(name);
 }
 
+/* ---- Warnings ------------------------------------------------------------------------------------------ */
+
+struct data_warnings {
+    pthread_mutex_t lock;
+    int64_t count; /* of all */
+    int kept, told;
+    scion_error sentence[DATA_WARNINGS];
+};
+
+static scion_status make_warnings(data_set *d, scion_error *err)
+{
+    d->warnings = calloc(1, sizeof *d->warnings);
+    if (!d->warnings)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
+    pthread_mutex_init(&d->warnings->lock, NULL);
+    return SCION_OK;
+}
+
+static void free_warnings(data_warnings *w)
+{
+    if (w)
+        pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+void data_warn(const data_set *d, const scion_error *why)
+{
+    data_warnings *w = d->warnings;
+    pthread_mutex_lock(&w->lock);
+    w->count++;
+    if (w->kept < DATA_WARNINGS)
+        w->sentence[w->kept++] = *why;
+    pthread_mutex_unlock(&w->lock);
+}
+
+int64_t data_skipped(const data_set *d)
+{
+    pthread_mutex_lock(&d->warnings->lock);
+    const int64_t count = d->warnings->count;
+    pthread_mutex_unlock(&d->warnings->lock);
+    return d->info.skipped + count;
+}
+
+bool data_next_warning(const data_set *d, scion_error *warning)
+{
+    data_warnings *w = d->warnings;
+    pthread_mutex_lock(&w->lock);
+    const bool news = w->told < w->kept;
+    if (news)
+        *warning = w->sentence[w->told++];
+    pthread_mutex_unlock(&w->lock);
+    return news;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
 
 static bool is_auto(const data_options *o)
@@ -264,6 +351,16 @@ static const data_kind *kind_of_name(const char *name)
     return NULL;
 }
 
+/* The kind that needs no path for images. */
+static const data_kind *kind_alone(scion_error *err)
+{
+    for (int i = 0; data_kinds[i]; i++)
+        if (data_kinds[i]->alone)
+            return data_kinds[i];
+    train_fail(err, SCION_EINVAL, "no kind of data reads images from files");
+    return NULL;
+}
+
 /* By name, else by the model's vocabulary, which the path must not contradict, else by what the path looks like. */
 static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
@@ -274,6 +371,8 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
             train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
         return kind;
     }
+    if (!o->path[0] && context->images)
+        return kind_alone(err);
     if (!o->path[0] && !context->vocabulary) {
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
@@ -309,7 +408,9 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     d->seed = context->seed;
     d->whole = context->whole;
     d->info.kind = kind->name;
-    scion_status status = kind->open(d, &d->options, context, err);
+    scion_status status = make_warnings(d, err);
+    if (status == SCION_OK)
+        status = kind->open(d, &d->options, context, err);
     if (status != SCION_OK) {
         data_close(d);
         return status;
@@ -333,6 +434,7 @@ void data_close(data_set *d)
         close(d->files[i]);
     free(d->owned);
     free(d->files);
+    free_warnings(d->warnings);
     free(d);
 }
 

@@ -71,6 +71,10 @@ typedef struct data_image_info {
     int64_t height, width, channels, classes;
     float mean[DATA_CHANNELS], scale[DATA_CHANNELS];
     const char *const *names; /* of the classes */
+    /* Of files of any size evaluation sees the square in the middle whose side is this share of the shorter one, made
+     * height x width by this filter (resample.h). */
+    double crop;
+    const char *resample;
 } data_image_info;
 
 typedef struct data_info {
@@ -88,7 +92,7 @@ typedef struct data_info {
     char held_out[120];           /* what the validation part is: "input.txt, the last 10 %" */
     char note[320];               /* what people should know beside: "not UTF-8 ..."; "": nothing */
     const char *kind;             /* name of the kind */
-    int64_t skipped;              /* text: symbols that were left out */
+    int64_t skipped;              /* text: symbols that were left out. Images: see data_skipped */
     uint64_t hash;                /* of the data as they were read, whatever they were packed in; 0: none */
 } data_info;
 
@@ -117,6 +121,16 @@ scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, i
                              scion_error *err);
 /* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
+
+/* Images: a file, PNG or JPEG of any size, as evaluation would see it, into the first array of a sample. */
+scion_status data_put_file(const data_set *d, const char *path, void *array, scion_error *err);
+
+/* Files of the data that could not be read so far: training takes others in their place, evaluation leaves them
+ * out. */
+int64_t data_skipped(const data_set *d);
+/* A sentence about the next of them; false: no news. Each file is told of once, and DATA_WARNINGS of them at most. */
+enum { DATA_WARNINGS = 20 };
+bool data_next_warning(const data_set *d, scion_error *warning);
 
 /* Text: the first `max` symbols of a text to tokens; returns their number, or -1 with an error that names the first
  * symbol that is not in the vocabulary. */

@@ -22,6 +22,7 @@ typedef struct data_kind {
     /* Text, else NULL; see data_encode and data_decode. */
     int64_t (*encode)(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
     int (*decode)(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
+    bool alone; /* images: opens without a path, for a model's images (data_context.images) */
     /* Options of its own, in a struct; data_own_options gives them to open. */
     const option *options;
     size_t options_size;
@@ -44,7 +45,9 @@ typedef enum data_order {
 typedef scion_status data_fetch(const data_set *d, data_part part, int64_t sample, int64_t number,
                                 void *const arrays[], scion_error *err);
 
+struct image; /* image_file.h */
 typedef struct data_pool data_pool;
+typedef struct data_warnings data_warnings;
 
 struct data_set {
     const data_kind *kind;
@@ -61,6 +64,7 @@ struct data_set {
     void *state;
     /* Set by data.c */
     data_pool *pool;
+    data_warnings *warnings;
     void **owned; /* freed by data_close */
     int owned_count;
     int *files; /* closed by data_close */
@@ -81,6 +85,9 @@ void data_hash(data_set *d, const void *bytes, size_t n);
 const void *data_own_options(const data_set *d);
 /* Appends the description of an array; shape NULL: one number. */
 void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range);
+
+/* Counts a file that cannot be read, and keeps the sentence for data_next_warning. Thread-safe. */
+void data_warn(const data_set *d, const scion_error *why);
 
 /* Sample `number` of a part as fetch gives it, without the pool. */
 scion_status data_fetch_one(const data_set *d, data_part part, int64_t number, void *const arrays[],
@@ -172,9 +179,10 @@ typedef struct data_images {
         int64_t count;
     } part[DATA_PARTS];
     bool last; /* of the channels: `image` is wanted, not `pixels` */
-    /* The bytes of an image; *memory, if it is set, is freed afterwards. `number` as in data_fetch. A kind whose
-     * images are not in memory sets it before data_images_ready. */
-    scion_status (*get)(const data_set *d, data_part part, int64_t sample, int64_t number, data_pixels *pixels,
+    /* The bytes of an image; *memory, if it is set, is freed afterwards. `number` as in data_fetch. One that cannot
+     * be read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A kind whose
+     * images are not in memory sets it before data_images_ready, and mean and scale. */
+    scion_status (*get)(const data_set *d, data_part part, int64_t *sample, int64_t number, data_pixels *pixels,
                         void **memory, scion_error *err);
 } data_images;
 
@@ -182,6 +190,11 @@ typedef struct data_images {
  * NULL: the classes are called by their numbers. Means and scales come from the training images, if they are in
  * memory. The kind's options start with data_image_options. */
 scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err);
+/* Part of an image as one of the size that `about` says, with its channels: to is (height, width, channels). The box
+ * is drawn, or data_middle's. */
+scion_status data_view_image(const data_image_info *about, const struct image *from, data_box box, uint8_t *to,
+                             scion_error *err);
+data_box data_middle(const data_image_info *about, const struct image *from);
 /* Reads what data_info.images says; names belong to d. */
 scion_status data_images_read(data_set *d, const char *text, data_image_info *m, scion_error *err);
 
@@ -194,6 +207,15 @@ bool data_exists(const char *path);
 bool data_is_folder(const char *path);
 /* The end of a path, at most `max` bytes of it, from the start of a name if there is one. */
 const char *data_tail(const char *path, size_t max);
+/* Names of files. All zero: none. Free them in any case. */
+typedef struct data_names {
+    char **name;
+    int64_t count;
+} data_names;
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err);
+void data_sort_names(data_names *n); /* as bytes */
+void data_free_names(data_names *n);
 /* "file: sentence", where the sentence stays whole however long the path is. Returns status. */
 scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

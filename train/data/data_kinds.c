@@ -2,7 +2,13 @@
  * own, so that a test can link another. */
 #include "data/data_kind.h"
 
-extern const data_kind data_kind_synthetic, data_kind_idx, data_kind_cifar10, data_kind_tokens, data_kind_chars;
+extern const data_kind data_kind_synthetic, data_kind_idx, data_kind_cifar10, data_kind_folder, data_kind_tokens,
+    data_kind_chars;
 
-const data_kind *const data_kinds[] = {&data_kind_idx,   &data_kind_cifar10,   &data_kind_tokens,
-                                       &data_kind_chars, &data_kind_synthetic, NULL};
+const data_kind *const data_kinds[] = {&data_kind_idx,
+                                       &data_kind_cifar10,
+                                       &data_kind_folder,
+                                       &data_kind_tokens,
+                                       &data_kind_chars,
+                                       &data_kind_synthetic,
+                                       NULL};

@@ -30,9 +30,10 @@ typedef struct decoder {
 /* Memory for the pixels of an image of that size. */
 static scion_status make_room(decoder *d, int64_t width, int64_t height, scion_error *err)
 {
-    if (width < 1 || height < 1 || width > IMAGE_MAX_PIXELS / height)
-        return data_fail(err, SCION_EINVAL, d->name, "%lld x %lld pixels, expected 1 to %lld", (long long)width,
-                         (long long)height, (long long)IMAGE_MAX_PIXELS);
+    if (width < 1 || height < 1 || width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
+        width > IMAGE_MAX_PIXELS / height)
+        return data_fail(err, SCION_EINVAL, d->name, "%lld x %lld pixels, expected at most %lld, and %d on a side",
+                         (long long)width, (long long)height, (long long)IMAGE_MAX_PIXELS, IMAGE_MAX_SIDE);
     d->out->width = width;
     d->out->height = height;
     d->out->pixels = malloc((size_t)(width * height) * channels);

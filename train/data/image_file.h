@@ -14,8 +14,9 @@ typedef struct image {
     uint8_t *pixels; /* freed by image_free */
 } image;
 
-/* An image of more pixels is refused before memory is taken for it. */
+/* An image of more pixels, or longer, is refused before memory is taken for it. */
 #define IMAGE_MAX_PIXELS ((int64_t)1 << 27)
+enum { IMAGE_MAX_SIDE = 65535 };
 
 /* Reads a file. What cannot be read is refused with a sentence that names the file: neither PNG nor JPEG, cut off,
  * damaged, colours of printing (CMYK), too large. Thread-safe. On failure *out is empty. */

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "data/data_kind.h"
+#include "data/resample.h"
 
 /* ---- Mean and scale ------------------------------------------------------------------------------------ */
 
@@ -58,7 +59,7 @@ static void place_of(const data_set *d, data_part *part, int64_t *sample)
     *sample -= *part == DATA_VAL ? m->part[DATA_TRAIN].count : 0;
 }
 
-static scion_status get_from_memory(const data_set *d, data_part part, int64_t sample, int64_t number,
+static scion_status get_from_memory(const data_set *d, data_part part, int64_t *sample, int64_t number,
                                     data_pixels *pixels, void **memory, scion_error *err)
 {
     const data_images *m = d->state;
@@ -66,7 +67,7 @@ static scion_status get_from_memory(const data_set *d, data_part part, int64_t s
     (void)number;
     (void)memory;
     (void)err;
-    *pixels = (data_pixels){m->part[part].pixels + sample * m->about.channels * area, area, m->about.width, 1};
+    *pixels = (data_pixels){m->part[part].pixels + *sample * m->about.channels * area, area, m->about.width, 1};
     return SCION_OK;
 }
 
@@ -89,8 +90,8 @@ static bool is_whole(const data_placing *p, const data_image_info *about)
            p->box.x1 == about->width;
 }
 
-/* Puts an image into a sample; number < 0: unchanged. */
-static scion_status put(const data_set *d, data_part part, int64_t sample, int64_t number, int64_t epoch,
+/* Puts an image into a sample; number < 0: unchanged. *sample: which image it is, perhaps another one; -1: none. */
+static scion_status put(const data_set *d, data_part part, int64_t *sample, int64_t number, int64_t epoch,
                         const data_placing *placing, float *to, scion_error *err)
 {
     const data_images *m = d->state;
@@ -98,11 +99,14 @@ static scion_status put(const data_set *d, data_part part, int64_t sample, int64
     const int64_t height = about->height, width = about->width;
     const data_change none = {0}, change = number < 0 ? none
                                                       : data_draw_change(options_of(d), d->seed, height, width, epoch,
-                                                                         sample, number);
+                                                                         *sample, number);
     data_pixels pixels;
     void *memory = NULL;
     scion_status status = m->get(d, part, sample, number, &pixels, &memory, err);
-    if (status == SCION_OK && !m->last && pixels.column == 1 && is_whole(placing, about) && data_unchanged(&change))
+    if (status == SCION_OK && *sample < 0)
+        memset(to, 0, (size_t)(height * width * about->channels) * sizeof *to);
+    else if (status == SCION_OK && !m->last && pixels.column == 1 && is_whole(placing, about) &&
+             data_unchanged(&change))
         put_unchanged(about, &pixels, to);
     else if (status == SCION_OK)
         data_put_image(about, &pixels, &change, d->seed, placing, m->last, to);
@@ -110,7 +114,7 @@ static scion_status put(const data_set *d, data_part part, int64_t sample, int64
     return status;
 }
 
-/* The targets of a sample that is `weight` of the first class and the rest of the second. */
+/* The targets of a sample that is `weight` of the first class and the rest of the second; -1: it does not count. */
 static void put_targets(const data_set *d, int32_t first, int32_t second, double weight, void *const arrays[])
 {
     if (arrays[1])
@@ -118,7 +122,7 @@ static void put_targets(const data_set *d, int32_t first, int32_t second, double
     float *weights = d->info.array_count > 2 ? arrays[2] : NULL;
     for (int64_t k = 0; weights && k < d->info.image->classes; k++)
         weights[k] = 0;
-    if (weights) {
+    if (weights && first >= 0 && second >= 0) {
         weights[first] += (float)weight;
         weights[second] += (float)(1 - weight);
     }
@@ -142,11 +146,12 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     const data_placing other = {pastes ? mix.box : whole, pastes ? 1 : (float)(1 - mix.weight), !pastes};
     scion_status status = SCION_OK;
     if (arrays[0])
-        status = put(d, part, sample, number, epoch, &one, arrays[0], err);
+        status = put(d, part, &sample, number, epoch, &one, arrays[0], err);
     if (arrays[0] && status == SCION_OK && mix.mixes)
-        status = put(d, part, mix.partner, mix.number, epoch, &other, arrays[0], err);
+        status = put(d, part, &mix.partner, mix.number, epoch, &other, arrays[0], err);
     const int32_t *labels = m->part[part].labels;
-    put_targets(d, labels[sample], labels[mix.mixes ? mix.partner : sample], mix.weight, arrays);
+    const int32_t label = sample >= 0 ? labels[sample] : -1;
+    put_targets(d, label, mix.mixes ? labels[mix.partner] : label, mix.weight, arrays);
     return status;
 }
 
@@ -161,6 +166,59 @@ static void hint(const data_set *d, data_part part, int64_t sample)
         __builtin_prefetch(m->part[part].pixels + sample * features + k);
 }
 
+/* ---- Images of any size -------------------------------------------------------------------------------- */
+
+data_box data_middle(const data_image_info *about, const struct image *from)
+{
+    const int64_t shorter = from->width < from->height ? from->width : from->height;
+    const int64_t kept = llround(about->crop * (double)shorter), side = kept > 0 ? kept : 1;
+    const int64_t y = (from->height - side) / 2, x = (from->width - side) / 2;
+    return (data_box){y, x, y + side, x + side};
+}
+
+/* Grey from red, green and blue as JPEG and television have it; equal colours give that grey. */
+static void make_grey(const uint8_t *rgb, int64_t n, uint8_t *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint8_t)((299 * rgb[3 * i] + 587 * rgb[3 * i + 1] + 114 * rgb[3 * i + 2] + 500) / 1000);
+}
+
+scion_status data_view_image(const data_image_info *about, const struct image *from, data_box box, uint8_t *to,
+                             scion_error *err)
+{
+    enum { colours = 3 };
+    const int64_t area = about->height * about->width;
+    uint8_t *rgb = about->channels == colours ? to : malloc((size_t)area * colours);
+    const bool fine = rgb && resample(from, box, about->resample, about->height, about->width, rgb);
+    if (fine && about->channels != colours)
+        make_grey(rgb, area, to);
+    if (rgb != to)
+        free(rgb);
+    return fine ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image");
+}
+
+scion_status data_put_file(const data_set *d, const char *path, void *array, scion_error *err)
+{
+    const data_images *m = d->state;
+    const data_image_info *about = d->info.image;
+    if (!about || (about->channels != 1 && about->channels != 3))
+        return data_fail(err, SCION_EINVAL, path, "a file is an image, but the model learned from other data");
+    const int64_t channels = about->channels, height = about->height, width = about->width;
+    uint8_t *bytes = malloc((size_t)(height * width * channels));
+    image from = {0};
+    scion_status status = bytes ? image_read(&from, path, err) : train_fail(err, SCION_ENOMEM, "out of memory");
+    if (status == SCION_OK)
+        status = data_view_image(about, &from, data_middle(about, &from), bytes, err);
+    if (status == SCION_OK) {
+        const data_pixels pixels = {bytes, 1, width * channels, channels};
+        const data_placing whole = {{0, 0, height, width}, 1, false};
+        data_put_image(about, &pixels, &(data_change){0}, d->seed, &whole, m->last, array);
+    }
+    image_free(&from);
+    free(bytes);
+    return status;
+}
+
 /* ---- Description --------------------------------------------------------------------------------------- */
 
 static json_t *floats(const float *x, int64_t n)
@@ -171,7 +229,8 @@ static json_t *floats(const float *x, int64_t n)
     return all;
 }
 
-/* {"size": [height, width, channels], "mean": [...], "scale": [...], "classes": ["cat", ...]}. */
+/* {"size": [height, width, channels], "mean": [...], "scale": [...], "classes": ["cat", ...], "crop": 0.875,
+ * "resample": "bicubic"}; the last two where they are not 1 and bilinear. */
 static scion_status describe(data_set *d, scion_error *err)
 {
     const data_image_info *m = d->info.image;
@@ -181,6 +240,10 @@ static scion_status describe(data_set *d, scion_error *err)
     json_t *all = json_pack("{s:[I,I,I],s:o,s:o,s:o}", "size", (json_int_t)m->height, (json_int_t)m->width,
                             (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
                             floats(m->scale, m->channels), "classes", names);
+    if (m->crop != 1)
+        json_object_set_new(all, "crop", json_real(m->crop));
+    if (strcmp(m->resample, resample_name(0)) != 0)
+        json_object_set_new(all, "resample", json_string(m->resample));
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL, *kept = text ? data_own(d, strlen(text) + 1, err) : NULL;
     if (kept)
         memcpy(kept, text, strlen(text) + 1);
@@ -221,11 +284,16 @@ scion_status data_images_read(data_set *d, const char *text, data_image_info *m,
 {
     json_t *all = json_loads(text, 0, NULL), *mean, *scale, *names;
     json_int_t height, width, channels;
-    *m = (data_image_info){0};
-    bool fine = all && json_unpack(all, "{s:[I,I,I],s:o,s:o,s:o}", "size", &height, &width, &channels, "mean", &mean,
-                                   "scale", &scale, "classes", &names) == 0;
-    fine = fine && height > 0 && height <= INT32_MAX && width > 0 && width <= INT32_MAX && channels > 0 &&
-           channels <= DATA_CHANNELS;
+    const char *filter = resample_name(0);
+    *m = (data_image_info){.crop = 1};
+    bool fine =
+        all && json_unpack(all, "{s:[I,I,I],s:o,s:o,s:o,s?F,s?s}", "size", &height, &width, &channels, "mean", &mean,
+                           "scale", &scale, "classes", &names, "crop", &m->crop, "resample", &filter) == 0;
+    for (int i = 0; fine && resample_name(i); i++)
+        if (strcmp(resample_name(i), filter) == 0)
+            m->resample = resample_name(i);
+    fine = fine && m->resample && m->crop > 0 && m->crop <= 1 && height > 0 && height <= INT32_MAX && width > 0 &&
+           width <= INT32_MAX && channels > 0 && channels <= DATA_CHANNELS;
     if (fine) {
         m->height = height;
         m->width = width;
@@ -323,6 +391,8 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
 {
     data_images *m = d->state;
     m->last = is_wanted(context, "image");
+    m->about.crop = m->about.crop > 0 ? m->about.crop : 1;
+    m->about.resample = m->about.resample ? m->about.resample : resample_name(0);
     if (!m->get) {
         m->get = get_from_memory;
         d->hint = hint;

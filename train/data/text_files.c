@@ -234,27 +234,9 @@ static scion_status add_file(data_texts *t, const char *path, unsigned how, bool
     return how & DATA_RAW ? SCION_OK : decode(t, first, how & DATA_KEEP_MARK, path, err);
 }
 
-/* Names in a folder. */
-typedef struct names {
-    char **name;
-    int64_t count;
-} names;
-
-static void free_names(names *n)
-{
-    for (int64_t i = 0; i < n->count; i++)
-        free(n->name[i]);
-    free(n->name);
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Adds the paths of the files in a folder and in its folders, but for `except` and what is in it. Links to folders
  * are not followed: they may lead back. At most `most` paths. */
-static scion_status list_folder(names *n, const char *folder, const char *except, int64_t most, scion_error *err)
+static scion_status list_folder(data_names *n, const char *folder, const char *except, int64_t most, scion_error *err)
 {
     scion_status status = SCION_OK;
     DIR *d = opendir(folder);
@@ -272,11 +254,7 @@ static scion_status list_folder(names *n, const char *folder, const char *except
         } else if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
             status = list_folder(n, path, except, most, err);
         } else if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0) {
-            char **name = array_append(&n->name, &n->count, sizeof *name);
-            if (!name || !(*name = strdup(path))) {
-                n->count -= name != NULL;
-                status = data_fail(err, SCION_ENOMEM, folder, "out of memory for the list of its files");
-            }
+            status = data_add_name(n, path, err);
         }
     }
     closedir(d);
@@ -285,22 +263,21 @@ static scion_status list_folder(names *n, const char *folder, const char *except
 
 bool data_has_files(const char *folder)
 {
-    names n = {NULL, 0};
+    data_names n = {NULL, 0};
     const bool listed = list_folder(&n, folder, NULL, 1, NULL) == SCION_OK;
     const bool any = listed && n.count > 0;
-    free_names(&n);
+    data_free_names(&n);
     return any;
 }
 
 static scion_status add_folder(data_texts *t, const char *folder, const char *except, unsigned how, scion_error *err)
 {
-    names n = {NULL, 0};
+    data_names n = {NULL, 0};
     scion_status status = list_folder(&n, folder, except, INT64_MAX, err);
-    if (n.count > 0)
-        qsort(n.name, (size_t)n.count, sizeof *n.name, by_bytes);
+    data_sort_names(&n);
     for (int64_t i = 0; status == SCION_OK && i < n.count; i++)
         status = add_file(t, n.name[i], how, true, err);
-    free_names(&n);
+    data_free_names(&n);
     if (status == SCION_OK && t->file_count == 0)
         status =
             data_fail(err, SCION_EINVAL, folder, "a folder without texts (%lld other files)", (long long)t->others);

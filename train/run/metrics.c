@@ -297,6 +297,10 @@ static char *summary_text(const run_result *r, int64_t samples, const config *c,
             fprintf(to, ",%s\"%s\"%s%s", begin, numbers[i].key, colon, json_number_text(numbers[i].value, number));
         if (r->data_hash != 0)
             fprintf(to, ",%s\"data_hash\"%s\"%016" PRIx64 "\"", begin, colon, r->data_hash);
+        if (isfinite(r->accuracy) && isfinite(r->plain_accuracy) && r->plain_accuracy != r->accuracy)
+            fprintf(to, ",%s\"plain_accuracy\"%s%s", begin, colon, json_number_text(r->plain_accuracy, number));
+        if (r->skipped != 0)
+            fprintf(to, ",%s\"skipped\"%s%" PRId64, begin, colon, r->skipped);
         if (r->changes) {
             char *changes = json_quoted(r->changes);
             fprintf(to, ",%s\"changes\"%s%s", begin, colon, changes ? changes : "null");

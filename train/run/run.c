@@ -41,6 +41,7 @@ run_result run_result_empty(void)
                         .loss = NAN,
                         .val_loss = NAN,
                         .accuracy = NAN,
+                        .plain_accuracy = NAN,
                         .best_val_loss = INFINITY,
                         .baseline = NAN,
                         .elapsed = NAN,
@@ -99,6 +100,15 @@ static void sink_fails(loop *l, int i, const scion_error *why)
     if (!l->sink_failed[i] && l->policy->warn)
         l->policy->warn(l->policy->warn_ctx, why->message);
     l->sink_failed[i] = true;
+}
+
+/* Files of the data that could not be read. */
+static void warn_of_data(const loop *l)
+{
+    scion_error why;
+    while (l->policy->warn && data_next_warning(l->t->data, &why))
+        l->policy->warn(l->policy->warn_ctx, why.message);
+    l->r->skipped = data_skipped(l->t->data);
 }
 
 static scion_status start_sinks(loop *l, scion_error *err)
@@ -238,25 +248,28 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
 {
     trainer *t = l->t;
     run_result *r = l->r;
-    double loss, accuracy;
+    trainer_scores scores = {0};
     const bool last = t->step == t->steps;
     if (trainer_validation_samples(t, last) < 1)
         return SCION_OK;
     t->validation_due = tell;
-    scion_status status = trainer_validate(t, last, &loss, &accuracy, err);
+    scion_status status = trainer_validate(t, last, &scores, err);
+    const double loss = scores.loss;
+    warn_of_data(l);
     if (status != SCION_OK)
         return status;
     t->validation_due = false;
     if (l->policy->divergence > 0 && !isfinite(loss)) {
-        r->val_loss = r->accuracy = NAN;
+        r->val_loss = r->accuracy = r->plain_accuracy = NAN;
         return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
                           (long long)t->step);
     }
     r->val_loss = loss;
-    r->accuracy = accuracy;
+    r->accuracy = scores.accuracy;
+    r->plain_accuracy = scores.plain_accuracy;
     run_point p = point_here(l);
     p.val_loss = isnan(loss) ? INFINITY : loss; /* NAN is no validation */
-    p.accuracy = accuracy;
+    p.accuracy = scores.accuracy;
     if (tell)
         TELL(l, validation, t, &p);
     if (loss < t->best) {
@@ -290,6 +303,7 @@ static scion_status one_step(loop *l, scion_error *err)
     double loss;
     const double lr = trainer_lr(t), begin = clock_now();
     scion_status status = trainer_step(t, &loss, err);
+    warn_of_data(l);
     if (status != SCION_OK)
         return status;
     const double seconds = clock_now() - begin, busy = t->forward_s + t->backward_s + t->optimizer_s;

@@ -67,9 +67,11 @@ typedef struct run_result {
     double last_loss;                          /* of the last step */
     double loss;                               /* running mean over the last steps */
     double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
+    double plain_accuracy;                     /* without tta */
     double best_val_loss;                      /* INFINITY: none */
     double baseline;                           /* to compare with */
     uint64_t data_hash;                        /* of data_info; 0: not known */
+    int64_t skipped;                           /* files or symbols of the data that were left out */
     double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
     char message[256];                         /* diverged, failed: why */

@@ -14,6 +14,7 @@
 #include "base/memory_limit.h"
 #include "base/number.h"
 #include "base/threads.h"
+#include "data/tta.h"
 #include "run/checkpoint.h"
 #include "run/routing.h"
 #include "run/run_dir.h"
@@ -79,6 +80,22 @@ static scion_status plan_training(trainer *t, bool pack, scion_error *err)
     return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
 }
 
+static const tta *tta_of(const trainer *t)
+{
+    return tta_find(t->c.run.tta);
+}
+
+/* Logits are for images: of a model that only evaluates, and for tta. */
+static scion_status plan_logits(trainer *t, bool training, scion_error *err)
+{
+    const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
+    const bool possible = data_about(t->data)->image && t->model.logits, several = tta_of(t)->count > 1;
+    if (several && !possible)
+        return train_fail(err, SCION_EINVAL, "tta=%s: model %s does not classify images", t->c.run.tta, t->c.model);
+    return possible && (!training || several) ? plan_make(&t->logits, t->model.tape, t->model.logits, &evaluate, err)
+                                              : SCION_OK;
+}
+
 /* Records the model and plans its runs; nothing large is allocated. */
 static scion_status record(trainer *t, bool training, scion_error *err)
 {
@@ -93,6 +110,8 @@ static scion_status record(trainer *t, bool training, scion_error *err)
             train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
     if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
+    if (status == SCION_OK)
+        status = plan_logits(t, training, err);
     if (status == SCION_OK && training)
         status = plan_training(t, wants_packed(t), err);
     if (status == SCION_OK)
@@ -121,7 +140,11 @@ static scion_status allocate(trainer *t, bool training, scion_error *err)
     if (!t->weights || (training && !t->grads) || (before && !t->grads_before) || (buffers > 0 && !t->buffers) ||
         (buffers > 0 && training && !t->buffers_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
+    if (t->logits && !(t->class_sums = flat_array(t->model.logits->count)))
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
     scion_status status = plan_commit(t->eval, err);
+    if (status == SCION_OK && t->logits)
+        status = plan_commit(t->logits, err);
     if (status == SCION_OK && training)
         status = plan_commit(t->train, err);
     tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
@@ -189,7 +212,7 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
         .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
         .packed = plan_packed_bytes(t->train),
-        .evaluation = plan_bytes(t->eval),
+        .evaluation = plan_bytes(t->eval) + (t->logits ? plan_bytes(t->logits) : 0),
         .limit = memory_usable("", t->threads),
     };
     m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation;
@@ -242,6 +265,7 @@ void trainer_free(trainer *t)
     scion_optimizer_free(t->optimizer);
     plan_free(t->train);
     plan_free(t->eval);
+    plan_free(t->logits);
     model_free(&t->model);
     data_close(t->data);
     free(t->weights);
@@ -249,6 +273,7 @@ void trainer_free(trainer *t)
     free(t->grads_before);
     free(t->buffers);
     free(t->buffers_before);
+    free(t->class_sums);
     free(t->changes);
     free(t);
 }
@@ -346,6 +371,7 @@ static scion_status fill(const trainer *t, const tape_plan *p, data_part part, i
     const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     find_inputs(t, p, arrays);
+    data_prefetch(t->data, part, index * batch, batch); /* the first batch, which nobody has asked for yet */
     scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
     data_prefetch(t->data, part, (index + 1) * batch, batch);
     return status;
@@ -472,11 +498,52 @@ static scion_status fill_validation(const trainer *t, const measured *m, int64_t
     return data_fill_even(t->data, m->samples, index * batch, batch, arrays, err);
 }
 
-static scion_status evaluate(trainer *t, measured m, double *loss, double *accuracy, scion_error *err)
+/* The mean logits of all views of the images that are in the inputs of t->eval, into t->class_sums. */
+static void view_logits(trainer *t, const tape_run *run)
+{
+    const tta *views = tta_of(t);
+    const float *from = plan_value(t->eval, t->model.inputs[0])->data;
+    float *to = plan_value(t->logits, t->model.inputs[0])->data;
+    const tape_value *z = plan_value(t->logits, t->model.logits);
+    memset(t->class_sums, 0, (size_t)z->count * sizeof *t->class_sums);
+    for (int i = 0; i < views->count; i++) {
+        tta_apply(&views->views[i], &data_about(t->data)->arrays[0], t->c.training.batch, from, to);
+        plan_forward(t->logits, run);
+        for (int64_t k = 0; k < z->count; k++)
+            t->class_sums[k] += views->views[i].weight * z->data[k];
+    }
+}
+
+/* Classes that are likelier than the target; of equals the first counts, as in the loss. */
+static int64_t rank_of(const float *z, int64_t classes, int32_t target)
+{
+    int64_t before = 0;
+    for (int64_t k = 0; k < classes; k++)
+        before += z[k] > z[target] || (k < target && z[k] == z[target]);
+    return before;
+}
+
+/* Adds to the images whose class comes first, and among the first five, by t->class_sums. */
+static void score_views(const trainer *t, double *first, double *five)
+{
+    const tape_value *targets = plan_value(t->eval, t->model.inputs[data_find(data_about(t->data), "targets")]);
+    const int64_t classes = data_about(t->data)->image->classes;
+    for (int64_t i = 0; i < t->c.training.batch; i++) {
+        if (targets->ints[i] < 0)
+            continue;
+        const int64_t rank = rank_of(t->class_sums + i * classes, classes, targets->ints[i]);
+        *first += rank == 0;
+        *five += rank < 5;
+    }
+}
+
+/* views: with the logits, if they are planned. */
+static scion_status evaluate(trainer *t, measured m, bool views, trainer_scores *scores, scion_error *err)
 {
     tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
     const int64_t count = batches_of(t, m.samples);
-    double sum = 0, hits = 0, rows = 0;
+    double sum = 0, hits = 0, rows = 0, first = 0, five = 0;
+    views = views && t->logits;
     if (count < 1)
         return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
                           (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
@@ -490,15 +557,22 @@ static scion_status evaluate(trainer *t, measured m, double *loss, double *accur
         run.sample = i * t->c.training.batch;
         double part = (double)plan_forward(t->eval, &run);
         plan_score(t->eval, &batch_hits, &batch_rows);
+        if (views) {
+            view_logits(t, &run);
+            score_views(t, &first, &five);
+        }
         sum += part * batch_rows;
         hits += batch_hits;
         rows += batch_rows;
         if (t->evaluated)
             t->evaluated(t->stop_ctx, i + 1, count);
     }
-    *loss = sum / (rows > 0 ? rows : 1);
-    if (accuracy)
-        *accuracy = hits / (rows > 0 ? rows : 1);
+    if (rows == 0)
+        return train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+    *scores = (trainer_scores){.loss = sum / rows,
+                               .accuracy = (views && tta_of(t)->count > 1 ? first : hits) / rows,
+                               .plain_accuracy = hits / rows,
+                               .top5 = views && data_about(t->data)->image->classes > 5 ? five / rows : NAN};
     return SCION_OK;
 }
 
@@ -506,12 +580,46 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
 {
     const int64_t all = data_about(t->data)->samples[DATA_VAL];
     const bool some = batches > 0 && batches < batches_of(t, all);
-    return evaluate(t, (measured){some ? batches * t->c.training.batch : all, false}, loss, accuracy, err);
+    trainer_scores scores = {0};
+    const scion_status status =
+        evaluate(t, (measured){some ? batches * t->c.training.batch : all, false}, false, &scores, err);
+    if (status == SCION_OK)
+        *loss = scores.loss;
+    if (status == SCION_OK && accuracy)
+        *accuracy = scores.accuracy;
+    return status;
 }
 
-scion_status trainer_validate(trainer *t, bool last, double *loss, double *accuracy, scion_error *err)
+scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, scion_error *err)
 {
-    return evaluate(t, validation_of(t, last), loss, accuracy, err);
+    return evaluate(t, validation_of(t, last), last, scores, err);
+}
+
+scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err)
+{
+    float *images = plan_value(t->eval, t->model.inputs[0])->data;
+    return data_put_file(t->data, path, images + row * data_about(t->data)->arrays[0].count, err);
+}
+
+/* softmax, in double. */
+static void normalise(const float *z, int64_t n, float *p)
+{
+    double most = (double)z[0], sum = 0;
+    for (int64_t k = 1; k < n; k++)
+        most = fmax(most, (double)z[k]);
+    for (int64_t k = 0; k < n; k++)
+        sum += exp((double)z[k] - most);
+    for (int64_t k = 0; k < n; k++)
+        p[k] = (float)(exp((double)z[k] - most) / sum);
+}
+
+void trainer_classify(trainer *t, float *probabilities)
+{
+    const tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
+    const int64_t classes = data_about(t->data)->image->classes;
+    view_logits(t, &run);
+    for (int64_t i = 0; i < t->c.training.batch; i++)
+        normalise(t->class_sums + i * classes, classes, probabilities + i * classes);
 }
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
@@ -644,7 +752,7 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
     return status;
 }
 
-typedef enum purpose { TO_TRAIN, TO_CHANGE, TO_EVALUATE, TO_EVALUATE_WHOLE, TO_SAMPLE } purpose;
+typedef enum purpose { TO_TRAIN, TO_CHANGE, TO_EVALUATE, TO_EVALUATE_WHOLE, TO_SAMPLE, TO_CLASSIFY } purpose;
 
 static bool trains(purpose why)
 {
@@ -853,17 +961,17 @@ static scion_status check_kind(const trainer *t, const checkpoint *file, scion_e
 
 /* The data of a run may have moved since. */
 static scion_status open_stored_data(trainer *t, const checkpoint *file, const char *const *pairs, int count,
-                                     bool whole, scion_error *err)
+                                     purpose why, scion_error *err)
 {
     const bool other = is_given("data", pairs, count) || is_given("val_data", pairs, count);
     const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary"),
                                   .images = checkpoint_get(file, "images"),
-                                  .whole = whole,
+                                  .whole = why == TO_EVALUATE_WHOLE,
                                   .as_0_1 = is_old(file) && !other};
     scion_error inner;
     scion_status status = open_data(t, &special, &inner);
     if (status == SCION_OK)
-        return check_kind(t, file, err);
+        return why == TO_CLASSIFY ? SCION_OK : check_kind(t, file, err);
     return train_fail(
         err, status, "%.180s%s", inner.message,
         t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
@@ -883,17 +991,20 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         status = read_config(file, path, pairs, count, why, &c, err);
     if (status == SCION_OK && why == TO_SAMPLE && !(config_model(&c)->decode && checkpoint_get(file, "vocabulary")))
         status = train_fail(err, SCION_EINVAL, "%s: only a model that learned from a text file can write text", path);
-    if (status == SCION_OK && why == TO_SAMPLE) { /* the vocabulary is enough, and one row */
+    if (status == SCION_OK && why == TO_CLASSIFY && !checkpoint_get(file, "images"))
+        status = train_fail(err, SCION_EINVAL, "%s: only a model that learned from images can classify them", path);
+    if (status == SCION_OK && (why == TO_SAMPLE || why == TO_CLASSIFY)) { /* vocabulary, or classes, are enough */
         c.data.path[0] = '\0';
-        c.training.batch = 1;
         snprintf(c.data.kind, sizeof c.data.kind, "auto");
     }
+    if (status == SCION_OK && why == TO_SAMPLE)
+        c.training.batch = 1;
     if (status == SCION_OK && !training && is_given("data", pairs, count) && !is_given("val_data", pairs, count))
         c.data.val[0] = '\0'; /* that of the run has nothing to do with these */
     if (status == SCION_OK)
         status = new_trainer(&t, &c, err);
     if (status == SCION_OK)
-        status = open_stored_data(t, file, pairs, count, why == TO_EVALUATE_WHOLE, err);
+        status = open_stored_data(t, file, pairs, count, why, err);
     if (status == SCION_OK)
         status = record(t, training, err);
     if (status == SCION_OK && training)
@@ -949,6 +1060,12 @@ scion_status trainer_open_model(trainer **out, const char *path, const char *con
                                 scion_error *err)
 {
     return from_file(out, path, pairs, count, TO_SAMPLE, err);
+}
+
+scion_status trainer_open_images(trainer **out, const char *path, const char *const *pairs, int count,
+                                 scion_error *err)
+{
+    return from_file(out, path, pairs, count, TO_CLASSIFY, err);
 }
 
 /* ---- A new run ---------------------------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ typedef struct trainer {
     data_set *data;
     model model;             /* recorded once */
     tape_plan *train, *eval; /* of its loss; train: NULL if the trainer only evaluates */
+    tape_plan *logits;       /* of images that are evaluated, or are at the end with tta; else NULL */
+    float *class_sums;       /* (batch, classes): mean logits of the views of tta */
     float *weights, *grads;  /* flat */
     float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
     float *buffers_before;   /* as they were before this step */
@@ -76,7 +78,15 @@ scion_status trainer_open_whole(trainer **out, const char *path, const char *con
 /* The same without data: the vocabulary and the model alone, for sampling. */
 scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,
                                 scion_error *err);
+/* The same for images: what the checkpoint says of them is enough. */
+scion_status trainer_open_images(trainer **out, const char *path, const char *const *pairs, int count,
+                                 scion_error *err);
 void trainer_free(trainer *t);
+
+/* An image file into row `row` of a batch; then the probabilities of the classes of all its rows, (batch, classes).
+ * Of trainers by trainer_open_images. */
+scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err);
+void trainer_classify(trainer *t, float *probabilities);
 
 /* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
  * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
@@ -86,8 +96,16 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err);
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);
-/* A validation as the options say; last: the one at the end of the run. */
-scion_status trainer_validate(trainer *t, bool last, double *loss, double *accuracy, scion_error *err);
+/* What a validation finds. */
+typedef struct trainer_scores {
+    double loss;           /* mean over the samples, as they are */
+    double accuracy;       /* share of right answers; with tta, of the mean logits */
+    double plain_accuracy; /* without tta */
+    double top5;           /* share whose class is among the five likeliest, as accuracy; NAN: not measured */
+} trainer_scores;
+
+/* A validation as the options say; last: the one at the end of the run, with tta. */
+scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, scion_error *err);
 /* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
 

@@ -1,0 +1,148 @@
+/* scion predict: the classes of image files, by a trained model. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "run/run_dir.h"
+
+enum { TOP, JSON, QUIET };
+
+static const cli_argument arguments[] = {
+    [TOP] = CLI_SETTING("top", "N", "classes to print, the likeliest first (5)"),
+    [JSON] = CLI_SWITCH("--json", "print one JSON object per image"),
+    [QUIET] = CLI_SWITCH("--quiet", "print the likeliest class alone"),
+    {0},
+};
+
+enum { max_batch = 32 };
+
+/* Class that is likeliest but for those that were taken (p < 0). */
+static int64_t likeliest(const float *p, int64_t classes)
+{
+    int64_t best = 0;
+    for (int64_t k = 1; k < classes; k++)
+        if (p[k] > p[best])
+            best = k;
+    return best;
+}
+
+static void print_json(const data_image_info *m, const char *file, float *p, int64_t top)
+{
+    json_t *object = json_object(), *list = json_array();
+    for (int64_t i = 0; i < top; i++) {
+        const int64_t k = likeliest(p, m->classes);
+        json_array_append_new(list, json_pack("{s:s,s:f}", "name", m->names[k], "probability", (double)p[k]));
+        p[k] = -1;
+    }
+    json_t *name = json_string(file);
+    json_object_set_new(object, "file", name ? name : json_string("?")); /* not UTF-8 */
+    json_object_set_new(object, "classes", list);
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(7));
+    putchar('\n');
+    json_decref(object);
+}
+
+static void print_text(const data_image_info *m, const char *file, float *p, int64_t top)
+{
+    printf("%s\n", file);
+    for (int64_t i = 0; i < top; i++) {
+        const int64_t k = likeliest(p, m->classes);
+        printf("  %6.2f%%  %s\n", 100 * (double)p[k], m->names[k]);
+        p[k] = -1;
+    }
+}
+
+static void print_name(const data_image_info *m, const char *file, float *p, int64_t top)
+{
+    (void)file;
+    (void)top;
+    printf("%s\n", m->names[likeliest(p, m->classes)]);
+}
+
+typedef void printer(const data_image_info *m, const char *file, float *p, int64_t top);
+
+/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
+static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
+{
+    const data_image_info *m = data_about(t->data)->image;
+    const char *read[max_batch];
+    int64_t rows = 0;
+    int status = CLI_OK;
+    for (int64_t i = 0; i < count; i++) {
+        scion_error err;
+        if (trainer_put_file(t, rows, files[i], &err) == SCION_OK)
+            read[rows++] = files[i];
+        else
+            status = cli_error(CLI_FAILED, "%s", err.message);
+    }
+    if (rows > 0)
+        trainer_classify(t, p);
+    for (int64_t i = 0; i < rows; i++)
+        print(m, read[i], p + i * m->classes, top < m->classes ? top : m->classes);
+    fflush(stdout);
+    return status;
+}
+
+/* Opens the run for batches as large as there are files. */
+static int open_run(trainer **t, const cli_arguments *a, int64_t batch)
+{
+    char path[RUN_PATH], size[32];
+    scion_error err;
+    const char **pairs = calloc((size_t)a->pair_count + 1, sizeof *pairs);
+    int status = CLI_OK;
+    snprintf(size, sizeof size, "batch=%d", (int)batch);
+    for (int i = 0; pairs && i < a->pair_count; i++)
+        pairs[i] = a->pairs[i];
+    if (pairs)
+        pairs[a->pair_count] = size;
+    if (!pairs)
+        status = cli_error(CLI_FAILED, "out of memory");
+    else if (run_dir_best(a->words[0], path, &err) != SCION_OK ||
+             trainer_open_images(t, path, pairs, a->pair_count + 1, &err) != SCION_OK)
+        status = cli_error(CLI_FAILED, "%s", err.message);
+    free(pairs);
+    return status;
+}
+
+static int run_predict(cli_arguments *a)
+{
+    int64_t top = 5;
+    trainer *t = NULL;
+    if (!cli_get_int(a, TOP, 1, INT32_MAX, &top))
+        return CLI_USAGE;
+    if (a->word_count < 2)
+        return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint, and image files");
+    const int64_t count = a->word_count - 1, batch = count < max_batch ? count : max_batch;
+    int status = open_run(&t, a, batch);
+    if (status != CLI_OK)
+        return status;
+    float *p = malloc((size_t)(batch * data_about(t->data)->image->classes) * sizeof *p);
+    printer *print = a->values[JSON] ? print_json : a->values[QUIET] ? print_name : print_text;
+    if (!p)
+        status = cli_error(CLI_FAILED, "out of memory");
+    for (int64_t i = 0; p && i < count; i += batch) {
+        const int64_t some = count - i < batch ? count - i : batch;
+        const int done = classify(t, a->words + 1 + i, some, top, print, p);
+        status = status == CLI_OK ? done : status;
+    }
+    free(p);
+    trainer_free(t);
+    return status;
+}
+
+const cli_command cli_predict = {
+    .name = "predict",
+    .usage = "RUN IMAGE ... [key=value ...]",
+    .summary = "classify image files with a trained model",
+    .help =
+        "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Images are PNG\n"
+        "or JPEG of any size; the model sees the middle of each, as in evaluation. The training images are not\n"
+        "needed. threads and tta may be changed.\n\n"
+        "  scion predict runs/cifar10 cat.jpg dog.png\n"
+        "  scion predict runs/cifar10 *.jpg top=1 tta=translate --json\n",
+    .run = run_predict,
+    .arguments = arguments,
+    .options = CLI_EVAL_OPTIONS,
+    .words = CLI_FILES,
+};

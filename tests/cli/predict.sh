@@ -1,0 +1,84 @@
+#!/bin/sh
+# A folder of images from beginning to end: training, files that cannot be read, evaluation with and without tta, predict.
+#     predict.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+
+# NAME MIDDLE: a PNG of one pixel; MIDDLE is what its colour decides.
+pixel() {
+    printf '\211PNG\r\n\032\n\000\000\000\015IHDR\000\000\000\001\000\000\000\001\010\002\000\000\000\220\167\123\336' > "$1"
+    printf "\000\000\000\014IDAT\170\234\143$2\000\000\000\000IEND\256\102\140\202" >> "$1"
+}
+red='\070\041\047\007\000\002\266\001\005\064\246\165\252'
+green='\220\073\041\007\000\002\014\001\005\055\270\066\101'
+blue='\220\223\073\001\000\001\142\001\005\021\033\243\041'
+for part in train val; do
+    mkdir -p photos/$part/red photos/$part/green photos/$part/blue
+    for i in 1 2 3 4; do
+        pixel photos/$part/red/$i.png "$red"
+        pixel photos/$part/green/$i.png "$green"
+        pixel photos/$part/blue/$i.png "$blue"
+    done
+done
+echo 'no image' > photos/train/red/torn.png
+echo 'no image' > photos/val/blue/torn.jpg
+
+# ---- Training goes on without what cannot be read, names it once and counts it
+learn='model=mlp width=16 layers=2 image_size=4 batch=6 lr=0.1 flip=random data=photos'
+"$scion" train $learn epochs=6 threads=1 out=run > out 2> log || fault "train: $? $(cat log)"
+holds out '3 classes, 13 images to train, 13 to validate, as 4 x 4'
+holds out 'accuracy 100.00%'
+holds out '2 images could not be read'
+holds log 'warning: photos/train/red/torn.png: neither a PNG nor a JPEG image'
+holds log 'warning: photos/val/blue/torn.jpg: neither a PNG nor a JPEG image'
+[ "$(grep -c torn log)" -eq 2 ] || fault "each file once: $(cat log)"
+holds run/summary.json '"skipped": 2'
+"$scion" train $learn epochs=6 threads=3 out=again > out 2> log || fault "three threads: $? $(cat log)"
+for run in run again; do
+    grep -o '"\(val_\)*loss":[^,]*' $run/metrics.jsonl > $run.losses
+done
+cmp -s run.losses again.losses || fault "threads change losses: $(paste run.losses again.losses)"
+
+# ---- Evaluation
+"$scion" eval run > out 2> log || fault "eval: $(cat log)"
+holds out 'accuracy 100.00%'
+holds out 'left out: 1 images'
+"$scion" eval run tta=mirror > out 2> log || fault "mirror: $(cat log)"
+holds out 'tta=mirror  accuracy without it 100.00%'
+"$scion" eval run tta=translate --json > out 2> log || fault "tta: $(cat log)"
+holds out '"accuracy": 1.0, "plain_accuracy": 1.0, "tta": "translate"'
+holds out '"skipped": 1'
+refused 1 'expected one of: none mirror translate' eval run tta=sideways
+text 40 > text.txt
+refused 1 'tta=mirror: model gpt does not classify images' train data=text.txt layers=1 width=16 head_size=8 block=8 \
+    batch=2 steps=1 tta=mirror
+"$scion" train data=text.txt layers=1 width=16 head_size=8 block=8 batch=2 steps=1 out=writer > out 2>&1 || fault 'gpt'
+
+# ---- predict, without the data
+mv photos/val/red/1.png some.png
+mv photos/val/green/1.png another.png
+rm -r photos
+"$scion" predict run some.png another.png > out 2> log || fault "predict: $(cat log)"
+awk 'NR == 2 { first = $2 } NR == 6 { second = $2 } END { exit !(NR == 8 && first == "red" && second == "green") }' out ||
+    fault "predict: $(cat out)"
+"$scion" predict run some.png another.png --quiet > out 2> log || fault "--quiet: $(cat log)"
+[ "$(cat out)" = "$(printf 'red\ngreen')" ] || fault "--quiet: $(cat out)"
+"$scion" predict run some.png top=1 tta=mirror --json > out 2> log || fault "--json: $(cat log)"
+holds out '{"file": "some.png", "classes": [{"name": "red", "probability": 0.'
+[ "$(wc -l < out)" -eq 1 ] || fault "--json: $(cat out)"
+echo 'no image' > torn.png
+"$scion" predict run torn.png some.png --quiet > out 2> log
+[ $? -eq 1 ] || fault 'a file that is no image must end with status 1'
+holds log 'scion: torn.png: neither a PNG nor a JPEG image'
+[ "$(cat out)" = red ] || fault "the other file: $(cat out)"
+refused 2 'give the folder of a run, or a checkpoint, and image files' predict run
+refused 1 'only a model that learned from images can classify them' predict writer some.png
+refused 1 'absent' predict absent some.png
+refused 1 'width=8: cannot be changed' predict run some.png width=8
+
+# ---- Data that nothing can be learned from
+mkdir -p one/cat empty
+pixel one/cat/1.png "$red"
+refused 1 'one: images of one class, cat: there is nothing to learn' train model=mlp data=one steps=1
+refused 1 'empty: no folder in it has PNG or JPEG images' train model=mlp data=empty data_kind=folder steps=1
+
+[ $faults -eq 0 ]

@@ -1,0 +1,25 @@
+/* Images as files, made for a test. */
+#ifndef SCION_TESTS_IMAGE_FILES_H
+#define SCION_TESTS_IMAGE_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of a file; the caller frees them. */
+typedef struct image_bytes {
+    uint8_t *at;
+    size_t count;
+} image_bytes;
+
+/* A PNG of samples as they stand in it, row by row: `colour` and `depth` are libpng's, 16 bits are big-endian. A
+ * palette has the colours (i, 2 i, 3 i) mod 256. */
+image_bytes make_png(int width, int height, int colour, int depth, bool interlaced, const uint8_t *samples);
+/* A JPEG of the best quality, its colours not subsampled; channels 1: grey, 3: RGB, 4: CMYK. */
+image_bytes make_jpeg(int width, int height, int channels, bool progressive, const uint8_t *samples);
+
+/* A file in the folder of data_files.h: a PNG in RGB. Pixel (y, x) of channel c is image_pixel. */
+void image_file(const char *name, int width, int height, int which);
+uint8_t image_pixel(int which, int y, int x, int c);
+
+#endif
