@@ -186,6 +186,7 @@ static void classes_alone_are_split(void **state)
     assert_int_equal(data_about(d)->samples[DATA_VAL], 3);
     labels_of(d, DATA_VAL, labels);
     assert_int_equal(labels[0] * 100 + labels[1] * 10 + labels[2], 1);
+    assert_non_null(strstr(data_about(d)->held_out, "split, the last 20 % of each class"));
     data_close(d);
     d = must_open_folder("split", &context, OPTIONS("image_size=8", "val_fraction=0"));
     assert_int_equal(data_about(d)->samples[DATA_VAL], 0);

@@ -56,6 +56,7 @@ typedef struct folder {
     data_images images;
     file_list files[DATA_PARTS];
     int64_t others, empty; /* files that are no images, folders without any */
+    bool split;            /* there is no val/ */
 } folder;
 
 /* ---- Names --------------------------------------------------------------------------------------------- */
@@ -323,16 +324,17 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
 
 static scion_status read_names(data_set *d, const data_options *o, bool known, scion_error *err)
 {
+    folder *f = d->state;
+    const data_image_info *m = &f->images.about;
     const bool parts = has_parts(o->path);
     char val[data_path_bytes];
-    const bool split = !parts || !data_path(val, "%s/val", o->path) || !data_is_folder(val);
-    data_image_info *m = &((folder *)d->state)->images.about;
+    f->split = !parts || !data_path(val, "%s/val", o->path) || !data_is_folder(val);
     scion_status status =
-        add_part(d, parts ? "train" : "", DATA_TRAIN, split ? o->val_fraction : 0, !known, "the model", err);
+        add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err);
     if (status == SCION_OK && !known && m->classes < 2)
         status = data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
                            m->names[0]);
-    if (status == SCION_OK && !split)
+    if (status == SCION_OK && !f->split)
         status = add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err);
     return status;
 }
@@ -362,6 +364,11 @@ static void describe(data_set *d)
              "%s, %lld classes, %lld images to train, %lld to validate, as %lld x %lld",
              data_tail(d->options.path, 60), (long long)m->classes, (long long)d->info.units[DATA_TRAIN],
              (long long)d->info.units[DATA_VAL], (long long)m->height, (long long)m->width);
+    if (!d->whole && f->split)
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s, the last %g %% of each class",
+                 data_tail(d->options.path, 70), 100 * d->options.val_fraction);
+    else if (!d->whole)
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s/val", data_tail(d->options.path, 100));
     if (f->empty + f->others > 0)
         snprintf(d->info.note, sizeof d->info.note, "left out: %lld folders without images, %lld other files",
                  (long long)f->empty, (long long)f->others);
