@@ -50,7 +50,7 @@ holds out 'size: stand-in: a 3-layer GPT'
 holds some/where/report.html '</html>'
 holds some/where/report.html 'the largest norm is'
 holds some/where/report.html 'Size: stand-in: a 3-layer GPT of width 128 on characters for NanoGPT (124M); 3 runs, 1 seed, 24 steps'
-"$scion" reproduce spectral-norms data=text.txt budget=60s seeds=2 jobs=1 threads=1 out=some/where > out 2> log ||
+"$scion" reproduce spectral-norms data=text.txt budget=20m seeds=2 jobs=1 threads=1 out=some/where > out 2> log ||
     fault "spectral-norms with another seed: $? $(cat log)"
 holds log 'resuming the 6 runs of some/where/ledger.db, with more seeds'
 holds some/where/report.html '; 6 runs, 2 seeds, 24 steps'
