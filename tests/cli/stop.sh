@@ -108,14 +108,16 @@ grep -aq '"micro": *"[1-9]' within/step-00000000.safetensors || fault "SIGINT in
 grep -q 'scion resume within' log || fault "max_minutes in a step: $(cat log)"
 
 # ---- A second Ctrl-C, while the first waits for a micro-batch to end, ends the program at once
-"$scion" train shakespeare data=text.txt width=256 head_size=64 layers=4 block=128 batch=64 steps=1000 threads=1 \
+# (which takes a single thread many times as long as the two signals).
+"$scion" train shakespeare data=text.txt width=512 head_size=64 layers=4 block=128 batch=64 steps=1000 threads=1 \
     out=twice > log 2>&1 &
 process=$!
 tries=0
 while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
 sleep 0.1
 kill -INT $process
-sleep 0.3 # two that wait at the same time are one
+# Two that wait at the same time are one: the second comes when the first was taken.
+while grep -Eq '^(Shd|Sig)Pnd:.*[1-9a-f]' /proc/$process/status; do sleep 0.01; done 2> /dev/null
 kill -INT $process
 wait $process
 status=$?
