@@ -1,0 +1,183 @@
+/* Validation and classification by a trainer. See trainer.h. */
+#include <math.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "run/trainer_parts.h"
+
+/* What a validation measures: the first `samples` of the validation part, or as many spread over it. */
+typedef struct measured {
+    int64_t samples;
+    bool spread;
+} measured;
+
+/* At least one sample, if there is one. */
+static measured validation_of(const trainer *t, bool last)
+{
+    const run_options *o = &t->c.run;
+    const data_info *d = data_about(t->data);
+    const int64_t all = d->samples[DATA_VAL], end = last ? o->eval_end : 0;
+    const bool batches = o->eval_batches > 0 && end == 0, even = end == 0 && !batches;
+    const int64_t units = end > 0 ? end : o->eval_tokens;
+    int64_t samples = all;
+    if (batches)
+        samples = o->eval_batches < all ? o->eval_batches * t->c.training.batch : all;
+    else if (units > 0)
+        samples = units / d->sample_units > 0 ? units / d->sample_units : 1;
+    return (measured){samples < all ? samples : all, even && samples < all};
+}
+
+int64_t trainer_validation_samples(const trainer *t, bool last)
+{
+    return validation_of(t, last).samples;
+}
+
+static int64_t batches_of(const trainer *t, int64_t samples)
+{
+    return (samples + t->c.training.batch - 1) / t->c.training.batch;
+}
+
+int64_t trainer_validation_batches(const trainer *t, bool last)
+{
+    return batches_of(t, trainer_validation_samples(t, last));
+}
+
+scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
+{
+    return trainer_fill(t, t->eval, part, index, err);
+}
+
+/* Batch `index` of a validation into the plan's inputs. */
+static scion_status fill_validation(const trainer *t, const measured *m, int64_t index, scion_error *err)
+{
+    const int64_t batch = t->c.training.batch;
+    void *arrays[DATA_ARRAYS] = {NULL};
+    if (!m->spread)
+        return trainer_fill(t, t->eval, DATA_VAL, index, err);
+    trainer_find_inputs(t, t->eval, arrays);
+    return data_fill_even(t->data, m->samples, index * batch, batch, arrays, err);
+}
+
+/* The mean logits of all views of the images that are in the inputs of t->eval, into t->class_sums. */
+static void view_logits(trainer *t, const tape_run *run)
+{
+    const tta *views = trainer_tta(t);
+    const float *from = plan_value(t->eval, t->model.inputs[0])->data;
+    float *to = plan_value(t->logits, t->model.inputs[0])->data;
+    const tape_value *z = plan_value(t->logits, t->model.logits);
+    memset(t->class_sums, 0, (size_t)z->count * sizeof *t->class_sums);
+    for (int i = 0; i < views->count; i++) {
+        tta_apply(&views->views[i], &data_about(t->data)->arrays[0], t->c.training.batch, from, to);
+        plan_forward(t->logits, run);
+        for (int64_t k = 0; k < z->count; k++)
+            t->class_sums[k] += views->views[i].weight * z->data[k];
+    }
+}
+
+/* Classes that are likelier than the target; of equals the first counts, as in the loss. */
+static int64_t rank_of(const float *z, int64_t classes, int32_t target)
+{
+    int64_t before = 0;
+    for (int64_t k = 0; k < classes; k++)
+        before += z[k] > z[target] || (k < target && z[k] == z[target]);
+    return before;
+}
+
+/* Adds to the images whose class comes first, and among the first five, by t->class_sums. */
+static void score_views(const trainer *t, double *first, double *five)
+{
+    const tape_value *targets = plan_value(t->eval, t->model.inputs[data_find(data_about(t->data), "targets")]);
+    const int64_t classes = data_about(t->data)->image->classes;
+    for (int64_t i = 0; i < t->c.training.batch; i++) {
+        if (targets->ints[i] < 0)
+            continue;
+        const int64_t rank = rank_of(t->class_sums + i * classes, classes, targets->ints[i]);
+        *first += rank == 0;
+        *five += rank < 5;
+    }
+}
+
+/* views: with the logits, if they are planned. */
+static scion_status evaluate(trainer *t, measured m, bool views, trainer_scores *scores, scion_error *err)
+{
+    tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
+    const int64_t count = batches_of(t, m.samples);
+    double sum = 0, hits = 0, rows = 0, first = 0, five = 0;
+    views = views && t->logits;
+    if (count < 1)
+        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
+                          (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
+    for (int64_t i = 0; i < count; i++) {
+        double batch_hits, batch_rows;
+        if (i > 0 && trainer_stopped(t))
+            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
+        scion_status status = fill_validation(t, &m, i, err);
+        if (status != SCION_OK)
+            return status;
+        run.sample = i * t->c.training.batch;
+        double part = (double)plan_forward(t->eval, &run);
+        plan_score(t->eval, &batch_hits, &batch_rows);
+        if (views) {
+            view_logits(t, &run);
+            score_views(t, &first, &five);
+        }
+        sum += part * batch_rows;
+        hits += batch_hits;
+        rows += batch_rows;
+        if (t->evaluated)
+            t->evaluated(t->stop_ctx, i + 1, count);
+    }
+    if (rows == 0)
+        return train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+    *scores = (trainer_scores){.loss = sum / rows,
+                               .accuracy = (views && trainer_tta(t)->count > 1 ? first : hits) / rows,
+                               .plain_accuracy = hits / rows,
+                               .top5 = views && data_about(t->data)->image->classes > 5 ? five / rows : NAN};
+    return SCION_OK;
+}
+
+scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)
+{
+    const int64_t all = data_about(t->data)->samples[DATA_VAL];
+    const bool some = batches > 0 && batches < batches_of(t, all);
+    trainer_scores scores = {0};
+    const scion_status status =
+        evaluate(t, (measured){some ? batches * t->c.training.batch : all, false}, false, &scores, err);
+    if (status == SCION_OK)
+        *loss = scores.loss;
+    if (status == SCION_OK && accuracy)
+        *accuracy = scores.accuracy;
+    return status;
+}
+
+scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, scion_error *err)
+{
+    return evaluate(t, validation_of(t, last), last, scores, err);
+}
+
+scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err)
+{
+    float *images = plan_value(t->eval, t->model.inputs[0])->data;
+    return data_put_file(t->data, path, images + row * data_about(t->data)->arrays[0].count, err);
+}
+
+/* softmax, in double. */
+static void normalise(const float *z, int64_t n, float *p)
+{
+    double most = (double)z[0], sum = 0;
+    for (int64_t k = 1; k < n; k++)
+        most = fmax(most, (double)z[k]);
+    for (int64_t k = 0; k < n; k++)
+        sum += exp((double)z[k] - most);
+    for (int64_t k = 0; k < n; k++)
+        p[k] = (float)(exp((double)z[k] - most) / sum);
+}
+
+void trainer_classify(trainer *t, float *probabilities)
+{
+    const tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
+    const int64_t classes = data_about(t->data)->image->classes;
+    view_logits(t, &run);
+    for (int64_t i = 0; i < t->c.training.batch; i++)
+        normalise(t->class_sums + i * classes, classes, probabilities + i * classes);
+}
