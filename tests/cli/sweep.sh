@@ -54,7 +54,7 @@ cmp -s before after || fault "runs that were done have changed: $(cat out)"
 cmp -s a.json jobs.json || fault 'jobs=3 and jobs=1 have other losses'
 
 # ---- jobs=2 divides threads=2: each worker is one thread, products included, whatever OMP_NUM_THREADS says
-OMP_NUM_THREADS=2 "$scion" sweep model=mlp norms=image layers=3 width=512 batch=256 steps=400 data_kind=synthetic \
+OMP_NUM_THREADS=2 "$scion" sweep model=mlp norms=image layers=3 width=512 batch=256 steps=10000 data_kind=synthetic \
     lr=0.01,0.02 threads=2 jobs=2 ledger=threads.db > out 2>&1 &
 pool=$!
 tasks=
