@@ -80,6 +80,8 @@ extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench,
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A warning, in the same words and with the same prefix; what was printed before comes before it. */
+void cli_warning(const char *message);
 
 /* Offers a name to a search for the one that was probably meant by a misspelt one: keeps it in *best if it is nearer
  * than those before, and near enough (config_near). *best is NULL at first. */

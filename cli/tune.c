@@ -166,6 +166,13 @@ static const char *rung_text(const tuning *u, char text[48])
     return text;
 }
 
+static void warn(void *context, const char *message)
+{
+    tuning *u = context;
+    cli_progress_clear(&u->progress);
+    cli_warning(message);
+}
+
 static void show_progress(void *context, const sweep_progress *p)
 {
     tuning *u = context;
@@ -350,6 +357,7 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
     u->runs.sweep.stopped = cli_interrupted;
     u->runs.sweep.show = show_progress;
+    u->runs.sweep.warn = warn;
     u->runs.sweep.context = u;
     scion_status status = a->values[DROP] ? other_runs(u, true, &err) : SCION_OK;
     if (status == SCION_OK)
