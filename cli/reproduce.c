@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "cli.h"
+#include "data/catalogue.h"
 #include "run/run_dir.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
@@ -201,6 +202,8 @@ static int reproduce(const job *j)
 static int complete(job *j)
 {
     const reproduce_data *data = j->figure->data;
+    if (data && data->set && !j->data[0] && catalogue_here(catalogue_find(data->set)))
+        snprintf(j->data, sizeof j->data, "%s", data->set);
     if (data && data->path && !j->data[0] && access(data->path, R_OK) == 0)
         snprintf(j->data, sizeof j->data, "%s", data->path);
     if (data && !j->data[0] && !(j->full && data->full_has_own))

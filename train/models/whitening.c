@@ -1,5 +1,6 @@
 /* See whitening.h. The second moment is summed in double, image by image in slices of the images that do not depend
- * on the number of threads; 16 MiB of images, or one, are in memory at once. Its eigenvectors come from Jacobi rotations: 12 x 12 for colours and patches of 2 x 2. */
+ * on the number of threads; 16 MiB of images, or one, are in memory at once. Its eigenvectors come from Jacobi
+ * rotations: 12 x 12 for colours and patches of 2 x 2. */
 #include "models/whitening.h"
 
 #include <math.h>
