@@ -364,7 +364,7 @@ typedef struct norms_end {
     bool known;
 } norms_end;
 
-static norms_end last_norms(ledger *l, const ledger_run *run)
+static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_run *run)
 {
     norms_end e = {0, 0, false};
     run_curves curves = {.points = NULL};
@@ -374,7 +374,8 @@ static norms_end last_norms(ledger *l, const ledger_run *run)
     const int64_t count = curves.norm_count;
     const run_norm *norms = curves.norms;
     for (int64_t i = 0; i < count; i++) {
-        if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0))
+        if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0) ||
+            (f->weights && !strstr(norms[i].name, f->weights)))
             continue;
         e.log_mean += log(norms[i].norm);
         if (isfinite(norms[i].bound) && norms[i].bound > 0)
@@ -400,7 +401,7 @@ static void judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run 
     double ratio = 0;
     for (int64_t i = 0; i < count; i++)
         if (has_rule(f->subjects, &runs[i].c))
-            ratio = fmax(ratio, last_norms(l, &runs[i]).ratio);
+            ratio = fmax(ratio, last_norms(f, l, &runs[i]).ratio);
     reproduce_part *p = reproduce_add(j, stat_within((stat_estimate){ratio, 0}, 0, reproduce_overshoot),
                                       "%s: the norms of the weights stay within their bounds", f->subjects[0]);
     if (ratio == 0)
@@ -417,7 +418,7 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
         for (int64_t k = 0; k < count && has_rule(f->subjects, &runs[i].c); k++) {
             if (!has_rule(f->rivals, &runs[k].c) || runs[i].c.training.seed != runs[k].c.training.seed)
                 continue;
-            const norms_end bounded = last_norms(l, &runs[i]), free_ = last_norms(l, &runs[k]);
+            const norms_end bounded = last_norms(f, l, &runs[i]), free_ = last_norms(f, l, &runs[k]);
             if (bounded.known && free_.known)
                 stat_add(&factor, bounded.log_mean - free_.log_mean);
         }
@@ -441,17 +442,17 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
         reproduce_overshoot);
 }
 
-/* Exponent of the growth with the steps, of the runs of some rules with the seed and the step size of one of them. */
-static bool growth(const char *const *rules, ledger *l, const ledger_run *runs, int64_t count, const config *like,
-                   double *slope)
+/* Exponent of the growth with the steps, of the runs of the first rival with one seed and one step size. */
+static bool growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
+                   double lr, double *slope)
 {
     double x[64], y[64];
     int64_t n = 0;
     for (int64_t i = 0; i < count && n < 64; i++) {
         const config *c = &runs[i].c;
-        if (!has_rule(rules, c) || c->training.seed != like->training.seed || c->training.lr != like->training.lr)
+        if (!has_rule(f->rivals, c) || c->training.seed != seed || c->training.lr != lr)
             continue;
-        const norms_end e = last_norms(l, &runs[i]);
+        const norms_end e = last_norms(f, l, &runs[i]);
         if (!e.known)
             continue;
         x[n] = log((double)runs[i].result.steps);
@@ -461,52 +462,54 @@ static bool growth(const char *const *rules, ledger *l, const ledger_run *runs, 
     return n >= 3;
 }
 
-/* The mean exponent of one seed over its step sizes; count 0: no step size has three lengths. */
-static stat_sample seed_growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                               uint64_t seed)
+/* The step size of the first rival that is best in its longest runs; NAN: there is none. */
+static double best_rate(const reproduce_figure *f, const transfer *t)
 {
-    stat_sample slopes = {0};
-    for (int64_t i = 0; i < count; i++) {
-        const config *c = &runs[i].c;
-        bool known = c->training.seed != seed || !has_rule(f->rivals, c);
-        double slope;
-        for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].c.training.seed == seed && runs[k].c.training.lr == c->training.lr &&
-                    has_rule(f->rivals, &runs[k].c);
-        if (!known && growth(f->rivals, l, runs, count, c, &slope))
-            stat_add(&slopes, slope);
+    double lr = NAN, longest = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const transfer_group *g = &t->groups[i];
+        const transfer_width *w = &g->widths[0];
+        if (!has_rule(f->rivals, &g->c) || w->best < 0 || !(length_of(&g->c) > longest))
+            continue;
+        longest = length_of(&g->c);
+        lr = w->points[w->best].lr;
     }
-    return slopes;
+    return lr;
 }
 
-static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, double lr,
                          reproduce_judgement *j)
 {
     stat_sample slopes = {0};
     for (int64_t i = 0; i < count; i++) {
+        const uint64_t seed = runs[i].c.training.seed;
         bool known = false;
+        double slope;
         for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].c.training.seed == runs[i].c.training.seed;
-        const stat_sample own = known ? (stat_sample){0} : seed_growth(f, l, runs, count, runs[i].c.training.seed);
-        if (own.count > 0)
-            stat_add(&slopes, own.mean);
+            known = runs[k].c.training.seed == seed;
+        if (!known && growth(f, l, runs, count, seed, lr, &slope))
+            stat_add(&slopes, slope);
     }
     const stat_estimate e = stat_mean(&slopes);
     reproduce_part *p = reproduce_add(j, stat_within(e, root_low, root_high),
                                       "%s: the norms grow like the square root of the steps", f->rivals[0]);
-    if (slopes.count == 0)
+    if (slopes.count == 0) {
         not_finished(p);
-    else if (isnan(e.error))
-        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value);
-    else
-        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+        return;
+    }
+    int at = isnan(e.error)
+                 ? snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value)
+                 : snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+    snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " at lr 2^%.4g", log2(lr));
 }
 
 void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                             reproduce_judgement *j)
 {
-    judge_growth(f, l, runs, count, j);
+    transfer t = transfer_of(runs, count);
+    judge_growth(f, l, runs, count, best_rate(f, &t), j);
     judge_bounds(f, l, runs, count, j);
+    transfer_free(&t);
     snprintf(
         j->margin, sizeof j->margin,
         "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which five Newton-Schulz steps allow; %s",

@@ -69,6 +69,8 @@ struct reproduce_figure {
     const char *small[REPRODUCE_GRIDS], *full[REPRODUCE_GRIDS];
     /* The claim says something of the first rules, and the contrary, or that they do worse, of the others. */
     const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
+    /* Norms of weights: those whose names have this in them count; NULL: all. */
+    const char *weights;
     void (*judge)(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                   reproduce_judgement *j);
     /* A figure that is not a sweep has this instead, which measures, judges and writes the page. */
