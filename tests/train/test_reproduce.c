@@ -586,7 +586,7 @@ static void add_lengths(table *t, const char *rule, double loss, double spread)
     }
 }
 
-/* By the difference in the longest runs, each at its best lr; one at an edge may hide a lower loss of its own rule. */
+/* By the difference in the longest runs, each at its best lr; an edge may hide a lower loss of its own rule. */
 static void the_better_rule_is_judged_by_its_best_loss(void **state)
 {
     static const struct {
