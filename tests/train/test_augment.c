@@ -497,6 +497,9 @@ static void impossible_options_are_refused(void **state)
     refuse_with(NULL, files_path("tiny"), OPTIONS("translate=3"), "translate is 3, but the images have 3 x 4 pixels");
     refuse_with(NULL, files_path("tiny"), OPTIONS("cutout=4"), "cutout is 4, but the images have 3 x 4 pixels");
     refuse_with(NULL, files_path("tiny"), OPTIONS("image_size=4"), "image_size is 4, but these images have 3 x 4");
+    idx_folder("huge", 1, 1, 4096, 4097, 1, 0); /* one pixel in each row too many */
+    refuse_with(NULL, files_path("huge"), OPTIONS("erase=0.5"),
+                "erase is for images of up to 16777216 pixels, these have 4096 x 4097");
 }
 
 int main(void)

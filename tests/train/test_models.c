@@ -250,6 +250,61 @@ static void gradient(run *r)
     plan_backward(r->train, &how);
 }
 
+/* ---- Soft targets ------------------------------------------------------------------------------------------- */
+
+/* All samples of a batch: `share` of class `first`, the rest of class `second`. */
+static void fill_classes(const run *r, tape_plan *p, int32_t first, int32_t second, float share)
+{
+    const tape_value *targets = plan_value(p, r->m.inputs[1]), *weights = plan_value(p, r->m.inputs[2]);
+    const int64_t classes = weights->count / targets->count;
+    memset(weights->data, 0, (size_t)weights->count * sizeof *weights->data);
+    for (int64_t i = 0; i < targets->count; i++) {
+        targets->ints[i] = share >= 0.5f ? first : second;
+        weights->data[i * classes + first] += share;
+        weights->data[i * classes + second] += 1 - share;
+    }
+}
+
+/* The loss is linear in the weights of the classes, and so is its gradient; weight 1 for one class is that class. */
+static void mixed_classes_mix_the_losses(void **state)
+{
+    static const char *const cases[] = {"model=mlp layers=3 width=16 smoothing=0.1",
+                                        "model=cnn width=4 smoothing=0.1"};
+    enum { first = 2, second = 5, classes = 7, batch = 6 };
+    const float share = 0.75f;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const data_info hard = i == 0 ? tiny_images(20, classes) : tiny_pictures(2, 25, classes);
+        const config c = tiny(cases[i]);
+        data_info soft = hard;
+        soft.arrays[soft.array_count++] = (data_array){"target_weights", DATA_FLOAT32, 1, {classes}, classes, 0, 0};
+        run plain = start(&c, &hard, batch), r = start(&c, &soft, batch);
+        double loss[3];
+        float *grads[3];
+        for (int k = 0; k < 3; k++) {
+            const float weight = k == 0 ? 1 : k == 1 ? 0 : share;
+            fill_classes(&r, r.eval, first, second, weight);
+            fill_classes(&r, r.train, first, second, weight);
+            loss[k] = loss_of(&r);
+            gradient(&r);
+            grads[k] = malloc((size_t)r.n * sizeof **grads);
+            memcpy(grads[k], r.grads, (size_t)r.n * sizeof **grads);
+        }
+        for (int64_t k = 0; k < batch; k++)
+            plan_value(plain.eval, plain.m.inputs[1])->ints[k] = first;
+        near("the loss of one class", loss[0], loss_of(&plain), 1e-6);
+        near("the loss of a mix", loss[2], (double)share * loss[0] + (double)(1 - share) * loss[1], 1e-6);
+        assert_true(fabs(loss[0] - loss[1]) > 1e-3);
+        for (int64_t k = 0; k < r.n; k++)
+            near("a gradient", (double)grads[2][k],
+                 (double)share * (double)grads[0][k] + (double)(1 - share) * (double)grads[1][k], 1e-5);
+        for (int k = 0; k < 3; k++)
+            free(grads[k]);
+        stop(&plain);
+        stop(&r);
+    }
+}
+
 static data_info text_data, image_data, picture_data;
 
 static int describe(void **state)
@@ -534,10 +589,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_declares_its_parameters),         cmocka_unit_test(mlp_declares_its_parameters),
         cmocka_unit_test(cnn_declares_its_parameters),         cmocka_unit_test(sizes_are_the_papers),
-        cmocka_unit_test(knowing_nothing_costs_ln_v),          cmocka_unit_test(logits_are_those_of_the_loss),
-        cmocka_unit_test(stored_activations_halve_the_memory), cmocka_unit_test(packed_weights_change_no_bit),
-        cmocka_unit_test(stored_activations_learn_alike),      cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(recomputation_changes_no_bit),        cmocka_unit_test(wrong_configurations_get_a_sentence),
+        cmocka_unit_test(mixed_classes_mix_the_losses),        cmocka_unit_test(knowing_nothing_costs_ln_v),
+        cmocka_unit_test(logits_are_those_of_the_loss),        cmocka_unit_test(stored_activations_halve_the_memory),
+        cmocka_unit_test(packed_weights_change_no_bit),        cmocka_unit_test(stored_activations_learn_alike),
+        cmocka_unit_test(gradients_are_derivatives),           cmocka_unit_test(recomputation_changes_no_bit),
+        cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
     return cmocka_run_group_tests(tests, describe, NULL);
 }

@@ -32,6 +32,9 @@ const char *data_flip_name(int i); /* NULL past the last */
         OPTION_INT_ROW(data_image_options, image_size, "image_size", "0", 0, 4096,                                   \
                        "pixels of a side; 0: as they are, of files 224")
 
+/* Larger images would need more random numbers than 63 bits can count: number x channels x pixels, number < 2^36. */
+enum { DATA_ERASE_PIXELS = 1 << 24 };
+
 /* Those rows alone. */
 extern const option data_image_option_rows[];
 

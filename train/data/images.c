@@ -355,6 +355,9 @@ static scion_status check_options(const data_set *d, const data_image_info *m, s
                           o->translate >= side ? "translate" : "cutout",
                           (long long)(o->translate >= side ? o->translate : o->cutout), (long long)m->height,
                           (long long)m->width);
+    if (o->erase > 0 && m->height * m->width > DATA_ERASE_PIXELS)
+        return train_fail(err, SCION_EINVAL, "erase is for images of up to %lld pixels, these have %lld x %lld",
+                          (long long)DATA_ERASE_PIXELS, (long long)m->height, (long long)m->width);
     return SCION_OK;
 }
 
