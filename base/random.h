@@ -48,5 +48,7 @@ uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, boo
 uint64_t scn_stream_uniform(int64_t param);
 /* Rounding of bfloat16 weights (under the optimizer's seed). */
 uint64_t scn_stream_rounding(int64_t step, int64_t param);
+/* What an operator of a network drops: a stream for each of its results. */
+uint64_t scn_stream_dropped(int64_t result);
 
 #endif
