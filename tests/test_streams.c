@@ -55,6 +55,8 @@ static void test_unique(void **state)
             for (int64_t position = 1; way == 1 && position < 5000; position++) /* a convolution has one block */
                 add(scn_stream_boundary(params[t], 0, position, true));
         }
+        for (int64_t i = 0; i < 5000; i++)
+            add(scn_stream_dropped(i));
         check_unique();
     }
     count = 0;
