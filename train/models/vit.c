@@ -6,11 +6,11 @@
  *     loss = cross-entropy of W_L N(x_0)
  * for each of `layers` blocks, x_0 the class token's row; or without one (pool=mean) of W_L mean(N(x)). N is the RMS
  * norm without parameters, or layer normalisation with gain and shift. All layers but the last have a bias, if
- * wanted. In training whole branches are left out (stochastic depth, linearly from 0 in the first block to its rate in
- * the last), and elements dropped after the positions, O, f and W_3.
+ * wanted. In training whole branches are left out (stochastic depth, linearly from 0 in the first block to its rate
+ * in the last), and elements dropped after the positions, O, f and W_3.
  *
- * What is computed of a row after the last block's attention needs that row alone, so with a class token all of that is
- * computed for x_0 only: the result is the same.
+ * What is computed of a row after the last block's attention needs that row alone, so with a class token all of that
+ * is computed for x_0 only: the result is the same.
  *
  * W_1 is a linear layer of images, C x (channels patch^2). With patch_factor=convolution it is declared as the
  * convolution that it also is, kernel and stride patch: the spectral norm then divides by the patch^2 positions and

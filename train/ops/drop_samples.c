@@ -1,6 +1,6 @@
 /* Stochastic depth (Huang et al., 2016), for the branch of a residual network: y_b = m_b x_b,  dx_b = m_b dy_b, where
- * m_b is 0 with probability `rate`, else 1/(1 - rate); in evaluation it is 1. m_b is decided by number s of the result's
- * stream, s the number of sample b counted over the whole run. */
+ * m_b is 0 with probability `rate`, else 1/(1 - rate); in evaluation it is 1. m_b is decided by number s of the
+ * result's stream, s the number of sample b counted over the whole run. */
 #include "ops/ops.h"
 
 #include "base/random.h"

@@ -106,8 +106,8 @@ extern const tape_op op_max_pool_row;
 tape_value *op_max_pool(tape *t, tape_value *x, int64_t size);
 
 /* y (B, T, C size^2): the T = H/size x W/size squares of each image, row by row, each as a line in the order of a
- * convolution's weights: y[b, (i, j), (c, u, v)] = x[b, i size + u, j size + v, c]. So op_linear of y with a matrix of
- * C_out x (C size^2) is the convolution with that kernel and stride. size divides H and W. */
+ * convolution's weights: y[b, (i, j), (c, u, v)] = x[b, i size + u, j size + v, c]. So op_linear of y with a matrix
+ * of C_out x (C size^2) is the convolution with that kernel and stride. size divides H and W. */
 extern const tape_op op_patches_row;
 tape_value *op_patches(tape *t, tape_value *x, int64_t size);
 
