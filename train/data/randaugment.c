@@ -11,7 +11,7 @@
 
 static uint8_t to_byte(double x)
 {
-    return x <= 0 ? 0 : x >= 255 ? 255 : (uint8_t)(x + 0.5);
+    return x <= 0 ? 0 : x >= 255 ? 255 : (uint8_t)lround(x);
 }
 
 /* ---- Tables of 256 bytes, for each channel --------------------------------------------------------------- */
