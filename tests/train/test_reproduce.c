@@ -93,7 +93,7 @@ static void every_figure_can_be_made(void **state)
             }
         }
     }
-    check(figures == 11);
+    check(figures == 12);
     check(reproduce_find("nonsense") == NULL && reproduce_at(-1) == NULL);
 }
 
@@ -626,6 +626,22 @@ static void the_better_rule_is_judged_by_its_best_loss(void **state)
     }
 }
 
+static void the_better_rule_is_the_claim_of_vit(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        ledger *l = open_new(scratch("vit.db"));
+        table *t = room(sizeof *t);
+        reproduce_judgement j;
+        add_lengths(t, "scion", 1, 0.01);
+        add_lengths(t, "adamw", kept ? 1.3 : 0.7, 0.01);
+        reproduce_judge(reproduce_find("vit"), l, t->runs, t->count, 0, &j);
+        at("%s", j.parts[0].evidence);
+        check(j.count == 1 && j.parts[0].finding == (kept ? STAT_KEPT : STAT_FAILED));
+        ledger_close(l);
+    }
+}
+
 static void verdicts_have_names(void **state)
 {
     (void)state;
@@ -668,6 +684,7 @@ int main(void)
         LAW(epochs_are_judged_by_the_slope),
         LAW(growth_is_that_of_one_step_size),
         LAW(the_better_rule_is_judged_by_its_best_loss),
+        LAW(the_better_rule_is_the_claim_of_vit),
         LAW(verdicts_have_names),
         LAW(the_overshoot_is_the_librarys),
     };
