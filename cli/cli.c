@@ -15,8 +15,17 @@
 #include "base/number.h"
 #include "data/catalogue.h"
 
+static bool muted;
+
+void cli_mute_errors(void)
+{
+    muted = true;
+}
+
 int cli_error(int status, const char *format, ...)
 {
+    if (muted)
+        return status;
     va_list args;
     fputs("scion: ", stderr);
     va_start(args, format);

@@ -20,7 +20,12 @@ typedef struct checkpoint_tensor {
     int64_t shape[4];
     const void *data; /* reading: points into the mapped file; files of other programs may not align it */
     size_t bytes;
+    /* Writing, where data is NULL: `count` bytes from `at` on, valid until the next call. They may be elsewhere. */
+    const void *(*fetch)(void *ctx, size_t at, size_t count);
+    void *ctx;
 } checkpoint_tensor;
+
+enum { CHECKPOINT_PIECE = 1 << 22 }; /* most bytes that are fetched at once, a multiple of every type's */
 
 typedef struct checkpoint_meta {
     const char *key, *value;

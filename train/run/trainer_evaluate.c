@@ -1,9 +1,11 @@
 /* Validation and classification by a trainer. See trainer.h. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 /* What a validation measures: the first `samples` of the validation part, or as many spread over it. */
 typedef struct measured {
@@ -97,43 +99,70 @@ static void score_views(const trainer *t, double *first, double *five)
     }
 }
 
+/* What one batch of a validation found, and what all did. */
+typedef struct batch_score {
+    double loss, hits, rows, first, five;
+} batch_score;
+
+/* Ranks share the batches out; each fills in its own. */
+static scion_status evaluate_batches(trainer *t, const measured *m, bool views, int64_t count, batch_score *found,
+                                     scion_error *err)
+{
+    const comm *c = t->ranks ? comm_world() : NULL; /* others evaluate alone */
+    tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
+    for (int64_t i = c ? c->rank : 0; i < count; i += c ? c->size : 1) {
+        batch_score *s = &found[i];
+        if (i > 0 && trainer_stopped(t))
+            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
+        scion_status status = fill_validation(t, m, i, err);
+        if (status != SCION_OK)
+            return status;
+        run.sample = i * t->c.training.batch;
+        const double part = (double)plan_forward(t->eval, &run);
+        plan_score(t->eval, &s->hits, &s->rows);
+        s->loss = part * s->rows;
+        if (views) {
+            view_logits(t, &run);
+            score_views(t, &s->first, &s->five);
+        }
+        if (t->evaluated)
+            t->evaluated(t->stop_ctx, i + 1, count);
+    }
+    return SCION_OK;
+}
+
 /* views: with the logits, if they are planned. */
 static scion_status evaluate(trainer *t, measured m, bool views, trainer_scores *scores, scion_error *err)
 {
-    tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
-    const int64_t count = batches_of(t, m.samples);
-    double sum = 0, hits = 0, rows = 0, first = 0, five = 0;
+    const int64_t count = batches_of(t, m.samples), numbers = sizeof(batch_score) / sizeof(double);
+    batch_score all = {0};
     views = views && t->logits;
     if (count < 1)
         return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
                           (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
-    for (int64_t i = 0; i < count; i++) {
-        double batch_hits, batch_rows;
-        if (i > 0 && trainer_stopped(t))
-            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill_validation(t, &m, i, err);
-        if (status != SCION_OK)
-            return status;
-        run.sample = i * t->c.training.batch;
-        double part = (double)plan_forward(t->eval, &run);
-        plan_score(t->eval, &batch_hits, &batch_rows);
-        if (views) {
-            view_logits(t, &run);
-            score_views(t, &first, &five);
-        }
-        sum += part * batch_rows;
-        hits += batch_hits;
-        rows += batch_rows;
-        if (t->evaluated)
-            t->evaluated(t->stop_ctx, i + 1, count);
+    batch_score *found = calloc((size_t)count, sizeof *found);
+    scion_status status =
+        found ? evaluate_batches(t, &m, views, count, found, err) : train_fail(err, SCION_ENOMEM, "out of memory");
+    status = ranks_agree(t, status, err);
+    if (status == SCION_OK && t->ranks) /* each batch is one rank's: the others add 0 */
+        status = comm_sum(comm_world(), &found[0].loss, count * numbers, err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        all.loss += found[i].loss;
+        all.hits += found[i].hits;
+        all.rows += found[i].rows;
+        all.first += found[i].first;
+        all.five += found[i].five;
     }
-    if (rows == 0)
-        return train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
-    *scores = (trainer_scores){.loss = sum / rows,
-                               .accuracy = (views && trainer_tta(t)->count > 1 ? first : hits) / rows,
-                               .plain_accuracy = hits / rows,
-                               .top5 = views && data_about(t->data)->image->classes > 5 ? five / rows : NAN};
-    return SCION_OK;
+    free(found);
+    if (status == SCION_OK && all.rows == 0)
+        status =
+            train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+    if (status == SCION_OK)
+        *scores = (trainer_scores){.loss = all.loss / all.rows,
+                                   .accuracy = (views && trainer_tta(t)->count > 1 ? all.first : all.hits) / all.rows,
+                                   .plain_accuracy = all.hits / all.rows,
+                                   .top5 = views && data_about(t->data)->image->classes > 5 ? all.five / all.rows : NAN};
+    return status;
 }
 
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)

@@ -12,6 +12,7 @@
 #include "run/checkpoint.h"
 #include "run/run_dir.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
@@ -28,10 +29,20 @@ static const char format_name[] = "scion-2", old_format[] = "scion-1";
 
 enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, for one parameter */ };
 
+/* An array of a parameter that ranks own parts of. */
+typedef struct remote {
+    const trainer *t;
+    int64_t param;
+    int k; /* as ranks_fetch has it */
+    float *room;
+} remote;
+
 typedef struct listing {
     checkpoint_tensor *tensors;
     char (*names)[name_bytes];
+    remote *remotes; /* of the tensors */
     int count;
+    float *room; /* CHECKPOINT_PIECE bytes */
 } listing;
 
 static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data)
@@ -45,6 +56,24 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
                                .bytes = (size_t)v->count * sizeof(float)};
     memcpy(out->shape, v->shape, sizeof out->shape);
     l->count++;
+}
+
+static const void *fetch_remote(void *ctx, size_t at, size_t count)
+{
+    const remote *r = ctx;
+    ranks_fetch(r->t, r->param, r->k, (int64_t)(at / sizeof(float)), (int64_t)(count / sizeof(float)), r->room);
+    return r->room;
+}
+
+/* The same of array k of parameter i, which is wherever it is owned. */
+static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
+{
+    remote *r = &l->remotes[l->count];
+    checkpoint_tensor *out = &l->tensors[l->count];
+    *r = (remote){t, i, k, l->room};
+    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL);
+    out->fetch = fetch_remote;
+    out->ctx = r;
 }
 
 /* Weights that are not finite must not take the place of good ones. */
@@ -68,6 +97,20 @@ static bool state_array(const trainer *t, int64_t i, int k, scion_array *array, 
     return true;
 }
 
+static void list_arrays_of_ranks(listing *l, const trainer *t, int64_t i)
+{
+    char prefix[prefix_bytes];
+    if (t->c.optimizer.light)
+        list_remote(l, t, i, -1, "optimizer.average.");
+    for (int k = 0; k < max_arrays; k++) {
+        const ranks_array a = ranks_about(t, i, k);
+        if (!a.exists)
+            break;
+        snprintf(prefix, sizeof prefix, "optimizer.%s.", a.name);
+        list_remote(l, t, i, k, prefix);
+    }
+}
+
 static void list_tensors(listing *l, const trainer *t)
 {
     char prefix[prefix_bytes];
@@ -75,6 +118,10 @@ static void list_tensors(listing *l, const trainer *t)
     for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
         list_tensor(l, v, "", v->data);
+        if (ranks_shards(t)) {
+            list_arrays_of_ranks(l, t, i);
+            continue;
+        }
         if (t->c.optimizer.light)
             list_tensor(l, v, "optimizer.average.", v->grad);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
@@ -124,20 +171,23 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
     const size_t max =
         (size_t)(tape_param_count(t->model.tape) * (2 + max_arrays) + tape_buffer_count(t->model.tape) + 1);
     const size_t settings_bytes = scion_optimizer_save_bytes(t->optimizer, SCION_WITHOUT_ARRAYS);
-    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), 0};
+    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), calloc(max, sizeof *l.remotes), 0,
+                 malloc(ranks_shards(t) ? CHECKPOINT_PIECE : 1)};
     void *settings = malloc(settings_bytes);
     scion_status status = check_finite(t, path, err);
-    if (status == SCION_OK && (!l.tensors || !l.names || !settings))
+    if (status == SCION_OK && (!l.tensors || !l.names || !l.remotes || !l.room || !settings))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     if (status == SCION_OK)
         status = scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err);
     if (status == SCION_OK) {
         list_tensors(&l, t);
         l.tensors[l.count++] =
-            (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
+            (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes, NULL, NULL};
         status = write_checkpoint(t, folder, path, &l, err);
     }
     free(settings);
+    free(l.room);
+    free(l.remotes);
     free(l.names);
     free(l.tensors);
     return status;
@@ -228,9 +278,9 @@ static scion_status note_changes(trainer *t, const config *stored, const char *c
     return SCION_OK;
 }
 
-/* One tensor of the file into `to`. */
-static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                void *to, scion_error *err)
+/* `count` entries from `first` on of one tensor of the file into `to`. */
+static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
+                                 int64_t first, int64_t count, void *to, scion_error *err)
 {
     char name[name_bytes];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
@@ -242,8 +292,15 @@ static scion_status read_tensor(const checkpoint *file, const char *path, const 
         fits = from->shape[i] == v->shape[i];
     if (!fits)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
-    memcpy(to, from->data, (size_t)v->count * sizeof(float));
+    memcpy(to, (const char *)from->data + (size_t)first * sizeof(float), (size_t)count * sizeof(float));
     return SCION_OK;
+}
+
+/* All of it. */
+static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
+                                void *to, scion_error *err)
+{
+    return read_entries(file, path, prefix, v, 0, v->count, to, err);
 }
 
 static scion_status read_weights(trainer *t, const checkpoint *file, const char *path, bool training,
@@ -323,7 +380,8 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     scion_status status = SCION_OK;
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
-            status = read_tensor(file, path, prefix, tape_param_at(t->model.tape, i), array.data, err);
+            status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
+                                  array.data, err);
     return status;
 }
 
@@ -412,6 +470,8 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         trainer_count_optimizer(t);
     if (status == SCION_OK)
         status = read_position(t, file, path, training, err);
+    if (status == SCION_OK)
+        status = ranks_check_position(t, path, err);
     if (status == SCION_OK && t->step > 0)
         t->lr_before = trainer_lr_at(&stored.training, t->steps_before, t->step - 1);
     if (status == SCION_OK && why == TO_CHANGE)

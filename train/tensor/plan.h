@@ -60,6 +60,11 @@ double plan_flops(const tape_plan *p);
 float plan_forward(tape_plan *p, const tape_run *run);
 void plan_backward(tape_plan *p, const tape_run *run);
 
+/* The same, and tells of each parameter as soon as nothing more will be added to its gradient; those that the target
+ * alone uses come first. */
+typedef void plan_complete(void *context, const tape_value *param);
+void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context);
+
 /* After plan_forward of a loss: rows that counted, and of these the ones predicted right. */
 void plan_score(const tape_plan *p, double *hits, double *rows);
 
@@ -118,6 +123,7 @@ typedef struct plan_entry {
     bool needed;        /* by the target */
     bool requires_grad; /* the target depends on it, and it on a parameter: it has a gradient */
     int64_t last_forward, first_backward; /* events that use the data that was computed first; -1: none */
+    int64_t last_gradient;                /* a parameter's: the last event that adds to it */
 } plan_entry;
 
 typedef struct plan_node {
