@@ -15,7 +15,7 @@
 static const cli_command *const commands[] = {&cli_train,   &cli_resume,     &cli_eval,   &cli_predict,
                                               &cli_sample,  &cli_sweep,      &cli_tune,   &cli_coordcheck,
                                               &cli_report,  &cli_reproduce,  &cli_bench,  &cli_data,
-                                              &cli_presets, &cli_completion, &cli_version};
+                                              &cli_plan,    &cli_presets,    &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 

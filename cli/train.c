@@ -409,6 +409,29 @@ static void print_stop(const trainer *t, const run_result *r, run_view *v)
     printf("\nresume with: scion resume %s\n", t->c.run.out);
 }
 
+/* What ranks sent in all, and how long they waited for each other; on every rank. */
+typedef struct sent_totals {
+    double gradients, weights, waited;
+} sent_totals;
+
+static sent_totals add_totals(const run_result *r)
+{
+    comm *c = comm_world();
+    sent_totals n = {(double)c->sent[COMM_GRADIENTS], (double)c->sent[COMM_WEIGHTS],
+                     r->comm_s / (r->forward_s + r->backward_s + r->optimizer_s + r->comm_s)};
+    comm_sum(c, &n.gradients, 3, NULL);
+    n.waited /= c->size;
+    return n;
+}
+
+static void print_totals(const sent_totals *n, const run_result *r)
+{
+    if (comm_world()->size > 1 && r->taken > 0)
+        cli_fill(stdout, 4, "ranks sent %.0f bytes of gradients and %.0f of weights in a step; %.0f%% of the time they "
+                 "waited for each other", n->gradients / (double)r->taken, n->weights / (double)r->taken,
+                 100 * n->waited);
+}
+
 /* Trains, shows it, and says how it ended; elapsed: seconds of the run before it was resumed. Returns the program's
  * exit status. */
 static int train(trainer *t, output show, double elapsed)
@@ -436,6 +459,7 @@ static int train(trainer *t, output show, double elapsed)
     }
     cli_catch_signals();
     const scion_status status = run_train(t, &policy, sinks, first ? 3 : 0, &r, &sinks_failed, &err);
+    const sent_totals totals = add_totals(&r);
     if (!first)
         return status == SCION_OK ? CLI_OK : CLI_FAILED;
     metrics_close(m);
@@ -459,6 +483,8 @@ static int train(trainer *t, output show, double elapsed)
         print_end(t, &r, &v);
     else if (show == AS_TEXT)
         print_stop(t, &r, &v);
+    if (show == AS_TEXT)
+        print_totals(&totals, &r);
     return sinks_failed > 0
                ? cli_error(CLI_FAILED, "%s: its metrics are incomplete, the checkpoints are not", t->c.run.out)
                : CLI_OK;
