@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "base/number.h"
+#include "comm/launcher.h"
 #include "data/catalogue.h"
 
 static bool muted;
@@ -375,6 +376,8 @@ void cli_catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (launcher_find().size > 1)
+        sigaction(SIGUSR1, &action, NULL); /* which launchers pass on, and batch systems send before the end */
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup ignores it */
         sigaction(SIGHUP, &action, NULL);
@@ -406,7 +409,7 @@ bool cli_reader_gone(void)
 
 void cli_end_by_signal(int status)
 {
-    if (status != 128 + SIGINT || first_signal != SIGINT)
+    if (status != 128 + SIGINT || first_signal != SIGINT || launcher_find().size > 1)
         return;
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);

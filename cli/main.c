@@ -12,10 +12,10 @@
 #include <xmmintrin.h>
 #endif
 
-static const cli_command *const commands[] = {&cli_train,   &cli_resume,     &cli_eval,   &cli_predict,
-                                              &cli_sample,  &cli_sweep,      &cli_tune,   &cli_coordcheck,
-                                              &cli_report,  &cli_reproduce,  &cli_bench,  &cli_data,
-                                              &cli_plan,    &cli_presets,    &cli_completion, &cli_version};
+static const cli_command *const commands[] = {&cli_train,  &cli_resume,    &cli_eval,       &cli_predict,
+                                              &cli_sample, &cli_sweep,     &cli_tune,       &cli_coordcheck,
+                                              &cli_report, &cli_reproduce, &cli_bench,      &cli_data,
+                                              &cli_plan,   &cli_presets,   &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 

@@ -61,8 +61,8 @@ static void print_head(const forecast *f, const char *preset, const config *c, c
              "%g us each",
              preset, 1e-6 * (double)f->parameters, (long long)f->sequences, c->optimizer.rule,
              c->optimizer.light ? " light" : "", 1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
-    printf("%6s %10s %9s %7s %7s %7s %8s %9s %9s\n", "ranks", "step s", "compute", "oracle", "comm", "hidden", "share",
-           "sent GB", "rank GB");
+    printf("%6s %10s %9s %7s %7s %7s %8s %9s %9s\n", "ranks", "step s", "compute", "oracle", "comm", "hidden",
+           "share", "sent GB", "rank GB");
 }
 
 /* Bytes are whole numbers, and are printed as such: a test compares them with those that were sent. */
@@ -207,13 +207,14 @@ const cli_command cli_plan = {
     .name = "plan",
     .usage = "PRESET ... [ranks=N,...] [bandwidth=X] [latency=X] [gflops=X] [key=value ...]",
     .summary = "forecast time, communication and memory on several ranks",
-    .help = "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained.\n"
-            "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the\n"
-            "oracle of the costliest share and in communication that nothing hides; the part of the communication that\n"
-            "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks\n"
-            "send; GB of memory of a rank.\n\n"
-            "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
-            "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",
+    .help =
+        "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained.\n"
+        "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the\n"
+        "oracle of the costliest share and in communication that nothing hides; the part of the communication that\n"
+        "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks\n"
+        "send; GB of memory of a rank.\n\n"
+        "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
+        "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",
     .run = run_plan,
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,

@@ -199,8 +199,8 @@ static void print_ranks(const trainer *t)
         sum += bytes;
         largest = fmax(largest, bytes);
     }
-    cli_fill(stdout, 7, "ranks: %d, %d on this host; in a step %s travel, by one rank %s on average, %s at most", s->ranks,
-             comm_world()->local_size, cli_bytes(sum / 2, all), cli_bytes(sum / s->ranks, mean),
+    cli_fill(stdout, 7, "ranks: %d, %d on this host; in a step %s travel, by one rank %s on average, %s at most",
+             s->ranks, comm_world()->local_size, cli_bytes(sum / 2, all), cli_bytes(sum / s->ranks, mean),
              cli_bytes(largest, most));
 }
 
@@ -427,9 +427,10 @@ static sent_totals add_totals(const run_result *r)
 static void print_totals(const sent_totals *n, const run_result *r)
 {
     if (comm_world()->size > 1 && r->taken > 0)
-        cli_fill(stdout, 4, "ranks sent %.0f bytes of gradients and %.0f of weights in a step; %.0f%% of the time they "
-                 "waited for each other", n->gradients / (double)r->taken, n->weights / (double)r->taken,
-                 100 * n->waited);
+        cli_fill(stdout, 4,
+                 "ranks sent %.0f bytes of gradients and %.0f of weights in a step; %.0f%% of the time they "
+                 "waited for each other",
+                 n->gradients / (double)r->taken, n->weights / (double)r->taken, 100 * n->waited);
 }
 
 /* Trains, shows it, and says how it ended; elapsed: seconds of the run before it was resumed. Returns the program's
@@ -794,7 +795,8 @@ const cli_command cli_train = {
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=fashion-mnist/\n"
         "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
-        "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
+        "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n"
+        "  mpirun -n 4 scion train nanogpt-124m data='fineweb/*.bin'     on four ranks\n\n"
         "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
         "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"
         "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that\n"

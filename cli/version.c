@@ -8,8 +8,8 @@ static int run_version(cli_arguments *a)
 {
     if (!cli_words(a, 0, "no arguments"))
         return CLI_USAGE;
-    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\nmpi      %s\n", scion_version(), __VERSION__, scn_kernel_best()->name,
-           scn_threads(0), comm_build());
+    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\nmpi      %s\n", scion_version(), __VERSION__,
+           scn_kernel_best()->name, scn_threads(0), comm_build());
     return CLI_OK;
 }
 

@@ -42,8 +42,8 @@ typedef struct comm_kind {
 struct comm {
     const comm_kind *kind;
     int rank, size;
-    int local_rank, local_size; /* on this host */
-    double timeout;             /* seconds; 0: wait for ever */
+    int local_rank, local_size;                   /* on this host */
+    double timeout;                               /* seconds; 0: wait for ever */
     int64_t sent[COMM_USES], received[COMM_USES]; /* bytes */
     /* Told once, before the ranks are ended because one of them is lost; may be NULL. */
     void (*lost)(void *ctx, const char *message);
@@ -53,7 +53,7 @@ struct comm {
         char host[COMM_HOST];
         int64_t process;
         double heard;
-    } *peers;
+    } * peers;
     double beat; /* when this rank last said that it waits */
     int beat_request;
     void *own; /* of the kind */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 typedef struct launcher {
-    const char *name;           /* "Open MPI", "MPICH or PMI", "Slurm"; NULL: nobody started this process with others */
-    int rank, size;             /* of this process among all; 0 and 1 if nobody */
+    const char *name; /* "Open MPI", "MPICH or PMI", "Slurm"; NULL: nobody started this process with others */
+    int rank, size;   /* of this process among all; 0 and 1 if nobody */
     int local_rank, local_size; /* among those on this host; 0 and 1 where it is not known */
     bool mpi;                   /* MPI can be started: the launcher speaks its language */
 } launcher;

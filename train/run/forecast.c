@@ -88,7 +88,8 @@ static void count_traffic(const forecaster *f, const shard_plan *s, const foreca
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {
         const shard_traffic n = shard_traffic_of(s, r);
-        const double up = wire * passes * (double)n.gradients_sent, down = wire * passes * (double)n.gradients_received;
+        const double up = wire * passes * (double)n.gradients_sent,
+                     down = wire * passes * (double)n.gradients_received;
         const double out_w = stored * shared * (double)n.weights_sent;
         const double in_w = stored * shared * (double)n.weights_received;
         out->gradient_bytes += up;
@@ -128,7 +129,8 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
                           (long long)all, m->ranks);
     scion_status status = shard_make(&s, &f->c, f->t->model.tape, m->ranks, false, err);
     out->most_sequences = (all + m->ranks - 1) / m->ranks;
-    const int64_t pieces = (out->most_sequences + batch - 1) / batch, size = (out->most_sequences + pieces - 1) / pieces;
+    const int64_t pieces = (out->most_sequences + batch - 1) / batch,
+                  size = (out->most_sequences + pieces - 1) / pieces;
     if (status == SCION_OK)
         status = activation_bytes(f, size, &out->activations, err);
     if (status != SCION_OK) {

@@ -23,8 +23,8 @@ typedef struct forecast {
     int64_t most_sequences;        /* of a rank */
     double flops, oracle_flops;    /* of the busiest rank: both passes; the oracles */
     double compute_s, oracle_s, entries_s, gradients_s, weights_s, exposed_s, step_s;
-    double gradient_bytes, weight_bytes;   /* sent in a step by all ranks */
-    double largest_bytes, mean_bytes;      /* sent and received by a rank */
+    double gradient_bytes, weight_bytes;                           /* sent in a step by all ranks */
+    double largest_bytes, mean_bytes;                              /* sent and received by a rank */
     double weights, gradients, state, activations, sharing, total; /* bytes of the rank with most */
 } forecast;
 

@@ -31,8 +31,8 @@ scion_status start_compare(const char *first, const char *own, scion_error *err)
     while (*first || *own) {
         const int length = (int)strcspn(first, "\n"), own_length = (int)strcspn(own, "\n");
         if (length != own_length || strncmp(first, own, (size_t)length) != 0)
-            return train_fail(err, SCION_EINVAL, "this rank has %.*s, rank 0 has %.*s", own_length < 80 ? own_length : 80,
-                              own, length < 80 ? length : 80, first);
+            return train_fail(err, SCION_EINVAL, "this rank has %.*s, rank 0 has %.*s",
+                              own_length < 80 ? own_length : 80, own, length < 80 ? length : 80, first);
         first += length + (first[length] != '\0');
         own += length + (own[length] != '\0');
     }

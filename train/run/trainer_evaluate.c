@@ -155,13 +155,13 @@ static scion_status evaluate(trainer *t, measured m, bool views, trainer_scores 
     }
     free(found);
     if (status == SCION_OK && all.rows == 0)
-        status =
-            train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+        status = train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
     if (status == SCION_OK)
-        *scores = (trainer_scores){.loss = all.loss / all.rows,
-                                   .accuracy = (views && trainer_tta(t)->count > 1 ? all.first : all.hits) / all.rows,
-                                   .plain_accuracy = all.hits / all.rows,
-                                   .top5 = views && data_about(t->data)->image->classes > 5 ? all.five / all.rows : NAN};
+        *scores =
+            (trainer_scores){.loss = all.loss / all.rows,
+                             .accuracy = (views && trainer_tta(t)->count > 1 ? all.first : all.hits) / all.rows,
+                             .plain_accuracy = all.hits / all.rows,
+                             .top5 = views && data_about(t->data)->image->classes > 5 ? all.five / all.rows : NAN};
     return status;
 }
 

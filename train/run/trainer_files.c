@@ -181,8 +181,8 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
         status = scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err);
     if (status == SCION_OK) {
         list_tensors(&l, t);
-        l.tensors[l.count++] =
-            (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes, NULL, NULL};
+        l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8",           1,    {(int64_t)settings_bytes},
+                                                   settings,    settings_bytes, NULL, NULL};
         status = write_checkpoint(t, folder, path, &l, err);
     }
     free(settings);

@@ -14,9 +14,9 @@
 #include "run/trainer_parts.h"
 
 enum {
-    window = 8,       /* buckets on their way at the same time */
-    sizes_max = 2,    /* of micro-batches of a rank */
-    levels_max = 32,  /* of trees */
+    window = 8,      /* buckets on their way at the same time */
+    sizes_max = 2,   /* of micro-batches of a rank */
+    levels_max = 32, /* of trees */
     add_entries = 1 << 16
 };
 
@@ -56,27 +56,27 @@ struct trainer_ranks {
     bool bf16;  /* gradients travel as bfloat16 */
     bool whole; /* ranks have whole micro-batches */
     piece *pieces;
-    int64_t count, most;       /* pieces of this rank, and of the rank that has most */
-    int64_t first_piece;       /* of the step's, which are numbered through all ranks */
+    int64_t count, most; /* pieces of this rank, and of the rank that has most */
+    int64_t first_piece; /* of the step's, which are numbered through all ranks */
     sized sizes[sizes_max];
     int size_count;
     /* Sums along the tree of one rank. */
-    int64_t group;             /* pieces that are added one after another */
-    int depth;                 /* arrays above the first */
-    float *sums[levels_max];   /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
-    int filled;                /* arrays in use */
-    float *bottom;             /* sums[0], or what stands for it */
+    int64_t group;           /* pieces that are added one after another */
+    int depth;               /* arrays above the first */
+    float *sums[levels_max]; /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
+    int filled;              /* arrays in use */
+    float *bottom;           /* sums[0], or what stands for it */
     /* Moving buffers: what each micro-batch of the step would add. */
     float *moments;
-    int64_t moving;            /* elements of a micro-batch; 0: nothing moves */
+    int64_t moving; /* elements of a micro-batch; 0: nothing moves */
     /* Buckets on their way. */
-    int64_t *order;            /* bucket by the time at which it is complete */
-    int32_t *params_of;        /* of each bucket: parameters in it */
-    int32_t *pending;          /* ... which are not complete */
-    int64_t head;              /* the first of the order that has not arrived */
+    int64_t *order;     /* bucket by the time at which it is complete */
+    int32_t *params_of; /* of each bucket: parameters in it */
+    int32_t *pending;   /* ... which are not complete */
+    int64_t head;       /* the first of the order that has not arrived */
     slot slots[window];
     char *staging;
-    size_t staging_bytes;      /* of one slot, one way */
+    size_t staging_bytes; /* of one slot, one way */
     /* What all ranks say at the end of a step. */
     struct word *words;
     size_t word_bytes;
@@ -114,7 +114,8 @@ double ranks_wire_bytes(const trainer *t, int rank, double *gradients, double *w
     const trainer_ranks *r = t->ranks;
     const shard_traffic n = shard_traffic_of(&r->shards, rank);
     /* MARS has a second gradient, at the weights before, which travel there and back. */
-    const double gradients_of = (t->grads_before ? 2 : 1) * (r->bf16 ? 2.0 : 4.0), weights_of = t->grads_before ? 12 : 4;
+    const double gradients_of = (t->grads_before ? 2 : 1) * (r->bf16 ? 2.0 : 4.0),
+                 weights_of = t->grads_before ? 12 : 4;
     const double g = gradients_of * (double)(n.gradients_sent + n.gradients_received);
     const double w = weights_of * (double)(n.weights_sent + n.weights_received);
     if (gradients)
@@ -174,10 +175,11 @@ static scion_status share_out(trainer *t, trainer_ranks *r, scion_error *err)
     const bool buffers = tape_buffer_count(t->model.tape) > 0;
     r->whole = accum % r->c->size == 0 || buffers;
     if (buffers && accum < r->c->size)
-        return train_fail(err, SCION_EINVAL,
-                          "a step has %lld micro-batches (accum) for %d ranks: batch normalisation divides none, take "
-                          "a larger accum and a smaller batch",
-                          (long long)accum, r->c->size);
+        return train_fail(
+            err, SCION_EINVAL,
+            "a step has %lld micro-batches (accum) for %d ranks: batch normalisation divides none, take "
+            "a larger accum and a smaller batch",
+            (long long)accum, r->c->size);
     if (accum * batch < r->c->size)
         return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
                           (long long)(accum * batch), r->c->size);
@@ -649,10 +651,9 @@ static scion_status compute(trainer *t, int64_t k, bool update, double *loss, sc
     const double middle = clock_now();
     if (!isfinite(*loss)) {
         const char *bad = plan_first_nonfinite(plan, &run);
-        return train_fail(err, SCION_ENONFINITE,
-                          "step %lld: the loss is %s; the first result that is not finite is %s",
-                          (long long)t->step + 1, isnan(*loss) ? "not a number" : "infinite",
-                          bad ? bad : "the loss itself");
+        return train_fail(
+            err, SCION_ENONFINITE, "step %lld: the loss is %s; the first result that is not finite is %s",
+            (long long)t->step + 1, isnan(*loss) ? "not a number" : "infinite", bad ? bad : "the loss itself");
     }
     plan_backward_told(plan, &run, k + 1 == r->count ? complete : NULL, t);
     if (update && r->moving > 0)
@@ -752,7 +753,8 @@ static scion_status conclude(trainer *t, scion_status status, double *loss, scio
     for (int rank = 0; rank < r->c->size; rank++) {
         const int64_t first = first_of(t, r, rank), n = first_of(t, r, rank + 1) - first, m = pieces_of(t, r, rank);
         for (int64_t k = 0; k < m; k++)
-            sum += word_at(r, rank)->losses[k] * ((double)(n * (k + 1) / m - n * k / m) / (double)t->c.training.batch);
+            sum +=
+                word_at(r, rank)->losses[k] * ((double)(n * (k + 1) / m - n * k / m) / (double)t->c.training.batch);
     }
     *loss = sum / (double)t->c.training.accum;
     return SCION_OK;
@@ -908,8 +910,7 @@ void ranks_fetch(const trainer *t, int64_t param, int k, int64_t first, int64_t 
         if (up_to <= from)
             continue;
         if (rank != r->c->rank)
-            ask(t, rank,
-                (demand){.kind = ASK_ENTRIES, .k = k, .param = param, .first = from, .count = up_to - from},
+            ask(t, rank, (demand){.kind = ASK_ENTRIES, .k = k, .param = param, .first = from, .count = up_to - from},
                 to + (from - first), (size_t)(up_to - from) * sizeof *to);
         else if (find_array(t, param, k, &a))
             memcpy(to + (from - first), (const float *)a.data + (from - a.first),
@@ -936,10 +937,11 @@ scion_status ranks_check_position(const trainer *t, const char *path, scion_erro
 {
     if (!t->ranks || t->micro == 0 || (t->ranks->whole && !t->c.training.deterministic))
         return SCION_OK;
-    return train_fail(err, SCION_EINVAL,
-                      "%s: it was stopped after micro-batch %lld of %lld of a step: go on with a number of ranks that "
-                      "divides these, and deterministic=no",
-                      path, (long long)t->micro, (long long)t->c.training.accum);
+    return train_fail(
+        err, SCION_EINVAL,
+        "%s: it was stopped after micro-batch %lld of %lld of a step: go on with a number of ranks that "
+        "divides these, and deterministic=no",
+        path, (long long)t->micro, (long long)t->c.training.accum);
 }
 
 /* ---- Making --------------------------------------------------------------------------------------------------- */
