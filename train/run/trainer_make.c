@@ -59,7 +59,7 @@ static bool wants_packed(const trainer *t)
 {
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
-    return ranks_pieces(t) > 1 && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
+    return ranks_pieces(t) > 1 && ranks_use_plan(t) && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
@@ -137,7 +137,7 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
     scion_status status = plan_commit(t->eval, err);
     if (status == SCION_OK && t->logits)
         status = plan_commit(t->logits, err);
-    if (status == SCION_OK && training)
+    if (status == SCION_OK && training && ranks_use_plan(t))
         status = plan_commit(t->train, err);
     tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
     tape_init_buffers(t->model.tape);
@@ -207,8 +207,8 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .gradients = floats * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)((double)rule->states * (double)floats * ranks_state_share(t)),
         .sharing = ranks_bytes(t),
-        .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
-        .packed = plan_packed_bytes(t->train),
+        .activations = ranks_use_plan(t) ? plan_bytes(t->train) - plan_packed_bytes(t->train) : 0,
+        .packed = ranks_use_plan(t) ? plan_packed_bytes(t->train) : 0,
         .evaluation = plan_bytes(t->eval) + (t->logits ? plan_bytes(t->logits) : 0),
         .limit = memory_usable("", t->threads),
     };

@@ -6,18 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "comm/comm_self.h"
-#include "ops/parallel.h"
+#include "run/exchange.h"
 #include "run/trainer_parts.h"
 
 enum {
-    window = 8,      /* buckets on their way at the same time */
-    sizes_max = 2,   /* of micro-batches of a rank */
-    levels_max = 32, /* of trees */
-    add_entries = 1 << 16
+    sizes_max = 2, /* of micro-batches of a rank */
+    arrays_max = 32
 };
 
 /* A micro-batch of this rank. */
@@ -33,23 +30,6 @@ typedef struct sized {
     tape_plan *plan; /* the trainer's, or one of `own` */
 } sized;
 
-typedef enum slot_state { RECEIVING, READY, SENDING, FINISHED } slot_state;
-
-/* A bucket on its way to its owner. */
-typedef struct slot {
-    slot_state state;
-    int level;   /* of the tree, that comes next */
-    int request; /* -1: none */
-    int whom;    /* rank of the request */
-    void *in, *out;
-} slot;
-
-/* A bucket on its way from its owner. */
-typedef struct spread {
-    int receive, sends[levels_max], count;
-    bool sent;
-} spread;
-
 struct trainer_ranks {
     comm *c;
     shard_plan shards;
@@ -63,20 +43,13 @@ struct trainer_ranks {
     /* Sums along the tree of one rank. */
     int64_t group;           /* pieces that are added one after another */
     int depth;               /* arrays above the first */
-    float *sums[levels_max]; /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
+    float *sums[arrays_max]; /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
     int filled;              /* arrays in use */
     float *bottom;           /* sums[0], or what stands for it */
     /* Moving buffers: what each micro-batch of the step would add. */
     float *moments;
     int64_t moving; /* elements of a micro-batch; 0: nothing moves */
-    /* Buckets on their way. */
-    int64_t *order;     /* bucket by the time at which it is complete */
-    int32_t *params_of; /* of each bucket: parameters in it */
-    int32_t *pending;   /* ... which are not complete */
-    int64_t head;       /* the first of the order that has not arrived */
-    slot slots[window];
-    char *staging;
-    size_t staging_bytes; /* of one slot, one way */
+    exchange *way;  /* of gradients and weights */
     /* What all ranks say at the end of a step. */
     struct word *words;
     size_t word_bytes;
@@ -97,6 +70,14 @@ static comm *comm_of(const trainer *t)
 int64_t ranks_pieces(const trainer *t)
 {
     return t->ranks ? t->ranks->count : t->c.training.accum;
+}
+
+bool ranks_use_plan(const trainer *t)
+{
+    bool used = !t->ranks;
+    for (int i = 0; t->ranks && i < t->ranks->size_count; i++)
+        used = used || t->ranks->sizes[i].count == t->c.training.batch;
+    return used;
 }
 
 bool ranks_stopping(const trainer *t)
@@ -258,18 +239,6 @@ static bool apart(const trainer *t)
     return t->c.training.deterministic && t->c.optimizer.light;
 }
 
-/* to += from. */
-static void add_floats(int threads, int64_t n, const float *from, float *to)
-{
-    const int64_t blocks = (n + add_entries - 1) / add_entries;
-    const int used = blocks < threads ? (int)blocks : threads;
-    SCN_PARALLEL_FOR_STATIC(used)
-    for (int64_t i = 0; i < blocks; i++) {
-        const int64_t left = n - i * add_entries;
-        op_add_to(left < add_entries ? left : add_entries, from + i * add_entries, to + i * add_entries);
-    }
-}
-
 static float *sum_at(const trainer_ranks *r, int i)
 {
     return i == 0 ? r->bottom : r->sums[i];
@@ -279,7 +248,7 @@ static float *sum_at(const trainer_ranks *r, int i)
 static void fold(const trainer *t, const trainer_ranks *r, int down_to, int64_t first, int64_t count)
 {
     for (int i = r->filled - 1; i >= down_to; i--)
-        add_floats(t->threads, count, sum_at(r, i) + first, sum_at(r, i - 1) + first);
+        exchange_add(t->threads, count, sum_at(r, i) + first, sum_at(r, i - 1) + first);
 }
 
 static void bind_all(const trainer *t, float *grads)
@@ -314,241 +283,6 @@ static void end_piece(const trainer *t, trainer_ranks *r, int64_t k)
     }
 }
 
-/* ---- Gradients on their way to their owners ------------------------------------------------------------------- */
-
-static size_t wire_bytes(const trainer_ranks *r, int64_t count)
-{
-    return (size_t)count * (r->bf16 ? sizeof(uint16_t) : sizeof(float));
-}
-
-static const shard_bucket *bucket_at(const trainer_ranks *r, int64_t place)
-{
-    return &r->shards.buckets[r->order[place]];
-}
-
-static int tag_at(const trainer_ranks *r, int64_t place)
-{
-    return (int)(r->order[place] % COMM_TAGS);
-}
-
-/* Expects the next child's part of the bucket; without one it is ready to go to the parent. */
-static void expect_child(trainer_ranks *r, int64_t place)
-{
-    slot *s = &r->slots[place % window];
-    const shard_bucket *b = bucket_at(r, place);
-    bool more = true;
-    for (; more; s->level++) {
-        s->whom = comm_tree_child(r->c, b->owner, s->level, &more);
-        if (s->whom < 0)
-            continue;
-        s->request = comm_receive(r->c, s->whom, COMM_GRADIENTS, tag_at(r, place), s->in, wire_bytes(r, b->count));
-        s->state = RECEIVING;
-        s->level++;
-        return;
-    }
-    s->state = READY;
-}
-
-static void enter(trainer_ranks *r, int64_t place)
-{
-    slot *s = &r->slots[place % window];
-    s->level = 0;
-    expect_child(r, place);
-}
-
-static void add_received(const trainer *t, trainer_ranks *r, const slot *s, const shard_bucket *b)
-{
-    float *to = r->bottom + b->first, block[1024];
-    if (!r->bf16) {
-        add_floats(t->threads, b->count, s->in, to);
-        return;
-    }
-    const uint16_t *from = s->in;
-    for (int64_t i = 0; i < b->count; i += 1024) {
-        const int64_t n = b->count - i < 1024 ? b->count - i : 1024;
-        scn_from_bf16(n, from + i, block);
-        op_add_to(n, block, to + i);
-    }
-}
-
-static void send_up(trainer_ranks *r, int64_t place)
-{
-    slot *s = &r->slots[place % window];
-    const shard_bucket *b = bucket_at(r, place);
-    const float *from = r->bottom + b->first;
-    s->whom = comm_tree_parent(r->c, b->owner);
-    if (s->whom < 0) {
-        s->state = FINISHED;
-        return;
-    }
-    if (r->bf16)
-        scn_to_bf16(b->count, from, s->out);
-    s->request = comm_send(r->c, s->whom, COMM_GRADIENTS, tag_at(r, place), r->bf16 ? s->out : (const void *)from,
-                           wire_bytes(r, b->count));
-    s->state = SENDING;
-}
-
-/* One thing that can be done now for a bucket; false: there is none. */
-static bool advance(const trainer *t, trainer_ranks *r, int64_t place)
-{
-    slot *s = &r->slots[place % window];
-    if (s->state == FINISHED || r->pending[r->order[place]] > 0)
-        return false;
-    if (s->state == READY) {
-        send_up(r, place);
-        return true;
-    }
-    if (!comm_done(r->c, s->request))
-        return false;
-    if (s->state == RECEIVING) {
-        add_received(t, r, s, bucket_at(r, place));
-        expect_child(r, place);
-    } else {
-        s->state = FINISHED;
-    }
-    return true;
-}
-
-/* All that can be done now. Buckets go in one order on all ranks, and each rank expects those of a window that begins
- * with its oldest: the oldest of all is in every window, so that some bucket always gets on. */
-static void progress(const trainer *t, trainer_ranks *r)
-{
-    for (int64_t i = r->head; i < r->head + window && i < r->shards.count; i++)
-        while (advance(t, r, i)) {
-        }
-    for (; r->head < r->shards.count && r->slots[r->head % window].state == FINISHED; r->head++)
-        if (r->head + window < r->shards.count)
-            enter(r, r->head + window);
-}
-
-static void start_reduction(trainer_ranks *r)
-{
-    r->head = 0;
-    memcpy(r->pending, r->params_of, (size_t)r->shards.count * sizeof *r->pending);
-    for (int64_t i = 0; i < window && i < r->shards.count; i++)
-        enter(r, i);
-}
-
-static void finish_reduction(const trainer *t, trainer_ranks *r)
-{
-    comm_waiting w = comm_wait_begin();
-    progress(t, r);
-    for (int64_t head = r->head; r->head < r->shards.count; progress(t, r)) {
-        if (r->head > head) {
-            head = r->head;
-            w = comm_wait_begin();
-        }
-        comm_wait_more(r->c, &w, r->slots[r->head % window].whom);
-    }
-}
-
-/* The first bucket that has entries of [first, ...). */
-static int64_t bucket_from(const shard_plan *s, int64_t first)
-{
-    int64_t low = 0, high = s->count - 1;
-    while (low < high) {
-        const int64_t middle = (low + high + 1) / 2;
-        if (s->buckets[middle].first <= first)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
-/* For each bucket that has entries of a parameter. */
-static void count_buckets(const shard_plan *s, const tape_value *v, int32_t *counts, int32_t by)
-{
-    for (int64_t i = bucket_from(s, v->offset); i < s->count && s->buckets[i].first < v->offset + v->count; i++)
-        counts[i] += by;
-}
-
-/* The backward pass of the last piece has added all that belongs to a parameter. */
-static void complete(void *context, const tape_value *param)
-{
-    const trainer *t = context;
-    trainer_ranks *r = t->ranks;
-    fold(t, r, 1, param->offset, param->count);
-    if (r->c->size == 1)
-        return;
-    count_buckets(&r->shards, param, r->pending, -1);
-    progress(t, r);
-}
-
-/* ---- Weights on their way from their owners ------------------------------------------------------------------- */
-
-static void spread_begin(trainer_ranks *r, spread *s, float *weights, int64_t i)
-{
-    const shard_bucket *b = &r->shards.buckets[i];
-    const int from = comm_tree_parent(r->c, b->owner);
-    *s = (spread){.receive = -1};
-    if (from >= 0)
-        s->receive = comm_receive(r->c, from, COMM_WEIGHTS, (int)(i % COMM_TAGS), weights + b->first,
-                                  (size_t)b->count * sizeof *weights);
-}
-
-/* The children that wait longest for their own first. */
-static void spread_send(trainer_ranks *r, spread *s, const float *weights, int64_t i)
-{
-    const shard_bucket *b = &r->shards.buckets[i];
-    int children[levels_max], n = 0;
-    bool more = true;
-    for (int level = 0; more; level++) {
-        const int child = comm_tree_child(r->c, b->owner, level, &more);
-        if (child >= 0)
-            children[n++] = child;
-    }
-    while (n-- > 0)
-        s->sends[s->count++] = comm_send(r->c, children[n], COMM_WEIGHTS, (int)(i % COMM_TAGS), weights + b->first,
-                                         (size_t)b->count * sizeof *weights);
-    s->sent = true;
-}
-
-/* True: the bucket has been here, and gone on. */
-static bool spread_done(trainer_ranks *r, spread *s, float *weights, int64_t i)
-{
-    if (s->receive >= 0 && comm_done(r->c, s->receive))
-        s->receive = -1;
-    if (s->receive >= 0)
-        return false;
-    if (!s->sent)
-        spread_send(r, s, weights, i);
-    while (s->count > 0 && comm_done(r->c, s->sends[s->count - 1]))
-        s->count--;
-    return s->count == 0;
-}
-
-static void share_weights(const trainer *t)
-{
-    trainer_ranks *r = t->ranks;
-    spread ways[window];
-    bool done[window];
-    const int64_t n = r->shards.count;
-    comm_waiting w = comm_wait_begin();
-    if (r->c->size == 1)
-        return;
-    for (int64_t i = 0; i < window && i < n; i++) {
-        spread_begin(r, &ways[i], t->weights, i);
-        done[i] = false;
-    }
-    for (int64_t head = 0; head < n;) {
-        for (int64_t i = head; i < head + window && i < n; i++)
-            done[i % window] = done[i % window] || spread_done(r, &ways[i % window], t->weights, i);
-        if (!done[head % window]) {
-            comm_wait_more(r->c, &w, r->shards.buckets[head].owner);
-            continue;
-        }
-        for (; head < n && done[head % window]; head++) {
-            done[head % window] = false;
-            if (head + window < n)
-                spread_begin(r, &ways[head % window], t->weights, head + window);
-            else
-                done[head % window] = false;
-        }
-        w = comm_wait_begin();
-    }
-}
-
 void ranks_begin(trainer *t)
 {
     const comm *c = comm_of(t);
@@ -557,6 +291,14 @@ void ranks_begin(trainer *t)
     comm_broadcast(t->ranks->c, 0, t->weights, (size_t)t->elements * sizeof *t->weights);
     if (t->buffers)
         comm_broadcast(t->ranks->c, 0, t->buffers, (size_t)tape_buffer_elements(t->model.tape) * sizeof *t->buffers);
+}
+
+/* The backward pass of the last piece has added all that belongs to a parameter. */
+static void complete(void *context, const tape_value *param)
+{
+    const trainer *t = context;
+    fold(t, t->ranks, 1, param->offset, param->count);
+    exchange_complete(t->ranks->way, param);
 }
 
 /* ---- Moving buffers ------------------------------------------------------------------------------------------- */
@@ -673,8 +415,7 @@ static scion_status gradients(trainer *t, float *into, bool update, double *loss
     int64_t k = first < r->count ? first : r->count;
     r->bottom = r->sums[0] ? r->sums[0] : into;
     r->filled = 0;
-    if (r->c->size > 1)
-        start_reduction(r);
+    exchange_begin(r->way, r->bottom);
     for (int64_t i = 0; i < k; i++) /* they are in the average already */
         losses[i] = 0;
     for (; status == SCION_OK && k < r->count; k++) {
@@ -686,15 +427,10 @@ static scion_status gradients(trainer *t, float *into, bool update, double *loss
         status = compute(t, k, update, &losses[k], err);
         if (status == SCION_OK && k + 1 < r->count)
             end_piece(t, r, k);
-        if (r->c->size > 1)
-            progress(t, r);
+        exchange_progress(r->way);
     }
     const double begin = clock_now();
-    if (r->c->size > 1) {
-        if (status != SCION_OK || first >= r->count)
-            memset(r->pending, 0, (size_t)r->shards.count * sizeof *r->pending);
-        finish_reduction(t, r);
-    }
+    exchange_finish(r->way, status != SCION_OK || first >= r->count);
     t->comm_s += clock_now() - begin;
     bind_all(t, t->grads);
     return status;
@@ -706,19 +442,20 @@ static void take_in(const trainer *t, const trainer_ranks *r)
     for (int64_t i = 0; i < r->shards.count; i++) {
         const shard_bucket *b = &r->shards.buckets[i];
         if (b->owner == r->c->rank)
-            add_floats(t->threads, b->count, r->bottom + b->first, t->grads + b->first);
+            exchange_add(t->threads, b->count, r->bottom + b->first, t->grads + b->first);
     }
 }
 
 /* MARS: the gradient at the weights before, on the same batch. Owners have those weights, and share them. */
 static scion_status gradients_before(trainer *t, double *ignored, scion_error *err)
 {
+    trainer_ranks *r = t->ranks;
     memset(t->grads_before, 0, (size_t)t->elements * sizeof *t->grads_before);
     scion_optimizer_previous(t->optimizer, NULL);
-    share_weights(t);
+    exchange_spread(r->way, t->weights);
     const scion_status status = gradients(t, t->grads_before, false, ignored, err);
     scion_optimizer_previous(t->optimizer, NULL);
-    share_weights(t);
+    exchange_spread(r->way, t->weights);
     return status;
 }
 
@@ -814,7 +551,7 @@ scion_status ranks_step(trainer *t, double *loss, scion_error *err)
     t->optimizer_s += clock_now() - begin;
     begin = clock_now();
     if (status == SCION_OK)
-        share_weights(t);
+        exchange_spread(r->way, t->weights);
     t->comm_s += clock_now() - begin;
     if (status == SCION_OK) {
         t->step++;
@@ -946,59 +683,16 @@ scion_status ranks_check_position(const trainer *t, const char *path, scion_erro
 
 /* ---- Making --------------------------------------------------------------------------------------------------- */
 
-/* The order in which buckets are complete: the backward pass goes from the last layer to the first. Found by what a
- * plan says, without running it: the last event of each parameter. */
-static void order_buckets(const trainer *t, trainer_ranks *r)
-{
-    const shard_plan *s = &r->shards;
-    int64_t *when = r->order + s->count; /* room for as many */
-    for (int64_t i = 0; i < s->count; i++) {
-        r->order[i] = i;
-        when[i] = 0;
-    }
-    for (int64_t p = 0; p < s->params; p++) {
-        const tape_value *v = tape_param_at(t->model.tape, p);
-        const int64_t last = t->train->value[v->index].last_gradient;
-        if (!t->train->value[v->index].requires_grad) /* the loss does not depend on it */
-            continue;
-        count_buckets(s, v, r->params_of, 1);
-        for (int64_t i = bucket_from(s, v->offset); i < s->count && s->buckets[i].first < v->offset + v->count; i++)
-            when[i] = last > when[i] ? last : when[i];
-    }
-    for (int64_t i = 1; i < s->count; i++) { /* nearly sorted backwards: some thousands at most */
-        const int64_t b = r->order[i];
-        int64_t k = i;
-        for (; k > 0 && when[r->order[k - 1]] > when[b]; k--)
-            r->order[k] = r->order[k - 1];
-        r->order[k] = b;
-    }
-}
-
-static int64_t largest_bucket(const shard_plan *s)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < s->count; i++)
-        most = s->buckets[i].count > most ? s->buckets[i].count : most;
-    return most;
-}
-
 static scion_status make_lists(trainer *t, trainer_ranks *r, scion_error *err)
 {
-    const size_t n = (size_t)r->shards.count;
-    r->order = calloc(2 * n + 1, sizeof *r->order);
-    r->params_of = calloc(n + 1, sizeof *r->params_of);
-    r->pending = calloc(n + 1, sizeof *r->pending);
     r->word_bytes = sizeof(word) + (size_t)r->most * sizeof(double);
     r->words = calloc((size_t)r->c->size, r->word_bytes);
     r->joint = calloc((size_t)r->shards.params + 1, sizeof *r->joint);
-    if (!r->order || !r->params_of || !r->pending || !r->words || !r->joint)
+    if (!r->words || !r->joint)
         return train_fail(err, SCION_ENOMEM, "out of memory for a rank's lists");
-    order_buckets(t, r);
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++)
         r->moving += tape_buffer_at(t->model.tape, i)->moves ? tape_buffer_at(t->model.tape, i)->count : 0;
-    /* Messages of bfloat16 are made in a second half. */
-    r->staging_bytes = (wire_bytes(r, largest_bucket(&r->shards)) + 63) / 64 * 64;
-    return SCION_OK;
+    return exchange_create(&r->way, r->c, &r->shards, t->train, r->bf16, t->threads, err);
 }
 
 scion_status ranks_make(trainer *t, scion_error *err)
@@ -1036,8 +730,7 @@ size_t ranks_bytes(const trainer *t)
     if (!r)
         return 0;
     size_t bytes = sum_arrays(t) * (size_t)t->elements * sizeof(float);
-    if (r->c->size > 1)
-        bytes += (size_t)(r->bf16 ? 2 : 1) * window * r->staging_bytes;
+    bytes += exchange_bytes(r->way);
     for (int i = 0; i < r->size_count; i++)
         bytes += is_own(&r->sizes[i]) ? plan_bytes(r->sizes[i].plan) : 0;
     return bytes;
@@ -1071,21 +764,12 @@ scion_status ranks_allocate(trainer *t, scion_error *err)
     bool ok = true;
     for (int i = apart(t) ? 0 : 1; i <= r->depth; i++)
         ok = (r->sums[i] = trainer_flat_array(t->elements)) != NULL && ok;
-    if (r->c->size > 1) {
-        const size_t halves = r->bf16 ? 2 : 1;
-        r->staging = aligned_alloc(64, halves * window * r->staging_bytes);
-        ok = ok && r->staging;
-        for (size_t i = 0; ok && i < window; i++) {
-            r->slots[i].in = r->staging + i * r->staging_bytes;
-            r->slots[i].out = r->bf16 ? r->staging + (window + i) * r->staging_bytes : NULL;
-        }
-    }
     if (r->moving > 0)
         ok = (r->moments = calloc((size_t)(r->c->size * r->most * r->moving), sizeof *r->moments)) != NULL && ok;
     if (!ok)
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
     bind_all(t, t->grads);
-    return SCION_OK;
+    return exchange_allocate(r->way, err);
 }
 
 void ranks_free(trainer *t)
@@ -1099,17 +783,14 @@ void ranks_free(trainer *t)
         plan_free(r->sizes[i].plan);
         model_free(&r->sizes[i].own);
     }
-    for (int i = 0; i < levels_max; i++)
+    for (int i = 0; i < arrays_max; i++)
         free(r->sums[i]);
     shard_free(&r->shards);
     free(r->pieces);
-    free(r->order);
-    free(r->params_of);
-    free(r->pending);
+    exchange_free(r->way);
     free(r->words);
     free(r->joint);
     free(r->moments);
-    free(r->staging);
     free(r);
     t->ranks = NULL;
 }

@@ -36,6 +36,8 @@ void ranks_free(trainer *t);
 /* Refuses to go on in the middle of a step (trainer.micro) where it is shared out otherwise. */
 scion_status ranks_check_position(const trainer *t, const char *path, scion_error *err);
 
+/* Whether the trainer's own plan is used: not where all micro-batches of a rank are smaller. */
+bool ranks_use_plan(const trainer *t);
 /* Micro-batches of a step that this rank computes. */
 int64_t ranks_pieces(const trainer *t);
 
