@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1 /* gethostname */
 #include "comm/comm.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,11 +114,14 @@ static void hear(comm *c, double now)
         c->peers[r].heard = now;
 }
 
-static void watch(comm *c, const comm_waiting *w, int whom)
+static void watch(comm *c, comm_waiting *w, int whom)
 {
     const double now = clock_now(), limit = c->rank == 0 ? c->timeout : 2 * c->timeout;
     if (c->timeout <= 0)
         return;
+    /* Who was stopped himself, or had no core, has not waited so long for others. */
+    w->waited += fmin(now - w->looked, c->timeout / beats);
+    w->looked = now;
     if (c->rank == 0)
         hear(c, now);
     if (c->beat_request >= 0 && c->kind->done(c, c->beat_request))
@@ -126,13 +130,13 @@ static void watch(comm *c, const comm_waiting *w, int whom)
         c->beat_request = c->kind->send(c, 0, COMM_HEARTBEAT, 0, &beat_byte, 1);
         c->beat = now;
     }
-    if (now - w->since > limit)
-        give_up(c, now - w->since, whom);
+    if (w->waited > limit)
+        give_up(c, w->waited, whom);
 }
 
 comm_waiting comm_wait_begin(void)
 {
-    return (comm_waiting){.since = clock_now()};
+    return (comm_waiting){.looked = clock_now()};
 }
 
 void comm_wait_more(comm *c, comm_waiting *w, int whom)

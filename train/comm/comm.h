@@ -80,7 +80,8 @@ bool comm_done(comm *c, int request);
 /* Waiting, for whoever polls: begin, then once in each round of the loop. `whom`: the rank that something is expected
  * of, for the message. */
 typedef struct comm_waiting {
-    double since;
+    double waited; /* seconds; those in which this rank itself did not run count little */
+    double looked; /* clock */
     int rounds;
 } comm_waiting;
 

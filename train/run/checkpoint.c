@@ -220,26 +220,30 @@ static scion_status check_all(const char *path, const checkpoint_tensor *tensors
     return status;
 }
 
-/* Writes a tensor and adds it to the checksum. */
-static scion_status write_tensor(atomic_file *r, const checkpoint_tensor *t, XXH3_state_t *hash, scion_error *err)
-{
-    scion_status status = SCION_OK;
-    for (size_t at = 0, n; status == SCION_OK && at < t->bytes; at += n) {
-        n = t->bytes - at < CHECKPOINT_PIECE ? t->bytes - at : CHECKPOINT_PIECE;
-        const void *from = t->data ? (const char *)t->data + at : t->fetch(t->ctx, at, n);
-        XXH3_64bits_update(hash, from, n);
-        status = atomic_write(r, from, n, err);
-    }
-    return status;
-}
-
 /* What a file is made of. */
 typedef struct contents {
     const place *order;
     int count;
     const checkpoint_meta *meta;
     int metas;
+    checkpoint_fetch *fetch;
+    void *ctx;
 } contents;
+
+/* Writes a tensor and adds it to the checksum. */
+static scion_status write_tensor(atomic_file *r, const contents *c, const place *p, XXH3_state_t *hash,
+                                 scion_error *err)
+{
+    const checkpoint_tensor *t = p->tensor;
+    scion_status status = SCION_OK;
+    for (size_t at = 0, n; status == SCION_OK && at < t->bytes; at += n) {
+        n = t->bytes - at < CHECKPOINT_PIECE ? t->bytes - at : CHECKPOINT_PIECE;
+        const void *from = t->data ? (const char *)t->data + at : c->fetch(c->ctx, p->index, at, n);
+        XXH3_64bits_update(hash, from, n);
+        status = atomic_write(r, from, n, err);
+    }
+    return status;
+}
 
 /* The header; its length does not depend on the hash. NULL: err says why. */
 static char *header_of(const contents *c, uint64_t hash, const char *shown, size_t *length, scion_error *err)
@@ -274,7 +278,7 @@ static scion_status write_file(int folder, const char *path, const contents *c, 
         status = atomic_write(&r, header, length, err);
     XXH3_64bits_reset(hash);
     for (int i = 0; status == SCION_OK && i < c->count; i++)
-        status = write_tensor(&r, c->order[i].tensor, hash, err);
+        status = write_tensor(&r, c, &c->order[i], hash, err);
     free(header);
     header = status == SCION_OK ? header_of(c, XXH3_64bits_digest(hash), path_end(path), &length, err) : NULL;
     if (status == SCION_OK && !header) {
@@ -290,6 +294,13 @@ static scion_status write_file(int folder, const char *path, const contents *c, 
 scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err)
 {
+    return checkpoint_write_from(folder, path, tensors, count, meta, metas, NULL, NULL, err);
+}
+
+scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,
+                                   const checkpoint_meta *meta, int metas, checkpoint_fetch *fetch, void *ctx,
+                                   scion_error *err)
+{
     const char *shown = path_end(path);
     scion_status status = check_all(shown, tensors, count, meta, metas, err);
     if (status != SCION_OK)
@@ -301,7 +312,7 @@ scion_status checkpoint_write(int folder, const char *path, const checkpoint_ten
             order[i] = (place){&tensors[i], i};
         if (count > 1)
             qsort(order, (size_t)count, sizeof *order, larger_items_first);
-        status = write_file(folder, path, &(contents){order, count, meta, metas}, hash, err);
+        status = write_file(folder, path, &(contents){order, count, meta, metas, fetch, ctx}, hash, err);
     } else {
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
     }

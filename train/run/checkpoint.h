@@ -20,12 +20,7 @@ typedef struct checkpoint_tensor {
     int64_t shape[4];
     const void *data; /* reading: points into the mapped file; files of other programs may not align it */
     size_t bytes;
-    /* Writing, where data is NULL: `count` bytes from `at` on, valid until the next call. They may be elsewhere. */
-    const void *(*fetch)(void *ctx, size_t at, size_t count);
-    void *ctx;
 } checkpoint_tensor;
-
-enum { CHECKPOINT_PIECE = 1 << 22 }; /* most bytes that are fetched at once, a multiple of every type's */
 
 typedef struct checkpoint_meta {
     const char *key, *value;
@@ -37,6 +32,14 @@ typedef struct checkpoint_meta {
  * of the checksums are not for the caller. */
 scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err);
+
+/* The same for tensors that are elsewhere, those whose data is NULL: `fetch` gives `bytes` bytes of tensor i from `at` on,
+ * CHECKPOINT_PIECE at most, valid until it is called again. Each is asked for once. */
+enum { CHECKPOINT_PIECE = 1 << 22 }; /* a multiple of every type's size */
+typedef const void *checkpoint_fetch(void *ctx, int i, size_t at, size_t bytes);
+scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,
+                                   const checkpoint_meta *meta, int metas, checkpoint_fetch *fetch, void *ctx,
+                                   scion_error *err);
 
 typedef struct checkpoint checkpoint;
 

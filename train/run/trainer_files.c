@@ -31,10 +31,8 @@ enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, 
 
 /* An array of a parameter that ranks own parts of. */
 typedef struct remote {
-    const trainer *t;
     int64_t param;
     int k; /* as ranks_fetch has it */
-    float *room;
 } remote;
 
 typedef struct listing {
@@ -42,6 +40,7 @@ typedef struct listing {
     char (*names)[name_bytes];
     remote *remotes; /* of the tensors */
     int count;
+    const trainer *t;
     float *room; /* CHECKPOINT_PIECE bytes */
 } listing;
 
@@ -58,22 +57,19 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
     l->count++;
 }
 
-static const void *fetch_remote(void *ctx, size_t at, size_t count)
+static const void *fetch_remote(void *ctx, int i, size_t at, size_t bytes)
 {
-    const remote *r = ctx;
-    ranks_fetch(r->t, r->param, r->k, (int64_t)(at / sizeof(float)), (int64_t)(count / sizeof(float)), r->room);
-    return r->room;
+    const listing *l = ctx;
+    ranks_fetch(l->t, l->remotes[i].param, l->remotes[i].k, (int64_t)(at / sizeof(float)),
+                (int64_t)(bytes / sizeof(float)), l->room);
+    return l->room;
 }
 
-/* The same of array k of parameter i, which is wherever it is owned. */
+/* Array k of parameter i, which is wherever it is owned. */
 static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
 {
-    remote *r = &l->remotes[l->count];
-    checkpoint_tensor *out = &l->tensors[l->count];
-    *r = (remote){t, i, k, l->room};
+    l->remotes[l->count] = (remote){i, k};
     list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL);
-    out->fetch = fetch_remote;
-    out->ctx = r;
 }
 
 /* Weights that are not finite must not take the place of good ones. */
@@ -133,8 +129,7 @@ static void list_tensors(listing *l, const trainer *t)
     }
 }
 
-static scion_status write_checkpoint(const trainer *t, int folder, const char *path, const listing *l,
-                                     scion_error *err)
+static scion_status write_checkpoint(const trainer *t, int folder, const char *path, listing *l, scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
     const char *vocabulary = data_about(t->data)->vocabulary, *images = data_about(t->data)->images;
@@ -160,7 +155,8 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
     }
     if (t->changes)
         meta[metas++] = (checkpoint_meta){"changes", t->changes};
-    const scion_status status = checkpoint_write(folder, path, l->tensors, l->count, meta, metas, err);
+    const scion_status status =
+        checkpoint_write_from(folder, path, l->tensors, l->count, meta, metas, fetch_remote, l, err);
     free(json);
     return status;
 }
@@ -171,8 +167,11 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
     const size_t max =
         (size_t)(tape_param_count(t->model.tape) * (2 + max_arrays) + tape_buffer_count(t->model.tape) + 1);
     const size_t settings_bytes = scion_optimizer_save_bytes(t->optimizer, SCION_WITHOUT_ARRAYS);
-    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), calloc(max, sizeof *l.remotes), 0,
-                 malloc(ranks_shards(t) ? CHECKPOINT_PIECE : 1)};
+    listing l = {.tensors = calloc(max, sizeof *l.tensors),
+                 .names = calloc(max, sizeof *l.names),
+                 .remotes = calloc(max, sizeof *l.remotes),
+                 .t = t,
+                 .room = malloc(ranks_shards(t) ? CHECKPOINT_PIECE : 1)};
     void *settings = malloc(settings_bytes);
     scion_status status = check_finite(t, path, err);
     if (status == SCION_OK && (!l.tensors || !l.names || !l.remotes || !l.room || !settings))
@@ -181,8 +180,8 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
         status = scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err);
     if (status == SCION_OK) {
         list_tensors(&l, t);
-        l.tensors[l.count++] = (checkpoint_tensor){"optimizer", "U8",           1,    {(int64_t)settings_bytes},
-                                                   settings,    settings_bytes, NULL, NULL};
+        l.tensors[l.count++] =
+            (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
         status = write_checkpoint(t, folder, path, &l, err);
     }
     free(settings);
