@@ -62,7 +62,7 @@ begin() {
     launcher=$!
     tries=0
     while ! ls "$folder"/step-* > /dev/null 2>&1 && [ $tries -lt 2000 ]; do sleep 0.05; tries=$((tries + 1)); done
-    ls "$folder"/step-* > /dev/null 2>&1 || fault "$folder: no checkpoint: $(cat log)"
+    ls "$folder" | grep -q step- || fault "$folder: no checkpoint: $(cat log)"
 }
 
 # ---- Killed, and stopped: rank 0 writes the checkpoints
@@ -82,7 +82,7 @@ done
 
 # ---- Asked to end: all ranks stop after the same step, and the run is saved
 # (Open MPI gives a process a second between SIGTERM and SIGKILL, if it is not told otherwise.)
-export OMPI_MCA_odls_base_sigkill_timeout=60
+export OMPI_MCA_odls_base_sigkill_timeout=10
 for signal in TERM USR1; do
     begin $signal comm_timeout=100
     # USR1 goes to a rank: launchers differ in what they pass on, and one rank is enough.

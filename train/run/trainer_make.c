@@ -207,7 +207,8 @@ static void plan_memory(const trainer *t, trainer_memory *m)
         .gradients = floats * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)((double)rule->states * (double)floats * ranks_state_share(t)),
         .sharing = ranks_bytes(t),
-        .activations = ranks_use_plan(t) ? plan_bytes(t->train) - plan_packed_bytes(t->train) : 0,
+        .activations =
+            ranks_activations(t) + (ranks_use_plan(t) ? plan_bytes(t->train) - plan_packed_bytes(t->train) : 0),
         .packed = ranks_use_plan(t) ? plan_packed_bytes(t->train) : 0,
         .evaluation = plan_bytes(t->eval) + (t->logits ? plan_bytes(t->logits) : 0),
         .limit = memory_usable("", t->threads),

@@ -727,11 +727,14 @@ static size_t sum_arrays(const trainer *t)
 size_t ranks_bytes(const trainer *t)
 {
     const trainer_ranks *r = t->ranks;
-    if (!r)
-        return 0;
-    size_t bytes = sum_arrays(t) * (size_t)t->elements * sizeof(float);
-    bytes += exchange_bytes(r->way);
-    for (int i = 0; i < r->size_count; i++)
+    return r ? sum_arrays(t) * (size_t)t->elements * sizeof(float) + exchange_bytes(r->way) : 0;
+}
+
+size_t ranks_activations(const trainer *t)
+{
+    const trainer_ranks *r = t->ranks;
+    size_t bytes = 0;
+    for (int i = 0; r && i < r->size_count; i++)
         bytes += is_own(&r->sizes[i]) ? plan_bytes(r->sizes[i].plan) : 0;
     return bytes;
 }
