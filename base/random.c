@@ -71,6 +71,11 @@ uint64_t scn_stream_uniform(int64_t param)
                                                            : far_stream(2, param, 0, 0);
 }
 
+uint64_t scn_stream_dropped(int64_t result)
+{
+    return far_stream(3, result, 0, 0);
+}
+
 uint64_t scn_stream_rounding(int64_t step, int64_t param)
 {
     return ((uint64_t)step << 24) + (uint64_t)param;

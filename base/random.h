@@ -23,18 +23,20 @@ double scn_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 
 /* Every use of random numbers, in the library and in the program: no two under the same seed share a stream. */
 enum {
-    SCN_STREAM_TUNE = 0,         /* + axis: order of trials, under tune's seed */
-    SCN_STREAM_GRADIENT = 1,     /* scion_minimize: the draw of each gradient, under the problem's seed, */
-    SCN_STREAM_ITERATE = 2,      /* and of the iterate that it returns */
-    SCN_STREAM_UNIFORM = 0x1000, /* + parameter: see scn_stream_uniform */
-    SCN_STREAM_WINDOWS = 0x2000, /* where the samples of a text begin */
-    SCN_STREAM_SHUFFLE = 0x3000, /* order of the samples of an epoch */
-    SCN_STREAM_FLIP = 0x3100,    /* which images are mirrored in the first epoch, */
-    SCN_STREAM_AUGMENT = 0x3101, /* how each sample is changed, */
-    SCN_STREAM_ERASE = 0x3102,   /* the noise in it, */
-    SCN_STREAM_MIX = 0x3103,     /* what it is mixed with, */
-    SCN_STREAM_REPLACE = 0x3104, /* and what takes the place of a file that cannot be read */
-    SCN_STREAM_TEXT = 0x4000,    /* synthetic data */
+    SCN_STREAM_TUNE = 0,                   /* + axis: order of trials, under tune's seed */
+    SCN_STREAM_GRADIENT = 1,               /* scion_minimize: the draw of each gradient, under the problem's seed, */
+    SCN_STREAM_ITERATE = 2,                /* and of the iterate that it returns */
+    SCN_STREAM_UNIFORM = 0x1000,           /* + parameter: see scn_stream_uniform */
+    SCN_STREAM_WINDOWS = 0x2000,           /* where the samples of a text begin */
+    SCN_STREAM_SHUFFLE = 0x3000,           /* order of the samples of an epoch */
+    SCN_STREAM_FLIP = 0x3100,              /* which images are mirrored in the first epoch, */
+    SCN_STREAM_AUGMENT = 0x3101,           /* how each sample is changed, */
+    SCN_STREAM_ERASE = 0x3102,             /* the noise in it, */
+    SCN_STREAM_MIX = 0x3103,               /* what it is mixed with, */
+    SCN_STREAM_REPLACE = 0x3104,           /* what takes the place of a file that cannot be read, */
+    SCN_STREAM_RANDAUGMENT = 0x3105,       /* RandAugment's operations, */
+    SCN_STREAM_RANDAUGMENT_LEVEL = 0x3106, /* and how strong they are */
+    SCN_STREAM_TEXT = 0x4000,              /* synthetic data */
     SCN_STREAM_NEXT = 0x4001,
     SCN_STREAM_PROTOTYPE = 0x4002,
     SCN_STREAM_LABEL = 0x4003,
@@ -48,5 +50,7 @@ uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, boo
 uint64_t scn_stream_uniform(int64_t param);
 /* Rounding of bfloat16 weights (under the optimizer's seed). */
 uint64_t scn_stream_rounding(int64_t step, int64_t param);
+/* What an operator of a network drops: a stream for each of its results. */
+uint64_t scn_stream_dropped(int64_t result);
 
 #endif

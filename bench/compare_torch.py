@@ -6,6 +6,8 @@
         --compile: the network and the Newton-Schulz iteration by torch.compile
     compare_torch.py --train FILE [--seed N] [--steps N] [--lr X]
         learns a text as `scion train shakespeare steps=122` does; prints losses, and the validation loss as JSON
+    compare_torch.py --cnn CHECKPOINT FOLDER
+        the loss and the accuracy of a checkpoint of model cnn on the test images of CIFAR-10, as `scion eval` has them
     compare_torch.py --core
         prints the kernels that the BLAS under PyTorch has chosen (OpenBLAS), or nothing
 
@@ -16,10 +18,15 @@ The network, with N() the RMS norm without parameters and R the rotary embedding
     loss = cross-entropy of W_L N(x)
 W_L is the table itself in a tied model. There are no biases.
 
+Cases airbenchN are the convolutional network of preset airbench-tuned in batches of N images, channels last:
+    x = f(whitening(image)),  three times  x = f(norm(pool(W_1 * x))), x = f(norm(W_2 * x)),  logits = W_L pool(x) / 9
+with f the GELU, 3 x 3 convolutions, batch normalisation with a shift, and label smoothing.
+
 Scion as a textbook writes it: d = (1-alpha)d + alpha g, W = (1-lr)W + lr rho lmo(d), with
     Spectral  lmo(d) = -sqrt(d_out/d_in) polar(d)   by five Newton-Schulz steps of three full products in float32
     ColNorm   lmo(d) = -sqrt(d_out) col/||col||     the embedding table is stored transposed: its rows
     Sign      lmo(d) = -sign(d)/d_in
+    RMS       lmo(d) = -d/rms(d)                    shifts; Spectral of a convolution: of the matrix (out, in x 9), / 9
 Muon is torch.optim.Muon for the hidden matrices, whose iteration runs in bfloat16, and AdamW for the others. Where
 PyTorch has a fused attention, it is used. Needs torch alone (tested with 1.13 and 2.15)."""
 import argparse
@@ -39,6 +46,7 @@ EPS = 2.0**-23  # of the RMS norms, as in the program
 QUINTIC = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
 ROTARY_BASE = 10000.0
+SMOOTHING = 0.2  # of the labels of images
 
 
 @dataclass
@@ -62,6 +70,21 @@ CASES = {
     "llmc": Shape(12, 768, 64, 50304, 4, 64, "gelu", True, True, False, (1, 50, 3000), 2.0**-12),
     "small": Shape(3, 256, 64, 65, 32, 256, "sqrt2_gelu", False, False, True, (1, 3, 10), 2.0**-5),
 }
+
+
+@dataclass
+class Picture:
+    batch: int
+    side: int
+    width: int
+    classes: int
+    radii: dict  # by role
+    lr: float
+    alpha: float
+
+
+for size in (500, 2000):
+    CASES[f"airbench{size}"] = Picture(size, 32, 64, 10, {"conv": 16, "shift": 4, "last": 128}, 0.04, 0.65)
 TWIN = Shape(3, 128, 64, 0, 32, 256, "sqrt2_gelu", False, False, True, (1, 3, 10), 2.0**-5)
 
 
@@ -155,6 +178,53 @@ class GPT:
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
+class CNN:
+    """airbench's network, by the program's names. The whitening layer is not trained."""
+
+    def __init__(self, shape):
+        self.shape, self.training = shape, True
+        C, self.weight, self.buffer = shape.width, {}, {}
+        channels = (24, C, 4 * C, 4 * C)
+        last = lambda x: x.contiguous(memory_format=torch.channels_last)
+        self.buffer["whiten"] = last(torch.randn(24, 3, 2, 2) / 4)
+        for i in range(3):
+            for k, c_in in ((1, channels[i]), (2, channels[i + 1])):
+                c = channels[i + 1]
+                self.weight[f"groups.{i}.conv{k}"] = last(torch.empty(c, c_in, 3, 3)).requires_grad_()
+                self.weight[f"groups.{i}.norm{k}.shift"] = torch.zeros(c, requires_grad=True)
+                self.buffer[f"groups.{i}.norm{k}.mean"] = torch.zeros(c)
+                self.buffer[f"groups.{i}.norm{k}.var"] = torch.ones(c)
+        self.weight["head"] = torch.empty(shape.classes, 4 * C, requires_grad=True)
+
+    def role_of(self, name):
+        return "last" if name == "head" else "shift" if name.endswith("shift") else "conv"
+
+    def init(self):
+        with torch.no_grad():
+            for name, w in self.weight.items():
+                if w.ndim > 1:
+                    reach = 1 / math.sqrt(w[0].numel())
+                    w.uniform_(-reach, reach)
+                if w.ndim == 4:
+                    torch.nn.init.dirac_(w[: min(w.shape[:2])])
+
+    def norm(self, i, k, x):
+        at = f"groups.{i}.norm{k}"
+        x = F.batch_norm(x, self.buffer[at + ".mean"], self.buffer[at + ".var"], None, self.weight[at + ".shift"],
+                         self.training, 0.4, 1e-12)
+        return F.gelu(x)
+
+    def logits(self, image):  # (B, 3, side, side), channels last
+        x = F.gelu(F.conv2d(image, self.buffer["whiten"]))
+        for i in range(3):
+            x = self.norm(i, 1, F.max_pool2d(F.conv2d(x, self.weight[f"groups.{i}.conv1"], padding=1), 2))
+            x = self.norm(i, 2, F.conv2d(x, self.weight[f"groups.{i}.conv2"], padding=1))
+        return F.linear(F.max_pool2d(x, 3).flatten(1), self.weight["head"]) / 9
+
+    def loss(self, image, targets):
+        return F.cross_entropy(self.logits(image), targets, label_smoothing=SMOOTHING)
+
+
 # ---- Scion ---------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +240,15 @@ def polar(g):
     return x.t() if g.shape[0] > g.shape[1] else x
 
 
+def cubic(g):
+    """Nine steps of X = (3X - XX'X)/2 from the Schatten 4-norm, on the transpose if that has fewer rows."""
+    x = g.t() if g.shape[0] > g.shape[1] else g
+    x = x / (x @ x.t()).norm().sqrt()
+    for _ in range(9):
+        x = 1.5 * x - 0.5 * (x @ x.t()) @ x
+    return x.t() if g.shape[0] > g.shape[1] else x
+
+
 def rows_normalised(g):
     return g / (g.norm(dim=1, keepdim=True) + 1e-8)
 
@@ -180,6 +259,10 @@ def lmo(d, role):
         return -math.sqrt(d.shape[1]) * rows_normalised(d)
     if role == "last":
         return -d.sign() / d.shape[1]
+    if role == "shift":
+        return -d * torch.rsqrt(d.square().mean())
+    if role == "conv":
+        return -math.sqrt(d.shape[0] / d.shape[1]) / 9 * cubic(d.reshape(d.shape[0], -1)).view(d.shape)
     return -math.sqrt(d.shape[0] / d.shape[1]) * polar(d)
 
 
@@ -196,7 +279,9 @@ def boundary(w, role, radii):
 
 class Scion:
     def __init__(self, model, lr, alpha=0.1):
-        radius = dict(zip(("first", "hidden", "last"), model.shape.radii))
+        radius = model.shape.radii
+        if not isinstance(radius, dict):
+            radius = dict(zip(("first", "hidden", "last"), radius))
         self.params = [(w, model.role_of(n), radius[model.role_of(n)]) for n, w in model.weight.items()]
         self.average = [torch.zeros_like(w) for w, _, _ in self.params]
         self.lr, self.alpha = lr, alpha
@@ -230,7 +315,7 @@ class Both:
 def make_optimizer(name, model):
     adamw = lambda weights: torch.optim.AdamW(weights, lr=2.0**-9, betas=(0.9, 0.95), weight_decay=0.0)
     if name == "scion":
-        return Scion(model, model.shape.lr)
+        return Scion(model, model.shape.lr, getattr(model.shape, "alpha", 0.1))
     if name == "muon":
         hidden = [w for n, w in model.weight.items() if model.role_of(n) == "hidden"]
         others = [w for n, w in model.weight.items() if model.role_of(n) != "hidden"]
@@ -241,20 +326,29 @@ def make_optimizer(name, model):
 # ---- Timing --------------------------------------------------------------------------------------------------
 
 
+def random_batch(s):
+    """What a model's loss takes, and how many tokens or images that is."""
+    if isinstance(s, Picture):
+        image = torch.randn(s.batch, 3, s.side, s.side).contiguous(memory_format=torch.channels_last)
+        return (image, torch.randint(s.classes, (s.batch,))), s.batch
+    text = torch.randint(s.vocab, (s.batch, s.block + 1))
+    return (text[:, :-1].contiguous(), text[:, 1:]), s.batch * s.block
+
+
 def time_steps(name, optimizer_name, steps, compiled):
-    global polar
+    global polar, cubic
     s = CASES[name]
-    model = GPT(s)
+    model = CNN(s) if isinstance(s, Picture) else GPT(s)
     model.init()
     if compiled:
         model.loss = torch.compile(model.loss)
-        polar = torch.compile(polar)
+        polar, cubic = torch.compile(polar), torch.compile(cubic)
     optimizer = make_optimizer(optimizer_name, model)
     marks = []
     for _ in range(steps + 1):  # the first is the warm-up
-        text = torch.randint(s.vocab, (s.batch, s.block + 1))
+        batch, units = random_batch(s)
         t = [time.perf_counter()]
-        loss = model.loss(text[:, :-1].contiguous(), text[:, 1:])
+        loss = model.loss(*batch)
         t.append(time.perf_counter())
         loss.backward()
         t.append(time.perf_counter())
@@ -268,7 +362,7 @@ def time_steps(name, optimizer_name, steps, compiled):
         "backward_ms": part(1, 2),
         "optimizer_ms": part(2, 3),
         "step_ms": part(0, 3),
-        "tokens_per_s": 1e3 * s.batch * s.block / part(0, 3),
+        "tokens_per_s": 1e3 * units / part(0, 3),
         "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "threads": torch.get_num_threads(),
         "parameters": sum(w.numel() for w in model.weight.values()),
@@ -334,6 +428,38 @@ def train(path, seed, steps, lr):
     return {"seed": seed, "steps": steps, "lr": lr, "val_loss": validate(model, held)}
 
 
+def read_checkpoint(path):
+    """Tensors of a safetensors file by name, and its metadata."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = bytearray(f.read())
+    about = header.pop("__metadata__", {})
+    tensor = lambda e: torch.frombuffer(data, dtype=torch.float32, offset=e["data_offsets"][0],
+                                        count=math.prod(e["shape"])).view(e["shape"])
+    return {n: tensor(e) for n, e in header.items() if e["dtype"] == "F32" and math.prod(e["shape"]) > 0}, about
+
+
+@torch.no_grad()
+def evaluate_cnn(path, folder):
+    """Loss and accuracy on CIFAR-10's test images, standardised as the checkpoint says."""
+    tensors, about = read_checkpoint(path)
+    images = json.loads(about["images"])
+    model = CNN(Picture(500, 32, tensors["groups.0.conv1"].shape[0], 10, {}, 0, 0))
+    model.training = False
+    for name, to in {**model.weight, **model.buffer}.items():
+        to.copy_(tensors[name])
+    with open(f"{folder}/test_batch.bin", "rb") as f:
+        rows = torch.frombuffer(bytearray(f.read()), dtype=torch.uint8).view(-1, 3073)
+    mean, scale = (torch.tensor(images[k]).view(1, 3, 1, 1) for k in ("mean", "scale"))
+    total = right = 0
+    for part in rows.split(500):
+        x = (part[:, 1:].float().view(-1, 3, 32, 32) - mean) * scale
+        logits = model.logits(x.contiguous(memory_format=torch.channels_last))
+        total += F.cross_entropy(logits, part[:, 0].long(), label_smoothing=SMOOTHING, reduction="sum").item()
+        right += (logits.argmax(1) == part[:, 0]).sum().item()
+    return {"val_loss": total / len(rows), "accuracy": right / len(rows), "images": len(rows)}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("case", nargs="?", choices=sorted(CASES))
@@ -342,6 +468,7 @@ def main():
     p.add_argument("--steps", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--train", metavar="FILE")
+    p.add_argument("--cnn", nargs=2, metavar=("CHECKPOINT", "FOLDER"))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--lr", type=float, default=TWIN.lr)
     p.add_argument("--core", action="store_true")
@@ -349,6 +476,8 @@ def main():
     torch.set_num_threads(a.threads)
     if a.core:
         print(core())
+    elif a.cnn:
+        print(json.dumps(evaluate_cnn(*a.cnn), indent=2))
     elif a.train:
         print(json.dumps(train(a.train, a.seed, a.steps or 122, a.lr), indent=2))
     elif a.case:

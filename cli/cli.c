@@ -36,6 +36,13 @@ int cli_error(int status, const char *format, ...)
     return status;
 }
 
+void cli_warning(const char *message)
+{
+    fflush(stdout);
+    fprintf(stderr, "%sscion: warning: %s%s\n", cli_style_begin(stderr, CLI_WARNING), message,
+            cli_style_end(stderr, CLI_WARNING));
+}
+
 void cli_nearer(const char *name, const char *offered, const char **best)
 {
     const int distance = config_distance(name, offered);

@@ -91,6 +91,8 @@ extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench,
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* From now on it prints nothing: another rank tells of the same error. */
 void cli_mute_errors(void);
+/* A warning, in the same words and with the same prefix; what was printed before comes before it. */
+void cli_warning(const char *message);
 
 /* Offers a name to a search for the one that was probably meant by a misspelt one: keeps it in *best if it is nearer
  * than those before, and near enough (config_near). *best is NULL at first. */

@@ -44,15 +44,19 @@ static int unknown_set(const char *name)
 
 static int get(const cli_arguments *a)
 {
+    const catalogue_caller caller = {say, NULL, cli_interrupted};
     scion_error err;
     if (a->word_count < 2)
         return cli_error(CLI_USAGE, "name the data set: scion data list has them all");
     for (int i = 1; i < a->word_count; i++)
         if (!catalogue_find(a->words[i]))
             return unknown_set(a->words[i]);
-    for (int i = 1; i < a->word_count; i++)
-        if (catalogue_get(catalogue_find(a->words[i]), say, NULL, &err) != SCION_OK)
-            return cli_error(CLI_FAILED, "%s", err.message);
+    cli_catch_signals();
+    for (int i = 1; i < a->word_count; i++) {
+        const scion_status status = catalogue_get(catalogue_find(a->words[i]), &caller, &err);
+        if (status != SCION_OK)
+            return cli_error(status == SCION_ESTOPPED ? cli_stopped() : CLI_FAILED, "%s", err.message);
+    }
     return CLI_OK;
 }
 

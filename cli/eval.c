@@ -6,12 +6,14 @@
 #include "base/clock.h"
 #include "cli.h"
 #include "data/tta.h"
+#include "run/mistakes.h"
 #include "run/run_dir.h"
 
-enum { PART, JSON, QUIET };
+enum { PART, MISTAKES, JSON, QUIET };
 
 static const cli_argument arguments[] = {
     [PART] = CLI_SETTING("part", "val|all", "val: what was kept for validation (the default); all: all of the data"),
+    [MISTAKES] = CLI_SETTING("mistakes", "FILE", "images: write what it gets wrong, as mistakes.json of a run"),
     [JSON] = CLI_SWITCH("--json", "print one JSON object"),
     [QUIET] = CLI_SWITCH("--quiet", "print the loss alone"),
     {0},
@@ -22,6 +24,16 @@ typedef struct outcome {
     int64_t measured, all; /* tokens or images: those that count, and of the part */
     trainer_scores scores;
 } outcome;
+
+/* How often each class is taken for another one, and the worst images, without their pixels. */
+static void add_mistakes(json_t *object, const mistakes *m)
+{
+    static const char *const keys[] = {"classes", "pairs", "confusion", "worst"};
+    json_t *all = mistakes_json(m, false);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(object, keys[i], json_object_get(all, keys[i]));
+    json_decref(all);
+}
 
 static void print_json(const trainer *t, const outcome *o)
 {
@@ -44,6 +56,8 @@ static void print_json(const trainer *t, const outcome *o)
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
         json_object_set_new(object, "tta", json_string(t->c.run.tta));
     }
+    if (t->wrong)
+        add_mistakes(object, t->wrong);
     json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(object);
@@ -121,7 +135,7 @@ static int evaluate(trainer *t, outcome *o)
     const scion_status status = trainer_validate(t, true, &o->scores, &err);
     cli_progress_clear(&v.progress);
     for (scion_error why; data_next_warning(t->data, &why);)
-        fprintf(stderr, "scion: warning: %s\n", why.message);
+        cli_warning(why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
     return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
@@ -129,10 +143,11 @@ static int evaluate(trainer *t, outcome *o)
 
 static int run_eval(cli_arguments *a)
 {
-    char part[8] = "val";
+    char part[8] = "val", mistakes_file[RUN_PATH] = "";
+    scion_error err;
     trainer *t = NULL;
     outcome o;
-    if (!cli_get_text(a, PART, part, sizeof part))
+    if (!cli_get_text(a, PART, part, sizeof part) || !cli_get_text(a, MISTAKES, mistakes_file, sizeof mistakes_file))
         return CLI_USAGE;
     const bool whole = strcmp(part, "all") == 0;
     if (!whole && strcmp(part, "val") != 0)
@@ -142,7 +157,13 @@ static int run_eval(cli_arguments *a)
         return status;
     if (whole && !is_given(a, "eval_tokens") && !is_given(a, "eval_batches") && !is_given(a, "eval_end"))
         t->c.run.eval_tokens = t->c.run.eval_batches = t->c.run.eval_end = 0; /* all is all */
-    status = evaluate(t, &o);
+    if (mistakes_file[0] && !t->logits)
+        status = cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", mistakes_file, t->c.model);
+    if (status == CLI_OK)
+        status = evaluate(t, &o);
+    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] && t->wrong &&
+        mistakes_save(t->wrong, -1, mistakes_file, &err) != SCION_OK)
+        status = cli_error(CLI_FAILED, "%s", err.message);
     if (status == CLI_OK && !cli_interrupted()) {
         if (a->values[JSON])
             print_json(t, &o);
@@ -164,7 +185,8 @@ const cli_command cli_eval = {
             "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens,\n"
             "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that\n"
             "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and\n"
-            "tta=translate look at each image in two and in six ways.\n\n"
+            "tta=translate look at each image in two and in six ways. --json has also how often each class is taken\n"
+            "for another one; mistakes=RUN/mistakes.json makes scion report draw it, and the worst images.\n\n"
             "  scion eval runs/shakespeare\n"
             "  scion eval runs/shakespeare data=test.txt part=all\n"
             "  scion eval runs/shakespeare data=other.txt skip_unknown=yes --json\n"

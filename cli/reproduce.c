@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "cli.h"
+#include "data/catalogue.h"
 #include "run/run_dir.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
@@ -201,6 +202,8 @@ static int reproduce(const job *j)
 static int complete(job *j)
 {
     const reproduce_data *data = j->figure->data;
+    if (data && data->set && !j->data[0] && catalogue_here(catalogue_find(data->set)))
+        snprintf(j->data, sizeof j->data, "%s", data->set);
     if (data && data->path && !j->data[0] && access(data->path, R_OK) == 0)
         snprintf(j->data, sizeof j->data, "%s", data->path);
     if (data && !j->data[0] && !(j->full && data->full_has_own))
@@ -265,9 +268,10 @@ const cli_command cli_reproduce = {
     .name = "reproduce",
     .usage = "FIGURE [key=value ...] [--full]",
     .summary = "reproduce a figure of the paper and compare",
-    .help = "Texts and images are given with data=; Debian's Fashion-MNIST is found automatically. Sizes are\n"
-            "for two cores. The folder (out=, default reproduce/FIGURE) holds report.html and the ledger: to\n"
-            "resume a figure that was stopped, repeat the command; with a larger seeds= it gets more seeds.\n"
+    .help = "Texts and images are given with data=; CIFAR-10 (scion data get cifar10), else Debian's Fashion-MNIST,\n"
+            "is found automatically. Sizes are for two cores. The folder (out=, default reproduce/FIGURE) holds\n"
+            "report.html and the ledger: to resume a figure that was stopped, repeat the command; with a larger\n"
+            "seeds= it gets more seeds.\n"
             "The last lines judge each part of the paper's claim: kept, failed, or undecided where seeds overlap\n"
             "or a best value lies on the edge of its grid (one seed decides little).\n\n"
             "  scion reproduce shallow-gpt-transfer data=input.txt budget=30m\n"

@@ -324,14 +324,11 @@ static scion_status show_validation(void *ctx, const trainer *t, const run_point
     return SCION_OK;
 }
 
-/* Warnings go to standard error, in the same words and with the same prefix as errors. */
 static void warn(void *ctx, const char *message)
 {
     run_view *v = ctx;
     cli_progress_clear(&v->progress);
-    fflush(stdout);
-    fprintf(stderr, "%sscion: warning: %s%s\n", cli_style_begin(stderr, CLI_WARNING), message,
-            cli_style_end(stderr, CLI_WARNING));
+    cli_warning(message);
 }
 
 /* Norms of the weights against their bounds: the paper's norm control, made visible. */

@@ -167,6 +167,13 @@ static const char *rung_text(const tuning *u, char text[48])
     return text;
 }
 
+static void warn(void *context, const char *message)
+{
+    tuning *u = context;
+    cli_progress_clear(&u->progress);
+    cli_warning(message);
+}
+
 static void show_progress(void *context, const sweep_progress *p)
 {
     tuning *u = context;
@@ -351,6 +358,7 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
     u->runs.sweep.stopped = cli_interrupted;
     u->runs.sweep.show = show_progress;
+    u->runs.sweep.warn = warn;
     u->runs.sweep.context = u;
     u->runs.sweep.together = launcher_find().size > 1;
     scion_status status = a->values[DROP] ? other_runs(u, true, &err) : SCION_OK;

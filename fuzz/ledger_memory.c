@@ -42,6 +42,7 @@ static void add_curves(ledger *l, ledger_run *run, int which)
                              .lr = 0.01,
                              .val_loss = step % 2 ? NAN : 2.5 + 0.1 * which,
                              .accuracy = NAN,
+                             .top5 = NAN,
                              .samples_per_s = NAN,
                              .optimizer_share = NAN,
                              .seconds = NAN};

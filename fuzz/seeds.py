@@ -169,6 +169,16 @@ seed("run/names", '{"step":1,"name":"<script>&\\"\'=1+1","norm":1,"bound":null}\
 failed("run/loss-of-300-decades", '{"step":1,"val_loss":2.3e-308}\n{"step":2,"val_loss":1e300}\n')
 failed("run/numbers-beyond-integers", b'{"step":1,"loss":1}\n\0{"steps":1e300,"parameters":-1e300,"tokens":1e19}')
 
+wrong = {"format": "scion-mistakes-1", "step": 7, "tta": "none",
+         "classes": [{"name": "<b>", "images": 3, "right": 1}, {"name": "cat", "images": 2, "right": 2}],
+         "pairs": 1, "confusion": [[0, 1, 2]], "size": [1, 2, 1],
+         "worst": [{"sample": 4, "class": 0, "answer": 1, "loss": 2.5, "probability": 0.9, "pixels": "AP8="}]}
+seed("mistakes/usual", json.dumps(wrong))
+seed("mistakes/none", json.dumps({**wrong, "classes": wrong["classes"][1:], "pairs": 0, "confusion": [], "worst": []}))
+seed("mistakes/many-classes", json.dumps({**wrong, "classes": wrong["classes"] + 30 * wrong["classes"][1:]}))
+seed("mistakes/contradiction", json.dumps({**wrong, "confusion": [[0, 1, 9]]}))
+seed("mistakes/pixels-missing", json.dumps({**wrong, "size": [2, 2, 3]}))
+
 # ---- Ledgers --------------------------------------------------------------------------------------------------------
 
 seed("ledger/good", b"\1")

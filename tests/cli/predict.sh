@@ -38,6 +38,29 @@ for run in run again; do
 done
 cmp -s run.losses again.losses || fault "threads change losses: $(paste run.losses again.losses)"
 
+# ---- What it gets wrong is in its folder; the report shows it, and needs neither model nor data
+[ -s run/mistakes.json ] || fault 'no mistakes.json'
+"$scion" train $learn steps=1 threads=1 out=poor > out 2> log || fault "poor: $? $(cat log)"
+mkdir bare
+cp poor/metrics.jsonl poor/summary.json poor/mistakes.json bare
+"$scion" report bare -o page.html > out 2> log || fault "report: $(cat log)"
+holds page.html '<h3>Confusion matrix</h3>'
+holds page.html 'title="green">green</th>'
+wrong=$(grep -o '"sample"' poor/mistakes.json | wc -l)
+[ "$wrong" -gt 0 ] && [ "$(grep -c '<img ' page.html)" -eq "$wrong" ] || fault "report: $wrong images that it gets wrong"
+rm bare/mistakes.json
+"$scion" report bare -o page.html > out 2> log || fault "report: $(cat log)"
+grep -q '<img \|Confusion' page.html && fault 'mistakes without mistakes.json'
+"$scion" eval poor mistakes=bare/mistakes.json --json > out 2> log || fault "eval mistakes=: $(cat log)"
+holds out '"classes": [{"name": "blue", "images": 4, "right": '
+cmp -s poor/mistakes.json bare/mistakes.json || fault 'eval writes other mistakes than the run did'
+
+# ---- A sweep names files that cannot be read, each once for all its runs
+"$scion" sweep model=mlp width=16 layers=2 image_size=4 batch=6 flip=random data=photos epochs=1 lr=0.1,0.2,0.4 threads=2 \
+    jobs=2 ledger=sweep.db > out 2> log || fault "sweep: $? $(cat log)"
+holds log 'warning: photos/train/red/torn.png: neither a PNG nor a JPEG image'
+[ "$(grep -c torn log)" -eq 2 ] || fault "sweep: each file once: $(cat log)"
+
 # ---- Evaluation
 "$scion" eval run > out 2> log || fault "eval: $(cat log)"
 holds out 'accuracy 100.00%'
@@ -72,6 +95,7 @@ echo 'no image' > torn.png
 holds log 'scion: torn.png: neither a PNG nor a JPEG image'
 [ "$(cat out)" = red ] || fault "the other file: $(cat out)"
 refused 2 'give the folder of a run, or a checkpoint, and image files' predict run
+refused 1 'mistakes=x.json: model gpt does not classify images' eval writer mistakes=x.json
 refused 1 'only a model that learned from images can classify them' predict writer some.png
 refused 1 'absent' predict absent some.png
 refused 1 'width=8: cannot be changed' predict run some.png width=8

@@ -57,6 +57,22 @@ holds some/where/report.html '; 6 runs, 2 seeds, 24 steps'
 grep -q '^reproduced: 2 parts kept, 0 failed, 0 undecided' out || fault "spectral-norms of two seeds: $(cat out)"
 "$scion" sweep show some/where/ledger.db > out 2>&1 || fault "its ledger is one of sweeps: $(cat out)"
 
+# ---- A figure of images, on ones that we make: its parts are named, whatever is left
+mkdir cifar
+for file in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
+    for label in 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7; do
+        printf "\\$label"
+        head -c 3072 /dev/urandom
+    done > cifar/$file.bin
+done
+"$scion" reproduce cnn-epochs data=cifar --budget 0.1s jobs=1 threads=1 > out 2> log || fault "cnn-epochs: $? $(cat log)"
+holds log 'shortened to 5% of their steps'
+tr -s ' \n' ' ' < out > flat
+holds flat 'uscion: the norms grow like the square root of the steps: '
+holds flat 'scion: the norms of the weights stay within their bounds: '
+holds flat 'scion ends with a lower loss than uscion in the longest runs, each at its best lr: '
+grep -q '^undecided: ' out || fault "cnn-epochs is decided before its end: $(cat out)"
+
 # ---- Ctrl-C while the runs of a larger one are planned (or, on a fast machine, begun): reported, and nothing half done
 "$scion" reproduce gpt-transfer data=text.txt out=stopped > out 2> log &
 process=$!
@@ -88,6 +104,9 @@ wrong 2 'name one figure' rates input-radius
 wrong 2 'scion reproduce has no lr' rates lr=3
 wrong 2 'budget=soon: expected a time' rates budget=soon
 wrong 2 'give data=FILE' gpt-transfer
+XDG_DATA_HOME=$dir/nothing
+export XDG_DATA_HOME
+wrong 2 'cnn-transfer needs CIFAR-10: give data=cifar10 (scion data get cifar10 fetches it)' cnn-transfer
 wrong 2 'jobs=0' rates jobs=0
 wrong 2 'seeds=0' rates seeds=0
 wrong 1 'absent.txt: cannot open' gpt-transfer data=absent.txt out=absent

@@ -47,7 +47,7 @@ refused 2 '--force' tune shakespeare force=yes
 refused 2 'has no jobs; scion help version' version jobs=2
 refused 2 'n_layer is called layers here' train shakespeare data=text.txt --n_layer=4
 refused 2 'n_layer is called layers here' sweep shakespeare data=text.txt n_layer=4
-refused 2 'there is no dropout here' train shakespeare data=text.txt dropout=0.1
+refused 2 'dropout is for model vit, model gpt has none' train shakespeare data=text.txt dropout=0.1
 refused 2 'scion presets --options lists them' train shakespeare data=text.txt quux=1
 refused 2 '--tokens needs a value: tokens=N' sample . --tokens
 refused 2 'steps=VALUE' train shakespeare --steps 3

@@ -110,6 +110,47 @@ static tape_value *build_max_pool(tape *t, const op_case *c, const op_sizes *s)
     return op_max_pool(t, images(t, c, s), s->D);
 }
 
+static tape_value *build_patches(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_patches(t, tape_floats(t, "x", 4, (const int64_t[]){s->B, s->T, s->T + (c->oblong ? s->D : 0), s->C}),
+                      s->D);
+}
+
+static tape_value *build_add_each(tape *t, const op_case *c, const op_sizes *s)
+{
+    const int64_t shape[] = {s->T, s->C};
+    (void)c;
+    return op_add_each(t, rows(t, "x", s, s->C), tape_param(t, "positions", SCION_ROLE_VECTOR, 2, shape));
+}
+
+static tape_value *build_prepend(tape *t, const op_case *c, const op_sizes *s)
+{
+    (void)c;
+    return op_prepend(t, rows(t, "x", s, s->C), vector(t, "token", s->C));
+}
+
+static tape_value *build_pick(tape *t, const op_case *c, const op_sizes *s)
+{
+    (void)c;
+    return op_pick(t, rows(t, "x", s, s->C), s->D);
+}
+
+static tape_value *build_mean_positions(tape *t, const op_case *c, const op_sizes *s)
+{
+    (void)c;
+    return op_mean_positions(t, rows(t, "x", s, s->C));
+}
+
+static tape_value *build_dropout(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_dropout(t, rows(t, "x", s, s->C), c->real);
+}
+
+static tape_value *build_drop_samples(tape *t, const op_case *c, const op_sizes *s)
+{
+    return op_drop_samples(t, rows(t, "x", s, s->C), c->real);
+}
+
 /* ---- The table: sizes are {B, T, C, D, V} -------------------------------------------------------------------- */
 
 #define ELEMENTWISE .small = {{1, 1, 1}, {2, 3, 5}, {1, 1, 67}, {3, 7, 16}}, .wide = {4, 64, 257}
@@ -121,6 +162,8 @@ static tape_value *build_max_pool(tape *t, const op_case *c, const op_sizes *s)
 #define SAME_3X3 .stride = 1, .pad = 1, .small = {{1, 1, 1, 3, 1}, {2, 3, 5, 3, 7}, {1, 8, 16, 3, 49}}
 #define BATCHNORM \
     build_batchnorm, oracle_batchnorm, .small = {{6, 1, 1}, {2, 2, 5}, {3, 5, 16}, {1, 7, 67}}, .wide = {9, 31, 24}
+#define POSITIONS \
+    .small = {{1, 1, 1}, {2, 3, 5}, {1, 7, 67}, {5, 2, 16}}, .wide = {30, 65, 33}, .timing = {100, 65, 128}
 #define MLP_WIDTH .timing = {4, 256, 3072}
 
 static const op_case TABLE[] = {
@@ -142,6 +185,11 @@ static const op_case TABLE[] = {
      .timing = {4, 256, 768, 64}},
     {"attention_full", build_attention, oracle_attention, HEADS, .wide = {2, 130, 48, 12},
      .timing = {4, 256, 768, 64}},
+    /* as in vision transformers: a class token and 8 x 8 or 14 x 14 patches */
+    {"attention_65", build_attention, oracle_attention, .wide = {4, 65, 64, 32}, .timing = {100, 65, 128, 64},
+     .small = {{1, 65, 8, 4}, {2, 65, 64, 64}, {1, 64, 32, 32}}},
+    {"attention_197", build_attention, oracle_attention, .wide = {2, 197, 64, 32}, .timing = {16, 197, 768, 64},
+     .small = {{1, 197, 8, 8}}},
     {"relu", build_activation, oracle_activation, .function = "relu", ELEMENTWISE, MLP_WIDTH},
     {"scaled_relu", build_activation, oracle_activation, .function = "scaled_relu", ELEMENTWISE, MLP_WIDTH},
     {"relu2", build_activation, oracle_activation, .function = "relu2", ELEMENTWISE, MLP_WIDTH},
@@ -182,6 +230,18 @@ static const op_case TABLE[] = {
      .small = {{1, 2, 1, 2}, {2, 5, 3, 2}, {1, 8, 17, 2}}},
     {"max_pool_3", build_max_pool, oracle_max_pool, .oblong = true, .timing = {500, 3, 256, 3},
      .wide = {9, 31, 24, 3}, .small = {{1, 3, 1, 3}, {2, 7, 3, 3}, {1, 11, 16, 3}}},
+    {"patches", build_patches, oracle_patches, .timing = {100, 32, 3, 4}, .wide = {30, 32, 3, 4},
+     .small = {{1, 1, 1, 1}, {2, 4, 3, 2}, {1, 6, 5, 3}, {3, 4, 1, 4}}},
+    {"patches_oblong", build_patches, oracle_patches, .oblong = true, .timing = {16, 224, 3, 16},
+     .wide = {9, 48, 3, 16}, .small = {{2, 4, 3, 2}, {1, 6, 2, 3}}},
+    {"add_each", build_add_each, oracle_add_each, POSITIONS},
+    {"prepend", build_prepend, oracle_prepend, POSITIONS},
+    {"pick", build_pick, oracle_pick, .timing = {100, 65, 128}, .wide = {30, 65, 33, 64},
+     .small = {{1, 1, 1}, {2, 3, 5, 1}, {3, 4, 17, 3}}},
+    {"mean_positions", build_mean_positions, oracle_mean_positions, POSITIONS},
+    {"dropout", build_dropout, oracle_dropout, .real = 0.3, POSITIONS},
+    {"dropout_none", build_dropout, oracle_dropout, .real = 0, POSITIONS},
+    {"drop_samples", build_drop_samples, oracle_drop_samples, .real = 0.4, POSITIONS},
 };
 
 const op_case *op_case_at(int i)

@@ -24,7 +24,7 @@ struct op_case {
     /* The result in double. in[i]: values of input i; ints: its whole numbers, if some input has them. */
     void (*oracle)(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
     const char *function; /* of an activation */
-    double real;          /* eps, base, smoothing, factor */
+    double real;          /* eps, base, smoothing, factor, rate */
     bool flag;            /* causal; bias or shift present */
     bool scaled;          /* a scale is present */
     bool oblong;          /* images and kernels are wider than high, by 2 and by 1 */
@@ -32,7 +32,8 @@ struct op_case {
     bool soft;            /* targets have weights per class */
     op_sizes small[7];    /* for comparisons; ends with zeros */
     op_sizes wide;        /* large enough that all threads take part, small enough for a test */
-    op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens; images: as in airbench, 500 of them */
+    op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens; images: as in airbench, 500 of them;
+                             the vision transformer: 100 images of 65 positions */
 };
 
 /* Case i, NULL past the last; the case of that name, or NULL. */
@@ -70,6 +71,13 @@ void oracle_factor(const op_case *c, const op_sizes *s, double *const *in, const
 void oracle_convolution(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_batchnorm(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 void oracle_max_pool(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_patches(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_add_each(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_prepend(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_pick(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_mean_positions(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_dropout(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
+void oracle_drop_samples(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out);
 
 /* f(z) and f'(z) of an activation, in double. */
 double oracle_function(const char *name, double z);

@@ -1,10 +1,12 @@
 /* The operators in double, naively and straight from their definitions in ops.h: nothing is shared with the
- * program. */
+ * program but the generator of random numbers. */
 #include "op_cases.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/random.h"
 
 void oracle_linear(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
 {
@@ -252,4 +254,82 @@ void oracle_max_pool(const op_case *c, const op_sizes *s, double *const *in, con
                         top = fmax(top, in[0][((b * H + i * s->D + u / s->D) * W + j * s->D + u % s->D) * s->C + k]);
                     *out++ = top;
                 }
+}
+
+void oracle_patches(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t H = s->T, p = s->D, W = H + (c->oblong ? p : 0);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < H / p; i++)
+            for (int64_t j = 0; j < W / p; j++)
+                for (int64_t k = 0; k < s->C; k++)
+                    for (int64_t u = 0; u < p; u++)
+                        for (int64_t v = 0; v < p; v++)
+                            *out++ = in[0][((b * H + i * p + u) * W + j * p + v) * s->C + k];
+}
+
+/* ---- Positions --------------------------------------------------------------------------------------------- */
+
+void oracle_add_each(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t k = 0; k < s->T * s->C; k++)
+            *out++ = in[0][b * s->T * s->C + k] + in[1][k];
+}
+
+void oracle_prepend(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t t = 0; t <= s->T; t++)
+            for (int64_t i = 0; i < s->C; i++)
+                *out++ = t == 0 ? in[1][i] : in[0][(b * s->T + t - 1) * s->C + i];
+}
+
+void oracle_pick(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < s->C; i++)
+            *out++ = in[0][(b * s->T + s->D) * s->C + i];
+}
+
+void oracle_mean_positions(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)c, (void)ints;
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < s->C; i++) {
+            out[b * s->C + i] = 0;
+            for (int64_t t = 0; t < s->T; t++)
+                out[b * s->C + i] += in[0][(b * s->T + t) * s->C + i] / (double)s->T;
+        }
+}
+
+/* In a fixture the seed is 0, samples count from 0, and the result is the tape's value number 1. */
+enum { fixture_result = 1 };
+
+void oracle_dropout(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t own = s->T * s->C;
+    const double rate = round(c->real * 65536) / 65536;
+    for (int64_t i = 0; i < s->B * own; i++) {
+        const uint64_t block = (uint64_t)(i / own * ((own + 7) / 8) + i % own / 8);
+        const scn_words r = scn_philox(0, scn_stream_dropped(fixture_result), block);
+        const int64_t lane = i % own % 8;
+        const double drawn = (double)(r.w[lane / 2] >> (lane % 2 ? 16 : 0) & 0xFFFF) / 65536;
+        out[i] = drawn < rate ? 0 : in[0][i] / (1 - rate);
+    }
+}
+
+void oracle_drop_samples(const op_case *c, const op_sizes *s, double *const *in, const int32_t *ints, double *out)
+{
+    (void)ints;
+    const int64_t own = s->T * s->C;
+    for (int64_t i = 0; i < s->B * own; i++) {
+        const double drawn = scn_uniform(0, scn_stream_dropped(fixture_result), (uint64_t)(i / own));
+        out[i] = drawn < c->real ? 0 : in[0][i] / (1 - c->real);
+    }
 }

@@ -350,7 +350,8 @@ static void beta_has_its_moments(void **state)
 
 /* ---- Order and layout ---------------------------------------------------------------------------------- */
 
-#define ALL_CHANGES OPTIONS("mixup=0.5", "cutmix=0.5", "flip=random", "translate=2", "erase=0.5", "cutout=2")
+#define ALL_CHANGES \
+    OPTIONS("mixup=0.5", "cutmix=0.5", "flip=random", "translate=2", "erase=0.5", "cutout=2", "randaugment=9")
 
 typedef struct slice {
     const data_set *d;
@@ -408,7 +409,7 @@ static void layouts_have_the_same_pixels(void **state)
     scion_error err = {0};
     (void)state;
     cifar_folder("cifar", records);
-    const char *const *pairs = OPTIONS("flip=random", "translate=3", "erase=0.5", "cutout=5");
+    const char *const *pairs = OPTIONS("flip=random", "translate=3", "randaugment=9", "erase=0.5", "cutout=5");
     assert_int_equal(open_pairs(&a, files_path("cifar"), &first, pairs, &err), SCION_OK);
     assert_int_equal(open_pairs(&b, files_path("cifar"), &last, pairs, &err), SCION_OK);
     assert_string_equal(data_about(a)->arrays[0].name, "pixels");
@@ -497,6 +498,9 @@ static void impossible_options_are_refused(void **state)
     refuse_with(NULL, files_path("tiny"), OPTIONS("translate=3"), "translate is 3, but the images have 3 x 4 pixels");
     refuse_with(NULL, files_path("tiny"), OPTIONS("cutout=4"), "cutout is 4, but the images have 3 x 4 pixels");
     refuse_with(NULL, files_path("tiny"), OPTIONS("image_size=4"), "image_size is 4, but these images have 3 x 4");
+    idx_folder("huge", 1, 1, 4096, 4097, 1, 0); /* one pixel in each row too many */
+    refuse_with(NULL, files_path("huge"), OPTIONS("erase=0.5"),
+                "erase is for images of up to 16777216 pixels, these have 4096 x 4097");
 }
 
 int main(void)

@@ -226,22 +226,32 @@ static void sha256_has_the_known_values(void **state)
     assert_non_null(strstr(err.message, "none"));
 }
 
+static bool at_once(void)
+{
+    return true;
+}
+
 static void other_programs_run_and_are_ended(void **state)
 {
+    const char *const large[] = {"dd", "if=/dev/zero", "of=large", "bs=1048576", "count=1", NULL};
     const char *const touch[] = {"touch", "made", NULL}, *const no[] = {"false", NULL};
     const char *const none[] = {"no-such-program", NULL}, *const slow[] = {"sleep", "60", NULL};
     scion_error err;
     (void)state;
     check_ok(file_make_folder(scratch("work"), &err), &err);
     assert_true(process_exists("touch") && !process_exists("no-such-program"));
-    assert_true(process_run(scratch("work"), touch, 60));
+    assert_true(process_run(scratch("work"), touch, (process_limits){.seconds = 60}));
     assert_true(file_exists(scratch("work/made")));
-    assert_false(process_run(NULL, no, 60));
-    assert_false(process_run(NULL, none, 60));
-    assert_false(process_run(scratch("no-such-folder"), touch, 60));
+    assert_false(process_run(NULL, no, (process_limits){.seconds = 60}));
+    assert_false(process_run(NULL, none, (process_limits){.seconds = 60}));
+    assert_false(process_run(scratch("no-such-folder"), touch, (process_limits){.seconds = 60}));
     const double begin = clock_now();
-    assert_false(process_run(NULL, slow, 0.1));
+    assert_false(process_run(NULL, slow, (process_limits){.seconds = 0.1}));
+    assert_false(process_run(NULL, slow, (process_limits){.seconds = 60, .stopped = at_once}));
     assert_true(clock_now() - begin < 30);
+    assert_true(process_run(scratch("work"), large, (process_limits){.seconds = 60}));
+    assert_true(process_run(scratch("work"), large, (process_limits){.seconds = 60, .file_bytes = 1 << 20}));
+    assert_false(process_run(scratch("work"), large, (process_limits){.seconds = 60, .file_bytes = (1 << 20) - 1}));
 }
 
 int main(void)

@@ -81,10 +81,10 @@ static void models_share_options(void **state)
     scion_error err;
     (void)state;
     config_init(&c);
-    check(strcmp(config_find("layers")->help, "gpt: blocks; mlp: weight matrices") == 0);
-    check(strcmp(config_find("head_size")->help, "gpt: width of an attention head; divides width") == 0);
+    check(strcmp(config_find("layers")->help, "gpt, vit: blocks; mlp: weight matrices") == 0);
+    check(strcmp(config_find("head_size")->help, "gpt, vit: width of an attention head; divides width") == 0);
     check(strcmp(config_find("width")->help,
-                 "gpt, mlp: width of the layers (embedding dimension); cnn: channels of the first group") == 0);
+                 "gpt, mlp, vit: width of the layers (embedding dimension); cnn: channels of the first group") == 0);
     check_ok(config_set(&c, "layers", "7", "test", &err), &err);
     check_ok(config_set(&c, "activation", "tanh", "test", &err), &err);
     check(((const gpt_options *)config_model_options(&c))->layers == 7);
@@ -328,9 +328,9 @@ static void switches_have_four_pairs_of_words(void **state)
 static void foreign_names_point_to_options(void **state)
 {
     static const char *const asked[] = {
-        "n_layer",   "n_embd",     "max_iters",   "dropout", "min_lr",       "grad_clip",
-        "init_from", "heads",      "seq_len",     "device",  "context",      "d_model",
-        "wandb_log", "checkpoint", "hidden_size", "n_head",  "warmup_iters", "num_hidden_layers"};
+        "n_layer",   "n_embd",     "max_iters",   "attn_pdrop", "min_lr",       "grad_clip",
+        "init_from", "heads",      "seq_len",     "device",     "context",      "d_model",
+        "wandb_log", "checkpoint", "hidden_size", "n_head",     "warmup_iters", "num_hidden_layers"};
     (void)state;
     for (const config_foreign_name *f = config_foreign_names; f->name; f++) {
         at("%s", f->name);
@@ -362,7 +362,8 @@ static void wrong_input_is_refused_with_a_sentence(void **state)
         {"learning_rate=8", "learning_rate is called lr here"},
         {"batch_per_step=8", "did you mean \"batch\"?"},
         {"step_size=8", "did you mean \"lr\"?"},
-        {"Dropout=0.1", "command line: there is no dropout here"},
+        {"attn_pdrop=0.1", "command line: there is no dropout of attention here"},
+        {"drop_path=0.1", "drop_path is called stochastic_depth here"},
         {"n_head=8", "width / head_size"},
         {"quux=8", "there is no option \"quux\"; scion presets --options lists them"},
         {"backout=8", "there is no option \"backout\"; scion presets --options lists them"},
@@ -441,8 +442,8 @@ static void options_that_contradict_are_refused(void **state)
         {"head_size=3 width=9", "head_size is 3, expected an even number"},
         {"model=mlp layers=1", "layers is 1, expected 2 or more"},
         {"model=mlp tied=1", "tied is for model gpt, model mlp has none"},
-        {"model=mlp head_size=32", "head_size is for model gpt, model mlp has none"},
-        {"bias=no", "bias is for model mlp, model gpt has none"},
+        {"model=mlp head_size=32", "head_size is for models gpt, vit, model mlp has none"},
+        {"bias=no", "bias is for models mlp, vit, model gpt has none"},
         {"steps=0", "steps is not given"},
         {"data=", "data is not given"},
         {"rule=adamw light=1", "rule adamw cannot keep its average in the gradient"},

@@ -251,6 +251,28 @@ static void files_are_told_by_their_first_bytes(void **state)
     assert_non_null(strstr(err.message, "nowhere.png: cannot open"));
 }
 
+/* What we write, we read. */
+static void written_pngs_come_back(void **state)
+{
+    uint8_t pixels[H * W * 3];
+    scion_error err = {0};
+    (void)state;
+    for (int i = 0; i < H * W * 3; i++)
+        pixels[i] = (uint8_t)(i * 31 + i / 7);
+    for (int depth = 1; depth <= 3; depth += 2) {
+        uint8_t *bytes = NULL;
+        size_t n = 0;
+        image m;
+        assert_int_equal(image_encode_png(pixels, H, W, depth, &bytes, &n, &err), SCION_OK);
+        assert_int_equal(image_decode(&m, bytes, n, "ours", &err), SCION_OK);
+        assert_true(m.height == H && m.width == W);
+        for (int i = 0; i < H * W * 3; i++)
+            assert_int_equal(m.pixels[i], pixels[depth == 3 ? i : i / 3]);
+        image_free(&m);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +285,7 @@ int main(void)
         cmocka_unit_test(changed_bytes_do_no_harm),
         cmocka_unit_test(cmyk_is_refused),
         cmocka_unit_test(files_are_told_by_their_first_bytes),
+        cmocka_unit_test(written_pngs_come_back),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

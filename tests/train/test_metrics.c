@@ -32,7 +32,7 @@ static run_point step_point(int64_t step, double loss, double lr, double rate, d
 
 static run_point validation_point(int64_t step, double val_loss, double accuracy)
 {
-    return (run_point){.step = step, .loss = NAN, .lr = NAN, .val_loss = val_loss, .accuracy = accuracy};
+    return (run_point){.step = step, .loss = NAN, .lr = NAN, .val_loss = val_loss, .accuracy = accuracy, .top5 = NAN};
 }
 
 static void add(metrics *m, run_point p)
@@ -55,13 +55,17 @@ static void lines_are_as_documented(void **state)
         &err);
     check_ok(metrics_norm(m, &(run_norm){.step = 10, .name = "\xff", .norm = 9, .bound = 10}, &err), &err);
     add(m, validation_point(11, INFINITY, NAN));
+    run_point images = validation_point(12, 2, 0.5);
+    images.top5 = 0.75; /* more than five classes */
+    add(m, images);
     metrics_close(m);
     check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
                  "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":null}\n"
                  "{\"step\":10,\"name\":\"a \\\"b\\\"\\n\xc3\xa9\",\"norm\":9,\"bound\":null,\"ratio\":null}\n"
                  "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n"
-                 "{\"step\":11,\"val_loss\":null,\"accuracy\":null}\n") == 0);
+                 "{\"step\":11,\"val_loss\":null,\"accuracy\":null}\n"
+                 "{\"step\":12,\"val_loss\":2,\"accuracy\":0.5,\"top5\":0.75}\n") == 0);
 }
 
 /* Points of a run say when they were, after how many seconds and samples. */
@@ -269,6 +273,7 @@ static void the_summary_is_one_object(void **state)
         .val_loss = 1.8155,
         .best_val_loss = 1.8,
         .accuracy = NAN,
+        .top5 = NAN,
         .baseline = INFINITY,
         .peak_bytes = 0x1p40,
     };
@@ -297,10 +302,12 @@ static void the_summary_is_one_object(void **state)
     check(scratch_count(dir) == 1);
     r.accuracy = 0.75; /* what only some runs have */
     r.plain_accuracy = 0.5;
+    r.top5 = 0.875;
     r.skipped = 7;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 16);
+    check(json_object_size(object) == 17);
+    check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
     check(json_integer_value(json_object_get(object, "skipped")) == 7);
     json_decref(object);

@@ -131,6 +131,83 @@ static void cnn_declares_its_parameters(void **state)
     model_free(&m);
 }
 
+static void vit_declares_its_parameters(void **state)
+{
+    const expected want[] = {
+        {"patch", SCION_ROLE_INPUT, false, 2, {32, 48}},
+        {"class_token", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"positions", SCION_ROLE_VECTOR, false, 2, {65, 32}},
+        {"blocks.0.attn.q", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.k", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.v", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.o", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.mlp.up", SCION_ROLE_HIDDEN, false, 2, {128, 32}},
+        {"blocks.0.mlp.down", SCION_ROLE_HIDDEN, false, 2, {32, 128}},
+        {"head", SCION_ROLE_OUTPUT, false, 2, {10, 32}},
+    };
+    const expected full[] = {
+        {"patch", SCION_ROLE_INPUT, false, 4, {32, 3, 8, 8}},
+        {"patch.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"positions", SCION_ROLE_VECTOR, false, 2, {16, 32}},
+        {"blocks.0.norm1.gain", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"blocks.0.norm1.shift", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"blocks.0.attn.q", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.q.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"blocks.0.attn.k", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.k.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"blocks.0.attn.v", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.v.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"blocks.0.attn.o", SCION_ROLE_HIDDEN, false, 2, {32, 32}},
+        {"blocks.0.attn.o.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"blocks.0.norm2.gain", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"blocks.0.norm2.shift", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"blocks.0.mlp.up", SCION_ROLE_HIDDEN, false, 2, {64, 32}},
+        {"blocks.0.mlp.up.bias", SCION_ROLE_VECTOR, false, 1, {64}},
+        {"blocks.0.mlp.down", SCION_ROLE_HIDDEN, false, 2, {32, 64}},
+        {"blocks.0.mlp.down.bias", SCION_ROLE_VECTOR, false, 1, {32}},
+        {"norm.gain", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"norm.shift", SCION_ROLE_NORMALIZATION, false, 1, {32}},
+        {"head", SCION_ROLE_OUTPUT, false, 2, {10, 32}},
+    };
+    const data_info s = tiny_pictures(3, 32, 10);
+    config c = tiny("model=vit layers=1 width=32 head_size=16 bias=no");
+    model m = record(&c, &s, 3);
+    (void)state;
+    check_params(&m, want, 10);
+    assert_int_equal(tape_param_at(m.tape, 2)->layer, SCION_ROLE_HIDDEN);
+    model_free(&m);
+    c = tiny("model=vit layers=1 width=32 head_size=16 patch=8 pool=mean norm=layernorm mlp_ratio=2 "
+             "patch_factor=convolution");
+    m = record(&c, &s, 3);
+    check_params(&m, full, 22);
+    assert_int_equal(tape_param_at(m.tape, 1)->layer, SCION_ROLE_INPUT);
+    model_free(&m);
+}
+
+/* DeiT-base has 86,567,656 parameters: 1000 of them are the bias of its last layer, which ours has not, and without
+ * gains and shifts of 25 layer normalisations, then without biases, the numbers follow. */
+static void deit_has_its_size(void **state)
+{
+    const struct {
+        const char *pairs;
+        int64_t count;
+    } cases[] = {
+        {"norm=layernorm", 86567656 - 1000},
+        {"norm=rmsnorm", 86567656 - 1000 - 25 * 2 * 768},
+        {"norm=rmsnorm bias=no", 86567656 - 1000 - 25 * 2 * 768 - 768 - 12 * (5 + 4) * 768},
+    };
+    const data_info s = tiny_pictures(3, 224, 1000);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char pairs[128];
+        snprintf(pairs, sizeof pairs, "model=vit patch=16 layers=12 width=768 head_size=64 %s", cases[i].pairs);
+        config c = tiny(pairs);
+        model m = record(&c, &s, 1);
+        assert_int_equal(tape_param_elements(m.tape), cases[i].count);
+        model_free(&m);
+    }
+}
+
 /* 12 width^2 per block and one vocabulary x width, or two: the sizes by which the paper calls its models. */
 static void sizes_are_the_papers(void **state)
 {
@@ -250,6 +327,61 @@ static void gradient(run *r)
     plan_backward(r->train, &how);
 }
 
+/* ---- Soft targets ------------------------------------------------------------------------------------------- */
+
+/* All samples of a batch: `share` of class `first`, the rest of class `second`. */
+static void fill_classes(const run *r, tape_plan *p, int32_t first, int32_t second, float share)
+{
+    const tape_value *targets = plan_value(p, r->m.inputs[1]), *weights = plan_value(p, r->m.inputs[2]);
+    const int64_t classes = weights->count / targets->count;
+    memset(weights->data, 0, (size_t)weights->count * sizeof *weights->data);
+    for (int64_t i = 0; i < targets->count; i++) {
+        targets->ints[i] = share >= 0.5f ? first : second;
+        weights->data[i * classes + first] += share;
+        weights->data[i * classes + second] += 1 - share;
+    }
+}
+
+/* The loss is linear in the weights of the classes, and so is its gradient; weight 1 for one class is that class. */
+static void mixed_classes_mix_the_losses(void **state)
+{
+    static const char *const cases[] = {"model=mlp layers=3 width=16 smoothing=0.1",
+                                        "model=cnn width=4 smoothing=0.1"};
+    enum { first = 2, second = 5, classes = 7, batch = 6 };
+    const float share = 0.75f;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const data_info hard = i == 0 ? tiny_images(20, classes) : tiny_pictures(2, 25, classes);
+        const config c = tiny(cases[i]);
+        data_info soft = hard;
+        soft.arrays[soft.array_count++] = (data_array){"target_weights", DATA_FLOAT32, 1, {classes}, classes, 0, 0};
+        run plain = start(&c, &hard, batch), r = start(&c, &soft, batch);
+        double loss[3];
+        float *grads[3];
+        for (int k = 0; k < 3; k++) {
+            const float weight = k == 0 ? 1 : k == 1 ? 0 : share;
+            fill_classes(&r, r.eval, first, second, weight);
+            fill_classes(&r, r.train, first, second, weight);
+            loss[k] = loss_of(&r);
+            gradient(&r);
+            grads[k] = malloc((size_t)r.n * sizeof **grads);
+            memcpy(grads[k], r.grads, (size_t)r.n * sizeof **grads);
+        }
+        for (int64_t k = 0; k < batch; k++)
+            plan_value(plain.eval, plain.m.inputs[1])->ints[k] = first;
+        near("the loss of one class", loss[0], loss_of(&plain), 1e-6);
+        near("the loss of a mix", loss[2], (double)share * loss[0] + (double)(1 - share) * loss[1], 1e-6);
+        assert_true(fabs(loss[0] - loss[1]) > 1e-3);
+        for (int64_t k = 0; k < r.n; k++)
+            near("a gradient", (double)grads[2][k],
+                 (double)share * (double)grads[0][k] + (double)(1 - share) * (double)grads[1][k], 1e-5);
+        for (int k = 0; k < 3; k++)
+            free(grads[k]);
+        stop(&plain);
+        stop(&r);
+    }
+}
+
 static data_info text_data, image_data, picture_data;
 
 static int describe(void **state)
@@ -265,10 +397,11 @@ static int describe(void **state)
 static void knowing_nothing_costs_ln_v(void **state)
 {
     const char *pairs[] = {"layers=2 width=32 head_size=16", "model=mlp layers=3 width=16",
-                           "layers=2 width=32 head_size=16 smoothing=0.1", "model=cnn width=4"};
-    const data_info *data[] = {&text_data, &image_data, &text_data, &picture_data};
+                           "layers=2 width=32 head_size=16 smoothing=0.1", "model=cnn width=4",
+                           "model=vit layers=2 width=16 head_size=8 patch=5"};
+    const data_info *data[] = {&text_data, &image_data, &text_data, &picture_data, &picture_data};
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         config c = tiny(pairs[i]);
         run r = start(&c, data[i], i == 1 ? 6 : 3);
         const tape_value *head = tape_param_at(r.m.tape, tape_param_count(r.m.tape) - 1);
@@ -281,10 +414,12 @@ static void knowing_nothing_costs_ln_v(void **state)
 /* The logits, planned on their own, cost what the loss says; neither plan computes the other's target. */
 static void logits_are_those_of_the_loss(void **state)
 {
-    const char *pairs[] = {"layers=2 width=32 head_size=16", "model=mlp layers=3 width=16", "model=cnn width=4"};
-    const data_info *sets[] = {&text_data, &image_data, &picture_data};
+    const char *pairs[] = {"layers=2 width=32 head_size=16", "model=mlp layers=3 width=16", "model=cnn width=4",
+                           "model=vit layers=2 width=16 head_size=8 patch=5",
+                           "model=vit layers=2 width=16 head_size=8 patch=5 pool=mean dropout=0.5"};
+    const data_info *sets[] = {&text_data, &image_data, &picture_data, &picture_data, &picture_data};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         config c = tiny(pairs[i]);
         const data_info *data = sets[i];
         const int64_t classes = data->arrays[1].range;
@@ -472,12 +607,17 @@ static void gradients_are_derivatives(void **state)
         "layers=1 width=16 head_size=8 qk_norm=no activation=gelu recompute=1",
         "model=mlp layers=3 width=16 activation=tanh",
         "model=cnn width=8 activation=gelu smoothing=0.2 logit_divisor=1 whiten_bias=yes",
+        "model=vit layers=2 width=16 head_size=8 patch=5",
+        "model=vit layers=2 width=16 head_size=16 patch=5 norm=layernorm pool=mean patch_factor=convolution "
+        "mlp_ratio=1.5",
+        "model=vit layers=3 width=16 head_size=8 patch=5 bias=no dropout=0.2 stochastic_depth=0.3 recompute=yes",
     };
-    const data_info *data[] = {&text_data, &text_data, &text_data, &image_data, &picture_data};
+    const data_info *data[] = {&text_data,    &text_data,    &text_data,    &image_data,
+                               &picture_data, &picture_data, &picture_data, &picture_data};
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 8; i++) {
         config c = tiny(pairs[i]);
-        run r = start(&c, data[i], i < 3 ? 3 : i < 4 ? 6 : 16);
+        run r = start(&c, data[i], i < 3 ? 3 : i != 4 ? 6 : 16);
         gradient(&r);
         for (int64_t k = 0; k < tape_param_count(r.m.tape); k++)
             check_direction(&r, tape_param_at(r.m.tape, k), k, i == 4 ? kinked : smooth);
@@ -487,17 +627,69 @@ static void gradients_are_derivatives(void **state)
 
 static void recomputation_changes_no_bit(void **state)
 {
-    config c = tiny("layers=3 width=32 head_size=16");
-    scion_error err;
-    run kept = start(&c, &text_data, 3);
-    OK(config_set(&c, "recompute", "yes", "test", &err));
-    run again = start(&c, &text_data, 3);
+    const char *pairs[] = {"layers=3 width=32 head_size=16",
+                           "model=vit layers=3 width=16 head_size=8 patch=5 dropout=0.2 stochastic_depth=0.3"};
+    const data_info *data[] = {&text_data, &picture_data};
     (void)state;
-    gradient(&kept);
-    gradient(&again);
-    assert_memory_equal(kept.grads, again.grads, (size_t)kept.n * sizeof(float));
-    stop(&kept);
-    stop(&again);
+    for (int i = 0; i < 2; i++) {
+        config c = tiny(pairs[i]);
+        scion_error err;
+        run kept = start(&c, data[i], 3);
+        OK(config_set(&c, "recompute", "yes", "test", &err));
+        run again = start(&c, data[i], 3);
+        gradient(&kept);
+        gradient(&again);
+        assert_memory_equal(kept.grads, again.grads, (size_t)kept.n * sizeof(float));
+        stop(&kept);
+        stop(&again);
+    }
+}
+
+/* Another order of an image's patches, with their positions in that order too, is the same to a class token; the
+ * positions alone are what tells them apart. Patch 1 and patch 2 change places; float32 sums in another order. */
+static void positions_are_all_that_orders_patches(void **state)
+{
+    (void)state;
+    config c = tiny("model=vit layers=2 width=16 head_size=8 patch=5");
+    const data_info data = tiny_pictures(2, 25, 7);
+    run r = start(&c, &data, 1);
+    const tape_value *image = plan_value(r.eval, r.m.inputs[0]);
+    const tape_value *positions = tape_param_at(r.m.tape, 3);
+    assert_string_equal(positions->name, "positions");
+    const double before = loss_of(&r);
+    for (int64_t y = 0; y < 5; y++)
+        for (int64_t x = 0; x < 5 * 2; x++) {
+            float *one = image->data + y * 25 * 2 + x, *two = one + 5 * 2, kept = *one;
+            *one = *two;
+            *two = kept;
+        }
+    const double moved = loss_of(&r);
+    for (int64_t i = 0; i < 16; i++) {
+        float *one = positions->data + 16 + i, *two = one + 16, kept = *one;
+        *one = *two;
+        *two = kept;
+    }
+    assert_true(fabs(moved - before) > 1e-4);
+    near("the loss", loss_of(&r), before, 2e-6);
+    stop(&r);
+}
+
+/* Evaluation does not drop; in training every sample draws anew. */
+static void only_training_drops(void **state)
+{
+    (void)state;
+    config plain = tiny("model=vit layers=3 width=16 head_size=8 patch=5");
+    config drops = tiny("model=vit layers=3 width=16 head_size=8 patch=5 dropout=0.2 stochastic_depth=0.3");
+    run a = start(&plain, &picture_data, 6), b = start(&drops, &picture_data, 6);
+    assert_true(loss_of(&a) == loss_of(&b));
+    assert_true(training_loss_of(&a) == loss_of(&a));
+    assert_true(training_loss_of(&b) != loss_of(&b));
+    const tape_run later = {.threads = 2, .loss_scale = 1, .sample = 6};
+    const double first = training_loss_of(&b);
+    assert_true(training_loss_of(&b) == first);
+    assert_true((double)plan_forward(b.train, &later) != first);
+    stop(&a);
+    stop(&b);
 }
 
 /* ---- Faults ----------------------------------------------------------------------------------------------- */
@@ -524,20 +716,34 @@ static void wrong_configurations_get_a_sentence(void **state)
     refuse("model=cnn", &(data_info[]){tiny_pictures(3, 24, 10)}[0], "24 x 24 pixels, expected at least 25 x 25");
     refuse("model=cnn", &image_data, "model cnn needs image, the data have pixels and targets");
     assert_string_equal(model_name(1), "mlp");
+    refuse("model=vit patch=4", &picture_data, "patches of 4 x 4 pixels do not divide images of 25 x 25");
+    refuse("model=vit width=30 head_size=16", &picture_data, "multiple of head_size");
     assert_string_equal(model_name(2), "cnn");
-    assert_null(model_name(3));
+    assert_string_equal(model_name(3), "vit");
+    assert_null(model_name(4));
     assert_null(model_name(-1));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_declares_its_parameters),         cmocka_unit_test(mlp_declares_its_parameters),
-        cmocka_unit_test(cnn_declares_its_parameters),         cmocka_unit_test(sizes_are_the_papers),
-        cmocka_unit_test(knowing_nothing_costs_ln_v),          cmocka_unit_test(logits_are_those_of_the_loss),
-        cmocka_unit_test(stored_activations_halve_the_memory), cmocka_unit_test(packed_weights_change_no_bit),
-        cmocka_unit_test(stored_activations_learn_alike),      cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(recomputation_changes_no_bit),        cmocka_unit_test(wrong_configurations_get_a_sentence),
+        cmocka_unit_test(gpt_declares_its_parameters),
+        cmocka_unit_test(mlp_declares_its_parameters),
+        cmocka_unit_test(cnn_declares_its_parameters),
+        cmocka_unit_test(sizes_are_the_papers),
+        cmocka_unit_test(vit_declares_its_parameters),
+        cmocka_unit_test(deit_has_its_size),
+        cmocka_unit_test(positions_are_all_that_orders_patches),
+        cmocka_unit_test(only_training_drops),
+        cmocka_unit_test(mixed_classes_mix_the_losses),
+        cmocka_unit_test(knowing_nothing_costs_ln_v),
+        cmocka_unit_test(logits_are_those_of_the_loss),
+        cmocka_unit_test(stored_activations_halve_the_memory),
+        cmocka_unit_test(packed_weights_change_no_bit),
+        cmocka_unit_test(stored_activations_learn_alike),
+        cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(recomputation_changes_no_bit),
+        cmocka_unit_test(wrong_configurations_get_a_sentence),
     };
     return cmocka_run_group_tests(tests, describe, NULL);
 }

@@ -1,5 +1,5 @@
 /* Laws of single operators beyond the comparison of test_ops.c: what attention may see, what rotation preserves,
- * small products, activations over their whole range, refusals. */
+ * small products, activations over their whole range, what is dropped, patches as convolutions, refusals. */
 #include "support.h"
 
 #include <math.h>
@@ -118,13 +118,100 @@ static void activations_are_exact_to_rounding(void **state)
     check(activation_find("identity") == NULL && activation_find("gelu") != NULL);
 }
 
+/* ---- What is dropped --------------------------------------------------------------------------------------- */
+
+/* A number near what is expected of n draws with probability p: six deviations. */
+static void check_share(double dropped, double n, double p)
+{
+    check_le(fabs(dropped / n - p), 6 * sqrt(p * (1 - p) / n));
+}
+
+static double count_zeros(int64_t n, const float *x, int64_t apart)
+{
+    double zeros = 0;
+    for (int64_t i = 0; i < n; i += apart)
+        zeros += x[i] == 0;
+    return zeros;
+}
+
+static void as_many_are_dropped_as_said(void **state)
+{
+    (void)state;
+    const op_sizes s = {400, 9, 37, 0, 0};
+    op_fixture *elements = fixture("dropout", s), *samples = fixture("drop_samples", s);
+    forward(elements);
+    forward(samples);
+    check_share(count_zeros(elements->out.count, elements->out.data, 1), (double)elements->out.count, 0.3);
+    check_share(count_zeros(samples->out.count, samples->out.data, 9 * 37), 400, 0.4);
+    op_fixture_free(elements);
+    op_fixture_free(samples);
+}
+
+/* A sample meets the same fate wherever its batch begins; another seed or another place in the network is another
+ * draw, and evaluation changes no bit. */
+static void what_is_dropped_belongs_to_the_sample(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"dropout", "drop_samples"};
+    const int64_t B = 40, own = 3 * 37;
+    for (int k = 0; k < 2; k++) {
+        op_fixture *a = fixture(NAMES[k], (op_sizes){B, 3, 37, 0, 0}),
+                   *b = fixture(NAMES[k], (op_sizes){B, 3, 37, 0, 0});
+        const size_t shared = (size_t)((B - 7) * own) * sizeof(float), all = (size_t)(B * own) * sizeof(float);
+        memcpy(b->value[0].data, a->value[0].data + 7 * own, shared);
+        a->run.sample = 100;
+        b->run.sample = 107;
+        b->run.step = 5; /* samples count over the whole run: the step says nothing new */
+        forward(a);
+        forward(b);
+        check_bits(shared, a->out.data + 7 * own, b->out.data);
+        memcpy(b->value[0].data, a->value[0].data, all);
+        b->run.sample = 100;
+        b->run.seed = 1;
+        forward(b);
+        check(memcmp(a->out.data, b->out.data, all) != 0);
+        b->run.seed = 0;
+        b->out.index++;
+        forward(b);
+        check(memcmp(a->out.data, b->out.data, all) != 0);
+        a->run.training = false;
+        forward(a);
+        check_bits(all, a->out.data, a->value[0].data);
+        op_fixture_free(a);
+        op_fixture_free(b);
+    }
+}
+
+/* ---- Patches ----------------------------------------------------------------------------------------------- */
+
+/* Patches times the kernel's matrix is the convolution with that kernel and stride. Both sum 48 terms. */
+static void patches_are_a_convolution(void **state)
+{
+    (void)state;
+    const op_sizes s = {3, 12, 3, 4, 10};
+    op_fixture *cut = fixture("patches", s), *conv = fixture("conv_patch", s);
+    op_fixture *layer = fixture("linear_bias", (op_sizes){3, 9, 48, 0, 10});
+    memcpy(conv->value[0].data, cut->value[0].data, (size_t)cut->value[0].count * sizeof(float));
+    forward(cut);
+    check(cut->out.count == layer->value[0].count && conv->value[1].count == layer->value[1].count);
+    memcpy(layer->value[0].data, cut->out.data, (size_t)cut->out.count * sizeof(float));
+    for (int i = 1; i < 3; i++)
+        memcpy(layer->value[i].data, conv->value[i].data, (size_t)conv->value[i].count * sizeof(float));
+    forward(conv);
+    forward(layer);
+    check_array(layer->out.count, layer->out.data, widen(conv->out.count, conv->out.data), 4e-6);
+    op_fixture_free(cut);
+    op_fixture_free(conv);
+    op_fixture_free(layer);
+}
+
 /* ---- Refusals ---------------------------------------------------------------------------------------------- */
 
 /* What does not fit is refused in recording, with a sentence; what follows returns NULL and changes nothing. */
 static void builders_refuse_what_does_not_fit(void **state)
 {
     (void)state;
-    for (int k = 0; k < 14; k++) {
+    for (int k = 0; k < 23; k++) {
         at("refusal %d", k);
         tape *t = tape_create();
         tape_value *x = tape_floats(t, "x", 3, (const int64_t[]){2, 3, 8});
@@ -133,6 +220,7 @@ static void builders_refuse_what_does_not_fit(void **state)
         tape_value *w = tape_param(t, "w", SCION_ROLE_HIDDEN, 2, (const int64_t[]){4, 7});
         tape_value *b = tape_param(t, "b", SCION_ROLE_VECTOR, 1, (const int64_t[]){3});
         tape_value *whole = tape_ints(t, "whole", 1, (const int64_t[]){5});
+        tape_value *image = tape_floats(t, "image", 4, (const int64_t[]){2, 6, 8, 3});
         tape_value *bad =
             k == 0    ? op_linear(t, x, w, NULL)
             : k == 1  ? op_linear(t, tape_floats(t, "y", 2, (const int64_t[]){2, 7}), w, b)
@@ -147,6 +235,15 @@ static void builders_refuse_what_does_not_fit(void **state)
             : k == 10 ? op_add(t, x, flat)
             : k == 11 ? op_cross_entropy(t, x, w, NULL, whole, NULL, 0)
             : k == 12 ? op_reshape(t, x, 1, (const int64_t[]){47})
+            : k == 13 ? op_patches(t, image, 4)
+            : k == 14 ? op_patches(t, x, 1)
+            : k == 15 ? op_add_each(t, x, b)
+            : k == 16 ? op_prepend(t, x, b)
+            : k == 17 ? op_pick(t, x, 3)
+            : k == 18 ? op_mean_positions(t, flat)
+            : k == 19 ? op_dropout(t, x, 1)
+            : k == 20 ? op_dropout(t, x, -0.1)
+            : k == 21 ? op_drop_samples(t, x, 1)
                       : op_cross_entropy(t, tape_floats(t, "y", 2, (const int64_t[]){5, 7}), w, NULL, whole, flat, 0);
         check(bad == NULL);
         check(tape_failed(t) != NULL);
@@ -163,6 +260,9 @@ int main(void)
         LAW(attention_survives_large_scores),
         LAW(rotation_keeps_norms_and_knows_differences_only),
         LAW(activations_are_exact_to_rounding),
+        LAW(as_many_are_dropped_as_said),
+        LAW(what_is_dropped_belongs_to_the_sample),
+        LAW(patches_are_a_convolution),
         LAW(builders_refuse_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,6 +225,69 @@ static void a_run_has_its_figures(void **state)
     }
 }
 
+/* A run of images whose classes have strange names. */
+#define MISTAKES(classes, pairs)                                                                               \
+    "{\"format\":\"scion-mistakes-1\",\"step\":20,\"tta\":\"mirror\",\"classes\":[" classes "]," pairs         \
+    ",\"size\":[2,1,1],\"worst\":[{\"sample\":4,\"class\":0,\"answer\":1,\"loss\":2.5,\"probability\":0.9,"    \
+    "\"pixels\":\"AP8=\"},{\"sample\":2,\"class\":0,\"answer\":1,\"loss\":1.5,\"probability\":0.6,\"pixels\":" \
+    "\"/wA=\"}]}"
+
+static void a_run_of_images_shows_its_mistakes(void **state)
+{
+    const char *dir = folder("images"), *out = scratch("images.html");
+    scion_error err;
+    (void)state;
+    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    check_ok(report_write(&dir, 1, out, NULL, &err), &err);
+    const char *html = scratch_get(out, NULL); /* nothing is said of images where there are none */
+    check(!strstr(html, "img-src") && !strstr(html, "matrix") && !strstr(html, "<img") && !strstr(html, "Images"));
+    scratch_text(in(dir, "mistakes.json"), MISTAKES("{\"name\":\"<b>\",\"images\":50,\"right\":40},"
+                                                    "{\"name\":\"a \\\"cat\\\" & more\",\"images\":30,\"right\":27}",
+                                                    "\"pairs\":2,\"confusion\":[[0,1,10],[1,0,3]]"));
+    check_ok(report_write(&dir, 1, out, NULL, &err), &err);
+    html = scratch_get(out, NULL);
+    markup_check(html);
+    holds(html, "<h3>Confusion matrix</h3>");
+    holds(html, "<th scope=\"row\" title=\"&lt;b&gt;\">&lt;b&gt;</th>");
+    holds(html, "title=\"a &quot;cat&quot; &amp; more\"");
+    check(!strstr(html, "<b>\"") && !strstr(html, "\"<b>"));
+    holds(html, ">40</td>");
+    holds(html, ">10</td>");
+    holds(html, "After step 20 with tta=mirror: 67 of 80 images right, 83.75 %.");
+    check(markup_count_of(html, "<img ") == 2 && markup_count_of(html, "src=\"data:image/png;base64,") == 2);
+    check(strstr(html, "loss 2.50") < strstr(html, "loss 1.50"));
+    holds(html, "img-src data:");
+    scratch_text(in(dir, "mistakes.json"), "{}");
+    check_status(report_write(&dir, 1, out, NULL, &err), SCION_ESTATE, &err);
+    holds(err.message, "mistakes.json: not the mistakes of a run");
+}
+
+/* A matrix of many classes could not be read: the pairs that are confused most take its place. */
+static void of_many_classes_the_most_confused(void **state)
+{
+    enum { n = 100 };
+    const char *dir = folder("many"), *out = scratch("many.html");
+    char classes[64 * n], *text;
+    size_t at_byte = 0;
+    scion_error err;
+    (void)state;
+    for (int i = 0; i < n; i++)
+        at_byte += (size_t)snprintf(classes + at_byte, sizeof classes - at_byte,
+                                    "%s{\"name\":\"class-%d\",\"images\":50,\"right\":%d}", i > 0 ? "," : "", i,
+                                    i == 77 ? 20 : 50);
+    check(asprintf(&text, MISTAKES("%s", "\"pairs\":2,\"confusion\":[[77,5,25],[77,99,5]]"), classes) > 0);
+    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    scratch_text(in(dir, "mistakes.json"), text);
+    free(text);
+    check_ok(report_write(&dir, 1, out, NULL, &err), &err);
+    const char *html = scratch_get(out, NULL);
+    markup_check(html);
+    check(!strstr(html, "Confusion matrix") && !strstr(html, "<table class=\"matrix\""));
+    holds(html, "<tr><td>class-77</td><td>class-5</td><td class=\"r\">25</td><td class=\"r\">50.0 %</td></tr>");
+    holds(html, "<td>class-77</td><td class=\"r\">20</td><td class=\"r\">50</td><td class=\"r\">40.0 %</td>");
+    check(markup_count_of(html, "<td>class-") == 2 * 2 + 20);
+}
+
 static void runs_are_compared_best_first(void **state)
 {
     const char *sources[2] = {folder("worse"), folder("better")};
@@ -422,6 +485,8 @@ int main(void)
         LAW(a_page_that_cannot_be_written),
         LAW(runs_are_read),
         LAW(strange_sources_are_refused),
+        LAW(a_run_of_images_shows_its_mistakes),
+        LAW(of_many_classes_the_most_confused),
         LAW(a_run_has_its_figures),
         LAW(runs_are_compared_best_first),
         LAW(losses_against_time_and_tokens),

@@ -10,7 +10,8 @@
 /* HTML's elements without an end. */
 static inline bool markup_void(const char *name)
 {
-    return strcmp(name, "meta") == 0 || strcmp(name, "link") == 0 || strcmp(name, "br") == 0;
+    return strcmp(name, "meta") == 0 || strcmp(name, "link") == 0 || strcmp(name, "br") == 0 ||
+           strcmp(name, "img") == 0;
 }
 
 static inline void markup_fault(const char *text, const char *at, const char *what)

@@ -527,7 +527,7 @@ static void the_best_is_the_same_file(void **state)
         const char *a = scratch_get(in(dir, "best.safetensors"), &bytes[0]);
         const char *b = scratch_get(in(dir, "step-00000004.safetensors"), &bytes[1]);
         assert_true(bytes[0] == bytes[1] && memcmp(a, b, bytes[0]) == 0);
-        assert_int_equal(scratch_count(dir), 4); /* two checkpoints, metrics.jsonl, summary.json */
+        assert_int_equal(scratch_count(dir), 5); /* two checkpoints, metrics.jsonl, summary.json, mistakes.json */
         trainer_free(t);
     }
 }

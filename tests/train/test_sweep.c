@@ -39,7 +39,7 @@ static void apart(void (*test)(void))
 static ledger_run train(const char *pairs, run_curves *curves)
 {
     ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(pairs)};
-    sweep_train(&run, curves, NULL, NULL);
+    sweep_train(&run, curves, NULL, NULL, NULL);
     return run;
 }
 
@@ -199,7 +199,7 @@ static void ask(void)
     ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(TINY_MLP FEW "steps=100000000 threads=1")};
     run_curves curves;
     int asked = 0;
-    sweep_train(&run, &curves, stop_at_third, &asked);
+    sweep_train(&run, &curves, stop_at_third, NULL, &asked);
     must(asked == 3 && run.state == LEDGER_RUNNING && run.result.step == 3 && run.result.step < run.result.steps);
     run_curves_free(&curves);
 }

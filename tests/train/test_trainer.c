@@ -80,6 +80,53 @@ static void a_tiny_cnn_learns(void **state)
     trainer_free(t);
 }
 
+static void a_tiny_vit_learns(void **state)
+{
+    static const char *const more[] = {"", "norm=layernorm pool=mean bias=yes rule=adamw lr=0.003 dropout=0.1",
+                                       "stochastic_depth=0.2 patch_factor=convolution radius_first=50"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char pairs[512];
+        snprintf(pairs, sizeof pairs, "%s%s", TINY_VIT, more[i]);
+        const config c = tiny(pairs);
+        trainer *t = create(&c);
+        scion_error err;
+        double val, accuracy;
+        const double first = train(t, 1), last = train(t, 79);
+        OK(trainer_evaluate(t, 8, &val, &accuracy, &err));
+        if (!(first > 2 && last < 0.7 * first && accuracy > 0.8))
+            fail_msg("%s: losses %g to %g, accuracy %g", more[i], first, last, accuracy);
+        trainer_free(t);
+    }
+}
+
+/* Gains start at 1, positions and class token with a deviation of 0.02 that the seed decides, biases at 0. */
+static void a_vit_starts_as_deit_does(void **state)
+{
+    (void)state;
+    const config c = tiny(TINY_VIT "bias=yes norm=layernorm"),
+                 other = tiny(TINY_VIT "bias=yes norm=layernorm seed=2");
+    trainer *t = create(&c), *o = create(&other);
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i), *u = tape_param_at(o->model.tape, i);
+        const bool drawn = strcmp(v->name, "positions") == 0 || strcmp(v->name, "class_token") == 0;
+        if (v->role != SCION_ROLE_VECTOR && v->role != SCION_ROLE_NORMALIZATION)
+            continue;
+        double squares = 0;
+        for (int64_t k = 0; k < v->count; k++) {
+            squares += (double)v->data[k] * (double)v->data[k];
+            if (!drawn)
+                near(v->name, (double)v->data[k], strstr(v->name, ".gain") ? 1 : 0, 0);
+        }
+        if (drawn) { /* the deviation of a deviation is 1/sqrt(2n) of it, n = 32 or 544 */
+            near(v->name, sqrt(squares / (double)v->count) / 0.02, 1, 5 / sqrt(2 * (double)v->count));
+            assert_memory_not_equal(v->data, u->data, (size_t)v->count * sizeof(float));
+        }
+    }
+    trainer_free(t);
+    trainer_free(o);
+}
+
 /* ---- What parameters are routed to ---------------------------------------------------------------------------- */
 
 /* A bias has the radius of its layer; under bias_radius=hidden, as in 0.1.0, that of the hidden layers. */
@@ -129,6 +176,55 @@ static void vectors_may_have_a_radius_of_their_own(void **state)
             OK(scion_optimizer_inspect(t->optimizer, scion_optimizer_find(t->optimizer, names[i]), 0, &info, &err));
             near(names[i], info.radius, want[i], 0);
         }
+        trainer_free(t);
+    }
+}
+
+/* Positions and class token take RMS with the radius of the hidden layers; the first layer's lmo as a convolution is
+ * sqrt(32/1)/49 of a partial isometry, as a linear layer max(1, sqrt(32/49)). */
+static void a_vit_is_routed_as_the_paper_says(void **state)
+{
+    (void)state;
+    for (int convolution = 0; convolution < 2; convolution++) {
+        config c = tiny(TINY_VIT "bias=yes radius_first=2 radius_hidden=5 radius_last=11");
+        scion_error err;
+        OK(config_set(&c, "patch_factor", convolution ? "convolution" : "linear", "test", &err));
+        trainer *t = create(&c);
+        static const struct {
+            const char *name;
+            scion_norm norm;
+            double radius;
+        } want[] = {
+            {"patch", SCION_NORM_SPECTRAL, 2},
+            {"patch.bias", SCION_NORM_RMS, 2},
+            {"class_token", SCION_NORM_RMS, 5},
+            {"positions", SCION_NORM_RMS, 5},
+            {"blocks.1.attn.v", SCION_NORM_SPECTRAL, 5},
+            {"blocks.1.mlp.up.bias", SCION_NORM_RMS, 5},
+            {"head", SCION_NORM_SIGN, 11},
+        };
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+            scion_info info;
+            scion_info_init(&info);
+            OK(scion_optimizer_inspect(t->optimizer, scion_optimizer_find(t->optimizer, want[i].name), 0, &info,
+                                       &err));
+            near(want[i].name, info.radius, want[i].radius, 0);
+            assert_int_equal(info.norm, want[i].norm);
+        }
+        /* the norm of a matrix of one entry x is x over that factor */
+        const tape_value *w = tape_param_at(t->model.tape, 0);
+        scion_param p;
+        scion_param_init(&p);
+        p.ndim = w->ndim;
+        memcpy(p.shape, w->shape, sizeof p.shape);
+        p.role = SCION_ROLE_INPUT;
+        p.norm = SCION_NORM_SPECTRAL;
+        double value;
+        float *one = calloc((size_t)w->count, sizeof *one);
+        one[0] = 3;
+        OK(scion_norm_value(&p, NULL, one, &value, &err));
+        near("the norm", value, convolution ? 3 * 49 / sqrt(32.0) : 3, 1e-6);
+        free(one);
         trainer_free(t);
     }
 }
@@ -233,6 +329,8 @@ static void a_resumed_run_is_the_same_run(void **state)
         TINY_MLP "rule=sgd lr=0.01 clip_norm=1 boundary_init=no",
         TINY_MLP "rule=signum light=1 lr=0.001",
         TINY_CNN "whiten_bias=yes dirac_init=yes",
+        TINY_VIT "dropout=0.1 stochastic_depth=0.2 accum=2",
+        TINY_VIT "rule=mars norm=layernorm dropout=0.1",
     };
     const int64_t steps = 9;
     const char *given = getenv("SCION_TEST_SEED");
@@ -414,6 +512,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tiny_gpt_learns_as_recorded),
         cmocka_unit_test(a_tiny_cnn_learns),
+        cmocka_unit_test(a_tiny_vit_learns),
+        cmocka_unit_test(a_vit_starts_as_deit_does),
+        cmocka_unit_test(a_vit_is_routed_as_the_paper_says),
         cmocka_unit_test(biases_have_the_radius_of_their_layer),
         cmocka_unit_test(vectors_may_have_a_radius_of_their_own),
         cmocka_unit_test(dirac_filters_pass_their_input_on),

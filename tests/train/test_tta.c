@@ -139,12 +139,10 @@ static void accuracies_are_those_of_mean_logits(void **state)
         assert_true(fabs(last.plain_accuracy - plain) < 1e-9);
         assert_true(five > first && first > 0.15);                             /* it has learned: chance is 0.1 */
         assert_int_equal(trainer_validate(t, false, &during, &err), SCION_OK); /* as they are, on the way */
-        assert_true(during.accuracy == last.plain_accuracy && during.loss == last.loss && isnan(during.top5));
+        assert_true(during.accuracy == last.plain_accuracy && during.loss == last.loss);
+        assert_true(during.top5 >= during.accuracy);
         trainer_free(t);
     }
-    trainer *t = make("tta=none"); /* costs no memory */
-    assert_null(t->logits);
-    trainer_free(t);
 }
 
 int main(void)

@@ -20,6 +20,9 @@
 #define TINY_CNN                                                                                                  \
     "model=cnn width=16 activation=gelu batch=64 steps=40 lr=0.1 data_kind=synthetic boundary_init=no threads=2 " \
     "radius_last=300 "
+#define TINY_VIT                                                                                              \
+    "model=vit layers=2 width=32 head_size=16 patch=7 bias=no batch=32 steps=80 lr=0.05 data_kind=synthetic " \
+    "boundary_init=no threads=2 radius_first=5 radius_hidden=5 radius_last=50 "
 #define TINY_MLP "model=mlp layers=3 width=24 batch=16 steps=40 data_kind=synthetic norms=image threads=2 "
 
 /* Defaults, then "key=value key=value"; what config says is wrong is a fault of the test. */

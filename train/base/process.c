@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,10 +28,13 @@ bool process_exists(const char *program)
 }
 
 /* What the child does; it does not return. */
-static void become(const char *folder, const char *const argv[])
+static void become(const char *folder, const char *const argv[], int64_t file_bytes)
 {
+    const struct rlimit files = {(rlim_t)file_bytes, (rlim_t)file_bytes}, no_core = {0, 0};
     const int null = open("/dev/null", O_RDWR);
     if (null < 0 || (folder && chdir(folder) != 0))
+        _exit(127);
+    if (file_bytes > 0 && (setrlimit(RLIMIT_FSIZE, &files) != 0 || setrlimit(RLIMIT_CORE, &no_core) != 0))
         _exit(127);
     for (int fd = 0; fd <= 2; fd++)
         dup2(null, fd);
@@ -38,23 +42,23 @@ static void become(const char *folder, const char *const argv[])
     _exit(127);
 }
 
-bool process_run(const char *folder, const char *const argv[], double seconds)
+bool process_run(const char *folder, const char *const argv[], process_limits limits)
 {
     static const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
-    const double end = clock_now() + seconds;
+    const double end = clock_now() + limits.seconds;
     const pid_t child = fork();
     int status = 0;
     if (child < 0)
         return false;
     if (child == 0)
-        become(folder, argv);
+        become(folder, argv, limits.file_bytes);
     for (bool killed = false;;) {
         const pid_t ended = waitpid(child, &status, killed ? 0 : WNOHANG);
         if (ended == child)
             return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR)
             return false;
-        if (!killed && clock_now() > end)
+        if (!killed && (clock_now() > end || (limits.stopped && limits.stopped())))
             killed = kill(child, SIGKILL) == 0;
         nanosleep(&pause, NULL);
     }

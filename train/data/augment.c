@@ -122,6 +122,10 @@ data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t
         a.dy = whole(draw(seed, number, DRAW_DY), -o->translate, o->translate);
         a.dx = whole(draw(seed, number, DRAW_DX), -o->translate, o->translate);
     }
+    if (o->randaugment > 0)
+        randaugment_draw(o->randaugment, seed, number, a.ops);
+    for (int k = 0; o->randaugment > 0 && k < RANDAUGMENT_OPS; k++)
+        a.touched = a.touched || a.ops[k].row >= 0;
     if (o->cutout > 0) {
         const int64_t y = whole(draw(seed, number, DRAW_CUTOUT_Y), 0, height - o->cutout);
         const int64_t x = whole(draw(seed, number, DRAW_CUTOUT_X), 0, width - o->cutout);
@@ -162,7 +166,7 @@ static int64_t box_area(data_box b)
 
 bool data_unchanged(const data_change *a)
 {
-    return !a->flip && a->dy == 0 && a->dx == 0 && box_area(a->cutout) == 0 && box_area(a->erase) == 0;
+    return !a->flip && !a->touched && a->dy == 0 && a->dx == 0 && box_area(a->cutout) == 0 && box_area(a->erase) == 0;
 }
 
 data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t samples,
@@ -200,6 +204,29 @@ static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t 
 
 enum { run = 128 }; /* pixels at a time */
 
+/* The column of `from` that column x of the changed image shows. */
+static int64_t column_of(const data_image_info *about, const data_pixels *from, const data_change *a, int64_t x)
+{
+    const int64_t i = data_reflected(x + a->dx, about->width);
+    return (a->flip ? about->width - 1 - i : i) * from->column;
+}
+
+void data_touch_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes)
+{
+    const int64_t height = about->height, width = about->width, channels = about->channels;
+    randaugment_image m = {bytes, bytes + height * width * channels, height, width, channels, about->mean};
+    uint8_t *to = bytes;
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            for (int64_t c = 0; c < channels; c++)
+                *to++ = from->at[c * from->channel + data_reflected(y + change->dy, height) * from->row +
+                                 column_of(about, from, change, x)];
+    for (int k = 0; k < RANDAUGMENT_OPS; k++)
+        randaugment_apply(&change->ops[k], &m);
+    *from = (data_pixels){m.at, 1, width * channels, channels};
+    *change = (data_change){.cutout = change->cutout, .erase = change->erase, .number = change->number};
+}
+
 /* `count` pixels of channel c from (y, x) on, changed. */
 static void take(const data_image_info *about, const data_pixels *from, const data_change *a, uint64_t seed,
                  int64_t c, int64_t y, int64_t x, const int64_t *columns, int64_t count, float *value)
@@ -230,10 +257,8 @@ void data_put_image(const data_image_info *about, const data_pixels *from, const
     for (int64_t x = b.x0; x < b.x1; x += run) {
         const int64_t count = b.x1 - x < run ? b.x1 - x : run;
         int64_t columns[run];
-        for (int64_t k = 0; k < count; k++) {
-            const int64_t i = data_reflected(x + k + change->dx, about->width);
-            columns[k] = (change->flip ? about->width - 1 - i : i) * from->column;
-        }
+        for (int64_t k = 0; k < count; k++)
+            columns[k] = column_of(about, from, change, x + k);
         for (int64_t y = b.y0; y < b.y1; y++)
             for (int64_t c = 0; c < about->channels; c++) {
                 float value[run];

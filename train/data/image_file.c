@@ -216,6 +216,26 @@ scion_status image_read(image *out, const char *path, scion_error *err)
     return status;
 }
 
+scion_status image_encode_png(const uint8_t *pixels, int64_t height, int64_t width, int64_t depth, uint8_t **bytes,
+                              size_t *n, scion_error *err)
+{
+    png_image about = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)width,
+                       .height = (png_uint_32)height,
+                       .format = depth == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
+    png_alloc_size_t room = PNG_IMAGE_PNG_SIZE_MAX(about);
+    *bytes = malloc(room);
+    const bool fine = *bytes && png_image_write_to_memory(&about, *bytes, &room, 0, pixels, 0, NULL) != 0;
+    png_image_free(&about);
+    *n = room;
+    if (fine)
+        return SCION_OK;
+    free(*bytes);
+    *bytes = NULL;
+    return train_fail(err, SCION_ENOMEM, "out of memory for an image of %lld x %lld pixels", (long long)height,
+                      (long long)width);
+}
+
 void image_free(image *m)
 {
     free(m->pixels);

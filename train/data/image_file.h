@@ -25,4 +25,8 @@ scion_status image_read(image *out, const char *path, scion_error *err);
 scion_status image_decode(image *out, const void *bytes, size_t n, const char *name, scion_error *err);
 void image_free(image *m);
 
+/* Bytes (height, width, depth), of one channel or three, as a PNG file in memory, which the caller frees. */
+scion_status image_encode_png(const uint8_t *pixels, int64_t height, int64_t width, int64_t depth, uint8_t **bytes,
+                              size_t *n, scion_error *err);
+
 #endif

@@ -97,12 +97,19 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
     const data_images *m = d->state;
     const data_image_info *about = &m->about;
     const int64_t height = about->height, width = about->width;
-    const data_change none = {0}, change = number < 0 ? none
-                                                      : data_draw_change(options_of(d), d->seed, height, width, epoch,
-                                                                         *sample, number);
+    data_change change = {0};
     data_pixels pixels;
     void *memory = NULL;
+    uint8_t *touched = NULL;
+    if (number >= 0)
+        change = data_draw_change(options_of(d), d->seed, height, width, epoch, *sample, number);
     scion_status status = m->get(d, part, sample, number, &pixels, &memory, err);
+    if (status == SCION_OK && *sample >= 0 && change.touched) {
+        touched = malloc((size_t)(2 * height * width * about->channels));
+        status = touched ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image");
+        if (touched)
+            data_touch_bytes(about, &pixels, &change, touched);
+    }
     if (status == SCION_OK && *sample < 0)
         memset(to, 0, (size_t)(height * width * about->channels) * sizeof *to);
     else if (status == SCION_OK && !m->last && pixels.column == 1 && is_whole(placing, about) &&
@@ -110,6 +117,7 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
         put_unchanged(about, &pixels, to);
     else if (status == SCION_OK)
         data_put_image(about, &pixels, &change, d->seed, placing, m->last, to);
+    free(touched);
     free(memory);
     return status;
 }
@@ -355,6 +363,9 @@ static scion_status check_options(const data_set *d, const data_image_info *m, s
                           o->translate >= side ? "translate" : "cutout",
                           (long long)(o->translate >= side ? o->translate : o->cutout), (long long)m->height,
                           (long long)m->width);
+    if (o->erase > 0 && m->height * m->width > DATA_ERASE_PIXELS)
+        return train_fail(err, SCION_EINVAL, "erase is for images of up to %lld pixels, these have %lld x %lld",
+                          (long long)DATA_ERASE_PIXELS, (long long)m->height, (long long)m->width);
     return SCION_OK;
 }
 

@@ -142,9 +142,10 @@ static void start_dirac(const tape_value *w)
     }
 }
 
-static scion_status start(model *m, const void *from, const data_set *data, scion_error *err)
+static scion_status start(model *m, const void *from, const data_set *data, uint64_t seed, scion_error *err)
 {
     const cnn_options *o = from;
+    (void)seed;
     for (int64_t i = 0; o->dirac_init && i < tape_param_count(m->tape); i++)
         if (tape_param_at(m->tape, i)->ndim == 4)
             start_dirac(tape_param_at(m->tape, i));

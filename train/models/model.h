@@ -51,8 +51,8 @@ struct model_row {
     /* Binds the inputs (model_input), records the operators, sets m->loss. */
     void (*record)(model *m, const void *options);
     /* Weights and buffers that begin otherwise than by their role, perhaps by the data: called with all of them bound
-     * and started. NULL: there are none. */
-    scion_status (*start)(model *m, const void *options, const data_set *data, scion_error *err);
+     * and started. Random numbers of parameter i come from its scn_stream_uniform. NULL: there are none. */
+    scion_status (*start)(model *m, const void *options, const data_set *data, uint64_t seed, scion_error *err);
     /* What norms=auto is: a routing of scion.h. NULL: onehot. */
     const char *(*norms)(const void *options);
     bool accuracy;              /* the share of right answers is worth reporting */

@@ -1,5 +1,6 @@
 /* See whitening.h. The second moment is summed in double, image by image in slices of the images that do not depend
- * on the number of threads. Its eigenvectors come from Jacobi rotations: 12 x 12 for colours and patches of 2 x 2. */
+ * on the number of threads; 16 MiB of images, or one, are in memory at once. Its eigenvectors come from Jacobi
+ * rotations: 12 x 12 for colours and patches of 2 x 2. */
 #include "models/whitening.h"
 
 #include <math.h>
@@ -36,18 +37,65 @@ static void add_image(const patches *p, const float *image, double *patch, doubl
         }
 }
 
-enum { slice_images = 50 };
+/* Images that are in memory at once, and how many of them a slice of the sums has. Both depend on the size of the
+ * images alone: the sums are the same with any number of threads. */
+typedef struct pieces {
+    int64_t images, slice;
+} pieces;
+
+static pieces pieces_of(const data_array *image)
+{
+    enum { most_bytes = 16 << 20, slice_images = 50 };
+    const int64_t fit = most_bytes / (image->count * (int64_t)sizeof(float));
+    if (fit < slice_images)
+        return (pieces){fit > 0 ? fit : 1, 1};
+    return (pieces){fit / slice_images * slice_images, slice_images};
+}
+
+static int64_t slices_in(int64_t count, int64_t slice)
+{
+    return (count + slice - 1) / slice;
+}
 
 /* Sums of each slice of `count` images; `sums` has room for all slices, each followed by a patch. */
-static void add_slices(const patches *p, int64_t count, const float *images, double *sums)
+static void add_slices(const patches *p, int64_t count, int64_t slice, const float *images, double *sums)
 {
-    const int64_t slices = (count + slice_images - 1) / slice_images, room = p->size * (p->size + 1);
+    const int64_t slices = slices_in(count, slice), room = p->size * (p->size + 1);
     const int64_t pixels = p->channels * p->height * p->width;
     const int threads = scn_threads(0);
+    memset(sums, 0, (size_t)(slices * room) * sizeof *sums);
     SCN_PARALLEL_FOR(threads)
     for (int64_t s = 0; s < slices; s++)
-        for (int64_t i = s * slice_images; i < count && i < (s + 1) * slice_images; i++)
+        for (int64_t i = s * slice; i < count && i < (s + 1) * slice; i++)
             add_image(p, images + i * pixels, sums + s * room + p->size * p->size, sums + s * room);
+}
+
+/* The sum over the first `count` training images, piece by piece; m is zero. */
+static scion_status add_pieces(const patches *p, const data_set *d, int64_t count, double *m, scion_error *err)
+{
+    const data_info *info = data_about(d);
+    const int at = data_find(info, "image");
+    const pieces cut = pieces_of(&info->arrays[at]);
+    const int64_t n = p->size, room = n * (n + 1), images = cut.images < count ? cut.images : count;
+    void *arrays[DATA_ARRAYS] = {NULL};
+    float *some = malloc((size_t)(images * info->arrays[at].count) * sizeof *some);
+    double *sums = malloc((size_t)(slices_in(images, cut.slice) * room) * sizeof *sums);
+    scion_status status =
+        some && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)images);
+    arrays[at] = some;
+    for (int64_t first = 0; status == SCION_OK && first < count; first += images) {
+        const int64_t now = count - first < images ? count - first : images;
+        status = data_fill_plain(d, DATA_TRAIN, first, now, arrays, err);
+        if (status != SCION_OK)
+            break;
+        add_slices(p, now, cut.slice, some, sums);
+        for (int64_t s = 0; s < slices_in(now, cut.slice); s++)
+            for (int64_t i = 0; i < n * n; i++)
+                m[i] += sums[s * room + i];
+    }
+    free(some);
+    free(sums);
+    return status;
 }
 
 /* ---- Eigenvectors --------------------------------------------------------------------------------------------- */
@@ -128,32 +176,19 @@ scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, 
                                scion_error *err)
 {
     const data_info *info = data_about(d);
-    const int at = data_find(info, "image");
-    const data_array *image = &info->arrays[at];
+    const data_array *image = &info->arrays[data_find(info, "image")];
     const int64_t count = images < info->samples[DATA_TRAIN] ? images : info->samples[DATA_TRAIN];
-    patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
-    const int64_t n = p.size, room = n * (n + 1), slices = (count + slice_images - 1) / slice_images;
-    const double patch_count = (double)(count * (p.height - side + 1) * (p.width - side + 1));
-    void *arrays[DATA_ARRAYS] = {NULL};
-    float *all = malloc((size_t)(count * image->count) * sizeof *all);
-    double *sums = calloc((size_t)(slices * room), sizeof *sums);
+    const patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
+    const double patch_count = (double)count * (double)((p.height - side + 1) * (p.width - side + 1));
+    const int64_t n = p.size;
+    double *m = calloc((size_t)(n * n), sizeof *m);
     scion_status status =
-        all && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)count);
-    arrays[at] = all;
-    if (status == SCION_OK)
-        status = data_fill_plain(d, DATA_TRAIN, 0, count, arrays, err);
-    if (status != SCION_OK)
-        goto done;
-    add_slices(&p, count, all, sums);
-    for (int64_t s = 1; s < slices; s++)
-        for (int64_t i = 0; i < n * n; i++)
-            sums[i] += sums[s * room + i];
-    for (int64_t i = 0; i < n; i++)
+        m ? add_pieces(&p, d, count, m, err) : train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer");
+    for (int64_t i = 0; status == SCION_OK && i < n; i++)
         for (int64_t j = i; j < n; j++)
-            sums[j * n + i] = sums[i * n + j] /= patch_count;
-    status = filters_of(n, sums, eps, w, err);
-done:
-    free(all);
-    free(sums);
+            m[j * n + i] = m[i * n + j] /= patch_count;
+    if (status == SCION_OK)
+        status = filters_of(n, m, eps, w, err);
+    free(m);
     return status;
 }

@@ -179,20 +179,23 @@ static int64_t counting_rows(const tape_value *targets)
     return rows;
 }
 
-static void compute(const tape_node *n, const tape_run *run, bool gradients)
+/* logits: of all rows, which are spoilt; NULL: they are computed here. */
+static void compute(const tape_node *n, const tape_run *run, bool gradients, float *logits)
 {
     const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3], *weights = n->in[4];
     const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
     const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
-    float *z = run->scratch, *loss = z + chunk * V, *hit = loss + chunk;
+    float *loss = run->scratch + chunk * V, *hit = loss + chunk;
     float *workspace = run->scratch + chunk_floats(n);
     const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
     double sum = 0, hits = 0;
     for (int64_t first = 0; first < x->count / C; first += chunk) {
         const int64_t left = x->count / C - first, rows = left < chunk ? left : chunk;
+        float *z = logits ? logits + first * V : run->scratch;
         products p = products_of(n, run->loss_scale, first, rows, z);
         p.z.epilogue = bias ? &epilogue : NULL;
-        op_multiply(&p.z, run->threads, workspace);
+        if (!logits)
+            op_multiply(&p.z, run->threads, workspace);
         chunk_loss(&k, run->threads, rows, targets->ints + first, weights ? weights->data + first * V : NULL, z, loss,
                    hit);
         for (int64_t i = 0; i < rows; i++) {
@@ -215,14 +218,19 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients)
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    compute(n, run, false);
+    compute(n, run, false, NULL);
+}
+
+static void of_logits(const tape_node *n, const tape_run *run, float *logits)
+{
+    compute(n, run, false, logits);
 }
 
 /* dx = loss_scale (dz w): the product is scaled once it is complete, so that its rounding does not depend on the
  * scale. */
 static void forward_backward(const tape_node *n, const tape_run *run)
 {
-    compute(n, run, true);
+    compute(n, run, true, NULL);
     tape_value *x = n->in[0];
     if (!n->needs_grad[0] || n->accumulate[0])
         return;
@@ -261,6 +269,7 @@ const tape_op op_cross_entropy_row = {
     .name = "cross_entropy",
     .forward = forward,
     .forward_backward = forward_backward,
+    .of_logits = of_logits,
     .scratch = scratch,
     .flops = flops,
     .score = score,

@@ -58,6 +58,34 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
 extern const tape_op op_factor_row;
 tape_value *op_factor(tape *t, tape_value *x, double factor);
 
+/* y_b = x_b + p for each of the B samples of x: p has the shape of a sample (positions (T, C), say), a parameter or
+ * not. */
+extern const tape_op op_add_each_row;
+tape_value *op_add_each(tape *t, tape_value *x, tape_value *p);
+
+/* y (B, 1 + T, C): before the T positions of each sample of x (B, T, C) comes `token` (C). */
+extern const tape_op op_prepend_row;
+tape_value *op_prepend(tape *t, tape_value *x, tape_value *token);
+
+/* y (B, C): position `position` of each sample of x (B, T, C). */
+extern const tape_op op_pick_row;
+tape_value *op_pick(tape *t, tape_value *x, int64_t position);
+
+/* y (B, C): the mean over the positions of each sample of x (B, T, C). */
+extern const tape_op op_mean_positions_row;
+tape_value *op_mean_positions(tape *t, tape_value *x);
+
+/* In training, each element is zero with probability `rate` < 1 (a multiple of 2^-16), and else x / (1 - rate); y = x
+ * in evaluation. B is the first dimension: what is dropped is a function of seed, number of the sample, result and
+ * element. */
+extern const tape_op op_dropout_row;
+tape_value *op_dropout(tape *t, tape_value *x, double rate);
+
+/* Stochastic depth: in training, each sample of x is zero as a whole with probability `rate` < 1, and else
+ * x / (1 - rate); y = x in evaluation. Samples as in op_dropout. */
+extern const tape_op op_drop_samples_row;
+tape_value *op_drop_samples(tape *t, tape_value *x, double rate);
+
 /* ---- Images: x (B, H, W, C), channels last ---- */
 
 /* y[b, i, j, o] = bias[o] + sum over u, v, c of w[o, c, u, v] x[b, i stride + u - pad, j stride + v - pad, c], zero
@@ -76,6 +104,12 @@ tape_value *op_batchnorm(tape *t, tape_value *x, tape_value *scale, tape_value *
 /* The largest of each size x size square; pixels at the end that fill none are left out. */
 extern const tape_op op_max_pool_row;
 tape_value *op_max_pool(tape *t, tape_value *x, int64_t size);
+
+/* y (B, T, C size^2): the T = H/size x W/size squares of each image, row by row, each as a line in the order of a
+ * convolution's weights: y[b, (i, j), (c, u, v)] = x[b, i size + u, j size + v, c]. So op_linear of y with a matrix
+ * of C_out x (C size^2) is the convolution with that kernel and stride. size divides H and W. */
+extern const tape_op op_patches_row;
+tape_value *op_patches(tape *t, tape_value *x, int64_t size);
 
 /* x in another shape with as many elements: a view. */
 extern const tape_op op_reshape_row;

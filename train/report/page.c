@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base64.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/atomic_file.h"
+#include "data/image_file.h"
 
 /* A stream into memory. */
 typedef struct text_buffer {
@@ -21,7 +23,7 @@ typedef struct text_buffer {
 } text_buffer;
 
 /* The element that is open between parts of one kind. */
-typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES } group;
+typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES, GROUP_IMAGES } group;
 
 struct page {
     char *path, *folder, *title;
@@ -33,6 +35,7 @@ struct page {
     int columns, column; /* of the table that is open */
     char align[32];
     bool fold;
+    bool images;        /* there are some: style and policy say so */
     scion_error failed; /* the first thing that went wrong */
 };
 
@@ -124,7 +127,8 @@ const char *page_folder(const page *p)
 /* Ends the group that is open, unless it is this one, which is begun. */
 static FILE *in_group(page *p, group wanted)
 {
-    static const char *const begin[] = {"", "<div class=\"cards\">\n", "<div class=\"figures\">\n"};
+    static const char *const begin[] = {"", "<div class=\"cards\">\n", "<div class=\"figures\">\n",
+                                        "<div class=\"images\">\n"};
     if (p->open != wanted) {
         fputs(p->open != GROUP_NONE ? "</div>\n" : "", p->body.to);
         fputs(begin[wanted], p->body.to);
@@ -165,6 +169,12 @@ void page_section(page *p, const char *title)
     fputs("</h2>\n", to);
 }
 
+static void run_out(page *p)
+{
+    if (p->failed.status == SCION_OK)
+        train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+}
+
 /* What a format gives, escaped. */
 static void write_format(page *p, FILE *to, const char *format, va_list args)
 {
@@ -176,8 +186,8 @@ static void write_format(page *p, FILE *to, const char *format, va_list args)
     if (text) {
         vsnprintf(text, (size_t)length + 1, format, args);
         markup_text(to, text);
-    } else if (p->failed.status == SCION_OK) {
-        train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+    } else {
+        run_out(p);
     }
     free(text);
 }
@@ -193,6 +203,15 @@ void page_paragraph(page *p, const char *format, ...)
     fputs("</p>\n", to);
 }
 
+void page_heading(page *p, const char *title, const char *caption)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    fputs("<div class=\"heading\">", to);
+    element(to, "h3", title);
+    element(to, "p", caption);
+    fputs("</div>\n", to);
+}
+
 void page_figure(page *p, figure *f)
 {
     if (f && figure_empty(f)) {
@@ -202,8 +221,7 @@ void page_figure(page *p, figure *f)
     figure **place = f ? array_append(&p->figures, &p->count, sizeof *place) : NULL;
     if (!place) {
         figure_free(f);
-        if (p->failed.status == SCION_OK)
-            train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+        run_out(p);
         return;
     }
     *place = f;
@@ -291,6 +309,84 @@ void page_settings_end(page *p)
     end_table(p);
 }
 
+/* ---- Images and matrices ----------------------------------------------------------------------------------- */
+
+void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, int64_t channels, const char *label,
+                const char *value, const char *note)
+{
+    FILE *to = in_group(p, GROUP_IMAGES);
+    uint8_t *png = NULL;
+    size_t bytes = 0;
+    const scion_status status = image_encode_png(pixels, height, width, channels, &png, &bytes, NULL);
+    char *text = status == SCION_OK ? malloc(base64_length(bytes) + 1) : NULL;
+    p->images = true;
+    if (text) {
+        base64_encode(png, bytes, text);
+        fprintf(to, "<div class=\"image\"><img width=\"%lld\" height=\"%lld\" alt=\"", (long long)width,
+                (long long)height);
+        markup_attribute(to, label);
+        fprintf(to, "\" src=\"data:image/png;base64,%s\">", text);
+        element(to, "b", label);
+        element(to, "span", value);
+        element(to, "span", note);
+        fputs("</div>\n", to);
+    } else {
+        run_out(p);
+    }
+    free(text);
+    free(png);
+}
+
+/* Em that the name of a row or column has. */
+static const double name_width = 12;
+
+static void matrix_name(page *p, const char *scope, const char *name)
+{
+    char cut[128];
+    markup_shorten(name, name_width, cut, sizeof cut);
+    fprintf(p->body.to, "<th scope=\"%s\" title=\"", scope);
+    markup_attribute(p->body.to, name);
+    fputs("\">", p->body.to);
+    markup_text(p->body.to, cut);
+    fputs("</th>", p->body.to);
+}
+
+/* A number, on a ground whose strength is its share; zeros are empty. */
+static void matrix_cell(page *p, int64_t number, double share, bool diagonal)
+{
+    static const double strongest = 0.6, errors = 4; /* of a quarter the colour is full */
+    FILE *to = p->body.to;
+    const double strength = diagonal ? share : share * errors < 1 ? share * errors : 1;
+    if (number > 0)
+        fprintf(to, "<td style=\"background:rgba(%s,%.2f)\">%lld</td>", diagonal ? "11,111,179" : "213,94,0",
+                strongest * strength, (long long)number);
+    else
+        fputs("<td></td>", to);
+}
+
+void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner)
+{
+    begin_table(p, NULL, " class=\"matrix\"");
+    p->images = true;
+    fputs("<thead><tr><td>", p->body.to);
+    markup_text(p->body.to, corner);
+    fputs("</td>", p->body.to);
+    for (int k = 0; k < n; k++)
+        matrix_name(p, "col", names[k]);
+    fputs("</tr></thead>\n<tbody>\n", p->body.to);
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += (double)cells[i * n + k];
+        fputs("<tr>", p->body.to);
+        matrix_name(p, "row", names[i]);
+        for (int k = 0; k < n; k++)
+            matrix_cell(p, cells[i * n + k], sum > 0 ? (double)cells[i * n + k] / sum : 0, i == k);
+        fputs("</tr>\n", p->body.to);
+    }
+    end_table(p);
+}
+
 /* ---- Style and script ----------------------------------------------------------------------------------------- */
 
 static const char page_style[] =
@@ -342,6 +438,21 @@ static const char page_style[] =
     "h3{font-size:9.5pt}figcaption p{font-size:8.5pt}.scroll{overflow:visible;max-height:none}table{font-size:7.5pt}"
     "th,td{padding-right:8px}td.long{min-width:0}thead th{position:static}"
     "details::details-content{content-visibility:visible;display:block;block-size:auto}}\n";
+
+/* Of pages that have such. */
+static const char image_style[] =
+    ".heading{margin:2em 0 .3em}.heading p{color:var(--soft);font-size:.88rem;margin:.15em 0}\n"
+    ".matrix th,.matrix td{padding:3px 7px;text-align:right;vertical-align:middle;border:1px solid var(--paper)}\n"
+    ".matrix thead th{writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:400;"
+    "padding:7px 3px}\n"
+    ".matrix thead td{vertical-align:bottom;text-align:left;color:var(--soft)}"
+    ".matrix tbody th{text-align:left}.matrix td{min-width:2.8em}\n"
+    ".images{display:grid;grid-template-columns:repeat(auto-fill,minmax(118px,1fr));gap:16px 14px;margin:1em 0}\n"
+    ".image{font-size:.82rem;line-height:1.35;overflow-wrap:anywhere}.image b,.image span{display:block}"
+    ".image span{color:var(--soft);font-variant-numeric:tabular-nums}\n"
+    ".image "
+    "img{display:block;width:96px;height:96px;object-fit:contain;image-rendering:pixelated;margin-bottom:4px}\n"
+    "@media print{.image,.matrix tr{break-inside:avoid}.matrix td,.image img{print-color-adjust:exact}}\n";
 
 /* Tooltip of the point nearest to the pointer, at once. Without the script, its <title> appears after a moment. */
 static const char page_script[] =
@@ -461,11 +572,13 @@ static void write_head(const page *p, FILE *to)
           "<meta http-equiv=\"Content-Security-Policy\" content=\"",
           to);
     fputs(page_policy, to);
+    fputs(p->images ? "; img-src data:" : "", to);
     fputs("\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
           to);
     element(to, "title", p->title);
-    fprintf(to, "\n<style>\n%s%s</style>\n</head>\n<body>\n", page_style, figure_style_sheet);
+    fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", page_style, p->images ? image_style : "",
+            figure_style_sheet);
     element(to, "h1", p->title);
     fputs("\n", to);
 }

@@ -21,6 +21,16 @@ void page_paragraph(page *p, const char *format, ...) __attribute__((format(prin
 /* Takes ownership of the figure. An empty one is not shown; NULL means out of memory. */
 void page_figure(page *p, figure *f);
 
+/* A heading inside a section, with a sentence below it; NULL: none. */
+void page_heading(page *p, const char *title, const char *caption);
+/* A square table of whole numbers, cells[row * n + column], shaded by their share of the row's sum, the diagonal
+ * in another colour; rows and columns have the same names. corner: what these are. */
+void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner);
+/* An image, bytes (height, width, channels) of one channel or three, with lines of text below. Consecutive images are
+ * side by side. */
+void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, int64_t channels, const char *label,
+                const char *value, const char *note);
+
 /* A table. columns: names; align: a letter each, l, r (numbers) or w (sentences). Then page_cell for each cell,
  * row by row. fold: a line that opens the table when clicked; NULL: the table is open. */
 void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align);

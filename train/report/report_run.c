@@ -181,12 +181,35 @@ static figure *curve_figure(const char *id, const char *title, const char *capti
     return f;
 }
 
-static bool shows_accuracy(const run_record *run)
+/* Whether a field of the points (offsetof(run_point, ...)) is known somewhere. */
+static bool shows(const run_record *run, size_t field)
 {
-    for (int64_t i = 0; i < run->curves.point_count; i++)
-        if (isfinite(run->curves.points[i].accuracy))
+    for (int64_t i = 0; i < run->curves.point_count; i++) {
+        double value;
+        memcpy(&value, (const char *)&run->curves.points[i] + field, sizeof value);
+        if (isfinite(value))
             return true;
+    }
     return false;
+}
+
+/* Test-time augmentation raises the last point alone: who sees the step must know why. */
+static bool has_tta(const run_record *run)
+{
+    return run->configured && isfinite(run->result.plain_accuracy);
+}
+
+static figure *accuracy_figure(const char *id, const run_record *run)
+{
+    char caption[160];
+    snprintf(caption, sizeof caption, "Share of the validation part whose likeliest prediction is right%s%.40s%s.",
+             has_tta(run) ? "; at the end with tta=" : "", has_tta(run) ? run->c.run.tta : "",
+             has_tta(run) ? ", on the way without" : "");
+    figure *f = curve_figure(id, "Accuracy", caption, "accuracy, percent", run, offsetof(run_point, accuracy), 100);
+    if (f && shows(run, offsetof(run_point, top5)))
+        report_curve(f, "class among the likeliest five", &run->curves, REPORT_STEPS, offsetof(run_point, top5), 100,
+                     NAN);
+    return f;
 }
 
 /* The axis of a quantity that is never below 0 begins there. */
@@ -200,17 +223,13 @@ static figure *from_zero(figure *f)
 static void draw_run(page *p, const char *prefix, const run_record *run)
 {
     char id[REPORT_ID], label[64];
-    figure *f;
     snprintf(id, sizeof id, "%sloss", prefix);
     for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++)
         if (report_end(&run->curves, clock) > 0)
             page_figure(p, loss_figure(id, run, clock));
     snprintf(id, sizeof id, "%saccuracy", prefix);
-    if (shows_accuracy(run)) {
-        f = curve_figure(id, "Accuracy", "Share of the validation part whose likeliest prediction is right.",
-                         "accuracy, percent", run, offsetof(run_point, accuracy), 100);
-        page_figure(p, f);
-    }
+    if (shows(run, offsetof(run_point, accuracy)))
+        page_figure(p, accuracy_figure(id, run));
     snprintf(id, sizeof id, "%slr", prefix);
     page_figure(p, from_zero(curve_figure(id, "Learning rate", "The step size, as the schedule gives it.",
                                           "learning rate", run, offsetof(run_point, lr), 1)));
@@ -245,13 +264,22 @@ static double last_loss(const run_record *run)
     return last ? last->loss : NAN;
 }
 
-static void percent_card(page *p, const char *label, double share, int decimals)
+static void percent_card(page *p, const char *label, double share, int decimals, const char *note)
 {
     char number[MARKUP_NUMBER], text[2 * MARKUP_NUMBER];
     if (isnan(share))
         return;
     snprintf(text, sizeof text, "%s %%", markup_fixed(100 * share, decimals, number));
-    page_card(p, label, text, NULL);
+    page_card(p, label, text, note);
+}
+
+static void accuracy_cards(page *p, const run_record *run, const run_point *val)
+{
+    char note[96] = "", number[MARKUP_NUMBER];
+    if (has_tta(run))
+        snprintf(note, sizeof note, "%s %% without tta", markup_fixed(100 * run->result.plain_accuracy, 2, number));
+    percent_card(p, "accuracy", val->accuracy, 2, note);
+    percent_card(p, "top-5 accuracy", val->top5, 2, NULL);
 }
 
 static void cards(page *p, const run_record *run)
@@ -266,8 +294,8 @@ static void cards(page *p, const run_record *run)
     }
     if (!isnan(last_loss(run)))
         page_card(p, "last training loss", markup_loss(last_loss(run), text), NULL);
-    if (val && shows_accuracy(run))
-        percent_card(p, "accuracy", val->accuracy, 2);
+    if (val && shows(run, offsetof(run_point, accuracy)))
+        accuracy_cards(p, run, val);
     page_card(p, "steps", markup_count(report_last_step(&run->curves), text),
               run->ended ? NULL : "the run has not ended");
     if (r->parameters > 0)
@@ -278,7 +306,7 @@ static void cards(page *p, const run_record *run)
         snprintf(note, sizeof note, "%s per second", samples(run));
         page_card(p, "speed", markup_count((long long)llround(run->samples_per_s), text), note);
     }
-    percent_card(p, "time in the optimizer", mean_share(run), 0);
+    percent_card(p, "time in the optimizer", mean_share(run), 0, NULL);
     if (isfinite(r->peak_bytes))
         page_card(p, "memory at its peak", markup_bytes(r->peak_bytes, text), NULL);
 }
@@ -287,6 +315,7 @@ static void one_run(page *p, const char *prefix, const run_record *run)
 {
     cards(p, run);
     draw_run(p, prefix, run);
+    report_mistakes(p, run->wrong);
     if (run->configured)
         report_settings(p, &run->c);
 }

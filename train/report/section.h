@@ -44,6 +44,9 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
 /* The last step in the curves. */
 int64_t report_last_step(const run_curves *c);
 
+/* What a classifier gets wrong at the end of a run. NULL: nothing is shown. */
+void report_mistakes(page *p, const mistakes *m);
+
 /* blocks.3.attn.q -> blocks.N.attn.q if `fold`: all layers of one kind become one series where there are too many. */
 void report_fold_name(const char *name, bool fold, char folded[64]);
 

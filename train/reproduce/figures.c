@@ -34,12 +34,22 @@
         preset " lr=2^-17..2^-5 accum=256 steps=1275 decay=363 warmup=" w2048,                                    \
         preset " lr=2^-17..2^-5 accum=768 steps=425 decay=121 warmup=" w6144
 
-static const reproduce_data text = {"a text", "FILE (scion train without arguments says where to get one)", NULL,
-                                    true};
+/* Losses are those of 2,000 test images, as they are. */
+#define AIRBENCH " batch=250 eval_batches=8 tta=none"
+
+static const reproduce_data text = {
+    .what = "a text", .value = "FILE (scion train without arguments says where to get one)", .full_has_own = true};
 
 /* Debian's package dataset-fashion-mnist has that path. */
-static const reproduce_data images = {"images", "FOLDER of Fashion-MNIST or CIFAR-10",
-                                      "/usr/share/datasets/fashion-mnist", false};
+static const reproduce_data images = {.what = "images",
+                                      .value = "cifar10 (scion data get cifar10 fetches it), or a FOLDER of "
+                                               "Fashion-MNIST or CIFAR-10",
+                                      .set = "cifar10",
+                                      .path = "/usr/share/datasets/fashion-mnist"};
+
+/* Where the paper's claim is about these images. */
+static const reproduce_data cifar10 = {
+    .what = "CIFAR-10", .value = "cifar10 (scion data get cifar10 fetches it)", .set = "cifar10"};
 
 static const reproduce_figure table[] = {
     {
@@ -50,7 +60,7 @@ static const reproduce_figure table[] = {
             "not depend on its width",
         .size =
             {"the paper's MLP at widths 64 to 512, 2 epochs in batches of 512 (paper: CIFAR-10, 20 epochs of 2048)",
-             "the paper's MLP, epochs and batches (on CIFAR-10); widths 64 to 4096, which the paper does not list"},
+             "the paper's MLP, epochs and batches; widths 64 to 4096, which the paper does not list"},
         .subjects = {"scion"},
         .data = &images,
         .small = {"mlp norms=spectral,spectral,spectral/spectral,spectral,rownorm/spectral,spectral,sign"
@@ -161,6 +171,56 @@ static const reproduce_figure table[] = {
         .small = {"mlp rule=scion,uscion width=128 lr=2^-7 batch=512 epochs=1,2,4,8,16 schedule=constant"},
         .full = {"mlp rule=scion,uscion width=512 lr=2^-7 epochs=5,10,20,40,80 schedule=constant"},
         .judge = reproduce_judge_epochs,
+    },
+    {
+        .name = "cnn-transfer",
+        .title = "CNN: the best step size against width",
+        .claim = "the best step size of Scion does not depend on the width of a convolutional network on CIFAR-10",
+        .size =
+            {"airbench's network at 1/4 to 2 times its width, 10000 images (a fifth of an epoch) in batches of 250 "
+             "(paper: 8 epochs of 2000)",
+             "the paper's: airbench's network at 1/4 to 2 times its width, 8 epochs in batches of 2000"},
+        .subjects = {"scion"},
+        .data = &cifar10,
+        .small = {"airbench width=16..128:*2 lr=2^-6..2^0 epochs=0.2" AIRBENCH},
+        .full = {"airbench width=16..128:*2 lr=2^-8..2^0"},
+        .judge = reproduce_judge_transfer,
+    },
+    {
+        .name = "cnn-epochs",
+        .title = "CNN: norms of the weights and the best step size against the number of epochs",
+        .claim =
+            "with a fixed step size the norms of the weights of a convolutional network on CIFAR-10 grow like the "
+            "square root of the number of steps under Unconstrained Scion, and stay bounded under Scion, which "
+            "does better in long runs",
+        .size = {"airbench's network at 1/4 of its width, 20000 to 160000 images in batches of 250 (paper: epochs of "
+                 "50000 images in batches of 2000)",
+                 "airbench's network, 2 to 32 epochs in batches of 2000; the paper does not list its epochs"},
+        .subjects = {"scion"},
+        .rivals = {"uscion"},
+        .data = &cifar10,
+        .small = {"airbench width=16 lr=2^-5..2^-1 epochs=0.4,0.8,1.6,3.2" AIRBENCH,
+                  "airbench-uscion width=16 lr=2^-4..2^0 epochs=0.4,0.8,1.6,3.2" AIRBENCH},
+        .weights = "conv",
+        .full = {"airbench lr=2^-8..2^-1 epochs=2,4,8,16,32", "airbench-uscion lr=2^-7..2^0 epochs=2,4,8,16,32"},
+        .judge = reproduce_judge_lengths,
+    },
+    {
+        .name = "vit",
+        .title = "Vision transformer: Scion against AdamW",
+        .claim = "Scion trains a vision transformer to a lower loss than AdamW in as many epochs, each at its best "
+                 "step size",
+        .size = {"a vision transformer of width 64 with 4 layers on CIFAR-10, 1 epoch in batches of 500 (paper: "
+                 "DeiT-base on ImageNet, 200 epochs of 4096 under scion, 300 of 1024 under AdamW)",
+                 "a vision transformer of width 128 with 6 layers on CIFAR-10, 10 epochs in batches of 500 (paper: "
+                 "DeiT-base on ImageNet)"},
+        .subjects = {"scion"},
+        .rivals = {"adamw"},
+        .data = &cifar10,
+        .small = {"vit-cifar width=64 layers=4 epochs=1 lr=2^-9..2^-4 eval_batches=20",
+                  "vit-cifar-adamw width=64 layers=4 epochs=1 lr=2^-11..2^-6 eval_batches=20"},
+        .full = {"vit-cifar lr=2^-9..2^-4", "vit-cifar-adamw lr=2^-12..2^-7"},
+        .judge = reproduce_judge_best,
     },
     {
         .name = "input-radius",

@@ -173,26 +173,45 @@ void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger
     transfer_free(&t);
 }
 
-/* ---- Loss against batch size ----------------------------------------------------------------------------------*/
+/* ---- The best loss of a rule ----------------------------------------------------------------------------------*/
 
-/* The best loss of a rule at one batch. */
-typedef struct batch_best {
-    stat_sample losses;
-    bool at_edge; /* the true one may be lower */
-} batch_best;
+/* What a figure varies beside lr: batches, or the length of the runs. */
+typedef double size_of(const config *c);
 
-static int64_t batch_of(const config *c)
+static double batch_of(const config *c)
 {
-    return c->training.batch * c->training.accum;
+    return (double)(c->training.batch * c->training.accum);
 }
 
-static batch_best best_at(const transfer *t, const char *rule, int64_t batch)
+static double length_of(const config *c)
 {
-    batch_best best = {.at_edge = false};
+    return c->training.steps > 0 ? (double)c->training.steps : c->training.epochs;
+}
+
+/* The smallest and the largest of all runs; INFINITY and -INFINITY: there are none. */
+static void size_range(size_of *size, const ledger_run *runs, int64_t count, double *low, double *high)
+{
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        *low = fmin(*low, size(&runs[i].c));
+        *high = fmax(*high, size(&runs[i].c));
+    }
+}
+
+/* The best loss of a rule at one size. */
+typedef struct best_loss {
+    stat_sample losses;
+    bool at_edge; /* the true one may be lower */
+} best_loss;
+
+static best_loss best_at(const transfer *t, const char *rule, size_of *size, double at)
+{
+    best_loss best = {.at_edge = false};
     for (int64_t i = 0; i < t->count; i++) {
         const transfer_group *g = &t->groups[i];
         const transfer_width *w = &g->widths[0];
-        if (strcmp(g->c.optimizer.rule, rule) == 0 && batch_of(&g->c) == batch && w->best >= 0) {
+        if (strcmp(g->c.optimizer.rule, rule) == 0 && size(&g->c) == at && w->best >= 0) {
             best.losses = w->points[w->best].done;
             best.at_edge = g->at_edge;
         }
@@ -200,10 +219,76 @@ static batch_best best_at(const transfer *t, const char *rule, int64_t batch)
     return best;
 }
 
+/* Whether the loss of rule a is below that of b, each at its best lr. An edge can hide a lower loss of its own rule
+ * alone. */
+static void compare_best(const char *a, const char *b, const best_loss *of_a, const best_loss *of_b,
+                         const stat_pool *spread, const char *where, reproduce_judgement *j)
+{
+    const stat_estimate more = stat_difference(&of_a->losses, &of_b->losses, spread);
+    const bool known = of_a->losses.count > 0 && of_b->losses.count > 0;
+    const double low = of_b->at_edge ? -INFINITY : more.value - more.error;
+    const double high = of_a->at_edge ? INFINITY : more.value + more.error;
+    const stat_finding finding =
+        known && isfinite(more.error) ? stat_range_within(low, high, 0, INFINITY) : STAT_UNDECIDED;
+    reproduce_part *p = reproduce_add(j, finding, "%s ends with a lower loss than %s%s", a, b, where);
+    if (!known) {
+        snprintf(p->evidence, sizeof p->evidence, "the runs to compare have not finished");
+        return;
+    }
+    char first[32], second[32];
+    int at = snprintf(p->evidence, sizeof p->evidence, "%s %s, %s %s: %+.4f", a, stat_text(&of_a->losses, first), b,
+                      stat_text(&of_b->losses, second), more.value);
+    if (isfinite(more.error))
+        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.4f", more.error);
+    if (of_a->at_edge || of_b->at_edge)
+        snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, "; a best lr lies on the edge of its grid");
+}
+
+/* The first subject against each rival, in the longest runs. */
+static void judge_best(const reproduce_figure *f, const transfer *t, double length, const char *where,
+                       reproduce_judgement *j)
+{
+    stat_pool spread = {0, 0};
+    const best_loss own = best_at(t, f->subjects[0], length_of, length);
+    stat_pool_add(&spread, &own.losses);
+    for (const char *const *rule = f->rivals; *rule; rule++) {
+        const best_loss best = best_at(t, *rule, length_of, length);
+        stat_pool_add(&spread, &best.losses);
+    }
+    for (const char *const *rule = f->rivals; *rule; rule++) {
+        const best_loss best = best_at(t, *rule, length_of, length);
+        compare_best(f->subjects[0], *rule, &own, &best, &spread, where, j);
+    }
+}
+
+/* Of nothing where memory is out: everything is undecided then. */
+static transfer transfer_of(const ledger_run *runs, int64_t count)
+{
+    transfer t;
+    if (transfer_make(&t, runs, count, NULL) == SCION_OK)
+        return t;
+    transfer_free(&t);
+    return (transfer){NULL, 0};
+}
+
+void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                          reproduce_judgement *j)
+{
+    double shortest, longest;
+    (void)l;
+    size_range(length_of, runs, count, &shortest, &longest);
+    transfer t = transfer_of(runs, count);
+    judge_best(f, &t, longest, "", j);
+    snprintf(j->margin, sizeof j->margin, "none: the loss, each at its best lr, must be lower; %s", ERRORS);
+    transfer_free(&t);
+}
+
+/* ---- Loss against batch size ----------------------------------------------------------------------------------*/
+
 /* From the smallest to the largest batch. */
 typedef struct batch_rise {
     const char *rule;
-    batch_best small, large;
+    best_loss small, large;
 } batch_rise;
 
 static double rise_of(const batch_rise *r)
@@ -242,24 +327,20 @@ static void compare_rises(const batch_rise *a, const batch_rise *b, const stat_p
 void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                            reproduce_judgement *j)
 {
-    int64_t small = INT64_MAX, large = 0;
+    double small, large;
     batch_rise rises[2 * REPRODUCE_RULES];
     stat_pool spread = {0, 0};
     int rules = 0;
     transfer t;
     (void)l;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t batch = batch_of(&runs[i].c);
-        small = batch < small ? batch : small;
-        large = batch > large ? batch : large;
-    }
+    size_range(batch_of, runs, count, &small, &large);
     const bool made = transfer_make(&t, runs, count, NULL) == SCION_OK;
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
             batch_rise r = {.rule = *rule};
             if (made) {
-                r.small = best_at(&t, *rule, small);
-                r.large = best_at(&t, *rule, large);
+                r.small = best_at(&t, *rule, batch_of, small);
+                r.large = best_at(&t, *rule, batch_of, large);
             }
             stat_pool_add(&spread, &r.small.losses);
             stat_pool_add(&spread, &r.large.losses);
@@ -269,8 +350,8 @@ void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_ru
         compare_rises(&rises[0], &rises[i], &spread, j);
     if (count > 0)
         snprintf(j->margin, sizeof j->margin,
-                 "none: the rise from batches of %lld to %lld, each at its best lr, must be smaller; %s",
-                 (long long)small, (long long)large, ERRORS);
+                 "none: the rise from batches of %.0f to %.0f, each at its best lr, must be smaller; %s", small,
+                 large, ERRORS);
     transfer_free(&t);
 }
 
@@ -283,7 +364,7 @@ typedef struct norms_end {
     bool known;
 } norms_end;
 
-static norms_end last_norms(ledger *l, const ledger_run *run)
+static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_run *run)
 {
     norms_end e = {0, 0, false};
     run_curves curves = {.points = NULL};
@@ -293,7 +374,8 @@ static norms_end last_norms(ledger *l, const ledger_run *run)
     const int64_t count = curves.norm_count;
     const run_norm *norms = curves.norms;
     for (int64_t i = 0; i < count; i++) {
-        if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0))
+        if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0) ||
+            (f->weights && !strstr(norms[i].name, f->weights)))
             continue;
         e.log_mean += log(norms[i].norm);
         if (isfinite(norms[i].bound) && norms[i].bound > 0)
@@ -319,7 +401,7 @@ static void judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run 
     double ratio = 0;
     for (int64_t i = 0; i < count; i++)
         if (has_rule(f->subjects, &runs[i].c))
-            ratio = fmax(ratio, last_norms(l, &runs[i]).ratio);
+            ratio = fmax(ratio, last_norms(f, l, &runs[i]).ratio);
     reproduce_part *p = reproduce_add(j, stat_within((stat_estimate){ratio, 0}, 0, reproduce_overshoot),
                                       "%s: the norms of the weights stay within their bounds", f->subjects[0]);
     if (ratio == 0)
@@ -336,7 +418,7 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
         for (int64_t k = 0; k < count && has_rule(f->subjects, &runs[i].c); k++) {
             if (!has_rule(f->rivals, &runs[k].c) || runs[i].c.training.seed != runs[k].c.training.seed)
                 continue;
-            const norms_end bounded = last_norms(l, &runs[i]), free_ = last_norms(l, &runs[k]);
+            const norms_end bounded = last_norms(f, l, &runs[i]), free_ = last_norms(f, l, &runs[k]);
             if (bounded.known && free_.known)
                 stat_add(&factor, bounded.log_mean - free_.log_mean);
         }
@@ -360,16 +442,17 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
         reproduce_overshoot);
 }
 
-/* Exponent of the growth with the steps, of the runs of a rule with one seed. */
-static bool growth(const char *const *rules, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
-                   double *slope)
+/* Exponent of the growth with the steps, of the runs of the first rival with one seed and one step size. */
+static bool growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
+                   double lr, double *slope)
 {
     double x[64], y[64];
     int64_t n = 0;
     for (int64_t i = 0; i < count && n < 64; i++) {
-        if (!has_rule(rules, &runs[i].c) || runs[i].c.training.seed != seed)
+        const config *c = &runs[i].c;
+        if (!has_rule(f->rivals, c) || c->training.seed != seed || c->training.lr != lr)
             continue;
-        const norms_end e = last_norms(l, &runs[i]);
+        const norms_end e = last_norms(f, l, &runs[i]);
         if (!e.known)
             continue;
         x[n] = log((double)runs[i].result.steps);
@@ -379,30 +462,91 @@ static bool growth(const char *const *rules, ledger *l, const ledger_run *runs, 
     return n >= 3;
 }
 
-void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                            reproduce_judgement *j)
+/* The step size of the first rival that is best in its longest runs; NAN: there is none. */
+static double best_rate(const reproduce_figure *f, const transfer *t)
+{
+    double lr = NAN, longest = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const transfer_group *g = &t->groups[i];
+        const transfer_width *w = &g->widths[0];
+        if (!has_rule(f->rivals, &g->c) || w->best < 0 || !(length_of(&g->c) > longest))
+            continue;
+        longest = length_of(&g->c);
+        lr = w->points[w->best].lr;
+    }
+    return lr;
+}
+
+static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, double lr,
+                         reproduce_judgement *j)
 {
     stat_sample slopes = {0};
     for (int64_t i = 0; i < count; i++) {
+        const uint64_t seed = runs[i].c.training.seed;
         bool known = false;
         double slope;
         for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].c.training.seed == runs[i].c.training.seed;
-        if (!known && growth(f->rivals, l, runs, count, runs[i].c.training.seed, &slope))
+            known = runs[k].c.training.seed == seed;
+        if (!known && growth(f, l, runs, count, seed, lr, &slope))
             stat_add(&slopes, slope);
     }
     const stat_estimate e = stat_mean(&slopes);
     reproduce_part *p = reproduce_add(j, stat_within(e, root_low, root_high),
                                       "%s: the norms grow like the square root of the steps", f->rivals[0]);
-    if (slopes.count == 0)
+    if (slopes.count == 0) {
         not_finished(p);
-    else if (isnan(e.error))
-        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value);
-    else
-        snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+        return;
+    }
+    int at = isnan(e.error)
+                 ? snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value)
+                 : snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+    snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " at lr 2^%.4g", log2(lr));
+}
+
+void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                            reproduce_judgement *j)
+{
+    transfer t = transfer_of(runs, count);
+    judge_growth(f, l, runs, count, best_rate(f, &t), j);
     judge_bounds(f, l, runs, count, j);
+    transfer_free(&t);
     snprintf(
         j->margin, sizeof j->margin,
         "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which five Newton-Schulz steps allow; %s",
         root_low, root_high, reproduce_overshoot, ERRORS);
+}
+
+/* "scion: best lr 2^-3.12 at 1, 2^-3.40 at 2 epochs". */
+static void tell_best_rates(const transfer *t, const char *rule, reproduce_judgement *j)
+{
+    bool first = true;
+    for (int64_t i = 0; i < t->count; i++) {
+        const transfer_group *g = &t->groups[i];
+        const stat_estimate best = transfer_best(g, &g->widths[0]);
+        const size_t at = strlen(j->aside);
+        if (strcmp(g->c.optimizer.rule, rule) != 0 || isnan(best.value))
+            continue;
+        if (first)
+            snprintf(j->aside + at, sizeof j->aside - at, "%s%s: best lr ", at > 0 ? ". " : "", rule);
+        else
+            snprintf(j->aside + at, sizeof j->aside - at, ", ");
+        first = false;
+        const size_t next = strlen(j->aside);
+        snprintf(j->aside + next, sizeof j->aside - next, "2^%.2f for %g %s", best.value, length_of(&g->c),
+                 g->c.training.steps > 0 ? "steps" : "epochs");
+    }
+}
+
+void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                             reproduce_judgement *j)
+{
+    double shortest, longest;
+    reproduce_judge_epochs(f, l, runs, count, j);
+    size_range(length_of, runs, count, &shortest, &longest);
+    transfer t = transfer_of(runs, count);
+    judge_best(f, &t, longest, " in the longest runs, each at its best lr", j);
+    for (int side = 0; side < 2; side++)
+        for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++)
+            tell_best_rates(&t, *rule, j);
+    transfer_free(&t);
 }

@@ -46,7 +46,8 @@ reproduce_part *reproduce_add(reproduce_judgement *j, stat_finding finding, cons
 typedef struct reproduce_data {
     const char *what;  /* "a text" */
     const char *value; /* of data=, for the message: "FILE" */
-    const char *path;  /* used if it exists and data= is not given; NULL: none */
+    const char *set;   /* of the catalogue: used if it is here and data= is not given; NULL: none */
+    const char *path;  /* then this, if it exists; NULL: none */
     bool full_has_own; /* the presets of the full size name their data */
 } reproduce_data;
 
@@ -68,6 +69,8 @@ struct reproduce_figure {
     const char *small[REPRODUCE_GRIDS], *full[REPRODUCE_GRIDS];
     /* The claim says something of the first rules, and the contrary, or that they do worse, of the others. */
     const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
+    /* Norms of weights: those whose names have this in them count; NULL: all. */
+    const char *weights;
     void (*judge)(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                   reproduce_judgement *j);
     /* A figure that is not a sweep has this instead, which measures, judges and writes the page. */
@@ -113,6 +116,10 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
                            reproduce_judgement *j);
 void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                             reproduce_judgement *j);
+void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                             reproduce_judgement *j); /* epochs, and which rule is better */
+void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                          reproduce_judgement *j);
 scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
                                     scion_error *err);
 scion_status reproduce_rates(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/atomic_file.h"
+#include "run/mistakes.h"
 
 struct metrics {
     int fd;
@@ -228,6 +229,8 @@ static const char *point_line(const run_point *p, char line[line_bytes])
                       "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s",
                       (long long)p->step, json_number_text(p->loss, a), json_number_text(p->lr, b),
                       json_number_text(p->samples_per_s, c), json_number_text(p->optimizer_share, d));
+    if (run_is_validation(p) && !isnan(p->top5))
+        at += snprintf(line + at, (size_t)(line_bytes - at), ",\"top5\":%s", json_number_text(p->top5, a));
     if (p->unit && gmtime_r(&seconds, &utc) && strftime(clock, sizeof clock, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
         at += snprintf(line + at, (size_t)(line_bytes - at), ",\"time\":\"%s\",\"elapsed\":%s,\"%s\":%s", clock,
                        json_number_text(round(1e3 * p->elapsed) / 1e3, a), p->unit, json_number_text(p->samples, b));
@@ -299,6 +302,8 @@ static char *summary_text(const run_result *r, int64_t samples, const config *c,
             fprintf(to, ",%s\"data_hash\"%s\"%016" PRIx64 "\"", begin, colon, r->data_hash);
         if (isfinite(r->accuracy) && isfinite(r->plain_accuracy) && r->plain_accuracy != r->accuracy)
             fprintf(to, ",%s\"plain_accuracy\"%s%s", begin, colon, json_number_text(r->plain_accuracy, number));
+        if (isfinite(r->top5))
+            fprintf(to, ",%s\"top5\"%s%s", begin, colon, json_number_text(r->top5, number));
         if (r->skipped != 0)
             fprintf(to, ",%s\"skipped\"%s%" PRId64, begin, colon, r->skipped);
         if (r->changes) {
@@ -336,6 +341,17 @@ scion_status metrics_summary(int folder, const char *dir, const run_result *r, i
 
 /* ---- The sink ---------------------------------------------------------------------------------------------- */
 
+/* What the validation at the end got wrong. */
+static scion_status save_mistakes(const trainer *t, scion_error *err)
+{
+    char path[4096];
+    if (!t->wrong || t->step < t->steps)
+        return SCION_OK;
+    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", t->c.run.out) >= sizeof path)
+        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(t->c.run.out));
+    return mistakes_save(t->wrong, t->folder, path, err);
+}
+
 static scion_status sink_start(void *ctx, const trainer *t, scion_error *err)
 {
     metrics **m = ctx;
@@ -353,8 +369,8 @@ static scion_status sink_step(void *ctx, const trainer *t, const run_point *p, b
 static scion_status sink_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
 {
     metrics **m = ctx;
-    (void)t;
-    return metrics_point(*m, p, err);
+    const scion_status status = metrics_point(*m, p, err);
+    return status == SCION_OK ? save_mistakes(t, err) : status;
 }
 
 static scion_status sink_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)

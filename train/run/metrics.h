@@ -2,11 +2,13 @@
  *     metrics.jsonl   one JSON object per line and event:
  *         {"step":10,"loss":3.1,"lr":0.03,"tokens_per_s":5e4,"optimizer_share":0.04,
  *          "time":"2026-11-16T18:10:32Z","elapsed":1.625,"tokens":81920}
- *         {"step":10,"val_loss":3.2,"accuracy":0.21,"time":"...","elapsed":1.9,"tokens":81920}
+ *         {"step":10,"val_loss":3.2,"accuracy":0.21,"top5":0.6,"time":"...","elapsed":1.9,"tokens":81920}
  *         {"step":10,"name":"head","norm":9.9,"bound":10,"ratio":0.99}
  *     summary.json    one object at the end: state, steps, seconds, elapsed, tokens, tokens_per_s, parameters, loss,
  *                     val_loss, best_val_loss, accuracy, baseline, peak_bytes, data_hash, config;
- *                     changes, if step sizes were changed on the way
+ *                     changes, if step sizes were changed on the way; top5, plain_accuracy, skipped where they say
+ *                     something
+ *     mistakes.json   of images: what the validation at the end got wrong (mistakes.h)
  * A number that is not finite is written as null, which JSON has. Steps appear once: a resumed run cuts off what
  * the run before wrote past the checkpoint. */
 #ifndef TRAIN_RUN_METRICS_H
@@ -45,7 +47,7 @@ scion_status metrics_flush(metrics *m, scion_error *err);
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, int64_t samples, const config *c,
                              scion_error *err);
 
-/* The sink that writes both files of the folder t->c.run.out. It opens *m, which the caller closes after the run. */
+/* The sink that writes these files of the folder t->c.run.out. It opens *m, which the caller closes after the run. */
 run_sink metrics_sink(metrics **m);
 /* The sink that prints the same lines, and the summary as the last one. */
 run_sink metrics_print_sink(FILE *to);

@@ -43,6 +43,7 @@ run_result run_result_empty(void)
                         .val_loss = NAN,
                         .accuracy = NAN,
                         .plain_accuracy = NAN,
+                        .top5 = NAN,
                         .best_val_loss = INFINITY,
                         .baseline = NAN,
                         .elapsed = NAN,
@@ -237,6 +238,7 @@ static run_point point_here(const loop *l)
                        .lr = NAN,
                        .val_loss = NAN,
                        .accuracy = NAN,
+                       .top5 = NAN,
                        .samples_per_s = NAN,
                        .optimizer_share = NAN,
                        .seconds = NAN,
@@ -263,16 +265,18 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
         return status;
     t->validation_due = false;
     if (l->policy->divergence > 0 && !isfinite(loss)) {
-        r->val_loss = r->accuracy = r->plain_accuracy = NAN;
+        r->val_loss = r->accuracy = r->plain_accuracy = r->top5 = NAN;
         return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
                           (long long)t->step);
     }
     r->val_loss = loss;
     r->accuracy = scores.accuracy;
     r->plain_accuracy = scores.plain_accuracy;
+    r->top5 = scores.top5;
     run_point p = point_here(l);
     p.val_loss = isnan(loss) ? INFINITY : loss; /* NAN is no validation */
     p.accuracy = scores.accuracy;
+    p.top5 = scores.top5;
     if (tell)
         TELL(l, validation, t, &p);
     if (loss < t->best) {

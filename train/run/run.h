@@ -14,7 +14,7 @@ enum { RUN_NAME = 64 };
 typedef struct run_point {
     int64_t step;
     double loss, lr;                       /* training */
-    double val_loss, accuracy;             /* validation */
+    double val_loss, accuracy, top5;       /* validation; top5 of images with more than five classes */
     double samples_per_s, optimizer_share; /* of a step; share of its time */
     double seconds;                        /* of a step */
     double elapsed;                        /* seconds of the run so far, with those before it was resumed */
@@ -67,7 +67,7 @@ typedef struct run_result {
     double last_loss;                          /* of the last step */
     double loss;                               /* running mean over the last steps */
     double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
-    double plain_accuracy;                     /* without tta */
+    double plain_accuracy, top5;               /* without tta; top5 as in a point */
     double best_val_loss;                      /* INFINITY: none */
     double baseline;                           /* to compare with */
     uint64_t data_hash;                        /* of data_info; 0: not known */

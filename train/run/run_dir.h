@@ -1,4 +1,5 @@
-/* The folder of a run: step-00000122.safetensors (the last few), best.safetensors, metrics.jsonl, summary.json. */
+/* The folder of a run: step-00000122.safetensors (the last few), best.safetensors, metrics.jsonl, summary.json,
+ * mistakes.json. */
 #ifndef TRAIN_RUN_RUN_DIR_H
 #define TRAIN_RUN_RUN_DIR_H
 

@@ -58,6 +58,7 @@ static line_result read_line(run_record *run, const json_t *o)
                    .lr = number(o, "lr", NAN),
                    .val_loss = NAN,
                    .accuracy = number(o, "accuracy", NAN),
+                   .top5 = number(o, "top5", NAN),
                    .samples_per_s = number(o, "tokens_per_s", NAN),
                    .optimizer_share = number(o, "optimizer_share", NAN),
                    .seconds = NAN,
@@ -148,6 +149,8 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
     r->val_loss = number(object, "val_loss", NAN);
     r->best_val_loss = number(object, "best_val_loss", INFINITY);
     r->accuracy = number(object, "accuracy", NAN);
+    r->plain_accuracy = number(object, "plain_accuracy", NAN);
+    r->top5 = number(object, "top5", NAN);
     r->baseline = number(object, "baseline", NAN);
     r->peak_bytes = number(object, "peak_bytes", NAN);
     if (json_is_object(json_object_get(object, "config"))) {
@@ -181,16 +184,22 @@ scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
     name_run(run, dir);
     if ((size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    const scion_status status = read_metrics(run, dir, path, err);
+    scion_status status = read_metrics(run, dir, path, err);
     if (status != SCION_OK)
         return status;
     snprintf(path, sizeof path, "%s/summary.json", dir);
-    return read_summary(run, path, err);
+    status = read_summary(run, path, err);
+    if (status != SCION_OK)
+        return status;
+    snprintf(path, sizeof path, "%s/mistakes.json", dir);
+    return mistakes_read(&run->wrong, path, err);
 }
 
 void run_record_free(run_record *run)
 {
     run_curves_free(&run->curves);
+    mistakes_free(run->wrong);
+    run->wrong = NULL;
 }
 
 const run_point *run_record_last(const run_record *run, bool validation)

@@ -1,8 +1,10 @@
 /* The record of a run: its configuration, result and curves, as they are read back from its folder (metrics.jsonl,
- * and summary.json once the run has ended). A ledger has the same parts: a ledger_run, and its ledger_curves. */
+ * and once the run has ended summary.json and, of images, mistakes.json). A ledger has the same parts, without the
+ * last: a ledger_run, and its ledger_curves. */
 #ifndef TRAIN_RUN_RUN_RECORD_H
 #define TRAIN_RUN_RUN_RECORD_H
 
+#include "run/mistakes.h"
 #include "run/run.h"
 
 typedef struct run_record {
@@ -13,6 +15,7 @@ typedef struct run_record {
     run_result result;
     double samples_per_s; /* of the whole run, validations and checkpoints included; NAN: unknown */
     run_curves curves;
+    mistakes *wrong; /* of the validation at its end; NULL: no images, or not ended yet */
 } run_record;
 
 /* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is

@@ -29,8 +29,9 @@ typedef struct trainer {
     data_set *data;
     model model;             /* recorded once */
     tape_plan *train, *eval; /* of its loss; train: NULL if the trainer only evaluates */
-    tape_plan *logits;       /* of images that are evaluated, or are at the end with tta; else NULL */
+    tape_plan *logits;       /* of images; else NULL */
     float *class_sums;       /* (batch, classes): mean logits of the views of tta */
+    struct mistakes *wrong;  /* of the last validation with last = true (mistakes.h); NULL: none, or no images */
     float *weights, *grads;  /* flat */
     float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
     float *buffers_before;   /* as they were before this step */
@@ -106,12 +107,15 @@ typedef struct trainer_scores {
     double loss;           /* mean over the samples, as they are */
     double accuracy;       /* share of right answers; with tta, of the mean logits */
     double plain_accuracy; /* without tta */
-    double top5;           /* share whose class is among the five likeliest, as accuracy; NAN: not measured */
+    double top5;           /* share whose class is among the five likeliest, as accuracy; NAN: no images, or not more
+                              than five classes */
 } trainer_scores;
 
-/* A validation as the options say; last: the one at the end of the run, with tta. */
+/* A validation as the options say; last: the one at the end of the run, with tta, and what it gets wrong becomes
+ * t->wrong. */
 scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, scion_error *err);
-/* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy. */
+/* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy; by the plan
+ * of the loss alone. */
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
 
 /* Writes everything that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h); ENONFINITE, and

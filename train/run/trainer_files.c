@@ -597,7 +597,7 @@ static scion_status start_weights(trainer *t, scion_error *err)
     const model_row *row = config_model(&t->c);
     scion_status status = scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err);
     if (status == SCION_OK && row->start) {
-        status = row->start(&t->model, config_model_options(&t->c), t->data, err);
+        status = row->start(&t->model, config_model_options(&t->c), t->data, t->c.training.seed, err);
         if (status == SCION_OK)
             status = scion_optimizer_mark_start(t->optimizer, err);
     }

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "run/mistakes.h"
 #include "run/routing.h"
 #include "run/trainer_parts.h"
 #include "run/trainer_ranks.h"
@@ -75,15 +76,14 @@ const tta *trainer_tta(const trainer *t)
     return tta_find(t->c.run.tta);
 }
 
-/* Logits are for images: of a model that only evaluates, and for tta. */
-static scion_status plan_logits(trainer *t, bool training, scion_error *err)
+/* Logits of images are what they are evaluated by; the plan of the loss then gives nothing but its last operator. */
+static scion_status plan_logits(trainer *t, scion_error *err)
 {
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
     const bool possible = data_about(t->data)->image && t->model.logits, several = trainer_tta(t)->count > 1;
     if (several && !possible)
         return train_fail(err, SCION_EINVAL, "tta=%s: model %s does not classify images", t->c.run.tta, t->c.model);
-    return possible && (!training || several) ? plan_make(&t->logits, t->model.tape, t->model.logits, &evaluate, err)
-                                              : SCION_OK;
+    return possible ? plan_make(&t->logits, t->model.tape, t->model.logits, &evaluate, err) : SCION_OK;
 }
 
 scion_status trainer_record(trainer *t, bool training, scion_error *err)
@@ -100,7 +100,7 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
     if (status == SCION_OK)
-        status = plan_logits(t, training, err);
+        status = plan_logits(t, err);
     if (status == SCION_OK && training)
         status = plan_training(t, wants_packed(t), err);
     if (status == SCION_OK && training)
@@ -271,6 +271,7 @@ void trainer_free(trainer *t)
     free(t->buffers);
     free(t->buffers_before);
     free(t->class_sums);
+    mistakes_free(t->wrong);
     free(t->changes);
     free(t);
 }

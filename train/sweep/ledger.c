@@ -894,6 +894,7 @@ static void read_point(sqlite3_stmt *s, void *row)
                                     .lr = column_real(s, 2),
                                     .val_loss = column_real(s, 3),
                                     .accuracy = column_real(s, 4),
+                                    .top5 = NAN,
                                     .samples_per_s = NAN,
                                     .optimizer_share = NAN,
                                     .seconds = NAN};

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 
 /* How a worker ends. */
+enum { SWEEP_MESSAGE = 256 };
 enum { WORKED = 0, NOTHING_WAITS = 10, BROKEN = 11 };
 
 /* ---- The worker ---- */
@@ -75,7 +76,7 @@ static scion_status collect_validation(void *ctx, const trainer *t, const run_po
     collector *k = ctx;
     run_point point = *p;
     if (!trainer_reports_accuracy(t))
-        point.accuracy = NAN;
+        point.accuracy = point.top5 = NAN;
     return run_curves_add_point(k->curves, &point) ? SCION_OK : out_of_memory(err);
 }
 
@@ -95,7 +96,8 @@ static void fail_run(ledger_run *run, const char *message)
     snprintf(run->result.message, sizeof run->result.message, "%s", message);
 }
 
-void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), void *ctx)
+void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
+                 void (*warn)(void *ctx, const char *message), void *ctx)
 {
     static const ledger_state states[] = {[RUN_UNFINISHED] = LEDGER_RUNNING,
                                           [RUN_DONE] = LEDGER_DONE,
@@ -109,6 +111,8 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), v
                          .divergence = divergence,
                          .stop = stop,
                          .stop_ctx = ctx,
+                         .warn = warn,
+                         .warn_ctx = ctx,
                          .began = clock_now()};
     trainer *t;
     int failed;
@@ -134,7 +138,24 @@ typedef struct worker {
     ledger_run run;
     double heartbeat; /* clock of the last one */
     bool lost;
+    int report; /* where its sentences go */
 } worker;
+
+/* A sentence to the process that shows progress, in one write of its size: sentences do not mix. If nobody reads for
+ * long, the pipe is full and the sentence is lost; a worker never waits for that. */
+static void tell(int report, const char *message)
+{
+    char text[SWEEP_MESSAGE] = "";
+    snprintf(text, sizeof text, "%s", message);
+    if (write(report, text, sizeof text) < 0)
+        return;
+}
+
+static void worker_warns(void *ctx, const char *message)
+{
+    const worker *w = ctx;
+    tell(w->report, message);
+}
 
 static const double heartbeat_s = 1;
 
@@ -151,9 +172,9 @@ static bool worker_stops(void *ctx)
 }
 
 /* Takes a run and brings it to its end. */
-static int work(const char *path, const sweep_options *o, int threads, scion_error *err)
+static int work(const char *path, const sweep_options *o, int threads, int report, scion_error *err)
 {
-    worker w = {.heartbeat = clock_now()};
+    worker w = {.heartbeat = clock_now(), .report = report};
     run_curves curves;
     bool found;
     if (ledger_open(&w.l, path, false, err) != SCION_OK ||
@@ -167,7 +188,7 @@ static int work(const char *path, const sweep_options *o, int threads, scion_err
         return NOTHING_WAITS;
     }
     w.run.c.training.threads = threads;
-    sweep_train(&w.run, &curves, worker_stops, &w);
+    sweep_train(&w.run, &curves, worker_stops, worker_warns, &w);
     scion_status status = w.lost                          ? SCION_OK
                           : w.run.state == LEDGER_RUNNING ? ledger_put_back(w.l, &w.run, err)
                                                           : ledger_finish(w.l, &w.run, &curves, &w.lost, err);
@@ -176,7 +197,8 @@ static int work(const char *path, const sweep_options *o, int threads, scion_err
     return status == SCION_OK ? WORKED : BROKEN;
 }
 
-/* A worker stops when its parent dies. Its errors go to a pipe that the parent reads. */
+/* A worker stops when its parent dies. Its warnings, and why it cannot use the ledger, go to a pipe that the parent
+ * reads. */
 static void become_worker(const char *path, const sweep_options *o, int threads, int report, pid_t parent)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -186,9 +208,9 @@ static void become_worker(const char *path, const sweep_options *o, int threads,
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(WORKED);
-    const int status = work(path, o, threads, &err);
-    if (status == BROKEN && write(report, err.message, strlen(err.message) + 1) < 0)
-        _exit(BROKEN);
+    const int status = work(path, o, threads, report, &err);
+    if (status == BROKEN)
+        tell(report, err.message);
     _exit(status);
 }
 
@@ -200,9 +222,11 @@ typedef struct pool {
     int jobs, threads;
     pid_t pid[SWEEP_JOBS];
     int working;
-    bool empty;  /* the last to ask found nothing that waits */
-    int pipe[2]; /* errors of workers */
-    bool broken; /* a worker could not use the ledger */
+    bool empty;                              /* the last to ask found nothing that waits */
+    int pipe[2];                             /* sentences of workers, SWEEP_MESSAGE bytes each */
+    bool broken;                             /* a worker could not use the ledger */
+    char said[DATA_WARNINGS][SWEEP_MESSAGE]; /* warnings that were passed on */
+    int said_count;
 } pool;
 
 static scion_status spawn(pool *c, scion_error *err)
@@ -332,13 +356,40 @@ static scion_status show(const pool *c, const sweep_options *o, sweep_progress *
     return status;
 }
 
-/* Workers that can do nothing say why; the first is enough. */
+/* Passes on what workers warn of. A sweep reads the same files in every run: what was said is not said again. */
+static void pass_warning(pool *c, const char *message)
+{
+    for (int i = 0; i < c->said_count; i++)
+        if (strcmp(c->said[i], message) == 0)
+            return;
+    if (!c->o->warn || c->said_count == DATA_WARNINGS)
+        return;
+    snprintf(c->said[c->said_count++], SWEEP_MESSAGE, "%s", message);
+    c->o->warn(c->o->context, message);
+}
+
+/* The next sentence of a worker; false: none. */
+static bool next_message(const pool *c, char message[SWEEP_MESSAGE])
+{
+    if (read(c->pipe[0], message, SWEEP_MESSAGE) != SWEEP_MESSAGE)
+        return false;
+    message[SWEEP_MESSAGE - 1] = '\0';
+    return true;
+}
+
+static void pass_warnings(pool *c)
+{
+    for (char message[SWEEP_MESSAGE]; next_message(c, message);)
+        pass_warning(c, message);
+}
+
+/* Workers that can do nothing say why: it is the last that they say. */
 static scion_status report_broken(const pool *c, scion_error *err)
 {
-    char message[256];
-    const ssize_t length = read(c->pipe[0], message, sizeof message - 1);
-    message[length > 0 ? length : 0] = '\0';
-    return train_fail(err, SCION_EINVAL, "%s", length > 0 ? message : "a worker could not use the ledger");
+    char message[SWEEP_MESSAGE] = "a worker could not use the ledger";
+    for (char next[SWEEP_MESSAGE]; next_message(c, next);)
+        memcpy(message, next, sizeof message);
+    return train_fail(err, SCION_EINVAL, "%s", message);
 }
 
 /* Whether runs are left with other processes, or wait because one of those was lost. */
@@ -366,6 +417,7 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
         const bool late = o->seconds > 0 && clock_now() - begin > o->seconds;
         if (c->broken)
             return report_broken(c, err);
+        pass_warnings(c);
         if (o->stopped && o->stopped())
             break;
         while (status == SCION_OK && !late && !c->empty && c->working < c->jobs)
@@ -384,6 +436,7 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
         nanosleep(&pause, NULL);
     }
     stop_workers(c);
+    pass_warnings(c);
     return status == SCION_OK ? show(c, o, p, begin, err) : status;
 }
 
@@ -394,8 +447,10 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
     sweep_progress p = {.left = NAN};
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
-    if (status == SCION_OK) /* this process has the other end as well: reading must not wait for a message */
+    if (status == SCION_OK) { /* this process has both ends: nobody waits for what the other would do */
         fcntl(c.pipe[0], F_SETFL, O_NONBLOCK);
+        fcntl(c.pipe[1], F_SETFL, O_NONBLOCK);
+    }
     c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
     signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a worker ended */
     if (status == SCION_OK) {

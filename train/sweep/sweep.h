@@ -22,6 +22,9 @@ typedef struct sweep_options {
     bool together;         /* other processes work on the same runs: wait for theirs too */
     bool (*stopped)(void); /* asked often; may be NULL */
     void (*show)(void *context, const sweep_progress *p); /* about once a second; may be NULL */
+    /* What a run warns of (files of the data that cannot be read): each sentence once, whichever runs say it, and
+     * DATA_WARNINGS of them at most. May be NULL. */
+    void (*warn)(void *context, const char *message);
     void *context;
 } sweep_options;
 
@@ -31,7 +34,8 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
 
 /* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop`
  * may look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and
- * its state stays LEDGER_RUNNING. */
-void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx), void *ctx);
+ * its state stays LEDGER_RUNNING. `warn` may be NULL; ctx is of both. */
+void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
+                 void (*warn)(void *ctx, const char *message), void *ctx);
 
 #endif

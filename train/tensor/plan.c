@@ -860,6 +860,16 @@ static void tell_complete(const tape_plan *p, int64_t e, plan_complete *complete
     }
 }
 
+float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits)
+{
+    const tape_node *n = plan_target(p);
+    if (!n->op->of_logits)
+        return plan_forward(p, run);
+    const tape_run now = plan_settle(p, run);
+    n->op->of_logits(n, &now, logits);
+    return p->value[p->target].own.data[0];
+}
+
 void plan_backward(tape_plan *p, const tape_run *run)
 {
     plan_backward_told(p, run, NULL, NULL);

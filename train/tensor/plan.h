@@ -65,6 +65,10 @@ void plan_backward(tape_plan *p, const tape_run *run);
 typedef void plan_complete(void *context, const tape_value *param);
 void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context);
 
+/* plan_forward of a loss whose logits another plan of the tape has computed of the same inputs and weights: the same
+ * bits, and the work of the loss alone. Spoils them. An operator that needs more than logits runs the whole plan. */
+float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits);
+
 /* After plan_forward of a loss: rows that counted, and of these the ones predicted right. */
 void plan_score(const tape_plan *p, double *hits, double *rows);
 

@@ -82,6 +82,9 @@ typedef struct tape_op {
      * out's first element is run->loss_scale. Used if the node is the target of a plan for training. An operator that
      * has this and no backward can be a target only. */
     void (*forward_backward)(const tape_node *n, const tape_run *run);
+    /* Of a loss with a layer in it: forward from that layer's result, which another plan computed and this spoils.
+     * NULL: not possible. */
+    void (*of_logits)(const tape_node *n, const tape_run *run, float *logits);
     size_t (*saved)(const tape_node *n);                /* floats kept from forward to backward; NULL: 0 */
     size_t (*scratch)(const tape_node *n, int threads); /* floats during forward or backward; NULL: 0 */
     size_t (*packed)(const tape_node *n, int threads);  /* floats for packed weights, kept from run to run; NULL: 0 */

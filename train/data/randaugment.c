@@ -1,0 +1,326 @@
+/* See randaugment.h. The operations and how a level becomes a strength are those of the "increasing" set of DeiT's
+ * recipe, in which a higher level is a larger change; what an operation does to pixels is as in Pillow. Geometry is
+ * interpolated by cubics (a = -1); beyond the border lies the mean colour. */
+#include "data/randaugment.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/random.h"
+
+static uint8_t to_byte(double x)
+{
+    return x <= 0 ? 0 : x >= 255 ? 255 : (uint8_t)lround(x);
+}
+
+/* ---- Tables of 256 bytes, for each channel --------------------------------------------------------------- */
+
+static void look_up(randaugment_image *m, int64_t c, const uint8_t table[256])
+{
+    for (int64_t i = c; i < m->height * m->width * m->channels; i += m->channels)
+        m->at[i] = table[m->at[i]];
+}
+
+static void look_up_all(randaugment_image *m, const uint8_t table[256])
+{
+    for (int64_t c = 0; c < m->channels; c++)
+        look_up(m, c, table);
+}
+
+static void count_bytes(const randaugment_image *m, int64_t c, int64_t counts[256])
+{
+    memset(counts, 0, 256 * sizeof *counts);
+    for (int64_t i = c; i < m->height * m->width * m->channels; i += m->channels)
+        counts[m->at[i]]++;
+}
+
+/* The darkest becomes 0 and the brightest 255. */
+static void autocontrast(randaugment_image *m, double strength)
+{
+    (void)strength;
+    for (int64_t c = 0; c < m->channels; c++) {
+        int64_t counts[256], low = 0, high = 255;
+        uint8_t table[256];
+        count_bytes(m, c, counts);
+        while (low < 255 && counts[low] == 0)
+            low++;
+        while (high > 0 && counts[high] == 0)
+            high--;
+        if (high <= low)
+            continue;
+        for (int64_t i = 0; i < 256; i++) {
+            const int64_t x = (i - low) * 255 / (high - low);
+            table[i] = (uint8_t)(i < low ? 0 : x > 255 ? 255 : x);
+        }
+        look_up(m, c, table);
+    }
+}
+
+/* Each brightness as often as any other, as far as whole numbers go. */
+static void equalize(randaugment_image *m, double strength)
+{
+    (void)strength;
+    for (int64_t c = 0; c < m->channels; c++) {
+        int64_t counts[256], last = 255;
+        uint8_t table[256];
+        count_bytes(m, c, counts);
+        while (last > 0 && counts[last] == 0)
+            last--;
+        const int64_t step = (m->height * m->width - counts[last]) / 255;
+        if (step == 0)
+            continue;
+        int64_t sum = step / 2;
+        for (int64_t i = 0; i < 256; i++) {
+            table[i] = (uint8_t)(sum / step > 255 ? 255 : sum / step);
+            sum += counts[i];
+        }
+        look_up(m, c, table);
+    }
+}
+
+static void invert(randaugment_image *m, double strength)
+{
+    uint8_t table[256];
+    (void)strength;
+    for (int i = 0; i < 256; i++)
+        table[i] = (uint8_t)(255 - i);
+    look_up_all(m, table);
+}
+
+/* Keeps so many bits. */
+static void posterize(randaugment_image *m, double bits)
+{
+    const int shift = 8 - (int)bits;
+    uint8_t table[256];
+    for (int i = 0; i < 256; i++)
+        table[i] = (uint8_t)(i >> shift << shift);
+    look_up_all(m, table);
+}
+
+/* Inverts from the threshold on. */
+static void solarize(randaugment_image *m, double threshold)
+{
+    uint8_t table[256];
+    for (int i = 0; i < 256; i++)
+        table[i] = (uint8_t)(i < threshold ? i : 255 - i);
+    look_up_all(m, table);
+}
+
+/* Adds to the darker half. */
+static void solarize_add(randaugment_image *m, double more)
+{
+    uint8_t table[256];
+    for (int i = 0; i < 256; i++)
+        table[i] = i < 128 ? to_byte(i + more) : (uint8_t)i;
+    look_up_all(m, table);
+}
+
+/* ---- Blends: other + factor (image - other) -------------------------------------------------------------- */
+
+static uint8_t blend(double other, double x, double factor)
+{
+    return to_byte(other + factor * (x - other));
+}
+
+/* Grey of a pixel, as television has it; of images that are not of three colours, the first channel. */
+static uint8_t grey(const randaugment_image *m, const uint8_t *pixel)
+{
+    if (m->channels != 3)
+        return pixel[0];
+    return (uint8_t)((19595u * pixel[0] + 38470u * pixel[1] + 7471u * pixel[2] + 0x8000u) >> 16);
+}
+
+static void colour(randaugment_image *m, double factor)
+{
+    for (int64_t i = 0; i < m->height * m->width; i++) {
+        uint8_t *pixel = m->at + i * m->channels;
+        const uint8_t other = grey(m, pixel);
+        for (int64_t c = 0; c < m->channels; c++)
+            pixel[c] = blend(other, pixel[c], factor);
+    }
+}
+
+static void blend_all(randaugment_image *m, double other, double factor)
+{
+    uint8_t table[256];
+    for (int i = 0; i < 256; i++)
+        table[i] = blend(other, i, factor);
+    look_up_all(m, table);
+}
+
+/* Away from the mean grey. */
+static void contrast(randaugment_image *m, double factor)
+{
+    const int64_t area = m->height * m->width;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < area; i++)
+        sum += grey(m, m->at + i * m->channels);
+    blend_all(m, floor((double)sum / (double)area + 0.5), factor);
+}
+
+static void brightness(randaugment_image *m, double factor)
+{
+    blend_all(m, 0, factor);
+}
+
+/* Away from the image smoothed by (1 1 1, 1 5 1, 1 1 1)/13, except at the border. */
+static void sharpness(randaugment_image *m, double factor)
+{
+    const int64_t step = m->channels, row = m->width * step;
+    memcpy(m->spare, m->at, (size_t)(m->height * row));
+    for (int64_t y = 1; y + 1 < m->height; y++)
+        for (int64_t i = y * row + step; i < (y + 1) * row - step; i++) {
+            int sum = 4 * m->spare[i];
+            for (int64_t u = -row; u <= row; u += row)
+                sum += m->spare[i + u - step] + m->spare[i + u] + m->spare[i + u + step];
+            m->at[i] = blend(to_byte(sum / 13.0), m->spare[i], factor);
+        }
+}
+
+/* ---- Geometry -------------------------------------------------------------------------------------------- */
+
+static int64_t clamped(int64_t i, int64_t n)
+{
+    return i < 0 ? 0 : i < n ? i : n - 1;
+}
+
+/* Weights of the four neighbours of a point that is t behind the second. */
+static void cubic(double t, double w[4])
+{
+    const double a = -1, s = 1 - t;
+    w[0] = a * t * s * s;
+    w[1] = ((a + 2) * t - (a + 3)) * t * t + 1;
+    w[2] = ((a + 2) * s - (a + 3)) * s * s + 1;
+    w[3] = a * s * t * t;
+}
+
+/* The pixel at (y, x), in units of pixels from the image's corner. */
+static void sample_at(const randaugment_image *m, double y, double x, uint8_t *to)
+{
+    const int64_t i = (int64_t)floor(y - 0.5), j = (int64_t)floor(x - 0.5);
+    double v[4], h[4];
+    if (y < 0 || x < 0 || y >= (double)m->height || x >= (double)m->width) {
+        for (int64_t c = 0; c < m->channels; c++)
+            to[c] = to_byte((double)m->fill[c]);
+        return;
+    }
+    cubic(y - 0.5 - (double)i, v);
+    cubic(x - 0.5 - (double)j, h);
+    for (int64_t c = 0; c < m->channels; c++) {
+        double sum = 0;
+        for (int k = 0; k < 4; k++)
+            for (int l = 0; l < 4; l++)
+                sum += v[k] * h[l] *
+                       m->at[(clamped(i - 1 + k, m->height) * m->width + clamped(j - 1 + l, m->width)) * m->channels +
+                             c];
+        to[c] = to_byte(sum);
+    }
+}
+
+/* Pixel (x, y) becomes what is at (a x + b y + c, d x + e y + f). */
+typedef struct affine {
+    double a, b, c, d, e, f;
+} affine;
+
+static void transform(randaugment_image *m, affine t)
+{
+    uint8_t *to = m->spare;
+    for (int64_t i = 0; i < m->height; i++)
+        for (int64_t j = 0; j < m->width; j++, to += m->channels) {
+            const double x = (double)j + 0.5, y = (double)i + 0.5;
+            sample_at(m, t.d * x + t.e * y + t.f, t.a * x + t.b * y + t.c, to);
+        }
+    to = m->spare;
+    m->spare = m->at;
+    m->at = to;
+}
+
+/* Counterclockwise about the middle, in degrees. */
+static void rotate(randaugment_image *m, double degrees)
+{
+    const double angle = degrees * 3.14159265358979323846 / 180, c = cos(angle), s = sin(angle);
+    const double x = (double)m->width / 2, y = (double)m->height / 2;
+    transform(m, (affine){c, -s, x - c * x + s * y, s, c, y - s * x - c * y});
+}
+
+static void shear_x(randaugment_image *m, double slope)
+{
+    transform(m, (affine){1, slope, 0, 0, 1, 0});
+}
+
+static void shear_y(randaugment_image *m, double slope)
+{
+    transform(m, (affine){1, 0, 0, slope, 1, 0});
+}
+
+static void translate_x(randaugment_image *m, double share)
+{
+    transform(m, (affine){1, 0, share * (double)m->width, 0, 1, 0});
+}
+
+static void translate_y(randaugment_image *m, double share)
+{
+    transform(m, (affine){1, 0, 0, 0, 1, share * (double)m->height});
+}
+
+/* ---- The table ------------------------------------------------------------------------------------------- */
+
+/* From a level to a strength: base + level/10 range, or base - that in the other direction; whole numbers are rounded
+ * towards base. */
+static const struct {
+    const char *name;
+    void (*apply)(randaugment_image *m, double strength);
+    double base, range;
+    bool two_ways, whole;
+} rows[] = {
+    {"autocontrast", autocontrast, 0, 0, false, false},
+    {"equalize", equalize, 0, 0, false, false},
+    {"invert", invert, 0, 0, false, false},
+    {"rotate", rotate, 0, 30, true, false},
+    {"posterize", posterize, 4, -4, false, true},
+    {"solarize", solarize, 256, -256, false, true},
+    {"solarize_add", solarize_add, 0, 110, false, true},
+    {"color", colour, 1, 0.9, true, false},
+    {"contrast", contrast, 1, 0.9, true, false},
+    {"brightness", brightness, 1, 0.9, true, false},
+    {"sharpness", sharpness, 1, 0.9, true, false},
+    {"shear_x", shear_x, 0, 0.3, true, false},
+    {"shear_y", shear_y, 0, 0.3, true, false},
+    {"translate_x", translate_x, 0, 0.45, true, false},
+    {"translate_y", translate_y, 0, 0.45, true, false},
+};
+
+enum { count = sizeof rows / sizeof *rows };
+
+const char *randaugment_name(int row)
+{
+    return row >= 0 && row < count ? rows[row].name : NULL;
+}
+
+void randaugment_apply(const randaugment_op *op, randaugment_image *m)
+{
+    if (op->row < 0 || op->row >= count)
+        return;
+    const double change = op->level / RANDAUGMENT_LEVELS * rows[op->row].range;
+    const double moved = rows[op->row].whole ? trunc(change) : change;
+    rows[op->row].apply(m, rows[op->row].base + (op->negative ? -moved : moved));
+}
+
+void randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugment_op ops[RANDAUGMENT_OPS])
+{
+    enum { DRAW_WHICH, DRAW_DONE, DRAW_SIGN, draws = 4 };
+    static const double deviation = 0.5;
+    for (int k = 0; k < RANDAUGMENT_OPS; k++) {
+        const uint64_t first = ((uint64_t)number * RANDAUGMENT_OPS + (uint64_t)k) * draws;
+        const int row = (int)(scn_uniform(seed, SCN_STREAM_RANDAUGMENT, first + DRAW_WHICH) * count);
+        float normal[2];
+        scn_normals(seed, SCN_STREAM_RANDAUGMENT_LEVEL, (number * RANDAUGMENT_OPS + k) * 2, 2, normal);
+        const double level = magnitude + deviation * (double)normal[0];
+        ops[k] = (randaugment_op){
+            .row = scn_uniform(seed, SCN_STREAM_RANDAUGMENT, first + DRAW_DONE) < 0.5 ? row : -1,
+            .level = fmin(fmax(level, 0), RANDAUGMENT_LEVELS),
+            .negative = rows[row].two_ways && scn_uniform(seed, SCN_STREAM_RANDAUGMENT, first + DRAW_SIGN) < 0.5,
+        };
+    }
+}

@@ -1,0 +1,309 @@
+/* Vision transformer as DeiT has it (Touvron et al., 2021; Dosovitskiy et al., 2020), with the paper's changes: with
+ * N() a norm over each row,
+ *     x = (class token, W_1 patches(image)) + positions
+ *     x = x + O attention(Q y, K y, V y),  y = N(x)
+ *     x = x + W_3 f(W_2 N(x))                                     f = sqrt(2) GELU, GELU, ...
+ *     loss = cross-entropy of W_L N(x_0)
+ * for each of `layers` blocks, x_0 the class token's row; or without one (pool=mean) of W_L mean(N(x)). N is the RMS
+ * norm without parameters, or layer normalisation with gain and shift. All layers but the last have a bias, if
+ * wanted. In training whole branches are left out (stochastic depth, linearly from 0 in the first block to its rate
+ * in the last), and elements dropped after the positions, O, f and W_3.
+ *
+ * What is computed of a row after the last block's attention needs that row alone, so with a class token all of that
+ * is computed for x_0 only: the result is the same.
+ *
+ * W_1 is a linear layer of images, C x (channels patch^2). With patch_factor=convolution it is declared as the
+ * convolution that it also is, kernel and stride patch: the spectral norm then divides by the patch^2 positions and
+ * has sqrt(d_out/channels) in place of max(1, sqrt(d_out/d_in)), which makes 1/16 of the step for DeiT (768 x 768).
+ *
+ * Positions and class token are vectors (RMS norm, radius of the hidden layers). They start as Gaussian numbers of
+ * deviation 0.02: at zero, the RMS norm of the class token would have no derivative worth the name. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/random.h"
+#include "models/model.h"
+#include "ops/ops.h"
+
+typedef struct vit_options {
+    int64_t layers, width, head_size, patch;
+    double mlp_ratio;
+    char norm[OPTION_NAME], activation[OPTION_NAME], pool[OPTION_NAME], patch_factor[OPTION_NAME];
+    bool bias, recompute;
+    double dropout, stochastic_depth, smoothing;
+} vit_options;
+
+/* float32's own epsilon as in gpt.c; layer normalisation as DeiT has it. */
+static const double rms_eps = 0x1p-23, layernorm_eps = 1e-6;
+static const double start_deviation = 0.02;
+
+typedef struct vit {
+    tape *t;
+    const vit_options *o;
+    const activation *f;
+    int64_t block, channels;
+    bool last; /* block, of which the class token alone is needed in the end */
+} vit;
+
+/* ---- Choices ------------------------------------------------------------------------------------------- */
+
+static const char *norm_name(int i)
+{
+    static const char *const names[] = {"rmsnorm", "layernorm"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+static const char *pool_name(int i)
+{
+    static const char *const names[] = {"class", "mean"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+static const char *patch_factor_name(int i)
+{
+    static const char *const names[] = {"linear", "convolution"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+#define INT(field, ...) OPTION_INT_ROW(vit_options, field, #field, __VA_ARGS__)
+#define REAL(field, ...) OPTION_REAL_ROW(vit_options, field, #field, __VA_ARGS__)
+#define BOOL(field, ...) OPTION_BOOL_ROW(vit_options, field, #field, __VA_ARGS__)
+#define ENUM(field, ...) OPTION_ENUM_ROW(vit_options, field, #field, __VA_ARGS__)
+
+static const option options[] = {
+    INT(layers, "3", 1, 10000, "blocks"),
+    INT(width, "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
+    INT(head_size, "64", 2, OPTION_MANY, "width of an attention head; divides width"),
+    INT(patch, "4", 1, 4096, "pixels of a side of a patch; divides those of the images"),
+    REAL(mlp_ratio, "4", 0.01, 1000, "width between the two layers of a block's MLP, in widths"),
+    ENUM(norm, "rmsnorm", norm_name, "normalisation before each branch; layernorm has gain and shift"),
+    ENUM(activation, "sqrt2_gelu", activation_name, "function between the layers; the scaled ones keep the variance"),
+    ENUM(pool, "class", pool_name, "the head sees a class token, or the mean of all positions",
+         .change = OPTION_ON_INIT),
+    ENUM(patch_factor, "linear", patch_factor_name,
+         "spectral step of the first layer: as a linear layer, or a convolution (1/16 for DeiT)",
+         .change = OPTION_ON_INIT),
+    BOOL(bias, "yes", "layers but the last have a bias"),
+    REAL(dropout, "0", 0, 0.999, "part of the activations that training drops", .change = OPTION_ON_INIT),
+    REAL(stochastic_depth, "0", 0, 0.999, "part of the samples that skip the last block's branches in training",
+         .change = OPTION_ON_INIT),
+    REAL(smoothing, "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
+    BOOL(recompute, "no", "recompute blocks in the backward pass, to save memory", .neutral = true),
+    OPTION_END,
+};
+
+static bool is(const char *choice, const char *name)
+{
+    return strcmp(choice, name) == 0;
+}
+
+static bool has_class_token(const vit_options *o)
+{
+    return is(o->pool, pool_name(0));
+}
+
+/* ---- Layers -------------------------------------------------------------------------------------------- */
+
+/* Vector `name` of the network; gains start at 1, see start(). */
+static tape_value *vector(const vit *v, const char *name, const char *part, scion_role role, int64_t n)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%.50s%.12s", name, part);
+    return tape_param(v->t, full, role, 1, &n);
+}
+
+static tape_value *bias(const vit *v, const char *name, int64_t n)
+{
+    return v->o->bias ? vector(v, name, ".bias", SCION_ROLE_VECTOR, n) : NULL;
+}
+
+/* W x + b, W parameter `part` of the present block. */
+static tape_value *linear(const vit *v, tape_value *x, const char *part, int64_t d_out, int64_t d_in)
+{
+    char name[64];
+    const int64_t shape[] = {d_out, d_in};
+    snprintf(name, sizeof name, "blocks.%lld.%.30s", (long long)v->block, part);
+    tape_value *w = tape_param(v->t, name, SCION_ROLE_HIDDEN, 2, shape);
+    return op_linear(v->t, x, w, bias(v, name, d_out));
+}
+
+/* N(x); the parameters of layer normalisation are called after `name`. */
+static tape_value *normalised(const vit *v, tape_value *x, const char *name)
+{
+    const int64_t C = v->o->width;
+    if (is(v->o->norm, norm_name(0)))
+        return op_rmsnorm(v->t, x, C, rms_eps);
+    tape_value *gain = vector(v, name, ".gain", SCION_ROLE_NORMALIZATION, C);
+    return op_layernorm(v->t, x, gain, vector(v, name, ".shift", SCION_ROLE_NORMALIZATION, C), layernorm_eps);
+}
+
+static tape_value *block_norm(const vit *v, tape_value *x, int number)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blocks.%lld.norm%d", (long long)v->block, number);
+    return normalised(v, x, name);
+}
+
+static tape_value *dropped(const vit *v, tape_value *x)
+{
+    return v->o->dropout > 0 ? op_dropout(v->t, x, v->o->dropout) : x;
+}
+
+/* x + branch, which training leaves out now and then. */
+static tape_value *residual(const vit *v, tape_value *x, tape_value *branch)
+{
+    const double depth = v->o->layers > 1 ? (double)v->block / (double)(v->o->layers - 1) : 1;
+    const double rate = v->o->stochastic_depth * depth;
+    branch = dropped(v, branch);
+    return op_add(v->t, x, rate > 0 ? op_drop_samples(v->t, branch, rate) : branch);
+}
+
+/* What the rest of the network needs of x. */
+static tape_value *needed(const vit *v, tape_value *x)
+{
+    return v->last && has_class_token(v->o) ? op_pick(v->t, x, 0) : x;
+}
+
+static tape_value *attention(const vit *v, tape_value *x)
+{
+    const int64_t C = v->o->width;
+    tape_value *y = block_norm(v, x, 1);
+    tape_value *q = linear(v, y, "attn.q", C, C), *k = linear(v, y, "attn.k", C, C);
+    tape_value *value = linear(v, y, "attn.v", C, C);
+    tape_value *mixed = needed(v, op_attention(v->t, q, k, value, v->o->head_size, false));
+    return residual(v, needed(v, x), linear(v, mixed, "attn.o", C, C));
+}
+
+static tape_value *feed_forward(const vit *v, tape_value *x)
+{
+    const int64_t C = v->o->width, wide = llround(v->o->mlp_ratio * (double)C), hidden = wide > 0 ? wide : 1;
+    tape_value *y = linear(v, block_norm(v, x, 2), "mlp.up", hidden, C);
+    y = dropped(v, op_activation(v->t, y, v->f));
+    return residual(v, x, linear(v, y, "mlp.down", C, hidden));
+}
+
+/* W_1 of the image's patches, and its bias. */
+static tape_value *embedding(const vit *v, tape_value *image)
+{
+    const int64_t p = v->o->patch, C = v->o->width, flat[] = {C, v->channels * p * p};
+    const int64_t kernel[] = {C, v->channels, p, p};
+    const bool linear_layer = is(v->o->patch_factor, patch_factor_name(0));
+    tape_value *w = tape_param(v->t, "patch", SCION_ROLE_INPUT, linear_layer ? 2 : 4, linear_layer ? flat : kernel);
+    tape_value *b = bias(v, "patch", C);
+    if (b)
+        b->layer = SCION_ROLE_INPUT;
+    return op_linear(v->t, op_patches(v->t, image, p), linear_layer ? w : op_reshape(v->t, w, 2, flat), b);
+}
+
+/* With class token and positions. */
+static tape_value *tokens(const vit *v, tape_value *image)
+{
+    tape_value *x = embedding(v, image);
+    if (has_class_token(v->o))
+        x = op_prepend(v->t, x, vector(v, "class_token", "", SCION_ROLE_VECTOR, v->o->width));
+    if (!x)
+        return NULL;
+    const int64_t shape[] = {x->shape[1], v->o->width};
+    return dropped(v, op_add_each(v->t, x, tape_param(v->t, "positions", SCION_ROLE_VECTOR, 2, shape)));
+}
+
+static scion_status check(const void *from, scion_error *err)
+{
+    const vit_options *o = from;
+    if (o->width % o->head_size != 0)
+        return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
+                          (long long)o->width, (long long)o->head_size);
+    return SCION_OK;
+}
+
+static void record(model *m, const void *from)
+{
+    const vit_options *o = from;
+    vit v = {.t = m->tape, .o = o, .f = activation_find(o->activation)};
+    v.channels = model_array(m, "image")->shape[2];
+    tape_value *x = model_input(m, "image", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
+    tape_value *weights = model_optional_input(m, "target_weights");
+    x = tokens(&v, x);
+    for (; v.block < o->layers; v.block++) {
+        if (o->recompute)
+            tape_recompute_begin(v.t);
+        v.last = v.block + 1 == o->layers;
+        x = feed_forward(&v, attention(&v, x));
+        if (o->recompute)
+            tape_recompute_end(v.t);
+    }
+    x = normalised(&v, x, "norm");
+    if (!has_class_token(o))
+        x = op_mean_positions(v.t, x);
+    const int64_t shape[] = {model_array(m, "targets")->range, o->width};
+    tape_value *head = tape_param(v.t, "head", SCION_ROLE_OUTPUT, 2, shape);
+    m->logits = op_linear(v.t, x, head, NULL);
+    m->loss = op_cross_entropy(v.t, x, head, NULL, targets, weights, o->smoothing);
+}
+
+/* ---- The row ------------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && is(name + n - k, end);
+}
+
+static scion_status start(model *m, const void *from, const data_set *data, uint64_t seed, scion_error *err)
+{
+    (void)from;
+    (void)data;
+    (void)err;
+    for (int64_t i = 0; i < tape_param_count(m->tape); i++) {
+        const tape_value *v = tape_param_at(m->tape, i);
+        const bool gain = ends_with(v->name, ".gain");
+        if (!gain && !is(v->name, "positions") && !is(v->name, "class_token"))
+            continue;
+        scn_normals(seed, scn_stream_uniform(i), 0, v->count, v->data);
+        for (int64_t k = 0; k < v->count; k++)
+            v->data[k] = gain ? 1 : (float)start_deviation * v->data[k];
+    }
+    return SCION_OK;
+}
+
+static const char *norms(const void *from)
+{
+    (void)from;
+    return "image";
+}
+
+/* A quarter of the width, in whole heads. */
+static int64_t proxy_width(const void *from)
+{
+    const vit_options *o = from;
+    const int64_t heads = o->width / 4 / o->head_size;
+    return (heads > 0 ? heads : 1) * o->head_size;
+}
+
+/* The matrices and attention; images have about 64 patches. */
+static double cost(const void *from, int64_t block)
+{
+    const vit_options *o = from;
+    const double width = (double)o->width, layers = (double)o->layers, positions = 64;
+    (void)block;
+    return layers * width * positions * ((4 + 2 * o->mlp_ratio) * width + 2 * positions);
+}
+
+static const char *const inputs[] = {"image", "targets", NULL};
+
+const model_row model_vit = {
+    .name = "vit",
+    .help = "vision transformer (DeiT)",
+    .inputs = inputs,
+    .options = options,
+    .options_size = sizeof(vit_options),
+    .check = check,
+    .record = record,
+    .start = start,
+    .norms = norms,
+    .accuracy = true,
+    .proxy_width = proxy_width,
+    .cost = cost,
+};

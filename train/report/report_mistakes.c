@@ -1,0 +1,110 @@
+/* What a classifier gets wrong: the confusion matrix, or of many classes the pairs that are confused most and the
+ * classes that are known worst, and the images whose class it thought least likely. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/section.h"
+
+enum {
+    matrix_most = 20, /* classes that a matrix can be read of */
+    rows_most = 20    /* of the tables in its place */
+};
+
+static double share_of(int64_t part, int64_t all)
+{
+    return all > 0 ? 100 * (double)part / (double)all : 0;
+}
+
+static void draw_matrix(page *p, const mistakes *m)
+{
+    const char *names[matrix_most];
+    int64_t cells[matrix_most * matrix_most] = {0};
+    const int n = (int)m->class_count;
+    for (int i = 0; i < n; i++) {
+        names[i] = m->classes[i].name;
+        cells[i * n + i] = m->classes[i].right;
+    }
+    for (int64_t i = 0; i < m->pair_count; i++)
+        cells[m->pairs[i].target * n + m->pairs[i].answer] = m->pairs[i].images;
+    page_heading(p, "Confusion matrix", "Rows are the classes that images are of, columns what they were taken for.");
+    page_matrix(p, n, names, cells, "class \\ answer");
+}
+
+static void draw_pairs(page *p, const mistakes *m)
+{
+    static const char *const columns[] = {"class", "taken for", "images", "of its class"};
+    page_heading(p, "Most confused classes", "How many images of one class were taken for another one.");
+    page_table(p, NULL, 4, columns, "llrr");
+    for (int64_t i = 0; i < m->pair_count && i < rows_most; i++) {
+        const mistakes_pair *pair = &m->pairs[i];
+        page_cell(p, "%s", m->classes[pair->target].name);
+        page_cell(p, "%s", m->classes[pair->answer].name);
+        page_cell(p, "%lld", (long long)pair->images);
+        page_cell(p, "%.1f %%", share_of(pair->images, m->classes[pair->target].images));
+    }
+    page_table_end(p);
+}
+
+static int worse_known(const void *a, const void *b)
+{
+    const mistakes_class *x = *(const mistakes_class *const *)a, *y = *(const mistakes_class *const *)b;
+    const double p = share_of(x->right, x->images), q = share_of(y->right, y->images);
+    return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
+}
+
+static void draw_classes(page *p, const mistakes *m)
+{
+    static const char *const columns[] = {"class", "right", "of images", "accuracy"};
+    const mistakes_class **order = malloc((size_t)m->class_count * sizeof *order);
+    int64_t count = 0;
+    for (int64_t i = 0; order && i < m->class_count; i++)
+        if (m->classes[i].images > 0)
+            order[count++] = &m->classes[i];
+    if (order)
+        qsort(order, (size_t)count, sizeof *order, worse_known);
+    page_heading(p, "Classes known worst", NULL);
+    page_table(p, NULL, 4, columns, "lrrr");
+    for (int64_t i = 0; i < count && i < rows_most; i++) {
+        page_cell(p, "%s", order[i]->name);
+        page_cell(p, "%lld", (long long)order[i]->right);
+        page_cell(p, "%lld", (long long)order[i]->images);
+        page_cell(p, "%.1f %%", share_of(order[i]->right, order[i]->images));
+    }
+    page_table_end(p);
+    free(order);
+}
+
+static void draw_worst(page *p, const mistakes *m)
+{
+    page_heading(
+        p, "Images it gets most wrong",
+        "Wrong answers to images whose class was thought least likely, the highest loss first: class, answer and its "
+        "probability.");
+    for (int i = 0; i < m->worst_count; i++) {
+        const mistakes_image *w = &m->worst[i];
+        char label[160], answer[160], value[200], note[96], loss[MARKUP_NUMBER];
+        markup_shorten(m->classes[w->target].name, 24, label, sizeof label);
+        markup_shorten(m->classes[w->answer].name, 24, answer, sizeof answer);
+        snprintf(value, sizeof value, "taken for %s, %.1f %%", answer, 100 * w->probability);
+        snprintf(note, sizeof note, "loss %s", markup_fixed(w->loss, 2, loss));
+        page_image(p, w->pixels, m->height, m->width, m->channels, label, value, note);
+    }
+}
+
+void report_mistakes(page *p, const mistakes *m)
+{
+    if (!m || mistakes_measured(m) == 0)
+        return;
+    const int64_t all = mistakes_measured(m), right = mistakes_right(m);
+    if (m->class_count <= matrix_most)
+        draw_matrix(p, m);
+    else if (m->pair_count > 0) {
+        draw_pairs(p, m);
+        draw_classes(p, m);
+    }
+    page_paragraph(p, "After step %lld%s%s: %lld of %lld images right, %.2f %%.", (long long)m->step,
+                   strcmp(m->tta, "none") != 0 ? " with tta=" : "", strcmp(m->tta, "none") != 0 ? m->tta : "",
+                   (long long)right, (long long)all, share_of(right, all));
+    if (m->worst_count > 0)
+        draw_worst(p, m);
+}
