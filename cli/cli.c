@@ -13,10 +13,20 @@
 
 #include "config/config.h"
 #include "base/number.h"
+#include "comm/launcher.h"
 #include "data/catalogue.h"
+
+static bool muted;
+
+void cli_mute_errors(void)
+{
+    muted = true;
+}
 
 int cli_error(int status, const char *format, ...)
 {
+    if (muted)
+        return status;
     va_list args;
     fputs("scion: ", stderr);
     va_start(args, format);
@@ -373,6 +383,8 @@ void cli_catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (launcher_find().size > 1)
+        sigaction(SIGUSR1, &action, NULL); /* which launchers pass on, and batch systems send before the end */
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup ignores it */
         sigaction(SIGHUP, &action, NULL);
@@ -404,7 +416,7 @@ bool cli_reader_gone(void)
 
 void cli_end_by_signal(int status)
 {
-    if (status != 128 + SIGINT || first_signal != SIGINT)
+    if (status != 128 + SIGINT || first_signal != SIGINT || launcher_find().size > 1)
         return;
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);

@@ -56,6 +56,14 @@ typedef enum cli_options { CLI_NO_OPTIONS, CLI_ALL_OPTIONS, CLI_RESUME_OPTIONS, 
 /* What the words of a command may be, for completion: names of presets; files and folders. */
 enum { CLI_PRESETS = 1, CLI_FILES = 2 };
 
+/* What a command does that mpirun or srun started several of. */
+typedef enum cli_ranks {
+    CLI_ONE_RANK,   /* the first does the work, the others end at once */
+    CLI_ALL_RANKS,  /* they work together (comm.h) */
+    CLI_ALL_WORKERS /* each works by itself on what a ledger has, with its share of the host's threads; the first
+                       prints */
+} cli_ranks;
+
 typedef struct cli_command {
     const char *name;
     const char *usage;             /* after "scion NAME" */
@@ -65,6 +73,7 @@ typedef struct cli_command {
     const cli_argument *arguments; /* ended by a row without a name; NULL: none */
     cli_options options;
     unsigned words; /* CLI_PRESETS | CLI_FILES */
+    cli_ranks ranks;
     const char *(*word)(
         int i);             /* word i of those with a meaning of their own (show), NULL past the last; may be NULL */
     const char *rest;       /* the setting that words too many were probably meant for ("prompt"); NULL: none */
@@ -76,10 +85,12 @@ const cli_command *cli_command_at(int i);
 const cli_command *cli_find_command(const char *name);
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
-    cli_coordcheck, cli_tune, cli_report, cli_reproduce, cli_completion, cli_data, cli_predict;
+    cli_coordcheck, cli_tune, cli_report, cli_reproduce, cli_completion, cli_data, cli_predict, cli_plan;
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* From now on it prints nothing: another rank tells of the same error. */
+void cli_mute_errors(void);
 /* A warning, in the same words and with the same prefix; what was printed before comes before it. */
 void cli_warning(const char *message);
 

@@ -4,16 +4,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/threads.h"
 #include "cli.h"
+#include "comm/launcher.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
-static const cli_command *const commands[] = {&cli_train,   &cli_resume,     &cli_eval,   &cli_predict,
-                                              &cli_sample,  &cli_sweep,      &cli_tune,   &cli_coordcheck,
-                                              &cli_report,  &cli_reproduce,  &cli_bench,  &cli_data,
-                                              &cli_presets, &cli_completion, &cli_version};
+static const cli_command *const commands[] = {&cli_train,  &cli_resume,    &cli_eval,       &cli_predict,
+                                              &cli_sample, &cli_sweep,     &cli_tune,       &cli_coordcheck,
+                                              &cli_report, &cli_reproduce, &cli_bench,      &cli_data,
+                                              &cli_plan,   &cli_presets,   &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -119,6 +121,19 @@ static int help(const char *name)
     return finish(CLI_OK);
 }
 
+/* Prepares a process that was started together with others; false: it has nothing to do. */
+static bool take_part(const cli_command *c)
+{
+    const launcher l = launcher_find();
+    if (l.size == 1)
+        return true;
+    if (c->ranks == CLI_ONE_RANK)
+        return l.rank == 0;
+    threads_share(launcher_share_cores(&l));
+    setenv("TERM", "dumb", 1); /* mpirun gives a terminal to a process whose output goes to a file */
+    return c->ranks != CLI_ALL_WORKERS || l.rank == 0 || freopen("/dev/null", "w", stdout);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -135,6 +150,8 @@ int main(int argc, char **argv)
         return unknown_command(name);
     if (wants_help(argc - 2, argv + 2))
         return help(name);
+    if (!take_part(c))
+        return CLI_OK;
     cli_arguments a;
     flush_subnormals();
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/fail.h"
 #include "cli.h"
+#include "comm/launcher.h"
 #include "sweep/grid.h"
 #include "tune/transfer.h"
 
@@ -105,6 +106,7 @@ scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_prog
     options.show = show_progress;
     options.warn = warn;
     options.context = &v;
+    options.together = launcher_find().size > 1;
     const scion_status status = sweep_work(path, &options, end, err);
     cli_progress_clear(&v.progress);
     free(v.printed);
@@ -409,6 +411,8 @@ static int work(plan *p, const cli_arguments *a)
     cli_outlive_reader();
     if (cli_sweep_work(p->ledger, &p->work, &end, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
+    if (launcher_find().rank > 0) /* the first tells */
+        return end.count[LEDGER_FAILED] > 0 ? CLI_FAILED : CLI_OK;
     return finish(p, a->values[JSON], &end);
 }
 
@@ -456,7 +460,8 @@ const cli_command cli_sweep = {
             "  rule=scion,adamw   a list            norms=onehot/shared    a list of norms\n\n"
             "Runs are kept in a ledger, an SQLite file (sweeps/PRESET.db, or ledger=FILE). To resume a sweep\n"
             "that was stopped or killed, repeat the command: it runs what it names and nothing else that waits\n"
-            "in the ledger. ledger=FILE alone runs all of it. Several processes may work on one ledger at once.\n"
+            "in the ledger. ledger=FILE alone runs all of it. Several processes may work on one ledger at once:\n"
+            "mpirun or srun start them, and each has its share of the cores.\n"
             "Runs that fail or diverge are recorded and do not stop the others; if one fails, the exit status\n"
             "is 1.\n"
             "\n"
@@ -472,5 +477,6 @@ const cli_command cli_sweep = {
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,
     .words = CLI_PRESETS | CLI_FILES,
+    .ranks = CLI_ALL_WORKERS,
     .word = sweep_word,
 };

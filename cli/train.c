@@ -11,8 +11,11 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "cli.h"
+#include "comm/comm.h"
 #include "run/metrics.h"
 #include "run/run_dir.h"
+#include "run/start_check.h"
+#include "run/trainer_ranks.h"
 
 /* ---- What a run is -------------------------------------------------------------------------------------------
  * A row of the table per parameter; those of repeated blocks that are alike share one, "blocks.0-11.attn.q". */
@@ -156,6 +159,8 @@ static void print_memory(const trainer_memory *m)
            cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
            cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
            cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
+    if (m->sharing > 0)
+        printf("        of these %s for sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)
         printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
 }
@@ -181,6 +186,24 @@ static void print_validation(const trainer *t)
                  (long long)units, trainer_unit(t));
 }
 
+/* Who shares the work; what travels in a step, and how unevenly. */
+static void print_ranks(const trainer *t)
+{
+    const shard_plan *s = ranks_shards(t);
+    char all[16], mean[16], most[16];
+    double largest = 0, sum = 0;
+    if (!s)
+        return;
+    for (int r = 0; r < s->ranks; r++) {
+        const double bytes = ranks_wire_bytes(t, r, NULL, NULL);
+        sum += bytes;
+        largest = fmax(largest, bytes);
+    }
+    cli_fill(stdout, 7, "ranks: %d, %d on this host; in a step %s travel, by one rank %s on average, %s at most",
+             s->ranks, comm_world()->local_size, cli_bytes(sum / 2, all), cli_bytes(sum / s->ranks, mean),
+             cli_bytes(largest, most));
+}
+
 static void print_run(const trainer *t)
 {
     cli_fill(stdout, 6, "data: %s", data_about(t->data)->description);
@@ -190,6 +213,7 @@ static void print_run(const trainer *t)
              config_norms_text(&t->c), t->c.training.lr, t->c.training.schedule, (long long)t->steps,
              cli_plural(t->steps), (long long)trainer_samples(t), trainer_unit(t), t->threads, cli_plural(t->threads),
              t->c.run.out);
+    print_ranks(t);
     print_validation(t);
     fflush(stdout);
 }
@@ -382,10 +406,35 @@ static void print_stop(const trainer *t, const run_result *r, run_view *v)
     printf("\nresume with: scion resume %s\n", t->c.run.out);
 }
 
+/* What ranks sent in all, and how long they waited for each other; on every rank. */
+typedef struct sent_totals {
+    double gradients, weights, waited;
+} sent_totals;
+
+static sent_totals add_totals(const run_result *r)
+{
+    comm *c = comm_world();
+    sent_totals n = {(double)c->sent[COMM_GRADIENTS], (double)c->sent[COMM_WEIGHTS],
+                     r->comm_s / (r->forward_s + r->backward_s + r->optimizer_s + r->comm_s)};
+    comm_sum(c, &n.gradients, 3, NULL);
+    n.waited /= c->size;
+    return n;
+}
+
+static void print_totals(const sent_totals *n, const run_result *r)
+{
+    if (comm_world()->size > 1 && r->taken > 0)
+        cli_fill(stdout, 4,
+                 "ranks sent %.0f bytes of gradients and %.0f of weights in a step; %.0f%% of the time they "
+                 "waited for each other",
+                 n->gradients / (double)r->taken, n->weights / (double)r->taken, 100 * n->waited);
+}
+
 /* Trains, shows it, and says how it ended; elapsed: seconds of the run before it was resumed. Returns the program's
  * exit status. */
 static int train(trainer *t, output show, double elapsed)
 {
+    const bool first = ranks_first(t);
     run_view v = {.show = show, .progress = cli_progress_start(stdout)};
     metrics *m;
     const run_sink folder = metrics_sink(&m), json = metrics_print_sink(stdout), none = {.ctx = NULL};
@@ -407,7 +456,10 @@ static int train(trainer *t, output show, double elapsed)
         view.validation = show_validation;
     }
     cli_catch_signals();
-    const scion_status status = run_train(t, &policy, sinks, 3, &r, &sinks_failed, &err);
+    const scion_status status = run_train(t, &policy, sinks, first ? 3 : 0, &r, &sinks_failed, &err);
+    const sent_totals totals = add_totals(&r);
+    if (!first)
+        return status == SCION_OK ? CLI_OK : CLI_FAILED;
     metrics_close(m);
     cli_progress_clear(&v.progress);
     if (run_dir_moved(t, moved)) {
@@ -429,6 +481,8 @@ static int train(trainer *t, output show, double elapsed)
         print_end(t, &r, &v);
     else if (show == AS_TEXT)
         print_stop(t, &r, &v);
+    if (show == AS_TEXT)
+        print_totals(&totals, &r);
     return sinks_failed > 0
                ? cli_error(CLI_FAILED, "%s: its metrics are incomplete, the checkpoints are not", t->c.run.out)
                : CLI_OK;
@@ -487,6 +541,87 @@ static scion_status take_init(config *c, const cli_arguments *a, scion_error *er
     return status;
 }
 
+/* ---- Ranks ---- */
+
+/* A rank is lost: says so, and where the run can be resumed. */
+static void tell_lost(void *ctx, const char *message)
+{
+    const char *out = ctx;
+    char latest[RUN_PATH];
+    fprintf(stderr, "scion: rank %d: %s\n", comm_world()->rank, message);
+    if (comm_world()->rank == 0 && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
+        fprintf(stderr, "scion: the last checkpoint is %s\n", latest);
+}
+
+/* Joins the other ranks, of whom the first alone tells of errors that all know. False after printing an error. */
+static bool join_ranks(void)
+{
+    scion_error err;
+    if (comm_join(&err) != SCION_OK) {
+        cli_error(CLI_FAILED, "%s", err.message);
+        return false;
+    }
+    if (comm_world()->rank != 0)
+        cli_mute_errors();
+    return true;
+}
+
+/* All ranks agree on a status, that of the lowest which failed; its message is printed with its number. The exit
+ * status of the command: `otherwise`, or CLI_OK. */
+static int agree(scion_status status, scion_error *err, int otherwise)
+{
+    int who;
+    comm *c = comm_world();
+    status = comm_agree(c, status, err, &who);
+    if (status == SCION_OK)
+        return CLI_OK;
+    if (who > 0)
+        return cli_error(otherwise, "rank %d on %s: %s", who, c->peers[who].host, err->message);
+    return cli_error(otherwise, "%s", err->message);
+}
+
+/* ---- The settings of a new run ---- */
+
+/* Sets the configuration as the arguments say. */
+static scion_status read_settings(config *c, const cli_arguments *a, scion_error *err)
+{
+    scion_status status = take_init(c, a, err);
+    if (status == SCION_OK && a->word_count == 1)
+        status = config_preset(c, a->words[0], err);
+    for (int i = 0; status == SCION_OK && i < a->pair_count; i++)
+        status = config_set_pair(c, a->pairs[i], err);
+    if (status == SCION_OK && !c->data.path[0] && data_needs_path(c->data.kind))
+        status = train_fail(err, SCION_EINVAL,
+                            "nothing to learn from: give data=FILE, or data_kind=synthetic (scion train without "
+                            "arguments says where to get a text)");
+    if (status == SCION_OK && !c->run.out[0])
+        name_run(c);
+    if (status == SCION_OK)
+        status = config_check(c, err);
+    return status == SCION_OK ? config_check_lr(c, err) : status;
+}
+
+/* The folder is rank 0's. */
+static scion_status make_folder(trainer *t, int *lock, bool *made, scion_error *err)
+{
+    if (comm_world()->rank != 0)
+        return SCION_OK;
+    *made = !file_exists(t->c.run.out);
+    const scion_status status = run_dir_create(t->c.run.out, lock, err);
+    t->folder = *lock;
+    return status;
+}
+
+static void print_start(const trainer *t)
+{
+    print_routing(t);
+    print_memory(&t->memory);
+    print_run(t);
+    if (t->c.training.init[0])
+        cli_fill(stdout, 6, "init: weights of %s, after its step %lld", t->c.training.init, (long long)t->init_step);
+    fflush(stdout);
+}
+
 static int train_command(cli_arguments *a)
 {
     config c;
@@ -494,7 +629,6 @@ static int train_command(cli_arguments *a)
     scion_error err;
     int status = CLI_USAGE, lock = -1;
     bool made = false;
-    const output show = output_of(a);
     if (a->word_count + a->pair_count == 0) {
         fputs(first_steps, stderr);
         return CLI_USAGE;
@@ -502,48 +636,36 @@ static int train_command(cli_arguments *a)
     cli_outlive_reader();
     config_init(&c);
     if (!cli_words(a, 1, "one preset at most, then key=value"))
+        return CLI_USAGE;
+    if (!join_ranks())
+        return CLI_FAILED;
+    status = agree(read_settings(&c, a, &err), &err, CLI_USAGE);
+    if (status != CLI_OK)
         goto done;
-    if (take_init(&c, a, &err) != SCION_OK)
-        goto wrong;
-    if (a->word_count == 1 && config_preset(&c, a->words[0], &err) != SCION_OK)
-        goto wrong;
-    for (int i = 0; i < a->pair_count; i++)
-        if (config_set_pair(&c, a->pairs[i], &err) != SCION_OK)
-            goto wrong;
-    if (!c.data.path[0] && data_needs_path(c.data.kind)) {
-        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic "
-                             "(scion train without arguments says where to get a text)");
+    comm_world()->timeout = c.training.comm_timeout;
+    comm_world()->lost = tell_lost;
+    comm_world()->lost_ctx = c.run.out;
+    status = agree(start_check_settings(comm_world(), &c, &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(trainer_create(&t, &c, &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(start_check_data(comm_world(), data_about(t->data), &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(make_folder(t, &lock, &made, &err), &err, CLI_FAILED);
+    if (status != CLI_OK)
         goto done;
-    }
-    if (!c.run.out[0])
-        name_run(&c);
-    if (config_check(&c, &err) != SCION_OK || config_check_lr(&c, &err) != SCION_OK)
-        goto wrong;
-    status = CLI_FAILED;
-    if (trainer_create(&t, &c, &err) != SCION_OK)
-        goto wrong;
-    made = !file_exists(c.run.out);
-    if (run_dir_create(c.run.out, &lock, &err) != SCION_OK)
-        goto wrong;
-    t->folder = lock;
-    if (show == AS_TEXT) {
-        print_routing(t);
-        print_memory(&t->memory);
-        print_run(t);
-        if (c.training.init[0])
-            cli_fill(stdout, 6, "init: weights of %s, after its step %lld", c.training.init, (long long)t->init_step);
-        fflush(stdout);
-    }
+    ranks_begin(t);
+    const output show = ranks_first(t) ? output_of(a) : NO_OUTPUT;
+    if (show == AS_TEXT)
+        print_start(t);
     status = train(t, show, 0);
-    goto done;
-wrong:
-    cli_error(status, "%s", err.message);
 done:
     if (made && lock >= 0 && status == CLI_FAILED && t->step == 0)
         remove_empty(lock, c.run.out);
     if (lock >= 0)
         close(lock);
     trainer_free(t);
+    comm_leave();
     return status;
 }
 
@@ -593,22 +715,55 @@ static void print_course(const trainer *t)
                  trainer_lr(t), (long long)next);
 }
 
+/* Finds and opens the run that is the only word. */
+static scion_status open_run(trainer **t, const cli_arguments *a, char path[RUN_PATH], scion_error *err)
+{
+    const scion_status status = run_dir_latest(a->words[0], path, err);
+    if (status != SCION_OK)
+        return status;
+    return a->values[FORCE] ? trainer_resume_changed(t, path, a->pairs, a->pair_count, err)
+                            : trainer_resume(t, path, a->pairs, a->pair_count, err);
+}
+
+/* The others read the checkpoint that rank 0 finds, before the folder changes. */
+static scion_status find_folder(trainer *t, const char *path, const cli_arguments *a, int *lock, scion_error *err)
+{
+    if (comm_world()->rank != 0)
+        return SCION_OK;
+    const scion_status status = resume_folder(t, path, a, lock, err);
+    t->folder = *lock;
+    return status;
+}
+
 static int resume_command(cli_arguments *a)
 {
     char path[RUN_PATH], from[CONFIG_TEXT];
     trainer *t = NULL;
     scion_error err;
     int status = CLI_USAGE, lock = -1;
-    const output show = output_of(a);
     cli_outlive_reader();
-    status = cli_open_run(&t, a, run_dir_latest, a->values[FORCE] ? trainer_resume_changed : trainer_resume, path);
+    if (a->word_count == 0)
+        return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    if (!cli_words(a, 1, "one run"))
+        return CLI_USAGE;
+    if (!join_ranks())
+        return CLI_FAILED;
+    status = agree(open_run(&t, a, path, &err), &err, CLI_FAILED);
     if (status != CLI_OK)
         goto done;
-    if (resume_folder(t, path, a, &lock, &err) != SCION_OK) {
-        status = cli_error(CLI_FAILED, "%s", err.message);
+    comm_world()->timeout = t->c.training.comm_timeout;
+    comm_world()->lost = tell_lost;
+    comm_world()->lost_ctx = t->c.run.out;
+    status = agree(start_check_settings(comm_world(), &t->c, &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(start_check_data(comm_world(), data_about(t->data), &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(start_check_position(comm_world(), t, &err), &err, CLI_FAILED);
+    if (status == CLI_OK)
+        status = agree(find_folder(t, path, a, &lock, &err), &err, CLI_FAILED);
+    if (status != CLI_OK)
         goto done;
-    }
-    t->folder = lock;
+    const output show = ranks_first(t) ? output_of(a) : NO_OUTPUT;
     if (show == AS_TEXT) {
         print_run(t);
         printf("resuming after step %lld of %lld, from %s\n", (long long)t->step, (long long)t->steps, path);
@@ -616,11 +771,12 @@ static int resume_command(cli_arguments *a)
         fflush(stdout);
     }
     run_dir_of(path, from);
-    status = train(t, show, metrics_elapsed(from, t->step));
+    status = train(t, show, ranks_first(t) ? metrics_elapsed(from, t->step) : 0);
 done:
     if (lock >= 0)
         close(lock);
     trainer_free(t);
+    comm_leave();
     return status;
 }
 
@@ -636,7 +792,8 @@ const cli_command cli_train = {
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=fashion-mnist/\n"
         "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
-        "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n\n"
+        "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n"
+        "  mpirun -n 4 scion train nanogpt-124m data='fineweb/*.bin'     on four ranks\n\n"
         "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
         "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"
         "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that\n"
@@ -646,6 +803,7 @@ const cli_command cli_train = {
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,
     .words = CLI_PRESETS | CLI_FILES,
+    .ranks = CLI_ALL_RANKS,
 };
 
 const cli_command cli_resume = {
@@ -662,4 +820,5 @@ const cli_command cli_resume = {
     .arguments = resume_arguments,
     .options = CLI_RESUME_OPTIONS,
     .words = CLI_FILES,
+    .ranks = CLI_ALL_RANKS,
 };

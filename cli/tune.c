@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "base/file.h"
 #include "cli.h"
+#include "comm/launcher.h"
 #include "config/config.h"
 #include "sweep/grid.h"
 #include "tune/tune.h"
@@ -359,6 +360,7 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
     u->runs.sweep.show = show_progress;
     u->runs.sweep.warn = warn;
     u->runs.sweep.context = u;
+    u->runs.sweep.together = launcher_find().size > 1;
     scion_status status = a->values[DROP] ? other_runs(u, true, &err) : SCION_OK;
     if (status == SCION_OK)
         status = tune_search(&u->t, measure, u, &err);
@@ -367,6 +369,8 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
         printf("stopped; repeat the command to resume (%s)\n", u->ledger);
         return cli_interrupted() ? cli_stopped() : CLI_OK;
     }
+    if (status == SCION_OK && launcher_find().rank > 0) /* every process searches alike; the first writes */
+        return u->t.failure[0] ? CLI_FAILED : CLI_OK;
     if (status == SCION_OK)
         status = tune_write(&u->t, &u->target, command, u->out, &err);
     if (status != SCION_OK)
@@ -433,4 +437,5 @@ const cli_command cli_tune = {
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,
     .words = CLI_PRESETS | CLI_FILES,
+    .ranks = CLI_ALL_WORKERS,
 };

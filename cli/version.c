@@ -1,21 +1,22 @@
 /* scion version: the build and the machine. */
 #include "base/thread.h"
 #include "cli.h"
+#include "comm/comm.h"
 #include "product/kernel.h"
 
 static int run_version(cli_arguments *a)
 {
     if (!cli_words(a, 0, "no arguments"))
         return CLI_USAGE;
-    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\n", scion_version(), __VERSION__, scn_kernel_best()->name,
-           scn_threads(0));
+    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\nmpi      %s\n", scion_version(), __VERSION__,
+           scn_kernel_best()->name, scn_threads(0), comm_build());
     return CLI_OK;
 }
 
 const cli_command cli_version = {
     .name = "version",
     .usage = "",
-    .summary = "print version, compiler, instruction set, threads",
+    .summary = "print version, compiler, instruction set, threads, MPI",
     .help = "",
     .run = run_version,
 };

@@ -8,7 +8,24 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 
+# MPI, for several ranks. MPI_HOME or MPI_C_COMPILER (mpicc.mpich) choose one of several.
+set(scion_mpi OFF)
+if(NOT SCION_MPI STREQUAL OFF)
+    set(MPI_CXX_SKIP_MPICXX ON)
+    if(SCION_MPI STREQUAL AUTO)
+        find_package(MPI QUIET COMPONENTS C)
+    else()
+        find_package(MPI REQUIRED COMPONENTS C)
+    endif()
+    set(scion_mpi ${MPI_C_FOUND})
+endif()
+
 file(GLOB train_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/*/*.c")
+if(scion_mpi)
+    list(FILTER train_sources EXCLUDE REGEX "/comm_no_mpi\\.c$")
+else()
+    list(FILTER train_sources EXCLUDE REGEX "/comm_mpi\\.c$")
+endif()
 add_library(scion_train STATIC ${train_sources})
 target_include_directories(scion_train PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/train")
 target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno
@@ -19,6 +36,12 @@ target_link_libraries(scion_train PUBLIC scion::scion_static PkgConfig::JANSSON
     PkgConfig::XXHASH PkgConfig::ZSTD PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB SQLite::SQLite3 m PRIVATE scion_warnings)
 if(scion_openmp)
     target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)
+endif()
+if(scion_mpi)
+    # Its headers are for one file; what it wants the compiler to be called with (MPICH: how Debian hardens) is not for us.
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/train/comm/comm_mpi.c" PROPERTIES INCLUDE_DIRECTORIES
+        "${MPI_C_INCLUDE_DIRS}")
+    target_link_libraries(scion_train PUBLIC ${MPI_C_LIBRARIES})
 endif()
 
 file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.c")

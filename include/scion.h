@@ -490,6 +490,8 @@ SCION_API scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_
 /* out = rho lmo(s). */
 SCION_API scion_status scion_lmo(const scion_param *p, const scion_options *o, const float *s, float *out,
                                  scion_error *err);
+/* Operations of that lmo, for those who share out work; 0 if an argument is wrong. */
+SCION_API double scion_lmo_flops(const scion_param *p, const scion_options *o);
 /* Norm of x in the unit of the ball of radius 1 (lmo has norm 1), and its dual. Exact: spectral values come
  * from Lanczos and from the converged polar factor, whatever o says. */
 SCION_API scion_status scion_norm_value(const scion_param *p, const scion_options *o, const float *x,

@@ -317,7 +317,7 @@ static void record(call what, int fd, const char *name, const char *other, const
     if (what == WRITE) {
         if (e->file < 0)
             return; /* standard output */
-        const off_t at = lseek(fd, 0, SEEK_END);
+        const off_t at = lseek(fd, 0, fcntl(fd, F_GETFL) & O_APPEND ? SEEK_END : SEEK_CUR);
         e->at = (size_t)at;
         e->data = malloc(bytes);
         assert_non_null(e->data);

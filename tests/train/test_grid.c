@@ -202,7 +202,7 @@ static void numbers_are_exact(void **state)
 static void options_beside_the_run_compute_nothing(void **state)
 {
     static const char beside[] = " preset threads recompute out max_minutes baseline baseline_of keep log_every "
-                                 "eval_every eval_tokens norm_every save_every ";
+                                 "eval_every eval_tokens norm_every save_every comm_timeout ";
     const config_option *o;
     int found = 0;
     (void)state;

@@ -94,6 +94,13 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
     return SCION_OK;
 }
 
+scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err)
+{
+    if (lseek(r->fd, (off_t)at, SEEK_SET) < 0)
+        return failed(r, "not written, the earlier file is kept", errno, err);
+    return atomic_write(r, data, bytes, err);
+}
+
 /* Makes the new name last. A file system that cannot flush a folder still has a whole file under the name, the old
  * one or the new one: no reason to fail. */
 static void flush_folder(int folder, const char *path)

@@ -29,6 +29,8 @@ scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err);
  * not touched. */
 scion_status atomic_begin_in(atomic_file *r, int folder, const char *path, scion_error *err);
 scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_error *err);
+/* Writes over what was written from `at` on. */
+scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err);
 scion_status atomic_commit(atomic_file *r, scion_error *err);
 void atomic_abort(atomic_file *r);
 

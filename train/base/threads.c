@@ -16,9 +16,18 @@ __attribute__((constructor(101))) static void choose_waiting(void)
         setenv("GOMP_SPINCOUNT", "1000", 1);
 }
 
+static int at_start; /* what 0 means; 0: not known yet */
+
+void threads_share(int n)
+{
+    if (getenv("OMP_NUM_THREADS"))
+        return;
+    at_start = n;
+    threads_set(n);
+}
+
 int threads_set(int n)
 {
-    static int at_start;
     if (!at_start)
         at_start = scn_threads(0);
     n = n > 0 ? n : at_start;

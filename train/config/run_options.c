@@ -27,6 +27,12 @@ static const char *input_scale_name(int i)
     return i >= 0 && i < 2 ? names[i] : NULL;
 }
 
+static const char *wire_name(int i)
+{
+    static const char *const names[] = {"float32", "bf16"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
 static const char *norms_of_model(const void *configuration)
 {
     const model_row *row = config_model(configuration);
@@ -58,7 +64,16 @@ const option training_option_rows[] = {
     OPTION_SEED_ROW(training_options, seed, "seed", "1", "of weights and of the order of samples"),
     OPTION_STRING_ROW(training_options, init, "init", "",
                       "run or checkpoint whose model and weights the run starts from (fine-tuning)"),
-    INT(threads, "0", 0, 4096, "0: all cores", .neutral = true, .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    INT(threads, "0", 0, 4096, "0: all cores; of several ranks on a host each has its share of them", .neutral = true,
+        .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_BOOL_ROW(training_options, deterministic, "deterministic", "no",
+                    "sum micro-batches along one tree: the same bits with 1, 2, 4, ... ranks that divide accum",
+                    .change = OPTION_ON_RESUME),
+    OPTION_ENUM_ROW(training_options, wire, "wire", "float32", wire_name,
+                    "what gradients are between ranks; bf16: half the bytes, rounded to nearest",
+                    .change = OPTION_ON_RESUME),
+    REAL(comm_timeout, "300", 0, 1e9, "seconds of silence after which a rank is given up and the run ends, 0: never",
+         .neutral = true, .change = OPTION_ON_RESUME),
     OPTION_END,
 };
 

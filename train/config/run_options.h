@@ -13,6 +13,9 @@ typedef struct training_options {
     double lr_start, lr_end;
     uint64_t seed;
     int64_t threads;
+    bool deterministic;     /* sums of a step along a tree that does not depend on the number of ranks */
+    char wire[OPTION_NAME]; /* gradients between ranks: float32, bf16 */
+    double comm_timeout;    /* seconds after which a silent rank ends the run; 0: never */
     char init[OPTION_TEXT]; /* run or checkpoint whose weights the run starts from, "": it draws its own */
 } training_options;
 

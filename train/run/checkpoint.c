@@ -91,21 +91,6 @@ static int larger_items_first(const void *a, const void *b)
     return p != q ? (p < q ? 1 : -1) : (x->index > y->index) - (x->index < y->index);
 }
 
-/* XXH3 of all tensors in a row. */
-static bool hash_tensors(const place *order, int count, uint64_t *hash)
-{
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return false;
-    XXH3_64bits_reset(state);
-    for (int i = 0; i < count; i++)
-        if (order[i].tensor->bytes > 0)
-            XXH3_64bits_update(state, order[i].tensor->data, order[i].tensor->bytes);
-    *hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return true;
-}
-
 /* A metadata entry, as text or, where that is no UTF-8, as hex digits. */
 static bool add_meta(json_t *to, const char *key, const char *value)
 {
@@ -235,45 +220,103 @@ static scion_status check_all(const char *path, const checkpoint_tensor *tensors
     return status;
 }
 
-static scion_status write_file(int folder, const char *path, const char *header, uint64_t length, const place *order,
-                               int count, scion_error *err)
+/* What a file is made of. */
+typedef struct contents {
+    const place *order;
+    int count;
+    const checkpoint_meta *meta;
+    int metas;
+    checkpoint_fetch *fetch;
+    void *ctx;
+} contents;
+
+/* Writes a tensor and adds it to the checksum. */
+static scion_status write_tensor(atomic_file *r, const contents *c, const place *p, XXH3_state_t *hash,
+                                 scion_error *err)
+{
+    const checkpoint_tensor *t = p->tensor;
+    scion_status status = SCION_OK;
+    for (size_t at = 0, n; status == SCION_OK && at < t->bytes; at += n) {
+        n = t->bytes - at < CHECKPOINT_PIECE ? t->bytes - at : CHECKPOINT_PIECE;
+        const void *from = t->data ? (const char *)t->data + at : c->fetch(c->ctx, p->index, at, n);
+        XXH3_64bits_update(hash, from, n);
+        status = atomic_write(r, from, n, err);
+    }
+    return status;
+}
+
+/* The header; its length does not depend on the hash. NULL: err says why. */
+static char *header_of(const contents *c, uint64_t hash, const char *shown, size_t *length, scion_error *err)
+{
+    char *header = make_header(c->order, c->count, c->meta, c->metas, hash, length);
+    if (!header)
+        train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
+    if (!header || *length <= header_max)
+        return header;
+    train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows", shown, *length);
+    free(header);
+    return NULL;
+}
+
+/* The tensors are read once: the header, which has their checksum, is written before them and again after them. */
+static scion_status write_file(int folder, const char *path, const contents *c, XXH3_state_t *hash, scion_error *err)
 {
     atomic_file r;
+    size_t length;
+    scion_error why;
+    char *header = header_of(c, 0, path_end(path), &length, &why);
+    if (!header) {
+        if (err)
+            *err = why;
+        return (scion_status)why.status;
+    }
+    const uint64_t prefix = length;
     scion_status status = atomic_begin_in(&r, folder, path, err);
     if (status == SCION_OK)
-        status = atomic_write(&r, &length, prefix_bytes, err);
+        status = atomic_write(&r, &prefix, prefix_bytes, err);
     if (status == SCION_OK)
-        status = atomic_write(&r, header, (size_t)length, err);
-    for (int i = 0; status == SCION_OK && i < count; i++)
-        status = atomic_write(&r, order[i].tensor->data, order[i].tensor->bytes, err);
+        status = atomic_write(&r, header, length, err);
+    XXH3_64bits_reset(hash);
+    for (int i = 0; status == SCION_OK && i < c->count; i++)
+        status = write_tensor(&r, c, &c->order[i], hash, err);
+    free(header);
+    header = status == SCION_OK ? header_of(c, XXH3_64bits_digest(hash), path_end(path), &length, err) : NULL;
+    if (status == SCION_OK && !header) {
+        atomic_abort(&r);
+        return SCION_ENOMEM;
+    }
     if (status == SCION_OK)
-        status = atomic_commit(&r, err);
-    return status;
+        status = atomic_write_at(&r, prefix_bytes, header, length, err);
+    free(header);
+    return status == SCION_OK ? atomic_commit(&r, err) : status;
 }
 
 scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err)
 {
+    return checkpoint_write_from(folder, path, tensors, count, meta, metas, NULL, NULL, err);
+}
+
+scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,
+                                   const checkpoint_meta *meta, int metas, checkpoint_fetch *fetch, void *ctx,
+                                   scion_error *err)
+{
     const char *shown = path_end(path);
     scion_status status = check_all(shown, tensors, count, meta, metas, err);
-    place *order = status == SCION_OK ? malloc(((size_t)count + 1) * sizeof *order) : NULL;
-    char *header = NULL;
-    uint64_t hash;
-    size_t length = 0;
-    for (int i = 0; order && i < count; i++)
-        order[i] = (place){&tensors[i], i};
-    if (order && count > 1)
-        qsort(order, (size_t)count, sizeof *order, larger_items_first);
-    if (order && hash_tensors(order, count, &hash))
-        header = make_header(order, count, meta, metas, hash, &length);
-    if (status == SCION_OK && !header)
+    if (status != SCION_OK)
+        return status;
+    place *order = malloc(((size_t)count + 1) * sizeof *order);
+    XXH3_state_t *hash = XXH3_createState();
+    if (order && hash) {
+        for (int i = 0; i < count; i++)
+            order[i] = (place){&tensors[i], i};
+        if (count > 1)
+            qsort(order, (size_t)count, sizeof *order, larger_items_first);
+        status = write_file(folder, path, &(contents){order, count, meta, metas, fetch, ctx}, hash, err);
+    } else {
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
-    if (status == SCION_OK && length > header_max)
-        status = train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows",
-                            shown, length);
-    if (status == SCION_OK)
-        status = write_file(folder, path, header, length, order, count, err);
-    free(header);
+    }
+    XXH3_freeState(hash);
     free(order);
     return status;
 }

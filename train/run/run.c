@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "run/baseline.h"
 #include "run/run_dir.h"
+#include "run/trainer_ranks.h"
 
 /* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
 static const double smoothing = 0.1;
@@ -118,7 +119,7 @@ static scion_status start_sinks(loop *l, scion_error *err)
     for (int i = 0; status == SCION_OK && i < l->sink_count; i++)
         if (l->sinks[i]->start)
             status = l->sinks[i]->start(l->sinks[i]->ctx, l->t, err);
-    return status;
+    return ranks_agree(l->t, status, err);
 }
 
 /* ---- Norms -------------------------------------------------------------------------------------------------- */
@@ -161,10 +162,10 @@ bool run_norm_exceeded(const run_norm *n)
 
 static scion_status measure_norms(loop *l, scion_error *err)
 {
-    const scion_status status = run_norms(l->t, l->norms, err);
-    if (status == SCION_OK)
+    const scion_status status = ranks_first(l->t) ? run_norms(l->t, l->norms, err) : SCION_OK;
+    if (status == SCION_OK && ranks_first(l->t))
         TELL(l, norms, l->t, l->norms, tape_param_count(l->t->model.tape));
-    return status;
+    return ranks_agree(l->t, status, err);
 }
 
 /* ---- Checkpoints -------------------------------------------------------------------------------------------- */
@@ -178,7 +179,8 @@ static scion_status save(loop *l, scion_error *err)
     if (!l->policy->save || (again && l->saved_due == l->t->validation_due && l->saved_micro == l->t->micro))
         return SCION_OK;
     TELL(l, saving, l->t);
-    scion_status status = run_dir_save(l->t, l->policy->keep, best, path, err);
+    scion_status status = ranks_first(l->t) ? run_dir_save(l->t, l->policy->keep, best, path, err) : SCION_OK;
+    status = ranks_save_end(l->t, status, err);
     if (status != SCION_OK)
         return status;
     l->saved = l->t->step;
@@ -194,7 +196,8 @@ static scion_status save_best(loop *l, scion_error *err)
     if (!l->policy->save || l->policy->keep < 1)
         return SCION_OK;
     TELL(l, saving, l->t);
-    const scion_status status = run_dir_save_best(l->t, err);
+    scion_status status = ranks_first(l->t) ? run_dir_save_best(l->t, err) : SCION_OK;
+    status = ranks_save_end(l->t, status, err);
     if (status == SCION_OK)
         l->best_saved = l->t->step;
     return status;
@@ -297,6 +300,7 @@ static void count_step(loop *l, const run_point *p)
     r->forward_s += t->forward_s;
     r->backward_s += t->backward_s;
     r->optimizer_s += t->optimizer_s;
+    r->comm_s += t->comm_s;
     r->seconds = clock_now() - l->begin;
 }
 
@@ -356,7 +360,8 @@ static scion_status all_steps(loop *l, bool *stopped, scion_error *err)
     }
     while (status == SCION_OK && t->step < t->steps && !diverges(l) && !*stopped) {
         status = one_step(l, err);
-        *stopped = status == SCION_OK && (stops(l) || (l->policy->steps > 0 && l->r->taken >= l->policy->steps));
+        const bool wanted = t->ranks ? ranks_stopping(t) : stops(l);
+        *stopped = status == SCION_OK && (wanted || (l->policy->steps > 0 && l->r->taken >= l->policy->steps));
     }
     if (status == SCION_ESTOPPED) {
         *stopped = true;

@@ -73,6 +73,7 @@ typedef struct run_result {
     uint64_t data_hash;                        /* of data_info; 0: not known */
     int64_t skipped;                           /* files or symbols of the data that were left out */
     double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
+    double comm_s;                             /* ... waiting for other ranks */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
     char message[256];                         /* diverged, failed: why */
     const char *changes;                       /* the trainer's */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 const char *trainer_unit(const trainer *t)
 {
@@ -147,6 +148,8 @@ scion_status trainer_step(trainer *t, double *loss, scion_error *err)
 {
     const size_t buffer_bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
     scion_status status = SCION_OK;
+    if (t->ranks)
+        return ranks_step(t, loss, err);
     t->forward_s = t->backward_s = 0;
     if (t->buffers)
         memcpy(t->buffers_before, t->buffers, buffer_bytes);

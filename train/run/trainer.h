@@ -18,8 +18,11 @@
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
+    size_t sharing;     /* sums and messages of several ranks, or of deterministic sums */
     memory_limit limit; /* what may be used */
 } trainer_memory;
+
+struct trainer_ranks; /* trainer_ranks.h */
 
 typedef struct trainer {
     config c;
@@ -45,6 +48,7 @@ typedef struct trainer {
     double lr_before;     /* of the last step before the run was resumed; NAN: none */
     int64_t steps_before; /* steps that the run was to have when it was saved, 0: it is new */
     char *changes; /* settings changed by trainer_resume_changed, a line each ("step 40: lr 0.03 -> 0.01"), or NULL */
+    struct trainer_ranks *ranks; /* several ranks, or `deterministic`; NULL: neither */
     int threads;
     int folder; /* c.run.out, open and locked (run_dir.h): what is written there goes into it; -1: by its path */
     trainer_memory memory; /* what it takes */
@@ -55,6 +59,7 @@ typedef struct trainer {
     void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation; may be NULL */
     void *stop_ctx;                                            /* of both */
     double forward_s, backward_s, optimizer_s;                 /* of the last step */
+    double comm_s;                                             /* ... waiting for other ranks */
 } trainer;
 
 /* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights, or takes

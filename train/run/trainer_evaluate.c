@@ -1,11 +1,13 @@
 /* Validation and classification by a trainer. See trainer.h. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "run/mistakes.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 /* What a validation measures: the first `samples` of the validation part, or as many spread over it. */
 typedef struct measured {
@@ -134,34 +136,64 @@ static scion_status score_batch(trainer *t, int64_t first, int views, tally *sum
     return views > 0 ? score_views(t, first, sums, err) : SCION_OK;
 }
 
+/* What one batch of a validation found. */
+typedef struct batch_score {
+    double loss, hits, rows, first, five;
+} batch_score;
+
+/* Ranks share the batches out; each fills in its own. */
+static scion_status evaluate_batches(trainer *t, const measured *m, int views, mistakes *wrong, int64_t count,
+                                     batch_score *found, scion_error *err)
+{
+    const comm *c = t->ranks ? comm_world() : NULL; /* others evaluate alone */
+    for (int64_t i = c ? c->rank : 0; i < count; i += c ? c->size : 1) {
+        tally sums = {.wrong = wrong};
+        if (i > 0 && trainer_stopped(t))
+            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
+        scion_status status = fill_validation(t, m, i, err);
+        if (status == SCION_OK)
+            status = score_batch(t, i * t->c.training.batch, views, &sums, err);
+        if (status != SCION_OK)
+            return status;
+        found[i] = (batch_score){sums.loss, sums.hits, sums.rows, sums.first, sums.five};
+        if (t->evaluated)
+            t->evaluated(t->stop_ctx, i + 1, count);
+    }
+    return SCION_OK;
+}
+
 /* views: as in score_batch; wrong: what is added to, may be NULL. */
 static scion_status evaluate(trainer *t, measured m, int views, mistakes *wrong, trainer_scores *scores,
                              scion_error *err)
 {
-    const int64_t count = batches_of(t, m.samples), batch = t->c.training.batch;
-    tally sums = {.wrong = wrong};
+    const int64_t count = batches_of(t, m.samples), numbers = sizeof(batch_score) / sizeof(double);
+    batch_score all = {0};
     if (count < 1)
         return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
                           (long long)data_about(t->data)->sample_units, data_about(t->data)->unit);
-    for (int64_t i = 0; i < count; i++) {
-        if (i > 0 && trainer_stopped(t))
-            return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill_validation(t, &m, i, err);
-        if (status == SCION_OK)
-            status = score_batch(t, i * batch, views, &sums, err);
-        if (status != SCION_OK)
-            return status;
-        if (t->evaluated)
-            t->evaluated(t->stop_ctx, i + 1, count);
+    batch_score *found = calloc((size_t)count, sizeof *found);
+    scion_status status = found ? evaluate_batches(t, &m, views, wrong, count, found, err)
+                                : train_fail(err, SCION_ENOMEM, "out of memory");
+    status = ranks_agree(t, status, err);
+    if (status == SCION_OK && t->ranks) /* each batch is one rank's: the others add 0 */
+        status = comm_sum(comm_world(), &found[0].loss, count * numbers, err);
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+        all.loss += found[i].loss;
+        all.hits += found[i].hits;
+        all.rows += found[i].rows;
+        all.first += found[i].first;
+        all.five += found[i].five;
     }
-    if (sums.rows == 0)
-        return train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
-    *scores =
-        (trainer_scores){.loss = sums.loss / sums.rows,
-                         .accuracy = (views > 1 ? sums.first : sums.hits) / sums.rows,
-                         .plain_accuracy = sums.hits / sums.rows,
-                         .top5 = views > 0 && data_about(t->data)->image->classes > 5 ? sums.five / sums.rows : NAN};
-    return SCION_OK;
+    free(found);
+    if (status == SCION_OK && all.rows == 0)
+        status = train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path);
+    if (status == SCION_OK)
+        *scores = (trainer_scores){.loss = all.loss / all.rows,
+                                   .accuracy = (views > 1 ? all.first : all.hits) / all.rows,
+                                   .plain_accuracy = all.hits / all.rows,
+                                   .top5 = views > 0 && data_about(t->data)->image->classes > 5 ? all.five / all.rows
+                                                                                                : NAN};
+    return status;
 }
 
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err)

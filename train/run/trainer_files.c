@@ -12,6 +12,7 @@
 #include "run/checkpoint.h"
 #include "run/run_dir.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.average.NAME",
@@ -28,10 +29,19 @@ static const char format_name[] = "scion-2", old_format[] = "scion-1";
 
 enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, for one parameter */ };
 
+/* An array of a parameter that ranks own parts of. */
+typedef struct remote {
+    int64_t param;
+    int k; /* as ranks_fetch has it */
+} remote;
+
 typedef struct listing {
     checkpoint_tensor *tensors;
     char (*names)[name_bytes];
+    remote *remotes; /* of the tensors */
     int count;
+    const trainer *t;
+    float *room; /* CHECKPOINT_PIECE bytes */
 } listing;
 
 static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data)
@@ -45,6 +55,21 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
                                .bytes = (size_t)v->count * sizeof(float)};
     memcpy(out->shape, v->shape, sizeof out->shape);
     l->count++;
+}
+
+static const void *fetch_remote(void *ctx, int i, size_t at, size_t bytes)
+{
+    const listing *l = ctx;
+    ranks_fetch(l->t, l->remotes[i].param, l->remotes[i].k, (int64_t)(at / sizeof(float)),
+                (int64_t)(bytes / sizeof(float)), l->room);
+    return l->room;
+}
+
+/* Array k of parameter i, which is wherever it is owned. */
+static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
+{
+    l->remotes[l->count] = (remote){i, k};
+    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL);
 }
 
 /* Weights that are not finite must not take the place of good ones. */
@@ -68,6 +93,20 @@ static bool state_array(const trainer *t, int64_t i, int k, scion_array *array, 
     return true;
 }
 
+static void list_arrays_of_ranks(listing *l, const trainer *t, int64_t i)
+{
+    char prefix[prefix_bytes];
+    if (t->c.optimizer.light)
+        list_remote(l, t, i, -1, "optimizer.average.");
+    for (int k = 0; k < max_arrays; k++) {
+        const ranks_array a = ranks_about(t, i, k);
+        if (!a.exists)
+            break;
+        snprintf(prefix, sizeof prefix, "optimizer.%s.", a.name);
+        list_remote(l, t, i, k, prefix);
+    }
+}
+
 static void list_tensors(listing *l, const trainer *t)
 {
     char prefix[prefix_bytes];
@@ -75,6 +114,10 @@ static void list_tensors(listing *l, const trainer *t)
     for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
         list_tensor(l, v, "", v->data);
+        if (ranks_shards(t)) {
+            list_arrays_of_ranks(l, t, i);
+            continue;
+        }
         if (t->c.optimizer.light)
             list_tensor(l, v, "optimizer.average.", v->grad);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
@@ -86,8 +129,7 @@ static void list_tensors(listing *l, const trainer *t)
     }
 }
 
-static scion_status write_checkpoint(const trainer *t, int folder, const char *path, const listing *l,
-                                     scion_error *err)
+static scion_status write_checkpoint(const trainer *t, int folder, const char *path, listing *l, scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
     const char *vocabulary = data_about(t->data)->vocabulary, *images = data_about(t->data)->images;
@@ -113,7 +155,8 @@ static scion_status write_checkpoint(const trainer *t, int folder, const char *p
     }
     if (t->changes)
         meta[metas++] = (checkpoint_meta){"changes", t->changes};
-    const scion_status status = checkpoint_write(folder, path, l->tensors, l->count, meta, metas, err);
+    const scion_status status =
+        checkpoint_write_from(folder, path, l->tensors, l->count, meta, metas, fetch_remote, l, err);
     free(json);
     return status;
 }
@@ -124,10 +167,14 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
     const size_t max =
         (size_t)(tape_param_count(t->model.tape) * (2 + max_arrays) + tape_buffer_count(t->model.tape) + 1);
     const size_t settings_bytes = scion_optimizer_save_bytes(t->optimizer, SCION_WITHOUT_ARRAYS);
-    listing l = {calloc(max, sizeof *l.tensors), calloc(max, sizeof *l.names), 0};
+    listing l = {.tensors = calloc(max, sizeof *l.tensors),
+                 .names = calloc(max, sizeof *l.names),
+                 .remotes = calloc(max, sizeof *l.remotes),
+                 .t = t,
+                 .room = malloc(ranks_shards(t) ? CHECKPOINT_PIECE : 1)};
     void *settings = malloc(settings_bytes);
     scion_status status = check_finite(t, path, err);
-    if (status == SCION_OK && (!l.tensors || !l.names || !settings))
+    if (status == SCION_OK && (!l.tensors || !l.names || !l.remotes || !l.room || !settings))
         status = train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
     if (status == SCION_OK)
         status = scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err);
@@ -138,6 +185,8 @@ scion_status trainer_save(const trainer *t, int folder, const char *path, scion_
         status = write_checkpoint(t, folder, path, &l, err);
     }
     free(settings);
+    free(l.room);
+    free(l.remotes);
     free(l.names);
     free(l.tensors);
     return status;
@@ -228,9 +277,9 @@ static scion_status note_changes(trainer *t, const config *stored, const char *c
     return SCION_OK;
 }
 
-/* One tensor of the file into `to`. */
-static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                void *to, scion_error *err)
+/* `count` entries from `first` on of one tensor of the file into `to`. */
+static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
+                                 int64_t first, int64_t count, void *to, scion_error *err)
 {
     char name[name_bytes];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
@@ -242,8 +291,15 @@ static scion_status read_tensor(const checkpoint *file, const char *path, const 
         fits = from->shape[i] == v->shape[i];
     if (!fits)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
-    memcpy(to, from->data, (size_t)v->count * sizeof(float));
+    memcpy(to, (const char *)from->data + (size_t)first * sizeof(float), (size_t)count * sizeof(float));
     return SCION_OK;
+}
+
+/* All of it. */
+static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
+                                void *to, scion_error *err)
+{
+    return read_entries(file, path, prefix, v, 0, v->count, to, err);
 }
 
 static scion_status read_weights(trainer *t, const checkpoint *file, const char *path, bool training,
@@ -323,7 +379,8 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     scion_status status = SCION_OK;
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
-            status = read_tensor(file, path, prefix, tape_param_at(t->model.tape, i), array.data, err);
+            status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
+                                  array.data, err);
     return status;
 }
 
@@ -412,6 +469,8 @@ static scion_status from_file(trainer **out, const char *path, const char *const
         trainer_count_optimizer(t);
     if (status == SCION_OK)
         status = read_position(t, file, path, training, err);
+    if (status == SCION_OK)
+        status = ranks_check_position(t, path, err);
     if (status == SCION_OK && t->step > 0)
         t->lr_before = trainer_lr_at(&stored.training, t->steps_before, t->step - 1);
     if (status == SCION_OK && why == TO_CHANGE)

@@ -9,6 +9,7 @@
 #include "run/mistakes.h"
 #include "run/routing.h"
 #include "run/trainer_parts.h"
+#include "run/trainer_ranks.h"
 
 enum { max_workers = 4 }; /* threads that decode data ahead */
 
@@ -59,7 +60,7 @@ static bool wants_packed(const trainer *t)
 {
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
-    return t->c.training.accum > 1 && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
+    return ranks_pieces(t) > 1 && ranks_use_plan(t) && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
@@ -102,13 +103,16 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
         status = plan_logits(t, err);
     if (status == SCION_OK && training)
         status = plan_training(t, wants_packed(t), err);
+    if (status == SCION_OK && training)
+        status = ranks_make(t, err);
+    if (status == SCION_OK && t->ranks) /* it may have one micro-batch of a step that has several */
+        status = plan_training(t, wants_packed(t), err);
     if (status == SCION_OK)
         t->elements = tape_param_elements(t->model.tape);
     return status;
 }
 
-/* An array of floats for a whole model, zero. */
-static float *flat_array(int64_t elements)
+float *trainer_flat_array(int64_t elements)
 {
     const size_t bytes = ((size_t)elements * sizeof(float) + 63) / 64 * 64;
     float *x = aligned_alloc(64, bytes);
@@ -120,23 +124,25 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
 {
     const bool before = training && trainer_rule(t)->needs_prev;
     const int64_t buffers = tape_buffer_elements(t->model.tape);
-    t->weights = flat_array(t->elements);
-    t->grads = training ? flat_array(t->elements) : NULL;
-    t->grads_before = before ? flat_array(t->elements) : NULL;
-    t->buffers = buffers > 0 ? flat_array(buffers) : NULL;
-    t->buffers_before = buffers > 0 && training ? flat_array(buffers) : NULL;
+    t->weights = trainer_flat_array(t->elements);
+    t->grads = training ? trainer_flat_array(t->elements) : NULL;
+    t->grads_before = before ? trainer_flat_array(t->elements) : NULL;
+    t->buffers = buffers > 0 ? trainer_flat_array(buffers) : NULL;
+    t->buffers_before = buffers > 0 && training ? trainer_flat_array(buffers) : NULL;
     if (!t->weights || (training && !t->grads) || (before && !t->grads_before) || (buffers > 0 && !t->buffers) ||
         (buffers > 0 && training && !t->buffers_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
-    if (t->logits && !(t->class_sums = flat_array(t->model.logits->count)))
+    if (t->logits && !(t->class_sums = trainer_flat_array(t->model.logits->count)))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
     scion_status status = plan_commit(t->eval, err);
     if (status == SCION_OK && t->logits)
         status = plan_commit(t->logits, err);
-    if (status == SCION_OK && training)
+    if (status == SCION_OK && training && ranks_use_plan(t))
         status = plan_commit(t->train, err);
     tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
     tape_init_buffers(t->model.tape);
+    if (status == SCION_OK && training)
+        status = ranks_allocate(t, err);
     return status;
 }
 
@@ -168,6 +174,8 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err)
         params[i].grad_prev = t->grads_before ? t->grads_before + v->offset : NULL;
     }
     if (status == SCION_OK)
+        ranks_own(t, params);
+    if (status == SCION_OK)
         status = scion_optimizer_create(&t->optimizer, &o, params, count, err);
     free(params);
     return status;
@@ -197,20 +205,24 @@ static void plan_memory(const trainer *t, trainer_memory *m)
     *m = (trainer_memory){
         .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
         .gradients = floats * (rule->needs_prev ? 2 : 1),
-        .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
-        .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
-        .packed = plan_packed_bytes(t->train),
+        .state = t->c.optimizer.light ? 0 : (size_t)((double)rule->states * (double)floats * ranks_state_share(t)),
+        .sharing = ranks_bytes(t),
+        .activations =
+            ranks_activations(t) + (ranks_use_plan(t) ? plan_bytes(t->train) - plan_packed_bytes(t->train) : 0),
+        .packed = ranks_use_plan(t) ? plan_packed_bytes(t->train) : 0,
         .evaluation = plan_bytes(t->eval) + (t->logits ? plan_bytes(t->logits) : 0),
         .limit = memory_usable("", t->threads),
     };
-    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation;
+    m->limit.bytes /= (size_t)comm_world()->local_size;
+    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing;
 }
 
 static scion_status check_plan(const trainer_memory *m, scion_error *err)
 {
     const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
-    const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations;
+    const double total =
+        (double)m->weights + (double)m->gradients + (double)m->state + activations + (double)m->sharing;
     if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
         return SCION_OK;
     return train_fail(err, SCION_ENOMEM,
@@ -247,6 +259,7 @@ void trainer_free(trainer *t)
     if (!t)
         return;
     scion_optimizer_free(t->optimizer);
+    ranks_free(t);
     plan_free(t->train);
     plan_free(t->eval);
     plan_free(t->logits);

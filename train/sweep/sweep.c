@@ -392,6 +392,20 @@ static scion_status report_broken(const pool *c, scion_error *err)
     return train_fail(err, SCION_EINVAL, "%s", message);
 }
 
+/* Whether runs are left with other processes, or wait because one of those was lost. */
+static bool others_work(pool *c, sweep_progress *p, scion_error *err)
+{
+    const struct timespec pause = {0, 300000000};
+    ledger_run *runs;
+    if (look(c, p, &runs, err) != SCION_OK)
+        return false;
+    free(runs);
+    p->runs = NULL;
+    nanosleep(&pause, NULL);
+    c->empty = false; /* asked anew: dead workers' runs are taken over */
+    return p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING] > 0;
+}
+
 static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p, scion_error *err)
 {
     const struct timespec pause = {0, 20000000};
@@ -408,6 +422,8 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
             break;
         while (status == SCION_OK && !late && !c->empty && c->working < c->jobs)
             status = spawn(c, err);
+        if (status == SCION_OK && c->working == 0 && o->together && !late && others_work(c, p, err))
+            continue;
         if (status != SCION_OK || c->working == 0)
             break;
         if (o->show &&

@@ -19,6 +19,7 @@ typedef struct sweep_options {
     int64_t only_count;
     int jobs, threads;     /* processes, and threads of all of them together; 0: one, all */
     double seconds;        /* no run is begun after that time; 0: no limit */
+    bool together;         /* other processes work on the same runs: wait for theirs too */
     bool (*stopped)(void); /* asked often; may be NULL */
     void (*show)(void *context, const sweep_progress *p); /* about once a second; may be NULL */
     /* What a run warns of (files of the data that cannot be read): each sentence once, whichever runs say it, and

@@ -234,6 +234,8 @@ static void live_gradients(tape_plan *p, plan_node *pn, int64_t event)
         if (!in)
             continue;
         n->accumulate[k] = in->own.kind == TAPE_PARAM || in->grad.spans;
+        if (n->needs_grad[k] && in->own.kind == TAPE_PARAM)
+            in->last_gradient = event;
         if (!n->needs_grad[k] || in->own.kind == TAPE_PARAM)
             continue;
         if (in->grad.spans)
@@ -841,6 +843,23 @@ float plan_forward(tape_plan *p, const tape_run *run)
     return p->value[p->target].own.data[0];
 }
 
+/* Tells of the parameters whose gradients event e completes. */
+static void tell_complete(const tape_plan *p, int64_t e, plan_complete *complete, void *context)
+{
+    const bool adds = p->event[e].what == PLAN_BACKWARD || p->event[e].what == PLAN_FUSED;
+    const tape_node *n = adds ? &p->node[p->event[e].index].own : NULL;
+    for (int k = 0; n && k < n->inputs; k++) {
+        plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
+        if (!in || !n->needs_grad[k] || in->own.kind != TAPE_PARAM || in->last_gradient != e)
+            continue;
+        bool first = true; /* the same parameter may be two inputs */
+        for (int j = 0; j < k; j++)
+            first = first && !(n->in[j] && entry_of(p, n->in[j]) == in);
+        if (first)
+            complete(context, tape_value_at(p->tape, in->own.index));
+    }
+}
+
 float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits)
 {
     const tape_node *n = plan_target(p);
@@ -853,6 +872,11 @@ float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits)
 
 void plan_backward(tape_plan *p, const tape_run *run)
 {
+    plan_backward_told(p, run, NULL, NULL);
+}
+
+void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context)
+{
     const tape_run now = plan_settle(p, run);
     const tape_value *target = &p->value[p->target].own;
     assert(p->options.mode == PLAN_TRAINING && "only a plan for training goes backwards");
@@ -860,8 +884,13 @@ void plan_backward(tape_plan *p, const tape_run *run)
         memset(target->grad, 0, (size_t)target->count * sizeof(float));
         target->grad[0] = run->loss_scale;
     }
-    for (int64_t e = p->forward; e < p->events; e++)
+    for (int64_t e = 0; complete && e < p->forward; e++)
+        tell_complete(p, e, complete, context);
+    for (int64_t e = p->forward; e < p->events; e++) {
         plan_run_event(p, e, &now);
+        if (complete)
+            tell_complete(p, e, complete, context);
+    }
 }
 
 void plan_score(const tape_plan *p, double *hits, double *rows)

@@ -60,6 +60,11 @@ double plan_flops(const tape_plan *p);
 float plan_forward(tape_plan *p, const tape_run *run);
 void plan_backward(tape_plan *p, const tape_run *run);
 
+/* The same, and tells of each parameter as soon as nothing more will be added to its gradient; those that the target
+ * alone uses come first. */
+typedef void plan_complete(void *context, const tape_value *param);
+void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context);
+
 /* plan_forward of a loss whose logits another plan of the tape has computed of the same inputs and weights: the same
  * bits, and the work of the loss alone. Spoils them. An operator that needs more than logits runs the whole plan. */
 float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits);
@@ -122,6 +127,7 @@ typedef struct plan_entry {
     bool needed;        /* by the target */
     bool requires_grad; /* the target depends on it, and it on a parameter: it has a gradient */
     int64_t last_forward, first_backward; /* events that use the data that was computed first; -1: none */
+    int64_t last_gradient;                /* a parameter's: the last event that adds to it */
 } plan_entry;
 
 typedef struct plan_node {

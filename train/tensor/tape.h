@@ -46,7 +46,9 @@ typedef struct tape_value {
     bool transposed;  /* stored d_in x d_out: an embedding table */
     bool zero_start;  /* initialised to zero instead of on the boundary */
     float initial;    /* of every element of a buffer */
-    int64_t offset;   /* of its first element in the flat arrays */
+    bool moves;     /* a buffer that each micro-batch of training changes to keep times itself and something of the */
+    double keep;    /* batch; else it stays as it is */
+    int64_t offset; /* of its first element in the flat arrays */
 } tape_value;
 
 typedef struct tape_node tape_node;

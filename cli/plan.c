@@ -1,0 +1,222 @@
+/* scion plan: what a step would take on so many ranks. A forecast: nothing is trained, nothing is measured. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/number.h"
+#include "cli.h"
+#include "report/figure.h"
+#include "run/forecast.h"
+
+enum { RANKS, BANDWIDTH, LATENCY, GFLOPS, SVG };
+enum { ranks_max = 16 };
+
+static const cli_argument arguments[] = {
+    [RANKS] = CLI_SETTING("ranks", "N,...", "numbers of ranks, one row each (1,2,4,8)"),
+    [BANDWIDTH] = CLI_SETTING("bandwidth", "X", "GB/s that a rank sends while it receives as many (10)"),
+    [LATENCY] = CLI_SETTING("latency", "X", "microseconds of a message (5)"),
+    [GFLOPS] = CLI_SETTING("gflops", "X", "speed of a rank, in 10^9 operations a second (1000)"),
+    [SVG] = CLI_SETTING("svg", "FILE", "also draw the time of a step against the ranks"),
+    {0},
+};
+
+/* Numbers of ranks, separated by commas; their count, 0 after printing an error. */
+static int read_ranks(const char *text, int ranks[ranks_max])
+{
+    enum { most = 1 << 20 };
+    int count = 0;
+    for (const char *at = text; *at;) {
+        char number[NUMBER_TEXT];
+        int64_t n;
+        const size_t length = strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        if (length >= sizeof number || !number_int(number, &n) || n < 1 || n > most || count == ranks_max) {
+            cli_error(CLI_USAGE, "ranks=%.60s: expected up to %d numbers from 1 to %d, separated by commas", text,
+                      ranks_max, most);
+            return 0;
+        }
+        ranks[count++] = (int)n;
+        at += length + (at[length] == ',');
+    }
+    return count;
+}
+
+/* Data are not needed: synthetic ones have the same shape, where the settings fix the vocabulary. */
+static void take_synthetic(config *c, const cli_arguments *a)
+{
+    bool given = false;
+    for (int i = 0; i < a->pair_count; i++)
+        given = given || strncmp(a->pairs[i], "data=", 5) == 0;
+    if (given)
+        return;
+    c->data.path[0] = c->data.val[0] = '\0';
+    snprintf(c->data.kind, sizeof c->data.kind, "synthetic");
+}
+
+static void print_head(const forecast *f, const char *preset, const config *c, const forecast_machine *m)
+{
+    cli_fill(stdout, 2,
+             "%s: %.4g M parameters, %lld sequences a step, rule %s%s; forecast for ranks of %g Gflop/s, %g GB/s and "
+             "%g us each",
+             preset, 1e-6 * (double)f->parameters, (long long)f->sequences, c->optimizer.rule,
+             c->optimizer.light ? " light" : "", 1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
+    printf("%6s %10s %9s %7s %7s %7s %8s %9s %9s\n", "ranks", "step s", "compute", "oracle", "comm", "hidden",
+           "share", "sent GB", "rank GB");
+}
+
+/* Bytes are whole numbers, and are printed as such: a test compares them with those that were sent. */
+static void print_row(const forecast *f, const forecast_machine *m)
+{
+    const double comm = f->gradients_s + f->weights_s, hidden = f->gradients_s - f->exposed_s;
+    printf("%6d %10.4g %8.0f%% %6.1f%% %6.1f%% %6.1f%% %8.2f %9.4g %9.4g\n", m->ranks, f->step_s,
+           100 * f->compute_s / f->step_s, 100 * f->oracle_s / f->step_s, 100 * (comm - hidden) / f->step_s,
+           comm > 0 ? 100 * hidden / comm : 0, f->mean_bytes > 0 ? f->largest_bytes / f->mean_bytes : 1,
+           1e-9 * (f->gradient_bytes + f->weight_bytes), 1e-9 * f->total);
+}
+
+static void print_bytes(const forecast *f, int ranks)
+{
+    char text[5][16];
+    cli_fill(stdout, 2, "%d ranks: %.0f bytes of gradients and %.0f of weights in a step, by all", ranks,
+             f->gradient_bytes, f->weight_bytes);
+    cli_fill(stdout, 2, "memory of a rank: weights %s, gradients %s, optimizer %s, activations %s, messages %s",
+             cli_bytes(f->weights, text[0]), cli_bytes(f->gradients, text[1]), cli_bytes(f->state, text[2]),
+             cli_bytes(f->activations, text[3]), cli_bytes(f->sharing, text[4]));
+}
+
+typedef struct picture {
+    figure *time, *share;
+} picture;
+
+/* One preset: a table, and a line of each figure. */
+static scion_status forecast_one(const char *preset, const config *c, const int *ranks, int count, forecast_machine m,
+                                 picture *p, scion_error *err)
+{
+    forecaster *f;
+    forecast out;
+    scion_status status = forecaster_create(&f, c, err);
+    const int time = p->time && status == SCION_OK ? figure_series(p->time, preset, FIGURE_LINE) : 0;
+    const int share = p->share && status == SCION_OK ? figure_series(p->share, preset, FIGURE_LINE) : 0;
+    for (int i = 0; status == SCION_OK && i < count; i++) {
+        m.ranks = ranks[i];
+        status = forecaster_ask(f, &m, &out, err);
+        if (status != SCION_OK)
+            break;
+        if (i == 0)
+            print_head(&out, preset, c, &m);
+        print_row(&out, &m);
+        if (p->time)
+            figure_point(p->time, time, m.ranks, out.step_s);
+        if (p->share)
+            figure_point(p->share, share, m.ranks, 100 * out.oracle_s / out.step_s);
+    }
+    if (status == SCION_OK)
+        print_bytes(&out, m.ranks);
+    forecaster_free(f);
+    return status;
+}
+
+/* FILE, and FILE with -oracle before its end. */
+static scion_status write_figure(const figure *f, const char *path, const char *mark, scion_error *err)
+{
+    char *text = NULL, full[4096 + 16];
+    size_t bytes;
+    const size_t stem = strlen(path) - (strlen(path) > 4 && strcmp(path + strlen(path) - 4, ".svg") == 0 ? 4 : 0);
+    snprintf(full, sizeof full, "%.*s%s%s", (int)stem, path, mark, path + stem);
+    FILE *to = open_memstream(&text, &bytes);
+    scion_status status = to ? figure_svg(f, to, true, err) : SCION_ENOMEM;
+    if (to)
+        fclose(to);
+    atomic_file file;
+    if (status == SCION_OK)
+        status = atomic_begin(&file, full, err);
+    if (status == SCION_OK)
+        status = atomic_write(&file, text, bytes, err);
+    if (status == SCION_OK)
+        status = atomic_commit(&file, err);
+    if (status == SCION_OK)
+        printf("%s\n", full);
+    free(text);
+    return status;
+}
+
+static scion_status draw(const picture *p, const char *path, scion_error *err)
+{
+    scion_status status = write_figure(p->time, path, "", err);
+    return status == SCION_OK ? write_figure(p->share, path, "-oracle", err) : status;
+}
+
+static picture make_picture(const forecast_machine *m)
+{
+    char caption[256];
+    snprintf(caption, sizeof caption,
+             "A forecast, not a measurement: ranks of %g Gflop/s with %g GB/s and %g us of latency each "
+             "(docs/scaling.md).",
+             1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
+    picture p = {figure_create("forecast-step", "Forecast: time of a step", caption),
+                 figure_create("forecast-oracle", "Forecast: share of the oracle", caption)};
+    if (p.time && p.share) {
+        figure_axes(p.time, "ranks", AXIS_LOG2, "seconds", AXIS_LOG10);
+        figure_axes(p.share, "ranks", AXIS_LOG2, "% of the step", AXIS_LINEAR);
+        figure_include(p.share, 0);
+    }
+    return p;
+}
+
+static int run_plan(cli_arguments *a)
+{
+    const char *list = a->values[RANKS] ? a->values[RANKS] : "1,2,4,8";
+    double bandwidth = 10, latency = 5, gflops = 1000;
+    char svg[4096] = "";
+    int ranks[ranks_max], status = CLI_OK;
+    picture p = {NULL, NULL};
+    scion_error err;
+    const int count = read_ranks(list, ranks);
+    if (count == 0 || !cli_get_real(a, BANDWIDTH, 1e-6, 1e6, &bandwidth) ||
+        !cli_get_real(a, LATENCY, 0, 1e9, &latency) || !cli_get_real(a, GFLOPS, 1e-3, 1e9, &gflops) ||
+        !cli_get_text(a, SVG, svg, sizeof svg))
+        return CLI_USAGE;
+    if (a->word_count == 0)
+        return cli_error(CLI_USAGE, "give a preset: scion plan nanogpt-124m ranks=8,64");
+    const forecast_machine m = {.bandwidth = 1e9 * bandwidth, .latency = 1e-6 * latency, .speed = 1e9 * gflops};
+    if (svg[0])
+        p = make_picture(&m);
+    for (int i = 0; status == CLI_OK && i < a->word_count; i++) {
+        config c;
+        config_init(&c);
+        scion_status done = config_preset(&c, a->words[i], &err);
+        for (int k = 0; done == SCION_OK && k < a->pair_count; k++)
+            done = config_set_pair(&c, a->pairs[k], &err);
+        if (done != SCION_OK) {
+            status = cli_error(CLI_USAGE, "%s", err.message);
+            break;
+        }
+        take_synthetic(&c, a);
+        if (forecast_one(a->words[i], &c, ranks, count, m, &p, &err) != SCION_OK)
+            status = cli_error(CLI_FAILED, "%s", err.message);
+    }
+    if (status == CLI_OK && svg[0] && (!p.time || !p.share || draw(&p, svg, &err) != SCION_OK))
+        status = cli_error(CLI_FAILED, "%s", p.time && p.share ? err.message : "out of memory");
+    figure_free(p.time);
+    figure_free(p.share);
+    return status;
+}
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .usage = "PRESET ... [ranks=N,...] [bandwidth=X] [latency=X] [gflops=X] [key=value ...]",
+    .summary = "forecast time, communication and memory on several ranks",
+    .help =
+        "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained.\n"
+        "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the\n"
+        "oracle of the costliest share and in communication that nothing hides; the part of the communication that\n"
+        "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks\n"
+        "send; GB of memory of a rank.\n\n"
+        "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
+        "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",
+    .run = run_plan,
+    .arguments = arguments,
+    .options = CLI_ALL_OPTIONS,
+    .words = CLI_PRESETS | CLI_FILES,
+};

@@ -1,0 +1,124 @@
+#!/bin/sh
+# Several ranks train as one: the same bits where they share out whole micro-batches and deterministic=yes, the same up to
+# rounding elsewhere; checkpoints, validations and bytes on the wire; workers of a sweep.
+#     mpi.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+. "${0%/*}/opening_mpi"
+
+text 400 > text.txt
+tiny='shakespeare data=text.txt width=64 head_size=32 layers=2 block=16 batch=4 accum=4 log_every=1 eval_every=2
+    norm_every=0 save_every=2 eval_batches=3 comm_timeout=100'
+last=step-00000004.safetensors
+
+# NAME RANKS SETTING...: a run that must succeed, in folder NAME.
+run() {
+    name=$1 number=$2
+    shift 2
+    # shellcheck disable=SC2086
+    ranks "$number" train $tiny steps=4 "$@" out="$name" > log 2>&1 || { fault "$name: $number ranks: $(cat log)"; }
+}
+
+# A B: the tensors of two runs are the same.
+same() {
+    tensors "$1/$last" > a
+    tensors "$2/$last" > b
+    cmp -s a b || fault "$1 and $2 have other tensors"
+}
+
+# A B DIFFERENCE: losses of all steps and validations are as near as that, relatively, and not all equal to nothing.
+near() {
+    for folder in "$1" "$2"; do
+        sed -n 's/.*"\(loss\|val_loss\)":\([0-9.e-]*\).*/\2/p' "$folder/metrics.jsonl" > "$folder.losses"
+    done
+    paste "$1.losses" "$2.losses" | awk -v most="$3" '
+        NF != 2 { bad = 1 }
+        { d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > most) bad = 1 }
+        END { exit bad || NR < 5 }' || fault "$1 and $2: losses differ: $(paste "$1.losses" "$2.losses")"
+}
+
+# ---- Bits. Rules with state, without, with joint norms, with two gradients; elementwise ranges
+# (400 x 256 entries are more than one range), and every one of them with 1, 2 and 4 ranks.
+kind=0
+for setting in 'rule=scion' 'rule=scion light=1' 'rule=adamw clip_norm=1 lr=2^-8' 'rule=mars' 'rule=mnsgd lr=2^-8' \
+    'norms=sign width=192 head_size=64'; do
+    kind=$((kind + 1))
+    for number in 1 2 4; do
+        # shellcheck disable=SC2086
+        run "bits$kind-$number" $number $setting deterministic=yes
+    done
+    same bits$kind-1 bits$kind-2
+    same bits$kind-1 bits$kind-4
+done
+# Without mpirun it is the same sum.
+# shellcheck disable=SC2086
+"$scion" train $tiny steps=4 deterministic=yes out=alone > log 2>&1 || fault "alone: $(cat log)"
+same alone bits1-2
+
+# ---- Rounding. float32 has 6e-8; five sums and four steps make it some 1e-6, a wrong weight or order 1e-2.
+# 3 ranks: 6, 5 and 5 sequences; a micro-batch divided by 2 ranks; the cheapest order.
+run three 3 deterministic=yes
+run divided1 1 batch=6 accum=1
+run divided2 2 batch=6 accum=1
+run divided4 4 batch=6 accum=1
+run cheapest 2
+run light3 3 light=1
+near bits1-1 three 1e-5
+near divided1 divided2 1e-5
+near divided1 divided4 1e-5
+near bits1-1 cheapest 1e-5
+near bits2-1 light3 1e-5
+tensors three/$last > a
+tensors bits1-1/$last > b
+cmp -s a b && fault '3 ranks have the bits of 1: the test of rounding shows nothing'
+# bfloat16 has 4e-3.
+run half 2 wire=bf16
+near bits1-1 half 3e-2
+[ "$(tail -n 1 half.losses)" = "$(tail -n 1 cheapest.losses)" ] && fault 'wire=bf16 changed nothing'
+
+# ---- Batch normalisation: statistics of each micro-batch, running ones in the order of one rank
+for number in 1 2 4; do
+    ranks $number train airbench data_kind=synthetic image_size=28 width=8 batch=8 accum=4 steps=4 deterministic=yes \
+        tta=none comm_timeout=100 out=images$number > log 2>&1 || fault "airbench on $number ranks: $(cat log)"
+done
+same images1 images2
+same images1 images4
+ranks 3 train airbench data_kind=synthetic image_size=28 width=8 batch=8 accum=2 steps=4 out=none > log 2>&1 &&
+    fault 'batch normalisation: 3 ranks for 2 micro-batches'
+holds log 'batch normalisation divides none'
+
+# ---- Checkpoints know no ranks: begun by 3, gone on with by 2 and by 1, which have the steps of one rank
+# shellcheck disable=SC2086
+ranks 3 train $tiny steps=8 max_minutes=1e-9 out=moves > log 2>&1 || fault "3 ranks, stopped: $(cat log)"
+holds log 'scion resume moves'
+cp -r moves moves1
+ranks 2 resume moves max_minutes=0 > log 2>&1 || fault "resume with 2 ranks: $(cat log)"
+"$scion" resume moves1 max_minutes=0 > log 2>&1 || fault "resume with 1 rank: $(cat log)"
+# shellcheck disable=SC2086
+"$scion" train $tiny steps=8 out=stays > log 2>&1 || fault "1 rank: $(cat log)"
+near moves stays 1e-5
+near moves1 stays 1e-5
+ls moves | grep -q tmp && fault "temporary files are left: $(ls moves)"
+
+# ---- Bytes on the wire: as many as the plan says, 2 (N - 1) times the parameters of 4 bytes
+for number in 2 3 4; do
+    # shellcheck disable=SC2086
+    ranks $number train $tiny steps=4 norms=sign out=wire$number > log 2>&1 || fault "wire: $(cat log)"
+    # shellcheck disable=SC2086
+    "$scion" plan $tiny norms=sign ranks=$number > planned 2>&1 || fault "plan: $(cat planned)"
+    sent=$(tr '\n' ' ' < log | sed 's/  */ /g' | sed -n 's/.*ranks sent \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
+    expected=$(tr '\n' ' ' < planned | sed 's/  */ /g' | sed -n 's/.*: \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
+    elements=$(sed -n 's/^in all *\([0-9]*\)/\1/p' log)
+    [ -n "$sent" ] && [ "$sent" = "$expected" ] || fault "$number ranks sent '$sent' bytes, planned were '$expected'"
+    all=$((4 * (number - 1) * elements))
+    [ "$sent" = "$all $all" ] || fault "$number ranks sent '$sent' bytes, expected $all each way"
+done
+
+# ---- A sweep: each process a worker, every run once; other commands: rank 0 alone
+# shellcheck disable=SC2086
+ranks 3 sweep $tiny lr=2^-6..2^-4 seed=1,2 steps=2 ledger=sweep.db > log 2>&1 || fault "sweep: $(cat log)"
+holds log '6 runs done, 0 diverged, 0 failed'
+[ "$(grep -c 'runs done' log)" -eq 1 ] || fault "a sweep is told of more than once: $(cat log)"
+ranks 3 version > log 2>&1 || fault "version: $(cat log)"
+[ "$(grep -c '^scion ' log)" -eq 1 ] || fault "version on 3 ranks: $(cat log)"
+
+[ $faults -eq 0 ]

@@ -1,0 +1,324 @@
+/* See comm.h. */
+#define _GNU_SOURCE 1 /* gethostname */
+#include "comm/comm.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "comm/comm_self.h"
+#include "comm/launcher.h"
+
+static comm *world; /* NULL: comm_self's */
+
+comm *comm_world(void)
+{
+    return world ? world : comm_self();
+}
+
+const char *comm_build(void)
+{
+    return comm_mpi_build();
+}
+
+scion_status comm_join(scion_error *err)
+{
+    const launcher l = launcher_find();
+    if (!l.name || (l.size == 1 && !l.mpi))
+        return SCION_OK;
+    if (!l.mpi)
+        return train_fail(err, SCION_EINVAL,
+                          "srun started %d processes that cannot find each other: give it --mpi=pmix or --mpi=pmi2 "
+                          "(srun --mpi=list), or use mpirun",
+                          l.size);
+    return comm_mpi_join(err);
+}
+
+void comm_abort(void)
+{
+    if (world)
+        world->kind->abort(world);
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------------------- */
+
+int comm_send(comm *c, int to, comm_use use, int tag, const void *data, size_t bytes)
+{
+    c->sent[use] += (int64_t)bytes;
+    return c->kind->send(c, to, use, tag, data, bytes);
+}
+
+int comm_receive(comm *c, int from, comm_use use, int tag, void *data, size_t bytes)
+{
+    c->received[use] += (int64_t)bytes;
+    return c->kind->receive(c, from, use, tag, data, bytes);
+}
+
+bool comm_done(comm *c, int request)
+{
+    return c->kind->done(c, request);
+}
+
+/* ---- Waiting, and who is silent ----------------------------------------------------------------------------- */
+
+/* A rank that waits polls: first it only lets others run, which costs a microsecond; after `patient` rounds it
+ * sleeps, so that ranks which share a core do not take it from each other. Clocks are read every few rounds. */
+enum { patient = 200, look_rounds = 64 };
+static const long sleep_ns = 50000;
+/* A rank that waits says so that often in a timeout, and who was not heard for that part of it is silent. */
+static const double beats = 8, silence = 0.5;
+
+static const char beat_byte = 1;
+
+static void name_peer(const comm *c, int rank, char text[COMM_HOST + 64])
+{
+    snprintf(text, COMM_HOST + 64, "rank %d (process %lld on %s)", rank, (long long)c->peers[rank].process,
+             c->peers[rank].host);
+}
+
+void comm_fail(comm *c, int whom, const char *why)
+{
+    char name[COMM_HOST + 64] = "a rank", message[512];
+    if (whom >= 0 && whom < c->size && c->peers)
+        name_peer(c, whom, name);
+    snprintf(message, sizeof message, "%s %s; all ranks end", name, why);
+    if (c->lost)
+        c->lost(c->lost_ctx, message);
+    c->kind->abort(c);
+}
+
+/* Names those that rank 0 has not heard; `whom`, if it has heard all. */
+static void give_up(comm *c, double waited, int whom)
+{
+    char why[96];
+    const double now = clock_now();
+    snprintf(why, sizeof why, "has not answered for %.0f s (comm_timeout=%g)", waited, c->timeout);
+    for (int r = 1; c->rank == 0 && r < c->size; r++) {
+        if (now - c->peers[r].heard < silence * c->timeout)
+            continue;
+        comm_fail(c, r, why);
+        return;
+    }
+    comm_fail(c, c->rank == 0 ? whom : 0, why);
+}
+
+static void hear(comm *c, double now)
+{
+    for (int r; (r = c->kind->heartbeat(c)) >= 0;)
+        c->peers[r].heard = now;
+}
+
+static void watch(comm *c, comm_waiting *w, int whom)
+{
+    const double now = clock_now(), limit = c->rank == 0 ? c->timeout : 2 * c->timeout;
+    if (c->timeout <= 0)
+        return;
+    /* Who was stopped himself, or had no core, has not waited so long for others. */
+    w->waited += fmin(now - w->looked, c->timeout / beats);
+    w->looked = now;
+    if (c->rank == 0)
+        hear(c, now);
+    if (c->beat_request >= 0 && c->kind->done(c, c->beat_request))
+        c->beat_request = -1;
+    if (c->rank != 0 && c->beat_request < 0 && now - c->beat > c->timeout / beats) {
+        c->beat_request = c->kind->send(c, 0, COMM_HEARTBEAT, 0, &beat_byte, 1);
+        c->beat = now;
+    }
+    if (w->waited > limit)
+        give_up(c, w->waited, whom);
+}
+
+comm_waiting comm_wait_begin(void)
+{
+    return (comm_waiting){.looked = clock_now()};
+}
+
+void comm_wait_more(comm *c, comm_waiting *w, int whom)
+{
+    w->rounds++;
+    if (w->rounds < patient) {
+        sched_yield();
+        return;
+    }
+    if (w->rounds % look_rounds == 0)
+        watch(c, w, whom);
+    nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+}
+
+void comm_wait(comm *c, int request, int whom)
+{
+    comm_waiting w = comm_wait_begin();
+    while (!comm_done(c, request))
+        comm_wait_more(c, &w, whom);
+}
+
+/* ---- Trees ------------------------------------------------------------------------------------------------- */
+
+static bool power_of_two(int n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* The number of a rank as seen from root, and back. */
+static int seen(const comm *c, int root, int rank)
+{
+    return power_of_two(c->size) ? rank ^ root : (rank - root + c->size) % c->size;
+}
+
+static int rank_of(const comm *c, int root, int v)
+{
+    return power_of_two(c->size) ? v ^ root : (v + root) % c->size;
+}
+
+int comm_tree_parent(const comm *c, int root)
+{
+    const int v = seen(c, root, c->rank);
+    return v == 0 ? -1 : rank_of(c, root, v & (v - 1));
+}
+
+int comm_tree_child(const comm *c, int root, int level, bool *more)
+{
+    const int v = seen(c, root, c->rank), step = level < 30 ? 1 << level : 0;
+    *more = step > 0 && step < c->size && (v & step) == 0;
+    return *more && v + step < c->size ? rank_of(c, root, v + step) : -1;
+}
+
+/* ---- All ranks together ------------------------------------------------------------------------------------- */
+
+/* Messages are counted in int by MPI. */
+enum { piece_bytes = 1 << 30 };
+
+static void pass(comm *c, int to, int from, void *data, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += piece_bytes) {
+        const size_t n = bytes - at < piece_bytes ? bytes - at : piece_bytes;
+        if (to >= 0)
+            comm_wait(c, comm_send(c, to, COMM_CONTROL, 0, (char *)data + at, n), to);
+        else
+            comm_wait(c, comm_receive(c, from, COMM_CONTROL, 0, (char *)data + at, n), from);
+    }
+}
+
+void comm_broadcast(comm *c, int root, void *data, size_t bytes)
+{
+    bool more = true;
+    int levels = 0;
+    if (comm_tree_parent(c, root) >= 0)
+        pass(c, -1, comm_tree_parent(c, root), data, bytes);
+    for (comm_tree_child(c, root, 0, &more); more; comm_tree_child(c, root, levels, &more))
+        levels++;
+    while (levels-- > 0) {
+        const int child = comm_tree_child(c, root, levels, &more);
+        if (child >= 0)
+            pass(c, child, -1, data, bytes);
+    }
+}
+
+/* Up the tree of rank 0, where a subtree is a row of ranks: the part of rank `first` and those behind it. */
+void comm_gather(comm *c, const void *mine, size_t bytes, void *all)
+{
+    char *to = all;
+    memcpy(to + (size_t)c->rank * bytes, mine, bytes);
+    for (int step = 1; step < c->size; step *= 2) {
+        const int first = c->rank & step ? c->rank : c->rank + step;
+        const int count = c->size - first < step ? c->size - first : step;
+        if (c->rank & step) {
+            pass(c, c->rank - step, -1, to + (size_t)first * bytes, (size_t)count * bytes);
+            break;
+        }
+        if (first < c->size)
+            pass(c, -1, first, to + (size_t)first * bytes, (size_t)count * bytes);
+    }
+    comm_broadcast(c, 0, all, (size_t)c->size * bytes);
+}
+
+scion_status comm_sum(comm *c, double *values, int64_t count, scion_error *err)
+{
+    if (c->size == 1 || count == 0)
+        return SCION_OK;
+    double *all = malloc((size_t)count * (size_t)c->size * sizeof *all);
+    if (!all)
+        return train_fail(err, SCION_ENOMEM, "out of memory for sums over %d ranks", c->size);
+    comm_gather(c, values, (size_t)count * sizeof *all, all);
+    memset(values, 0, (size_t)count * sizeof *values);
+    for (int64_t r = 0; r < c->size; r++)
+        for (int64_t i = 0; i < count; i++)
+            values[i] += all[r * count + i];
+    free(all);
+    return SCION_OK;
+}
+
+scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who)
+{
+    /* What matters is the lowest rank that failed: the smallest of these numbers. */
+    int32_t worst = status == SCION_OK ? c->size : c->rank;
+    if (who)
+        *who = status == SCION_OK ? -1 : c->rank;
+    if (c->size == 1)
+        return status;
+    for (int step = 1; step < c->size; step *= 2) {
+        int32_t other = c->size;
+        if (c->rank & step) {
+            pass(c, c->rank - step, -1, &worst, sizeof worst);
+            break;
+        }
+        if (c->rank + step < c->size)
+            pass(c, -1, c->rank + step, &other, sizeof other);
+        worst = other < worst ? other : worst;
+    }
+    comm_broadcast(c, 0, &worst, sizeof worst);
+    if (who)
+        *who = worst < c->size ? worst : -1;
+    if (worst == c->size)
+        return SCION_OK;
+    if (worst == c->rank)
+        err->status = (int32_t)status;
+    comm_broadcast(c, worst, err, sizeof *err);
+    return (scion_status)err->status;
+}
+
+/* ---- Beginning and end -------------------------------------------------------------------------------------- */
+
+scion_status comm_install(comm *c, scion_error *err)
+{
+    typedef struct comm_peer peer;
+    peer own = {.process = (int64_t)getpid(), .heard = 0};
+    gethostname(own.host, sizeof own.host - 1);
+    c->beat_request = -1;
+    c->peers = calloc((size_t)c->size, sizeof *c->peers);
+    world = c;
+    if (!c->peers)
+        return train_fail(err, SCION_ENOMEM, "out of memory for %d ranks", c->size);
+    comm_gather(c, &own, sizeof own, c->peers);
+    for (int r = 0; r < c->size; r++)
+        c->peers[r].heard = clock_now();
+    return SCION_OK;
+}
+
+void comm_leave(void)
+{
+    comm *c = world;
+    char all[1] = {0};
+    if (!c)
+        return;
+    /* Nothing is under way when everybody has passed here twice: heartbeats too. */
+    if (c->beat_request >= 0)
+        comm_wait(c, c->beat_request, 0);
+    c->beat_request = -1;
+    const double timeout = c->timeout;
+    scion_error none;
+    comm_agree(c, SCION_OK, &none, NULL);
+    c->timeout = 0;
+    comm_broadcast(c, 0, all, sizeof all);
+    if (timeout > 0 && c->rank == 0)
+        hear(c, clock_now());
+    free(c->peers);
+    world = NULL;
+    c->kind->free(c);
+}

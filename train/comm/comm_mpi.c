@@ -1,0 +1,171 @@
+/* Ranks by MPI: the only file that includes mpi.h. Messages between two ranks, without waiting, are all that is taken
+ * of it (MPI 1): sums, trees and agreements are comm.c's. MPI_Wait is never called: it takes a whole core while it
+ * waits, and does not return if the other rank is gone. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "comm/comm.h"
+
+typedef struct world {
+    MPI_Comm all;
+    MPI_Request *requests;
+    int *next; /* of free requests; `last_free` is where they begin, -1: none */
+    int capacity, first_free;
+} world;
+
+enum { first_requests = 256 };
+
+/* Room for more requests. MPI itself has no place to return an error to in the middle of a step: without memory for
+ * some kilobytes the run is over. */
+static void grow(comm *c)
+{
+    world *w = c->own;
+    const int more = w->capacity > 0 ? 2 * w->capacity : first_requests;
+    MPI_Request *requests = realloc(w->requests, (size_t)more * sizeof *requests);
+    int *next = requests ? realloc(w->next, (size_t)more * sizeof *next) : NULL;
+    if (requests)
+        w->requests = requests;
+    if (!next) {
+        comm_fail(c, c->rank, "has no memory for its messages");
+        abort();
+    }
+    w->next = next;
+    for (int i = w->capacity; i < more; i++) {
+        w->requests[i] = MPI_REQUEST_NULL;
+        w->next[i] = i + 1 < more ? i + 1 : w->first_free;
+    }
+    w->first_free = w->capacity;
+    w->capacity = more;
+}
+
+static int take_request(comm *c)
+{
+    world *w = c->own;
+    if (w->first_free < 0)
+        grow(c);
+    const int r = w->first_free;
+    w->first_free = w->next[r];
+    return r;
+}
+
+static int tag_of(comm_use use, int tag)
+{
+    return (int)use * COMM_TAGS + tag % COMM_TAGS;
+}
+
+static int send_to(comm *c, int to, comm_use use, int tag, const void *data, size_t bytes)
+{
+    const int r = take_request(c);
+    world *w = c->own;
+    if (MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag_of(use, tag), w->all, &w->requests[r]) != MPI_SUCCESS)
+        comm_fail(c, to, "cannot be reached");
+    return r;
+}
+
+static int receive_from(comm *c, int from, comm_use use, int tag, void *data, size_t bytes)
+{
+    const int r = take_request(c);
+    world *w = c->own;
+    if (MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag_of(use, tag), w->all, &w->requests[r]) != MPI_SUCCESS)
+        comm_fail(c, from, "cannot be reached");
+    return r;
+}
+
+static bool done(comm *c, int request)
+{
+    world *w = c->own;
+    int finished = 0;
+    MPI_Status status;
+    if (MPI_Test(&w->requests[request], &finished, &status) != MPI_SUCCESS)
+        comm_fail(c, status.MPI_SOURCE, "is gone");
+    if (!finished)
+        return false;
+    w->next[request] = w->first_free;
+    w->first_free = request;
+    return true;
+}
+
+static int heartbeat(comm *c)
+{
+    world *w = c->own;
+    int there = 0;
+    char byte;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag_of(COMM_HEARTBEAT, 0), w->all, &there, &status) != MPI_SUCCESS || !there)
+        return -1;
+    MPI_Recv(&byte, 1, MPI_BYTE, status.MPI_SOURCE, tag_of(COMM_HEARTBEAT, 0), w->all, MPI_STATUS_IGNORE);
+    return status.MPI_SOURCE;
+}
+
+static void end_all(comm *c)
+{
+    const world *w = c->own;
+    MPI_Abort(w->all, 1);
+}
+
+static void leave(comm *c)
+{
+    world *w = c->own;
+    MPI_Comm_free(&w->all);
+    MPI_Finalize();
+    free(w->requests);
+    free(w->next);
+    free(w);
+    free(c);
+}
+
+static const comm_kind kind = {
+    .name = "mpi",
+    .send = send_to,
+    .receive = receive_from,
+    .done = done,
+    .heartbeat = heartbeat,
+    .abort = end_all,
+    .free = leave,
+};
+
+/* Ranks on this host. */
+static void count_local(comm *c)
+{
+    MPI_Comm local;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &local);
+    MPI_Comm_rank(local, &c->local_rank);
+    MPI_Comm_size(local, &c->local_size);
+    MPI_Comm_free(&local);
+}
+
+scion_status comm_mpi_join(scion_error *err)
+{
+    comm *c = calloc(1, sizeof *c);
+    world *w = calloc(1, sizeof *w);
+    int level;
+    if (!c || !w || MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+        free(c);
+        free(w);
+        return train_fail(err, SCION_ENOMEM, "MPI could not be started");
+    }
+    c->kind = &kind;
+    c->own = w;
+    w->first_free = -1;
+    MPI_Comm_dup(MPI_COMM_WORLD, &w->all);
+    MPI_Comm_set_errhandler(w->all, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(w->all, &c->rank);
+    MPI_Comm_size(w->all, &c->size);
+    count_local(c);
+    return comm_install(c, err);
+}
+
+/* "Open MPI v4.1.4, package: ..." up to the first comma, or "MPICH Version: 4.0.2" up to its line's end. */
+const char *comm_mpi_build(void)
+{
+    static char name[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(name, &length);
+    name[strcspn(name, ",\n")] = '\0';
+    for (char *tab; (tab = strchr(name, '\t')) != NULL;)
+        *tab = ' ';
+    return name;
+}

@@ -1,0 +1,15 @@
+/* In the place of comm_mpi.c where the program is built without MPI (SCION_MPI=OFF, or there is none). */
+#include "base/fail.h"
+#include "comm/comm.h"
+
+scion_status comm_mpi_join(scion_error *err)
+{
+    return train_fail(err, SCION_EINVAL,
+                      "this program was built without MPI and cannot train on several ranks: install libopenmpi-dev "
+                      "and build it again (scion version tells)");
+}
+
+const char *comm_mpi_build(void)
+{
+    return "none";
+}

@@ -1,0 +1,79 @@
+/* See launcher.h. */
+#define _GNU_SOURCE 1 /* sched_setaffinity */
+#include "comm/launcher.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Variables of one launcher. size and rank must be there and numbers; the local ones may be missing. `given` says
+ * that a person decided where processes are bound; NULL: the launcher is never overruled. */
+typedef struct dialect {
+    const char *name, *size, *rank, *local_size, *local_rank;
+    const char *given;
+    bool mpi;
+} dialect;
+
+/* The first that speaks is believed: Open MPI and Hydra may themselves run in a job of Slurm. A batch script of Slurm
+ * is no step with tasks, hence SLURM_STEP_NUM_TASKS; srun speaks PMI to MPI if it is told so (--mpi). */
+static const dialect dialects[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_hwloc_base_binding_policy", true},
+    {"MPICH", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", NULL, true},
+    {"Slurm with PMIx", "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID", NULL,
+     true},
+    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID", NULL, false},
+};
+
+/* The number that a variable begins with ("2(x3)": two tasks on each of three nodes); -1: none. */
+static int number_of(const char *variable)
+{
+    const char *text = variable ? getenv(variable) : NULL;
+    char *end;
+    const long n = text ? strtol(text, &end, 10) : -1;
+    return text && end != text && n >= 0 && n < INT_MAX ? (int)n : -1;
+}
+
+launcher launcher_find(void)
+{
+    for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++) {
+        const dialect *d = &dialects[i];
+        const int size = number_of(d->size), rank = number_of(d->rank);
+        if (size < 1 || rank < 0 || rank >= size)
+            continue;
+        int local_size = number_of(d->local_size), local_rank = number_of(d->local_rank);
+        if (local_size < 1 || local_rank < 0 || local_rank >= local_size) {
+            local_size = 1;
+            local_rank = 0;
+        }
+        return (launcher){d->name, rank, size, local_rank, local_size, d->mpi};
+    }
+    return (launcher){.name = NULL, .size = 1, .local_size = 1};
+}
+
+/* Whether somebody who knows better than the launcher's habits decided where processes are bound. */
+static bool bound_on_purpose(const launcher *l)
+{
+    for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++)
+        if (dialects[i].name == l->name)
+            return !dialects[i].given || getenv(dialects[i].given);
+    return true;
+}
+
+int launcher_share_cores(const launcher *l)
+{
+    cpu_set_t own, parents;
+    if (sched_getaffinity(0, sizeof own, &own) != 0)
+        return 1;
+    /* Narrower than the launcher itself: bound to cores of its own. */
+    bool bound = l->local_size > 1 && sched_getaffinity(getppid(), sizeof parents, &parents) == 0 &&
+                 CPU_COUNT(&parents) > CPU_COUNT(&own);
+    if (bound && !bound_on_purpose(l) && sched_setaffinity(0, sizeof parents, &parents) == 0) {
+        own = parents;
+        bound = false;
+    }
+    const int cores = CPU_COUNT(&own), share = bound ? cores : cores / l->local_size;
+    return share > 1 ? share : 1;
+}

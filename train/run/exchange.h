@@ -1,0 +1,45 @@
+/* What ranks send each other in a step: gradients by the bucket to their owners, along a tree, and weights back along the
+ * same tree (shard.h, comm.h). A bucket goes as soon as all its gradients are complete here; several are on their way
+ * at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and each rank
+ * expects those of a window that begins with its oldest: the oldest of all is in every window, so that some bucket
+ * always gets on.
+ *
+ *     exchange_begin(x, grads);
+ *     ... exchange_complete(x, param) for every parameter, as the backward pass goes ...
+ *     exchange_finish(x, false);      this rank's sums are in what it owns of grads
+ *     ... the step ...
+ *     exchange_spread(x, weights); */
+#ifndef TRAIN_RUN_EXCHANGE_H
+#define TRAIN_RUN_EXCHANGE_H
+
+#include "comm/comm.h"
+#include "run/shard.h"
+#include "tensor/plan.h"
+
+typedef struct exchange exchange;
+
+/* comm and shards are used as long as it lives; the order is that of `train`'s backward pass. Nothing large is
+ * allocated. */
+scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train, bool bf16,
+                             int threads, scion_error *err);
+void exchange_free(exchange *x);
+/* Memory for messages; 0 if there is one rank. */
+size_t exchange_bytes(const exchange *x);
+scion_status exchange_allocate(exchange *x, scion_error *err);
+
+/* sums: a flat array of gradients, which the others' are added to. */
+void exchange_begin(exchange *x, float *sums);
+/* Nothing more will be added to a parameter here. */
+void exchange_complete(exchange *x, const tape_value *param);
+/* Does what can be done now. */
+void exchange_progress(exchange *x);
+/* Waits for all; give_up: parameters that are not complete go as they are. */
+void exchange_finish(exchange *x, bool give_up);
+
+/* Owners' parts of `weights` become everybody's. */
+void exchange_spread(exchange *x, float *weights);
+
+/* to += from, in parallel. */
+void exchange_add(int threads, int64_t n, const float *from, float *to);
+
+#endif
