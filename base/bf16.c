@@ -43,14 +43,46 @@ void scn_to_bf16(int64_t n, const float *from, uint16_t *to)
     to_bf16_loop(n, from, to);
 }
 
+SCN_CLONES static void random_bf16_loop(int64_t n, const float *restrict from, const uint16_t *restrict numbers,
+                                        uint16_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = rounded(from[i], numbers[i]);
+}
+
+enum { draws = 64, draw_numbers = 8 };
+
+/* Eight numbers of 16 bits to a draw of four words, the lower half of a word first. */
+static void draw_numbers_of(uint64_t seed, uint64_t stream, int64_t draw, int64_t n, uint16_t *numbers)
+{
+    uint32_t words[4 * draws];
+    scn_philox_run(seed, stream, (uint64_t)draw, n, words);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(numbers, words, (size_t)(4 * n) * sizeof *words);
+#else
+    for (int64_t i = 0; i < draw_numbers * n; i++)
+        numbers[i] = (uint16_t)(words[i / 2] >> (i % 2 * 16) & 0xffffu);
+#endif
+}
+
 void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first)
 {
-    for (int64_t i = 0; i < n; i += 8) {
-        const scn_words r = scn_philox(seed, stream, (uint64_t)(first + i) / 8);
-        const int64_t end = n - i < 8 ? n - i : 8;
-        for (int64_t j = 0; j < end; j++)
-            to[i + j] = rounded(from[i + j], r.w[j / 2] >> (j % 2 * 16) & 0xffffu);
+    uint16_t numbers[draw_numbers * draws];
+    for (int64_t i = 0, some; i < n; i += some) {
+        const int64_t skip = (first + i) % draw_numbers, left = n - i;
+        some = left < draw_numbers * draws - skip ? left : draw_numbers * draws - skip;
+        draw_numbers_of(seed, stream, (first + i) / draw_numbers, (skip + some + draw_numbers - 1) / draw_numbers,
+                        numbers);
+        random_bf16_loop(some, from + i, numbers + skip, to + i);
     }
+}
+
+void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first)
+{
+    if (how->random)
+        scn_to_bf16_random(n, from, to, how->seed, how->stream, first);
+    else
+        scn_to_bf16(n, from, to);
 }
 
 SCN_CLONES static bool all_finite_bf16_loop(int64_t n, const uint16_t *x)

@@ -28,7 +28,7 @@ typedef struct trainer {
     tape_plan *train, *eval; /* of its loss; train: NULL if the trainer only evaluates */
     tape_plan *logits;       /* of images that are evaluated, or are at the end with tta; else NULL */
     float *class_sums;       /* (batch, classes): mean logits of the views of tta */
-    float *weights, *grads;  /* flat */
+    float *weights, *grads;  /* flat: float32, unless the options weights and grads say otherwise (tape_store) */
     float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
     float *buffers_before;   /* as they were before this step */
     float *grads_before;     /* rule mars: gradient at the weights before, else NULL */

@@ -48,6 +48,12 @@ const scion_rule_properties *trainer_rule(const trainer *t)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
+/* The storage that an option names. */
+static scn_type storage_of(const char *name)
+{
+    return strcmp(name, training_storage_name(SCN_BFLOAT16)) == 0 ? SCN_BFLOAT16 : SCN_FLOAT32;
+}
+
 /* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
 static const double memory_share = 0.95, packing_share = 0.5;
 
@@ -59,12 +65,16 @@ static bool wants_packed(const trainer *t)
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
     return t->c.training.accum > 1 && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
+           storage_of(t->c.training.weights) == SCN_FLOAT32 && storage_of(t->c.training.grads) == SCN_FLOAT32 &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
 static scion_status plan_training(trainer *t, bool pack, scion_error *err)
 {
-    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads, .pack = pack};
+    const plan_options train = {.mode = PLAN_TRAINING,
+                                .threads = t->threads,
+                                .pack = pack,
+                                .bf16 = storage_of(t->c.training.activations) == SCN_BFLOAT16};
     plan_free(t->train);
     return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
 }
@@ -96,8 +106,10 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     if (status == SCION_OK && mixed >= 0 && !t->model.inputs[mixed])
         status =
             train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
-    if (status == SCION_OK)
+    if (status == SCION_OK) {
+        tape_store(t->model.tape, storage_of(t->c.training.weights), storage_of(t->c.training.grads));
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
+    }
     if (status == SCION_OK)
         status = plan_logits(t, training, err);
     if (status == SCION_OK && training)
@@ -107,10 +119,10 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     return status;
 }
 
-/* An array of floats for a whole model, zero. */
-static float *flat_array(int64_t elements)
+/* An array for a whole model, zero. */
+static float *flat_array(size_t needed)
 {
-    const size_t bytes = ((size_t)elements * sizeof(float) + 63) / 64 * 64;
+    const size_t bytes = (needed + 63) / 64 * 64;
     float *x = aligned_alloc(64, bytes);
     scn_large_pages(x, bytes);
     return x ? memset(x, 0, bytes) : NULL;
@@ -120,15 +132,16 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
 {
     const bool before = training && trainer_rule(t)->needs_prev;
     const int64_t buffers = tape_buffer_elements(t->model.tape);
-    t->weights = flat_array(t->elements);
-    t->grads = training ? flat_array(t->elements) : NULL;
-    t->grads_before = before ? flat_array(t->elements) : NULL;
-    t->buffers = buffers > 0 ? flat_array(buffers) : NULL;
-    t->buffers_before = buffers > 0 && training ? flat_array(buffers) : NULL;
+    const size_t grad_bytes = tape_grad_bytes(t->model.tape), buffer_bytes = (size_t)buffers * sizeof(float);
+    t->weights = flat_array(tape_weight_bytes(t->model.tape));
+    t->grads = training ? flat_array(grad_bytes) : NULL;
+    t->grads_before = before ? flat_array(grad_bytes) : NULL;
+    t->buffers = buffers > 0 ? flat_array(buffer_bytes) : NULL;
+    t->buffers_before = buffers > 0 && training ? flat_array(buffer_bytes) : NULL;
     if (!t->weights || (training && !t->grads) || (before && !t->grads_before) || (buffers > 0 && !t->buffers) ||
         (buffers > 0 && training && !t->buffers_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
-    if (t->logits && !(t->class_sums = flat_array(t->model.logits->count)))
+    if (t->logits && !(t->class_sums = flat_array((size_t)t->model.logits->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
     scion_status status = plan_commit(t->eval, err);
     if (status == SCION_OK && t->logits)
@@ -165,7 +178,7 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err)
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
         params[i].start = start_of(t, v, params[i].norm);
-        params[i].grad_prev = t->grads_before ? t->grads_before + v->offset : NULL;
+        params[i].grad_prev = t->grads_before ? (char *)t->grads_before + v->grad_at : NULL;
     }
     if (status == SCION_OK)
         status = scion_optimizer_create(&t->optimizer, &o, params, count, err);
@@ -195,8 +208,9 @@ static void plan_memory(const trainer *t, trainer_memory *m)
     const size_t floats = (size_t)t->elements * sizeof(float);
     const scion_rule_properties *rule = trainer_rule(t);
     *m = (trainer_memory){
-        .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
-        .gradients = floats * (rule->needs_prev ? 2 : 1),
+        .weights =
+            tape_weight_bytes(t->model.tape) + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
+        .gradients = tape_grad_bytes(t->model.tape) * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
         .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),
         .packed = plan_packed_bytes(t->train),
