@@ -156,6 +156,8 @@ static void print_memory(const trainer_memory *m)
            cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
            cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
            cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
+    if (m->per_parameter > 0)
+        printf("        %.3g bytes a parameter for weights, gradients and the optimizer's state\n", m->per_parameter);
     if (m->packed > 0)
         printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
 }

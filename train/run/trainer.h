@@ -18,6 +18,7 @@
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
+    double per_parameter; /* of weights, gradients and state */
     memory_limit limit; /* what may be used */
 } trainer_memory;
 

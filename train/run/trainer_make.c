@@ -229,7 +229,7 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
         return SCION_OK;
     return train_fail(err, SCION_ENOMEM,
                       "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and %s "
-                      "%.3g: take a smaller model or batch, light=1 or recompute=1",
+                      "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
                       total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb,
                       activations / gb, m->limit.what, (double)m->limit.bytes / gb);
 }
@@ -247,13 +247,30 @@ scion_status trainer_check_memory(trainer *t, scion_error *err)
     return status == SCION_OK ? check_plan(m, err) : status;
 }
 
+/* The library starts a bfloat16 parameter in a float32 copy of it, and measures its norm in one. When weights start,
+ * the activations' memory has not been touched yet. */
+static size_t copy_bytes(const trainer *t, size_t activations)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        const size_t bytes = v->half ? (size_t)v->count * sizeof(float) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    if (t->c.run.norm_every > 0)
+        return most;
+    return most > activations ? most - activations : 0;
+}
+
 void trainer_count_optimizer(trainer *t)
 {
     trainer_memory *m = &t->memory;
     const size_t state = scion_optimizer_state_bytes(t->optimizer);
     m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
+    m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
     m->total += state + m->workspace - m->state;
     m->state = state;
+    m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
 }
 
 void trainer_free(trainer *t)
