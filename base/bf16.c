@@ -29,6 +29,21 @@ void scn_from_bf16(int64_t n, const uint16_t *from, float *to)
     from_bf16_loop(n, from, to);
 }
 
+SCN_CLONES static void add_bf16_loop(int64_t n, const uint16_t *restrict from, float *restrict to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        to[i] += x;
+    }
+}
+
+void scn_add_bf16(int64_t n, const uint16_t *from, float *to)
+{
+    add_bf16_loop(n, from, to);
+}
+
 SCN_CLONES static void to_bf16_loop(int64_t n, const float *restrict from, uint16_t *restrict to)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -77,10 +92,34 @@ void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t see
     }
 }
 
+scn_rounding scn_rounding_by(uint64_t seed, uint64_t stream)
+{
+    const scn_words r = scn_philox(seed, stream, 0);
+    return (scn_rounding){true, (uint64_t)r.w[1] << 32 | r.w[0]};
+}
+
+/* A hash of a number of 32 bits in which every bit of it changes every bit of the result with probability 1/2 (two
+ * rounds of multiply and shift), with a second key between the rounds. */
+SCN_INLINE uint32_t hash(uint32_t x, uint32_t key)
+{
+    x = (x ^ x >> 16) * 0x7feb352du ^ key;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* Elements first .. of an array; of every hash the lower half. */
+SCN_CLONES static void hashed_bf16_loop(int64_t n, const float *restrict from, uint32_t first, uint32_t key,
+                                        uint16_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = rounded(from[i], hash(first + (uint32_t)i, key) & 0xffffu);
+}
+
 void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first)
 {
+    const uint64_t at = (uint64_t)first + (uint32_t)how->key; /* arrays of more than 2^32 elements: another key */
     if (how->random)
-        scn_to_bf16_random(n, from, to, how->seed, how->stream, first);
+        hashed_bf16_loop(n, from, (uint32_t)at, (uint32_t)(how->key >> 32) + 0x9E3779B9u * (uint32_t)(at >> 32), to);
     else
         scn_to_bf16(n, from, to);
 }

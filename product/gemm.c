@@ -168,22 +168,25 @@ size_t scn_gemm_floats(const scn_gemm *g)
 
 /* ---- Packing --------------------------------------------------------------------------------------------- */
 
-enum { run_length = 256 };
+enum { turned_depth = 64, max_nr = 48 };
 
 /* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
  * of an n x k one: `depth` rows of `width` floats. */
-static void convert_strip(float *out, int64_t width, const uint16_t *from, bool transposed, int64_t ld, int64_t first,
-                          int64_t depth, int64_t col, int64_t cols)
+static void convert_strip(const scn_kernel *k, float *out, int64_t width, const uint16_t *from, bool transposed,
+                          int64_t ld, int64_t first, int64_t depth, int64_t col, int64_t cols)
 {
-    float run[run_length];
-    memset(out, 0, (size_t)(depth * width) * sizeof *out);
-    for (int64_t i = 0; i < (transposed ? cols : depth); i++)
-        for (int64_t at = 0, all = transposed ? depth : cols; at < all; at += run_length) {
-            const int64_t n = min64(run_length, all - at);
-            scn_from_bf16(n, from + (transposed ? (col + i) * ld + first + at : (first + i) * ld + col + at), run);
-            for (int64_t j = 0; j < n; j++)
-                out[transposed ? (at + j) * width + i : i * width + at + j] = run[j];
-        }
+    float rows[max_nr * turned_depth];
+    for (int64_t p = 0; p < depth && !transposed; p++) {
+        scn_from_bf16(cols, from + (first + p) * ld + col, out + p * width);
+        if (cols < width)
+            memset(out + p * width + cols, 0, (size_t)(width - cols) * sizeof *out);
+    }
+    for (int64_t p = 0; p < depth && transposed; p += turned_depth) {
+        const int64_t n = min64(turned_depth, depth - p);
+        for (int64_t i = 0; i < cols; i++)
+            scn_from_bf16(n, from + (col + i) * ld + first + p, rows + i * n);
+        k->pack_columns(out + p * width, width, rows, n, n, cols);
+    }
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------------- */
@@ -231,7 +234,7 @@ static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth,
     if (g->shape.b == SCN_FLOAT32)
         k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
     else
-        convert_strip(out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
+        convert_strip(k, out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
 }
 
 static int64_t pack_tasks(const job *t)
@@ -270,7 +273,7 @@ static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t 
         return;
     }
     for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
-        convert_strip(out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
+        convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -316,13 +319,8 @@ static void emit_bf16(const job *t, int64_t row, int64_t col, int64_t cols, floa
 {
     const int64_t at = t->col + col, first = row * t->g->shape.n + at;
     uint16_t *to = (uint16_t *)t->c + row * t->ldc + at;
-    float run[run_length];
-    for (int64_t j = 0; t->accumulate && j < cols; j += run_length) {
-        const int64_t n = min64(run_length, cols - j);
-        scn_from_bf16(n, to + j, run);
-        for (int64_t l = 0; l < n; l++)
-            from[j + l] += run[l];
-    }
+    if (t->accumulate)
+        scn_add_bf16(cols, to, from);
     finish_rows(t, row, 1, col, cols, from, 0);
     scn_to_bf16_by(&t->g->rounding, cols, from, to, first);
 }

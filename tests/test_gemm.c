@@ -190,7 +190,7 @@ static void rounding_is_fair(void **state)
         for (int stream = 0; stream < streams; stream++) {
             for (int i = 0; i < (stream == 0 ? 3 : 1); i++) {
                 memcpy(got[i], start, (size_t)count * sizeof *start);
-                half[i % 2].rounding = (scn_rounding){true, 9, (uint64_t)(i < 2 ? stream : 7)};
+                half[i % 2].rounding = scn_rounding_by(9, (uint64_t)(i < 2 ? stream : 7));
                 scn_gemm_run(&half[i % 2], a, m, b, n, 1, true, got[i], n, NULL, workspace);
             }
             if (stream == 0) {

@@ -143,8 +143,8 @@ static void add_saved(run *r)
 {
     for (int64_t i = 0; i < r->problem.count; i++) {
         scn_tensor *t = &r->opt->tensors[i];
-        const scn_rounding how = {r->o.rounding == SCION_ROUNDING_STOCHASTIC, r->o.seed,
-                                  scn_stream_addition(r->opt->steps, 0, i, 0)};
+        scn_rounding how = scn_rounding_by(r->o.seed, scn_stream_addition(r->opt->steps, 0, i, 0));
+        how.random = r->o.rounding == SCION_ROUNDING_STOCHASTIC;
         for (int64_t k = 0; k < t->layout.count; k++) {
             float g, average;
             g = *scn_floats(t->grad, t->grad_type, k, 1, &g) + *scn_floats(r->saved[i], t->grad_type, k, 1, &average);

@@ -75,8 +75,10 @@ const float *scn_floats(const void *array, int type, int64_t first, int64_t n, f
 static void store(const scion_optimizer *opt, uint64_t stream, int64_t first, int64_t n, const float *values,
                   uint16_t *to)
 {
-    const scn_rounding how = {opt->o.rounding == SCION_ROUNDING_STOCHASTIC, opt->o.seed, stream};
-    scn_to_bf16_by(&how, n, values, to + first, 8 * first);
+    if (opt->o.rounding == SCION_ROUNDING_STOCHASTIC)
+        scn_to_bf16_random(n, values, to + first, opt->o.seed, stream, 8 * first);
+    else
+        scn_to_bf16(n, values, to + first);
 }
 
 void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values)

@@ -12,8 +12,6 @@
 
 #include "ops/parallel.h"
 
-enum { some_columns = 256 }; /* converted at a time */
-
 static void read_row(const tape_value *table, int64_t token, int64_t width, float *y)
 {
     if (table->half)
@@ -88,12 +86,7 @@ static void add_half(const tape_node *n, const scn_rounding *how, int64_t r, int
     memset(sums, 0, (size_t)cols * sizeof *sums);
     for (; r >= 0; r = next[r])
         add_row(cols, n->out->grad + r * width + at, sums);
-    for (int64_t j = 0; j < cols; j += some_columns) {
-        float before[some_columns];
-        const int64_t m = cols - j < some_columns ? cols - j : some_columns;
-        scn_from_bf16(m, grad + j, before);
-        add_row(m, before, sums + j);
-    }
+    scn_add_bf16(cols, grad, sums);
     scn_to_bf16_by(how, cols, sums, grad, first);
 }
 

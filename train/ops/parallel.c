@@ -5,8 +5,8 @@
 
 scn_rounding op_rounding(const tape_node *n, const tape_run *run, int64_t part)
 {
-    return (scn_rounding){!run->round_nearest, run->seed,
-                          scn_stream_addition(run->step, run->sample, n->out->index, part)};
+    const uint64_t stream = scn_stream_addition(run->step, run->sample, n->out->index, part);
+    return run->round_nearest ? (scn_rounding){false, 0} : scn_rounding_by(run->seed, stream);
 }
 
 static scn_gemm plan_product(const op_product *p, int threads)
