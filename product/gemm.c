@@ -273,7 +273,8 @@ static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t 
         return;
     }
     for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
-        convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
+        convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i,
+                      min64(mr, rows - i));
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -362,7 +363,8 @@ SCN_CLONES static void add_slices(int64_t n, int64_t slices, const float *from, 
     }
 }
 
-/* A row. A bfloat16 C takes the sum, which is made in the first slice, in one piece: sliced products have one group. */
+/* A row. A bfloat16 C takes the sum, which is made in the first slice, in one piece: sliced products have one
+ * group. */
 static void add_task(const job *t, int64_t row)
 {
     const scn_gemm *g = t->g;

@@ -1,5 +1,6 @@
-/* bfloat16 storage: gradients are read exactly; weights are rounded stochastically, to one of the two neighbours
- * of the float32 result and without bias, and so is the gradient that `light` leaves; unless the options say nearest. */
+/* bfloat16 storage: gradients are read exactly; weights are rounded stochastically, to one of the two neighbours of
+ * the float32 result and without bias, and so is the gradient that `light` leaves; unless the options say nearest.
+ * */
 #include "support.h"
 
 #include <math.h>
@@ -309,15 +310,9 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_gradients),
-        LAW(test_stochastic_weights),
-        LAW(test_small_steps_add_up),
-        LAW(test_seed_decides),
-        LAW(test_nearest_if_asked),
-        LAW(test_light_fades),
-        LAW(test_start),
-        LAW(test_nan_stays_nan),
-        LAW(test_nearest),
+        LAW(test_gradients),    LAW(test_stochastic_weights), LAW(test_small_steps_add_up),
+        LAW(test_seed_decides), LAW(test_nearest_if_asked),   LAW(test_light_fades),
+        LAW(test_start),        LAW(test_nan_stays_nan),      LAW(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

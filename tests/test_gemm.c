@@ -162,8 +162,9 @@ static void products_are_products(void **state)
         }
 }
 
-/* A bfloat16 C that is added to, rounded at random: one of the two neighbours of the sum in float32, on average that sum
- * (within five standard deviations), the same bits with any number of threads, and others from another stream. */
+/* A bfloat16 C that is added to, rounded at random: one of the two neighbours of the sum in float32, on average
+ * that sum (within five standard deviations), the same bits with any number of threads, and others from another
+ * stream. */
 static void rounding_is_fair(void **state)
 {
     (void)state;
@@ -254,6 +255,7 @@ static void nothing_is_zero(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(rounding_is_fair), LAW(plans_go_every_way), LAW(nothing_is_zero)};
+    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(rounding_is_fair), LAW(plans_go_every_way),
+                                       LAW(nothing_is_zero)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,7 @@ static void test_old_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_unique), LAW(test_rounding), LAW(test_runs), LAW(test_collision_of_0_1_0), LAW(test_old_numbers)};
+    const struct CMUnitTest tests[] = {LAW(test_unique), LAW(test_rounding), LAW(test_runs),
+                                       LAW(test_collision_of_0_1_0), LAW(test_old_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

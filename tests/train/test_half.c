@@ -1,6 +1,6 @@
 /* Half precision: weights and gradients stored as bfloat16. A run that is saved and resumed is the run that never
- * stopped, and threads change no bit; checkpoints hold bfloat16; the average of `light` over 64 micro-batches is that of
- * float32, and with rounding to nearest it is not; the parameters take 6 and 4 bytes. */
+ * stopped, and threads change no bit; checkpoints hold bfloat16; the average of `light` over 64 micro-batches is
+ * that of float32, and with rounding to nearest it is not; the parameters take 6 and 4 bytes. */
 #define _GNU_SOURCE 1
 #include "scratch.h"
 #include "tiny.h"
@@ -35,7 +35,7 @@ static void same_bits(const trainer *a, const trainer *b)
     assert_memory_equal(a->grads, b->grads, tape_grad_bytes(a->model.tape));
 }
 
-/* ---- Which parameters are stored so, and where ----------------------------------------------------------------- */
+/* ---- Which parameters are stored so, and where ----------------------------------------------------------- */
 
 /* Matrices of layers are; vectors are not, nor is what an operator sees that knows nothing of it. Arrays follow each
  * other, float32 ones aligned. */
@@ -47,7 +47,8 @@ static void matrices_are_stored_as_bfloat16(void **state)
     tape_value *w = tape_param(t, "w", SCION_ROLE_HIDDEN, 2, (const int64_t[]){7, 3});
     tape_value *bias = tape_param(t, "bias", SCION_ROLE_VECTOR, 1, (const int64_t[]){7});
     tape_value *seen = tape_param(t, "seen", SCION_ROLE_HIDDEN, 2, (const int64_t[]){4, 7});
-    op_add(t, op_linear(t, op_embedding(t, tokens, table), w, bias), op_reshape(t, seen, 3, (const int64_t[]){1, 4, 7}));
+    op_add(t, op_linear(t, op_embedding(t, tokens, table), w, bias),
+           op_reshape(t, seen, 3, (const int64_t[]){1, 4, 7}));
     (void)state;
     assert_null(tape_failed(t));
     tape_store(t, SCN_BFLOAT16, SCN_BFLOAT16);
@@ -63,7 +64,7 @@ static void matrices_are_stored_as_bfloat16(void **state)
     tape_free(t);
 }
 
-/* ---- The same numbers ------------------------------------------------------------------------------------------- */
+/* ---- The same numbers ------------------------------------------------------------------------------------ */
 
 /* Weights that are bfloat16 values give the same loss and gradients stored either way: products convert them exactly.
  * Gradients stored as bfloat16 are those of float32 to a rounding, 2^-7 of an entry at random. */
@@ -118,7 +119,8 @@ static void passes_are_those_of_the_same_numbers(void **state)
         for (int64_t i = 0; i < elements; i++) {
             const double want = (double)grads[0][i], spacing = way == 1 ? 1e-6 : 0x1p-7;
             if (fabs((double)grads[way][i] - want) > spacing * fabs(want) + 1e-6)
-                fail_msg("%s: gradient %lld is %g, expected %g", pairs[way], (long long)i, (double)grads[way][i], want);
+                fail_msg("%s: gradient %lld is %g, expected %g", pairs[way], (long long)i, (double)grads[way][i],
+                         want);
         }
     }
     for (int way = 0; way < ways; way++)
@@ -141,7 +143,7 @@ static void threads_change_no_bit(void **state)
     }
 }
 
-/* ---- Files ------------------------------------------------------------------------------------------------------ */
+/* ---- Files ----------------------------------------------------------------------------------------------- */
 
 static void a_resumed_run_is_the_run(void **state)
 {
@@ -205,7 +207,7 @@ static void weights_of_the_other_type_start_a_run(void **state)
     }
 }
 
-/* ---- Small additions -------------------------------------------------------------------------------------------- */
+/* ---- Small additions ------------------------------------------------------------------------------------- */
 
 /* The averages after `steps` steps that leave the weights alone (lr 0), so that runs differ by rounding only. */
 static float *averages(const char *pairs, int64_t steps, int64_t *elements)
@@ -256,7 +258,7 @@ static void small_additions_are_not_lost(void **state)
         free(all[i]);
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------------------- */
 
 static void parameters_take_six_and_four_bytes(void **state)
 {

@@ -28,8 +28,8 @@ const char *training_storage_name(int type)
     return type >= 0 && type < 2 ? names[type] : NULL;
 }
 
-static const char *const rounding_names[] = {[SCION_ROUNDING_STOCHASTIC] = "stochastic",
-                                             [SCION_ROUNDING_NEAREST] = "nearest"};
+static const char *const rounding_names[] = {
+    [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest"};
 
 static const char *rounding_name(int i)
 {

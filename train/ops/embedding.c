@@ -52,8 +52,8 @@ static int64_t columns_at_once(int64_t width, int threads)
     return (lines + threads - 1) / threads * line;
 }
 
-/* The scratch memory of a bfloat16 gradient: for each token the first of its rows and for each row the next one of its
- * token, -1: none; then a row of sums. */
+/* The scratch memory of a bfloat16 gradient: for each token the first of its rows and for each row the next one of
+ * its token, -1: none; then a row of sums. */
 static size_t scratch(const tape_node *n, int threads)
 {
     const tape_value *table = n->in[1];

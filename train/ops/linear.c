@@ -2,10 +2,10 @@
  *
  *     dx = dy w,   dw = dy' x,   dbias = sum of the rows of dy
  *
- * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are in
- * the cache. dw goes straight into the parameter's gradient. w and dw may be bfloat16: w is converted as it is packed,
- * a strip at a time, and dw is summed in float32 and rounded once. Where the plan has the memory, w is packed once for all
- * micro-batches of a step, for y and for dx. */
+ * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are
+ * in the cache. dw goes straight into the parameter's gradient. w and dw may be bfloat16: w is converted as it is
+ * packed, a strip at a time, and dw is summed in float32 and rounded once. Where the plan has the memory, w is
+ * packed once for all micro-batches of a step, for y and for dx. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"

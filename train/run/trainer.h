@@ -19,7 +19,7 @@
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     double per_parameter; /* of weights, gradients and state */
-    memory_limit limit; /* what may be used */
+    memory_limit limit;   /* what may be used */
 } trainer_memory;
 
 typedef struct trainer {

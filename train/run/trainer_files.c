@@ -354,8 +354,8 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     scion_status status = SCION_OK;
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
-            status = read_tensor(file, path, prefix, tape_param_at(t->model.tape, i), array.data, array_type(&array),
-                                 err);
+            status =
+                read_tensor(file, path, prefix, tape_param_at(t->model.tape, i), array.data, array_type(&array), err);
     return status;
 }
 

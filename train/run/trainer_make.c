@@ -208,8 +208,7 @@ static void plan_memory(const trainer *t, trainer_memory *m)
     const size_t floats = (size_t)t->elements * sizeof(float);
     const scion_rule_properties *rule = trainer_rule(t);
     *m = (trainer_memory){
-        .weights =
-            tape_weight_bytes(t->model.tape) + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
+        .weights = tape_weight_bytes(t->model.tape) + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
         .gradients = tape_grad_bytes(t->model.tape) * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)rule->states * floats,
         .activations = plan_bytes(t->train) - plan_packed_bytes(t->train),

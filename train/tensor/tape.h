@@ -47,11 +47,11 @@ typedef struct tape_value {
     uint16_t *half, *half_grad;
     /* Parameters and buffers */
     scion_role role;
-    scion_role layer; /* a bias: role of the layer that it belongs to, HIDDEN unless set */
-    bool transposed;  /* stored d_in x d_out: an embedding table */
-    bool zero_start;  /* initialised to zero instead of on the boundary */
-    float initial;    /* of every element of a buffer */
-    int64_t offset;   /* elements of those before it */
+    scion_role layer;                /* a bias: role of the layer that it belongs to, HIDDEN unless set */
+    bool transposed;                 /* stored d_in x d_out: an embedding table */
+    bool zero_start;                 /* initialised to zero instead of on the boundary */
+    float initial;                   /* of every element of a buffer */
+    int64_t offset;                  /* elements of those before it */
     scn_type weight_type, grad_type; /* how it is stored */
     size_t weight_at, grad_at;       /* bytes of those before it in the flat arrays */
 } tape_value;
@@ -61,13 +61,13 @@ typedef struct tape tape;
 
 /* How one pass runs. An operator's result is a function of its inputs and of these. */
 typedef struct tape_run {
-    int threads;       /* as many as were planned, or fewer (more are cut to that) */
-    float loss_scale;  /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
-    uint64_t seed;     /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
-    int64_t step;      /* of the run */
-    int64_t sample;    /* index in the whole run of the batch's first sample */
-    bool same_weights; /* parameters are as in the plan's pass before: what was packed of them still holds */
-    bool round_nearest;  /* what is added to bfloat16 gradients; else at random, by seed, step, sample and node */
+    int threads;        /* as many as were planned, or fewer (more are cut to that) */
+    float loss_scale;   /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
+    uint64_t seed;      /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
+    int64_t step;       /* of the run */
+    int64_t sample;     /* index in the whole run of the batch's first sample */
+    bool same_weights;  /* parameters are as in the plan's pass before: what was packed of them still holds */
+    bool round_nearest; /* what is added to bfloat16 gradients; else at random, by seed, step, sample and node */
     bool update_buffers; /* the caller's wish; operators see it in the first forward pass of training only */
     /* Set by the plan */
     bool training;  /* the mode: that of the plan */
@@ -166,8 +166,8 @@ size_t tape_weight_bytes(const tape *t);
 size_t tape_grad_bytes(const tape *t);
 
 /* Points all parameters and buffers into flat arrays of tape_weight_bytes and tape_grad_bytes bytes and
- * tape_buffer_elements floats, aligned as floats. Call it again whenever the arrays move. grads may be NULL if nothing
- * is trained, buffers if there are none. */
+ * tape_buffer_elements floats, aligned as floats. Call it again whenever the arrays move. grads may be NULL if
+ * nothing is trained, buffers if there are none. */
 void tape_bind(tape *t, void *weights, void *grads, float *buffers);
 /* Where the weights and the gradient of a parameter are, in whichever type. */
 static inline void *tape_weights(const tape_value *v)
