@@ -29,6 +29,21 @@ void scn_from_bf16(int64_t n, const uint16_t *from, float *to)
     from_bf16_loop(n, from, to);
 }
 
+SCN_CLONES static void add_bf16_loop(int64_t n, const uint16_t *restrict from, float *restrict to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        to[i] += x;
+    }
+}
+
+void scn_add_bf16(int64_t n, const uint16_t *from, float *to)
+{
+    add_bf16_loop(n, from, to);
+}
+
 SCN_CLONES static void to_bf16_loop(int64_t n, const float *restrict from, uint16_t *restrict to)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -43,14 +58,70 @@ void scn_to_bf16(int64_t n, const float *from, uint16_t *to)
     to_bf16_loop(n, from, to);
 }
 
+SCN_CLONES static void random_bf16_loop(int64_t n, const float *restrict from, const uint16_t *restrict numbers,
+                                        uint16_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = rounded(from[i], numbers[i]);
+}
+
+enum { draws = 64, draw_numbers = 8 };
+
+/* Eight numbers of 16 bits to a draw of four words, the lower half of a word first. */
+static void draw_numbers_of(uint64_t seed, uint64_t stream, int64_t draw, int64_t n, uint16_t *numbers)
+{
+    uint32_t words[4 * draws];
+    scn_philox_run(seed, stream, (uint64_t)draw, n, words);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(numbers, words, (size_t)(4 * n) * sizeof *words);
+#else
+    for (int64_t i = 0; i < draw_numbers * n; i++)
+        numbers[i] = (uint16_t)(words[i / 2] >> (i % 2 * 16) & 0xffffu);
+#endif
+}
+
 void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first)
 {
-    for (int64_t i = 0; i < n; i += 8) {
-        const scn_words r = scn_philox(seed, stream, (uint64_t)(first + i) / 8);
-        const int64_t end = n - i < 8 ? n - i : 8;
-        for (int64_t j = 0; j < end; j++)
-            to[i + j] = rounded(from[i + j], r.w[j / 2] >> (j % 2 * 16) & 0xffffu);
+    uint16_t numbers[draw_numbers * draws];
+    for (int64_t i = 0, some; i < n; i += some) {
+        const int64_t skip = (first + i) % draw_numbers, left = n - i;
+        some = left < draw_numbers * draws - skip ? left : draw_numbers * draws - skip;
+        draw_numbers_of(seed, stream, (first + i) / draw_numbers, (skip + some + draw_numbers - 1) / draw_numbers,
+                        numbers);
+        random_bf16_loop(some, from + i, numbers + skip, to + i);
     }
+}
+
+scn_rounding scn_rounding_by(uint64_t seed, uint64_t stream)
+{
+    const scn_words r = scn_philox(seed, stream, 0);
+    return (scn_rounding){true, (uint64_t)r.w[1] << 32 | r.w[0]};
+}
+
+/* A hash of a number of 32 bits in which every bit of it changes every bit of the result with probability 1/2 (two
+ * rounds of multiply and shift), with a second key between the rounds. */
+SCN_INLINE uint32_t hash(uint32_t x, uint32_t key)
+{
+    x = (x ^ x >> 16) * 0x7feb352du ^ key;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* Elements first .. of an array; of every hash the lower half. */
+SCN_CLONES static void hashed_bf16_loop(int64_t n, const float *restrict from, uint32_t first, uint32_t key,
+                                        uint16_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = rounded(from[i], hash(first + (uint32_t)i, key) & 0xffffu);
+}
+
+void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first)
+{
+    const uint64_t at = (uint64_t)first + (uint32_t)how->key; /* arrays of more than 2^32 elements: another key */
+    if (how->random)
+        hashed_bf16_loop(n, from, (uint32_t)at, (uint32_t)(how->key >> 32) + 0x9E3779B9u * (uint32_t)(at >> 32), to);
+    else
+        scn_to_bf16(n, from, to);
 }
 
 SCN_CLONES static bool all_finite_bf16_loop(int64_t n, const uint16_t *x)

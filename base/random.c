@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/simd.h"
+
 scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
 {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -16,6 +18,46 @@ scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
         k1 += 0xBB67AE85u;
     }
     return c;
+}
+
+/* Round `round` of one draw. */
+SCN_INLINE void mix(scn_words *c, uint64_t seed, uint32_t round)
+{
+    const uint32_t k0 = (uint32_t)seed + round * 0x9E3779B9u, k1 = (uint32_t)(seed >> 32) + round * 0xBB67AE85u;
+    const uint64_t p0 = (uint64_t)0xD2511F53u * c->w[0], p1 = (uint64_t)0xCD9E8D57u * c->w[2];
+    const uint32_t a = (uint32_t)(p1 >> 32) ^ c->w[1] ^ k0, b = (uint32_t)(p0 >> 32) ^ c->w[3] ^ k1;
+    *c = (scn_words){{a, (uint32_t)p1, b, (uint32_t)p0}};
+}
+
+enum { lanes = 16 };
+
+/* Draws side by side: the rounds are written out, so that the loop over the draws becomes one of vectors. */
+SCN_CLONES static void philox_lanes(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *restrict out)
+{
+    const uint32_t c2 = (uint32_t)stream, c3 = (uint32_t)(stream >> 32);
+    const uint32_t low = (uint32_t)first, high = (uint32_t)(first >> 32);
+    SCN_SIMD
+    for (uint32_t i = 0; i < lanes; i++) {
+        scn_words c = {{low + i, high + (low + i < low), c2, c3}};
+        mix(&c, seed, 0), mix(&c, seed, 1), mix(&c, seed, 2), mix(&c, seed, 3), mix(&c, seed, 4);
+        mix(&c, seed, 5), mix(&c, seed, 6), mix(&c, seed, 7), mix(&c, seed, 8), mix(&c, seed, 9);
+        out[4 * i] = c.w[0];
+        out[4 * i + 1] = c.w[1];
+        out[4 * i + 2] = c.w[2];
+        out[4 * i + 3] = c.w[3];
+    }
+}
+
+void scn_philox_run(uint64_t seed, uint64_t stream, uint64_t first, int64_t n, uint32_t *out)
+{
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        philox_lanes(seed, stream, first + (uint64_t)i, out + 4 * i);
+    for (; i < n; i++) {
+        const scn_words r = scn_philox(seed, stream, first + (uint64_t)i);
+        for (int j = 0; j < 4; j++)
+            out[4 * i + j] = r.w[j];
+    }
 }
 
 /* The middle of the word's cell in (0, 1), so that the logarithm below is finite. */
@@ -79,4 +121,14 @@ uint64_t scn_stream_dropped(int64_t result)
 uint64_t scn_stream_rounding(int64_t step, int64_t param)
 {
     return ((uint64_t)step << 24) + (uint64_t)param;
+}
+
+uint64_t scn_stream_average(int64_t step, int64_t param)
+{
+    return far_stream(3, param, step, 0);
+}
+
+uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t part)
+{
+    return far_stream((uint64_t)part << 32 | 4, node, step, sample);
 }

@@ -15,6 +15,9 @@ typedef struct scn_words {
 /* 128 random bits number `index` of the stream. */
 scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index);
 
+/* The same for n indices from `first` on: four words each, to `out`. */
+void scn_philox_run(uint64_t seed, uint64_t stream, uint64_t first, int64_t n, uint32_t *out);
+
 /* out[i] = standard normal number first + i of the stream; first must be even. Box-Muller in double. */
 void scn_normals(uint64_t seed, uint64_t stream, int64_t first, int64_t n, float *out);
 
@@ -48,8 +51,12 @@ enum {
 uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, bool by_position);
 /* Weights that start uniform. */
 uint64_t scn_stream_uniform(int64_t param);
-/* Rounding of bfloat16 weights (under the optimizer's seed). */
+/* Rounding of bfloat16 weights, and of the averages that `light` leaves (under the optimizer's seed). */
 uint64_t scn_stream_rounding(int64_t step, int64_t param);
+uint64_t scn_stream_average(int64_t step, int64_t param);
+/* Rounding of what node `node` of a tape adds to a bfloat16 gradient in the backward pass over the batch that begins
+ * with `sample`; part: if it adds several times. */
+uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t part);
 /* What an operator of a network drops: a stream for each of its results. */
 uint64_t scn_stream_dropped(int64_t result);
 

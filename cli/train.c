@@ -159,6 +159,8 @@ static void print_memory(const trainer_memory *m)
            cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
            cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
            cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
+    if (m->per_parameter > 0)
+        printf("        %.3g bytes a parameter for weights, gradients and the optimizer's state\n", m->per_parameter);
     if (m->sharing > 0)
         printf("        of these %s for sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)

@@ -117,6 +117,10 @@ typedef enum scion_norm {
 
 typedef enum scion_dtype { SCION_F32 = 0, SCION_BF16 } scion_dtype;
 
+/* How a step rounds to bfloat16. STOCHASTIC: up or down at random, so that the mean is right and steps below half a
+ * spacing add up. NEAREST loses them: for comparison. */
+typedef enum scion_rounding { SCION_ROUNDING_STOCHASTIC = 0, SCION_ROUNDING_NEAREST } scion_rounding;
+
 /* Where init_weights puts a weight. */
 typedef enum scion_start {
     SCION_START_BOUNDARY = 0, /* on the boundary of the ball of radius rho; 0 under the norms RMS, EUCLID and MAX */
@@ -139,8 +143,8 @@ typedef struct scion_param {
     double radius;              /* rho > 0; 1 */
     double lr_scale;            /* multiplies lr; 1 */
     double weight_decay;        /* mu; negative (the default): the optimizer's */
-    int32_t weight_type;        /* F32; bfloat16 weights are rounded stochastically, */
-    int32_t grad_type;          /* bfloat16 gradients to nearest even */
+    int32_t weight_type;        /* F32. What a step writes in bfloat16, the weights and under `light` the gradient, */
+    int32_t grad_type;          /* is rounded stochastically (see `rounding`) */
     int32_t start;              /* BOUNDARY */
     int32_t frozen;             /* not stepped */
     int32_t group;              /* any number, for scion_optimizer_set_group */
@@ -240,6 +244,8 @@ typedef struct scion_options {
     int32_t polar_steps;       /* 0: the set's own (5, 6, 12, 9) */
     uint64_t seed;             /* of the stochastic rounding */
     const scion_allocator *allocator; /* copied; NULL: malloc and free */
+    int32_t rounding;          /* to bfloat16: STOCHASTIC */
+    int32_t reserved;
 } scion_options;
 
 #define scion_param_init(p) scion_param_init_sized((p), sizeof *(p))

@@ -93,7 +93,7 @@ static void cut_local(scn_gemm *g)
     g->block_cols = round_up(even(s->n, strips_per_block * nr), nr);
     g->most_rows = g->block_rows = round_up(even(s->m, max_local_rows), mr);
     const int64_t blocks = pieces(s->m, g->block_rows) * pieces(s->n, g->block_cols);
-    if (blocks < max_slices && s->m * s->n <= max_sliced && !keeps_c(g))
+    if (blocks < max_slices && s->m * s->n <= max_sliced)
         g->slices = max64(1, min64(pieces(max_slices, blocks), s->k / min_slice));
 }
 
@@ -102,8 +102,7 @@ scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
     const scn_kernel *kernel = scn_kernel_best();
     const int64_t nr = kernel->block_nr, n = max64(s->n, 1), k = max64(s->k, 1);
     scn_gemm g = {.shape = *s, .kernel = kernel, .threads = threads > 1 ? threads : 1, .slices = 1};
-    g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCN_FLOAT32 &&
-             s->b == SCN_FLOAT32 && s->c == SCN_FLOAT32;
+    g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCN_FLOAT32 && s->c == SCN_FLOAT32;
     if (s->m < 1 || s->n < 1 || s->k < 1 || g.dots)
         return g;
     g.depth = even(k, max_depth);
@@ -140,7 +139,7 @@ static size_t packed_a_floats(const scn_gemm *g)
 
 static size_t kept_c_floats(const scn_gemm *g)
 {
-    return keeps_c(g) ? (size_t)(g->most_rows * g->block_cols) : 0;
+    return keeps_c(g) && g->slices == 1 ? (size_t)(g->most_rows * g->block_cols) : 0;
 }
 
 static size_t packed_b_floats(const scn_gemm *g)
@@ -169,22 +168,25 @@ size_t scn_gemm_floats(const scn_gemm *g)
 
 /* ---- Packing --------------------------------------------------------------------------------------------- */
 
-enum { run_length = 256 };
+enum { turned_depth = 64, max_nr = 48 };
 
 /* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
  * of an n x k one: `depth` rows of `width` floats. */
-static void convert_strip(float *out, int64_t width, const uint16_t *from, bool transposed, int64_t ld, int64_t first,
-                          int64_t depth, int64_t col, int64_t cols)
+static void convert_strip(const scn_kernel *k, float *out, int64_t width, const uint16_t *from, bool transposed,
+                          int64_t ld, int64_t first, int64_t depth, int64_t col, int64_t cols)
 {
-    float run[run_length];
-    memset(out, 0, (size_t)(depth * width) * sizeof *out);
-    for (int64_t i = 0; i < (transposed ? cols : depth); i++)
-        for (int64_t at = 0, all = transposed ? depth : cols; at < all; at += run_length) {
-            const int64_t n = min64(run_length, all - at);
-            scn_from_bf16(n, from + (transposed ? (col + i) * ld + first + at : (first + i) * ld + col + at), run);
-            for (int64_t j = 0; j < n; j++)
-                out[transposed ? (at + j) * width + i : i * width + at + j] = run[j];
-        }
+    float rows[max_nr * turned_depth];
+    for (int64_t p = 0; p < depth && !transposed; p++) {
+        scn_from_bf16(cols, from + (first + p) * ld + col, out + p * width);
+        if (cols < width)
+            memset(out + p * width + cols, 0, (size_t)(width - cols) * sizeof *out);
+    }
+    for (int64_t p = 0; p < depth && transposed; p += turned_depth) {
+        const int64_t n = min64(turned_depth, depth - p);
+        for (int64_t i = 0; i < cols; i++)
+            scn_from_bf16(n, from + (col + i) * ld + first + p, rows + i * n);
+        k->pack_columns(out + p * width, width, rows, n, n, cols);
+    }
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------------- */
@@ -232,7 +234,7 @@ static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth,
     if (g->shape.b == SCN_FLOAT32)
         k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
     else
-        convert_strip(out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
+        convert_strip(k, out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
 }
 
 static int64_t pack_tasks(const job *t)
@@ -271,7 +273,8 @@ static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t 
         return;
     }
     for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
-        convert_strip(out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i, min64(mr, rows - i));
+        convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i,
+                      min64(mr, rows - i));
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -312,22 +315,15 @@ static void finish_rows(const job *t, int64_t row, int64_t rows, int64_t col, in
             t->epilogue->row(t->epilogue, row + i, t->col + col, cols, c + i * ldc);
 }
 
-/* Puts a block that was computed in memory of the thread where it belongs. */
-static void emit_bf16(const job *t, int64_t row, int64_t rows, int64_t col, int64_t cols, float *c, int64_t ldc)
+/* Puts a row of a block, or of the sum of the slices, where it belongs. */
+static void emit_bf16(const job *t, int64_t row, int64_t col, int64_t cols, float *from)
 {
-    float run[run_length];
-    for (int64_t i = 0; i < rows; i++) {
-        uint16_t *to = (uint16_t *)t->c + (row + i) * t->ldc + t->col + col;
-        float *from = c + i * ldc;
-        for (int64_t j = 0; t->accumulate && j < cols; j += run_length) {
-            const int64_t n = min64(run_length, cols - j);
-            scn_from_bf16(n, to + j, run);
-            for (int64_t l = 0; l < n; l++)
-                from[j + l] += run[l];
-        }
-        finish_rows(t, row + i, 1, col, cols, from, ldc);
-        scn_to_bf16(cols, from, to);
-    }
+    const int64_t at = t->col + col, first = row * t->g->shape.n + at;
+    uint16_t *to = (uint16_t *)t->c + row * t->ldc + at;
+    if (t->accumulate)
+        scn_add_bf16(cols, to, from);
+    finish_rows(t, row, 1, col, cols, from, 0);
+    scn_to_bf16_by(&t->g->rounding, cols, from, to, first);
 }
 
 static void block_task(const job *t, int64_t task)
@@ -338,15 +334,16 @@ static void block_task(const job *t, int64_t task)
                   col = task / down % across * g->block_cols;
     const int64_t rows = min64(g->block_rows, g->shape.m - row), cols = min64(g->block_cols, t->cols - col);
     float *own = t->own + (size_t)(t->threads > 1 ? scn_thread_index() : 0) * thread_floats(g);
-    if (keeps_c(g)) {
-        float *c = own + packed_a_floats(g) + packed_b_floats(g);
-        sum_block(t, own, row, rows, col, cols, 0, t->depth, false, c, g->block_cols);
-        emit_bf16(t, row, rows, col, cols, c, g->block_cols);
-    } else if (g->slices > 1) {
+    if (g->slices > 1) {
         const int64_t first = slice * t->slice_depth, depth = min64(t->slice_depth, t->depth - first);
         float *c = t->sliced + (size_t)slice * slice_floats(g) + row * g->shape.n + col;
         if (depth > 0)
             sum_block(t, own, row, rows, col, cols, first, depth, false, c, g->shape.n);
+    } else if (keeps_c(g)) {
+        float *c = own + packed_a_floats(g) + packed_b_floats(g);
+        sum_block(t, own, row, rows, col, cols, 0, t->depth, false, c, g->block_cols);
+        for (int64_t i = 0; i < rows; i++)
+            emit_bf16(t, row + i, col, cols, c + i * g->block_cols);
     } else {
         float *c = (float *)t->c + row * t->ldc + t->col + col;
         sum_block(t, own, row, rows, col, cols, 0, t->depth, t->accumulate || t->first > 0, c, t->ldc);
@@ -366,12 +363,20 @@ SCN_CLONES static void add_slices(int64_t n, int64_t slices, const float *from, 
     }
 }
 
+/* A row. A bfloat16 C takes the sum, which is made in the first slice, in one piece: sliced products have one
+ * group. */
 static void add_task(const job *t, int64_t row)
 {
     const scn_gemm *g = t->g;
+    const int64_t slices = pieces(t->depth, t->slice_depth);
+    float *first = t->sliced + row * g->shape.n;
+    if (keeps_c(g)) {
+        add_slices(g->shape.n, slices, first, slice_floats(g), false, first);
+        emit_bf16(t, row, 0, g->shape.n, first);
+        return;
+    }
     float *c = (float *)t->c + row * t->ldc;
-    add_slices(g->shape.n, pieces(t->depth, t->slice_depth), t->sliced + row * g->shape.n, slice_floats(g),
-               t->accumulate || t->first > 0, c);
+    add_slices(g->shape.n, slices, first, slice_floats(g), t->accumulate || t->first > 0, c);
     if (t->first + t->depth == g->shape.k)
         finish_rows(t, row, 1, 0, g->shape.n, c, t->ldc);
 }
@@ -404,12 +409,36 @@ SCN_CLONES static void dot_columns(int64_t m, int64_t cols, int64_t k, float alp
         }
 }
 
+/* The same with a bfloat16 B. */
+SCN_CLONES static void dot_columns_bf16(int64_t m, int64_t cols, int64_t k, float alpha, const float *a, int64_t lda,
+                                        const uint16_t *b, int64_t ldb, bool accumulate, float *c, int64_t ldc)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < m; i++) {
+            const float *x = a + i * lda;
+            const uint16_t *y = b + j * ldb;
+            float sum = 0;
+            SCN_SIMD_SUM(sum)
+            for (int64_t p = 0; p < k; p++) {
+                const uint32_t bits = (uint32_t)y[p] << 16;
+                float value;
+                memcpy(&value, &bits, sizeof value);
+                sum += x[p] * value;
+            }
+            c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0) + alpha * sum;
+        }
+}
+
 static void dot_task_of(const job *t, int64_t first, int64_t cols)
 {
     const scn_gemm_shape *s = &t->g->shape;
     float *c = (float *)t->c + first;
-    dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb, t->accumulate,
-                c, t->ldc);
+    if (s->b == SCN_FLOAT32)
+        dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb,
+                    t->accumulate, c, t->ldc);
+    else
+        dot_columns_bf16(s->m, cols, s->k, t->alpha, t->a, t->lda, (const uint16_t *)t->b + first * t->ldb, t->ldb,
+                         t->accumulate, c, t->ldc);
     finish_rows(t, 0, s->m, first, cols, c, t->ldc);
 }
 

@@ -12,9 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/bf16.h"
 #include "product/kernel.h"
-
-typedef enum scn_type { SCN_FLOAT32, SCN_BFLOAT16 } scn_type;
 
 /* op(A) is m x k, op(B) is k x n, C is m x n. */
 typedef struct scn_gemm_shape {
@@ -42,6 +41,7 @@ typedef struct scn_gemm {
     int64_t slices;                  /* along k in a group, each with a result of its own */
     int64_t block_rows, block_cols;  /* of C, by one thread at a time */
     int64_t most_rows;               /* block_rows with the fewest threads, so that fewer need no more memory */
+    scn_rounding rounding;           /* of a bfloat16 C: to nearest, unless the caller sets another */
 } scn_gemm;
 
 /* With the kernel of this CPU (kernel.h), for up to `threads` threads. */

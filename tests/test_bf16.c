@@ -1,5 +1,6 @@
-/* bfloat16 storage: gradients are read exactly; weights are rounded stochastically, to one of the two neighbours
- * of the float32 result and without bias; the gradient that `light` leaves is rounded to nearest even. */
+/* bfloat16 storage: gradients are read exactly; weights are rounded stochastically, to one of the two neighbours of
+ * the float32 result and without bias, and so is the gradient that `light` leaves; unless the options say nearest.
+ * */
 #include "support.h"
 
 #include <math.h>
@@ -172,24 +173,68 @@ static void test_seed_decides(void **state)
     check(memcmp(w[0], w[3], N * sizeof *w[0]) != 0);
 }
 
-static void test_light_rounds_to_nearest(void **state)
+/* rounding = nearest: ties to even, of the weights and of what light leaves. */
+static void test_nearest_if_asked(void **state)
 {
     (void)state;
     rng r = rng_of(5);
-    float *w = gaussian(&r, N);
-    uint16_t *g = bf16_copy(N, gaussian(&r, N)), *want = room(N * sizeof *want);
+    float *start = rounded(gaussian(&r, N)), *exact = copy_floats(N, start), *values = rounded(gaussian(&r, N));
+    uint16_t *g = bf16_copy(N, values), *w = bf16_copy(N, start), *want = room(N * sizeof *want);
     scion_options o;
     scion_optimizer *opt;
     scion_options_init(&o, SCION_RULE_SCION);
     o.light = 1;
     o.momentum = 0.25; /* 1 - alpha is exact, so that the product is rounded once */
+    o.rounding = SCION_ROUNDING_NEAREST;
     for (int i = 0; i < N; i++)
         want[i] = bf16_nearest(0.75f * bf16_value(g[i]));
-    scion_param p = param_with(SCION_NORM_SPECTRAL, w, SCION_F32, g, SCION_BF16);
+    scion_param p = param_with(SCION_NORM_SPECTRAL, exact, SCION_F32, copy_floats(N, values), SCION_F32);
+    check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+    check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+    scion_optimizer_free(opt);
+    p = param_with(SCION_NORM_SPECTRAL, w, SCION_BF16, g, SCION_BF16);
     check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
     check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
     scion_optimizer_free(opt);
     check_bits(N * sizeof *want, g, want);
+    check_bits(N * sizeof *want, w, bf16_copy(N, exact));
+}
+
+/* What light leaves fades by (1 - alpha) a step on average, however small alpha is: 300 steps of alpha = 2^-10, where
+ * a spacing is 2^-8 of an entry just below 1. Rounded to nearest it stands still. */
+static void test_light_fades(void **state)
+{
+    (void)state;
+    enum { STEPS = 300, SIDE = 64, COUNT = SIDE * SIDE };
+    const double alpha = 0x1p-10, left = pow(1 - alpha, STEPS);
+    for (int nearest = 0; nearest < 2; nearest++) {
+        float *w = floats(COUNT);
+        uint16_t *g = room(COUNT * sizeof *g);
+        scion_options o;
+        scion_optimizer *opt;
+        double mean = 0;
+        for (int i = 0; i < COUNT; i++)
+            g[i] = bf16_nearest(1);
+        scion_param p = matrix_of(SIDE, SIDE, SCION_NORM_SIGN, SCION_ROLE_PLAIN);
+        p.weight = w;
+        p.grad = g;
+        p.grad_type = SCION_BF16;
+        scion_options_init(&o, SCION_RULE_USCION);
+        o.light = 1;
+        o.momentum = alpha;
+        o.rounding = nearest ? SCION_ROUNDING_NEAREST : SCION_ROUNDING_STOCHASTIC;
+        check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+        for (int k = 0; k < STEPS; k++)
+            check_ok(scion_optimizer_step(opt, 1e-3, &err), &err);
+        scion_optimizer_free(opt);
+        for (int i = 0; i < COUNT; i++)
+            mean += (double)bf16_value(g[i]) / COUNT;
+        at("rounding %d", nearest);
+        if (nearest)
+            check(mean == 1);
+        else /* each step has variance below alpha * spacing; five standard deviations of the mean of 4096 walks */
+            check_le(fabs(mean - left), 5 * sqrt(STEPS * alpha * 0x1p-8 / COUNT));
+    }
 }
 
 /* A boundary start in bfloat16 is the float32 start, rounded. */
@@ -265,14 +310,9 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_gradients),
-        LAW(test_stochastic_weights),
-        LAW(test_small_steps_add_up),
-        LAW(test_seed_decides),
-        LAW(test_light_rounds_to_nearest),
-        LAW(test_start),
-        LAW(test_nan_stays_nan),
-        LAW(test_nearest),
+        LAW(test_gradients),    LAW(test_stochastic_weights), LAW(test_small_steps_add_up),
+        LAW(test_seed_decides), LAW(test_nearest_if_asked),   LAW(test_light_fades),
+        LAW(test_start),        LAW(test_nan_stays_nan),      LAW(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

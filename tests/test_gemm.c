@@ -162,6 +162,55 @@ static void products_are_products(void **state)
         }
 }
 
+/* A bfloat16 C that is added to, rounded at random: one of the two neighbours of the sum in float32, on average
+ * that sum (within five standard deviations), the same bits with any number of threads, and others from another
+ * stream. */
+static void rounding_is_fair(void **state)
+{
+    (void)state;
+    enum { streams = 1000 };
+    static const int64_t sizes[][3] = {{9, 49, 257}, {3, 40, 33000}, {130, 30, 70}};
+    rng r = rng_of(12);
+    for (int s = 0; s < COUNT_OF(sizes); s++) {
+        const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], count = m * n;
+        const scn_gemm_shape plain = {m, n, k, true, false, SCN_FLOAT32, SCN_FLOAT32, SCN_FLOAT32};
+        scn_gemm_shape shape = plain;
+        shape.c = SCN_BFLOAT16;
+        scn_gemm full = scn_gemm_plan(&plain, 2), half[2] = {scn_gemm_plan(&shape, 1), scn_gemm_plan(&shape, 5)};
+        float *a = gaussian(&r, m * k), *b = gaussian(&r, k * n), *c = gaussian(&r, count), value;
+        uint16_t *start = bf16_copy(count, c), *got[3];
+        double *mean = doubles(count);
+        const size_t floats_needed = scn_gemm_floats(&full) + scn_gemm_floats(&half[1]);
+        float *workspace = floats((int64_t)floats_needed + 32);
+        workspace += (16 - (uintptr_t)workspace / sizeof(float) % 16) % 16;
+        scn_from_bf16(count, start, c);
+        scn_gemm_run(&full, a, m, b, n, 1, true, c, n, NULL, workspace);
+        for (int i = 0; i < 3; i++)
+            got[i] = room((size_t)count * sizeof *got[i]);
+        at("%d x %d x %d", (int)m, (int)n, (int)k);
+        for (int stream = 0; stream < streams; stream++) {
+            for (int i = 0; i < (stream == 0 ? 3 : 1); i++) {
+                memcpy(got[i], start, (size_t)count * sizeof *start);
+                half[i % 2].rounding = scn_rounding_by(9, (uint64_t)(i < 2 ? stream : 7));
+                scn_gemm_run(&half[i % 2], a, m, b, n, 1, true, got[i], n, NULL, workspace);
+            }
+            if (stream == 0) {
+                check_bits((size_t)count * sizeof *start, got[0], got[1]);
+                check(memcmp(got[0], got[2], (size_t)count * sizeof *start) != 0);
+            }
+            for (int64_t e = 0; e < count; e++) {
+                scn_from_bf16(1, got[0] + e, &value);
+                mean[e] += (double)value / streams;
+                /* a spacing, and what two orders of a sum of k terms may differ by */
+                check_le(fabs((double)value - (double)c[e]), fabs((double)c[e]) * 0x1p-7 + 1e-6 * sqrt((double)k));
+            }
+        }
+        for (int64_t e = 0; e < count; e++)
+            check_le(fabs(mean[e] - (double)c[e]),
+                     5 * 0.5 * fabs((double)c[e]) * 0x1p-7 / sqrt(streams) + 1e-6 * sqrt((double)k));
+    }
+}
+
 /* The shapes go the ways that they are there for, with the widest kernel; and memory does not grow as threads are
  * taken away. */
 static void plans_go_every_way(void **state)
@@ -174,6 +223,9 @@ static void plans_go_every_way(void **state)
         at("%s, %d x %d x %d", kernel->name, (int)shape.m, (int)shape.n, (int)shape.k);
         check(g.local == shapes[s].local);
         check((g.slices > 1) == shapes[s].sliced);
+        scn_gemm_shape half = shape;
+        half.c = SCN_BFLOAT16;
+        check(scn_gemm_plan(&half, 4).slices == g.slices);
         size_t most = 0;
         for (int threads = 1; threads < 9; threads++) {
             const scn_gemm fewer = scn_gemm_plan(&shape, threads);
@@ -203,6 +255,7 @@ static void nothing_is_zero(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(plans_go_every_way), LAW(nothing_is_zero)};
+    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(rounding_is_fair), LAW(plans_go_every_way),
+                                       LAW(nothing_is_zero)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

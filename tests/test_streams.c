@@ -71,6 +71,40 @@ static void test_unique(void **state)
     check_unique();
 }
 
+/* Rounding of weights, of what light leaves, of additions to gradients: by step, parameter, batch, node and part. */
+static void test_rounding(void **state)
+{
+    (void)state;
+    list = room(MAX * sizeof *list);
+    count = 0;
+    for (int64_t step = 0; step < 40; step++)
+        for (int64_t i = 0; i < 40; i++) {
+            add(scn_stream_rounding(step + 1, i));
+            add(scn_stream_average(step, i));
+            for (int64_t sample = 0; sample < 10; sample++)
+                for (int64_t part = 0; part < 5; part++)
+                    add(scn_stream_addition(step, 8 * sample, i, part));
+        }
+    check_unique();
+}
+
+/* Many draws at once are the draws one by one, also where the index passes 32 bits. */
+static void test_runs(void **state)
+{
+    (void)state;
+    static const uint64_t firsts[] = {0, 5, 0xfffffff0u, 0xffffffffu, (uint64_t)1 << 40};
+    for (int64_t f = 0; f < COUNT_OF(firsts); f++)
+        for (int64_t n = 1; n < 70; n++) {
+            uint32_t got[4 * 70];
+            scn_philox_run(77, (uint64_t)3 << 50, firsts[f], n, got);
+            for (int64_t i = 0; i < n; i++) {
+                const scn_words want = scn_philox(77, (uint64_t)3 << 50, firsts[f] + (uint64_t)i);
+                at("%d draws from %llx on, draw %d", (int)n, (unsigned long long)firsts[f], (int)i);
+                check_bits(sizeof want, got + 4 * i, &want);
+            }
+        }
+}
+
 /* Block 16 of spectral parameter 0 was stream 65536, which is parameter 1's. */
 static void test_collision_of_0_1_0(void **state)
 {
@@ -101,6 +135,7 @@ static void test_old_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_unique), LAW(test_collision_of_0_1_0), LAW(test_old_numbers)};
+    const struct CMUnitTest tests[] = {LAW(test_unique), LAW(test_rounding), LAW(test_runs),
+                                       LAW(test_collision_of_0_1_0), LAW(test_old_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* bench_products - the matrix products of training by several engines, in turn, with the same threads:
  *     bench_products [--threads N] [--quick]
- * ours is product/gemm.h, in float32 and with weights (the operand W) in bfloat16; the others are what this machine
- * has of OpenBLAS, BLIS and oneDNN, loaded by name when the program runs: nothing is linked to them (Debian's BLIS
- * needs LD_LIBRARY_PATH to name its folder blis-openmp). A number is Gflop/s by the median time; `limit` is what
- * multiply-adds on registers reach in the same run. Where OpenBLAS may not know the CPU it is told to take its
- * AVX-512 or AVX2 kernels, unless OPENBLAS_CORETYPE is set. */
+ * ours is product/gemm.h, in float32 and with weights (the operand W, or the result dW, rounded at random) in
+ * bfloat16; the others are what this machine has of OpenBLAS, BLIS and oneDNN, loaded by name when the program
+ * runs: nothing is linked to them (Debian's BLIS needs LD_LIBRARY_PATH to name its folder blis-openmp). A number is
+ * Gflop/s by the median time; `limit` is what multiply-adds on registers reach in the same run. Where OpenBLAS may
+ * not know the CPU it is told to take its AVX-512 or AVX2 kernels, unless OPENBLAS_CORETYPE is set. */
 #define _POSIX_C_SOURCE 200809L
 #include "../bench.h"
 
@@ -33,8 +33,16 @@ static const struct {
     {FORWARD, 1024, 768, 768, "x W'"},
     {FORWARD, 1024, 3072, 768, "x W'"},
     {INPUT_GRADIENT, 1024, 768, 3072, "dy W, added"},
+    {FORWARD, 1024, 768, 3072, "x W'"},
+    {INPUT_GRADIENT, 1024, 3072, 768, "dy W, added"},
+    {INPUT_GRADIENT, 1024, 768, 768, "dy W, added"},
+    {WEIGHT_GRADIENT, 768, 768, 1024, "dy' x, added"},
     {WEIGHT_GRADIENT, 3072, 768, 1024, "dy' x, added"},
-    {FORWARD, 1024, 50304, 768, "x W'"},
+    {WEIGHT_GRADIENT, 768, 3072, 1024, "dy' x, added"},
+    /* the output layer, 256 rows at a time */
+    {FORWARD, 256, 50304, 768, "x W'"},
+    {INPUT_GRADIENT, 256, 768, 50304, "dy W, added"},
+    {WEIGHT_GRADIENT, 50304, 768, 256, "dy' x, added"},
     {FORWARD, 2560, 2560, 2560, "x W'"},
 };
 
@@ -147,6 +155,7 @@ static problem problem_of(int i, int threads)
     else
         s.b = SCN_BFLOAT16;
     p.plan_half = scn_gemm_plan(&s, threads);
+    p.plan_half.rounding = scn_rounding_by(1, 2); /* of a bfloat16 result, as in training */
     p.a = bench_floats(p.m * p.k);
     p.b = bench_floats(p.k * p.n);
     p.c = bench_floats(p.m * p.n);

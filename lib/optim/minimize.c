@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/random.h"
 #include "optim/optimizer.h"
 #include "sched/schedule.h"
@@ -142,13 +143,15 @@ static void add_saved(run *r)
 {
     for (int64_t i = 0; i < r->problem.count; i++) {
         scn_tensor *t = &r->opt->tensors[i];
+        scn_rounding how = scn_rounding_by(r->o.seed, scn_stream_addition(r->opt->steps, 0, i, 0));
+        how.random = r->o.rounding == SCION_ROUNDING_STOCHASTIC;
         for (int64_t k = 0; k < t->layout.count; k++) {
             float g, average;
             g = *scn_floats(t->grad, t->grad_type, k, 1, &g) + *scn_floats(r->saved[i], t->grad_type, k, 1, &average);
             if (t->grad_type == SCION_F32)
                 ((float *)t->grad)[k] = g;
             else
-                scn_store_grads(t, k, 1, &g);
+                scn_to_bf16_by(&how, 1, &g, (uint16_t *)t->grad + k, k);
         }
     }
 }

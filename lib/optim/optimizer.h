@@ -157,9 +157,9 @@ size_t scn_type_bytes(int type, int64_t n);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
 const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer);
-/* The opposite: nothing for float32; else rounds, weights at random (stream of this step), gradients not. */
+/* The opposite: nothing for float32; else rounds, as the options say, by the streams of this step. */
 void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values);
-void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *values);
+void scn_store_grads(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values);
 
 /* A tensor's array as float32: itself, or a copy for the caller to free (*copy); NULL: out of memory. */
 float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, int type, float **copy);

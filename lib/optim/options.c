@@ -139,6 +139,8 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
     if (!(copy->eps >= 0) || !(copy->polar_eps >= 0) || isinf(copy->eps) || isinf(copy->polar_eps))
         return scn_fail(err, SCION_EINVAL, -1, "eps, polar_eps are %g, %g, expected 0 or more", copy->eps,
                         copy->polar_eps);
+    if ((unsigned)copy->rounding > SCION_ROUNDING_NEAREST)
+        return scn_fail(err, SCION_EINVAL, -1, "rounding: %d is no rounding", (int)copy->rounding);
     if (copy->allocator && (!copy->allocator->alloc || !copy->allocator->free))
         return scn_fail(err, SCION_EINVAL, -1, "allocator: alloc or free is NULL");
     return check_rule_options(copy, rule, err);

@@ -47,7 +47,7 @@ static scion_status check_value(const scn_tensor *t, int64_t i, int32_t what, do
 
 /* A light gradient was shrunk for the alpha that was expected: (1-a)/a of what it was. Makes that right for
  * another alpha. */
-static void rescale_light(scn_tensor *t, double expected, double alpha)
+static void rescale_light(const scion_optimizer *opt, scn_tensor *t, double expected, double alpha)
 {
     if (t->steps == 0 || !t->grad || expected == 1)
         return;
@@ -59,7 +59,7 @@ static void rescale_light(scn_tensor *t, double expected, double alpha)
         float *g = t->grad_type == SCION_F32 ? (float *)t->grad + first : buffer;
         scn_floats(t->grad, t->grad_type, first, n, buffer);
         scn_scale(n, f, g);
-        scn_store_grads(t, first, n, g);
+        scn_store_grads(opt, t, first, n, g);
     }
 }
 
@@ -71,7 +71,7 @@ static void apply(scion_optimizer *opt, scn_tensor *t, int32_t what, double valu
     case SCION_SET_WEIGHT_DECAY: t->decay = value; break;
     case SCION_SET_MOMENTUM:
         if (opt->o.light)
-            rescale_light(t, t->next_alpha > 0 ? t->next_alpha : scn_alpha(opt, t, t->steps + 1), value);
+            rescale_light(opt, t, t->next_alpha > 0 ? t->next_alpha : scn_alpha(opt, t, t->steps + 1), value);
         t->next_alpha = 0;
         t->momentum = value;
         t->vanishing = false;

@@ -71,19 +71,26 @@ const float *scn_floats(const void *array, int type, int64_t first, int64_t n, f
     return buffer;
 }
 
-void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values)
+/* Eight numbers a draw; runs of a row never meet if each starts at its own entry's draw. */
+static void store(const scion_optimizer *opt, uint64_t stream, int64_t first, int64_t n, const float *values,
+                  uint16_t *to)
 {
-    if (t->weight_type == SCION_BF16) {
-        /* Eight numbers a draw; runs of a row never meet if each starts at its own entry's draw. */
-        uint64_t stream = scn_stream_rounding(opt->steps, t - opt->tensors);
-        scn_to_bf16_random(n, values, (uint16_t *)t->weight + first, opt->o.seed, stream, 8 * first);
-    }
+    if (opt->o.rounding == SCION_ROUNDING_STOCHASTIC)
+        scn_to_bf16_random(n, values, to + first, opt->o.seed, stream, 8 * first);
+    else
+        scn_to_bf16(n, values, to + first);
 }
 
-void scn_store_grads(scn_tensor *t, int64_t first, int64_t n, const float *values)
+void scn_store_weights(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values)
+{
+    if (t->weight_type == SCION_BF16)
+        store(opt, scn_stream_rounding(opt->steps, t - opt->tensors), first, n, values, t->weight);
+}
+
+void scn_store_grads(const scion_optimizer *opt, scn_tensor *t, int64_t first, int64_t n, const float *values)
 {
     if (t->grad_type == SCION_BF16)
-        scn_to_bf16(n, values, (uint16_t *)t->grad + first);
+        store(opt, scn_stream_average(opt->steps, t - opt->tensors), first, n, values, t->grad);
 }
 
 /* ---- The check ---- */
@@ -297,7 +304,7 @@ static void shrink(const update *u, scn_tile p, scn_mat g)
 {
     for (int64_t i = 0; i < p.rows; i++) {
         scn_scale(p.cols, u->shrink, scn_row(g, i));
-        scn_store_grads(u->t, entry(u->b, p, i), p.cols, scn_row(g, i));
+        scn_store_grads(u->opt, u->t, entry(u->b, p, i), p.cols, scn_row(g, i));
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bf16.h"
 #include "config/config.h"
 #include "data/tta.h"
 
@@ -19,6 +20,25 @@ static const char *polar_name(int i)
 static const char *schedule_name(int i)
 {
     return scion_enum_name(SCION_ENUM_SCHEDULE, i);
+}
+
+const char *training_storage_name(int type)
+{
+    static const char *const names[] = {[SCN_FLOAT32] = "float32", [SCN_BFLOAT16] = "bf16"};
+    return type >= 0 && type < 2 ? names[type] : NULL;
+}
+
+static const char *const rounding_names[] = {
+    [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest"};
+
+static const char *rounding_name(int i)
+{
+    return i >= 0 && i < 2 ? rounding_names[i] : NULL;
+}
+
+bool training_rounds_nearest(const training_options *o)
+{
+    return strcmp(o->rounding, rounding_names[SCION_ROUNDING_NEAREST]) == 0;
 }
 
 static const char *input_scale_name(int i)
@@ -48,6 +68,9 @@ static const char *layerwise_origin(const void *configuration)
 #define INT(field, ...) OPTION_INT_ROW(training_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(training_options, field, #field, __VA_ARGS__)
 
+#define STORAGE(field, about) \
+    OPTION_ENUM_ROW(training_options, field, #field, "float32", training_storage_name, about)
+
 const option training_option_rows[] = {
     INT(batch, "32", 1, OPTION_MANY, "sequences or images in a micro-batch", .change = OPTION_ON_EVAL),
     INT(accum, "1", 1, OPTION_MANY, "micro-batches in a step"),
@@ -64,6 +87,11 @@ const option training_option_rows[] = {
     OPTION_SEED_ROW(training_options, seed, "seed", "1", "of weights and of the order of samples"),
     OPTION_STRING_ROW(training_options, init, "init", "",
                       "run or checkpoint whose model and weights the run starts from (fine-tuning)"),
+    STORAGE(weights, "storage of the matrices' weights: bf16 takes half the room"),
+    STORAGE(grads, "storage of their gradients, and with light of the average"),
+    STORAGE(activations, "storage of what waits for the backward pass"),
+    OPTION_ENUM_ROW(training_options, rounding, "rounding", "stochastic", rounding_name,
+                    "of bf16 weights and gradients; nearest loses small steps: for comparison"),
     INT(threads, "0", 0, 4096, "0: all cores; of several ranks on a host each has its share of them", .neutral = true,
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_BOOL_ROW(training_options, deterministic, "deterministic", "no",
@@ -79,6 +107,7 @@ const option training_option_rows[] = {
 
 #undef INT
 #undef REAL
+#undef STORAGE
 #define INT(field, ...) OPTION_INT_ROW(optimizer_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(optimizer_options, field, #field, __VA_ARGS__)
 #define BOOL(field, ...) OPTION_BOOL_ROW(optimizer_options, field, #field, __VA_ARGS__)

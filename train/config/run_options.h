@@ -16,6 +16,8 @@ typedef struct training_options {
     bool deterministic;     /* sums of a step along a tree that does not depend on the number of ranks */
     char wire[OPTION_NAME]; /* gradients between ranks: float32, bf16 */
     double comm_timeout;    /* seconds after which a silent rank ends the run; 0: never */
+    char weights[OPTION_NAME], grads[OPTION_NAME], activations[OPTION_NAME]; /* how they are stored */
+    char rounding[OPTION_NAME];                                              /* of weights and grads to bfloat16 */
     char init[OPTION_TEXT]; /* run or checkpoint whose weights the run starts from, "": it draws its own */
 } training_options;
 
@@ -40,6 +42,11 @@ typedef struct run_options {
     char baseline_of[OPTION_TEXT]; /* what it was measured on (run/baseline.h); "": not known, so it is not shown */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
+
+/* "float32", "bf16", by scn_type (base/bf16.h); NULL past the last. */
+const char *training_storage_name(int type);
+/* rounding=nearest: weights, and what is added to gradients, are rounded to nearest, which shows why they are not. */
+bool training_rounds_nearest(const training_options *o);
 
 extern const option training_option_rows[], optimizer_option_rows[], run_option_rows[];
 

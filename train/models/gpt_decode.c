@@ -13,7 +13,7 @@
 #include "product/gemm.h"
 
 typedef struct block {
-    const float *q, *k, *v, *o, *up, *down;
+    const tape_value *q, *k, *v, *o, *up, *down;
     float *keys, *values; /* block x C each */
 } block;
 
@@ -21,7 +21,7 @@ typedef struct decoder {
     gpt_options o;
     int64_t context, vocab, position;
     const activation *f;
-    const float *table, *head;
+    const tape_value *table, *head;
     block *blocks;
     int32_t *tokens; /* fed so far, in this context */
     float *memory;   /* everything below, and the keys and values */
@@ -41,13 +41,12 @@ static void destroy(void *from)
     free(d);
 }
 
-/* The weights of parameter `name`, or of that parameter of a block; NULL: there is none. */
-static const float *param(const model *m, int64_t i, const char *name, scion_error *err)
+/* Parameter `name`, or that parameter of a block; NULL: there is none. */
+static const tape_value *param(const model *m, int64_t i, const char *name, scion_error *err)
 {
     char full[64];
     snprintf(full, sizeof full, "blocks.%lld.%s", (long long)i, name);
-    const tape_value *v = model_param(m, i < 0 ? name : full, err);
-    return v ? v->data : NULL;
+    return model_param(m, i < 0 ? name : full, err);
 }
 
 /* Finds the weights. */
@@ -116,11 +115,11 @@ static void rmsnorm(int64_t width, const float *x, float *y)
 }
 
 /* y = W x, or y + that; W out x in. A product of one row needs no workspace. */
-static void apply(int64_t out, int64_t in, const float *w, const float *x, bool accumulate, float *y)
+static void apply(int64_t out, int64_t in, const tape_value *w, const float *x, bool accumulate, float *y)
 {
-    const scn_gemm g =
-        scn_gemm_plan(&(scn_gemm_shape){.m = 1, .n = out, .k = in, .transpose_b = true}, scn_threads(0));
-    scn_gemm_run(&g, x, in, w, in, 1, accumulate, y, out, NULL, NULL);
+    const scn_gemm_shape shape = {.m = 1, .n = out, .k = in, .transpose_b = true, .b = w->weight_type};
+    const scn_gemm g = scn_gemm_plan(&shape, scn_threads(0));
+    scn_gemm_run(&g, x, in, tape_weights(w), in, 1, accumulate, y, out, NULL, NULL);
 }
 
 /* QK-norm and rotary embedding of every head of one row, in place. */
@@ -189,7 +188,9 @@ static void feed(decoder *d, int32_t token)
 {
     const int64_t C = d->o.width;
     d->tokens[d->position] = token;
-    memcpy(d->x, d->table + token * C, (size_t)C * sizeof(float));
+    const float *row = tape_floats_of(d->table, token * C, C, d->x);
+    if (row != d->x)
+        memcpy(d->x, row, (size_t)C * sizeof(float));
     for (int64_t i = 0; i < d->o.layers; i++)
         run_block(d, &d->blocks[i]);
     d->position++;

@@ -143,12 +143,20 @@ static products products_of(const tape_node *n, float loss_scale, int64_t first,
     const tape_value *x = n->in[0], *w = n->in[1];
     const int64_t V = w->shape[0], C = w->shape[1], at = first * C;
     return (products){
-        .z = {.m = rows, .n = V, .k = C, .transpose_b = true, .a = x->data + at, .b = w->data, .c = z},
+        .z = {.m = rows,
+              .n = V,
+              .k = C,
+              .transpose_b = true,
+              .a = x->data + at,
+              .b = tape_weights(w),
+              .b_type = w->weight_type,
+              .c = z},
         .dx = {.m = rows,
                .n = C,
                .k = V,
                .a = z,
-               .b = w->data,
+               .b = tape_weights(w),
+               .b_type = w->weight_type,
                .c = x->grad ? x->grad + at : NULL,
                .accumulate = n->accumulate[0],
                .alpha = n->accumulate[0] ? loss_scale : 1},
@@ -158,7 +166,8 @@ static products products_of(const tape_node *n, float loss_scale, int64_t first,
                .transpose_a = true,
                .a = z,
                .b = x->data + at,
-               .c = w->grad,
+               .c = tape_grads(w),
+               .c_type = w->grad_type,
                .accumulate = true,
                .alpha = loss_scale},
     };
@@ -206,6 +215,7 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients, flo
             continue;
         if (n->needs_grad[0])
             op_multiply(&p.dx, run->threads, workspace);
+        p.dw.rounding = op_rounding(n, run, first / chunk);
         if (n->needs_grad[1])
             op_multiply(&p.dw, run->threads, workspace);
         if (bias && n->needs_grad[2])
@@ -273,6 +283,7 @@ const tape_op op_cross_entropy_row = {
     .scratch = scratch,
     .flops = flops,
     .score = score,
+    .half_params = 1 << 1,
     .matrix = 1,
     .fused_layer = true,
 };

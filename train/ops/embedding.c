@@ -3,13 +3,22 @@
  *     dtable_v += sum of dy_n over the n with tokens_n = v
  *
  * In backward each iteration owns a range of columns and goes through all tokens in order, so that nobody
- * else adds to the same element and sums do not depend on the number of threads. A token outside 0..V-1 gives a
+ * else adds to the same element and sums do not depend on the number of threads. A bfloat16 gradient is added to once
+ * a pass: the rows of a token are summed in float32 first, in their order. A token outside 0..V-1 gives a
  * row of NaN: the loss shows it. */
 #include "ops/ops.h"
 
 #include <math.h>
 
 #include "ops/parallel.h"
+
+static void read_row(const tape_value *table, int64_t token, int64_t width, float *y)
+{
+    if (table->half)
+        scn_from_bf16(width, table->half + token * width, y);
+    else
+        memcpy(y, table->data + token * width, (size_t)width * sizeof *y);
+}
 
 static void forward(const tape_node *n, const tape_run *run)
 {
@@ -22,7 +31,7 @@ static void forward(const tape_node *n, const tape_run *run)
             const int64_t token = tokens->ints[r];
             float *y = n->out->data + r * width;
             if (token >= 0 && token < vocab)
-                memcpy(y, table->data + token * width, (size_t)width * sizeof *y);
+                read_row(table, token, width, y);
             else
                 for (int64_t j = 0; j < width; j++)
                     y[j] = NAN;
@@ -43,6 +52,63 @@ static int64_t columns_at_once(int64_t width, int threads)
     return (lines + threads - 1) / threads * line;
 }
 
+/* The scratch memory of a bfloat16 gradient: for each token the first of its rows and for each row the next one of
+ * its token, -1: none; then a row of sums. */
+static size_t scratch(const tape_node *n, int threads)
+{
+    const tape_value *table = n->in[1];
+    (void)threads;
+    if (!n->needs_grad[1] || table->grad_type == SCN_FLOAT32)
+        return 0;
+    return (size_t)(table->shape[0] + n->in[0]->count + op_width(table));
+}
+
+static void link_rows(const tape_value *tokens, int64_t vocab, int32_t *first, int32_t *next)
+{
+    for (int64_t v = 0; v < vocab; v++)
+        first[v] = -1;
+    for (int64_t r = tokens->count - 1; r >= 0; r--) {
+        const int64_t token = tokens->ints[r];
+        next[r] = -1;
+        if (token >= 0 && token < vocab) {
+            next[r] = first[token];
+            first[token] = (int32_t)r;
+        }
+    }
+}
+
+/* The part of a row that begins at column `at`: what the rows of its token from r on bring, added to it. */
+static void add_half(const tape_node *n, const scn_rounding *how, int64_t r, int64_t at, int64_t cols,
+                     const int32_t *next, float *sums)
+{
+    const int64_t width = op_width(n->in[1]), first = n->in[0]->ints[r] * width + at;
+    uint16_t *grad = n->in[1]->half_grad + first;
+    memset(sums, 0, (size_t)cols * sizeof *sums);
+    for (; r >= 0; r = next[r])
+        add_row(cols, n->out->grad + r * width + at, sums);
+    scn_add_bf16(cols, grad, sums);
+    scn_to_bf16_by(how, cols, sums, grad, first);
+}
+
+static void backward_half(const tape_node *n, const tape_run *run, int threads, int64_t step)
+{
+    const tape_value *tokens = n->in[0], *table = n->in[1];
+    const int64_t width = op_width(table), vocab = table->shape[0], blocks = (width + step - 1) / step;
+    const scn_rounding how = op_rounding(n, run, 0);
+    int32_t *first = (int32_t *)(void *)run->scratch, *next = first + vocab;
+    float *sums = run->scratch + vocab + tokens->count;
+    link_rows(tokens, vocab, first, next);
+    SCN_PARALLEL_FOR_STATIC(threads)
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t at = i * step, cols = width - at < step ? width - at : step;
+        for (int64_t r = 0; r < tokens->count; r++) {
+            const int64_t token = tokens->ints[r];
+            if (token >= 0 && token < vocab && first[token] == r)
+                add_half(n, &how, r, at, cols, next, sums + at);
+        }
+    }
+}
+
 static void backward(const tape_node *n, const tape_run *run)
 {
     const tape_value *tokens = n->in[0], *table = n->in[1];
@@ -51,6 +117,10 @@ static void backward(const tape_node *n, const tape_run *run)
     const int64_t step = columns_at_once(width, threads), blocks = (width + step - 1) / step;
     if (!n->needs_grad[1])
         return;
+    if (table->half_grad) {
+        backward_half(n, run, threads, step);
+        return;
+    }
     if (n->accumulate[1] == 0)
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
     SCN_PARALLEL_FOR_STATIC(threads)
@@ -64,7 +134,12 @@ static void backward(const tape_node *n, const tape_run *run)
     }
 }
 
-const tape_op op_embedding_row = {.name = "embedding", .forward = forward, .backward = backward, .matrix = 1};
+const tape_op op_embedding_row = {.name = "embedding",
+                                  .forward = forward,
+                                  .backward = backward,
+                                  .scratch = scratch,
+                                  .half_params = 1 << 1,
+                                  .matrix = 1};
 
 tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table)
 {

@@ -2,9 +2,10 @@
  *
  *     dx = dy w,   dw = dy' x,   dbias = sum of the rows of dy
  *
- * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are in
- * the cache. dw goes straight into the parameter's gradient. Where the plan has the memory, w is packed once for all
- * micro-batches of a step, for y and for dx. */
+ * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are
+ * in the cache. dw goes straight into the parameter's gradient. w and dw may be bfloat16: w is converted as it is
+ * packed, a strip at a time, and dw is summed in float32 and rounded once. Where the plan has the memory, w is
+ * packed once for all micro-batches of a step, for y and for dx. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
@@ -19,12 +20,20 @@ static products products_of(const tape_node *n)
     const tape_value *x = n->in[0], *w = n->in[1], *y = n->out;
     const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
     return (products){
-        .y = {.m = rows, .n = c_out, .k = c_in, .transpose_b = true, .a = x->data, .b = w->data, .c = y->data},
+        .y = {.m = rows,
+              .n = c_out,
+              .k = c_in,
+              .transpose_b = true,
+              .a = x->data,
+              .b = tape_weights(w),
+              .b_type = w->weight_type,
+              .c = y->data},
         .dx = {.m = rows,
                .n = c_in,
                .k = c_out,
                .a = y->grad,
-               .b = w->data,
+               .b = tape_weights(w),
+               .b_type = w->weight_type,
                .c = x->grad,
                .accumulate = n->accumulate[0]},
         .dw = {.m = c_out,
@@ -33,7 +42,8 @@ static products products_of(const tape_node *n)
                .transpose_a = true,
                .a = y->grad,
                .b = x->data,
-               .c = w->grad,
+               .c = tape_grads(w),
+               .c_type = w->grad_type,
                .accumulate = n->accumulate[1]},
     };
 }
@@ -66,8 +76,9 @@ static void forward(const tape_node *n, const tape_run *run)
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    const products p = packed_products(n, run);
+    products p = packed_products(n, run);
     const tape_value *bias = n->in[2];
+    p.dw.rounding = op_rounding(n, run, 0);
     if (n->needs_grad[0])
         op_multiply(&p.dx, run->threads, run->scratch);
     if (n->needs_grad[1])
@@ -108,6 +119,7 @@ const tape_op op_linear_row = {
     .scratch = scratch,
     .packed = packed,
     .flops = flops,
+    .half_params = 1 << 1,
     .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,
 };

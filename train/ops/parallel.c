@@ -1,11 +1,21 @@
 /* See parallel.h. */
 #include "ops/parallel.h"
 
+#include "base/random.h"
+
+scn_rounding op_rounding(const tape_node *n, const tape_run *run, int64_t part)
+{
+    const uint64_t stream = scn_stream_addition(run->step, run->sample, n->out->index, part);
+    return run->round_nearest ? (scn_rounding){false, 0} : scn_rounding_by(run->seed, stream);
+}
+
 static scn_gemm plan_product(const op_product *p, int threads)
 {
-    const scn_gemm_shape shape = {p->m,           p->n,        p->k,        p->transpose_a,
-                                  p->transpose_b, SCN_FLOAT32, SCN_FLOAT32, SCN_FLOAT32};
-    return scn_gemm_plan(&shape, threads);
+    const scn_gemm_shape shape = {p->m,           p->n,        p->k,      p->transpose_a,
+                                  p->transpose_b, SCN_FLOAT32, p->b_type, p->c_type};
+    scn_gemm g = scn_gemm_plan(&shape, threads);
+    g.rounding = p->rounding;
+    return g;
 }
 
 size_t op_product_floats(const op_product *p, int threads)

@@ -43,19 +43,25 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
     return left < p->step ? left : p->step;
 }
 
-/* C = alpha op(A) op(B) or C + that (product/gemm.h), in float32, each array with rows as long as it has columns;
- * `workspace` has op_product_floats floats. */
+/* C = alpha op(A) op(B) or C + that (product/gemm.h), each array with rows as long as it has columns; in float32, but
+ * what belongs to a parameter, B or C, may be stored as bfloat16. `workspace` has op_product_floats floats. */
 typedef struct op_product {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    const float *a, *b;
-    float *c;
+    const float *a;
+    const void *b;
+    void *c;
+    scn_type b_type, c_type;
+    scn_rounding rounding; /* of a bfloat16 C */
     bool accumulate;
     float alpha;                       /* 0 means 1 */
     const scn_gemm_epilogue *epilogue; /* NULL: none */
     float *packed;                     /* op_packed_floats floats for B in packed form, or NULL */
     bool packed_before;                /* ... which is there from an earlier product */
 } op_product;
+
+/* How the node rounds what it adds to a bfloat16 gradient; part: the how manieth time in this pass. */
+scn_rounding op_rounding(const tape_node *n, const tape_run *run, int64_t part);
 
 size_t op_product_floats(const op_product *p, int threads);
 /* 0: this product has no use for it. */

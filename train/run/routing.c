@@ -78,8 +78,10 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         p->name = v->name;
         p->ndim = v->ndim;
         memcpy(p->shape, v->shape, sizeof p->shape);
-        p->weight = v->data;
-        p->grad = v->grad;
+        p->weight = tape_weights(v);
+        p->grad = tape_grads(v);
+        p->weight_type = v->weight_type == SCN_BFLOAT16 ? SCION_BF16 : SCION_F32;
+        p->grad_type = v->grad_type == SCN_BFLOAT16 ? SCION_BF16 : SCION_F32;
         p->role = (int32_t)v->role;
         p->transposed = v->transposed;
         p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];

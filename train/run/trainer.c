@@ -82,6 +82,7 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
                     .loss_scale = (float)(1.0 / (double)t->c.training.accum),
                     .seed = t->c.training.seed,
                     .step = t->step,
+                    .round_nearest = training_rounds_nearest(&t->c.training),
                     .update_buffers = update_buffers};
     const int64_t first = t->micro;
     double sum = t->micro_loss;
@@ -119,7 +120,7 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
 static scion_status gradients_before(trainer *t, scion_error *err)
 {
     double ignored;
-    memset(t->grads_before, 0, (size_t)t->elements * sizeof(float));
+    memset(t->grads_before, 0, tape_grad_bytes(t->model.tape));
     scion_optimizer_previous(t->optimizer, NULL);
     tape_bind(t->model.tape, t->weights, t->grads_before, t->buffers);
     scion_status status = gradients(t, false, &ignored, err);
@@ -132,7 +133,9 @@ const char *trainer_find_nonfinite(tape_value *(*value)(const tape *t, int64_t i
 {
     for (int64_t i = 0; i < n; i++) {
         const tape_value *v = value(t, i);
-        for (int64_t k = 0; k < v->count; k++)
+        if (v->half && !scn_all_finite_bf16(v->count, v->half))
+            return v->name;
+        for (int64_t k = 0; !v->half && k < v->count; k++)
             if (!isfinite(v->data[k]))
                 return v->name;
     }

@@ -18,8 +18,9 @@
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
-    size_t sharing;     /* sums and messages of several ranks, or of deterministic sums */
-    memory_limit limit; /* what may be used */
+    size_t sharing;       /* sums and messages of several ranks, or of deterministic sums */
+    double per_parameter; /* of weights, gradients and state */
+    memory_limit limit;   /* what may be used */
 } trainer_memory;
 
 struct trainer_ranks; /* trainer_ranks.h */
@@ -32,7 +33,7 @@ typedef struct trainer {
     tape_plan *logits;       /* of images; else NULL */
     float *class_sums;       /* (batch, classes): mean logits of the views of tta */
     struct mistakes *wrong;  /* of the last validation with last = true (mistakes.h); NULL: none, or no images */
-    float *weights, *grads;  /* flat */
+    float *weights, *grads;  /* flat: float32, unless the options weights and grads say otherwise (tape_store) */
     float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
     float *buffers_before;   /* as they were before this step */
     float *grads_before;     /* rule mars: gradient at the weights before, else NULL */

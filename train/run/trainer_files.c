@@ -44,15 +44,26 @@ typedef struct listing {
     float *room; /* CHECKPOINT_PIECE bytes */
 } listing;
 
-static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data)
+/* As the format calls it. */
+static const char *type_name(scn_type type)
+{
+    return type == SCN_BFLOAT16 ? "BF16" : "F32";
+}
+
+static size_t type_bytes(scn_type type, int64_t count)
+{
+    return (size_t)count * (type == SCN_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data, scn_type type)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
     snprintf(l->names[l->count], name_bytes, "%s%s", prefix, v->name);
     *out = (checkpoint_tensor){.name = l->names[l->count],
-                               .dtype = "F32",
+                               .dtype = type_name(type),
                                .ndim = v->ndim,
                                .data = data,
-                               .bytes = (size_t)v->count * sizeof(float)};
+                               .bytes = type_bytes(type, v->count)};
     memcpy(out->shape, v->shape, sizeof out->shape);
     l->count++;
 }
@@ -69,7 +80,7 @@ static const void *fetch_remote(void *ctx, int i, size_t at, size_t bytes)
 static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
 {
     l->remotes[l->count] = (remote){i, k};
-    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL);
+    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL, SCN_FLOAT32);
 }
 
 /* Weights that are not finite must not take the place of good ones. */
@@ -81,6 +92,12 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
     return bad ? train_fail(err, SCION_ENONFINITE, "%s: not saved: after step %lld %s is not finite", path,
                             (long long)t->step, bad)
                : SCION_OK;
+}
+
+/* The program's name for a type of scion.h. */
+static scn_type array_type(const scion_array *array)
+{
+    return array->type == SCION_BF16 ? SCN_BFLOAT16 : SCN_FLOAT32;
 }
 
 /* State array k of parameter i, and the prefix of its name in the file; false: there is none. */
@@ -113,19 +130,19 @@ static void list_tensors(listing *l, const trainer *t)
     scion_array array;
     for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
-        list_tensor(l, v, "", v->data);
+        list_tensor(l, v, "", tape_weights(v), v->weight_type);
         if (ranks_shards(t)) {
             list_arrays_of_ranks(l, t, i);
             continue;
         }
         if (t->c.optimizer.light)
-            list_tensor(l, v, "optimizer.average.", v->grad);
+            list_tensor(l, v, "optimizer.average.", tape_grads(v), v->grad_type);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
-            list_tensor(l, v, prefix, array.data);
+            list_tensor(l, v, prefix, array.data, array_type(&array));
     }
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++) {
         const tape_value *v = tape_buffer_at(t->model.tape, i);
-        list_tensor(l, v, "", v->data);
+        list_tensor(l, v, "", v->data, SCN_FLOAT32);
     }
 }
 
@@ -277,29 +294,43 @@ static scion_status note_changes(trainer *t, const config *stored, const char *c
     return SCION_OK;
 }
 
-/* `count` entries from `first` on of one tensor of the file into `to`. */
+/* n elements of one type as another: exact, or rounded to nearest. */
+static void convert(scn_type from_type, const void *from, scn_type to_type, void *to, int64_t n)
+{
+    if (from_type == to_type)
+        memcpy(to, from, type_bytes(to_type, n));
+    else if (to_type == SCN_FLOAT32)
+        scn_from_bf16(n, from, to);
+    else
+        scn_to_bf16(n, from, to);
+}
+
+/* `count` entries from `first` on of one tensor of the file into `to`. The file's type is another only if weights are
+ * taken from a run that stored them otherwise (init). */
 static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                 int64_t first, int64_t count, void *to, scion_error *err)
+                                 int64_t first, int64_t count, void *to, scn_type type, scion_error *err)
 {
     char name[name_bytes];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
     const checkpoint_tensor *from = checkpoint_find(file, name);
     if (!from)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s is missing", path, name);
-    bool fits = strcmp(from->dtype, "F32") == 0 && from->ndim == v->ndim;
+    const bool half = strcmp(from->dtype, type_name(SCN_BFLOAT16)) == 0;
+    bool fits = (half || strcmp(from->dtype, type_name(SCN_FLOAT32)) == 0) && from->ndim == v->ndim;
     for (int i = 0; fits && i < v->ndim; i++)
         fits = from->shape[i] == v->shape[i];
     if (!fits)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
-    memcpy(to, (const char *)from->data + (size_t)first * sizeof(float), (size_t)count * sizeof(float));
+    const scn_type from_type = half ? SCN_BFLOAT16 : SCN_FLOAT32;
+    convert(from_type, (const char *)from->data + type_bytes(from_type, first), type, to, count);
     return SCION_OK;
 }
 
 /* All of it. */
 static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                void *to, scion_error *err)
+                                void *to, scn_type type, scion_error *err)
 {
-    return read_entries(file, path, prefix, v, 0, v->count, to, err);
+    return read_entries(file, path, prefix, v, 0, v->count, to, type, err);
 }
 
 static scion_status read_weights(trainer *t, const checkpoint *file, const char *path, bool training,
@@ -309,13 +340,14 @@ static scion_status read_weights(trainer *t, const checkpoint *file, const char 
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < tape_param_count(from); i++) {
         const tape_value *v = tape_param_at(from, i);
-        status = read_tensor(file, path, "", v, v->data, err);
+        status = read_tensor(file, path, "", v, tape_weights(v), v->weight_type, err);
         if (status == SCION_OK && training && t->c.optimizer.light)
-            status = read_tensor(file, path, is_old(file) ? "average." : "optimizer.average.", v, v->grad, err);
+            status = read_tensor(file, path, is_old(file) ? "average." : "optimizer.average.", v, tape_grads(v),
+                                 v->grad_type, err);
     }
     for (int64_t i = 0; status == SCION_OK && i < tape_buffer_count(from); i++) {
         const tape_value *v = tape_buffer_at(from, i);
-        status = read_tensor(file, path, "", v, v->data, err);
+        status = read_tensor(file, path, "", v, v->data, SCN_FLOAT32, err);
     }
     return status;
 }
@@ -380,7 +412,7 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
             status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
-                                  array.data, err);
+                                  array.data, array_type(&array), err);
     return status;
 }
 

@@ -50,6 +50,12 @@ const scion_rule_properties *trainer_rule(const trainer *t)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
+/* The storage that an option names. */
+static scn_type storage_of(const char *name)
+{
+    return strcmp(name, training_storage_name(SCN_BFLOAT16)) == 0 ? SCN_BFLOAT16 : SCN_FLOAT32;
+}
+
 /* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
 static const double memory_share = 0.95, packing_share = 0.5;
 
@@ -61,12 +67,16 @@ static bool wants_packed(const trainer *t)
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
     return ranks_pieces(t) > 1 && ranks_use_plan(t) && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
+           storage_of(t->c.training.weights) == SCN_FLOAT32 && storage_of(t->c.training.grads) == SCN_FLOAT32 &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
 static scion_status plan_training(trainer *t, bool pack, scion_error *err)
 {
-    const plan_options train = {.mode = PLAN_TRAINING, .threads = t->threads, .pack = pack};
+    const plan_options train = {.mode = PLAN_TRAINING,
+                                .threads = t->threads,
+                                .pack = pack,
+                                .bf16 = storage_of(t->c.training.activations) == SCN_BFLOAT16};
     plan_free(t->train);
     return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
 }
@@ -97,8 +107,10 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     if (status == SCION_OK && mixed >= 0 && !t->model.inputs[mixed])
         status =
             train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
-    if (status == SCION_OK)
+    if (status == SCION_OK) {
+        tape_store(t->model.tape, storage_of(t->c.training.weights), storage_of(t->c.training.grads));
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
+    }
     if (status == SCION_OK)
         status = plan_logits(t, err);
     if (status == SCION_OK && training)
@@ -112,9 +124,9 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     return status;
 }
 
-float *trainer_flat_array(int64_t elements)
+float *trainer_flat_array(size_t needed)
 {
-    const size_t bytes = ((size_t)elements * sizeof(float) + 63) / 64 * 64;
+    const size_t bytes = (needed + 63) / 64 * 64;
     float *x = aligned_alloc(64, bytes);
     scn_large_pages(x, bytes);
     return x ? memset(x, 0, bytes) : NULL;
@@ -124,15 +136,16 @@ scion_status trainer_allocate(trainer *t, bool training, scion_error *err)
 {
     const bool before = training && trainer_rule(t)->needs_prev;
     const int64_t buffers = tape_buffer_elements(t->model.tape);
-    t->weights = trainer_flat_array(t->elements);
-    t->grads = training ? trainer_flat_array(t->elements) : NULL;
-    t->grads_before = before ? trainer_flat_array(t->elements) : NULL;
-    t->buffers = buffers > 0 ? trainer_flat_array(buffers) : NULL;
-    t->buffers_before = buffers > 0 && training ? trainer_flat_array(buffers) : NULL;
+    const size_t grad_bytes = tape_grad_bytes(t->model.tape), buffer_bytes = (size_t)buffers * sizeof(float);
+    t->weights = trainer_flat_array(tape_weight_bytes(t->model.tape));
+    t->grads = training ? trainer_flat_array(grad_bytes) : NULL;
+    t->grads_before = before ? trainer_flat_array(grad_bytes) : NULL;
+    t->buffers = buffers > 0 ? trainer_flat_array(buffer_bytes) : NULL;
+    t->buffers_before = buffers > 0 && training ? trainer_flat_array(buffer_bytes) : NULL;
     if (!t->weights || (training && !t->grads) || (before && !t->grads_before) || (buffers > 0 && !t->buffers) ||
         (buffers > 0 && training && !t->buffers_before))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld parameters", (long long)t->elements);
-    if (t->logits && !(t->class_sums = trainer_flat_array(t->model.logits->count)))
+    if (t->logits && !(t->class_sums = trainer_flat_array((size_t)t->model.logits->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
     scion_status status = plan_commit(t->eval, err);
     if (status == SCION_OK && t->logits)
@@ -171,7 +184,7 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err)
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
         params[i].start = start_of(t, v, params[i].norm);
-        params[i].grad_prev = t->grads_before ? t->grads_before + v->offset : NULL;
+        params[i].grad_prev = t->grads_before ? (char *)t->grads_before + v->grad_at : NULL;
     }
     if (status == SCION_OK)
         ranks_own(t, params);
@@ -203,8 +216,8 @@ static void plan_memory(const trainer *t, trainer_memory *m)
     const size_t floats = (size_t)t->elements * sizeof(float);
     const scion_rule_properties *rule = trainer_rule(t);
     *m = (trainer_memory){
-        .weights = floats + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
-        .gradients = floats * (rule->needs_prev ? 2 : 1),
+        .weights = tape_weight_bytes(t->model.tape) + 2 * (size_t)tape_buffer_elements(t->model.tape) * sizeof(float),
+        .gradients = tape_grad_bytes(t->model.tape) * (rule->needs_prev ? 2 : 1),
         .state = t->c.optimizer.light ? 0 : (size_t)((double)rule->states * (double)floats * ranks_state_share(t)),
         .sharing = ranks_bytes(t),
         .activations =
@@ -227,7 +240,7 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
         return SCION_OK;
     return train_fail(err, SCION_ENOMEM,
                       "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and %s "
-                      "%.3g: take a smaller model or batch, light=1 or recompute=1",
+                      "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
                       total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb,
                       activations / gb, m->limit.what, (double)m->limit.bytes / gb);
 }
@@ -245,13 +258,30 @@ scion_status trainer_check_memory(trainer *t, scion_error *err)
     return status == SCION_OK ? check_plan(m, err) : status;
 }
 
+/* The library starts a bfloat16 parameter in a float32 copy of it, and measures its norm in one. When weights start,
+ * the activations' memory has not been touched yet. */
+static size_t copy_bytes(const trainer *t, size_t activations)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        const size_t bytes = v->half ? (size_t)v->count * sizeof(float) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    if (t->c.run.norm_every > 0)
+        return most;
+    return most > activations ? most - activations : 0;
+}
+
 void trainer_count_optimizer(trainer *t)
 {
     trainer_memory *m = &t->memory;
     const size_t state = scion_optimizer_state_bytes(t->optimizer);
     m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
+    m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
     m->total += state + m->workspace - m->state;
     m->state = state;
+    m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
 }
 
 void trainer_free(trainer *t)

@@ -19,8 +19,8 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err);
 /* The estimate of the optimizer's share of the memory becomes what it is. */
 void trainer_count_optimizer(trainer *t);
 
-/* An array of floats for a whole model, zero; NULL: out of memory. */
-float *trainer_flat_array(int64_t elements);
+/* An array of `needed` bytes for a whole model, zero; NULL: out of memory. */
+float *trainer_flat_array(size_t needed);
 
 /* ---- Its settings ---- */
 const scion_rule_properties *trainer_rule(const trainer *t);

@@ -699,8 +699,13 @@ scion_status ranks_make(trainer *t, scion_error *err)
 {
     comm *c = comm_world();
     const bool deterministic = t->c.training.deterministic;
+    const size_t floats = (size_t)tape_param_elements(t->model.tape) * sizeof(float);
     if (c->size == 1 && !deterministic)
         return SCION_OK;
+    if (tape_weight_bytes(t->model.tape) != floats || tape_grad_bytes(t->model.tape) != floats)
+        return train_fail(err, SCION_EINVAL,
+                          "weights=bf16 and grads=bf16 are for one rank, without deterministic=yes (wire=bf16 halves "
+                          "what ranks send)");
     trainer_ranks *r = t->ranks = calloc(1, sizeof *r);
     if (!r)
         return train_fail(err, SCION_ENOMEM, "out of memory");
@@ -766,7 +771,7 @@ scion_status ranks_allocate(trainer *t, scion_error *err)
         return status;
     bool ok = true;
     for (int i = apart(t) ? 0 : 1; i <= r->depth; i++)
-        ok = (r->sums[i] = trainer_flat_array(t->elements)) != NULL && ok;
+        ok = (r->sums[i] = trainer_flat_array((size_t)t->elements * sizeof(float))) != NULL && ok;
     if (r->moving > 0)
         ok = (r->moments = calloc((size_t)(r->c->size * r->most * r->moving), sizeof *r->moments)) != NULL && ok;
     if (!ok)

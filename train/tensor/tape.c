@@ -229,6 +229,7 @@ static tape_value *add_bound(tape *t, tape_kind kind, list *among, int64_t *elem
         return NULL;
     }
     v->offset = *elements;
+    v->weight_at = v->grad_at = (size_t)*elements * sizeof(float);
     *elements += v->count;
     return v;
 }
@@ -279,17 +280,86 @@ int64_t tape_buffer_elements(const tape *t)
     return t->elements[1];
 }
 
-void tape_bind(tape *t, float *weights, float *grads, float *buffers)
+/* A multiple of four: the next one may be float32. */
+static size_t stored_bytes(scn_type type, int64_t count)
+{
+    return type == SCN_FLOAT32 ? (size_t)count * sizeof(float) : ((size_t)count * sizeof(uint16_t) + 3) / 4 * 4;
+}
+
+/* Whether all nodes that use a parameter, of which there is one, take it as bfloat16. */
+static bool takes_half(const tape *t, const tape_value *v)
+{
+    bool used = false;
+    for (int64_t i = 0; i < t->nodes.count; i++) {
+        const tape_node *n = t->nodes.item[i];
+        for (int k = 0; k < n->inputs; k++) {
+            if (n->in[k] == v && !(n->op->half_params >> k & 1))
+                return false;
+            used = used || n->in[k] == v;
+        }
+    }
+    return used;
+}
+
+void tape_store(tape *t, scn_type weights, scn_type grads)
+{
+    size_t weight_at = 0, grad_at = 0;
+    for (int64_t i = 0; i < t->params.count; i++) {
+        tape_value *v = t->params.item[i];
+        const bool half = takes_half(t, v);
+        v->weight_type = half ? weights : SCN_FLOAT32;
+        v->grad_type = half ? grads : SCN_FLOAT32;
+        v->weight_at = weight_at;
+        v->grad_at = grad_at;
+        weight_at += stored_bytes(v->weight_type, v->count);
+        grad_at += stored_bytes(v->grad_type, v->count);
+    }
+}
+
+static const tape_value *last_param(const tape *t)
+{
+    return tape_param_at(t, t->params.count - 1);
+}
+
+size_t tape_weight_bytes(const tape *t)
+{
+    const tape_value *v = last_param(t);
+    return v ? v->weight_at + stored_bytes(v->weight_type, v->count) : 0;
+}
+
+size_t tape_grad_bytes(const tape *t)
+{
+    const tape_value *v = last_param(t);
+    return v ? v->grad_at + stored_bytes(v->grad_type, v->count) : 0;
+}
+
+/* One of a parameter's two arrays, into the pointer of its type. */
+static void bind_array(void *flat, size_t at, scn_type type, float **floats, uint16_t **halves)
+{
+    void *array = flat ? (char *)flat + at : NULL;
+    *floats = type == SCN_FLOAT32 ? array : NULL;
+    *halves = type == SCN_FLOAT32 ? NULL : array;
+}
+
+void tape_bind(tape *t, void *weights, void *grads, float *buffers)
 {
     for (int64_t i = 0; i < t->params.count; i++) {
         tape_value *v = t->params.item[i];
-        v->data = weights + v->offset;
-        v->grad = grads ? grads + v->offset : NULL;
+        bind_array(weights, v->weight_at, v->weight_type, &v->data, &v->half);
+        bind_array(grads, v->grad_at, v->grad_type, &v->grad, &v->half_grad);
     }
     for (int64_t i = 0; i < t->buffers.count; i++) {
         tape_value *v = t->buffers.item[i];
         v->data = buffers ? buffers + v->offset : NULL;
     }
+}
+
+const float *tape_floats_of(const tape_value *v, int64_t first, int64_t n, float *buffer)
+{
+    if (!v->half)
+        return v->data + first;
+    scn_from_bf16(n, v->half + first, buffer);
+    return buffer;
 }
 
 void tape_init_buffers(tape *t)

@@ -8,7 +8,8 @@
  * and have their own inputs and activations.
  *
  * Weights are one flat array of the caller's, gradients another and buffers a third, each in the order of
- * declaration; parameters and buffers are views into them (tape_bind). */
+ * declaration; parameters and buffers are views into them (tape_bind). Weights and gradients are float32, or bfloat16
+ * where every operator that uses them can (tape_store). */
 #ifndef TRAIN_TENSOR_TAPE_H
 #define TRAIN_TENSOR_TAPE_H
 
@@ -16,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bf16.h"
 #include "scion.h"
 
 enum { TAPE_DIMS = 4, TAPE_INPUTS = 8 };
@@ -40,15 +42,21 @@ typedef struct tape_value {
     float *data;
     float *grad;   /* NULL: none is computed */
     int32_t *ints; /* TAPE_INTS: filled by the caller */
+    /* A parameter that is stored as bfloat16 has its weights here, its gradient there, and data or grad is NULL: who
+     * does not know of it finds nothing, rather than something else. */
+    uint16_t *half, *half_grad;
     /* Parameters and buffers */
     scion_role role;
     scion_role layer; /* a bias: role of the layer that it belongs to, HIDDEN unless set */
     bool transposed;  /* stored d_in x d_out: an embedding table */
     bool zero_start;  /* initialised to zero instead of on the boundary */
     float initial;    /* of every element of a buffer */
-    bool moves;     /* a buffer that each micro-batch of training changes to keep times itself and something of the */
-    double keep;    /* batch; else it stays as it is */
-    int64_t offset; /* of its first element in the flat arrays */
+    bool
+        moves; /* a buffer that each micro-batch of training changes to keep times itself and something of the batch */
+    double keep;                     /* else it stays as it is */
+    int64_t offset;                  /* elements of those before it */
+    scn_type weight_type, grad_type; /* how it is stored */
+    size_t weight_at, grad_at;       /* bytes of those before it in the flat arrays */
 } tape_value;
 
 typedef struct tape_node tape_node;
@@ -56,12 +64,13 @@ typedef struct tape tape;
 
 /* How one pass runs. An operator's result is a function of its inputs and of these. */
 typedef struct tape_run {
-    int threads;       /* as many as were planned, or fewer (more are cut to that) */
-    float loss_scale;  /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
-    uint64_t seed;     /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
-    int64_t step;      /* of the run */
-    int64_t sample;    /* index in the whole run of the batch's first sample */
-    bool same_weights; /* parameters are as in the plan's pass before: what was packed of them still holds */
+    int threads;        /* as many as were planned, or fewer (more are cut to that) */
+    float loss_scale;   /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */
+    uint64_t seed;      /* random numbers depend on the seed, the step, the sample, and the node's out->index alone */
+    int64_t step;       /* of the run */
+    int64_t sample;     /* index in the whole run of the batch's first sample */
+    bool same_weights;  /* parameters are as in the plan's pass before: what was packed of them still holds */
+    bool round_nearest; /* what is added to bfloat16 gradients; else at random, by seed, step, sample and node */
     bool update_buffers; /* the caller's wish; operators see it in the first forward pass of training only */
     /* Set by the plan */
     bool training;  /* the mode: that of the plan */
@@ -93,6 +102,7 @@ typedef struct tape_op {
      * right. */
     void (*score)(const tape_node *n, double *hits, double *rows);
     unsigned backward_reads; /* bit i: in[i]->data; TAPE_READS_OUT: out->data */
+    unsigned half_params;    /* bit i: in[i] may be a parameter stored as bfloat16, weights or gradient or both */
     int matrix;              /* the input that is this layer's matrix, 0: it has none */
     bool fused_layer;        /* the layer's result in[0] in[matrix]' + in[matrix + 1] is not out: the loss is */
     bool in_place; /* forward works with out->data == in[0]->data: done where nobody reads in[0] afterwards */
@@ -153,9 +163,29 @@ tape_value *tape_buffer_at(const tape *t, int64_t i);
 int64_t tape_buffer_count(const tape *t);
 int64_t tape_buffer_elements(const tape *t);
 
-/* Points all parameters and buffers into flat arrays of tape_param_elements and tape_buffer_elements floats. Call it
- * again whenever the arrays move. grads may be NULL if nothing is trained, buffers if there are none. */
-void tape_bind(tape *t, float *weights, float *grads, float *buffers);
+/* How weights and gradients are stored, of every parameter whose operators all take it so (tape_op.half_params: the
+ * matrices of layers; vectors stay float32). Call it after recording and before the first plan, whose products depend
+ * on it. */
+void tape_store(tape *t, scn_type weights, scn_type grads);
+/* Bytes of the flat arrays. */
+size_t tape_weight_bytes(const tape *t);
+size_t tape_grad_bytes(const tape *t);
+
+/* Points all parameters and buffers into flat arrays of tape_weight_bytes and tape_grad_bytes bytes and
+ * tape_buffer_elements floats, aligned as floats. Call it again whenever the arrays move. grads may be NULL if
+ * nothing is trained, buffers if there are none. */
+void tape_bind(tape *t, void *weights, void *grads, float *buffers);
+/* Where the weights and the gradient of a parameter are, in whichever type. */
+static inline void *tape_weights(const tape_value *v)
+{
+    return v->half ? (void *)v->half : v->data;
+}
+static inline void *tape_grads(const tape_value *v)
+{
+    return v->half_grad ? (void *)v->half_grad : v->grad;
+}
+/* n elements of a value from `first` on as float32: where they are, or in `buffer`. */
+const float *tape_floats_of(const tape_value *v, int64_t first, int64_t n, float *buffer);
 /* Gives the bound buffers their initial values. */
 void tape_init_buffers(tape *t);
 

@@ -124,17 +124,19 @@ static bool add_logits(meter *m, const tape_value *x, const tape_value *w, const
     const int64_t V = w->shape[0], C = w->shape[1], rows = x->count / C;
     const int64_t sample = sampled_rows(rows, logit_products / (V * C));
     kept_rows *k = kept_of(m, sample * V);
+    float *buffer = malloc((size_t)C * sizeof *buffer);
     double sum = 0, changed = 0;
-    m->failed = !k;
-    if (!k)
-        return false;
-    for (int64_t i = 0; i < sample; i++)
+    m->failed = !k || !buffer;
+    for (int64_t i = 0; !m->failed && i < sample; i++)
         for (int64_t v = 0; v < V; v++) {
-            const double z =
-                dot(C, x->data + i * rows / sample * C, w->data + v * C) + (bias ? (double)bias->data[v] : 0);
+            const double z = dot(C, x->data + i * rows / sample * C, tape_floats_of(w, v * C, C, buffer)) +
+                             (bias ? (double)bias->data[v] : 0);
             sum += z * z;
             changed += replace(&k->values[i * V + v], (float)z);
         }
+    free(buffer);
+    if (m->failed)
+        return false;
     return add_coord(m, COORDCHECK_LOGITS, sqrt(sum / (double)(sample * V)),
                      m->step > 0 ? sqrt(changed / (double)(sample * V)) : NAN);
 }

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Half precision: 8, 6 and 4 bytes a parameter as the program prints them, against the memory that the process had at its
+# peak; a run in bfloat16 from beginning to end; who says what cannot be.
+#     half.sh PATH-OF-SCION PRESETS
+. "${0%/*}/opening"
+
+# The number after $1 in file $2.
+number() {
+    sed -n "s/.*$1 *\([0-9.][0-9.]*\).*/\1/p" "$2" | tail -1
+}
+
+# ---- Memory. 28 million parameters and little else; signs cost no workspace. What the program itself takes (code,
+# tables, buffers of files) is allowed 16 MB.
+# (a sanitized program reserves terabytes of addresses and cannot even say its version)
+if (ulimit -v 4000000; "$scion" version > /dev/null 2>&1); then
+    for storage in 8 6 4; do
+        case $storage in
+        8) options= ;;
+        6) options='grads=bf16' ;;
+        4) options='grads=bf16 weights=bf16' ;;
+        esac
+        # shellcheck disable=SC2086
+        "$scion" train shakespeare data_kind=synthetic data= width=768 layers=4 block=8 batch=1 steps=1 norms=sign \
+            light=yes eval_batches=1 norm_every=0 threads=1 out=memory $options > log 2>&1 || fault "$options: $(cat log)"
+        bytes=$(sed -n 's/^ *\([0-9.]*\) bytes a parameter.*/\1/p' log)
+        [ "$bytes" = $storage ] || fault "$options: $bytes bytes a parameter, expected $storage"
+        planned=$(sed -n 's/.*in all \([0-9.]*\) MB$/\1/p' log)
+        peak=$(number '"peak_bytes":' memory/summary.json)
+        elements=$(sed -n 's/^in all *\([0-9]*\)$/\1/p' log)
+        awk -v peak="$peak" -v planned="$planned" -v floor="$((elements * storage))" 'BEGIN {
+            exit !(peak >= floor && peak <= 1.05e6 * planned + 16e6)
+        }' || fault "$options: the process had $peak bytes at its peak, $planned MB were planned"
+        rm -r memory
+    done
+fi
+
+# ---- A run
+text 3000 > text.txt
+tiny='data=text.txt width=32 head_size=16 layers=2 block=16 batch=4 eval_batches=2 threads=1'
+# shellcheck disable=SC2086
+"$scion" train shakespeare $tiny steps=20 save_every=10 weights=bf16 grads=bf16 light=yes activations=bf16 out=run \
+    > log 2>&1 || fault "$(cat log)"
+mv run/step-00000020.safetensors whole
+"$scion" resume run/step-00000010.safetensors > log 2>&1 || fault "$(cat log)"
+cmp -s whole run/step-00000020.safetensors || fault "a resumed run is another"
+head -c 4000 whole | grep -q BF16 || fault "the checkpoint has no bfloat16"
+"$scion" eval run > log 2>&1 || fault "$(cat log)"
+"$scion" sample run tokens=20 > log 2>&1 || fault "$(cat log)"
+"$scion" resume run weights=float32 > log 2>&1 && fault "weights=float32 was taken when resuming"
+grep -q 'init=' log || fault "weights=float32 when resuming: $(cat log)"
+# shellcheck disable=SC2086
+"$scion" train shakespeare $tiny steps=2 init=run out=full > log 2>&1 || fault "$(cat log)"
+refused 2 'float32' train shakespeare data=text.txt weights=half
+refused 1 'are for one rank' train shakespeare data=text.txt grads=bf16 deterministic=yes
+[ $faults -eq 0 ]

@@ -1,0 +1,307 @@
+/* Half precision: weights and gradients stored as bfloat16. A run that is saved and resumed is the run that never
+ * stopped, and threads change no bit; checkpoints hold bfloat16; the average of `light` over 64 micro-batches is
+ * that of float32, and with rounding to nearest it is not; the parameters take 6 and 4 bytes. */
+#define _GNU_SOURCE 1
+#include "scratch.h"
+#include "tiny.h"
+
+#include "base/random.h"
+#include "ops/ops.h"
+#include "run/checkpoint.h"
+#include "run/trainer.h"
+
+#define HALF "weights=bf16 grads=bf16 light=yes "
+
+static trainer *create(const char *pairs)
+{
+    const config c = tiny(pairs);
+    trainer *t = NULL;
+    scion_error err;
+    OK(trainer_create(&t, &c, &err));
+    return t;
+}
+
+static void train(trainer *t, int64_t steps)
+{
+    double loss;
+    scion_error err;
+    for (int64_t i = 0; i < steps; i++)
+        OK(trainer_step(t, &loss, &err));
+}
+
+static void same_bits(const trainer *a, const trainer *b)
+{
+    assert_memory_equal(a->weights, b->weights, tape_weight_bytes(a->model.tape));
+    assert_memory_equal(a->grads, b->grads, tape_grad_bytes(a->model.tape));
+}
+
+/* ---- Which parameters are stored so, and where ----------------------------------------------------------- */
+
+/* Matrices of layers are; vectors are not, nor is what an operator sees that knows nothing of it. Arrays follow each
+ * other, float32 ones aligned. */
+static void matrices_are_stored_as_bfloat16(void **state)
+{
+    tape *t = tape_create();
+    tape_value *tokens = tape_ints(t, "tokens", 2, (const int64_t[]){1, 4});
+    tape_value *table = tape_param(t, "table", SCION_ROLE_ONEHOT, 2, (const int64_t[]){5, 3});
+    tape_value *w = tape_param(t, "w", SCION_ROLE_HIDDEN, 2, (const int64_t[]){7, 3});
+    tape_value *bias = tape_param(t, "bias", SCION_ROLE_VECTOR, 1, (const int64_t[]){7});
+    tape_value *seen = tape_param(t, "seen", SCION_ROLE_HIDDEN, 2, (const int64_t[]){4, 7});
+    op_add(t, op_linear(t, op_embedding(t, tokens, table), w, bias),
+           op_reshape(t, seen, 3, (const int64_t[]){1, 4, 7}));
+    (void)state;
+    assert_null(tape_failed(t));
+    tape_store(t, SCN_BFLOAT16, SCN_BFLOAT16);
+    /* 15 and 21 elements of two bytes, each rounded up to a multiple of four, then 7 and 28 of four */
+    assert_true(tape_weight_bytes(t) == 32 + 44 + 28 + 112 && tape_grad_bytes(t) == tape_weight_bytes(t));
+    float weights[54], grads[54];
+    tape_bind(t, weights, grads, NULL);
+    assert_true((void *)table->half == weights && (void *)w->half == weights + 8 && bias->data == weights + 19);
+    assert_true(seen->data == weights + 26 && !seen->half && !bias->half && !table->data && !w->grad && w->half_grad);
+    tape_store(t, SCN_FLOAT32, SCN_BFLOAT16);
+    tape_bind(t, weights, grads, NULL);
+    assert_true(w->data == weights + 15 && !w->half && (void *)w->half_grad == grads + 8);
+    tape_free(t);
+}
+
+/* ---- The same numbers ------------------------------------------------------------------------------------ */
+
+/* Weights that are bfloat16 values give the same loss and gradients stored either way: products convert them exactly.
+ * Gradients stored as bfloat16 are those of float32 to a rounding, 2^-7 of an entry at random. */
+static void passes_are_those_of_the_same_numbers(void **state)
+{
+    enum { ways = 4 };
+    static const char *const pairs[ways] = {"", "weights=bf16", "grads=bf16", "weights=bf16 grads=bf16"};
+    float *grads[ways];
+    float loss[ways];
+    int64_t elements = 0;
+    (void)state;
+    for (int way = 0; way < ways; way++) {
+        char text[512];
+        snprintf(text, sizeof text, TINY_GPT "width=48 vocab=70 %s", pairs[way]);
+        trainer *t = create(text);
+        scion_error err;
+        double value;
+        elements = t->elements;
+        grads[way] = calloc((size_t)elements, sizeof(float));
+        for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+            tape_value *v = tape_param_at(t->model.tape, i);
+            float *x = calloc((size_t)v->count, sizeof *x);
+            uint16_t *h = calloc((size_t)v->count, sizeof *h);
+            scn_normals(5, (uint64_t)i, 0, v->count, x);
+            scn_to_bf16(v->count, x, h);
+            if (v->half)
+                memcpy(v->half, h, (size_t)v->count * sizeof *h);
+            else
+                scn_from_bf16(v->count, h, v->data);
+            free(h);
+            free(x);
+        }
+        OK(trainer_fill_evaluation(t, DATA_TRAIN, 0, &err));
+        const tape_run run = {.threads = 2, .loss_scale = 1, .seed = 3};
+        for (int i = 0; i < 2; i++)
+            memcpy(plan_value(t->train, t->model.inputs[i])->ints, plan_value(t->eval, t->model.inputs[i])->ints,
+                   (size_t)t->model.inputs[i]->count * sizeof(int32_t));
+        loss[way] = plan_forward(t->train, &run);
+        plan_backward(t->train, &run);
+        OK(trainer_evaluate(t, 1, &value, NULL, &err));
+        for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+            const tape_value *v = tape_param_at(t->model.tape, i);
+            if (v->half_grad)
+                scn_from_bf16(v->count, v->half_grad, grads[way] + v->offset);
+            else
+                memcpy(grads[way] + v->offset, v->grad, (size_t)v->count * sizeof(float));
+        }
+        trainer_free(t);
+    }
+    for (int way = 1; way < ways; way++) {
+        assert_true(loss[way] == loss[0]);
+        for (int64_t i = 0; i < elements; i++) {
+            const double want = (double)grads[0][i], spacing = way == 1 ? 1e-6 : 0x1p-7;
+            if (fabs((double)grads[way][i] - want) > spacing * fabs(want) + 1e-6)
+                fail_msg("%s: gradient %lld is %g, expected %g", pairs[way], (long long)i, (double)grads[way][i],
+                         want);
+        }
+    }
+    for (int way = 0; way < ways; way++)
+        free(grads[way]);
+}
+
+/* Threads, and activations that wait as they are, change no bit. */
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        const char *base = tied ? TINY_GPT HALF "accum=3 tied=yes threads=1" : TINY_GPT HALF "accum=3 threads=1";
+        const char *more = tied ? TINY_GPT HALF "accum=3 tied=yes threads=5" : TINY_GPT HALF "accum=3 threads=5";
+        trainer *a = create(base), *b = create(more);
+        train(a, 6);
+        train(b, 6);
+        same_bits(a, b);
+        trainer_free(a);
+        trainer_free(b);
+    }
+}
+
+/* ---- Files ----------------------------------------------------------------------------------------------- */
+
+static void a_resumed_run_is_the_run(void **state)
+{
+    static const char *const pairs[] = {TINY_GPT HALF, TINY_GPT "weights=bf16", TINY_GPT "grads=bf16 light=yes",
+                                        TINY_GPT "weights=bf16 grads=bf16 rule=mars lr=0.01", TINY_MLP HALF};
+    const char *path = scratch("half.safetensors");
+    scion_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        trainer *whole = create(pairs[i]), *t = create(pairs[i]);
+        double before, after;
+        train(t, 5);
+        OK(trainer_evaluate(t, 2, &before, NULL, &err));
+        OK(trainer_save(t, -1, path, &err));
+        trainer_free(t);
+        checkpoint *file;
+        OK(checkpoint_open(&file, path, &err));
+        const tape_value *w = tape_param_at(whole->model.tape, 0);
+        assert_string_equal(checkpoint_find(file, w->name)->dtype, w->half ? "BF16" : "F32");
+        checkpoint_close(file);
+        OK(trainer_open(&t, path, NULL, 0, &err));
+        OK(trainer_evaluate(t, 2, &after, NULL, &err));
+        assert_true(before == after);
+        trainer_free(t);
+        OK(trainer_resume(&t, path, NULL, 0, &err));
+        train(t, 4);
+        train(whole, 9);
+        same_bits(whole, t);
+        trainer_free(t);
+        trainer_free(whole);
+    }
+}
+
+/* From float32 weights are rounded to nearest, from bfloat16 they are exact. */
+static void weights_of_the_other_type_start_a_run(void **state)
+{
+    char pairs[1024];
+    scion_error err;
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        trainer *from = create(half ? TINY_GPT "weights=bf16" : TINY_GPT), *t;
+        train(from, 2);
+        const char *path = scratch("init.safetensors");
+        OK(trainer_save(from, -1, path, &err));
+        snprintf(pairs, sizeof pairs, TINY_GPT "%s init=%s", half ? "" : "weights=bf16", path);
+        t = create(pairs);
+        for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+            const tape_value *a = tape_param_at(from->model.tape, i), *b = tape_param_at(t->model.tape, i);
+            for (int64_t k = 0; k < a->count; k++) {
+                float x, y;
+                uint16_t rounded;
+                x = *tape_floats_of(a, k, 1, &x);
+                y = *tape_floats_of(b, k, 1, &y);
+                scn_to_bf16(1, &x, &rounded);
+                scn_from_bf16(1, &rounded, &x);
+                assert_true(x == y);
+            }
+        }
+        trainer_free(t);
+        trainer_free(from);
+    }
+}
+
+/* ---- Small additions ------------------------------------------------------------------------------------- */
+
+/* The averages after `steps` steps that leave the weights alone (lr 0), so that runs differ by rounding only. */
+static float *averages(const char *pairs, int64_t steps, int64_t *elements)
+{
+    trainer *t = create(pairs);
+    float *all = calloc((size_t)t->elements, sizeof *all);
+    train(t, steps);
+    *elements = t->elements;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        if (v->half_grad)
+            scn_from_bf16(v->count, v->half_grad, all + v->offset);
+        else
+            memcpy(all + v->offset, v->grad, (size_t)v->count * sizeof *all);
+    }
+    trainer_free(t);
+    return all;
+}
+
+/* With 64 micro-batches and alpha 0.1 an addition is about 1/640 of the average. Rounded at random the average keeps
+ * its length (the component along float32's). Each addition x to an entry G adds the variance x times a spacing at
+ * most, so all together G times a spacing: an entry is off by sqrt(2^-7), 9 %, at most, and as entries are sums of
+ * unlike terms by less. Rounded to nearest the average loses more of its length than that. */
+#define SUMS TINY_GPT "threads=1 batch=2 lr=0 accum=64 light=yes "
+
+static void small_additions_are_not_lost(void **state)
+{
+    static const char *const pairs[] = {SUMS, SUMS "grads=bf16", SUMS "grads=bf16 rounding=nearest"};
+    float *all[3];
+    double along[3], off[3];
+    int64_t n = 0;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        double inner = 0, squares = 0, apart = 0;
+        all[i] = averages(pairs[i], 15, &n);
+        for (int64_t k = 0; k < n; k++) {
+            inner += (double)all[i][k] * (double)all[0][k];
+            squares += (double)all[0][k] * (double)all[0][k];
+            apart += pow((double)all[i][k] - (double)all[0][k], 2);
+        }
+        along[i] = inner / squares;
+        off[i] = sqrt(apart / squares);
+        printf("%s: along %.5f, off by %.5f\n", pairs[i], along[i], off[i]);
+    }
+    assert_true(fabs(along[1] - 1) < 2e-3 && off[1] < 0.06);
+    assert_true(along[2] < 0.95 && off[2] > 0.08);
+    for (int i = 0; i < 3; i++)
+        free(all[i]);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------------- */
+
+static void parameters_take_six_and_four_bytes(void **state)
+{
+    static const struct {
+        const char *pairs;
+        double bytes;
+    } cases[] = {{TINY_GPT "light=yes", 8}, {TINY_GPT "light=yes grads=bf16", 6}, {TINY_GPT HALF, 4}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trainer *t = create(cases[i].pairs);
+        near(cases[i].pairs, t->memory.per_parameter, cases[i].bytes, 0);
+        trainer_free(t);
+    }
+}
+
+/* Waiting in half the room, and close to what waits in full. */
+static void activations_wait_in_less_room(void **state)
+{
+    trainer *full = create(TINY_GPT), *half = create(TINY_GPT "activations=bf16");
+    double a, b;
+    scion_error err;
+    (void)state;
+    assert_true(half->memory.activations < full->memory.activations);
+    train(full, 30);
+    train(half, 30);
+    OK(trainer_evaluate(full, 4, &a, NULL, &err));
+    OK(trainer_evaluate(half, 4, &b, NULL, &err));
+    near("validation loss", b, a, 0.05);
+    trainer_free(full);
+    trainer_free(half);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices_are_stored_as_bfloat16),
+        cmocka_unit_test(passes_are_those_of_the_same_numbers),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(a_resumed_run_is_the_run),
+        cmocka_unit_test(weights_of_the_other_type_start_a_run),
+        cmocka_unit_test(small_additions_are_not_lost),
+        cmocka_unit_test(parameters_take_six_and_four_bytes),
+        cmocka_unit_test(activations_wait_in_less_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
