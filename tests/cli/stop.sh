@@ -85,7 +85,7 @@ kill -INT "$(cat process)"
 wait $!
 grep -q 'scion resume long' log || fault "Ctrl-C in a validation: $(tail -n 3 log)"
 grep -q 'validation: on 262144 tokens spread' log || fault "a large validation is not told of: $(head -n 60 log)"
-grep 'step 2/2  loss' log | grep -q '0\.0s left' && fault "the time left leaves out the validation: $(cat log)"
+grep 'step 2/2  loss' log | grep -q ' 0\.0s left' && fault "the time left leaves out the validation: $(cat log)"
 
 # ---- Out of time is a success
 "$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000000 max_minutes=0.01 \

@@ -346,7 +346,8 @@ static void fill_classes(const run *r, tape_plan *p, int32_t first, int32_t seco
 static void mixed_classes_mix_the_losses(void **state)
 {
     static const char *const cases[] = {"model=mlp layers=3 width=16 smoothing=0.1",
-                                        "model=cnn width=4 smoothing=0.1"};
+                                        "model=cnn width=4 smoothing=0.1",
+                                        "model=vit layers=2 width=16 head_size=8 patch=5 smoothing=0.1"};
     enum { first = 2, second = 5, classes = 7, batch = 6 };
     const float share = 0.75f;
     (void)state;
