@@ -213,7 +213,7 @@ static void options_beside_the_run_compute_nothing(void **state)
         check(grid_computes(o) == (strstr(beside, word) == NULL));
         found += !grid_computes(o);
     }
-    check(found == 13);
+    check(found == 14);
     check(grid_computes(config_find("lr")) && grid_computes(config_find("eval_batches")));
     check(!grid_computes(config_find("out")) && !grid_computes(config_find("threads")));
 }
