@@ -1,6 +1,6 @@
-/* What ranks share out, without ranks: every entry has one owner; equal ranges, and whole parameters balanced by cost;
- * what travels; the trees; when a gradient is complete; who started us; which ranks do not belong together. And a rank
- * alone with deterministic sums, against the plain order. */
+/* What ranks share out, without ranks: every entry has one owner; equal ranges, and whole parameters balanced by
+ * cost; what travels; the trees; when a gradient is complete; who started us; which ranks do not belong together. And
+ * a rank alone with deterministic sums, against the plain order. */
 #define _GNU_SOURCE 1
 #include "tiny.h"
 
@@ -95,8 +95,8 @@ static void ranges_are_equal(void **state)
     trainer_free(t);
 }
 
-/* Largest first, to the rank that has least: no rank has more than 4/3 of the best (Graham), which is at least the mean
- * and at least the costliest oracle. */
+/* Largest first, to the rank that has least: no rank has more than 4/3 of the best (Graham), which is at least the
+ * mean and at least the costliest oracle. */
 static void oracles_are_balanced(void **state)
 {
     const config c = tiny(TINY_GPT "width=128 head_size=64 layers=6 ");
@@ -177,7 +177,7 @@ static void trees_reach_all(void **state)
             }
 }
 
-/* ---- Complete gradients ------------------------------------------------------------------------------------------ */
+/* ---- Complete gradients ---------------------------------------------------------------------------------------- */
 
 typedef struct watched {
     const trainer *t;
@@ -212,7 +212,7 @@ static void complete_is_complete(void **state)
     }
 }
 
-/* ---- One rank ---------------------------------------------------------------------------------------------------- */
+/* ---- One rank -------------------------------------------------------------------------------------------------- */
 
 /* The tree is another order of the same sum: the loss is the same up to rounding, and not in all its bits. */
 static void deterministic_is_another_order(void **state)
@@ -235,7 +235,7 @@ static void deterministic_is_another_order(void **state)
     }
 }
 
-/* ---- Who started us, and who belongs together -------------------------------------------------------------------- */
+/* ---- Who started us, and who belongs together ------------------------------------------------------------------ */
 
 static void launchers_are_found(void **state)
 {

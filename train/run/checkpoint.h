@@ -33,8 +33,8 @@ typedef struct checkpoint_meta {
 scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
                               const checkpoint_meta *meta, int metas, scion_error *err);
 
-/* The same for tensors that are elsewhere, those whose data is NULL: `fetch` gives `bytes` bytes of tensor i from `at` on,
- * CHECKPOINT_PIECE at most, valid until it is called again. Each is asked for once. */
+/* The same for tensors that are elsewhere, those whose data is NULL: `fetch` gives `bytes` bytes of tensor i from
+ * `at` on, CHECKPOINT_PIECE at most, valid until it is called again. Each is asked for once. */
 enum { CHECKPOINT_PIECE = 1 << 22 }; /* a multiple of every type's size */
 typedef const void *checkpoint_fetch(void *ctx, int i, size_t at, size_t bytes);
 scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,

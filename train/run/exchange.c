@@ -291,8 +291,8 @@ void exchange_spread(exchange *x, float *weights)
 
 /* ---- Making --------------------------------------------------------------------------------------------------- */
 
-/* The order in which buckets are complete: the backward pass goes from the last layer to the first. It is found by the
- * last event of each parameter. */
+/* The order in which buckets are complete: the backward pass goes from the last layer to the first. It is found by
+ * the last event of each parameter. */
 static void order_buckets(exchange *x, const tape_plan *train, int64_t *when)
 {
     const shard_plan *s = x->shards;

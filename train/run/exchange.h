@@ -1,14 +1,12 @@
-/* What ranks send each other in a step: gradients by the bucket to their owners, along a tree, and weights back along the
- * same tree (shard.h, comm.h). A bucket goes as soon as all its gradients are complete here; several are on their way
- * at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and each rank
- * expects those of a window that begins with its oldest: the oldest of all is in every window, so that some bucket
- * always gets on.
+/* What ranks send each other in a step: gradients by the bucket to their owners, along a tree, and weights back along
+ * the same tree (shard.h, comm.h). A bucket goes as soon as all its gradients are complete here; several are on their
+ * way at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and
+ * each rank expects those of a window that begins with its oldest: the oldest of all is in every window, so that some
+ * bucket always gets on.
  *
- *     exchange_begin(x, grads);
- *     ... exchange_complete(x, param) for every parameter, as the backward pass goes ...
- *     exchange_finish(x, false);      this rank's sums are in what it owns of grads
- *     ... the step ...
- *     exchange_spread(x, weights); */
+ * exchange_begin(x, grads); ... exchange_complete(x, param) for every parameter, as the backward pass goes ...
+ * exchange_finish(x, false);      this rank's sums are in what it owns of grads ... the step ... exchange_spread(x,
+ * weights); */
 #ifndef TRAIN_RUN_EXCHANGE_H
 #define TRAIN_RUN_EXCHANGE_H
 

@@ -1,10 +1,10 @@
-/* What a step would take on so many ranks: time, communication and memory, from the plan of the model and the shares of
- * the ranks, without training anything. docs/scaling.md states the cost model:
+/* What a step would take on so many ranks: time, communication and memory, from the plan of the model and the shares
+ * of the ranks, without training anything. docs/scaling.md states the cost model:
  *
  *     compute   operations of the rank with most sequences / speed
  *     optimizer operations of the costliest share of oracles, and passes over its entries / speed
  *     gradients, weights     bytes of the busiest rank / bandwidth + its messages x latency
- *     step      compute + optimizer + weights + what of the gradients does not travel during the last backward pass */
+ *     step      compute + optimizer + weights + what of the gradients does not travel in the last backward pass */
 #ifndef TRAIN_RUN_FORECAST_H
 #define TRAIN_RUN_FORECAST_H
 

@@ -25,8 +25,8 @@ typedef struct trainer_ranks trainer_ranks;
 
 /* After the model is recorded. Nothing if there is one rank and `deterministic` is not set. */
 scion_status ranks_make(trainer *t, scion_error *err);
-/* Bytes that it takes beside what one rank takes; of activations of micro-batches that are smaller than `batch`; and the
- * share of the optimizer's state that is here. */
+/* Bytes that it takes beside what one rank takes; of activations of micro-batches that are smaller than `batch`; and
+ * the share of the optimizer's state that is here. */
 size_t ranks_bytes(const trainer *t);
 size_t ranks_activations(const trainer *t);
 double ranks_state_share(const trainer *t);

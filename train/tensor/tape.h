@@ -51,10 +51,9 @@ typedef struct tape_value {
     bool transposed;  /* stored d_in x d_out: an embedding table */
     bool zero_start;  /* initialised to zero instead of on the boundary */
     float initial;    /* of every element of a buffer */
-    bool
-        moves; /* a buffer that each micro-batch of training changes to keep times itself and something of the batch */
-    double keep;                     /* else it stays as it is */
-    int64_t offset;                  /* elements of those before it */
+    bool moves;       /* a buffer that each micro-batch of training changes to keep times itself and a part of the */
+    double keep;      /* batch; else it stays as it is */
+    int64_t offset;   /* elements of those before it */
     scn_type weight_type, grad_type; /* how it is stored */
     size_t weight_at, grad_at;       /* bytes of those before it in the flat arrays */
 } tape_value;
