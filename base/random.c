@@ -125,10 +125,10 @@ uint64_t scn_stream_rounding(int64_t step, int64_t param)
 
 uint64_t scn_stream_average(int64_t step, int64_t param)
 {
-    return far_stream(3, param, step, 0);
+    return far_stream(4, param, step, 0);
 }
 
 uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t part)
 {
-    return far_stream((uint64_t)part << 32 | 4, node, step, sample);
+    return far_stream((uint64_t)part << 32 | 5, node, step, sample);
 }

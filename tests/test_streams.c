@@ -85,6 +85,8 @@ static void test_rounding(void **state)
                 for (int64_t part = 0; part < 5; part++)
                     add(scn_stream_addition(step, 8 * sample, i, part));
         }
+    for (int64_t i = 0; i < 40; i++)
+        add(scn_stream_dropped(i));
     check_unique();
 }
 

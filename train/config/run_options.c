@@ -47,12 +47,6 @@ static const char *input_scale_name(int i)
     return i >= 0 && i < 2 ? names[i] : NULL;
 }
 
-static const char *wire_name(int i)
-{
-    static const char *const names[] = {"float32", "bf16"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
-
 static const char *norms_of_model(const void *configuration)
 {
     const model_row *row = config_model(configuration);
@@ -97,7 +91,7 @@ const option training_option_rows[] = {
     OPTION_BOOL_ROW(training_options, deterministic, "deterministic", "no",
                     "sum micro-batches along one tree: the same bits with 1, 2, 4, ... ranks that divide accum",
                     .change = OPTION_ON_RESUME),
-    OPTION_ENUM_ROW(training_options, wire, "wire", "float32", wire_name,
+    OPTION_ENUM_ROW(training_options, wire, "wire", "float32", training_storage_name,
                     "what gradients are between ranks; bf16: half the bytes, rounded to nearest",
                     .change = OPTION_ON_RESUME),
     REAL(comm_timeout, "300", 0, 1e9, "seconds of silence after which a rank is given up and the run ends, 0: never",

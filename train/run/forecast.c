@@ -112,8 +112,8 @@ static void count_memory(const forecaster *f, const shard_plan *s, const forecas
     int64_t most = 0;
     for (int r = 0; r < m->ranks; r++)
         most = s->entries[r] > most ? s->entries[r] : most;
-    out->weights = 4 * (double)out->parameters + 8 * (double)tape_buffer_elements(f->t->model.tape);
-    out->gradients = 4 * (double)out->parameters * (rule->needs_prev ? 2 : 1);
+    out->weights = (double)tape_weight_bytes(f->t->model.tape) + 8 * (double)tape_buffer_elements(f->t->model.tape);
+    out->gradients = (double)tape_grad_bytes(f->t->model.tape) * (rule->needs_prev ? 2 : 1);
     out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * (double)most;
     out->sharing = m->ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
     out->total = out->weights + out->gradients + out->state + out->activations + out->sharing;
