@@ -5,7 +5,7 @@
 
 #include "ops/parallel.h"
 
-SCN_CLONES static void add(int64_t n, const float *x, const float *p, float *y)
+SCN_CLONES static void add_positions(int64_t n, const float *x, const float *p, float *y)
 {
     SCN_SIMD
     for (int64_t i = 0; i < n; i++)
@@ -20,7 +20,7 @@ static void forward(const tape_node *n, const tape_run *run)
     SCN_PARALLEL_FOR_STATIC(pieces.threads)
     for (int64_t i = 0; i < pieces.count; i++)
         for (int64_t r = i * pieces.step; r < i * pieces.step + op_piece_rows(&pieces, i); r++)
-            add(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width);
+            add_positions(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width);
 }
 
 static void backward(const tape_node *n, const tape_run *run)

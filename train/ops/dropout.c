@@ -43,7 +43,7 @@ SCN_INLINE void multiply_loop(bool accumulate, int64_t n, const float *a, const 
         op_put(accumulate, y + i, a[i] * x[i]);
 }
 
-SCN_CLONES static void multiply(int64_t n, const float *a, const float *x, bool accumulate, float *y)
+SCN_CLONES static void multiply_by(int64_t n, const float *a, const float *x, bool accumulate, float *y)
 {
     OP_WITH_FLAG(accumulate, multiply_loop, n, a, x, y);
 }
@@ -62,7 +62,7 @@ static void apply(const tape_node *n, const tape_run *run, const float *x, bool 
             const int64_t count = own - first < chunk ? own - first : chunk;
             float own_mask[chunk];
             draw(&m, (uint64_t)((run->sample + b) * blocks + first / lanes), count, own_mask);
-            multiply(count, own_mask, x + at, accumulate, y + at);
+            multiply_by(count, own_mask, x + at, accumulate, y + at);
         }
 }
 
