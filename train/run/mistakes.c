@@ -322,7 +322,8 @@ static bool get_pairs(mistakes *m, const json_t *list, const json_t *found)
                get_whole(json_array_get(one, 1), 0, m->class_count - 1, &p->answer) && p->target != p->answer &&
                get_whole(json_array_get(one, 2), 1, left[p->target], &p->images) &&
                (i == 0 || by_images(&m->pairs[i - 1], p) < 0);
-        left[p->target] -= fine ? p->images : 0;
+        if (fine) /* else its class may be none */
+            left[p->target] -= p->images;
     }
     m->pair_count = fine ? (int64_t)count : 0;
     for (int64_t i = 0; fine && m->pair_count == m->pairs_found && i < m->class_count; i++)
