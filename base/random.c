@@ -132,3 +132,8 @@ uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t
 {
     return far_stream((uint64_t)part << 32 | 5, node, step, sample);
 }
+
+uint64_t scn_stream_meeting(int64_t step, int64_t first)
+{
+    return far_stream(6, first, step, 0);
+}

@@ -81,6 +81,7 @@ static void test_rounding(void **state)
         for (int64_t i = 0; i < 40; i++) {
             add(scn_stream_rounding(step + 1, i));
             add(scn_stream_average(step, i));
+            add(scn_stream_meeting(step, i));
             for (int64_t sample = 0; sample < 10; sample++)
                 for (int64_t part = 0; part < 5; part++)
                     add(scn_stream_addition(step, 8 * sample, i, part));

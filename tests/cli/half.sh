@@ -51,5 +51,4 @@ grep -q 'init=' log || fault "weights=float32 when resuming: $(cat log)"
 # shellcheck disable=SC2086
 "$scion" train shakespeare $tiny steps=2 init=run out=full > log 2>&1 || fault "$(cat log)"
 refused 2 'float32' train shakespeare data=text.txt weights=half
-refused 1 'are for one rank' train shakespeare data=text.txt grads=bf16 deterministic=yes
 [ $faults -eq 0 ]

@@ -37,10 +37,13 @@ near() {
 }
 
 # ---- Bits. Rules with state, without, with joint norms, with two gradients; elementwise ranges
-# (400 x 256 entries are more than one range), and every one of them with 1, 2 and 4 ranks.
+# (400 x 256 entries are more than one range); bfloat16, whose sums are rounded at random; and every one of them with 1,
+# 2 and 4 ranks.
 kind=0
+both='weights=bf16 grads=bf16'
 for setting in 'rule=scion' 'rule=scion light=1' 'rule=adamw clip_norm=1 lr=2^-8' 'rule=mars' 'rule=mnsgd lr=2^-8' \
-    'norms=sign width=192 head_size=64'; do
+    'norms=sign width=192 head_size=64' "$both" "$both light=1" "$both norms=sign width=192 head_size=64" \
+    "$both rule=mars" 'grads=bf16 rounding=nearest light=1'; do
     kind=$((kind + 1))
     for number in 1 2 4; do
         # shellcheck disable=SC2086
@@ -73,6 +76,11 @@ cmp -s a b && fault '3 ranks have the bits of 1: the test of rounding shows noth
 # bfloat16 has 4e-3.
 run half 2 wire=bf16
 near bits1-1 half 3e-2
+for number in 1 2 3 4; do
+    run stored$number $number weights=bf16 grads=bf16 light=1 activations=bf16
+    near bits2-1 stored$number 3e-2
+done
+[ "$(tail -n 1 stored1.losses)" = "$(tail -n 1 bits2-1.losses)" ] && fault 'weights=bf16 changed nothing'
 [ "$(tail -n 1 half.losses)" = "$(tail -n 1 cheapest.losses)" ] && fault 'wire=bf16 changed nothing'
 
 # ---- Batch normalisation: statistics of each micro-batch, running ones in the order of one rank
@@ -98,18 +106,30 @@ ranks 2 resume moves max_minutes=0 > log 2>&1 || fault "resume with 2 ranks: $(c
 near moves stays 1e-5
 near moves1 stays 1e-5
 ls moves | grep -q tmp && fault "temporary files are left: $(ls moves)"
+# ... also in bfloat16, and bit for bit where sums are deterministic
+# shellcheck disable=SC2086
+ranks 2 train $tiny $both light=1 deterministic=yes steps=8 max_minutes=1e-9 out=halves > log 2>&1 ||
+    fault "2 ranks in bfloat16, stopped: $(cat log)"
+ranks 4 resume halves max_minutes=0 > log 2>&1 || fault "resume in bfloat16 with 4 ranks: $(cat log)"
+# shellcheck disable=SC2086
+"$scion" train $tiny $both light=1 deterministic=yes steps=8 out=whole > log 2>&1 || fault "1 rank: $(cat log)"
+last=step-00000008.safetensors same halves whole
 
-# ---- Bytes on the wire: as many as the plan says, 2 (N - 1) times the parameters of 4 bytes
-for number in 2 3 4; do
+# ---- Bytes on the wire: as many as the plan says, 2 (N - 1) times the parameters of 4 bytes; of 2, where all of them
+# are matrices
+for number in 2 3 4 2h 3h; do
+    bytes=4 storage=
+    case $number in *h) bytes=2 storage=$both ;; esac
+    number=${number%h}
     # shellcheck disable=SC2086
-    ranks $number train $tiny steps=4 norms=sign out=wire$number > log 2>&1 || fault "wire: $(cat log)"
+    ranks $number train $tiny steps=4 norms=sign $storage out=wire$number-$bytes > log 2>&1 || fault "wire: $(cat log)"
     # shellcheck disable=SC2086
-    "$scion" plan $tiny norms=sign ranks=$number > planned 2>&1 || fault "plan: $(cat planned)"
+    "$scion" plan $tiny norms=sign $storage ranks=$number > planned 2>&1 || fault "plan: $(cat planned)"
     sent=$(tr '\n' ' ' < log | sed 's/  */ /g' | sed -n 's/.*ranks sent \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
     expected=$(tr '\n' ' ' < planned | sed 's/  */ /g' | sed -n 's/.*: \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
     elements=$(sed -n 's/^in all *\([0-9]*\)/\1/p' log)
     [ -n "$sent" ] && [ "$sent" = "$expected" ] || fault "$number ranks sent '$sent' bytes, planned were '$expected'"
-    all=$((4 * (number - 1) * elements))
+    all=$((bytes * (number - 1) * elements))
     [ "$sent" = "$all $all" ] || fault "$number ranks sent '$sent' bytes, expected $all each way"
 done
 

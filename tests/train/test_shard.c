@@ -123,29 +123,37 @@ static void oracles_are_balanced(void **state)
     trainer_free(t);
 }
 
-/* Each way (N - 1) times the parameters; what is sent is received. */
+/* Each way (N - 1) times the parameters as they are stored; what is sent is received. Gradients in float32 may travel as
+ * bfloat16, those in bfloat16 always do. */
 static void as_much_travels_as_in_an_all_reduce(void **state)
 {
-    const config c = tiny(gpt);
-    trainer *t = create(&c);
-    scion_error err;
+    static const char *const storages[] = {"", "grads=bf16 ", "weights=bf16 grads=bf16 "};
     (void)state;
-    for (int ranks = 1; ranks <= 17; ranks++) {
-        shard_plan s;
-        int64_t up = 0, arrived = 0, down = 0, taken = 0;
-        OK(shard_make(&s, &c, t->model.tape, ranks, false, &err));
-        for (int r = 0; r < ranks; r++) {
-            const shard_traffic n = shard_traffic_of(&s, r);
-            up += n.gradients_sent;
-            arrived += n.gradients_received;
-            down += n.weights_sent;
-            taken += n.weights_received;
-        }
-        const int64_t all = (ranks - 1) * t->elements;
-        assert_true(up == all && arrived == all && down == all && taken == all);
-        shard_free(&s);
-    }
-    trainer_free(t);
+    for (int k = 0; k < (int)(sizeof storages / sizeof *storages); k++)
+        for (int ranks = 1; ranks <= 17; ranks += ranks < 5 ? 1 : 4)
+            for (scn_type wire = SCN_FLOAT32; wire <= SCN_BFLOAT16; wire++) {
+                char settings[512];
+                snprintf(settings, sizeof settings, "%s%s", gpt, storages[k]);
+                const config c = tiny(settings);
+                trainer *t = create(&c);
+                scion_error err;
+                shard_plan s;
+                int64_t up = 0, arrived = 0, down = 0, taken = 0;
+                OK(shard_make(&s, &c, t->model.tape, ranks, false, &err));
+                for (int r = 0; r < ranks; r++) {
+                    const shard_traffic n = shard_traffic_of(&s, r, wire);
+                    up += n.gradients_sent;
+                    arrived += n.gradients_received;
+                    down += n.weights_sent;
+                    taken += n.weights_received;
+                }
+                const size_t grads = wire == SCN_BFLOAT16 ? 2 * (size_t)t->elements : tape_grad_bytes(t->model.tape);
+                const int64_t gradients = (ranks - 1) * (int64_t)grads,
+                              weights = (ranks - 1) * (int64_t)tape_weight_bytes(t->model.tape);
+                assert_true(up == gradients && arrived == gradients && down == weights && taken == weights);
+                shard_free(&s);
+                trainer_free(t);
+            }
 }
 
 /* ---- Trees ----------------------------------------------------------------------------------------------------- */
@@ -175,6 +183,28 @@ static void trees_reach_all(void **state)
                 if ((size & (size - 1)) == 0)
                     assert_int_equal(parent ^ rank, 1 << at);
             }
+}
+
+/* Where parts meet: on the way to a root every meeting has another first rank of its later part, never 0; and where the
+ * size is a power of two, the same parts meet under the same number whatever the root. */
+static void meetings_have_numbers(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 20; size++)
+        for (int root = 0; root < size; root++) {
+            unsigned met = 0;
+            for (int rank = 0; rank < size; rank++) {
+                const comm c = {.rank = rank, .size = size};
+                if (rank == root)
+                    continue;
+                const comm up = {.rank = comm_tree_parent(&c, root), .size = size};
+                const int number = comm_tree_meeting(&up, root, rank), between = up.rank ^ rank;
+                assert_true(number > 0 && number < size && !(met >> number & 1));
+                met |= 1u << number;
+                if ((size & (size - 1)) == 0) /* the half that has the bit in which they differ, from its beginning */
+                    assert_true(number == ((rank | up.rank) / between) * between);
+            }
+        }
 }
 
 /* ---- Complete gradients ---------------------------------------------------------------------------------------- */
@@ -297,15 +327,11 @@ static void another_mind_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entry_has_one_owner),
-        cmocka_unit_test(ranges_are_equal),
-        cmocka_unit_test(oracles_are_balanced),
-        cmocka_unit_test(as_much_travels_as_in_an_all_reduce),
-        cmocka_unit_test(trees_reach_all),
-        cmocka_unit_test(complete_is_complete),
-        cmocka_unit_test(deterministic_is_another_order),
-        cmocka_unit_test(launchers_are_found),
-        cmocka_unit_test(another_mind_is_named),
+        cmocka_unit_test(every_entry_has_one_owner), cmocka_unit_test(ranges_are_equal),
+        cmocka_unit_test(oracles_are_balanced),      cmocka_unit_test(as_much_travels_as_in_an_all_reduce),
+        cmocka_unit_test(trees_reach_all),           cmocka_unit_test(meetings_have_numbers),
+        cmocka_unit_test(complete_is_complete),      cmocka_unit_test(deterministic_is_another_order),
+        cmocka_unit_test(launchers_are_found),       cmocka_unit_test(another_mind_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,12 @@ int comm_tree_child(const comm *c, int root, int level, bool *more)
     return *more && v + step < c->size ? rank_of(c, root, v + step) : -1;
 }
 
+int comm_tree_meeting(const comm *c, int root, int child)
+{
+    const int later = child > c->rank ? child : c->rank;
+    return power_of_two(c->size) ? later & ~((child ^ c->rank) - 1) : seen(c, root, child);
+}
+
 /* ---- All ranks together ------------------------------------------------------------------------------------- */
 
 /* Messages are counted in int by MPI. */

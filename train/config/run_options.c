@@ -28,6 +28,11 @@ const char *training_storage_name(int type)
     return type >= 0 && type < 2 ? names[type] : NULL;
 }
 
+scn_type training_storage(const char *name)
+{
+    return strcmp(name, training_storage_name(SCN_BFLOAT16)) == 0 ? SCN_BFLOAT16 : SCN_FLOAT32;
+}
+
 static const char *const rounding_names[] = {
     [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest"};
 

@@ -2,6 +2,7 @@
 #ifndef TRAIN_CONFIG_RUN_OPTIONS_H
 #define TRAIN_CONFIG_RUN_OPTIONS_H
 
+#include "base/bf16.h"
 #include "base/option.h"
 
 typedef struct training_options {
@@ -45,6 +46,7 @@ typedef struct run_options {
 
 /* "float32", "bf16", by scn_type (base/bf16.h); NULL past the last. */
 const char *training_storage_name(int type);
+scn_type training_storage(const char *name);
 /* rounding=nearest: weights, and what is added to gradients, are rounded to nearest, which shows why they are not. */
 bool training_rounds_nearest(const training_options *o);
 

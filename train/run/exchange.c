@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "base/fail.h"
+#include "base/random.h"
 #include "ops/parallel.h"
 
 enum {
@@ -35,34 +36,61 @@ typedef struct spread {
 struct exchange {
     comm *c;
     const shard_plan *shards;
-    bool bf16; /* gradients travel as bfloat16 */
+    scn_type wire; /* of gradients in float32 */
     int threads;
     int64_t *order;     /* buckets by the time at which they are complete */
     int32_t *params_of; /* of each bucket: parameters in it */
     int32_t *pending;   /* ... which are not complete */
     int64_t head;       /* the first of the order that has not arrived */
-    float *sums;
+    char *sums;
+    const exchange_rounding *by;
     slot slots[window];
     char *staging;
     size_t staging_bytes; /* of one slot, one way */
 };
 
-void exchange_add(int threads, int64_t n, const float *from, float *to)
+scn_rounding exchange_meeting(const exchange_rounding *by, int64_t first)
+{
+    return by->nearest ? (scn_rounding){.random = false}
+                       : scn_rounding_by(by->seed, scn_stream_meeting(by->step, first));
+}
+
+static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const uint16_t *from, uint16_t *to)
+{
+    float block[block_entries];
+    for (int64_t i = 0; i < n; i += block_entries) {
+        const int64_t now = n - i < block_entries ? n - i : block_entries;
+        scn_from_bf16(now, to + i, block);
+        scn_add_bf16(now, from + i, block);
+        scn_to_bf16_by(how, now, block, to + i, first + i);
+    }
+}
+
+void exchange_add(int threads, scn_type type, scn_rounding how, int64_t first, int64_t n, const void *from, void *to)
 {
     const int64_t blocks = (n + add_entries - 1) / add_entries;
     const int used = blocks < threads ? (int)blocks : threads;
     SCN_PARALLEL_FOR_STATIC(used)
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t left = n - i * add_entries;
-        op_add_to(left < add_entries ? left : add_entries, from + i * add_entries, to + i * add_entries);
+        const int64_t at = i * add_entries, now = n - at < add_entries ? n - at : add_entries;
+        if (type == SCN_BFLOAT16)
+            add_halves(&how, first + at, now, (const uint16_t *)from + at, (uint16_t *)to + at);
+        else
+            op_add_to(now, (const float *)from + at, (float *)to + at);
     }
 }
 
 /* ---- Gradients on their way to their owners ------------------------------------------------------------------- */
 
-static size_t wire_bytes(const exchange *x, int64_t count)
+static size_t wire_bytes(const exchange *x, const shard_bucket *b)
 {
-    return (size_t)count * (x->bf16 ? sizeof(uint16_t) : sizeof(float));
+    return scn_stored_bytes(shard_wire(b, x->wire), b->count);
+}
+
+/* Whether a bucket travels otherwise than it is stored. */
+static bool is_converted(const exchange *x, const shard_bucket *b)
+{
+    return shard_wire(b, x->wire) != b->grad_type;
 }
 
 static const shard_bucket *bucket_at(const exchange *x, int64_t place)
@@ -85,7 +113,7 @@ static void expect_child(exchange *x, int64_t place)
         s->whom = comm_tree_child(x->c, b->owner, s->level, &more);
         if (s->whom < 0)
             continue;
-        s->request = comm_receive(x->c, s->whom, COMM_GRADIENTS, tag_at(x, place), s->in, wire_bytes(x, b->count));
+        s->request = comm_receive(x->c, s->whom, COMM_GRADIENTS, tag_at(x, place), s->in, wire_bytes(x, b));
         s->state = RECEIVING;
         s->level++;
         return;
@@ -102,33 +130,30 @@ static void enter(exchange *x, int64_t place)
 
 static void add_received(exchange *x, const slot *s, const shard_bucket *b)
 {
-    float *to = x->sums + b->first, block[block_entries];
-    if (!x->bf16) {
-        exchange_add(x->threads, b->count, s->in, to);
+    void *to = x->sums + b->grad_at;
+    if (is_converted(x, b)) {
+        scn_add_bf16(b->count, s->in, to);
         return;
     }
-    const uint16_t *from = s->in;
-    for (int64_t i = 0; i < b->count; i += block_entries) {
-        const int64_t n = b->count - i < block_entries ? b->count - i : block_entries;
-        scn_from_bf16(n, from + i, block);
-        op_add_to(n, block, to + i);
-    }
+    const int64_t meeting = x->by->firsts[comm_tree_meeting(x->c, b->owner, s->whom)];
+    exchange_add(x->threads, b->grad_type, exchange_meeting(x->by, meeting), b->first, b->count, s->in, to);
 }
 
 static void send_up(exchange *x, int64_t place)
 {
     slot *s = &x->slots[place % window];
     const shard_bucket *b = bucket_at(x, place);
-    const float *from = x->sums + b->first;
+    const void *from = x->sums + b->grad_at;
     s->whom = comm_tree_parent(x->c, b->owner);
     if (s->whom < 0) {
         s->state = FINISHED;
         return;
     }
-    if (x->bf16)
+    if (is_converted(x, b)) {
         scn_to_bf16(b->count, from, s->out);
-    s->request = comm_send(x->c, s->whom, COMM_GRADIENTS, tag_at(x, place), x->bf16 ? s->out : (const void *)from,
-                           wire_bytes(x, b->count));
+        from = s->out;
+    }
+    s->request = comm_send(x->c, s->whom, COMM_GRADIENTS, tag_at(x, place), from, wire_bytes(x, b));
     s->state = SENDING;
 }
 
@@ -165,10 +190,11 @@ void exchange_progress(exchange *x)
             enter(x, x->head + window);
 }
 
-void exchange_begin(exchange *x, float *sums)
+void exchange_begin(exchange *x, void *sums, const exchange_rounding *by)
 {
     x->head = 0;
     x->sums = sums;
+    x->by = by;
     memcpy(x->pending, x->params_of, (size_t)x->shards->count * sizeof *x->pending);
     for (int64_t i = 0; x->c->size > 1 && i < window && i < x->shards->count; i++)
         enter(x, i);
@@ -220,18 +246,18 @@ void exchange_complete(exchange *x, const tape_value *param)
 
 /* ---- Weights on their way from their owners ------------------------------------------------------------------- */
 
-static void spread_begin(exchange *x, spread *s, float *weights, int64_t i)
+static void spread_begin(exchange *x, spread *s, char *weights, int64_t i)
 {
     const shard_bucket *b = &x->shards->buckets[i];
     const int from = comm_tree_parent(x->c, b->owner);
     *s = (spread){.receive = -1};
     if (from >= 0)
-        s->receive = comm_receive(x->c, from, COMM_WEIGHTS, (int)(i % COMM_TAGS), weights + b->first,
-                                  (size_t)b->count * sizeof *weights);
+        s->receive = comm_receive(x->c, from, COMM_WEIGHTS, (int)(i % COMM_TAGS), weights + b->weight_at,
+                                  scn_stored_bytes(b->weight_type, b->count));
 }
 
 /* The children that wait longest for their own first. */
-static void spread_send(exchange *x, spread *s, const float *weights, int64_t i)
+static void spread_send(exchange *x, spread *s, const char *weights, int64_t i)
 {
     const shard_bucket *b = &x->shards->buckets[i];
     int children[levels_max], n = 0;
@@ -242,13 +268,13 @@ static void spread_send(exchange *x, spread *s, const float *weights, int64_t i)
             children[n++] = child;
     }
     while (n-- > 0)
-        s->sends[s->count++] = comm_send(x->c, children[n], COMM_WEIGHTS, (int)(i % COMM_TAGS), weights + b->first,
-                                         (size_t)b->count * sizeof *weights);
+        s->sends[s->count++] = comm_send(x->c, children[n], COMM_WEIGHTS, (int)(i % COMM_TAGS),
+                                         weights + b->weight_at, scn_stored_bytes(b->weight_type, b->count));
     s->sent = true;
 }
 
 /* True: the bucket has been here, and gone on. */
-static bool spread_done(exchange *x, spread *s, float *weights, int64_t i)
+static bool spread_done(exchange *x, spread *s, const char *weights, int64_t i)
 {
     if (s->receive >= 0 && comm_done(x->c, s->receive))
         s->receive = -1;
@@ -261,7 +287,7 @@ static bool spread_done(exchange *x, spread *s, float *weights, int64_t i)
     return s->count == 0;
 }
 
-void exchange_spread(exchange *x, float *weights)
+void exchange_spread(exchange *x, void *weights)
 {
     spread ways[window];
     bool done[window];
@@ -316,26 +342,29 @@ static void order_buckets(exchange *x, const tape_plan *train, int64_t *when)
     }
 }
 
-static int64_t largest_bucket(const shard_plan *s)
+/* Bytes of the largest message of gradients. */
+static size_t largest_message(const exchange *x)
 {
-    int64_t most = 0;
-    for (int64_t i = 0; i < s->count; i++)
-        most = s->buckets[i].count > most ? s->buckets[i].count : most;
+    size_t most = 0;
+    for (int64_t i = 0; i < x->shards->count; i++) {
+        const size_t bytes = wire_bytes(x, &x->shards->buckets[i]);
+        most = bytes > most ? bytes : most;
+    }
     return most;
 }
 
-scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train, bool bf16,
+scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train, scn_type wire,
                              int threads, scion_error *err)
 {
     const size_t n = (size_t)shards->count;
     exchange *x = *out = calloc(1, sizeof *x);
     int64_t *when = calloc(n + 1, sizeof *when);
     if (x) {
-        *x = (exchange){.c = c, .shards = shards, .bf16 = bf16, .threads = threads};
+        *x = (exchange){.c = c, .shards = shards, .wire = wire, .threads = threads};
         x->order = calloc(n + 1, sizeof *x->order);
         x->params_of = calloc(n + 1, sizeof *x->params_of);
         x->pending = calloc(n + 1, sizeof *x->pending);
-        x->staging_bytes = (wire_bytes(x, largest_bucket(shards)) + 63) / 64 * 64;
+        x->staging_bytes = (largest_message(x) + 63) / 64 * 64;
     }
     const bool ok = x && when && x->order && x->params_of && x->pending;
     if (ok)
@@ -344,10 +373,10 @@ scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, 
     return ok ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for what ranks send each other");
 }
 
-/* Messages of bfloat16 are made in a second half. */
+/* Messages of other numbers than those of the gradients are made in a second half. */
 size_t exchange_bytes(const exchange *x)
 {
-    return x->c->size > 1 ? (size_t)(x->bf16 ? 2 : 1) * window * x->staging_bytes : 0;
+    return x->c->size > 1 ? (size_t)(x->wire == SCN_BFLOAT16 ? 2 : 1) * window * x->staging_bytes : 0;
 }
 
 scion_status exchange_allocate(exchange *x, scion_error *err)
@@ -359,7 +388,7 @@ scion_status exchange_allocate(exchange *x, scion_error *err)
         return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of messages", exchange_bytes(x));
     for (size_t i = 0; i < window; i++) {
         x->slots[i].in = x->staging + i * x->staging_bytes;
-        x->slots[i].out = x->bf16 ? x->staging + (window + i) * x->staging_bytes : NULL;
+        x->slots[i].out = x->wire == SCN_BFLOAT16 ? x->staging + (window + i) * x->staging_bytes : NULL;
     }
     return SCION_OK;
 }

@@ -65,15 +65,11 @@ static scion_status activation_bytes(const forecaster *f, int64_t batch, double 
 {
     model m = {.tape = NULL};
     tape_plan *p = NULL;
-    const plan_options o = {.mode = PLAN_TRAINING, .threads = f->t->threads};
     if (batch == f->c.training.batch) {
         *bytes = (double)(plan_bytes(f->t->train) - plan_packed_bytes(f->t->train));
         return SCION_OK;
     }
-    scion_status status =
-        model_record(&m, config_model(&f->c), config_model_options(&f->c), data_about(f->t->data), batch, err);
-    if (status == SCION_OK)
-        status = plan_make(&p, m.tape, m.loss, &o, err);
+    const scion_status status = trainer_record_size(f->t, batch, &m, &p, err);
     if (status == SCION_OK)
         *bytes = (double)plan_bytes(p);
     plan_free(p);
@@ -83,15 +79,13 @@ static scion_status activation_bytes(const forecaster *f, int64_t batch, double 
 
 static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
-    const double wire = strcmp(f->c.training.wire, "bf16") == 0 ? 2 : 4, stored = 4;
+    const scn_type wire = training_storage(f->c.training.wire);
     const double passes = trainer_rule(f->t)->needs_prev ? 2 : 1, shared = trainer_rule(f->t)->needs_prev ? 3 : 1;
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {
-        const shard_traffic n = shard_traffic_of(s, r);
-        const double up = wire * passes * (double)n.gradients_sent,
-                     down = wire * passes * (double)n.gradients_received;
-        const double out_w = stored * shared * (double)n.weights_sent;
-        const double in_w = stored * shared * (double)n.weights_received;
+        const shard_traffic n = shard_traffic_of(s, r, wire);
+        const double up = passes * (double)n.gradients_sent, down = passes * (double)n.gradients_received;
+        const double out_w = shared * (double)n.weights_sent, in_w = shared * (double)n.weights_received;
         out->gradient_bytes += up;
         out->weight_bytes += out_w;
         out->largest_bytes = fmax(out->largest_bytes, up + down + out_w + in_w);

@@ -140,19 +140,41 @@ static void own_small(shard_plan *s, const nature *of)
             give(s, of, i, last_owner(s, i - 1));
 }
 
-/* Adds a range with one owner to the list, which has room, in equal pieces; to the last bucket if it is the same
- * owner's and small. */
-static void add_range(shard_plan *s, int64_t first, int64_t count, int owner)
+/* Whether b goes on where a ends, in both arrays, and fits into the same bucket. */
+static bool joins(const shard_bucket *a, const shard_bucket *b)
+{
+    return a->owner == b->owner && a->count + b->count <= SHARD_BUCKET && a->weight_type == b->weight_type &&
+           a->grad_type == b->grad_type &&
+           a->weight_at + scn_stored_bytes(a->weight_type, a->count) == b->weight_at &&
+           a->grad_at + scn_stored_bytes(a->grad_type, a->count) == b->grad_at;
+}
+
+/* `count` entries of a parameter from `first` on. */
+static shard_bucket range_of(const tape_value *v, int64_t first, int64_t count, int owner)
+{
+    return (shard_bucket){.first = v->offset + first,
+                          .count = count,
+                          .owner = owner,
+                          .weight_type = v->weight_type,
+                          .grad_type = v->grad_type,
+                          .weight_at = v->weight_at + scn_stored_bytes(v->weight_type, first),
+                          .grad_at = v->grad_at + scn_stored_bytes(v->grad_type, first)};
+}
+
+/* Adds a range with one owner to the list, which has room, in equal pieces; to the last bucket if that is small. */
+static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t count, int owner)
 {
     shard_bucket *last = s->count > 0 ? &s->buckets[s->count - 1] : NULL;
-    if (last && last->owner == owner && last->count + count <= SHARD_BUCKET) {
+    const shard_bucket all = range_of(v, first, count, owner);
+    if (last && joins(last, &all)) {
         last->count += count;
         return;
     }
     const int64_t pieces = (count + SHARD_BUCKET - 1) / SHARD_BUCKET;
-    for (int64_t k = 0; k < pieces; k++)
-        s->buckets[s->count++] =
-            (shard_bucket){first + count * k / pieces, count * (k + 1) / pieces - count * k / pieces, owner};
+    for (int64_t k = 0; k < pieces; k++) {
+        const int64_t begin = count * k / pieces, end = count * (k + 1) / pieces;
+        s->buckets[s->count++] = range_of(v, first + begin, end - begin, owner);
+    }
 }
 
 /* At most so many: every range of every parameter begins one, and so does every SHARD_BUCKET entries. */
@@ -173,7 +195,7 @@ static scion_status make_buckets(shard_plan *s, const tape *t, scion_error *err)
         for (int r = 0; r < s->ranks; r++) { /* ranges follow each other in the order of the ranks */
             const int64_t own = shard_own(s, r, i);
             if (own > 0)
-                add_range(s, tape_param_at(t, i)->offset + shard_first(s, r, i), own, r);
+                add_range(s, tape_param_at(t, i), shard_first(s, r, i), own, r);
             s->entries[r] += own;
         }
     return SCION_OK;
@@ -220,21 +242,23 @@ void shard_free(shard_plan *s)
     *s = (shard_plan){.ranks = 0};
 }
 
-shard_traffic shard_traffic_of(const shard_plan *s, int rank)
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire)
 {
     const comm seen = {.rank = rank, .size = s->ranks};
     shard_traffic sum = {0};
     for (int64_t i = 0; i < s->count; i++) {
         const shard_bucket *b = &s->buckets[i];
+        const int64_t gradients = (int64_t)scn_stored_bytes(shard_wire(b, wire), b->count),
+                      weights = (int64_t)scn_stored_bytes(b->weight_type, b->count);
         int64_t children = 0;
         bool more = true;
         for (int level = 0; more; level++)
             children += comm_tree_child(&seen, b->owner, level, &more) >= 0;
-        sum.gradients_received += children * b->count;
-        sum.weights_sent += children * b->count;
+        sum.gradients_received += children * gradients;
+        sum.weights_sent += children * weights;
         if (rank != b->owner) {
-            sum.gradients_sent += b->count;
-            sum.weights_received += b->count;
+            sum.gradients_sent += gradients;
+            sum.weights_received += weights;
         }
     }
     return sum;

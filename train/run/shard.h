@@ -4,7 +4,8 @@
  * rest have one owner each, balanced by the cost of the oracle: the costliest first, always to the rank that has
  * least. What costs next to nothing (a bias) goes with the parameter before it, and travels with it.
  *
- * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays with one owner. The
+ * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays with one owner, stored
+ * alike. The
  * gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the same tree:
  * size - 1 messages each way. */
 #ifndef TRAIN_RUN_SHARD_H
@@ -16,8 +17,10 @@
 enum { SHARD_BUCKET = 1 << 19 }; /* entries; 2 MB in float32 */
 
 typedef struct shard_bucket {
-    int64_t first, count; /* in the flat arrays */
+    int64_t first, count; /* entries of the flat arrays */
     int owner;
+    scn_type weight_type, grad_type; /* of all its entries */
+    size_t weight_at, grad_at;       /* bytes from the beginning of the flat arrays */
 } shard_bucket;
 
 typedef struct shard_plan {
@@ -45,11 +48,17 @@ static inline int64_t shard_own(const shard_plan *s, int rank, int64_t param)
     return s->own[rank * s->params + param];
 }
 
-/* Entries that a rank sends and receives in a step: of gradients, and of weights. */
+/* How the gradients of a bucket travel, where those in float32 go as `wire`: bfloat16 stays what it is. */
+static inline scn_type shard_wire(const shard_bucket *b, scn_type wire)
+{
+    return b->grad_type == SCN_BFLOAT16 ? SCN_BFLOAT16 : wire;
+}
+
+/* Bytes that a rank sends and receives in a step: of gradients, and of weights. */
 typedef struct shard_traffic {
     int64_t gradients_sent, gradients_received, weights_sent, weights_received;
 } shard_traffic;
 
-shard_traffic shard_traffic_of(const shard_plan *s, int rank);
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire);
 
 #endif

@@ -33,6 +33,7 @@ enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, 
 typedef struct remote {
     int64_t param;
     int k; /* as ranks_fetch has it */
+    scn_type type;
 } remote;
 
 typedef struct listing {
@@ -41,18 +42,13 @@ typedef struct listing {
     remote *remotes; /* of the tensors */
     int count;
     const trainer *t;
-    float *room; /* CHECKPOINT_PIECE bytes */
+    void *room; /* CHECKPOINT_PIECE bytes */
 } listing;
 
 /* As the format calls it. */
 static const char *type_name(scn_type type)
 {
     return type == SCN_BFLOAT16 ? "BF16" : "F32";
-}
-
-static size_t type_bytes(scn_type type, int64_t count)
-{
-    return (size_t)count * (type == SCN_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data, scn_type type)
@@ -63,7 +59,7 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
                                .dtype = type_name(type),
                                .ndim = v->ndim,
                                .data = data,
-                               .bytes = type_bytes(type, v->count)};
+                               .bytes = scn_stored_bytes(type, v->count)};
     memcpy(out->shape, v->shape, sizeof out->shape);
     l->count++;
 }
@@ -71,16 +67,17 @@ static void list_tensor(listing *l, const tape_value *v, const char *prefix, con
 static const void *fetch_remote(void *ctx, int i, size_t at, size_t bytes)
 {
     const listing *l = ctx;
-    ranks_fetch(l->t, l->remotes[i].param, l->remotes[i].k, (int64_t)(at / sizeof(float)),
-                (int64_t)(bytes / sizeof(float)), l->room);
+    const remote *from = &l->remotes[i];
+    const size_t entry = scn_stored_bytes(from->type, 1);
+    ranks_fetch(l->t, from->param, from->k, from->type, (int64_t)(at / entry), (int64_t)(bytes / entry), l->room);
     return l->room;
 }
 
 /* Array k of parameter i, which is wherever it is owned. */
-static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
+static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix, scn_type type)
 {
-    l->remotes[l->count] = (remote){i, k};
-    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL, SCN_FLOAT32);
+    l->remotes[l->count] = (remote){i, k, type};
+    list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL, type);
 }
 
 /* Weights that are not finite must not take the place of good ones. */
@@ -95,9 +92,9 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
 }
 
 /* The program's name for a type of scion.h. */
-static scn_type array_type(const scion_array *array)
+static scn_type storage_type(int32_t type)
 {
-    return array->type == SCION_BF16 ? SCN_BFLOAT16 : SCN_FLOAT32;
+    return type == SCION_BF16 ? SCN_BFLOAT16 : SCN_FLOAT32;
 }
 
 /* State array k of parameter i, and the prefix of its name in the file; false: there is none. */
@@ -114,13 +111,13 @@ static void list_arrays_of_ranks(listing *l, const trainer *t, int64_t i)
 {
     char prefix[prefix_bytes];
     if (t->c.optimizer.light)
-        list_remote(l, t, i, -1, "optimizer.average.");
+        list_remote(l, t, i, -1, "optimizer.average.", tape_param_at(t->model.tape, i)->grad_type);
     for (int k = 0; k < max_arrays; k++) {
         const ranks_array a = ranks_about(t, i, k);
         if (!a.exists)
             break;
         snprintf(prefix, sizeof prefix, "optimizer.%s.", a.name);
-        list_remote(l, t, i, k, prefix);
+        list_remote(l, t, i, k, prefix, storage_type(a.type));
     }
 }
 
@@ -138,7 +135,7 @@ static void list_tensors(listing *l, const trainer *t)
         if (t->c.optimizer.light)
             list_tensor(l, v, "optimizer.average.", tape_grads(v), v->grad_type);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
-            list_tensor(l, v, prefix, array.data, array_type(&array));
+            list_tensor(l, v, prefix, array.data, storage_type(array.type));
     }
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++) {
         const tape_value *v = tape_buffer_at(t->model.tape, i);
@@ -298,7 +295,7 @@ static scion_status note_changes(trainer *t, const config *stored, const char *c
 static void convert(scn_type from_type, const void *from, scn_type to_type, void *to, int64_t n)
 {
     if (from_type == to_type)
-        memcpy(to, from, type_bytes(to_type, n));
+        memcpy(to, from, scn_stored_bytes(to_type, n));
     else if (to_type == SCN_FLOAT32)
         scn_from_bf16(n, from, to);
     else
@@ -322,7 +319,7 @@ static scion_status read_entries(const checkpoint *file, const char *path, const
     if (!fits)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
     const scn_type from_type = half ? SCN_BFLOAT16 : SCN_FLOAT32;
-    convert(from_type, (const char *)from->data + type_bytes(from_type, first), type, to, count);
+    convert(from_type, (const char *)from->data + scn_stored_bytes(from_type, first), type, to, count);
     return SCION_OK;
 }
 
@@ -412,7 +409,7 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
             status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
-                                  array.data, array_type(&array), err);
+                                  array.data, storage_type(array.type), err);
     return status;
 }
 

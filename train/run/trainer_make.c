@@ -50,12 +50,6 @@ const scion_rule_properties *trainer_rule(const trainer *t)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
-/* The storage that an option names. */
-static scn_type storage_of(const char *name)
-{
-    return strcmp(name, training_storage_name(SCN_BFLOAT16)) == 0 ? SCN_BFLOAT16 : SCN_FLOAT32;
-}
-
 /* Share of what there is that a run may plan to use, and up to which weights are packed for the sake of speed. */
 static const double memory_share = 0.95, packing_share = 0.5;
 
@@ -67,18 +61,40 @@ static bool wants_packed(const trainer *t)
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
     return ranks_pieces(t) > 1 && ranks_use_plan(t) && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
-           storage_of(t->c.training.weights) == SCN_FLOAT32 && storage_of(t->c.training.grads) == SCN_FLOAT32 &&
+           training_storage(t->c.training.weights) == SCN_FLOAT32 &&
+           training_storage(t->c.training.grads) == SCN_FLOAT32 &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
+}
+
+static scion_status record_model(const trainer *t, int64_t batch, model *m, scion_error *err)
+{
+    const scion_status status =
+        model_record(m, config_model(&t->c), config_model_options(&t->c), data_about(t->data), batch, err);
+    if (status == SCION_OK)
+        tape_store(m->tape, training_storage(t->c.training.weights), training_storage(t->c.training.grads));
+    return status;
+}
+
+static plan_options training_plan(const trainer *t, bool pack)
+{
+    return (plan_options){.mode = PLAN_TRAINING,
+                          .threads = t->threads,
+                          .pack = pack,
+                          .bf16 = training_storage(t->c.training.activations) == SCN_BFLOAT16};
 }
 
 static scion_status plan_training(trainer *t, bool pack, scion_error *err)
 {
-    const plan_options train = {.mode = PLAN_TRAINING,
-                                .threads = t->threads,
-                                .pack = pack,
-                                .bf16 = storage_of(t->c.training.activations) == SCN_BFLOAT16};
+    const plan_options train = training_plan(t, pack);
     plan_free(t->train);
     return plan_make(&t->train, t->model.tape, t->model.loss, &train, err);
+}
+
+scion_status trainer_record_size(const trainer *t, int64_t batch, model *m, tape_plan **plan, scion_error *err)
+{
+    const plan_options train = training_plan(t, false);
+    const scion_status status = record_model(t, batch, m, err);
+    return status == SCION_OK ? plan_make(plan, m->tape, m->loss, &train, err) : status;
 }
 
 const tta *trainer_tta(const trainer *t)
@@ -101,16 +117,13 @@ scion_status trainer_record(trainer *t, bool training, scion_error *err)
     if (training && data_about(t->data)->samples[DATA_TRAIN] < 1)
         return train_fail(err, SCION_EINVAL, "the data have no %s to train on", data_about(t->data)->unit);
     const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
-    scion_status status = model_record(&t->model, config_model(&t->c), config_model_options(&t->c),
-                                       data_about(t->data), t->c.training.batch, err);
+    scion_status status = record_model(t, t->c.training.batch, &t->model, err);
     const int mixed = data_find(data_about(t->data), "target_weights");
     if (status == SCION_OK && mixed >= 0 && !t->model.inputs[mixed])
         status =
             train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes", t->c.model);
-    if (status == SCION_OK) {
-        tape_store(t->model.tape, storage_of(t->c.training.weights), storage_of(t->c.training.grads));
+    if (status == SCION_OK)
         status = plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err);
-    }
     if (status == SCION_OK)
         status = plan_logits(t, err);
     if (status == SCION_OK && training)

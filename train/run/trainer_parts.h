@@ -12,6 +12,8 @@ scion_status trainer_new(trainer **out, const config *c, scion_error *err);
 scion_status trainer_open_data(trainer *t, const data_context *special, scion_error *err);
 /* Records the model and plans its runs; nothing large is allocated. */
 scion_status trainer_record(trainer *t, bool training, scion_error *err);
+/* The same model with micro-batches of another size, and the plan of its training steps. */
+scion_status trainer_record_size(const trainer *t, int64_t batch, model *m, tape_plan **plan, scion_error *err);
 /* Refuses a run that there is no memory for. */
 scion_status trainer_check_memory(trainer *t, scion_error *err);
 scion_status trainer_allocate(trainer *t, bool training, scion_error *err);

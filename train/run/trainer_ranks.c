@@ -33,19 +33,21 @@ typedef struct sized {
 struct trainer_ranks {
     comm *c;
     shard_plan shards;
-    bool bf16;  /* gradients travel as bfloat16 */
-    bool whole; /* ranks have whole micro-batches */
+    bool whole;      /* ranks have whole micro-batches */
+    int64_t *firsts; /* of each rank: its first sequence of a step */
+    exchange_rounding by;
     piece *pieces;
     int64_t count, most; /* pieces of this rank, and of the rank that has most */
     int64_t first_piece; /* of the step's, which are numbered through all ranks */
     sized sizes[sizes_max];
     int size_count;
     /* Sums along the tree of one rank. */
-    int64_t group;           /* pieces that are added one after another */
-    int depth;               /* arrays above the first */
-    float *sums[arrays_max]; /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
-    int filled;              /* arrays in use */
-    float *bottom;           /* sums[0], or what stands for it */
+    int64_t group;              /* pieces that are added one after another */
+    int depth;                  /* arrays above the first */
+    void *sums[arrays_max];     /* [0]: where the sum of this rank goes, the trainer's gradients if NULL */
+    int64_t begins[arrays_max]; /* the first sequence that is summed in each */
+    int filled;                 /* arrays in use */
+    void *bottom;               /* sums[0], or what stands for it */
     /* Moving buffers: what each micro-batch of the step would add. */
     float *moments;
     int64_t moving; /* elements of a micro-batch; 0: nothing moves */
@@ -93,12 +95,10 @@ const shard_plan *ranks_shards(const trainer *t)
 double ranks_wire_bytes(const trainer *t, int rank, double *gradients, double *weights)
 {
     const trainer_ranks *r = t->ranks;
-    const shard_traffic n = shard_traffic_of(&r->shards, rank);
+    const shard_traffic n = shard_traffic_of(&r->shards, rank, training_storage(t->c.training.wire));
     /* MARS has a second gradient, at the weights before, which travel there and back. */
-    const double gradients_of = (t->grads_before ? 2 : 1) * (r->bf16 ? 2.0 : 4.0),
-                 weights_of = t->grads_before ? 12 : 4;
-    const double g = gradients_of * (double)(n.gradients_sent + n.gradients_received);
-    const double w = weights_of * (double)(n.weights_sent + n.weights_received);
+    const double g = (t->grads_before ? 2 : 1) * (double)(n.gradients_sent + n.gradients_received);
+    const double w = (t->grads_before ? 3 : 1) * (double)(n.weights_sent + n.weights_received);
     if (gradients)
         *gradients = g;
     if (weights)
@@ -183,16 +183,11 @@ static scion_status share_out(trainer *t, trainer_ranks *r, scion_error *err)
 /* The trainer's plan where it has the size, else one of its own. */
 static scion_status plan_sizes(trainer *t, trainer_ranks *r, scion_error *err)
 {
-    const plan_options o = {.mode = PLAN_TRAINING, .threads = t->threads};
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < r->size_count; i++) {
         sized *s = &r->sizes[i];
-        if (s->count == t->c.training.batch)
-            continue;
-        status = model_record(&s->own, config_model(&t->c), config_model_options(&t->c), data_about(t->data),
-                              s->count, err);
-        if (status == SCION_OK)
-            status = plan_make(&s->plan, s->own.tape, s->own.loss, &o, err);
+        if (s->count != t->c.training.batch)
+            status = trainer_record_size(t, s->count, &s->own, &s->plan, err);
     }
     return status;
 }
@@ -239,19 +234,20 @@ static bool apart(const trainer *t)
     return t->c.training.deterministic && t->c.optimizer.light;
 }
 
-static float *sum_at(const trainer_ranks *r, int i)
+static char *sum_at(const trainer_ranks *r, int i)
 {
     return i == 0 ? r->bottom : r->sums[i];
 }
 
-/* Adds the topmost arrays in pairs until `down_to` are left, in a range. */
-static void fold(const trainer *t, const trainer_ranks *r, int down_to, int64_t first, int64_t count)
+/* Adds the topmost arrays in pairs until `down_to` are left, of one parameter. */
+static void fold(const trainer *t, const trainer_ranks *r, int down_to, const tape_value *v)
 {
     for (int i = r->filled - 1; i >= down_to; i--)
-        exchange_add(t->threads, count, sum_at(r, i) + first, sum_at(r, i - 1) + first);
+        exchange_add(t->threads, v->grad_type, exchange_meeting(&r->by, r->begins[i]), v->offset, v->count,
+                     sum_at(r, i) + v->grad_at, sum_at(r, i - 1) + v->grad_at);
 }
 
-static void bind_all(const trainer *t, float *grads)
+static void bind_all(const trainer *t, void *grads)
 {
     const trainer_ranks *r = t->ranks;
     tape_bind(t->model.tape, t->weights, grads, t->buffers);
@@ -265,10 +261,10 @@ static void begin_piece(const trainer *t, trainer_ranks *r, int64_t k)
 {
     if (k % r->group != 0 && r->filled > 0)
         return;
-    float *array = sum_at(r, r->filled);
+    void *array = sum_at(r, r->filled);
     if (r->filled > 0 || array == r->sums[0]) /* the trainer's own are as the optimizer wants them */
-        memset(array, 0, (size_t)t->elements * sizeof *array);
-    r->filled++;
+        memset(array, 0, tape_grad_bytes(t->model.tape));
+    r->begins[r->filled++] = r->pieces[k].first;
     bind_all(t, array);
 }
 
@@ -278,7 +274,8 @@ static void end_piece(const trainer *t, trainer_ranks *r, int64_t k)
     if ((k + 1) % r->group != 0)
         return;
     for (int64_t groups = (k + 1) / r->group; groups % 2 == 0; groups /= 2) {
-        fold(t, r, r->filled - 1, 0, t->elements);
+        for (int64_t i = 0; i < r->shards.params; i++)
+            fold(t, r, r->filled - 1, tape_param_at(t->model.tape, i));
         r->filled--;
     }
 }
@@ -288,7 +285,7 @@ void ranks_begin(trainer *t)
     const comm *c = comm_of(t);
     if (c->size == 1)
         return;
-    comm_broadcast(t->ranks->c, 0, t->weights, (size_t)t->elements * sizeof *t->weights);
+    comm_broadcast(t->ranks->c, 0, t->weights, tape_weight_bytes(t->model.tape));
     if (t->buffers)
         comm_broadcast(t->ranks->c, 0, t->buffers, (size_t)tape_buffer_elements(t->model.tape) * sizeof *t->buffers);
 }
@@ -297,7 +294,7 @@ void ranks_begin(trainer *t)
 static void complete(void *context, const tape_value *param)
 {
     const trainer *t = context;
-    fold(t, t->ranks, 1, param->offset, param->count);
+    fold(t, t->ranks, 1, param);
     exchange_complete(t->ranks->way, param);
 }
 
@@ -380,6 +377,7 @@ static scion_status compute(trainer *t, int64_t k, bool update, double *loss, sc
                           .seed = t->c.training.seed,
                           .step = t->step,
                           .sample = t->step * t->c.training.batch * t->c.training.accum + p->first,
+                          .round_nearest = r->by.nearest,
                           .same_weights = k > 0 && p->size == r->pieces[k - 1].size,
                           .update_buffers = update};
     scion_status status = fill(t, s, p, err);
@@ -407,7 +405,7 @@ static scion_status compute(trainer *t, int64_t k, bool update, double *loss, sc
 
 /* The gradients of the step, summed up where they are owned. Whatever happens to a rank, it takes part to the end:
  * the others count on it. */
-static scion_status gradients(trainer *t, float *into, bool update, double *losses, scion_error *err)
+static scion_status gradients(trainer *t, void *into, bool update, double *losses, scion_error *err)
 {
     trainer_ranks *r = t->ranks;
     scion_status status = SCION_OK;
@@ -415,7 +413,8 @@ static scion_status gradients(trainer *t, float *into, bool update, double *loss
     int64_t k = first < r->count ? first : r->count;
     r->bottom = r->sums[0] ? r->sums[0] : into;
     r->filled = 0;
-    exchange_begin(r->way, r->bottom);
+    r->by.step = t->step;
+    exchange_begin(r->way, r->bottom, &r->by);
     for (int64_t i = 0; i < k; i++) /* they are in the average already */
         losses[i] = 0;
     for (; status == SCION_OK && k < r->count; k++) {
@@ -439,10 +438,12 @@ static scion_status gradients(trainer *t, float *into, bool update, double *loss
 /* `light`, summed apart: the average takes the sum in. */
 static void take_in(const trainer *t, const trainer_ranks *r)
 {
+    const scn_rounding how = exchange_meeting(&r->by, 0);
     for (int64_t i = 0; i < r->shards.count; i++) {
         const shard_bucket *b = &r->shards.buckets[i];
         if (b->owner == r->c->rank)
-            exchange_add(t->threads, b->count, r->bottom + b->first, t->grads + b->first);
+            exchange_add(t->threads, b->grad_type, how, b->first, b->count, sum_at(r, 0) + b->grad_at,
+                         (char *)t->grads + b->grad_at);
     }
 }
 
@@ -450,7 +451,7 @@ static void take_in(const trainer *t, const trainer_ranks *r)
 static scion_status gradients_before(trainer *t, double *ignored, scion_error *err)
 {
     trainer_ranks *r = t->ranks;
-    memset(t->grads_before, 0, (size_t)t->elements * sizeof *t->grads_before);
+    memset(t->grads_before, 0, tape_grad_bytes(t->model.tape));
     scion_optimizer_previous(t->optimizer, NULL);
     exchange_spread(r->way, t->weights);
     const scion_status status = gradients(t, t->grads_before, false, ignored, err);
@@ -572,7 +573,7 @@ enum { TAG_ASK = 1, TAG_GIVE = 2 };
 typedef enum demand_kind { ASK_ABOUT, ASK_ENTRIES, ASK_NO_MORE } demand_kind;
 
 typedef struct demand {
-    int32_t kind, k;
+    int32_t kind, k, type;
     int64_t param, first, count;
 } demand;
 
@@ -580,12 +581,14 @@ typedef struct demand {
 static bool find_array(const trainer *t, int64_t param, int k, scion_array *a)
 {
     const trainer_ranks *r = t->ranks;
+    const tape_value *v = tape_param_at(t->model.tape, param);
     scion_array_init(a);
     if (k >= 0)
         return scion_optimizer_state(t->optimizer, param, k, a) != 0;
     a->first = shard_first(&r->shards, r->c->rank, param);
     a->count = shard_own(&r->shards, r->c->rank, param);
-    a->data = tape_param_at(t->model.tape, param)->grad + a->first;
+    a->type = v->grad_type == SCN_BFLOAT16 ? SCION_BF16 : SCION_F32;
+    a->data = (char *)tape_grads(v) + scn_stored_bytes(v->grad_type, a->first);
     return a->count > 0;
 }
 
@@ -631,27 +634,26 @@ static void give(const trainer *t, const demand *d)
     const void *from = &found;
     size_t bytes = sizeof found;
     if (d->kind == ASK_ENTRIES && find_array(t, d->param, d->k, &a)) {
-        from = (const float *)a.data + (d->first - a.first);
-        bytes = (size_t)d->count * sizeof(float);
+        from = (const char *)a.data + scn_stored_bytes((scn_type)d->type, d->first - a.first);
+        bytes = scn_stored_bytes((scn_type)d->type, d->count);
     }
     comm_wait(c, comm_send(c, 0, COMM_CONTROL, TAG_GIVE, from, bytes), 0);
 }
 
-void ranks_fetch(const trainer *t, int64_t param, int k, int64_t first, int64_t count, float *to)
+void ranks_fetch(const trainer *t, int64_t param, int k, scn_type type, int64_t first, int64_t count, void *to)
 {
     const trainer_ranks *r = t->ranks;
     for (int rank = 0; rank < r->c->size; rank++) {
         const int64_t begin = shard_first(&r->shards, rank, param), end = begin + shard_own(&r->shards, rank, param);
         const int64_t from = begin > first ? begin : first, up_to = end < first + count ? end : first + count;
+        const size_t bytes = up_to > from ? scn_stored_bytes(type, up_to - from) : 0;
+        char *into = (char *)to + (bytes > 0 ? scn_stored_bytes(type, from - first) : 0);
+        const demand d = {ASK_ENTRIES, k, (int32_t)type, param, from, up_to - from};
         scion_array a;
-        if (up_to <= from)
-            continue;
-        if (rank != r->c->rank)
-            ask(t, rank, (demand){.kind = ASK_ENTRIES, .k = k, .param = param, .first = from, .count = up_to - from},
-                to + (from - first), (size_t)(up_to - from) * sizeof *to);
-        else if (find_array(t, param, k, &a))
-            memcpy(to + (from - first), (const float *)a.data + (from - a.first),
-                   (size_t)(up_to - from) * sizeof *to);
+        if (bytes > 0 && rank != r->c->rank)
+            ask(t, rank, d, into, bytes);
+        else if (bytes > 0 && find_array(t, param, k, &a))
+            memcpy(into, (const char *)a.data + scn_stored_bytes(type, from - a.first), bytes);
     }
 }
 
@@ -688,29 +690,29 @@ static scion_status make_lists(trainer *t, trainer_ranks *r, scion_error *err)
     r->word_bytes = sizeof(word) + (size_t)r->most * sizeof(double);
     r->words = calloc((size_t)r->c->size, r->word_bytes);
     r->joint = calloc((size_t)r->shards.params + 1, sizeof *r->joint);
-    if (!r->words || !r->joint)
+    r->firsts = calloc((size_t)r->c->size, sizeof *r->firsts);
+    if (!r->words || !r->joint || !r->firsts)
         return train_fail(err, SCION_ENOMEM, "out of memory for a rank's lists");
+    for (int i = 0; i < r->c->size; i++)
+        r->firsts[i] = first_of(t, r, i);
+    r->by = (exchange_rounding){
+        .seed = t->c.training.seed, .nearest = training_rounds_nearest(&t->c.training), .firsts = r->firsts};
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++)
         r->moving += tape_buffer_at(t->model.tape, i)->moves ? tape_buffer_at(t->model.tape, i)->count : 0;
-    return exchange_create(&r->way, r->c, &r->shards, t->train, r->bf16, t->threads, err);
+    return exchange_create(&r->way, r->c, &r->shards, t->train, training_storage(t->c.training.wire), t->threads,
+                           err);
 }
 
 scion_status ranks_make(trainer *t, scion_error *err)
 {
     comm *c = comm_world();
     const bool deterministic = t->c.training.deterministic;
-    const size_t floats = (size_t)tape_param_elements(t->model.tape) * sizeof(float);
     if (c->size == 1 && !deterministic)
         return SCION_OK;
-    if (tape_weight_bytes(t->model.tape) != floats || tape_grad_bytes(t->model.tape) != floats)
-        return train_fail(err, SCION_EINVAL,
-                          "weights=bf16 and grads=bf16 are for one rank, without deterministic=yes (wire=bf16 halves "
-                          "what ranks send)");
     trainer_ranks *r = t->ranks = calloc(1, sizeof *r);
     if (!r)
         return train_fail(err, SCION_ENOMEM, "out of memory");
     r->c = c;
-    r->bf16 = strcmp(t->c.training.wire, "bf16") == 0;
     scion_status status = share_out(t, r, err);
     if (status == SCION_OK)
         status = plan_sizes(t, r, err);
@@ -732,7 +734,7 @@ static size_t sum_arrays(const trainer *t)
 size_t ranks_bytes(const trainer *t)
 {
     const trainer_ranks *r = t->ranks;
-    return r ? sum_arrays(t) * (size_t)t->elements * sizeof(float) + exchange_bytes(r->way) : 0;
+    return r ? sum_arrays(t) * tape_grad_bytes(t->model.tape) + exchange_bytes(r->way) : 0;
 }
 
 size_t ranks_activations(const trainer *t)
@@ -771,7 +773,7 @@ scion_status ranks_allocate(trainer *t, scion_error *err)
         return status;
     bool ok = true;
     for (int i = apart(t) ? 0 : 1; i <= r->depth; i++)
-        ok = (r->sums[i] = trainer_flat_array((size_t)t->elements * sizeof(float))) != NULL && ok;
+        ok = (r->sums[i] = trainer_flat_array(tape_grad_bytes(t->model.tape))) != NULL && ok;
     if (r->moving > 0)
         ok = (r->moments = calloc((size_t)(r->c->size * r->most * r->moving), sizeof *r->moments)) != NULL && ok;
     if (!ok)
@@ -798,6 +800,7 @@ void ranks_free(trainer *t)
     exchange_free(r->way);
     free(r->words);
     free(r->joint);
+    free(r->firsts);
     free(r->moments);
     free(r);
     t->ranks = NULL;

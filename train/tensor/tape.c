@@ -283,7 +283,7 @@ int64_t tape_buffer_elements(const tape *t)
 /* A multiple of four: the next one may be float32. */
 static size_t stored_bytes(scn_type type, int64_t count)
 {
-    return type == SCN_FLOAT32 ? (size_t)count * sizeof(float) : ((size_t)count * sizeof(uint16_t) + 3) / 4 * 4;
+    return (scn_stored_bytes(type, count) + 3) / 4 * 4;
 }
 
 /* Whether all nodes that use a parameter, of which there is one, take it as bfloat16. */
