@@ -252,10 +252,10 @@ static scion_status show_start(void *ctx, const trainer *t, scion_error *err)
     return SCION_OK;
 }
 
-/* Seconds of one batch of a validation: those that were measured, or the forward pass of training. */
-static double batch_seconds(const run_view *v, const trainer *t)
+/* Seconds of a forward pass of a validation: those that were measured, or the forward pass of training. */
+static double pass_seconds(const run_view *v, const trainer *t)
 {
-    return v->validations > 0 ? v->validating_s / (double)(v->validations * trainer_validation_batches(t, false))
+    return v->validations > 0 ? v->validating_s / (double)(v->validations * trainer_validation_passes(t, false))
                               : t->forward_s / (double)t->c.training.accum;
 }
 
@@ -266,9 +266,9 @@ static double seconds_left(const run_view *v, const trainer *t)
     const double spent = clock_now() - v->begin - v->validating_s, each = spent / (double)(t->step - v->first);
     const int64_t regular = every > 0 ? t->steps / every - (t->step - 1) / every : 0;
     const int64_t validations = regular + (every == 0 || t->steps % every != 0); /* the last may be a larger one */
-    const int64_t batches =
-        (validations - 1) * trainer_validation_batches(t, false) + trainer_validation_batches(t, true);
-    return each * (double)(t->steps - t->step) + (double)batches * batch_seconds(v, t);
+    const int64_t passes =
+        (validations - 1) * trainer_validation_passes(t, false) + trainer_validation_passes(t, true);
+    return each * (double)(t->steps - t->step) + (double)passes * pass_seconds(v, t);
 }
 
 static scion_status show_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)

@@ -32,6 +32,22 @@ static inline char *scratch(const char *name)
     return path;
 }
 
+/* A folder in it, and the path of a file in a folder. */
+static inline char *scratch_dir(const char *name)
+{
+    char *path = scratch(name);
+    mkdir(path, 0777);
+    return path;
+}
+
+static inline char *scratch_in(const char *dir, const char *name)
+{
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = room(bytes);
+    snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
 static inline void scratch_put(const char *path, const void *data, size_t bytes)
 {
     FILE *file = fopen(path, "wb");

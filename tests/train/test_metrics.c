@@ -9,21 +9,6 @@
 
 #include "run/metrics.h"
 
-static char *folder(const char *name)
-{
-    char *path = scratch(name);
-    mkdir(path, 0777);
-    return path;
-}
-
-static char *in(const char *dir, const char *name)
-{
-    const size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = room(bytes);
-    snprintf(path, bytes, "%s/%s", dir, name);
-    return path;
-}
-
 static run_point step_point(int64_t step, double loss, double lr, double rate, double share)
 {
     return (run_point){
@@ -43,7 +28,7 @@ static void add(metrics *m, run_point p)
 
 static void lines_are_as_documented(void **state)
 {
-    const char *dir = folder("lines");
+    const char *dir = scratch_dir("lines");
     metrics *m = NULL;
     scion_error err;
     (void)state;
@@ -59,7 +44,7 @@ static void lines_are_as_documented(void **state)
     images.top5 = 0.75; /* more than five classes */
     add(m, images);
     metrics_close(m);
-    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
+    check(strcmp(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL),
                  "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":null}\n"
                  "{\"step\":10,\"name\":\"a \\\"b\\\"\\n\xc3\xa9\",\"norm\":9,\"bound\":null,\"ratio\":null}\n"
@@ -71,7 +56,7 @@ static void lines_are_as_documented(void **state)
 /* Points of a run say when they were, after how many seconds and samples. */
 static void lines_have_their_place_in_time(void **state)
 {
-    const char *dir = folder("time");
+    const char *dir = scratch_dir("time");
     metrics *m = NULL;
     scion_error err;
     run_point step = step_point(10, 3.25, 0.03125, 50000, 0.1), validation = validation_point(10, 3.5, 0.25);
@@ -88,7 +73,7 @@ static void lines_have_their_place_in_time(void **state)
     add(m, step);
     add(m, validation);
     metrics_close(m);
-    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL),
+    check(strcmp(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL),
                  "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1,"
                  "\"time\":\"2026-11-16T18:10:32Z\",\"elapsed\":1.625,\"tokens\":81920}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":0.25,"
@@ -98,20 +83,20 @@ static void lines_have_their_place_in_time(void **state)
 /* A run goes on with the seconds of its lines up to the checkpoint, or of its summary if that is no later. */
 static void elapsed_seconds_are_found_again(void **state)
 {
-    const char *dir = folder("elapsed");
+    const char *dir = scratch_dir("elapsed");
     (void)state;
     check(metrics_elapsed(dir, 10) == 0 && metrics_elapsed(scratch("nowhere"), 10) == 0);
-    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":1}\n{\"step\":5,\"elapsed\":2.5}\nnonsense\n"
-                                           "{\"step\":9,\"elapsed\":4}\n{\"step\":11,\"elapsed\":1e9}\n");
+    scratch_text(scratch_in(dir, "metrics.jsonl"), "{\"step\":1}\n{\"step\":5,\"elapsed\":2.5}\nnonsense\n"
+                                                   "{\"step\":9,\"elapsed\":4}\n{\"step\":11,\"elapsed\":1e9}\n");
     check(metrics_elapsed(dir, 4) == 0 && metrics_elapsed(dir, 5) == 2.5 && metrics_elapsed(dir, 10) == 4);
-    scratch_text(in(dir, "summary.json"), "{\"steps\": 10, \"elapsed\": 4.5}");
+    scratch_text(scratch_in(dir, "summary.json"), "{\"steps\": 10, \"elapsed\": 4.5}");
     check(metrics_elapsed(dir, 9) == 4 && metrics_elapsed(dir, 10) == 4.5);
 }
 
 /* Whatever the numbers, a line is JSON and holds them to the last bit. */
 static void numbers_come_back(void **state)
 {
-    const char *dir = folder("numbers");
+    const char *dir = scratch_dir("numbers");
     rng r = rng_of(41);
     metrics *m = NULL;
     scion_error err;
@@ -123,7 +108,7 @@ static void numbers_come_back(void **state)
         add(m, step_point(i, loss[i], 1, 1, 1));
     }
     metrics_close(m);
-    char *line = strtok(scratch_get(in(dir, "metrics.jsonl"), NULL), "\n");
+    char *line = strtok(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL), "\n");
     for (int i = 0; i < 100; i++, line = strtok(NULL, "\n")) {
         json_t *object = json_loads(line, 0, NULL);
         const double back = json_number_value(json_object_get(object, "loss"));
@@ -145,7 +130,7 @@ static void write_steps(metrics *m, int first, int last)
 /* A run that is stopped anywhere and goes on from an earlier checkpoint has the file of one that was not stopped. */
 static void a_resumed_run_has_each_step_once(void **state)
 {
-    const char *dir = folder("resumed"), *path = in(dir, "metrics.jsonl");
+    const char *dir = scratch_dir("resumed"), *path = scratch_in(dir, "metrics.jsonl");
     rng r = rng_of(42);
     metrics *m = NULL;
     scion_error err;
@@ -174,15 +159,16 @@ static void a_resumed_run_has_each_step_once(void **state)
 
 static void a_new_run_starts_empty(void **state)
 {
-    const char *dir = folder("new");
+    const char *dir = scratch_dir("new");
     metrics *m = NULL;
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":0}\nwhatever\n{\"step\":1}\n");
+    scratch_text(scratch_in(dir, "metrics.jsonl"), "{\"step\":0}\nwhatever\n{\"step\":1}\n");
     check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     metrics_close(m);
-    check(strcmp(scratch_get(in(dir, "metrics.jsonl"), NULL), "") == 0);
-    check_ok(metrics_open(&m, -1, folder("newer"), 5, false, &err), &err); /* a run resumed without its metrics */
+    check(strcmp(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL), "") == 0);
+    check_ok(metrics_open(&m, -1, scratch_dir("newer"), 5, false, &err),
+             &err); /* a run resumed without its metrics */
     metrics_close(m);
 }
 
@@ -197,7 +183,7 @@ static void strange_files_are_refused(void **state)
         {"{\"step\":1}\n{\"step\":2}", NULL, "{\"step\":1}\n"},
         {"{\"step\":6}\n{\"step\":2}\n", NULL, ""},
     };
-    const char *dir = folder("strange"), *path = in(dir, "metrics.jsonl");
+    const char *dir = scratch_dir("strange"), *path = scratch_in(dir, "metrics.jsonl");
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         metrics *m = NULL;
@@ -213,7 +199,7 @@ static void strange_files_are_refused(void **state)
 
 static void a_full_disk_keeps_whole_lines(void **state)
 {
-    const char *dir = folder("full"), *path = in(dir, "metrics.jsonl");
+    const char *dir = scratch_dir("full"), *path = scratch_in(dir, "metrics.jsonl");
     struct rlimit before, limit;
     metrics *m = NULL;
     scion_error err = {0};
@@ -260,7 +246,7 @@ static void folders_that_are_not_there(void **state)
 
 static void the_summary_is_one_object(void **state)
 {
-    const char *dir = folder("summary");
+    const char *dir = scratch_dir("summary");
     run_result r = {
         .step = 122,
         .taken = 100,
@@ -283,7 +269,7 @@ static void the_summary_is_one_object(void **state)
     config_init(&c);
     c.training.lr = 0.1;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
-    json_t *object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    json_t *object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
     check(json_object_size(object) == 14);
     check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
     check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
@@ -305,7 +291,7 @@ static void the_summary_is_one_object(void **state)
     r.top5 = 0.875;
     r.skipped = 7;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
-    object = json_loads(scratch_get(in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
     check(json_object_size(object) == 17);
     check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
@@ -316,12 +302,12 @@ static void the_summary_is_one_object(void **state)
 /* The file is cut when it is opened: what a link leads to is not. */
 static void a_link_is_not_followed(void **state)
 {
-    const char *dir = folder("linked"), *other = scratch("precious");
+    const char *dir = scratch_dir("linked"), *other = scratch("precious");
     metrics *m = NULL;
     scion_error err;
     (void)state;
     scratch_text(other, "precious");
-    check(symlink(other, in(dir, "metrics.jsonl")) == 0);
+    check(symlink(other, scratch_in(dir, "metrics.jsonl")) == 0);
     check_status(metrics_open(&m, -1, dir, 0, false, &err), SCION_EINVAL, &err);
     check(m == NULL && strstr(err.message, "is a link") != NULL);
     check(strcmp(scratch_get(other, NULL), "precious") == 0);

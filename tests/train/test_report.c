@@ -8,21 +8,6 @@
 #include "run/run_record.h"
 #include "sweep/ledger.h"
 
-static char *in(const char *dir, const char *name)
-{
-    const size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = room(bytes);
-    snprintf(path, bytes, "%s/%s", dir, name);
-    return path;
-}
-
-static char *folder(const char *name)
-{
-    char *path = scratch(name);
-    mkdir(path, 0777);
-    return path;
-}
-
 static void holds(const char *text, const char *part)
 {
     at("should hold %s", part);
@@ -81,9 +66,9 @@ static void a_page_needs_nothing_else(void **state)
     check(markup_count_of(html, "<td") == 4 + 1 + 4);
     const char *dir = scratch("page");
     check(scratch_count(dir) == 4);
-    markup_check(scratch_get(in(dir, "first.svg"), NULL));
-    check(strcmp(scratch_get(in(dir, "second.csv"), NULL), "series,x,y,low,high,marked\na,0,0,,,0\na,1,1,,,0\n") ==
-          0);
+    markup_check(scratch_get(scratch_in(dir, "first.svg"), NULL));
+    check(strcmp(scratch_get(scratch_in(dir, "second.csv"), NULL),
+                 "series,x,y,low,high,marked\na,0,0,,,0\na,1,1,,,0\n") == 0);
 }
 
 static void a_page_that_cannot_be_written(void **state)
@@ -116,11 +101,11 @@ static const char some_lines[] = "{\"step\":1,\"loss\":4,\"lr\":0.5,\"tokens_per
 
 static void runs_are_read(void **state)
 {
-    const char *dir = folder("run");
+    const char *dir = scratch_dir("run");
     run_record run;
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    scratch_text(scratch_in(dir, "metrics.jsonl"), some_lines);
     check_ok(run_record_read(&run, dir, &err), &err);
     check(run.curves.point_count == 5 && run.curves.norm_count == 2 && !run.ended);
     const run_point *second = NULL, *step = run_record_last(&run, false), *val = run_record_last(&run, true);
@@ -131,7 +116,7 @@ static void runs_are_read(void **state)
     check(isnan(second->val_loss) && isinf(step->loss) && isnan(val->accuracy) && isinf(run.curves.norms[1].bound));
     check(run_record_best(&run) == 2.5 && val->val_loss == 3 && strcmp(run.name, "run") == 0);
     run_record_free(&run);
-    scratch_text(in(dir, "summary.json"),
+    scratch_text(scratch_in(dir, "summary.json"),
                  "{\"steps\": 20, \"parameters\": 1234, \"seconds\": 1.5, \"peak_bytes\": 1e6,"
                  "\"config\": {\"lr\": \"2^-5\", \"width\": \"77\"}}");
     check_ok(run_record_read(&run, dir, &err), &err);
@@ -140,7 +125,7 @@ static void runs_are_read(void **state)
     run_record_free(&run);
     /* Killed in the middle of a line. */
     const size_t length = strlen(some_lines);
-    scratch_put(in(dir, "metrics.jsonl"), some_lines, length - 30);
+    scratch_put(scratch_in(dir, "metrics.jsonl"), some_lines, length - 30);
     check_ok(run_record_read(&run, dir, &err), &err);
     check(run.curves.norm_count == 1);
     run_record_free(&run);
@@ -167,10 +152,10 @@ static void strange_sources_are_refused(void **state)
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         char name[32];
         snprintf(name, sizeof name, "strange-%d", (int)i);
-        const char *dir = folder(name), *out = scratch("strange.html");
-        scratch_text(in(dir, "metrics.jsonl"), cases[i].metrics);
+        const char *dir = scratch_dir(name), *out = scratch("strange.html");
+        scratch_text(scratch_in(dir, "metrics.jsonl"), cases[i].metrics);
         if (cases[i].summary)
-            scratch_text(in(dir, "summary.json"), cases[i].summary);
+            scratch_text(scratch_in(dir, "summary.json"), cases[i].summary);
         const scion_status status = report_write(&dir, 1, out, NULL, &err);
         holds(err.message, cases[i].says);
         check(status != SCION_OK && access(out, F_OK) != 0);
@@ -178,7 +163,7 @@ static void strange_sources_are_refused(void **state)
     const char *source = scratch("not-there");
     check(report_write(&source, 1, scratch("strange.html"), NULL, &err) == SCION_EINVAL);
     holds(err.message, "not-there");
-    source = folder("bare");
+    source = scratch_dir("bare");
     check(report_write(&source, 1, scratch("strange.html"), NULL, &err) == SCION_EINVAL);
     holds(err.message, "it has no metrics.jsonl");
     source = scratch("text");
@@ -196,10 +181,10 @@ static void a_run_has_its_figures(void **state)
 {
     char text[] = "Lead <b>.";
     const report_options o = {.title = "T & T", .opening = lead, .opening_context = text};
-    const char *dir = folder("whole"), *out = scratch("whole.html");
+    const char *dir = scratch_dir("whole"), *out = scratch("whole.html");
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    scratch_text(scratch_in(dir, "metrics.jsonl"), some_lines);
     check_ok(report_write(&dir, 1, out, &o, &err), &err);
     const char *html = scratch_get(out, NULL);
     markup_check(html);
@@ -208,12 +193,12 @@ static void a_run_has_its_figures(void **state)
     holds(html, "the run has not ended");
     /* whole/ is the run itself: its figures lie elsewhere. */
     const char *files = scratch("whole.files");
-    check(strcmp(scratch_get(in(files, "loss.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(files, "loss.csv"), NULL),
                  "series,x,y,low,high,marked\ntraining,1,4,,,0\ntraining,10,2,,,0\ntraining,20,inf,,,0\n"
                  "validation,10,2.5,,,1\nvalidation,20,3,,,0\n") == 0);
-    check(strcmp(scratch_get(in(files, "norms.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(files, "norms.csv"), NULL),
                  "series,x,y,low,high,marked\nhead,10,0.9,,,0\nhead,20,,,,0\nbound,0,1,,,0\nbound,20,1,,,0\n") == 0);
-    check(strcmp(scratch_get(in(files, "optimizer.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(files, "optimizer.csv"), NULL),
                  "series,x,y,low,high,marked\npercent of a step,1,10,,,0\npercent of a step,10,20,,,0\n"
                  "percent of a step,20,30,,,0\n") == 0);
     check(scratch_count(dir) == 1);
@@ -234,16 +219,17 @@ static void a_run_has_its_figures(void **state)
 
 static void a_run_of_images_shows_its_mistakes(void **state)
 {
-    const char *dir = folder("images"), *out = scratch("images.html");
+    const char *dir = scratch_dir("images"), *out = scratch("images.html");
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "metrics.jsonl"), some_lines);
+    scratch_text(scratch_in(dir, "metrics.jsonl"), some_lines);
     check_ok(report_write(&dir, 1, out, NULL, &err), &err);
     const char *html = scratch_get(out, NULL); /* nothing is said of images where there are none */
     check(!strstr(html, "img-src") && !strstr(html, "matrix") && !strstr(html, "<img") && !strstr(html, "Images"));
-    scratch_text(in(dir, "mistakes.json"), MISTAKES("{\"name\":\"<b>\",\"images\":50,\"right\":40},"
-                                                    "{\"name\":\"a \\\"cat\\\" & more\",\"images\":30,\"right\":27}",
-                                                    "\"pairs\":2,\"confusion\":[[0,1,10],[1,0,3]]"));
+    scratch_text(scratch_in(dir, "mistakes.json"),
+                 MISTAKES("{\"name\":\"<b>\",\"images\":50,\"right\":40},"
+                          "{\"name\":\"a \\\"cat\\\" & more\",\"images\":30,\"right\":27}",
+                          "\"pairs\":2,\"confusion\":[[0,1,10],[1,0,3]]"));
     check_ok(report_write(&dir, 1, out, NULL, &err), &err);
     html = scratch_get(out, NULL);
     markup_check(html);
@@ -257,7 +243,7 @@ static void a_run_of_images_shows_its_mistakes(void **state)
     check(markup_count_of(html, "<img ") == 2 && markup_count_of(html, "src=\"data:image/png;base64,") == 2);
     check(strstr(html, "loss 2.50") < strstr(html, "loss 1.50"));
     holds(html, "img-src data:");
-    scratch_text(in(dir, "mistakes.json"), "{}");
+    scratch_text(scratch_in(dir, "mistakes.json"), "{}");
     check_status(report_write(&dir, 1, out, NULL, &err), SCION_ESTATE, &err);
     holds(err.message, "mistakes.json: not the mistakes of a run");
 }
@@ -266,7 +252,7 @@ static void a_run_of_images_shows_its_mistakes(void **state)
 static void of_many_classes_the_most_confused(void **state)
 {
     enum { n = 100 };
-    const char *dir = folder("many"), *out = scratch("many.html");
+    const char *dir = scratch_dir("many"), *out = scratch("many.html");
     char classes[64 * n], *text;
     size_t at_byte = 0;
     scion_error err;
@@ -276,8 +262,8 @@ static void of_many_classes_the_most_confused(void **state)
                                     "%s{\"name\":\"class-%d\",\"images\":50,\"right\":%d}", i > 0 ? "," : "", i,
                                     i == 77 ? 20 : 50);
     check(asprintf(&text, MISTAKES("%s", "\"pairs\":2,\"confusion\":[[77,5,25],[77,99,5]]"), classes) > 0);
-    scratch_text(in(dir, "metrics.jsonl"), some_lines);
-    scratch_text(in(dir, "mistakes.json"), text);
+    scratch_text(scratch_in(dir, "metrics.jsonl"), some_lines);
+    scratch_text(scratch_in(dir, "mistakes.json"), text);
     free(text);
     check_ok(report_write(&dir, 1, out, NULL, &err), &err);
     const char *html = scratch_get(out, NULL);
@@ -290,16 +276,18 @@ static void of_many_classes_the_most_confused(void **state)
 
 static void runs_are_compared_best_first(void **state)
 {
-    const char *sources[2] = {folder("worse"), folder("better")};
+    const char *sources[2] = {scratch_dir("worse"), scratch_dir("better")};
     scion_error err;
     (void)state;
-    scratch_text(in(sources[0], "metrics.jsonl"), "{\"step\":1,\"loss\":2}\n{\"step\":1,\"val_loss\":2.25}\n");
-    scratch_text(in(sources[1], "metrics.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":1,\"val_loss\":1.25}\n");
+    scratch_text(scratch_in(sources[0], "metrics.jsonl"),
+                 "{\"step\":1,\"loss\":2}\n{\"step\":1,\"val_loss\":2.25}\n");
+    scratch_text(scratch_in(sources[1], "metrics.jsonl"),
+                 "{\"step\":1,\"loss\":3}\n{\"step\":1,\"val_loss\":1.25}\n");
     check_ok(report_write(sources, 2, scratch("both.html"), NULL, &err), &err);
     const char *html = scratch_get(scratch("both.html"), NULL);
     markup_check(html);
     holds(html, "Report on worse and better");
-    check(strcmp(scratch_get(in(scratch("both"), "compare-validation.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(scratch("both"), "compare-validation.csv"), NULL),
                  "series,x,y,low,high,marked\nbetter,1,1.25,,,0\nworse,1,2.25,,,0\n") == 0);
     check(strstr(html, "<td>better (not ended)</td>") < strstr(html, "<td>worse (not ended)</td>"));
 }
@@ -371,16 +359,16 @@ static const char *make_ledger(const char *name)
 /* Losses against time and tokens, where the run recorded them. */
 static void losses_against_time_and_tokens(void **state)
 {
-    const char *dir = folder("timed"), *out = scratch("timed.html"), *files = scratch("timed.files");
+    const char *dir = scratch_dir("timed"), *out = scratch("timed.html"), *files = scratch("timed.files");
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "metrics.jsonl"), "{\"step\":1,\"loss\":4,\"elapsed\":30,\"tokens\":100}\n"
-                                           "{\"step\":2,\"loss\":3,\"elapsed\":90,\"tokens\":200}\n"
-                                           "{\"step\":2,\"val_loss\":3.5,\"elapsed\":120,\"tokens\":200}\n");
+    scratch_text(scratch_in(dir, "metrics.jsonl"), "{\"step\":1,\"loss\":4,\"elapsed\":30,\"tokens\":100}\n"
+                                                   "{\"step\":2,\"loss\":3,\"elapsed\":90,\"tokens\":200}\n"
+                                                   "{\"step\":2,\"val_loss\":3.5,\"elapsed\":120,\"tokens\":200}\n");
     check_ok(report_write(&dir, 1, out, NULL, &err), &err);
-    check(strcmp(scratch_get(in(files, "loss-time.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(files, "loss-time.csv"), NULL),
                  "series,x,y,low,high,marked\ntraining,0.5,4,,,0\ntraining,1.5,3,,,0\nvalidation,2,3.5,,,1\n") == 0);
-    check(strcmp(scratch_get(in(files, "loss-samples.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(files, "loss-samples.csv"), NULL),
                  "series,x,y,low,high,marked\ntraining,100,4,,,0\ntraining,200,3,,,0\nvalidation,200,3.5,,,1\n") ==
           0);
     holds(scratch_get(out, NULL), "<h3>Loss against time</h3>");
@@ -396,24 +384,24 @@ static void a_ledger_has_its_figures(void **state)
     markup_check(html);
     check(
         strcmp(
-            scratch_get(in(dir, "lr.csv"), NULL),
+            scratch_get(scratch_in(dir, "lr.csv"), NULL),
             "series,x,y,low,high,marked\nwidth 64,0.015625,2.5,,,0\nwidth 64,0.03125,2,,,1\nwidth 64,0.0625,2.5,,,0\n"
             "width 128,0.015625,2,,,1\nwidth 128,0.03125,2.25,,,0\nwidth 128,0.0625,inf,,,0\n") == 0);
     check(
         strcmp(
-            scratch_get(in(dir, "best-lr.csv"), NULL),
+            scratch_get(scratch_in(dir, "best-lr.csv"), NULL),
             "series,x,y,low,high,marked\nbest learning rate,64,0.03125,,,0\nbest learning rate,128,0.015625,,,0\n") ==
         0);
-    check(strcmp(scratch_get(in(dir, "norms.csv"), NULL),
+    check(strcmp(scratch_get(scratch_in(dir, "norms.csv"), NULL),
                  "series,x,y,low,high,marked\nhead,10,0.5,,,0\nbound,0,1,,,0\nbound,10,1,,,0\n") == 0);
     /* RMS of the logits grows by 4 as the width doubles: slope 2. */
-    holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "embedding +0.00,64,1,,,0\n");
-    holds(scratch_get(in(dir, "coords-step0.csv"), NULL), "logits +2.00,128,4,,,0\n");
-    holds(scratch_get(in(dir, "time.csv"), NULL), "backward pass,64,20,,,0\n"); /* ms of one of ten steps */
-    holds(scratch_get(in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0\n");
+    holds(scratch_get(scratch_in(dir, "coords-step0.csv"), NULL), "embedding +0.00,64,1,,,0\n");
+    holds(scratch_get(scratch_in(dir, "coords-step0.csv"), NULL), "logits +2.00,128,4,,,0\n");
+    holds(scratch_get(scratch_in(dir, "time.csv"), NULL), "backward pass,64,20,,,0\n"); /* ms of one of ten steps */
+    holds(scratch_get(scratch_in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0\n");
     holds(html, "step 3: the loss &lt;was&gt; &amp; is lost");
     holds(html, "<td class=\"r\">-1.00</td><td class=\"r\">0.2500</td>"); /* moved by a step, which costs a quarter */
-    check(access(in(dir, "batch.csv"), F_OK) != 0);                       /* was not swept */
+    check(access(scratch_in(dir, "batch.csv"), F_OK) != 0);               /* was not swept */
     holds(html, "<td>width</td>");
     check(!strstr(html, "<td>batch</td>"));
 }
@@ -461,10 +449,10 @@ static void runs_of_a_ledger_are_listed_best_first(void **state)
 /* A run and two ledgers on one page: no id stands there twice. */
 static void ids_are_unique(void **state)
 {
-    const char *sources[] = {folder("mixed"), make_ledger("one.db"), make_ledger("two.db")};
+    const char *sources[] = {scratch_dir("mixed"), make_ledger("one.db"), make_ledger("two.db")};
     scion_error err;
     (void)state;
-    scratch_text(in(sources[0], "metrics.jsonl"), some_lines);
+    scratch_text(scratch_in(sources[0], "metrics.jsonl"), some_lines);
     check_ok(report_write(sources, 3, scratch("all.html"), NULL, &err), &err);
     const char *html = scratch_get(scratch("all.html"), NULL);
     markup_check(html);

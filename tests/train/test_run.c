@@ -38,21 +38,6 @@ static trainer *create(const char *pairs, const char *out)
     return t;
 }
 
-static char *folder(const char *name)
-{
-    char *path = scratch(name);
-    mkdir(path, 0777);
-    return path;
-}
-
-static char *in(const char *dir, const char *name)
-{
-    const size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = room(bytes);
-    snprintf(path, bytes, "%s/%s", dir, name);
-    return path;
-}
-
 /* ---- Sinks -------------------------------------------------------------------------------------------------- */
 
 typedef struct counts {
@@ -161,7 +146,7 @@ static void sinks_are_told_and_change_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         counts k = {.fails = i > 0};
         const run_sink sink = counting(&k), *const sinks[] = {&sink};
-        t[i] = create(pairs, folder(i ? "fails" : "told"));
+        t[i] = create(pairs, scratch_dir(i ? "fails" : "told"));
         run_policy policy = run_policy_of(&t[i]->c);
         policy.warn = count_warning;
         policy.warn_ctx = &k;
@@ -203,7 +188,7 @@ static void points_have_their_place(void **state)
     counts k = {.fails = false};
     const run_sink keeps = {.step = keep_point, .ctx = &last}, counting_sink = counting(&k);
     const run_sink *const sinks[] = {&keeps, &counting_sink};
-    trainer *t = create(TINY_GPT "steps=6 log_every=0 eval_every=0 eval_batches=2", folder("place"));
+    trainer *t = create(TINY_GPT "steps=6 log_every=0 eval_every=0 eval_batches=2", scratch_dir("place"));
     run_policy policy = run_policy_of(&t->c);
     run_result r;
     scion_error err;
@@ -326,12 +311,12 @@ static void a_run_stopped_anywhere_is_the_same_run(void **state)
         trainer *whole;
         char name[32];
         snprintf(name, sizeof name, "whole%zu", i);
-        const char *want = folder(name);
+        const char *want = scratch_dir(name);
         assert_int_equal(train_stopped(cases[i], want, 0, &whole), 0);
         for (int at = 4; at <= 7; at++) {
             trainer *t;
             snprintf(name, sizeof name, "stopped%zu-%d", i, at);
-            const char *got = folder(name);
+            const char *got = scratch_dir(name);
             assert_true(train_stopped(cases[i], got, at, &t) > 0);
             assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
             assert_true(whole->best == t->best && !t->validation_due);
@@ -350,15 +335,15 @@ static scion_status copy_folder(void *ctx, const trainer *t, const run_point *p,
     (void)err;
     for (int i = 0; t->step == t->steps && i < 2; i++) {
         size_t bytes;
-        const char *data = scratch_get(in(t->c.run.out, names[i]), &bytes);
-        scratch_put(in(ctx, names[i]), data, bytes);
+        const char *data = scratch_get(scratch_in(t->c.run.out, names[i]), &bytes);
+        scratch_put(scratch_in(ctx, names[i]), data, bytes);
     }
     return SCION_OK;
 }
 
 static void a_run_is_saved_before_its_validation(void **state)
 {
-    char *whole = folder("validated"), *killed = folder("killed");
+    char *whole = scratch_dir("validated"), *killed = scratch_dir("killed");
     char path[RUN_PATH];
     trainer *t = create(TINY_MLP "steps=12 log_every=1 eval_every=4 eval_batches=5 threads=1", whole);
     const double first_best = t->best;
@@ -514,18 +499,18 @@ static void the_best_is_the_same_file(void **state)
 {
     (void)state;
     for (int links = 0; links < 2; links++) {
-        const char *dir = folder(links ? "linked" : "copied");
+        const char *dir = scratch_dir(links ? "linked" : "copied");
         struct stat best, last;
         size_t bytes[2];
         trainer *t;
         no_links = links == 0;
         train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t); /* the only validation is the best */
         no_links = false;
-        assert_int_equal(stat(in(dir, "best.safetensors"), &best), 0);
-        assert_int_equal(stat(in(dir, "step-00000004.safetensors"), &last), 0);
+        assert_int_equal(stat(scratch_in(dir, "best.safetensors"), &best), 0);
+        assert_int_equal(stat(scratch_in(dir, "step-00000004.safetensors"), &last), 0);
         assert_int_equal(best.st_ino == last.st_ino, links);
-        const char *a = scratch_get(in(dir, "best.safetensors"), &bytes[0]);
-        const char *b = scratch_get(in(dir, "step-00000004.safetensors"), &bytes[1]);
+        const char *a = scratch_get(scratch_in(dir, "best.safetensors"), &bytes[0]);
+        const char *b = scratch_get(scratch_in(dir, "step-00000004.safetensors"), &bytes[1]);
         assert_true(bytes[0] == bytes[1] && memcmp(a, b, bytes[0]) == 0);
         assert_int_equal(scratch_count(dir), 5); /* two checkpoints, metrics.jsonl, summary.json, mistakes.json */
         trainer_free(t);
@@ -535,7 +520,7 @@ static void the_best_is_the_same_file(void **state)
 /* What stays of a linked file when its other name is replaced or removed. */
 static void a_better_one_leaves_the_checkpoint(void **state)
 {
-    const char *dir = folder("better"), *step = in(dir, "step-00000004.safetensors");
+    const char *dir = scratch_dir("better"), *step = scratch_in(dir, "step-00000004.safetensors");
     trainer *t;
     checkpoint *file;
     scion_error err;
@@ -546,7 +531,7 @@ static void a_better_one_leaves_the_checkpoint(void **state)
     OK(checkpoint_open(&file, step, &err));
     assert_string_equal(checkpoint_get(file, "step"), "4");
     checkpoint_close(file);
-    OK(checkpoint_open(&file, in(dir, "best.safetensors"), &err));
+    OK(checkpoint_open(&file, scratch_in(dir, "best.safetensors"), &err));
     assert_string_equal(checkpoint_get(file, "step"), "3");
     checkpoint_close(file);
     trainer_free(t);
@@ -555,37 +540,37 @@ static void a_better_one_leaves_the_checkpoint(void **state)
 /* A checkpoint may have been renamed by hand: what counts is its number. */
 static void checkpoints_are_found_without_zeros(void **state)
 {
-    const char *dir = folder("zeros");
+    const char *dir = scratch_dir("zeros");
     char path[RUN_PATH];
     scion_error err;
     (void)state;
-    scratch_text(in(dir, "step-00000003.safetensors"), "x");
-    scratch_text(in(dir, "step-99.safetensors"), "x");
+    scratch_text(scratch_in(dir, "step-00000003.safetensors"), "x");
+    scratch_text(scratch_in(dir, "step-99.safetensors"), "x");
     OK(run_dir_latest(dir, path, &err));
-    assert_string_equal(path, in(dir, "step-99.safetensors"));
+    assert_string_equal(path, scratch_in(dir, "step-99.safetensors"));
     int lock;
     OK(run_dir_lock(dir, &lock, &err));
     assert_int_equal(run_dir_newest(lock), 99);
     assert_int_equal(run_dir_set_aside(lock, 3), 1);
     close(lock);
-    assert_int_equal(access(in(dir, "step-99.safetensors.aside"), F_OK), 0);
+    assert_int_equal(access(scratch_in(dir, "step-99.safetensors.aside"), F_OK), 0);
     OK(run_dir_latest(dir, path, &err));
-    assert_string_equal(path, in(dir, "step-00000003.safetensors"));
+    assert_string_equal(path, scratch_in(dir, "step-00000003.safetensors"));
 }
 
 /* A path that is cut leads to the folder of another run. */
 static void long_paths_are_refused_not_cut(void **state)
 {
-    const char *base = folder("long");
+    const char *base = scratch_dir("long");
     char name[256], path[RUN_PATH], dir[CONFIG_TEXT];
     scion_error err;
     (void)state;
     for (size_t length = CONFIG_TEXT - 1; length <= CONFIG_TEXT; length++) {
         memset(name, 'n', sizeof name);
         name[length - strlen(base) - 1] = '\0';
-        const char *run = in(base, name);
+        const char *run = scratch_in(base, name);
         assert_int_equal(mkdir(run, 0777), 0);
-        scratch_text(in(run, "step-00000001.safetensors"), "x");
+        scratch_text(scratch_in(run, "step-00000001.safetensors"), "x");
         const scion_status status = run_dir_latest(run, path, &err);
         assert_int_equal(status, length < CONFIG_TEXT ? SCION_OK : SCION_EINVAL);
         OK(run_dir_best(run, path, &err)); /* reading needs no folder to write to */
@@ -594,14 +579,14 @@ static void long_paths_are_refused_not_cut(void **state)
             assert_string_equal(dir, run);
             continue;
         }
-        assert_int_equal(run_dir_latest(in(run, "step-00000001.safetensors"), path, &err), SCION_EINVAL);
+        assert_int_equal(run_dir_latest(scratch_in(run, "step-00000001.safetensors"), path, &err), SCION_EINVAL);
         assert_non_null(strstr(err.message, "too long"));
         name[length - strlen(base) - 1] = 'n';
         name[250] = '\0';
-        const char *below = in(run, name);
+        const char *below = scratch_in(run, name);
         assert_int_equal(mkdir(below, 0777), 0);
-        scratch_text(in(below, "best.safetensors"), "x");
-        scratch_text(in(below, "step-00000001.safetensors"), "x");
+        scratch_text(scratch_in(below, "best.safetensors"), "x");
+        scratch_text(scratch_in(below, "step-00000001.safetensors"), "x");
         assert_int_equal(run_dir_best(below, path, &err), SCION_EINVAL);
         assert_non_null(strstr(err.message, "too long"));
     }
@@ -618,7 +603,7 @@ static void a_folder_that_cannot_be_locked_is_refused(void **state)
     (void)state;
     assert_int_equal(run_dir_lock(scratch("unlocked"), &lock, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "cannot be locked"));
-    OK(run_dir_lock(folder("locked"), &lock, &err));
+    OK(run_dir_lock(scratch_dir("locked"), &lock, &err));
     close(lock);
 }
 
@@ -641,9 +626,9 @@ static scion_status swap_folder(void *ctx, const trainer *t, const run_point *p,
     else
         scratch_remove_tree(dir);
     assert_int_equal(mkdir(dir, 0777), 0);
-    scratch_text(in(dir, "step-00000001.safetensors"), "theirs");
-    scratch_text(in(dir, "best.safetensors"), "theirs");
-    scratch_text(in(dir, "metrics.jsonl"), "theirs");
+    scratch_text(scratch_in(dir, "step-00000001.safetensors"), "theirs");
+    scratch_text(scratch_in(dir, "best.safetensors"), "theirs");
+    scratch_text(scratch_in(dir, "metrics.jsonl"), "theirs");
     return SCION_OK;
 }
 
@@ -652,7 +637,7 @@ static void check_theirs(const char *dir)
     static const char *const names[] = {"step-00000001.safetensors", "best.safetensors", "metrics.jsonl"};
     assert_int_equal(scratch_count(dir), 3);
     for (int i = 0; i < 3; i++)
-        assert_string_equal(scratch_get(in(dir, names[i]), NULL), "theirs");
+        assert_string_equal(scratch_get(scratch_in(dir, names[i]), NULL), "theirs");
 }
 
 /* All of a run goes into the folder that it has locked, whatever has its name now. */
@@ -660,7 +645,7 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
 {
     (void)state;
     for (int moves = 0; moves < 2; moves++) {
-        const char *dir = folder(moves ? "swapped" : "replaced");
+        const char *dir = scratch_dir(moves ? "swapped" : "replaced");
         swap s = {moves ? scratch("moved") : NULL};
         trainer *t = create(TINY_MLP "steps=6 log_every=1 eval_every=1 eval_batches=2 save_every=2 keep=1", dir);
         metrics *m;
@@ -680,7 +665,7 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
             OK(status);
             assert_string_equal(path, s.moved);
             assert_int_equal(run_dir_newest(t->folder), 6);
-            assert_int_equal(access(in(s.moved, "summary.json"), F_OK), 0);
+            assert_int_equal(access(scratch_in(s.moved, "summary.json"), F_OK), 0);
         } else {
             assert_int_equal(status, SCION_EINVAL);
             assert_non_null(strstr(err.message, "the folder of this run was removed or replaced"));
@@ -692,14 +677,14 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
 
 static void a_run_made_while_another_waits_is_not_taken(void **state)
 {
-    const char *dir = folder("waited");
+    const char *dir = scratch_dir("waited");
     int first, second;
     scion_error err;
     (void)state;
     OK(run_dir_create(dir, &first, &err));
     assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
     assert_int_equal(second, -1);
-    scratch_text(in(dir, "step-00000001.safetensors"), "x");
+    scratch_text(scratch_in(dir, "step-00000001.safetensors"), "x");
     close(first);
     assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "already holds a run"));

@@ -141,6 +141,9 @@ static void accuracies_are_those_of_mean_logits(void **state)
         assert_int_equal(trainer_validate(t, false, &during, &err), SCION_OK); /* as they are, on the way */
         assert_true(during.accuracy == last.plain_accuracy && during.loss == last.loss);
         assert_true(during.top5 >= during.accuracy);
+        /* 5 batches, and as many passes over each at the end as there are views */
+        assert_int_equal(trainer_validation_passes(t, true), 5 * tta_find(pairs[i] + 4)->count);
+        assert_int_equal(trainer_validation_passes(t, false), 5);
         trainer_free(t);
     }
 }

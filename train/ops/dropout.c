@@ -1,9 +1,13 @@
-/* y = mask x,  dx = mask dy;  an element of the mask is 0 with probability `rate`, else 1/(1 - rate) (Srivastava et
- * al., 2014); in evaluation it is 1.
+/* What a network drops in training, so as to depend on no part of itself: y = mask x,  dx = mask dy. In evaluation the mask
+ * is 1. It is the same whenever it is asked for, and is not kept for the backward pass.
  *
- * Random numbers are 16 bits each, eight in one block of the generator: element e of sample s (counted over the whole
- * run) is dropped if bits 16 (e mod 8) of block s ceil(E/8) + e/8 of the result's stream, E elements in a sample, are
- * below 2^16 rate. So the mask is the same whenever it is asked for, and is not kept for the backward pass. */
+ * dropout (Srivastava et al., 2014): an element of the mask is 0 with probability `rate`, else 1/(1 - rate). Random
+ * numbers are 16 bits each, eight in one block of the generator: element e of sample s (counted over the whole run) is
+ * dropped if bits 16 (e mod 8) of block s ceil(E/8) + e/8 of the result's stream, E elements in a sample, are below
+ * 2^16 rate.
+ *
+ * drop_samples, stochastic depth (Huang et al., 2016), for the branch of a residual network: one such number for each
+ * sample, decided by number s of the stream. */
 #include "ops/ops.h"
 
 #include <math.h>
@@ -48,8 +52,9 @@ SCN_CLONES static void multiply_by(int64_t n, const float *a, const float *x, bo
     OP_WITH_FLAG(accumulate, multiply_loop, n, a, x, y);
 }
 
-/* y = mask x, or y + that. */
-static void apply(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y)
+/* ---- Entries, and samples: y = mask x, or y + that ---- */
+
+static void drop_entries(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y)
 {
     const mask m = mask_of(n, run);
     const int64_t batch = n->out->shape[0], own = n->out->count / batch;
@@ -66,7 +71,27 @@ static void apply(const tape_node *n, const tape_run *run, const float *x, bool 
         }
 }
 
-static void forward(const tape_node *n, const tape_run *run)
+static void drop_whole(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y)
+{
+    const uint64_t stream = scn_stream_dropped(n->out->index);
+    const int64_t batch = n->out->shape[0], own = n->out->count / batch;
+    const op_pieces p = op_split(run->threads, batch, own);
+    SCN_PARALLEL_FOR_STATIC(p.threads)
+    for (int64_t i = 0; i < p.count; i++)
+        for (int64_t b = i * p.step; b < i * p.step + op_piece_rows(&p, i); b++) {
+            const bool kept = scn_uniform(run->seed, stream, (uint64_t)(run->sample + b)) >= n->reals[0];
+            if (kept)
+                op_scale(1, own, (float)(1 / (1 - n->reals[0])), x + b * own, accumulate, y + b * own);
+            else if (!accumulate)
+                memset(y + b * own, 0, (size_t)own * sizeof *y);
+        }
+}
+
+/* ---- Operators ---- */
+
+typedef void dropping(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y);
+
+static void forward(const tape_node *n, const tape_run *run, dropping *apply)
 {
     if (run->training)
         apply(n, run, n->in[0]->data, false, n->out->data);
@@ -74,25 +99,67 @@ static void forward(const tape_node *n, const tape_run *run)
         op_scale(run->threads, n->out->count, 1, n->in[0]->data, false, n->out->data);
 }
 
-static void backward(const tape_node *n, const tape_run *run)
+static void backward(const tape_node *n, const tape_run *run, dropping *apply)
 {
     if (n->needs_grad[0])
         apply(n, run, n->out->grad, n->accumulate[0], n->in[0]->grad);
 }
 
-const tape_op op_dropout_row = {.name = "dropout", .forward = forward, .backward = backward, .in_place = true};
+static void dropout_forward(const tape_node *n, const tape_run *run)
+{
+    forward(n, run, drop_entries);
+}
 
-tape_value *op_dropout(tape *t, tape_value *x, double rate)
+static void dropout_backward(const tape_node *n, const tape_run *run)
+{
+    backward(n, run, drop_entries);
+}
+
+static void samples_forward(const tape_node *n, const tape_run *run)
+{
+    forward(n, run, drop_whole);
+}
+
+static void samples_backward(const tape_node *n, const tape_run *run)
+{
+    backward(n, run, drop_whole);
+}
+
+const tape_op op_dropout_row = {
+    .name = "dropout",
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+    .in_place = true,
+};
+
+const tape_op op_drop_samples_row = {
+    .name = "drop_samples",
+    .forward = samples_forward,
+    .backward = samples_backward,
+    .in_place = true,
+};
+
+static tape_value *record(tape *t, const tape_op *op, tape_value *x, double rate)
 {
     if (!x)
         return NULL;
     if (x->ndim < 1 || !(rate >= 0 && llround(rate * levels) < levels)) {
-        tape_fail(t, "dropout: rate is %g, expected 0 to less than 1", rate);
+        tape_fail(t, "%s: rate is %g, expected 0 to less than 1", op->name, rate);
         return NULL;
     }
     tape_value *const in[] = {x};
-    tape_node *n = tape_record(t, &op_dropout_row, x->ndim, x->shape, in, 1);
+    tape_node *n = tape_record(t, op, x->ndim, x->shape, in, 1);
     if (n)
         n->reals[0] = rate;
     return op_result(n);
+}
+
+tape_value *op_dropout(tape *t, tape_value *x, double rate)
+{
+    return record(t, &op_dropout_row, x, rate);
+}
+
+tape_value *op_drop_samples(tape *t, tape_value *x, double rate)
+{
+    return record(t, &op_drop_samples_row, x, rate);
 }

@@ -131,6 +131,8 @@ bool trainer_reports_accuracy(const trainer *t);
  * validation part; 0: there is none. */
 int64_t trainer_validation_samples(const trainer *t, bool last);
 int64_t trainer_validation_batches(const trainer *t, bool last);
+/* Forward passes over a batch: at the end, one for each view of tta. */
+int64_t trainer_validation_passes(const trainer *t, bool last);
 
 /* Tokens or images of one step; operations of one step's forward and backward passes. */
 int64_t trainer_samples(const trainer *t);

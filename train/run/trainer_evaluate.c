@@ -46,6 +46,11 @@ int64_t trainer_validation_batches(const trainer *t, bool last)
     return batches_of(t, trainer_validation_samples(t, last));
 }
 
+int64_t trainer_validation_passes(const trainer *t, bool last)
+{
+    return trainer_validation_batches(t, last) * (last ? trainer_tta(t)->count : 1);
+}
+
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
 {
     return trainer_fill(t, t->eval, part, index, err);

@@ -19,7 +19,7 @@ enum { timed_steps = 2 };
 /* What a process that measures one size sends back. */
 typedef struct probe {
     double create, step, evaluation; /* seconds: to begin, of one step, of one batch of validation */
-    int64_t steps, batches;          /* of the whole run */
+    int64_t steps, passes;           /* of the whole run; forward passes of its validation */
     char message[256];               /* "": it worked */
 } probe;
 
@@ -47,9 +47,9 @@ static void measure(const config *c, probe *p)
         status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
     if (status == SCION_OK) {
         p->steps = t->steps;
-        p->batches = trainer_validation_batches(t, true);
+        p->passes = trainer_validation_passes(t, true);
         begin = clock_now();
-        if (p->batches > 0)
+        if (p->passes > 0)
             status = trainer_evaluate(t, 1, &loss, &accuracy, &err);
         p->evaluation = clock_now() - begin;
     }
@@ -101,7 +101,7 @@ static double seconds_of(const config *c, const config *measured, const probe *p
                          : measured->training.epochs > 0
                              ? (double)p->steps * c->training.epochs / measured->training.epochs
                              : (double)p->steps;
-    return p->create + steps * p->step + (double)p->batches * p->evaluation;
+    return p->create + steps * p->step + (double)p->passes * p->evaluation;
 }
 
 scion_status sweep_estimate(const config *points, int64_t count, int jobs, int threads, double *seconds,
