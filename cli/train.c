@@ -165,6 +165,8 @@ static void print_memory(const trainer_memory *m)
         printf("        of these %s for sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)
         printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
+    if (m->ahead > 0)
+        printf("        of these %s for images that are decoded ahead\n", cli_bytes((double)m->ahead, text[6]));
 }
 
 /* A part of the validation part is said to be one. A validation that takes longer than the training before it is

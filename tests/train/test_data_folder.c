@@ -278,6 +278,8 @@ static void fill_numbers(const char *name, int workers, const char *const pairs[
     const data_context context = {.seed = 9, .ahead = batch, .workers = workers};
     scion_error err = {0};
     data_set *d = must_open_folder(name, &context, pairs);
+    /* two batches, of images in float32 and labels, each from a multiple of 64 bytes on */
+    assert_int_equal(data_ahead_bytes(d), workers > 0 ? 2 * batch * (EACH * 4 + 64) : 0);
     for (int i = 0; i < EPOCHS * N; i += batch) {
         void *const arrays[DATA_ARRAYS] = {x[i], labels + i};
         data_prefetch(d, DATA_TRAIN, i, batch);

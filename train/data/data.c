@@ -643,3 +643,8 @@ void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t cou
     if (d->pool && count > 0)
         data_pool_prefetch(d->pool, part, first, count);
 }
+
+size_t data_ahead_bytes(const data_set *d)
+{
+    return d->pool ? data_pool_bytes(d->pool) : 0;
+}

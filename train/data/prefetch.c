@@ -37,6 +37,19 @@ static size_t array_bytes(const data_array *a)
     return ((size_t)a->count * 4 + 63) / 64 * 64; /* both types have 4 bytes */
 }
 
+static size_t sample_bytes(const data_set *d)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < d->info.array_count; i++)
+        bytes += array_bytes(&d->info.arrays[i]);
+    return bytes;
+}
+
+size_t data_pool_bytes(const data_pool *p)
+{
+    return (size_t)p->capacity * sample_bytes(p->d);
+}
+
 /* The arrays in a slot's memory. */
 static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAYS])
 {
@@ -77,11 +90,9 @@ static void *work(void *context)
 data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers)
 {
     data_pool *p = calloc(1, sizeof *p);
-    size_t bytes = 0;
+    const size_t bytes = sample_bytes(d);
     if (!p)
         return NULL;
-    for (int i = 0; i < d->info.array_count; i++)
-        bytes += array_bytes(&d->info.arrays[i]);
     p->d = d;
     p->capacity = 2 * ahead; /* what is being used, and what comes next */
     pthread_mutex_init(&p->lock, NULL);

@@ -19,6 +19,7 @@
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     size_t sharing;       /* sums and messages of several ranks, or of deterministic sums */
+    size_t ahead;         /* samples that are decoded ahead */
     double per_parameter; /* of weights, gradients and state */
     memory_limit limit;   /* what may be used */
 } trainer_memory;
