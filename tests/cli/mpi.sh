@@ -138,6 +138,16 @@ done
 ranks 3 sweep $tiny lr=2^-6..2^-4 seed=1,2 steps=2 ledger=sweep.db > log 2>&1 || fault "sweep: $(cat log)"
 holds log '6 runs done, 0 diverged, 0 failed'
 [ "$(grep -c 'runs done' log)" -eq 1 ] || fault "a sweep is told of more than once: $(cat log)"
+# ... and a tuning: three processes find what one finds
+small='data_kind=synthetic data= vocab=24 layers=1 width=32 head_size=8 block=16 batch=4 steps=12 eval_batches=1 proxy=16'
+for number in 1 3; do
+    # shellcheck disable=SC2086
+    ranks $number tune shakespeare $small candidates=6 rungs=2 out=tuned$number.ini ledger=tuned$number.db > log 2>&1 ||
+        fault "tune on $number: $(cat log)"
+    grep -v -e 'seconds of training' -e 'scion tune' tuned$number.ini > found$number
+done
+cmp -s found1 found3 || fault "a tuning on 3 processes: $(diff found1 found3)"
+[ "$(grep -c 'new runs' log)" -eq 1 ] || fault "a tuning is told of more than once: $(cat log)"
 ranks 3 version > log 2>&1 || fault "version: $(cat log)"
 [ "$(grep -c '^scion ' log)" -eq 1 ] || fault "version on 3 ranks: $(cat log)"
 
