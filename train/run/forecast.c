@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "comm/comm.h"
 #include "run/shard.h"
-#include "run/trainer_parts.h"
+#include "run/trainer_make.h"
 
 /* A pass over an entry of the optimizer costs about as many operations of a product, as in shard.c. */
 static const double entry_flops = 100;

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "run/trainer_parts.h"
 #include "run/trainer_ranks.h"
 
 const char *trainer_unit(const trainer *t)

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "base/memory_limit.h"
 #include "data/data.h"
+#include "data/tta.h"
 #include "models/model.h"
 #include "tensor/plan.h"
 
@@ -138,5 +139,20 @@ int64_t trainer_validation_passes(const trainer *t, bool last);
 /* Tokens or images of one step; operations of one step's forward and backward passes. */
 int64_t trainer_samples(const trainer *t);
 double trainer_flops(const trainer *t);
+
+/* ---- For those who compute with one ---- */
+
+const scion_rule_properties *trainer_rule(const trainer *t);
+const tta *trainer_tta(const trainer *t);
+double trainer_lr_at(const training_options *o, int64_t steps, int64_t step);
+/* Where a plan wants the arrays of a batch. */
+void trainer_find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA_ARRAYS]);
+/* Batch `index` of a part into a plan's inputs; the next one is decoded meanwhile, if it must be. */
+scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err);
+/* Whether somebody wants it to stop. */
+bool trainer_stopped(const trainer *t);
+/* The first of n values that is not finite, by its name; NULL: all are. */
+const char *trainer_find_nonfinite(tape_value *(*value)(const tape *t, int64_t i), const tape *t, int64_t n);
+const char *trainer_nonfinite_buffer(const trainer *t);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "base/fail.h"
 #include "run/mistakes.h"
-#include "run/trainer_parts.h"
 #include "run/trainer_ranks.h"
 
 /* What a validation measures: the first `samples` of the validation part, or as many spread over it. */

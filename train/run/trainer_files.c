@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "run/checkpoint.h"
 #include "run/run_dir.h"
-#include "run/trainer_parts.h"
+#include "run/trainer_make.h"
 #include "run/trainer_ranks.h"
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* Making a trainer: data, model, plans, memory, optimizer. See trainer_parts.h. */
+/* Making a trainer: data, model, plans, memory, optimizer. See trainer_make.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "run/mistakes.h"
 #include "run/routing.h"
-#include "run/trainer_parts.h"
+#include "run/trainer_make.h"
 #include "run/trainer_ranks.h"
 
 enum { max_workers = 4 }; /* threads that decode data ahead */

@@ -10,7 +10,7 @@
 #include "base/fail.h"
 #include "comm/comm_self.h"
 #include "run/exchange.h"
-#include "run/trainer_parts.h"
+#include "run/trainer_make.h"
 
 enum {
     sizes_max = 2, /* of micro-batches of a rank */
