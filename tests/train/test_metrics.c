@@ -254,6 +254,9 @@ static void the_summary_is_one_object(void **state)
         .samples = 999424,
         .seconds = 1.5,
         .elapsed = 2.25,
+        .forward_s = 0.25,
+        .backward_s = 0.5,
+        .optimizer_s = 0.125,
         .last_loss = 1.75,
         .loss = 1.5,
         .val_loss = 1.8155,
@@ -270,9 +273,12 @@ static void the_summary_is_one_object(void **state)
     c.training.lr = 0.1;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     json_t *object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 14);
+    check(json_object_size(object) == 17);
     check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
     check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
+    check(json_real_value(json_object_get(object, "forward_s")) == 0.25);
+    check(json_real_value(json_object_get(object, "backward_s")) == 0.5);
+    check(json_real_value(json_object_get(object, "optimizer_s")) == 0.125);
     check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
     check(json_integer_value(json_object_get(object, "peak_bytes")) == 1ll << 40);
     check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200); /* 100 steps of 3 in 1.5 s */
@@ -292,7 +298,7 @@ static void the_summary_is_one_object(void **state)
     r.skipped = 7;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 17);
+    check(json_object_size(object) == 20);
     check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
     check(json_integer_value(json_object_get(object, "skipped")) == 7);
