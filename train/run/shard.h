@@ -4,10 +4,9 @@
  * rest have one owner each, balanced by the cost of the oracle: the costliest first, always to the rank that has
  * least. What costs next to nothing (a bias) goes with the parameter before it, and travels with it.
  *
- * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays with one owner, stored
- * alike. The
- * gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the same tree:
- * size - 1 messages each way. */
+ * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays, stored alike, with one
+ * owner. The gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the same
+ * tree: size - 1 messages each way. */
 #ifndef TRAIN_RUN_SHARD_H
 #define TRAIN_RUN_SHARD_H
 
