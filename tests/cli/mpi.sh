@@ -85,12 +85,12 @@ done
 
 # ---- Batch normalisation: statistics of each micro-batch, running ones in the order of one rank
 for number in 1 2 4; do
-    ranks $number train airbench data_kind=synthetic image_size=28 width=8 batch=8 accum=4 steps=4 deterministic=yes \
+    ranks $number train airbench data= data_kind=synthetic image_size=28 width=8 batch=8 accum=4 steps=4 deterministic=yes \
         tta=none comm_timeout=100 out=images$number > log 2>&1 || fault "airbench on $number ranks: $(cat log)"
 done
 same images1 images2
 same images1 images4
-ranks 3 train airbench data_kind=synthetic image_size=28 width=8 batch=8 accum=2 steps=4 out=none > log 2>&1 &&
+ranks 3 train airbench data= data_kind=synthetic image_size=28 width=8 batch=8 accum=2 steps=4 out=none > log 2>&1 &&
     fault 'batch normalisation: 3 ranks for 2 micro-batches'
 holds log 'batch normalisation divides none'
 

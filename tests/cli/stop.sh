@@ -76,7 +76,7 @@ echo \$\$ > process
 exec "$scion" train shakespeare data=long.txt val_fraction=0.9 width=128 head_size=32 layers=4 block=64 batch=8 \
     steps=2 out=long
 END
-script -qec 'sh long.sh' /dev/null > log 2>&1 < /dev/null &
+script -qec 'env TERM=xterm sh long.sh' /dev/null > log 2>&1 < /dev/null &
 tries=0
 while ! grep -q 'step 2/2  validating [0-9]* %' log && [ $tries -lt 600 ]; do sleep 0.05; tries=$((tries + 1)); done
 [ $tries -lt 600 ] || fault "a long validation is not shown: $(tail -c 300 log)"
