@@ -57,8 +57,8 @@ uint64_t scn_stream_average(int64_t step, int64_t param);
 /* Rounding of what node `node` of a tape adds to a bfloat16 gradient in the backward pass over the batch that begins
  * with `sample`; part: if it adds several times. */
 uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t part);
-/* Rounding of the sum of two parts of a step's gradient in bfloat16, the later of which begins with sequence `first` of
- * the step; 0: of the whole that an average takes in. */
+/* Rounding of the sum of two parts of a step's gradient in bfloat16, the later of which begins with sequence `first`
+ * of the step; 0: of the whole that an average takes in. */
 uint64_t scn_stream_meeting(int64_t step, int64_t first);
 /* What an operator of a network drops: a stream for each of its results. */
 uint64_t scn_stream_dropped(int64_t result);

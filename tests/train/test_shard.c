@@ -123,8 +123,8 @@ static void oracles_are_balanced(void **state)
     trainer_free(t);
 }
 
-/* Each way (N - 1) times the parameters as they are stored; what is sent is received. Gradients in float32 may travel as
- * bfloat16, those in bfloat16 always do. */
+/* Each way (N - 1) times the parameters as they are stored; what is sent is received. Gradients in float32 may travel
+ * as bfloat16, those in bfloat16 always do. */
 static void as_much_travels_as_in_an_all_reduce(void **state)
 {
     static const char *const storages[] = {"", "grads=bf16 ", "weights=bf16 grads=bf16 "};
@@ -185,8 +185,8 @@ static void trees_reach_all(void **state)
             }
 }
 
-/* Where parts meet: on the way to a root every meeting has another first rank of its later part, never 0; and where the
- * size is a power of two, the same parts meet under the same number whatever the root. */
+/* Where parts meet: on the way to a root every meeting has another first rank of its later part, never 0; and where
+ * the size is a power of two, the same parts meet under the same number whatever the root. */
 static void meetings_have_numbers(void **state)
 {
     (void)state;

@@ -99,7 +99,8 @@ int comm_tree_parent(const comm *c, int root); /* -1: the root itself */
 /* The rank that sends to this one at `level`, -1: none does. *more: whether there may be others above. */
 int comm_tree_child(const comm *c, int root, int level, bool *more);
 /* The first rank of the later of the two parts that meet where `child` sends its own to this rank. Parts that meet on
- * the way to a root have different ones, and none has 0; where the size is a power of two the root does not matter. */
+ * the way to a root have different ones, and none has 0; where the size is a power of two the root does not matter.
+ * */
 int comm_tree_meeting(const comm *c, int root, int child);
 
 void comm_broadcast(comm *c, int root, void *data, size_t bytes);

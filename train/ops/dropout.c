@@ -1,10 +1,10 @@
-/* What a network drops in training, so as to depend on no part of itself: y = mask x,  dx = mask dy. In evaluation the mask
- * is 1. It is the same whenever it is asked for, and is not kept for the backward pass.
+/* What a network drops in training, so as to depend on no part of itself: y = mask x,  dx = mask dy. In evaluation
+ * the mask is 1. It is the same whenever it is asked for, and is not kept for the backward pass.
  *
  * dropout (Srivastava et al., 2014): an element of the mask is 0 with probability `rate`, else 1/(1 - rate). Random
- * numbers are 16 bits each, eight in one block of the generator: element e of sample s (counted over the whole run) is
- * dropped if bits 16 (e mod 8) of block s ceil(E/8) + e/8 of the result's stream, E elements in a sample, are below
- * 2^16 rate.
+ * numbers are 16 bits each, eight in one block of the generator: element e of sample s (counted over the whole run)
+ * is dropped if bits 16 (e mod 8) of block s ceil(E/8) + e/8 of the result's stream, E elements in a sample, are
+ * below 2^16 rate.
  *
  * drop_samples, stochastic depth (Huang et al., 2016), for the branch of a residual network: one such number for each
  * sample, decided by number s of the stream. */

@@ -51,8 +51,8 @@ struct exchange {
 
 scn_rounding exchange_meeting(const exchange_rounding *by, int64_t first)
 {
-    return by->nearest ? (scn_rounding){.random = false}
-                       : scn_rounding_by(by->seed, scn_stream_meeting(by->step, first));
+    const scn_rounding nearest = {.random = false};
+    return by->nearest ? nearest : scn_rounding_by(by->seed, scn_stream_meeting(by->step, first));
 }
 
 static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const uint16_t *from, uint16_t *to)

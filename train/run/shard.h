@@ -5,8 +5,8 @@
  * least. What costs next to nothing (a bias) goes with the parameter before it, and travels with it.
  *
  * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays, stored alike, with one
- * owner. The gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the same
- * tree: size - 1 messages each way. */
+ * owner. The gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the
+ * same tree: size - 1 messages each way. */
 #ifndef TRAIN_RUN_SHARD_H
 #define TRAIN_RUN_SHARD_H
 

@@ -1,5 +1,5 @@
-/* Making a trainer: data, model, plans, memory, optimizer, in this order. trainer_files.c makes them new or from files,
- * forecast.c goes as far as the plans, trainer_ranks.c records the model in other sizes. */
+/* Making a trainer: data, model, plans, memory, optimizer, in this order. trainer_files.c makes them new or from
+ * files, forecast.c goes as far as the plans, trainer_ranks.c records the model in other sizes. */
 #ifndef TRAIN_RUN_TRAINER_MAKE_H
 #define TRAIN_RUN_TRAINER_MAKE_H
 

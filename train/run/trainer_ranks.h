@@ -63,8 +63,8 @@ typedef struct ranks_array {
     int32_t exists;
 } ranks_array;
 
-/* Rank 0: what state array k of a parameter is; and `count` entries from `first` on, of that type, into `to`. k < 0: the
- * gradients, which with `light` are the average. */
+/* Rank 0: what state array k of a parameter is; and `count` entries from `first` on, of that type, into `to`. k < 0:
+ * the gradients, which with `light` are the average. */
 ranks_array ranks_about(const trainer *t, int64_t param, int k);
 void ranks_fetch(const trainer *t, int64_t param, int k, scn_type type, int64_t first, int64_t count, void *to);
 /* Rank 0: that is all. The others: give what is asked for until then. All return the status of rank 0. */
