@@ -21,6 +21,14 @@ static trainer *create(const config *c)
     return t;
 }
 
+/* The GPT with more settings. */
+static config gpt_with(const char *more)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s%s", gpt, more);
+    return tiny(text);
+}
+
 /* ---- Shares ---------------------------------------------------------------------------------------------------- */
 
 /* Buckets cover the flat arrays in order; what they say is what the table of parameters says. */
@@ -59,9 +67,7 @@ static void every_entry_has_one_owner(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof settings / sizeof *settings; k++)
         for (int ranks = 1; ranks <= 9; ranks++) {
-            char text[512];
-            snprintf(text, sizeof text, "%s%s", gpt, settings[k]);
-            const config c = tiny(text);
+            const config c = gpt_with(settings[k]);
             trainer *t = create(&c);
             scion_error err;
             shard_plan s;
@@ -132,9 +138,7 @@ static void as_much_travels_as_in_an_all_reduce(void **state)
     for (int k = 0; k < (int)(sizeof storages / sizeof *storages); k++)
         for (int ranks = 1; ranks <= 17; ranks += ranks < 5 ? 1 : 4)
             for (scn_type wire = SCN_FLOAT32; wire <= SCN_BFLOAT16; wire++) {
-                char settings[512];
-                snprintf(settings, sizeof settings, "%s%s", gpt, storages[k]);
-                const config c = tiny(settings);
+                const config c = gpt_with(storages[k]);
                 trainer *t = create(&c);
                 scion_error err;
                 shard_plan s;

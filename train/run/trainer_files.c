@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/number.h"
 #include "run/checkpoint.h"
+#include "run/routing.h"
 #include "run/run_dir.h"
 #include "run/trainer_make.h"
 #include "run/trainer_ranks.h"
@@ -91,12 +92,6 @@ static scion_status check_finite(const trainer *t, const char *path, scion_error
                : SCION_OK;
 }
 
-/* The program's name for a type of scion.h. */
-static scn_type storage_type(int32_t type)
-{
-    return type == SCION_BF16 ? SCN_BFLOAT16 : SCN_FLOAT32;
-}
-
 /* State array k of parameter i, and the prefix of its name in the file; false: there is none. */
 static bool state_array(const trainer *t, int64_t i, int k, scion_array *array, char prefix[prefix_bytes])
 {
@@ -117,7 +112,7 @@ static void list_arrays_of_ranks(listing *l, const trainer *t, int64_t i)
         if (!a.exists)
             break;
         snprintf(prefix, sizeof prefix, "optimizer.%s.", a.name);
-        list_remote(l, t, i, k, prefix, storage_type(a.type));
+        list_remote(l, t, i, k, prefix, routing_storage(a.type));
     }
 }
 
@@ -135,7 +130,7 @@ static void list_tensors(listing *l, const trainer *t)
         if (t->c.optimizer.light)
             list_tensor(l, v, "optimizer.average.", tape_grads(v), v->grad_type);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
-            list_tensor(l, v, prefix, array.data, storage_type(array.type));
+            list_tensor(l, v, prefix, array.data, routing_storage(array.type));
     }
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++) {
         const tape_value *v = tape_buffer_at(t->model.tape, i);
@@ -409,7 +404,7 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
             status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
-                                  array.data, storage_type(array.type), err);
+                                  array.data, routing_storage(array.type), err);
     return status;
 }
 

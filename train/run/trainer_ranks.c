@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "comm/comm_self.h"
 #include "run/exchange.h"
+#include "run/routing.h"
 #include "run/trainer_make.h"
 
 enum {
@@ -587,7 +588,7 @@ static bool find_array(const trainer *t, int64_t param, int k, scion_array *a)
         return scion_optimizer_state(t->optimizer, param, k, a) != 0;
     a->first = shard_first(&r->shards, r->c->rank, param);
     a->count = shard_own(&r->shards, r->c->rank, param);
-    a->type = v->grad_type == SCN_BFLOAT16 ? SCION_BF16 : SCION_F32;
+    a->type = routing_type(v->grad_type);
     a->data = (char *)tape_grads(v) + scn_stored_bytes(v->grad_type, a->first);
     return a->count > 0;
 }
