@@ -45,8 +45,9 @@ static void list_figures(FILE *to)
         cli_entry(to, 25, f->name, f->title);
 }
 
-/* The runs of a new figure, with as many seeds and steps as fit in the budget. */
-static scion_status make_points(const job *j, config **points, int64_t *count, scion_error *err)
+/* The runs of a new figure, with as many seeds and steps as fit in the budget; *forecast: the seconds they take, 0: not
+ * measured. */
+static scion_status make_points(const job *j, config **points, int64_t *count, double *forecast, scion_error *err)
 {
     const char *data = j->data[0] ? j->data : NULL;
     double seconds = 0, share = 1;
@@ -75,6 +76,7 @@ static scion_status make_points(const job *j, config **points, int64_t *count, s
         cli_progress_show(&progress, true, "%lld runs of %lld seed%s, about %s", (long long)*count, (long long)seeds,
                           seeds == 1 ? "" : "s", cli_duration(seconds, left));
     reproduce_shorten(*points, *count, share);
+    *forecast = share * seconds;
     return SCION_OK;
 }
 
@@ -95,7 +97,7 @@ static scion_status more_seeds(const job *j, const ledger_run *runs, int64_t bef
 }
 
 /* Adds the runs of the figure to its ledger. A ledger that has runs is resumed as it is, or gets more seeds. */
-static scion_status plan(const job *j, scion_error *err)
+static scion_status plan(const job *j, double *forecast, scion_error *err)
 {
     ledger *l = NULL;
     ledger_run *runs = NULL;
@@ -107,8 +109,8 @@ static scion_status plan(const job *j, scion_error *err)
     ledger_close(l); /* not open while processes measure */
     l = NULL;
     if (status == SCION_OK)
-        status =
-            before > 0 ? more_seeds(j, runs, before, &points, &count, err) : make_points(j, &points, &count, err);
+        status = before > 0 ? more_seeds(j, runs, before, &points, &count, err)
+                            : make_points(j, &points, &count, forecast, err);
     if (status == SCION_OK)
         status = ledger_open(&l, j->ledger, true, err);
     if (status == SCION_OK && count > 0)
@@ -141,10 +143,10 @@ static scion_status judge(const job *j, int64_t left, reproduce_judgement *verdi
 static scion_status run_sweeps(const job *j, int64_t *open, scion_error *err)
 {
     sweep_progress end = {.left = 0};
-    const sweep_options o = {
+    sweep_options o = {
         .jobs = (int)j->jobs, .threads = (int)j->threads, .seconds = 1.25 * j->budget, /* estimates are not exact */
     };
-    scion_status status = plan(j, err);
+    scion_status status = plan(j, &o.forecast, err);
     if (status == SCION_OK)
         status = cli_sweep_work(j->ledger, &o, &end, err);
     *open = end.count[LEDGER_WAITING] + end.count[LEDGER_RUNNING];

@@ -355,33 +355,51 @@ static void a_sweep_runs_what_it_is_about(void **state)
     free(runs);
 }
 
-typedef struct estimates {
-    int known, unknown;
-} estimates;
+/* Stops the sweep when a run is under way and the time left is between two values. */
+typedef struct expected_left {
+    double above, below;
+    bool seen;
+} expected_left;
 
-static void count_estimates(void *context, const sweep_progress *p)
+static void look_at_left(void *context, const sweep_progress *p)
 {
-    estimates *e = context;
-    if (p->count[LEDGER_DONE] == 0 && p->count[LEDGER_RUNNING] > 0 && isfinite(p->left) && p->left > 0) {
-        e->known++;
-        stop_time = 0;
-    } else {
-        e->unknown++;
-    }
+    expected_left *e = context;
+    if (p->count[LEDGER_DONE] > 0 || p->count[LEDGER_RUNNING] == 0 || !(p->left > e->above && p->left < e->below))
+        return;
+    e->seen = true;
+    stop_time = 0;
 }
 
 /* The time that is left is known before a run has ended: from the steps of one under way. */
 static void the_time_left_is_known_while_the_first_run_goes_on(void **state)
 {
     char *path = scratch("left.db");
-    estimates e = {0, 0};
+    expected_left e = {.above = 0, .below = 1e9};
     scion_error err;
     (void)state;
     fill(path, TINY_MLP FEW "steps=100000000", 3);
     stop_time = now() + 20;
-    const sweep_options o = {.threads = 1, .stopped = stop, .show = count_estimates, .context = &e};
+    const sweep_options o = {
+        .threads = 1, .forecast = 1e12, .stopped = stop, .show = look_at_left, .context = &e}; /* it is not needed */
     check_ok(sweep_work(path, &o, NULL, &err), &err);
-    check(e.known > 0);
+    check(e.seen);
+}
+
+/* Short runs do not say how long a longer one will take, where it was measured. */
+static void the_time_left_is_the_forecast_until_the_longest_run_begins(void **state)
+{
+    char *path = scratch("forecast.db");
+    expected_left e = {.above = 1e12 - 1000, .below = 1e12};
+    scion_error err;
+    (void)state;
+    const config both[] = {tiny(TINY_MLP FEW "steps=100000000"), tiny(TINY_MLP FEW "steps=200000000")};
+    ledger *l = open_new(path);
+    check_ok(ledger_add(l, LEDGER_TRAINING, both, 2, NULL, &err), &err);
+    ledger_close(l);
+    stop_time = now() + 20;
+    const sweep_options o = {.threads = 1, .forecast = 1e12, .stopped = stop, .show = look_at_left, .context = &e};
+    check_ok(sweep_work(path, &o, NULL, &err), &err);
+    check(e.seen);
 }
 
 static void no_run_begins_when_the_time_is_up(void **state)
@@ -446,6 +464,7 @@ int main(void)
         LAW(a_stopped_run_waits_again),
         LAW(a_sweep_runs_what_it_is_about),
         LAW(the_time_left_is_known_while_the_first_run_goes_on),
+        LAW(the_time_left_is_the_forecast_until_the_longest_run_begins),
         LAW(no_run_begins_when_the_time_is_up),
         LAW(estimates_grow_with_the_work),
     };

@@ -303,6 +303,18 @@ static double estimate_seconds(const ledger_run *run, const ledger_run *runs, in
     return seconds;
 }
 
+/* Whether a run is open that costs more than all whose time is known: small runs say little about it. */
+static bool costliest_unknown(const ledger_run *runs, int64_t count)
+{
+    double known = 0, open = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (runs[i].kind == LEDGER_TRAINING && !isnan(seconds_of(&runs[i])))
+            known = fmax(known, cost(&runs[i].c));
+        else if (runs[i].kind == LEDGER_TRAINING && runs[i].state < LEDGER_DONE)
+            open = fmax(open, cost(&runs[i].c));
+    return open > known;
+}
+
 /* Keeps of the runs, which are in order of their ids, those that the sweep is about; returns their number. */
 static int64_t keep_only(const sweep_options *o, ledger_run *runs, int64_t count)
 {
@@ -349,6 +361,8 @@ static scion_status show(const pool *c, const sweep_options *o, sweep_progress *
     ledger_run *runs;
     scion_status status = look(c, p, &runs, err);
     p->seconds = clock_now() - begin;
+    if (status == SCION_OK && o->forecast > 0 && costliest_unknown(runs, p->run_count))
+        p->left = fmax(0, o->forecast - p->seconds);
     if (status == SCION_OK && o->show)
         o->show(o->context, p);
     free(runs);

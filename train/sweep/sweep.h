@@ -9,7 +9,7 @@ enum { SWEEP_JOBS = 64 };
 
 typedef struct sweep_progress {
     int64_t count[LEDGER_STATES]; /* of the runs that the sweep is about, by state */
-    double seconds, left;         /* since the sweep began; NAN: not known yet */
+    double seconds, left;         /* since the sweep began; until it ends, NAN: not known yet */
     const ledger_run *runs;       /* these, while they are shown; NULL afterwards */
     int64_t run_count;
 } sweep_progress;
@@ -19,6 +19,7 @@ typedef struct sweep_options {
     int64_t only_count;
     int jobs, threads;     /* processes, and threads of all of them together; 0: one, all */
     double seconds;        /* no run is begun after that time; 0: no limit */
+    double forecast;       /* what the runs were measured to take (sweep_estimate); 0: not measured */
     bool together;         /* other processes work on the same runs: wait for theirs too */
     bool (*stopped)(void); /* asked often; may be NULL */
     void (*show)(void *context, const sweep_progress *p); /* about once a second; may be NULL */
