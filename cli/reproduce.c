@@ -45,8 +45,7 @@ static void list_figures(FILE *to)
         cli_entry(to, 25, f->name, f->title);
 }
 
-/* The runs of a new figure, with as many seeds and steps as fit in the budget; *forecast: the seconds they take, 0: not
- * measured. */
+/* The runs of a new figure, with as many seeds and steps as fit in the budget; *forecast: seconds that they take. */
 static scion_status make_points(const job *j, config **points, int64_t *count, double *forecast, scion_error *err)
 {
     const char *data = j->data[0] ? j->data : NULL;

@@ -218,7 +218,7 @@ static const reproduce_figure table[] = {
         .rivals = {"adamw"},
         .data = &cifar10,
         .small = {"vit-cifar width=64 layers=4 epochs=1 lr=2^-9..2^-4 eval_batches=20",
-                  "vit-cifar-adamw width=64 layers=4 epochs=1 lr=2^-11..2^-6 eval_batches=20"},
+                  "vit-cifar-adamw width=64 layers=4 epochs=1 warmup=5 lr=2^-11..2^-6 eval_batches=20"},
         .full = {"vit-cifar lr=2^-9..2^-4", "vit-cifar-adamw lr=2^-12..2^-7"},
         .judge = reproduce_judge_best,
     },
