@@ -10,6 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <png.h>
+
+#include "image_files.h"
 #include "run/checkpoint.h"
 #include "run/metrics.h"
 #include "run/run.h"
@@ -423,6 +426,77 @@ static void a_light_step_goes_on_where_it_was_stopped(void **state)
     trainer_free(whole);
 }
 
+/* ---- Data that are lost on the way -------------------------------------------------------------------------- */
+
+/* A folder of images that is moved away after a step. */
+typedef struct lost_folder {
+    int64_t step;
+    const char *from, *to;
+} lost_folder;
+
+static scion_status lose_folder(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+{
+    const lost_folder *f = ctx;
+    (void)p;
+    (void)log;
+    (void)err;
+    if (t->step == f->step)
+        assert_int_equal(rename(f->from, f->to), 0);
+    return SCION_OK;
+}
+
+static void make_images(const char *folder)
+{
+    for (int i = 0; i < 24; i++) {
+        uint8_t samples[6 * 6 * 3];
+        for (size_t k = 0; k < sizeof samples; k++)
+            samples[k] = (uint8_t)(i * (int)k);
+        const image_bytes png = make_png(6, 6, PNG_COLOR_TYPE_RGB, 8, false, samples);
+        char name[16];
+        snprintf(name, sizeof name, "%02d.png", i);
+        scratch_put(scratch_in(scratch_in(folder, i % 2 ? "odd" : "even"), name), png.at, png.count);
+        free(png.at);
+    }
+}
+
+static void a_run_whose_data_are_lost_is_saved(void **state)
+{
+    static const char *const cases[] = {"", "accum=2 light=1 ", "deterministic=1 "};
+    const char *folder = scratch_dir("images"), *away = scratch("images-away");
+    (void)state;
+    mkdir(scratch_in(folder, "even"), 0777);
+    mkdir(scratch_in(folder, "odd"), 0777);
+    make_images(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char pairs[1024], path[RUN_PATH], name[16];
+        lost_folder lost = {4, folder, away};
+        const run_sink sink = {.step = lose_folder, .ctx = &lost}, *const sinks[] = {&sink};
+        run_result r;
+        scion_error err;
+        snprintf(
+            pairs, sizeof pairs,
+            "model=mlp layers=3 width=24 norms=image batch=8 steps=8 image_size=6 flip=random threads=1 %sdata=%s",
+            cases[i], folder);
+        snprintf(name, sizeof name, "lost%zu", i);
+        const char *out = scratch_dir(name);
+        trainer *t = create(pairs, out), *whole = create(pairs, scratch("none"));
+        const run_policy policy = run_policy_of(&t->c), only_steps = {.steps = 8};
+        assert_int_equal(run_train(t, &policy, sinks, 1, &r, NULL, &err), SCION_EINVAL);
+        assert_non_null(strstr(err.message, "can be read"));
+        assert_true(r.state == RUN_FAILED && t->step >= 4 && t->step < 8); /* some were decoded ahead */
+        trainer_free(t);
+        assert_int_equal(rename(away, folder), 0);
+        OK(run_dir_latest(out, path, &err));
+        OK(trainer_resume(&t, path, NULL, 0, &err));
+        assert_true(t->step >= 4);
+        OK(run_train(t, &policy, NULL, 0, &r, NULL, &err));
+        OK(run_train(whole, &only_steps, NULL, 0, &r, NULL, &err));
+        assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
+        trainer_free(t);
+        trainer_free(whole);
+    }
+}
+
 /* ---- Other step sizes, other runs ----------------------------------------------------------------------------- */
 
 static void resuming_checks_the_schedule(void **state)
@@ -790,6 +864,7 @@ int main(void)
         cmocka_unit_test(a_run_is_saved_before_its_validation),
         cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
         cmocka_unit_test(a_light_step_goes_on_where_it_was_stopped),
+        cmocka_unit_test(a_run_whose_data_are_lost_is_saved),
         cmocka_unit_test(resuming_checks_the_schedule),
         cmocka_unit_test(a_run_starts_from_the_weights_of_another),
         cmocka_unit_test(the_best_is_the_same_file),

@@ -32,7 +32,8 @@ typedef struct loop {
     int64_t saved,
         best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
     int64_t saved_micro;
-    bool saved_due; /* the last checkpoint says that its validation is still to be done */
+    bool saved_due;   /* the last checkpoint says that its validation is still to be done */
+    bool save_failed; /* the last attempt at a checkpoint */
 } loop;
 
 run_result run_result_empty(void)
@@ -181,6 +182,7 @@ static scion_status save(loop *l, scion_error *err)
     TELL(l, saving, l->t);
     scion_status status = ranks_first(l->t) ? run_dir_save(l->t, l->policy->keep, best, path, err) : SCION_OK;
     status = ranks_save_end(l->t, status, err);
+    l->save_failed = status != SCION_OK;
     if (status != SCION_OK)
         return status;
     l->saved = l->t->step;
@@ -198,9 +200,20 @@ static scion_status save_best(loop *l, scion_error *err)
     TELL(l, saving, l->t);
     scion_status status = ranks_first(l->t) ? run_dir_save_best(l->t, err) : SCION_OK;
     status = ranks_save_end(l->t, status, err);
+    l->save_failed = status != SCION_OK;
     if (status == SCION_OK)
         l->best_saved = l->t->step;
     return status;
+}
+
+/* Data that cannot be read any more end a run, but the steps until then are good. What went wrong is told, whatever
+ * comes of this. */
+static void save_what_is_good(loop *l, scion_status why)
+{
+    scion_error ignored;
+    const bool learned = l->t->step > l->first || l->t->micro > 0;
+    if (why != SCION_ENONFINITE && learned && !l->t->torn && !l->save_failed)
+        save(l, &ignored);
 }
 
 /* ---- Steps and validations ---------------------------------------------------------------------------------- */
@@ -416,6 +429,8 @@ static scion_status train(loop *l, scion_error *err)
         status = all_steps(l, &stopped, err);
     if (status == SCION_OK && (t->step < t->steps || t->validation_due))
         status = save(l, err);
+    else if (status != SCION_OK)
+        save_what_is_good(l, status);
     measure_end(l);
     if (status != SCION_OK)
         return status;

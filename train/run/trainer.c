@@ -74,6 +74,13 @@ bool trainer_stopped(const trainer *t)
     return t->stop && t->stop(t->stop_ctx);
 }
 
+/* A step ends before its micro-batch i. With `light` those before it are in the average: it goes on with i. */
+static void leave_step(trainer *t, int64_t i, double sum)
+{
+    t->micro = t->c.optimizer.light ? i : 0;
+    t->micro_loss = t->c.optimizer.light ? sum : 0;
+}
+
 /* Forward and backward over all micro-batches of the present step, into whatever the tape is bound to. */
 static scion_status gradients(trainer *t, bool update_buffers, double *loss, scion_error *err)
 {
@@ -87,14 +94,15 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
     double sum = t->micro_loss;
     for (int64_t i = first; i < t->c.training.accum; i++) {
         if (i > first && trainer_stopped(t)) {
-            t->micro = t->c.optimizer.light ? i : 0;
-            t->micro_loss = t->c.optimizer.light ? sum : 0;
+            leave_step(t, i, sum);
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
         }
         const int64_t index = t->step * t->c.training.accum + i;
         scion_status status = trainer_fill(t, t->train, DATA_TRAIN, index, err);
-        if (status != SCION_OK)
+        if (status != SCION_OK) {
+            leave_step(t, i, sum);
             return status;
+        }
         run.sample = index * t->c.training.batch;
         run.same_weights = i > first;
         double begin = clock_now();

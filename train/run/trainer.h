@@ -45,8 +45,9 @@ typedef struct trainer {
     int64_t steps;        /* of the whole run */
     double best;          /* lowest validation loss so far, INFINITY: none yet */
     bool validation_due;  /* the run was stopped in the validation after `step` */
-    int64_t micro;        /* `light`, stopped in a step: micro-batches of it that are in the average already */
+    int64_t micro;        /* `light`, ended in a step: micro-batches of it that are in the average already */
     double micro_loss;    /* the sum of their losses */
+    bool torn;            /* `light` on several ranks: a step failed, and the averages have parts of it */
     int64_t init_step;    /* step of the run that `init` names, whose weights this one started from */
     double lr_before;     /* of the last step before the run was resumed; NAN: none */
     int64_t steps_before; /* steps that the run was to have when it was saved, 0: it is new */
@@ -99,7 +100,7 @@ void trainer_classify(trainer *t, float *probabilities);
 
 /* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
  * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
- * gradients are not). The same if it is stopped: SCION_ESTOPPED; but see `micro`. */
+ * gradients are not). The same if it is stopped, SCION_ESTOPPED, or has no data; but see `micro`. */
 scion_status trainer_step(trainer *t, double *loss, scion_error *err);
 /* Puts a batch into the inputs that trainer_evaluate uses; it stays there until the next evaluation. */
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);

@@ -562,6 +562,7 @@ scion_status ranks_step(trainer *t, double *loss, scion_error *err)
     } else if (t->buffers) {
         memcpy(t->buffers, t->buffers_before, buffer_bytes);
     }
+    t->torn = status != SCION_OK && t->c.optimizer.light;
     if (status != SCION_OK && err)
         *err = why;
     return status;
