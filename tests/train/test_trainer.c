@@ -182,6 +182,34 @@ static void vectors_may_have_a_radius_of_their_own(void **state)
 
 /* Positions and class token take RMS with the radius of the hidden layers; the first layer's lmo as a convolution is
  * sqrt(32/1)/49 of a partial isometry, as a linear layer max(1, sqrt(32/49)). */
+/* The weights of one step with decay_vectors=yes are those without it, less lr weight_decay w of the vectors. */
+static void vectors_do_not_decay_unless_they_are_to(void **state)
+{
+    const double lr = 0.01, decay = 0.5;
+    const char *pairs = TINY_VIT "rule=adamw bias=yes norm=layernorm lr=0.01 schedule=constant weight_decay=0.5 ";
+    const config with = tiny(pairs);
+    config without = with;
+    without.optimizer.decay_vectors = false;
+    trainer *before = create(&with), *all = create(&with), *matrices = create(&without);
+    int vectors = 0;
+    (void)state;
+    train(all, 1);
+    train(matrices, 1);
+    for (int64_t i = 0; i < tape_param_count(all->model.tape); i++) {
+        const tape_value *w = tape_param_at(before->model.tape, i), *x = tape_param_at(all->model.tape, i),
+                         *y = tape_param_at(matrices->model.tape, i);
+        const bool vector = w->ndim == 1 || w->role == SCION_ROLE_VECTOR || w->role == SCION_ROLE_NORMALIZATION;
+        vectors += vector;
+        for (int64_t k = 0; k < w->count; k++)
+            near(w->name, (double)y->data[k] - (double)x->data[k], vector ? lr * decay * (double)w->data[k] : 0,
+                 1e-6);
+    }
+    assert_true(vectors > 10 && vectors < tape_param_count(all->model.tape));
+    trainer_free(before);
+    trainer_free(all);
+    trainer_free(matrices);
+}
+
 static void a_vit_is_routed_as_the_paper_says(void **state)
 {
     (void)state;
@@ -517,6 +545,7 @@ int main(void)
         cmocka_unit_test(a_vit_is_routed_as_the_paper_says),
         cmocka_unit_test(biases_have_the_radius_of_their_layer),
         cmocka_unit_test(vectors_may_have_a_radius_of_their_own),
+        cmocka_unit_test(vectors_do_not_decay_unless_they_are_to),
         cmocka_unit_test(dirac_filters_pass_their_input_on),
         cmocka_unit_test(light_is_the_plain_rule),
         cmocka_unit_test(micro_batches_add_up_to_a_batch),

@@ -119,6 +119,7 @@ const option optimizer_option_rows[] = {
                       .list = '/', .origin = "onehot", .derive = norms_of_model),
     REAL(momentum, "0.1", 0, 1, "weight alpha of the new gradient in the average; 0: the rule's own"),
     REAL(weight_decay, "0", 0, 1e6, "mu; scion has 1 by definition and takes 0 here"),
+    BOOL(decay_vectors, "yes", "weight_decay is of vectors too: biases, gains, shifts, positions, class token"),
     BOOL(vanishing, "no", "alpha = 1/sqrt(step) in place of momentum"),
     BOOL(first_full, "no", "alpha = 1 in the first step: the average starts at the first gradient"),
     BOOL(light, "no", "keep the average in the gradient: no state (scion, uscion, signum, mnsgd)"),

@@ -26,7 +26,7 @@ typedef struct optimizer_options {
     char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a routing of scion.h, "first,hidden,last",
                                                    or "auto" */
     double momentum, weight_decay;
-    bool vanishing, first_full, light, layerwise, nesterov, boundary_init;
+    bool decay_vectors, vanishing, first_full, light, layerwise, nesterov, boundary_init;
     double radius_first, radius_hidden, radius_last, radius_vector;
     char input_scale[OPTION_NAME]; /* max, plain */
     double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;

@@ -100,6 +100,8 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
             p->radius = radius * input_factor(&routed);
         else
             p->radius = radius;
+        if (at == VECTOR && !c->optimizer.decay_vectors)
+            p->weight_decay = 0;
         p->group = (int32_t)at;
     }
     return SCION_OK;
