@@ -21,7 +21,7 @@ static const cli_argument arguments[] = {
 
 typedef struct outcome {
     char path[RUN_PATH];
-    int64_t measured, all; /* tokens or images: those that count, and of the part */
+    int64_t all; /* tokens or images of the part */
     trainer_scores scores;
 } outcome;
 
@@ -44,7 +44,7 @@ static void print_json(const trainer *t, const outcome *o)
     json_object_set_new(object, "step", json_integer(t->step));
     json_object_set_new(object, "data", json_string(t->c.data.path));
     json_object_set_new(object, "part", json_string(d->held_out));
-    json_object_set_new(object, d->unit, json_integer(o->measured));
+    json_object_set_new(object, d->unit, json_integer(o->scores.measured));
     snprintf(key, sizeof key, "%s_of_part", d->unit);
     json_object_set_new(object, key, json_integer(o->all));
     json_object_set_new(object, "skipped", json_integer(data_skipped(t->data)));
@@ -68,12 +68,13 @@ static void print_text(const trainer *t, const outcome *o)
     const data_info *d = data_about(t->data);
     const trainer_scores *s = &o->scores;
     printf("%s\n", o->path);
-    cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)o->measured, (long long)o->all,
+    cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)s->measured, (long long)o->all,
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
     if (d->image && data_skipped(t->data) > 0)
-        printf("left out: %lld images that cannot be read\n", (long long)data_skipped(t->data));
+        printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(t->data),
+               cli_plural(data_skipped(t->data)));
     printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)t->step, s->loss, 100 * s->accuracy);
     if (!isnan(s->top5))
         printf("  top-5 %.2f%%", 100 * s->top5);
@@ -124,7 +125,6 @@ static int evaluate(trainer *t, outcome *o)
     view v = {.progress = cli_progress_start(stderr), .begin = clock_now()};
     scion_error err;
     o->all = d->units[DATA_VAL];
-    o->measured = trainer_validation_samples(t, true) * d->sample_units;
     if (d->samples[DATA_VAL] < 1 && !t->c.data.val[0] && d->units[DATA_TRAIN] > 0)
         return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
                          t->c.data.path);
@@ -161,7 +161,9 @@ static int run_eval(cli_arguments *a)
         status = cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", mistakes_file, t->c.model);
     if (status == CLI_OK)
         status = evaluate(t, &o);
-    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] && t->wrong &&
+    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] && !t->wrong)
+        status = cli_error(CLI_FAILED, "mistakes=%s: not written, for the loss is not finite", mistakes_file);
+    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] &&
         mistakes_save(t->wrong, -1, mistakes_file, &err) != SCION_OK)
         status = cli_error(CLI_FAILED, "%s", err.message);
     if (status == CLI_OK && !cli_interrupted()) {

@@ -45,8 +45,8 @@ static int unknown_command(const char *name)
 
 static void print_help(FILE *to)
 {
-    fputs("scion - train GPT and MLP models with norm-constrained optimizers\n\nusage: scion COMMAND [ARGUMENT "
-          "...]\n\n",
+    fputs("scion - train GPT, MLP, CNN and ViT models with norm-constrained optimizers\n\n"
+          "usage: scion COMMAND [ARGUMENT ...]\n\n",
           to);
     for (int i = 0; i < count; i++)
         fprintf(to, "  %-11s %s\n", commands[i]->name, commands[i]->summary);

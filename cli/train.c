@@ -370,9 +370,20 @@ static bool interrupted(void *ctx)
 
 /* ---- The run ------------------------------------------------------------------------------------------------ */
 
+/* Samples a second of the whole, and of the steps alone where validations make that another number. */
+static const char *speed_of(const trainer *t, const run_result *r, char *text, size_t bytes)
+{
+    static const double alike = 1.1;
+    const double all = (double)(r->taken * trainer_samples(t)) / r->seconds;
+    const int at = snprintf(text, bytes, "%.0f %s/s", all, trainer_unit(t));
+    if (r->samples_per_s > alike * all)
+        snprintf(text + at, bytes - (size_t)at, " (%.0f in its steps alone)", r->samples_per_s);
+    return text;
+}
+
 static void print_end(const trainer *t, const run_result *r, const run_view *v)
 {
-    char took[16], text[160];
+    char took[16], text[160], speed[64];
     const bool validated = !isnan(r->val_loss);
     int at = 0;
     if (validated)
@@ -387,9 +398,8 @@ static void print_end(const trainer *t, const run_result *r, const run_view *v)
         snprintf(text + at, sizeof text - (size_t)at, " (AdamW: %.4f)", r->baseline);
     fputs(cli_style_begin(stdout, CLI_SUCCESS), stdout);
     if (r->taken > 0)
-        cli_fill(stdout, 4, "%lld step%s in %s, %.0f %s/s, optimizer %.0f%%: %s", (long long)r->taken,
-                 cli_plural(r->taken), cli_duration(r->seconds, took),
-                 (double)(r->taken * trainer_samples(t)) / r->seconds, trainer_unit(t), 100 * v->share, text);
+        cli_fill(stdout, 4, "%lld step%s in %s, %s, optimizer %.0f%%: %s", (long long)r->taken, cli_plural(r->taken),
+                 cli_duration(r->seconds, took), speed_of(t, r, speed, sizeof speed), 100 * v->share, text);
     else
         cli_fill(stdout, 4, "the run had ended (steps=N continues it): %s", text);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
@@ -597,7 +607,7 @@ static scion_status read_settings(config *c, const cli_arguments *a, scion_error
     if (status == SCION_OK && !c->data.path[0] && data_needs_path(c->data.kind))
         status = train_fail(err, SCION_EINVAL,
                             "nothing to learn from: give data=FILE, or data_kind=synthetic (scion train without "
-                            "arguments says where to get a text)");
+                            "arguments says where to get a text, scion data get fetches images)");
     if (status == SCION_OK && !c->run.out[0])
         name_run(c);
     if (status == SCION_OK)
@@ -794,7 +804,7 @@ const cli_command cli_train = {
         "and prints how to resume.\n\n"
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
-        "  scion train mlp data=fashion-mnist/\n"
+        "  scion train mlp data=cifar10\n"
         "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
         "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n"
         "  mpirun -n 4 scion train nanogpt-124m data='fineweb/*.bin'     on four ranks\n\n"

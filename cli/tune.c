@@ -431,7 +431,7 @@ const cli_command cli_tune = {
             "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several\n"
             "processes may work on one ledger at once. If a run fails, the exit status is 1.\n\n"
             "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
-            "  scion tune mlp data=fashion-mnist/ width=2048 budget=20m out=wide.ini\n"
+            "  scion tune mlp data=fashion-mnist width=2048 budget=20m out=wide.ini\n"
             "  scion train wide.ini\n",
     .run = run_tune,
     .arguments = arguments,

@@ -64,8 +64,8 @@ holds log 'warning: photos/train/red/torn.png: neither a PNG nor a JPEG image'
 # ---- Evaluation
 "$scion" eval run > out 2> log || fault "eval: $(cat log)"
 holds out 'accuracy 100.00%'
-holds out 'data: photos/val; 13 of its 13 images'
-holds out 'left out: 1 images'
+holds out 'data: photos/val; 12 of its 13 images'
+holds out 'left out: 1 image that'
 "$scion" eval run tta=mirror > out 2> log || fault "mirror: $(cat log)"
 holds out 'tta=mirror  accuracy without it 100.00%'
 "$scion" eval run tta=translate --json > out 2> log || fault "tta: $(cat log)"

@@ -163,7 +163,7 @@ static void imagenet_layout(void **state)
     assert_int_equal(info->image->classes, classes);
     assert_int_equal(info->arrays[1].range, classes);
     assert_string_equal(info->image->names[299], "n00299");
-    assert_non_null(strstr(info->note, "1 other files"));
+    assert_non_null(strstr(info->note, "left out: 1 other file"));
     labels_of(d, DATA_TRAIN, labels);
     for (int i = 0; i <= classes; i++)
         assert_int_equal(labels[i], i <= 3 ? i : i - 1);
@@ -215,8 +215,57 @@ static void wrong_folders_are_refused(void **state)
     class_folder("flat/train", "dog", 2, 0);
     image_file("flat/val/1.png", 8, 8, 0);
     must_refuse_folder("flat", OPTIONS("data_kind=auto"), "flat/val: no folder in it has PNG or JPEG images");
+    class_folder("untrained/val", "cat", 2, 0);
+    class_folder("untrained/val", "dog", 2, 0);
+    mkdir(files_path("untrained/train"), 0700);
+    must_refuse_folder("untrained", OPTIONS("data_kind=folder"), "untrained/train: no folder in it has PNG or JPEG");
+    class_folder("latin", "caf\xe9", 2, 0); /* no checkpoint could keep it */
+    class_folder("latin", "tea", 2, 0);
+    must_refuse_folder("latin", OPTIONS("data_kind=auto"), "the name of this class is not UTF-8");
     must_refuse_folder("nowhere", OPTIONS("data_kind=folder"), "nowhere/: cannot open");
     must_refuse_folder("beyond/val", OPTIONS("translate=300", "image_size=300"), "translate is 300");
+}
+
+/* A model of images is told what its folder lacks, whatever else the folder could be. */
+static void images_are_expected_where_a_model_wants_them(void **state)
+{
+    static const char *const wants[] = {"image", NULL};
+    const data_context context = {.seed = 1, .wants = wants};
+    data_set *d = NULL;
+    scion_error err = {0};
+    (void)state;
+    image_file("stray/1.png", 8, 8, 0);
+    files_text("stray/readme.txt", "none");
+    assert_int_equal(open_pairs(&d, files_path("stray"), &context, OPTIONS("data_kind=auto"), &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "no folder in it has PNG or JPEG images, expected one for each class"));
+    class_folder("noted/train", "cat", 3, 0);
+    class_folder("noted/train", "dog", 3, 0);
+    class_folder("noted/val", "cat", 2, 0);
+    class_folder("noted/test", "cat", 2, 0);
+    files_text("noted/train/boxes/1.txt", "none");
+    files_text("noted/val/words.txt", "none");
+    image_file("noted/val/1.png", 8, 8, 0);
+    d = must_open_folder("noted", &context, OPTIONS("image_size=8"));
+    assert_string_equal(data_about(d)->note,
+                        "left out: 1 folder without images, 1 image in no folder of a class, 2 other "
+                        "files, 1 folder beside train/ and val/");
+    data_close(d);
+}
+
+/* Other images get the size of those that the model learned from, and are seen as those were. */
+static void other_images_get_the_size_of_the_model(void **state)
+{
+    data_context context = {.seed = 1};
+    (void)state;
+    class_folder("first", "cat", 2, 0);
+    class_folder("first", "dog", 2, 0);
+    data_set *d = must_open_folder("first", &context, OPTIONS("image_size=9", "eval_crop=0.5", "val_fraction=0"));
+    context.images = data_about(d)->images;
+    data_set *other = must_open_folder("first", &context, OPTIONS("val_fraction=0"));
+    const data_image_info *m = data_about(other)->image;
+    assert_true(m->height == 9 && m->width == 9 && m->crop == 0.5);
+    data_close(other);
+    data_close(d);
 }
 
 /* A text with figures stays a text. */
@@ -441,6 +490,8 @@ int main(void)
         cmocka_unit_test(imagenet_layout),
         cmocka_unit_test(classes_alone_are_split),
         cmocka_unit_test(wrong_folders_are_refused),
+        cmocka_unit_test(images_are_expected_where_a_model_wants_them),
+        cmocka_unit_test(other_images_get_the_size_of_the_model),
         cmocka_unit_test(a_text_with_figures_is_a_text),
         cmocka_unit_test(evaluation_sees_the_middle),
         cmocka_unit_test(samples_do_not_depend_on_threads),

@@ -116,6 +116,45 @@ static void the_worst_images_are_the_worst(void **state)
     trainer_free(t);
 }
 
+/* Batches that several processes share are one validation, in whichever order their parts are put together. */
+static void parts_make_the_whole(void **state)
+{
+    enum { all = 160, parts = 3, each = 4, classes = 3 };
+    static const char *const names[] = {"a", "b", "c"};
+    const data_image_info image = {
+        .channels = 1, .height = 2, .width = 2, .classes = classes, .names = names, .mean = {0}, .scale = {1}};
+    const data_info d = {.image = &image, .arrays = {{.name = "image"}}};
+    mistakes *whole, *part[parts];
+    scion_error err = {0};
+    (void)state;
+    OK(mistakes_create(&whole, &d, &err));
+    for (int p = 0; p < parts; p++)
+        OK(mistakes_create(&part[p], &d, &err));
+    for (int i = 0; i < all; i++) {
+        const float logits[classes] = {(float)(i * 7 % 5), (float)(i % 4), (float)(i * 3 % 6)}; /* losses repeat */
+        const float pixels[each] = {(float)i, 1, 2, 3};
+        check(mistakes_add(whole, &d, i, i % classes, logits, pixels));
+        check(mistakes_add(part[i % parts], &d, i, i % classes, logits, pixels));
+    }
+    for (int p = 0; p < 2; p++) {
+        size_t bytes;
+        void *packed = mistakes_pack(part[p], &bytes);
+        check(packed != NULL && mistakes_take(part[2], packed));
+        free(packed);
+    }
+    mistakes *const both[] = {whole, part[2]};
+    for (int k = 0; k < 2; k++) {
+        mistakes_end(both[k]);
+        const char *path = scratch(k == 0 ? "whole.json" : "parts.json");
+        OK(mistakes_save(both[k], -1, path, &err));
+    }
+    check(whole->worst_count == MISTAKES_WORST && whole->pair_count > 3);
+    check(strcmp(scratch_get(scratch("whole.json"), NULL), scratch_get(scratch("parts.json"), NULL)) == 0);
+    mistakes_free(whole);
+    for (int p = 0; p < parts; p++)
+        mistakes_free(part[p]);
+}
+
 /* The loss from the logits is that of the plan of the loss, to the bit, for every model and in every layout. */
 static void the_loss_of_logits_is_the_loss(void **state)
 {
@@ -330,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAW(counts_add_up),
         LAW(the_worst_images_are_the_worst),
+        LAW(parts_make_the_whole),
         LAW(the_loss_of_logits_is_the_loss),
         LAW(large_images_are_made_smaller),
         LAW(no_answers_no_mistakes),

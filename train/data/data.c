@@ -207,9 +207,10 @@ scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_e
         *file = open(path, flags);
     if (*file < 0 || fstat(*file, &s) != 0) {
         const int reason = errno;
+        const bool machine = reason == EMFILE || reason == ENFILE || reason == ENOMEM; /* the file may be fine */
         if (*file >= 0)
             close(*file);
-        return data_fail(err, SCION_EINVAL, path, "cannot open: %s", strerror(reason));
+        return data_fail(err, machine ? SCION_ENOMEM : SCION_EINVAL, path, "cannot open: %s", strerror(reason));
     }
     const bool regular = S_ISREG(s.st_mode);
     *bytes = s.st_size;
@@ -308,6 +309,21 @@ int64_t data_skipped(const data_set *d)
     return d->info.skipped + count;
 }
 
+int64_t data_files(const data_set *d)
+{
+    int64_t count = 0;
+    for (int part = 0; part < DATA_PARTS; part++)
+        count += d->bad[part] ? d->bad_count[part] : 0;
+    return count;
+}
+
+void data_unreadable(const data_set *d, uint8_t *files)
+{
+    for (int part = 0; part < DATA_PARTS; part++)
+        for (int64_t i = 0; d->bad[part] && i < d->bad_count[part]; i++)
+            *files++ = atomic_load(&d->bad[part][i]);
+}
+
 bool data_next_warning(const data_set *d, scion_error *warning)
 {
     data_warnings *w = d->warnings;
@@ -326,11 +342,20 @@ static bool is_auto(const data_options *o)
     return !o->kind[0] || strcmp(o->kind, "auto") == 0;
 }
 
-/* The first kind that a path looks like; NULL: none. */
-static const data_kind *kind_of_path(const char *path)
+static bool has_option(const data_kind *kind, const char *key)
+{
+    for (const option *o = kind->options; o && o->key; o++)
+        if (strcmp(o->key, key) == 0)
+            return true;
+    return false;
+}
+
+/* The first kind that a path looks like, of those of images if it must be one; NULL: none. */
+static const data_kind *kind_of_path(const char *path, bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->looks && data_kinds[i]->looks(path))
+        if (data_kinds[i]->looks && data_kinds[i]->looks(path) &&
+            (!images || has_option(data_kinds[i], data_image_option_rows[0].key)))
             return data_kinds[i];
     return NULL;
 }
@@ -377,8 +402,11 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
+    const bool images = context->images || (context->wants && strcmp(data_unit(context->wants[0]), "images") == 0);
     if (o->path[0])
-        looks = kind_of_path(o->path);
+        looks = kind_of_path(o->path, images);
+    if (images && !looks) /* it says what is missing */
+        return kind_alone(err);
     kind = context->vocabulary ? kind_of_vocabulary(context->vocabulary) : looks;
     if (!kind) {
         data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
@@ -387,14 +415,6 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         return NULL;
     }
     return kind;
-}
-
-static bool has_option(const data_kind *kind, const char *key)
-{
-    for (const option *o = kind->options; o && o->key; o++)
-        if (strcmp(o->key, key) == 0)
-            return true;
-    return false;
 }
 
 /* An option of images that is set; NULL: none. A struct of zeros has the defaults too. */

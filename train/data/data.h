@@ -130,6 +130,9 @@ scion_status data_put_file(const data_set *d, const char *path, void *array, sci
 /* Files of the data that could not be read so far: training takes others in their place, evaluation leaves them
  * out. */
 int64_t data_skipped(const data_set *d);
+/* Files that are read one by one, 0: the kind has none such; and which of them could not be read so far, 1 each. */
+int64_t data_files(const data_set *d);
+void data_unreadable(const data_set *d, uint8_t *files);
 /* A sentence about the next of them; false: no news. Each file is told of once, and DATA_WARNINGS of them at most. */
 enum { DATA_WARNINGS = 20 };
 bool data_next_warning(const data_set *d, scion_error *warning);

@@ -2,6 +2,7 @@
 #ifndef TRAIN_DATA_DATA_KIND_H
 #define TRAIN_DATA_DATA_KIND_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "data/augment.h"
@@ -60,7 +61,9 @@ struct data_set {
     void (*hint)(const data_set *d, data_part part, int64_t sample); /* a sample will be fetched next, to warm the
                                                                         cache; NULL: none */
     data_order order;
-    bool background; /* fetch takes long: decode ahead */
+    bool background;                     /* fetch takes long: decode ahead */
+    const atomic_uchar *bad[DATA_PARTS]; /* of each file: could not be read; NULL: files are not read one by one */
+    int64_t bad_count[DATA_PARTS];
     void *state;
     /* Set by data.c */
     data_pool *pool;

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/random.h"
+#include "base/utf8.h"
 #include "data/data_kind.h"
 #include "data/image_file.h"
 #include "data/resample.h"
@@ -56,6 +57,8 @@ typedef struct folder {
     data_images images;
     file_list files[DATA_PARTS];
     int64_t others, empty; /* files that are no images, folders without any */
+    int64_t beside;        /* images in no folder of a class */
+    int64_t unused;        /* folders beside train/ and val/ */
     bool split;            /* there is no val/ */
 } folder;
 
@@ -123,15 +126,16 @@ static scion_status list_classes(const char *root, const char *inside, data_name
     return status;
 }
 
-/* PATH/train is a part, and not a class of that name: it has folders, and no images beside them. */
+/* PATH/train is a part, and not a class of that name: it has folders, and no images beside them. Where it has nothing
+ * at all, but stands beside val/, something is missing. */
 static bool has_parts(const char *root)
 {
     char path[data_path_bytes];
     data_names folders = {NULL, 0};
     int64_t images = 0, others = 0;
     const bool parts = data_path(path, "%s/train", root) && data_is_folder(path) &&
-                       list_classes(root, "train", &folders, &images, &others, NULL) == SCION_OK &&
-                       folders.count > 0 && images == 0;
+                       list_classes(root, "train", &folders, &images, &others, NULL) == SCION_OK && images == 0 &&
+                       (folders.count > 0 || (data_path(path, "%s/val", root) && data_is_folder(path)));
     data_free_names(&folders);
     return parts;
 }
@@ -208,10 +212,22 @@ static int64_t find_name(const data_image_info *m, const char *name)
     return -1;
 }
 
+/* Checkpoints keep names as JSON. */
+static bool is_utf8(const char *text)
+{
+    int length = 1;
+    for (; *text && length > 0; text += length)
+        length = utf8_length(text);
+    return length > 0;
+}
+
 /* The next class, in a list with room for all. */
 static scion_status new_class(data_set *d, const char **to, const char *name, scion_error *err)
 {
     data_image_info *m = &((folder *)d->state)->images.about;
+    char at[data_path_bytes];
+    if (!is_utf8(name) && data_path(at, "%s/%s", d->options.path, name))
+        return data_fail(err, SCION_EINVAL, at, "the name of this class is not UTF-8: rename the folder");
     char *kept = data_own(d, strlen(name) + 1, err);
     if (!kept)
         return SCION_ENOMEM;
@@ -234,6 +250,8 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
     const char **to = status == SCION_OK && learns ? data_own(d, (size_t)folders.count * sizeof *to, err) : NULL;
     if (to)
         m->names = to;
+    f->beside += beside;
+    f->others += others;
     for (int64_t i = 0; status == SCION_OK && i < folders.count; i++) {
         const char *name = class_of(folders.name[i]);
         const int64_t known = learns ? m->classes : find_name(m, name);
@@ -322,6 +340,16 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
 
 /* ---- The whole ----------------------------------------------------------------------------------------- */
 
+static int64_t count_folders(const char *root)
+{
+    data_names folders = {NULL, 0};
+    int64_t images, others;
+    list_classes(root, "", &folders, &images, &others, NULL);
+    const int64_t count = folders.count;
+    data_free_names(&folders);
+    return count;
+}
+
 static scion_status read_names(data_set *d, const data_options *o, bool known, scion_error *err)
 {
     folder *f = d->state;
@@ -329,6 +357,8 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     const bool parts = has_parts(o->path);
     char val[data_path_bytes];
     f->split = !parts || !data_path(val, "%s/val", o->path) || !data_is_folder(val);
+    if (parts)
+        f->unused = count_folders(o->path) - 1 - !f->split;
     scion_status status =
         add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err);
     if (status == SCION_OK && !known && m->classes < 2)
@@ -348,6 +378,8 @@ static scion_status take_files(data_set *d, scion_error *err)
         l->bad = data_own(d, (size_t)l->names * sizeof *l->bad, err);
         if (!l->bad)
             return SCION_ENOMEM;
+        d->bad[part] = l->bad;
+        d->bad_count[part] = l->names;
         for (int64_t i = 0; i < l->names; i++)
             data_hash(d, l->name[i], strlen(l->name[i]) + 1);
         f->images.part[part].labels = l->label;
@@ -369,20 +401,30 @@ static void describe(data_set *d)
                  data_tail(d->options.path, 70), 100 * d->options.val_fraction);
     else if (!d->whole)
         snprintf(d->info.held_out, sizeof d->info.held_out, "%s/val", data_tail(d->options.path, 100));
-    if (f->empty + f->others > 0)
-        snprintf(d->info.note, sizeof d->info.note, "left out: %lld folders without images, %lld other files",
-                 (long long)f->empty, (long long)f->others);
+    const struct {
+        int64_t count;
+        const char *one, *many;
+    } left_out[] = {{f->empty, "folder without images", "folders without images"},
+                    {f->beside, "image in no folder of a class", "images in no folder of a class"},
+                    {f->others, "other file", "other files"},
+                    {f->unused, "folder beside train/ and val/", "folders beside train/ and val/"}};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out && at < sizeof d->info.note; i++)
+        if (left_out[i].count > 0)
+            at += (size_t)snprintf(d->info.note + at, sizeof d->info.note - at, "%s %lld %s",
+                                   at ? "," : "left out:", (long long)left_out[i].count,
+                                   left_out[i].count == 1 ? left_out[i].one : left_out[i].many);
 }
 
 static scion_status open_folder(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     folder *f = d->state = data_own(d, sizeof *f, err);
     const folder_options *own = options_of(d);
-    const int64_t side = own->image.image_size > 0 ? own->image.image_size : default_side;
-    data_image_info known = {0};
+    data_image_info known = {.height = default_side, .crop = own->eval_crop, .resample = own->resample};
     if (!f)
         return SCION_ENOMEM;
     scion_status status = context->images ? data_images_read(d, context->images, &known, err) : SCION_OK;
+    const int64_t side = own->image.image_size > 0 ? own->image.image_size : known.height;
     if (!o->path[0] && !context->images)
         return train_fail(err, SCION_EINVAL, "no folder of images is given");
     f->images.about = (data_image_info){.channels = colours,
@@ -390,8 +432,8 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
                                         .width = side,
                                         .classes = known.classes,
                                         .names = known.names,
-                                        .crop = own->eval_crop,
-                                        .resample = own->resample};
+                                        .crop = known.crop,
+                                        .resample = known.resample};
     for (int c = 0; c < colours; c++) {
         f->images.about.mean[c] = (float)(255 * usual_mean[c]);
         f->images.about.scale[c] = (float)(1 / (255 * usual_deviation[c]));

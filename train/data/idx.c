@@ -150,6 +150,17 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
     return take_labels(d, part, bytes, shape[0], labels, err);
 }
 
+static int64_t classes_without_images(const data_images *m)
+{
+    bool seen[UINT8_MAX + 1] = {false};
+    int64_t without = 0;
+    for (int64_t i = 0; i < m->part[DATA_TRAIN].count; i++)
+        seen[m->part[DATA_TRAIN].labels[i]] = true;
+    for (int64_t c = 0; c < m->about.classes; c++)
+        without += !seen[c];
+    return without;
+}
+
 static scion_status open_idx(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     data_images *m = d->state = data_own(d, sizeof *m, err);
@@ -165,9 +176,14 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
         return status;
     status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description,
-             "%s, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
-             (long long)d->info.units[DATA_TRAIN], (long long)m->about.height, (long long)m->about.width,
-             (long long)d->info.units[DATA_VAL]);
+             "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
+             (long long)m->about.classes, (long long)d->info.units[DATA_TRAIN], (long long)m->about.height,
+             (long long)m->about.width, (long long)d->info.units[DATA_VAL]);
+    const int64_t empty = classes_without_images(m);
+    if (empty > 0)
+        snprintf(d->info.note, sizeof d->info.note,
+                 "%lld of the %lld classes have no image to train: is a label wrong?", (long long)empty,
+                 (long long)m->about.classes);
     return status;
 }
 

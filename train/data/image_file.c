@@ -23,7 +23,8 @@ typedef struct decoder {
     size_t count, at; /* at: read so far */
     const char *name;
     png_bytep *rows;
-    char why[96]; /* what the library says is wrong */
+    char why[96];   /* what the library says is wrong */
+    bool no_memory; /* it is not the file */
     jmp_buf leave;
 } decoder;
 
@@ -49,6 +50,28 @@ static void png_wrong(png_structp png, png_const_charp message)
     decoder *d = png_get_error_ptr(png);
     snprintf(d->why, sizeof d->why, "%s", message);
     longjmp(d->leave, 1);
+}
+
+/* Leaves a damaged file, or one that there is no memory for. */
+static scion_status fail_by_library(const decoder *d, const char *format, scion_error *err)
+{
+    if (d->no_memory)
+        return data_fail(err, SCION_ENOMEM, d->name, "out of memory to decode it");
+    return data_fail(err, SCION_EINVAL, d->name, "a %s that is cut off or damaged: %s", format, d->why);
+}
+
+static png_voidp png_memory(png_structp png, png_alloc_size_t bytes)
+{
+    decoder *d = png_get_mem_ptr(png);
+    void *memory = malloc(bytes);
+    d->no_memory = d->no_memory || !memory;
+    return memory;
+}
+
+static void png_release(png_structp png, png_voidp memory)
+{
+    (void)png;
+    free(memory);
 }
 
 static void png_remark(png_structp png, png_const_charp message)
@@ -80,7 +103,7 @@ static void png_as_rgb(png_structp png, png_infop info)
 static scion_status png_pixels(decoder *d, png_structp png, png_infop info, scion_error *err)
 {
     if (setjmp(d->leave))
-        return data_fail(err, SCION_EINVAL, d->name, "a PNG that is cut off or damaged: %s", d->why);
+        return fail_by_library(d, "PNG", err);
     png_set_read_fn(png, d, png_more);
     png_read_info(png, info);
     png_as_rgb(png, info);
@@ -105,7 +128,8 @@ static bool is_png(const uint8_t *bytes, size_t n)
 
 static scion_status read_png(decoder *d, scion_error *err)
 {
-    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, png_wrong, png_remark);
+    png_structp png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, png_wrong, png_remark, d, png_memory, png_release);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     const scion_status status =
         info ? png_pixels(d, png, info, err) : data_fail(err, SCION_ENOMEM, d->name, "out of memory");
@@ -120,6 +144,7 @@ static void jpeg_wrong(j_common_ptr jpeg)
 {
     decoder *d = jpeg->client_data;
     char text[JMSG_LENGTH_MAX];
+    d->no_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
     jpeg->err->format_message(jpeg, text);
     snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, text);
     longjmp(d->leave, 1);
@@ -139,7 +164,7 @@ static void jpeg_remark(j_common_ptr jpeg, int level)
 static scion_status jpeg_pixels(decoder *d, struct jpeg_decompress_struct *jpeg, scion_error *err)
 {
     if (setjmp(d->leave))
-        return data_fail(err, SCION_EINVAL, d->name, "a JPEG that is cut off or damaged: %s", d->why);
+        return fail_by_library(d, "JPEG", err);
     jpeg_create_decompress(jpeg);
     jpeg_mem_src(jpeg, d->bytes, d->count);
     jpeg_read_header(jpeg, TRUE);

@@ -243,8 +243,9 @@ static scion_status describe(data_set *d, scion_error *err)
 {
     const data_image_info *m = d->info.image;
     json_t *names = json_array();
+    int failed = 0;
     for (int64_t i = 0; i < m->classes; i++)
-        json_array_append_new(names, json_string(m->names[i]));
+        failed |= json_array_append_new(names, json_string(m->names[i]));
     json_t *all = json_pack("{s:[I,I,I],s:o,s:o,s:o}", "size", (json_int_t)m->height, (json_int_t)m->width,
                             (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
                             floats(m->scale, m->channels), "classes", names);
@@ -252,7 +253,8 @@ static scion_status describe(data_set *d, scion_error *err)
         json_object_set_new(all, "crop", json_real(m->crop));
     if (strcmp(m->resample, resample_name(0)) != 0)
         json_object_set_new(all, "resample", json_string(m->resample));
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL, *kept = text ? data_own(d, strlen(text) + 1, err) : NULL;
+    char *text = all && !failed ? json_dumps(all, JSON_COMPACT) : NULL,
+         *kept = text ? data_own(d, strlen(text) + 1, err) : NULL;
     if (kept)
         memcpy(kept, text, strlen(text) + 1);
     d->info.images = kept;

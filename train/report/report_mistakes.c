@@ -102,9 +102,9 @@ void report_mistakes(page *p, const mistakes *m)
         draw_pairs(p, m);
         draw_classes(p, m);
     }
-    page_paragraph(p, "After step %lld%s%s: %lld of %lld images right, %.2f %%.", (long long)m->step,
-                   strcmp(m->tta, "none") != 0 ? " with tta=" : "", strcmp(m->tta, "none") != 0 ? m->tta : "",
-                   (long long)right, (long long)all, share_of(right, all));
+    page_paragraph(p, "After step %lld%s%s%s%s: %lld of %lld images right, %.2f %%.", (long long)m->step,
+                   m->part[0] ? ", " : "", m->part, strcmp(m->tta, "none") != 0 ? ", with tta=" : "",
+                   strcmp(m->tta, "none") != 0 ? m->tta : "", (long long)right, (long long)all, share_of(right, all));
     if (m->worst_count > 0)
         draw_worst(p, m);
 }

@@ -237,7 +237,7 @@ static void draw_run(page *p, const char *prefix, const run_record *run)
     report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count,
                  report_last_step(&run->curves));
     snprintf(id, sizeof id, "%sspeed", prefix);
-    snprintf(label, sizeof label, "%s per second", samples(run));
+    snprintf(label, sizeof label, "%s per second, validations included", samples(run));
     page_figure(p, from_zero(curve_figure(id, "Speed", "Of the logged steps, without validation and saving.", label,
                                           run, offsetof(run_point, samples_per_s), 1)));
     snprintf(id, sizeof id, "%soptimizer", prefix);
@@ -316,6 +316,8 @@ static void one_run(page *p, const char *prefix, const run_record *run)
     cards(p, run);
     draw_run(p, prefix, run);
     report_mistakes(p, run->wrong);
+    if (run->wrong_damaged.message[0])
+        page_paragraph(p, "What it gets wrong cannot be shown: %s.", run->wrong_damaged.message);
     if (run->configured)
         report_settings(p, &run->c);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,12 +98,13 @@ static void keep_pixels(const mistakes *m, const data_info *d, const float *pixe
     }
 }
 
-/* The place of a loss among the worst images, which move down for it; -1: it is not among them. Of equals the first
- * stays in front. */
-static int make_place(mistakes *m, double loss)
+/* The place of an image among the worst ones, which move down for it; -1: it is not among them. Of equals the first
+ * sample is in front. */
+static int make_place(mistakes *m, double loss, int64_t sample)
 {
     int at = m->worst_count;
-    while (at > 0 && m->worst[at - 1].loss < loss)
+    while (at > 0 &&
+           (m->worst[at - 1].loss < loss || (m->worst[at - 1].loss == loss && m->worst[at - 1].sample > sample)))
         at--;
     if (at == MISTAKES_WORST)
         return -1;
@@ -140,7 +142,7 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
     for (int64_t k = 0; k < m->class_count; k++)
         sum += exp((double)logits[k] - top);
     const double loss = log(sum) + top - (double)logits[target];
-    const int at = make_place(m, loss);
+    const int at = make_place(m, loss, sample);
     if (at >= 0) {
         mistakes_image *w = &m->worst[at];
         *w = (mistakes_image){sample, target, answer, loss, 1 / sum, w->pixels};
@@ -148,6 +150,86 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
     }
     return true;
 }
+
+/* ---- Several processes ---- */
+
+/* What is packed: this, then images and right of each class, the pairs, and of the worst images one of mistakes_image
+ * and its pixels. */
+typedef struct packed_head {
+    int64_t pair_count, worst_count;
+} packed_head;
+
+static size_t pixel_bytes(const mistakes *m)
+{
+    return (size_t)(m->height * m->width * m->channels);
+}
+
+static char *put(char *to, const void *from, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+static const char *get(const char *from, void *to, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    return from + bytes;
+}
+
+void *mistakes_pack(const mistakes *m, size_t *bytes)
+{
+    const packed_head head = {m->pair_count, m->worst_count};
+    const size_t pairs = (size_t)m->pair_count * sizeof *m->pairs;
+    *bytes = sizeof head + (size_t)m->class_count * 2 * sizeof(int64_t) + pairs +
+             (size_t)m->worst_count * (sizeof *m->worst + pixel_bytes(m));
+    char *packed = malloc(*bytes), *at = packed;
+    if (!packed)
+        return NULL;
+    at = put(at, &head, sizeof head);
+    for (int64_t i = 0; i < m->class_count; i++) {
+        at = put(at, &m->classes[i].images, sizeof m->classes[i].images);
+        at = put(at, &m->classes[i].right, sizeof m->classes[i].right);
+    }
+    at = put(at, m->pairs, pairs);
+    for (int i = 0; i < m->worst_count; i++) {
+        at = put(at, &m->worst[i], sizeof m->worst[i]);
+        at = put(at, m->worst[i].pixels, pixel_bytes(m));
+    }
+    return packed;
+}
+
+bool mistakes_take(mistakes *m, const void *packed)
+{
+    packed_head head;
+    const char *at = get(packed, &head, sizeof head);
+    for (int64_t i = 0; i < m->class_count; i++) {
+        int64_t counts[2];
+        at = get(at, counts, sizeof counts);
+        m->classes[i].images += counts[0];
+        m->classes[i].right += counts[1];
+    }
+    for (int64_t i = 0; i < head.pair_count; i++) {
+        mistakes_pair *pair = array_append(&m->pairs, &m->pair_count, sizeof *pair);
+        if (!pair)
+            return false;
+        at = get(at, pair, sizeof *pair);
+    }
+    for (int64_t i = 0; i < head.worst_count; i++) {
+        mistakes_image theirs;
+        at = get(at, &theirs, sizeof theirs);
+        const int place = make_place(m, theirs.loss, theirs.sample);
+        if (place >= 0) {
+            theirs.pixels = m->worst[place].pixels;
+            m->worst[place] = theirs;
+            memcpy(theirs.pixels, at, pixel_bytes(m));
+        }
+        at += pixel_bytes(m);
+    }
+    return true;
+}
+
+/* ---- Its order ---- */
 
 static int by_classes(const void *a, const void *b)
 {
@@ -217,7 +299,7 @@ static json_t *pixels_of(const uint8_t *pixels, size_t n)
 json_t *mistakes_json(const mistakes *m, bool pixels)
 {
     json_t *classes = json_array(), *pairs = json_array(), *worst = json_array();
-    const size_t bytes = (size_t)(m->height * m->width * m->channels);
+    const size_t bytes = pixel_bytes(m);
     int failed = 0; /* json_pack is NULL where memory ran out, and appending that fails */
     for (int64_t i = 0; i < m->class_count; i++)
         failed |= json_array_append_new(classes, json_pack("{s:o,s:I,s:I}", "name", text_of(m->classes[i].name),
@@ -236,10 +318,10 @@ json_t *mistakes_json(const mistakes *m, bool pixels)
             failed |= json_object_set_new(image, "pixels", pixels_of(w->pixels, bytes));
         failed |= json_array_append_new(worst, image);
     }
-    json_t *all =
-        json_pack("{s:s,s:I,s:s,s:o,s:I,s:o,s:[I,I,I],s:o}", "format", format, "step", (json_int_t)m->step, "tta",
-                  m->tta, "classes", classes, "pairs", (json_int_t)m->pairs_found, "confusion", pairs, "size",
-                  (json_int_t)m->height, (json_int_t)m->width, (json_int_t)m->channels, "worst", worst);
+    json_t *all = json_pack("{s:s,s:I,s:s,s:o,s:o,s:I,s:o,s:[I,I,I],s:o}", "format", format, "step",
+                            (json_int_t)m->step, "tta", m->tta, "part", text_of(m->part), "classes", classes, "pairs",
+                            (json_int_t)m->pairs_found, "confusion", pairs, "size", (json_int_t)m->height,
+                            (json_int_t)m->width, (json_int_t)m->channels, "worst", worst);
     if (failed) {
         json_decref(all);
         return NULL;
@@ -334,14 +416,13 @@ static bool get_pairs(mistakes *m, const json_t *list, const json_t *found)
 
 static bool get_image(const mistakes *m, const json_t *one, mistakes_image *w)
 {
-    static const double largest_loss = 1e6;
-    const size_t bytes = (size_t)(m->height * m->width * m->channels);
+    const size_t bytes = pixel_bytes(m);
     const json_t *pixels = json_object_get(one, "pixels");
     w->pixels = malloc(bytes);
     return w->pixels && get_whole(json_object_get(one, "sample"), 0, largest_count, &w->sample) &&
            get_whole(json_object_get(one, "class"), 0, m->class_count - 1, &w->target) &&
            get_whole(json_object_get(one, "answer"), 0, m->class_count - 1, &w->answer) && w->target != w->answer &&
-           get_real(json_object_get(one, "loss"), 0, largest_loss, &w->loss) &&
+           get_real(json_object_get(one, "loss"), 0, DBL_MAX, &w->loss) &&
            get_real(json_object_get(one, "probability"), 0, 1, &w->probability) && json_is_string(pixels) &&
            base64_decode(json_string_value(pixels), json_string_length(pixels), w->pixels, bytes);
 }
@@ -365,11 +446,13 @@ static const char *get_all(mistakes *m, const json_t *all)
 {
     const char *kind = json_string_value(json_object_get(all, "format"));
     const char *tta = json_string_value(json_object_get(all, "tta"));
+    const char *part = json_string_value(json_object_get(all, "part")); /* older files have none */
     if (!kind || strcmp(kind, format) != 0)
         return "it has no format scion-mistakes-1";
     if (!tta || strlen(tta) >= sizeof m->tta || !get_whole(json_object_get(all, "step"), 0, INT64_MAX, &m->step))
         return "its step and tta are not as expected";
     memcpy(m->tta, tta, strlen(tta) + 1);
+    snprintf(m->part, sizeof m->part, "%s", part ? part : "");
     if (!get_classes(m, json_object_get(all, "classes")))
         return "expected classes with name, images and right";
     if (!get_pairs(m, json_object_get(all, "confusion"), json_object_get(all, "pairs")))

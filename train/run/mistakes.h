@@ -32,8 +32,9 @@ typedef struct mistakes_image {
 } mistakes_image;
 
 typedef struct mistakes {
-    int64_t step; /* of the run, when it was validated */
-    char tta[32]; /* what the answers are of */
+    int64_t step;   /* of the run, when it was validated */
+    char tta[32];   /* what the answers are of */
+    char part[120]; /* the images: data_info.held_out; "": not known */
     int64_t class_count;
     mistakes_class *classes;
     int64_t pair_count;              /* those that are here: the most frequent ones */
@@ -52,6 +53,10 @@ void mistakes_free(mistakes *m);
  * memory. */
 bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t target, const float *logits,
                   const float *pixels);
+/* What was counted until now as bytes, for another process to take; the caller frees them. NULL: out of memory. */
+void *mistakes_pack(const mistakes *m, size_t *bytes);
+/* Adds what another one counted of the same classes. False: out of memory. */
+bool mistakes_take(mistakes *m, const void *packed);
 /* After the last image: the pairs in order. */
 void mistakes_end(mistakes *m);
 

@@ -434,6 +434,7 @@ static scion_status train(loop *l, scion_error *err)
     measure_end(l);
     if (status != SCION_OK)
         return status;
+    r->skipped = ranks_skipped(t);
     if (diverges(l) && t->step < t->steps) {
         r->state = RUN_DIVERGED;
         snprintf(r->message, sizeof r->message, "stopped at step %lld: the loss rose from %.4g to %.4g",

@@ -128,9 +128,9 @@ run_policy run_policy_of(const config *c);
 
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's, which is saved
- * as it was after its last good step, unless its numbers are not finite; sinks that failed are not, *sinks_failed (may
- * be NULL) is their number. A run stopped in the middle of a step is as before that step (with `light`, it goes on in
- * it); one stopped in a validation will do it when it is resumed. */
+ * as it was after its last good step, unless its numbers are not finite; sinks that failed are not, *sinks_failed
+ * (may be NULL) is their number. A run stopped in the middle of a step is as before that step (with `light`, it goes
+ * on in it); one stopped in a validation will do it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

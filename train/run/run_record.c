@@ -192,7 +192,9 @@ scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
     if (status != SCION_OK)
         return status;
     snprintf(path, sizeof path, "%s/mistakes.json", dir);
-    return mistakes_read(&run->wrong, path, err);
+    if (mistakes_read(&run->wrong, path, &run->wrong_damaged) == SCION_OK)
+        run->wrong_damaged.message[0] = '\0';
+    return SCION_OK;
 }
 
 void run_record_free(run_record *run)

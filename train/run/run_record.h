@@ -15,7 +15,8 @@ typedef struct run_record {
     run_result result;
     double samples_per_s; /* of the whole run, validations and checkpoints included; NAN: unknown */
     run_curves curves;
-    mistakes *wrong; /* of the validation at its end; NULL: no images, or not ended yet */
+    mistakes *wrong;           /* of the validation at its end; NULL: no images, or not ended yet, or */
+    scion_error wrong_damaged; /* its file cannot be used, and why; "" else */
 } run_record;
 
 /* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is

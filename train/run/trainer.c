@@ -58,14 +58,15 @@ void trainer_find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA
     }
 }
 
-scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err)
+scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, int64_t next,
+                          scion_error *err)
 {
     const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     trainer_find_inputs(t, p, arrays);
     data_prefetch(t->data, part, index * batch, batch); /* the first batch, which nobody has asked for yet */
     scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
-    data_prefetch(t->data, part, (index + 1) * batch, batch);
+    data_prefetch(t->data, part, next * batch, batch);
     return status;
 }
 
@@ -98,7 +99,7 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
             return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
         }
         const int64_t index = t->step * t->c.training.accum + i;
-        scion_status status = trainer_fill(t, t->train, DATA_TRAIN, index, err);
+        scion_status status = trainer_fill(t, t->train, DATA_TRAIN, index, index + 1, err);
         if (status != SCION_OK) {
             leave_step(t, i, sum);
             return status;

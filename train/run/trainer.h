@@ -113,6 +113,7 @@ typedef struct trainer_scores {
     double plain_accuracy; /* without tta */
     double top5;           /* share whose class is among the five likeliest, as accuracy; NAN: no images, or not more
                               than five classes */
+    int64_t measured;      /* samples' units that counted: not images that cannot be read */
 } trainer_scores;
 
 /* A validation as the options say; last: the one at the end of the run, with tta, and what it gets wrong becomes
@@ -148,8 +149,9 @@ const tta *trainer_tta(const trainer *t);
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step);
 /* Where a plan wants the arrays of a batch. */
 void trainer_find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA_ARRAYS]);
-/* Batch `index` of a part into a plan's inputs; the next one is decoded meanwhile, if it must be. */
-scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, scion_error *err);
+/* Batch `index` of a part into a plan's inputs; batch `next` is decoded meanwhile, if it must be. */
+scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, int64_t next,
+                          scion_error *err);
 /* Whether somebody wants it to stop. */
 bool trainer_stopped(const trainer *t);
 /* The first of n values that is not finite, by its name; NULL: all are. */

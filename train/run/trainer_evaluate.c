@@ -52,16 +52,17 @@ int64_t trainer_validation_passes(const trainer *t, bool last)
 
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
 {
-    return trainer_fill(t, t->eval, part, index, err);
+    return trainer_fill(t, t->eval, part, index, index + 1, err);
 }
 
-/* Batch `index` of a validation into the plan's inputs. */
-static scion_status fill_validation(const trainer *t, const measured *m, int64_t index, scion_error *err)
+/* Batch `index` of a validation into the plan's inputs; `next` will follow. */
+static scion_status fill_validation(const trainer *t, const measured *m, int64_t index, int64_t next,
+                                    scion_error *err)
 {
     const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     if (!m->spread)
-        return trainer_fill(t, t->eval, DATA_VAL, index, err);
+        return trainer_fill(t, t->eval, DATA_VAL, index, next, err);
     trainer_find_inputs(t, t->eval, arrays);
     return data_fill_even(t->data, m->samples, index * batch, batch, arrays, err);
 }
@@ -150,11 +151,12 @@ static scion_status evaluate_batches(trainer *t, const measured *m, int views, m
                                      batch_score *found, scion_error *err)
 {
     const comm *c = t->ranks ? comm_world() : NULL; /* others evaluate alone */
-    for (int64_t i = c ? c->rank : 0; i < count; i += c ? c->size : 1) {
+    const int64_t ranks = c ? c->size : 1;
+    for (int64_t i = c ? c->rank : 0; i < count; i += ranks) {
         tally sums = {.wrong = wrong};
         if (i > 0 && trainer_stopped(t))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        scion_status status = fill_validation(t, m, i, err);
+        scion_status status = fill_validation(t, m, i, i + ranks, err);
         if (status == SCION_OK)
             status = score_batch(t, i * t->c.training.batch, views, &sums, err);
         if (status != SCION_OK)
@@ -195,6 +197,7 @@ static scion_status evaluate(trainer *t, measured m, int views, mistakes *wrong,
         *scores = (trainer_scores){.loss = all.loss / all.rows,
                                    .accuracy = (views > 1 ? all.first : all.hits) / all.rows,
                                    .plain_accuracy = all.hits / all.rows,
+                                   .measured = (int64_t)all.rows,
                                    .top5 = views > 0 && data_about(t->data)->image->classes > 5 ? all.five / all.rows
                                                                                                 : NAN};
     return status;
@@ -221,6 +224,8 @@ scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, sci
     scion_status status = last && views > 0 ? mistakes_create(&wrong, data_about(t->data), err) : SCION_OK;
     if (status == SCION_OK)
         status = evaluate(t, validation_of(t, last), views, wrong, scores, err);
+    if (status == SCION_OK && wrong)
+        status = ranks_unite_mistakes(t, wrong, err);
     if (status != SCION_OK || !isfinite(scores->loss)) { /* not finished, or there are no answers */
         mistakes_free(wrong);
         wrong = NULL;
@@ -228,6 +233,7 @@ scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, sci
     if (wrong) {
         wrong->step = t->step;
         snprintf(wrong->tta, sizeof wrong->tta, "%s", trainer_tta(t)->name);
+        snprintf(wrong->part, sizeof wrong->part, "%s", data_about(t->data)->held_out);
         mistakes_end(wrong);
     }
     if (last) {

@@ -424,6 +424,8 @@ static scion_status check_kind(const trainer *t, const checkpoint *file, scion_e
     const char *kind = checkpoint_get(file, "data_kind"), *vocabulary = checkpoint_get(file, "vocabulary");
     if (kind ? strcmp(kind, d->kind) == 0 : !vocabulary == !d->vocabulary)
         return SCION_OK;
+    if (d->image && checkpoint_get(file, "images")) /* of one size, whatever they are read from */
+        return SCION_OK;
     return train_fail(err, SCION_EINVAL, "%.150s: data of kind %s, but the model learned from %s%s", t->c.data.path,
                       d->kind, kind ? "kind " : "data with ",
                       kind         ? kind
@@ -610,7 +612,8 @@ static scion_status check_init(const config *c, const config *from, scion_error 
 /* Data, and the model's weights: of the checkpoint that init names. */
 static scion_status open_data_of(trainer *t, const checkpoint *file, scion_error *err)
 {
-    const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary")};
+    const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary"),
+                                  .images = checkpoint_get(file, "images")};
     const scion_status status = trainer_open_data(t, &special, err);
     return status == SCION_OK ? check_kind(t, file, err) : status;
 }

@@ -10,8 +10,11 @@
 #include "base/fail.h"
 #include "comm/comm_self.h"
 #include "run/exchange.h"
+#include "run/mistakes.h"
 #include "run/routing.h"
 #include "run/trainer_make.h"
+
+enum { TAG_ASK = 1, TAG_GIVE = 2 };
 
 enum {
     sizes_max = 2, /* of micro-batches of a rank */
@@ -124,6 +127,72 @@ scion_status ranks_agree(const trainer *t, scion_status status, scion_error *err
     if (status != SCION_OK && err)
         *err = why;
     return status;
+}
+
+/* ---- What ranks saw ----------------------------------------------------------------------------------------- */
+
+int64_t ranks_skipped(const trainer *t)
+{
+    comm *c = comm_of(t);
+    const int64_t files = data_files(t->data);
+    if (!t->ranks || c->size == 1 || files == 0)
+        return data_skipped(t->data);
+    int64_t mine = 0, all = 0;
+    uint8_t *seen = calloc((size_t)files, (size_t)c->size + 1), *of_all = seen ? seen + files : NULL;
+    if (ranks_agree(t, seen ? SCION_OK : SCION_ENOMEM, NULL) == SCION_OK) {
+        data_unreadable(t->data, seen);
+        comm_gather(c, seen, (size_t)files, of_all);
+        for (int64_t i = 0; i < files; i++) {
+            bool bad = false;
+            for (int rank = 0; rank < c->size; rank++)
+                bad = bad || of_all[rank * files + i];
+            mine += seen[i];
+            all += bad;
+        }
+    }
+    free(seen);
+    return data_skipped(t->data) - mine + all;
+}
+
+/* Rank 0 takes what the others packed, into room for the largest; sizes[r]: bytes of rank r. */
+static scion_status take_mistakes(comm *c, mistakes *m, const uint64_t *sizes, void *room, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int rank = 1; rank < c->size; rank++) {
+        comm_wait(c, comm_receive(c, rank, COMM_CONTROL, TAG_GIVE, room, (size_t)sizes[rank]), rank);
+        if (status == SCION_OK && !mistakes_take(m, room))
+            status = train_fail(err, SCION_ENOMEM, "out of memory for the mistakes of a validation");
+    }
+    return status;
+}
+
+scion_status ranks_unite_mistakes(const trainer *t, mistakes *m, scion_error *err)
+{
+    comm *c = comm_of(t);
+    if (!t->ranks || c->size == 1)
+        return SCION_OK;
+    size_t bytes = 0;
+    uint64_t largest = 1, *sizes = calloc((size_t)c->size + 1, sizeof *sizes);
+    void *packed = sizes ? mistakes_pack(m, &bytes) : NULL, *room = NULL;
+    scion_status status = ranks_agree(t, packed ? SCION_OK : SCION_ENOMEM, NULL);
+    if (status == SCION_OK) {
+        const uint64_t mine = bytes;
+        comm_gather(c, &mine, sizeof mine, sizes);
+        for (int rank = 0; rank < c->size; rank++)
+            largest = sizes[rank] > largest ? sizes[rank] : largest;
+        room = c->rank == 0 ? malloc((size_t)largest) : NULL;
+        status = ranks_agree(t, c->rank > 0 || room ? SCION_OK : SCION_ENOMEM, NULL);
+    }
+    if (status != SCION_OK)
+        train_fail(err, status, "out of memory for the mistakes of a validation");
+    else if (c->rank == 0)
+        status = take_mistakes(c, m, sizes, room, err);
+    else
+        comm_wait(c, comm_send(c, 0, COMM_CONTROL, TAG_GIVE, packed, bytes), 0);
+    free(room);
+    free(packed);
+    free(sizes);
+    return ranks_agree(t, status, err);
 }
 
 /* ---- Shares ------------------------------------------------------------------------------------------------- */
@@ -569,8 +638,6 @@ scion_status ranks_step(trainer *t, double *loss, scion_error *err)
 }
 
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
-
-enum { TAG_ASK = 1, TAG_GIVE = 2 };
 
 typedef enum demand_kind { ASK_ABOUT, ASK_ENTRIES, ASK_NO_MORE } demand_kind;
 

@@ -50,6 +50,10 @@ scion_status ranks_step(trainer *t, double *loss, scion_error *err);
 bool ranks_stopping(const trainer *t);
 /* The status of the lowest rank that failed, with its message, on all ranks; the same as it is without others. */
 scion_status ranks_agree(const trainer *t, scion_status status, scion_error *err);
+/* data_skipped of all ranks together: a file that several could not read counts once. */
+int64_t ranks_skipped(const trainer *t);
+/* Rank 0 gets what all counted in a validation, whose batches they share. */
+scion_status ranks_unite_mistakes(const trainer *t, struct mistakes *m, scion_error *err);
 /* Whether this rank is the one that writes and tells: rank 0. */
 bool ranks_first(const trainer *t);
 /* All ranks take the weights and buffers of rank 0: they begin alike although their machines may differ. */
