@@ -111,6 +111,7 @@ static scion_status measure(trainer *t, timings *times, scion_error *err)
     const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
     run_result r;
     times->progress = cli_progress_start(stderr);
+    cli_progress_show(&times->progress, false, "step 0, to warm up");
     times->begin = clock_now();
     const scion_status status = run_train(t, &policy, sinks, 1, &r, NULL, err);
     cli_progress_clear(&times->progress);
@@ -133,11 +134,12 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
         cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
                  1e3 * forward, 1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
         cli_fill(stdout, 0,
-                 "%.0f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
+                 "%.3g %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
                  "reach%s",
                  tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
-        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s", scn_kernel_best()->name,
-                 t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text));
+        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_kernel_best()->name,
+                 t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text),
+                 data_about(t->data)->description);
     }
     if (!json_path)
         return CLI_OK;
@@ -278,11 +280,12 @@ static int run_bench(cli_arguments *a)
     measure_rulers(&r, t->threads); /* before and after: the better ones count */
     if (measure(t, &times, &err) != SCION_OK)
         goto wrong;
-    status = CLI_OK;
-    if (times.count > 0) { /* else interrupted */
-        measure_rulers(&r, t->threads);
-        status = report(t, &times, &r, a->values[0]);
+    if (times.count == 0) {
+        status = cli_error(cli_stopped(), "stopped before a step was measured");
+        goto done;
     }
+    measure_rulers(&r, t->threads);
+    status = report(t, &times, &r, a->values[0]);
     goto done;
 wrong:
     cli_error(status, "%s", err.message);

@@ -179,11 +179,12 @@ static bool parse_pair(cli_arguments *a, const char *pair)
     return true;
 }
 
-/* A word may hold '=' where options of a run are not taken and files are: the folder runs/lr=0.1. */
+/* A word may hold '=' where files are taken: after a slash, which no key has, and without one where options of a run
+ * are not taken: the folder runs/lr=0.1. */
 static bool is_pair(const cli_command *c, const char *text)
 {
     const size_t length = strcspn(text, "=");
-    if (text[length] == '\0')
+    if (text[length] == '\0' || (c->words & CLI_FILES && memchr(text, '/', length)))
         return false;
     return c->options != CLI_NO_OPTIONS || !(c->words & CLI_FILES) || cli_find_argument(c, text, length) >= 0;
 }
@@ -199,8 +200,13 @@ bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
     }
     a->pairs = a->words + count;
     a->values = a->pairs + count;
+    bool words_alone = false; /* after "--" */
     for (int i = 0; i < argc; i++) {
-        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+        if (words_alone) {
+            a->words[a->word_count++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            words_alone = true;
+        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
             if (!parse_dashes(a, argc, argv, &i))
                 return false;
         } else if (is_pair(c, argv[i])) {

@@ -42,7 +42,8 @@ static int read_ranks(const char *text, int ranks[ranks_max])
     return count;
 }
 
-/* Data are not needed: synthetic ones have the same shape, where the settings fix the vocabulary. */
+/* Data are not needed: synthetic ones have the same shape, where the settings fix the vocabulary or the size of
+ * images; but these have ten classes. */
 static void take_synthetic(config *c, const cli_arguments *a)
 {
     bool given = false;
@@ -58,10 +59,10 @@ static void print_head(const forecast *f, const char *preset, const config *c, c
 {
     cli_fill(stdout, 2,
              "%s: %.4g M parameters, %lld %s a step, rule %s%s; forecast for ranks of %g Gflop/s, %g GB/s and "
-             "%g us each",
+             "%g us each; %s",
              preset, 1e-6 * (double)f->parameters, (long long)f->sequences,
              strcmp(config_unit(c), "images") == 0 ? "images" : "sequences", c->optimizer.rule,
-             c->optimizer.light ? " light" : "", 1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
+             c->optimizer.light ? " light" : "", 1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency, f->data);
     printf("%6s %10s %9s %7s %7s %7s %8s %9s %9s\n", "ranks", "step s", "compute", "oracle", "comm", "hidden",
            "share", "sent GB", "rank GB");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "base/utf8.h"
 #include "run/run_dir.h"
 
 enum { TOP, JSON, QUIET };
@@ -43,12 +44,21 @@ static void print_json(const data_image_info *m, const char *file, float *p, int
     json_decref(object);
 }
 
+/* A name on one line, whatever is in it. */
+static const char *printable(const char *name, char text[RUN_PATH])
+{
+    snprintf(text, RUN_PATH, "%s", name);
+    utf8_make_printable(text);
+    return text;
+}
+
 static void print_text(const data_image_info *m, const char *file, float *p, int64_t top)
 {
-    printf("%s\n", file);
+    char text[RUN_PATH];
+    printf("%s\n", printable(file, text));
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
-        printf("  %6.2f%%  %s\n", 100 * (double)p[k], m->names[k]);
+        printf("  %6.2f%%  %s\n", 100 * (double)p[k], printable(m->names[k], text));
         p[k] = -1;
     }
 }
@@ -57,29 +67,33 @@ static void print_name(const data_image_info *m, const char *file, float *p, int
 {
     (void)file;
     (void)top;
-    printf("%s\n", m->names[likeliest(p, m->classes)]);
+    char text[RUN_PATH];
+    printf("%s\n", printable(m->names[likeliest(p, m->classes)], text));
 }
 
 typedef void printer(const data_image_info *m, const char *file, float *p, int64_t top);
 
-/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
+/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on; where
+ * lines are answers alone, theirs is empty. */
 static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
 {
     const data_image_info *m = data_about(t->data)->image;
-    const char *read[max_batch];
-    int64_t rows = 0;
+    int64_t row[max_batch], rows = 0;
     int status = CLI_OK;
     for (int64_t i = 0; i < count; i++) {
         scion_error err;
-        if (trainer_put_file(t, rows, files[i], &err) == SCION_OK)
-            read[rows++] = files[i];
-        else
+        const bool fine = trainer_put_file(t, rows, files[i], &err) == SCION_OK;
+        row[i] = fine ? rows++ : -1;
+        if (!fine)
             status = cli_error(CLI_FAILED, "%s", err.message);
     }
     if (rows > 0)
         trainer_classify(t, p);
-    for (int64_t i = 0; i < rows; i++)
-        print(m, read[i], p + i * m->classes, top < m->classes ? top : m->classes);
+    for (int64_t i = 0; i < count; i++)
+        if (row[i] >= 0)
+            print(m, files[i], p + row[i] * m->classes, top < m->classes ? top : m->classes);
+        else if (print == print_name)
+            putchar('\n');
     fflush(stdout);
     return status;
 }
@@ -140,7 +154,8 @@ const cli_command cli_predict = {
         "or JPEG of any size; the model sees the middle of each, as in evaluation. The training images are not\n"
         "needed. threads and tta may be changed.\n\n"
         "  scion predict runs/cifar10 cat.jpg dog.png\n"
-        "  scion predict runs/cifar10 *.jpg top=1 tta=translate --json\n",
+        "  scion predict runs/cifar10 *.jpg top=1 tta=translate --json\n"
+        "  scion predict runs/cifar10 -- a=b.jpg           a file whose name could be a setting\n",
     .run = run_predict,
     .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,

@@ -295,8 +295,23 @@ static scion_status show_step(void *ctx, const trainer *t, const run_point *p, b
     return SCION_OK;
 }
 
-/* A validation is shown if one could think that the program stands still. */
+/* What goes on in a step or a validation is shown if one could think that the program stands still. */
 static const double quiet_s = 2;
+
+static scion_status show_stepping(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
+{
+    run_view *v = ctx;
+    const double now = clock_now(), spent = now - v->stepped;
+    char left[16];
+    (void)err;
+    if (spent < quiet_s || now - v->shown < live_s || done == count)
+        return SCION_OK;
+    v->shown = now;
+    cli_progress_show(&v->progress, false, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
+                      (long long)t->step + 1, (long long)t->steps, (long long)done, (long long)count,
+                      cli_duration(spent / (double)done * (double)(count - done), left));
+    return SCION_OK;
+}
 
 static scion_status show_validating(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
 {
@@ -317,8 +332,10 @@ static scion_status show_validation(void *ctx, const trainer *t, const run_point
 {
     run_view *v = ctx;
     (void)err;
-    v->validating_s += clock_now() - v->stepped;
+    const double now = clock_now();
+    v->validating_s += now - v->stepped;
     v->validations++;
+    v->stepped = now;
     if (trainer_reports_accuracy(t))
         cli_progress_styled(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f  accuracy %.2f%%",
                             (long long)p->step, p->val_loss, 100 * p->accuracy);
@@ -467,6 +484,7 @@ static int train(trainer *t, output show, double elapsed)
         view.start = show_start;
         view.step = show_step;
         view.validating = show_validating;
+        view.stepping = show_stepping;
         view.validation = show_validation;
     }
     cli_catch_signals();

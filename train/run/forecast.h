@@ -21,6 +21,7 @@ typedef struct forecast_machine {
 typedef struct forecast {
     int64_t parameters, sequences; /* of the model; of a step */
     int64_t most_sequences;        /* of a rank */
+    const char *data;              /* what their shape is of: data_info.description */
     double flops, oracle_flops;    /* of the busiest rank: both passes; the oracles */
     double compute_s, oracle_s, entries_s, gradients_s, weights_s, exposed_s, step_s;
     double gradient_bytes, weight_bytes;                           /* sent in a step by all ranks */

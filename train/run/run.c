@@ -236,6 +236,12 @@ static bool stops(void *ctx)
     return (l->policy->stop && l->policy->stop(l->policy->stop_ctx)) || out_of_time(l);
 }
 
+static void computed(void *ctx, int64_t done, int64_t count)
+{
+    loop *l = ctx;
+    TELL(l, stepping, l->t, done, count);
+}
+
 static void evaluated(void *ctx, int64_t done, int64_t count)
 {
     loop *l = ctx;
@@ -463,11 +469,13 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .best_saved = -1};
     start_result(&l);
     t->stop = stops;
+    t->computed = computed;
     t->evaluated = evaluated;
     t->stop_ctx = &l;
     scion_status status =
         l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
     t->stop = NULL;
+    t->computed = NULL;
     t->evaluated = NULL;
     t->stop_ctx = NULL;
     if (status != SCION_OK)

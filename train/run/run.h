@@ -88,6 +88,8 @@ typedef struct run_sink {
     scion_status (*start)(void *ctx, const trainer *t, scion_error *err);
     /* Every step; log: the policy's log interval says so. */
     scion_status (*step)(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err);
+    /* In a step: `done` of its `count` micro-batches. */
+    scion_status (*stepping)(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err);
     /* Often in a validation: `done` of its `count` batches. */
     scion_status (*validating)(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err);
     scion_status (*validation)(void *ctx, const trainer *t, const run_point *p, scion_error *err);

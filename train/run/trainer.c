@@ -119,6 +119,8 @@ static scion_status gradients(trainer *t, bool update_buffers, double *loss, sci
         t->forward_s += middle - begin;
         t->backward_s += clock_now() - middle;
         sum += part;
+        if (t->computed)
+            t->computed(t->stop_ctx, i + 1, t->c.training.accum);
     }
     *loss = sum / (double)t->c.training.accum;
     return SCION_OK;

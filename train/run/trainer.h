@@ -60,8 +60,9 @@ typedef struct trainer {
      * NULL. A step that was stopped is begun again; with `light`, whose average is in the gradients, it is gone on
      * with at the next micro-batch. */
     bool (*stop)(void *ctx);
+    void (*computed)(void *ctx, int64_t done, int64_t count);  /* after each micro-batch of a step; may be NULL */
     void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation; may be NULL */
-    void *stop_ctx;                                            /* of both */
+    void *stop_ctx;                                            /* of all three */
     double forward_s, backward_s, optimizer_s;                 /* of the last step */
     double comm_s;                                             /* ... waiting for other ranks */
 } trainer;

@@ -297,12 +297,22 @@ static void convert(scn_type from_type, const void *from, scn_type to_type, void
         scn_to_bf16(n, from, to);
 }
 
+/* " 10 x 3 x 8", in text. */
+static const char *shape_text(int ndim, const int64_t *shape, char text[64])
+{
+    int at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < ndim && at < 64; i++)
+        at += snprintf(text + at, (size_t)(64 - at), "%s%lld", i > 0 ? " x " : " ", (long long)shape[i]);
+    return text;
+}
+
 /* `count` entries from `first` on of one tensor of the file into `to`. The file's type is another only if weights are
  * taken from a run that stored them otherwise (init). */
 static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
                                  int64_t first, int64_t count, void *to, scn_type type, scion_error *err)
 {
-    char name[name_bytes];
+    char name[name_bytes], theirs[64], ours[64];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
     const checkpoint_tensor *from = checkpoint_find(file, name);
     if (!from)
@@ -312,7 +322,9 @@ static scion_status read_entries(const checkpoint *file, const char *path, const
     for (int i = 0; fits && i < v->ndim; i++)
         fits = from->shape[i] == v->shape[i];
     if (!fits)
-        return train_fail(err, SCION_ESTATE, "%s: tensor %s has another type or shape than the model", path, name);
+        return train_fail(err, SCION_ESTATE, "%.120s: tensor %s is %s%s, and this model has %s", path, name,
+                          from->dtype, shape_text(from->ndim, from->shape, theirs),
+                          shape_text(v->ndim, v->shape, ours));
     const scn_type from_type = half ? SCN_BFLOAT16 : SCN_FLOAT32;
     convert(from_type, (const char *)from->data + scn_stored_bytes(from_type, first), type, to, count);
     return SCION_OK;

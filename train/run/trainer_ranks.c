@@ -497,6 +497,8 @@ static scion_status gradients(trainer *t, void *into, bool update, double *losse
         if (status == SCION_OK && k + 1 < r->count)
             end_piece(t, r, k);
         exchange_progress(r->way);
+        if (t->computed)
+            t->computed(t->stop_ctx, k + 1, r->count);
     }
     const double begin = clock_now();
     exchange_finish(r->way, status != SCION_OK || first >= r->count);
