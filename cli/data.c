@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli.h"
 #include "data/catalogue.h"
@@ -21,11 +22,29 @@ static const char *word(int i)
     return i < 2 ? verbs[i] : catalogue[i - 2].name;
 }
 
+static cli_progress progress;
+static double said, shown; /* when the last line was printed, and when the time was shown */
+
 static void say(void *ctx, const char *line)
 {
     (void)ctx;
+    cli_progress_clear(&progress);
     puts(line);
     fflush(stdout);
+    said = clock_now();
+}
+
+/* Asked while other programs fetch: shows that time goes by. */
+static bool stopped(void)
+{
+    static const double quiet_s = 2, live_s = 0.5;
+    const double now = clock_now();
+    char took[16];
+    if (now - said > quiet_s && now - shown > live_s) {
+        shown = now;
+        cli_progress_show(&progress, false, "%s so far", cli_duration(now - said, took));
+    }
+    return cli_interrupted();
 }
 
 static int unknown_set(const char *name)
@@ -44,7 +63,7 @@ static int unknown_set(const char *name)
 
 static int get(const cli_arguments *a)
 {
-    const catalogue_caller caller = {say, NULL, cli_interrupted};
+    const catalogue_caller caller = {say, NULL, stopped};
     scion_error err;
     if (a->word_count < 2)
         return cli_error(CLI_USAGE, "name the data set: scion data list has them all");
@@ -52,8 +71,10 @@ static int get(const cli_arguments *a)
         if (!catalogue_find(a->words[i]))
             return unknown_set(a->words[i]);
     cli_catch_signals();
+    progress = cli_progress_start(stderr);
     for (int i = 1; i < a->word_count; i++) {
         const scion_status status = catalogue_get(catalogue_find(a->words[i]), &caller, &err);
+        cli_progress_clear(&progress);
         if (status != SCION_OK)
             return cli_error(status == SCION_ESTOPPED ? cli_stopped() : CLI_FAILED, "%s", err.message);
     }
