@@ -153,6 +153,7 @@ static void print_routing(const trainer *t)
 
 static void print_memory(const trainer_memory *m)
 {
+    static const double worth_a_line = 0.01;
     char text[7][16];
     printf("memory: weights %s, gradients %s, optimizer %s,\n"
            "        activations %s, evaluation %s; in all %s\n",
@@ -165,8 +166,8 @@ static void print_memory(const trainer_memory *m)
         printf("        of these %s for sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)
         printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
-    if (m->ahead > 0)
-        printf("        of these %s for images that are decoded ahead\n", cli_bytes((double)m->ahead, text[6]));
+    if ((double)m->data > worth_a_line * (double)m->total)
+        printf("        of these %s for the data\n", cli_bytes((double)m->data, text[6]));
 }
 
 /* A part of the validation part is said to be one. A validation that takes longer than the training before it is

@@ -252,6 +252,24 @@ static void images_are_expected_where_a_model_wants_them(void **state)
     data_close(d);
 }
 
+/* What does nothing is refused, unless a model was trained with it. */
+static void options_of_other_kinds_are_refused(void **state)
+{
+    const data_context context = {.seed = 1};
+    data_context known = context;
+    data_set *d = NULL, *again = NULL;
+    scion_error err = {0};
+    (void)state;
+    cifar_folder("cifar", 4);
+    assert_int_equal(open_pairs(&d, files_path("cifar"), &context, OPTIONS("crop_min=0.5"), &err), SCION_EINVAL);
+    assert_string_equal(err.message, "crop_min is for data of kind folder; these are of kind cifar10");
+    assert_int_equal(open_pairs(&d, files_path("cifar"), &context, OPTIONS("flip=random"), &err), SCION_OK);
+    known.images = data_about(d)->images;
+    assert_int_equal(open_pairs(&again, files_path("cifar"), &known, OPTIONS("crop_min=0.5"), &err), SCION_OK);
+    data_close(again);
+    data_close(d);
+}
+
 /* Other images get the size of those that the model learned from, and are seen as those were. */
 static void other_images_get_the_size_of_the_model(void **state)
 {
@@ -326,9 +344,11 @@ static void fill_numbers(const char *name, int workers, const char *const pairs[
     enum { batch = 6 };
     const data_context context = {.seed = 9, .ahead = batch, .workers = workers};
     scion_error err = {0};
-    data_set *d = must_open_folder(name, &context, pairs);
+    data_set *d = must_open_folder(name, &context, pairs),
+             *alone = must_open_folder(name, &(data_context){.seed = 9}, pairs);
     /* two batches, of images in float32 and labels, each from a multiple of 64 bytes on */
-    assert_int_equal(data_ahead_bytes(d), workers > 0 ? 2 * batch * (EACH * 4 + 64) : 0);
+    assert_int_equal(data_bytes(d) - data_bytes(alone), workers > 0 ? 2 * batch * (EACH * 4 + 64) : 0);
+    data_close(alone);
     for (int i = 0; i < EPOCHS * N; i += batch) {
         void *const arrays[DATA_ARRAYS] = {x[i], labels + i};
         data_prefetch(d, DATA_TRAIN, i, batch);
@@ -491,6 +511,7 @@ int main(void)
         cmocka_unit_test(classes_alone_are_split),
         cmocka_unit_test(wrong_folders_are_refused),
         cmocka_unit_test(images_are_expected_where_a_model_wants_them),
+        cmocka_unit_test(options_of_other_kinds_are_refused),
         cmocka_unit_test(other_images_get_the_size_of_the_model),
         cmocka_unit_test(a_text_with_figures_is_a_text),
         cmocka_unit_test(evaluation_sees_the_middle),

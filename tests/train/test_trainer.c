@@ -531,7 +531,8 @@ static void light_takes_eight_bytes_a_parameter(void **state)
     const trainer_memory m = t->memory;
     assert_int_equal(m.weights + m.gradients, 8 * t->elements);
     assert_int_equal(m.state, 0);
-    assert_int_equal(m.total, m.weights + m.gradients + m.state + m.workspace + m.activations + m.evaluation);
+    assert_int_equal(m.total,
+                     m.weights + m.gradients + m.state + m.workspace + m.activations + m.evaluation + m.data);
     trainer_free(t);
 }
 

@@ -181,9 +181,10 @@ void *data_own(data_set *d, size_t bytes, scion_error *err)
     if (owned)
         d->owned = owned;
     void *memory = owned ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
-    if (memory)
+    if (memory) {
         d->owned[d->owned_count++] = memory;
-    else
+        d->owned_bytes += bytes;
+    } else
         train_fail(err, SCION_ENOMEM, "out of memory for the data: %zu bytes", bytes);
     return memory;
 }
@@ -417,30 +418,37 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
     return kind;
 }
 
-/* An option of images that is set; NULL: none. A struct of zeros has the defaults too. */
-static const char *set_for_images(const data_options *options)
+/* An option that is set, of kind i and not of these data; NULL: none. A struct of zeros has the defaults too. */
+static const char *set_for(const data_set *d, int i)
 {
-    for (int i = 0; data_kinds[i]; i++) {
-        const char *values = (const char *)options + kind_offset(i);
-        const bool images = has_option(data_kinds[i], data_image_option_rows[0].key);
-        for (const option *o = data_kinds[i]->options; images && o->key; o++) {
-            _Alignas(8) unsigned char initial[DATA_KIND_BYTES] = {0}, zero[DATA_KIND_BYTES] = {0};
-            if (option_set(o, initial, o->initial, "", NULL) == SCION_OK && !option_same(o, values, initial) &&
-                !option_same(o, values, zero))
-                return o->key;
-        }
+    const char *values = (const char *)&d->options + kind_offset(i);
+    for (const option *o = data_kinds[i]->options; o && o->key; o++) {
+        _Alignas(8) unsigned char initial[DATA_KIND_BYTES] = {0}, zero[DATA_KIND_BYTES] = {0};
+        if (!(d->info.image && has_option(d->kind, o->key)) &&
+            option_set(o, initial, o->initial, "", NULL) == SCION_OK && !option_same(o, values, initial) &&
+            !option_same(o, values, zero))
+            return o->key;
     }
     return NULL;
 }
 
-/* Reject options of images where the data are none. */
-static scion_status check_options(const data_set *d, scion_error *err)
+/* Rejects options of other kinds, which would do nothing. Synthetic images stand for any, and a model that is there
+ * was trained with what it has. */
+static scion_status check_options(const data_set *d, const data_context *context, scion_error *err)
 {
-    const char *key = d->info.image ? NULL : set_for_images(&d->options);
-    if (!key)
+    if (d->info.image && (d->kind->no_path || context->images))
         return SCION_OK;
-    return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
-                      d->kind->name);
+    for (int i = 0; data_kinds[i]; i++) {
+        const bool of_images = has_option(data_kinds[i], data_image_option_rows[0].key);
+        const char *key = d->info.image || of_images ? set_for(d, i) : NULL;
+        if (key && !d->info.image)
+            return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
+                              d->kind->name);
+        if (key)
+            return train_fail(err, SCION_EINVAL, "%s is for data of kind %s; these are of kind %s", key,
+                              data_kinds[i]->name, d->kind->name);
+    }
+    return SCION_OK;
 }
 
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err)
@@ -466,7 +474,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     if (status == SCION_OK)
         status = kind->open(d, &d->options, context, err);
     if (status == SCION_OK)
-        status = check_options(d, err);
+        status = check_options(d, context, err);
     if (status != SCION_OK) {
         data_close(d);
         return status;
@@ -664,7 +672,7 @@ void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t cou
         data_pool_prefetch(d->pool, part, first, count);
 }
 
-size_t data_ahead_bytes(const data_set *d)
+size_t data_bytes(const data_set *d)
 {
-    return d->pool ? data_pool_bytes(d->pool) : 0;
+    return d->owned_bytes + (d->pool ? data_pool_bytes(d->pool) : 0);
 }

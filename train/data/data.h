@@ -121,8 +121,8 @@ scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, i
                              scion_error *err);
 /* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
-/* Memory for what is decoded ahead. */
-size_t data_ahead_bytes(const data_set *d);
+/* What a set holds in memory, with what is decoded ahead. */
+size_t data_bytes(const data_set *d);
 
 /* Images: a file, PNG or JPEG of any size, as evaluation would see it, into the first array of a sample. */
 scion_status data_put_file(const data_set *d, const char *path, void *array, scion_error *err);

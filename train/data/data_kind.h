@@ -70,6 +70,7 @@ struct data_set {
     data_warnings *warnings;
     void **owned; /* freed by data_close */
     int owned_count;
+    size_t owned_bytes;
     int *files; /* closed by data_close */
     int file_count;
 };

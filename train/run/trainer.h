@@ -20,7 +20,7 @@
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     size_t sharing;       /* sums and messages of several ranks, or of deterministic sums */
-    size_t ahead;         /* samples that are decoded ahead */
+    size_t data;          /* what the data hold in memory, samples that are decoded ahead as well */
     double per_parameter; /* of weights, gradients and state */
     memory_limit limit;   /* what may be used */
 } trainer_memory;

@@ -237,12 +237,12 @@ static void plan_memory(const trainer *t, trainer_memory *m)
             ranks_activations(t) + (ranks_use_plan(t) ? plan_bytes(t->train) - plan_packed_bytes(t->train) : 0),
         .packed = ranks_use_plan(t) ? plan_packed_bytes(t->train) : 0,
         .evaluation = plan_bytes(t->eval) + (t->logits ? plan_bytes(t->logits) : 0),
-        .ahead = data_ahead_bytes(t->data),
+        .data = data_bytes(t->data),
         .limit = memory_usable("", t->threads),
     };
     m->limit.bytes /= (size_t)comm_world()->local_size;
     m->total =
-        m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing + m->ahead;
+        m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing + m->data;
 }
 
 static scion_status check_plan(const trainer_memory *m, scion_error *err)
@@ -250,7 +250,7 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
     const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
     const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations +
-                         (double)m->sharing + (double)m->ahead;
+                         (double)m->sharing + (double)m->data;
     if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
         return SCION_OK;
     return train_fail(err, SCION_ENOMEM,
