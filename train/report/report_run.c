@@ -237,7 +237,7 @@ static void draw_run(page *p, const char *prefix, const run_record *run)
     report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count,
                  report_last_step(&run->curves));
     snprintf(id, sizeof id, "%sspeed", prefix);
-    snprintf(label, sizeof label, "%s per second, validations included", samples(run));
+    snprintf(label, sizeof label, "%s per second", samples(run));
     page_figure(p, from_zero(curve_figure(id, "Speed", "Of the logged steps, without validation and saving.", label,
                                           run, offsetof(run_point, samples_per_s), 1)));
     snprintf(id, sizeof id, "%soptimizer", prefix);
@@ -303,7 +303,7 @@ static void cards(page *p, const run_record *run)
     if (isfinite(r->seconds))
         page_card(p, "time", markup_duration(r->seconds, text), NULL);
     if (isfinite(run->samples_per_s)) {
-        snprintf(note, sizeof note, "%s per second", samples(run));
+        snprintf(note, sizeof note, "%s per second, validations included", samples(run));
         page_card(p, "speed", markup_count((long long)llround(run->samples_per_s), text), note);
     }
     percent_card(p, "time in the optimizer", mean_share(run), 0, NULL);
