@@ -358,8 +358,10 @@ static scion_status check_options(const data_set *d, const data_image_info *m, s
     const data_image_options *o = options_of(d);
     const int64_t side = m->height < m->width ? m->height : m->width;
     if (o->image_size > 0 && (m->height != o->image_size || m->width != o->image_size))
-        return train_fail(err, SCION_EINVAL, "image_size is %lld, but these images have %lld x %lld pixels",
-                          (long long)o->image_size, (long long)m->height, (long long)m->width);
+        return train_fail(
+            err, SCION_EINVAL,
+            "image_size is %lld, but these images have %lld x %lld pixels: image_size=0 takes them as they are",
+            (long long)o->image_size, (long long)m->height, (long long)m->width);
     if (o->translate >= side || o->cutout > side)
         return train_fail(err, SCION_EINVAL, "%s is %lld, but the images have %lld x %lld pixels",
                           o->translate >= side ? "translate" : "cutout",
