@@ -134,9 +134,9 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
         cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
                  1e3 * forward, 1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
         cli_fill(stdout, 0,
-                 "%.3g %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
+                 "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
                  "reach%s",
-                 tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
+                 tokens < 10 ? 2 : 0, tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
         cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_kernel_best()->name,
                  t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text),
                  data_about(t->data)->description);

@@ -236,6 +236,8 @@ typedef struct run_view {
     double rate, share;  /* samples per second, part of the time in the optimizer: running means */
     double shown;        /* clock when the live line was last written */
     double stepped;      /* clock when the last step ended */
+    double since;        /* clock when micro-batch `from` of the present step was done; 0: none yet */
+    int64_t from, done;  /* and the last one that is */
     double validating_s; /* in validations of this process, and their number */
     int64_t validations;
     char saved[RUN_PATH]; /* the last checkpoint */
@@ -302,15 +304,20 @@ static const double quiet_s = 2;
 static scion_status show_stepping(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
 {
     run_view *v = ctx;
-    const double now = clock_now(), spent = now - v->stepped;
+    const double now = clock_now();
     char left[16];
     (void)err;
-    if (spent < quiet_s || now - v->shown < live_s || done == count)
+    if (done <= v->done || v->from == 0) { /* the first of its pass: mars has two of them in a step */
+        v->from = done;
+        v->since = now;
+    }
+    v->done = done;
+    if (now - v->since < quiet_s || now - v->shown < live_s || done == count)
         return SCION_OK;
     v->shown = now;
     cli_progress_show(&v->progress, false, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
                       (long long)t->step + 1, (long long)t->steps, (long long)done, (long long)count,
-                      cli_duration(spent / (double)done * (double)(count - done), left));
+                      cli_duration((now - v->since) / (double)(done - v->from) * (double)(count - done), left));
     return SCION_OK;
 }
 
@@ -394,8 +401,8 @@ static const char *speed_of(const trainer *t, const run_result *r, char *text, s
     static const double alike = 1.1;
     const double all = (double)(r->taken * trainer_samples(t)) / r->seconds;
     const int at = snprintf(text, bytes, "%.0f %s/s", all, trainer_unit(t));
-    if (r->samples_per_s > alike * all)
-        snprintf(text + at, bytes - (size_t)at, " (%.0f in its steps alone)", r->samples_per_s);
+    if (r->seconds > alike * r->steps_s)
+        snprintf(text + at, bytes - (size_t)at, " (%.0f in its steps alone)", all * r->seconds / r->steps_s);
     return text;
 }
 

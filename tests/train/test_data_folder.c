@@ -264,7 +264,7 @@ static void options_of_other_kinds_are_refused(void **state)
     assert_int_equal(open_pairs(&d, files_path("cifar"), &context, OPTIONS("crop_min=0.5"), &err), SCION_EINVAL);
     assert_string_equal(err.message, "crop_min is for data of kind folder; these are of kind cifar10");
     assert_int_equal(open_pairs(&d, files_path("cifar"), &context, OPTIONS("flip=random"), &err), SCION_OK);
-    known.images = data_about(d)->images;
+    known.stored = true;
     assert_int_equal(open_pairs(&again, files_path("cifar"), &known, OPTIONS("crop_min=0.5"), &err), SCION_OK);
     data_close(again);
     data_close(d);
@@ -282,6 +282,10 @@ static void other_images_get_the_size_of_the_model(void **state)
     data_set *other = must_open_folder("first", &context, OPTIONS("val_fraction=0"));
     const data_image_info *m = data_about(other)->image;
     assert_true(m->height == 9 && m->width == 9 && m->crop == 0.5);
+    context.images = "{\"size\":[9,9,1],\"mean\":[1],\"scale\":[1],\"classes\":[\"cat\",\"dog\"]}"; /* grey */
+    data_set *grey = must_open_folder("first", &context, OPTIONS("val_fraction=0"));
+    assert_int_equal(data_about(grey)->arrays[0].count, 9 * 9);
+    data_close(grey);
     data_close(other);
     data_close(d);
 }

@@ -426,6 +426,44 @@ static void a_light_step_goes_on_where_it_was_stopped(void **state)
     trainer_free(whole);
 }
 
+static scion_status cannot_start(void *ctx, const trainer *t, scion_error *err)
+{
+    (void)ctx;
+    (void)t;
+    snprintf(err->message, sizeof err->message, "no place for metrics");
+    return SCION_EINVAL;
+}
+
+static scion_status count_saving(void *ctx, const trainer *t, scion_error *err)
+{
+    (void)t;
+    (void)err;
+    ++*(int *)ctx;
+    return SCION_OK;
+}
+
+/* A process that has done nothing has nothing to save, though the step that it found is half done. */
+static void nothing_is_saved_where_nothing_was_done(void **state)
+{
+    trainer *t = create(TINY_MLP "light=1 accum=3 steps=2", scratch_dir("unsaved"));
+    stopper s = {0, 1};
+    int savings = 0;
+    const run_sink sink = {.start = cannot_start, .saving = count_saving, .ctx = &savings}, *const sinks[] = {&sink};
+    const run_policy policy = run_policy_of(&t->c);
+    run_result r;
+    double loss;
+    scion_error err;
+    (void)state;
+    t->stop = stop_at;
+    t->stop_ctx = &s;
+    assert_int_equal(trainer_step(t, &loss, &err), SCION_ESTOPPED);
+    assert_true(t->micro > 0);
+    assert_int_equal(run_train(t, &policy, sinks, 1, &r, NULL, &err), SCION_EINVAL);
+    assert_string_equal(err.message, "no place for metrics");
+    assert_int_equal(savings, 0);
+    trainer_free(t);
+}
+
 /* ---- Data that are lost on the way -------------------------------------------------------------------------- */
 
 /* A folder of images that is moved away after a step. */
@@ -864,6 +902,7 @@ int main(void)
         cmocka_unit_test(a_run_is_saved_before_its_validation),
         cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
         cmocka_unit_test(a_light_step_goes_on_where_it_was_stopped),
+        cmocka_unit_test(nothing_is_saved_where_nothing_was_done),
         cmocka_unit_test(a_run_whose_data_are_lost_is_saved),
         cmocka_unit_test(resuming_checks_the_schedule),
         cmocka_unit_test(a_run_starts_from_the_weights_of_another),

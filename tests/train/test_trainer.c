@@ -180,8 +180,6 @@ static void vectors_may_have_a_radius_of_their_own(void **state)
     }
 }
 
-/* Positions and class token take RMS with the radius of the hidden layers; the first layer's lmo as a convolution is
- * sqrt(32/1)/49 of a partial isometry, as a linear layer max(1, sqrt(32/49)). */
 /* The weights of one step with decay_vectors=yes are those without it, less lr weight_decay w of the vectors. */
 static void vectors_do_not_decay_unless_they_are_to(void **state)
 {
@@ -205,11 +203,19 @@ static void vectors_do_not_decay_unless_they_are_to(void **state)
                  1e-6);
     }
     assert_true(vectors > 10 && vectors < tape_param_count(all->model.tape));
+    scion_error err;
+    config scion = without; /* which decays by definition */
+    snprintf(scion.optimizer.rule, sizeof scion.optimizer.rule, "scion");
+    scion.optimizer.weight_decay = 0;
+    assert_int_equal(config_check(&scion, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "decay_vectors=no: rule scion decays by lr"));
     trainer_free(before);
     trainer_free(all);
     trainer_free(matrices);
 }
 
+/* Positions and class token take RMS with the radius of the hidden layers; the first layer's lmo as a convolution is
+ * sqrt(32/1)/49 of a partial isometry, as a linear layer max(1, sqrt(32/49)). */
 static void a_vit_is_routed_as_the_paper_says(void **state)
 {
     (void)state;

@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static void lower(memory_limit *to, size_t bytes, const char *what)
+static void lower(memory_limit *to, memory_limit by)
 {
-    if (bytes > 0 && (to->bytes == 0 || bytes < to->bytes))
-        *to = (memory_limit){bytes, what};
+    if (by.bytes > 0 && (to->bytes == 0 || by.bytes < to->bytes))
+        *to = by;
 }
 
 /* ---- Control groups ------------------------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ static void lower_by_group(memory_limit *to, const char *root, const char *mount
         if (length > 0 && group[length - 1] == '/')
             group[length - 1] = '\0';
         if (snprintf(path, sizeof path, "%s%s%s/%s", root, mount, group, file) < (int)sizeof path)
-            lower(to, limit_in(path), "its cgroup allows");
+            lower(to, (memory_limit){limit_in(path), "its cgroup allows", false});
         char *slash = strrchr(group, '/');
         if (!slash)
             return;
@@ -102,7 +102,7 @@ static void lower_by_rlimit(memory_limit *to, int resource, size_t used, const c
 {
     struct rlimit limit;
     if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        lower(to, limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 1, what);
+        lower(to, (memory_limit){limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 1, what, true});
 }
 
 memory_limit memory_usable(const char *root, int threads)
@@ -111,7 +111,7 @@ memory_limit memory_usable(const char *root, int threads)
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     struct rlimit stack;
     size_t space, data;
-    memory_limit m = {0, "this machine has"};
+    memory_limit m = {0, "this machine has", false};
     if (pages > 0 && page > 0)
         m.bytes = (size_t)pages * (size_t)page;
     lower_by_groups(&m, root);

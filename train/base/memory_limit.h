@@ -2,11 +2,13 @@
 #ifndef TRAIN_BASE_MEMORY_LIMIT_H
 #define TRAIN_BASE_MEMORY_LIMIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct memory_limit {
     size_t bytes;     /* 0: unknown */
     const char *what; /* whose limit it is, before a number: "this machine has" */
+    bool left;        /* what is in use already is not in it */
 } memory_limit;
 
 /* The lowest of: the machine's memory; the limits of its cgroup and those above it (containers, systemd; versions 1

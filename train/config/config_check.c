@@ -187,6 +187,8 @@ static scion_status check_rule_reads(const config *c, const scion_options *o, sc
     const scion_rule_properties *rule = scion_rule_info(o->rule);
     if (c->optimizer.layerwise && !rule->joint)
         return train_fail(err, SCION_EINVAL, "layerwise: rule %s has no norm of all layers", rule->name);
+    if (!c->optimizer.decay_vectors && rule->weight_decay != 0)
+        return train_fail(err, SCION_EINVAL, "decay_vectors=no: rule %s decays by lr, whatever it is of", rule->name);
     if (c->optimizer.first_full && !rule->averages)
         return train_fail(err, SCION_EINVAL, "first_full: rule %s has no average", rule->name);
     if (c->optimizer.adam_lr > 0 && rule->others == o->rule)

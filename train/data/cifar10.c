@@ -109,6 +109,7 @@ static scion_status open_cifar10(data_set *d, const data_options *o, const data_
 const data_kind data_kind_cifar10 = {
     .name = "cifar10",
     .help = "CIFAR-10, binary version",
+    .images = true,
     .looks = looks,
     .open = open_cifar10,
     .options = data_image_option_rows,

@@ -343,20 +343,11 @@ static bool is_auto(const data_options *o)
     return !o->kind[0] || strcmp(o->kind, "auto") == 0;
 }
 
-static bool has_option(const data_kind *kind, const char *key)
-{
-    for (const option *o = kind->options; o && o->key; o++)
-        if (strcmp(o->key, key) == 0)
-            return true;
-    return false;
-}
-
 /* The first kind that a path looks like, of those of images if it must be one; NULL: none. */
 static const data_kind *kind_of_path(const char *path, bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->looks && data_kinds[i]->looks(path) &&
-            (!images || has_option(data_kinds[i], data_image_option_rows[0].key)))
+        if (data_kinds[i]->looks && (data_kinds[i]->images || !images) && data_kinds[i]->looks(path))
             return data_kinds[i];
     return NULL;
 }
@@ -418,6 +409,14 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
     return kind;
 }
 
+static bool has_option(const data_kind *kind, const char *key)
+{
+    for (const option *o = kind->options; o && o->key; o++)
+        if (strcmp(o->key, key) == 0)
+            return true;
+    return false;
+}
+
 /* An option that is set, of kind i and not of these data; NULL: none. A struct of zeros has the defaults too. */
 static const char *set_for(const data_set *d, int i)
 {
@@ -432,15 +431,13 @@ static const char *set_for(const data_set *d, int i)
     return NULL;
 }
 
-/* Rejects options of other kinds, which would do nothing. Synthetic images stand for any, and a model that is there
- * was trained with what it has. */
+/* Rejects options of other kinds, which would do nothing. Synthetic images stand for any. */
 static scion_status check_options(const data_set *d, const data_context *context, scion_error *err)
 {
-    if (d->info.image && (d->kind->no_path || context->images))
+    if (d->info.image && (d->kind->no_path || context->stored))
         return SCION_OK;
     for (int i = 0; data_kinds[i]; i++) {
-        const bool of_images = has_option(data_kinds[i], data_image_option_rows[0].key);
-        const char *key = d->info.image || of_images ? set_for(d, i) : NULL;
+        const char *key = d->info.image || data_kinds[i]->images ? set_for(d, i) : NULL;
         if (key && !d->info.image)
             return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
                               d->kind->name);

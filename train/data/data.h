@@ -47,6 +47,7 @@ typedef struct data_context {
     int workers;              /* background threads for kinds that decode files; 0: none */
     const char *images;       /* images: data_info.images of those that a model learned from: their mean, scale and
                                  classes are used. With it the path may be empty: a set without samples */
+    bool stored;              /* the options are those that a model was trained with: they are taken as they are */
     bool whole;               /* all data are the validation part: to be measured, not trained on */
     bool as_0_1;              /* as version 0.1 read them: texts without val, compressed ones as bytes */
 } data_context;

@@ -12,6 +12,7 @@ typedef struct data_kind {
     const char *name, *help;
     bool no_path;   /* is not read from a path */
     bool takes_val; /* val_data is for it */
+    bool images;    /* gives images, and has their options */
     /* Could path be of this kind? For "auto", asked in the order of the table. NULL: only by name. */
     bool (*looks)(const char *path);
     /* Text: could this vocabulary be of this kind? NULL: the kind has no vocabulary. */

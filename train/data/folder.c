@@ -39,9 +39,9 @@ static const option options[] = {
     OPTION_REAL_ROW(folder_options, crop_min, "crop_min", "0.08", 0.001, 1,
                     "least share of an image that training sees; 1: what evaluation sees"),
     OPTION_REAL_ROW(folder_options, eval_crop, "eval_crop", "0.875", 0.01, 1,
-                    "evaluation sees the middle: this share of the shorter side"),
+                    "evaluation sees the middle: this share of the shorter side", .change = OPTION_FROM_INIT),
     OPTION_ENUM_ROW(folder_options, resample, "resample", "bilinear", resample_name,
-                    "filter by which images get their size"),
+                    "filter by which images get their size", .change = OPTION_FROM_INIT),
     OPTION_END,
 };
 
@@ -420,14 +420,15 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
 {
     folder *f = d->state = data_own(d, sizeof *f, err);
     const folder_options *own = options_of(d);
-    data_image_info known = {.height = default_side, .crop = own->eval_crop, .resample = own->resample};
+    data_image_info known = {
+        .channels = colours, .height = default_side, .crop = own->eval_crop, .resample = own->resample};
     if (!f)
         return SCION_ENOMEM;
     scion_status status = context->images ? data_images_read(d, context->images, &known, err) : SCION_OK;
     const int64_t side = own->image.image_size > 0 ? own->image.image_size : known.height;
     if (!o->path[0] && !context->images)
         return train_fail(err, SCION_EINVAL, "no folder of images is given");
-    f->images.about = (data_image_info){.channels = colours,
+    f->images.about = (data_image_info){.channels = known.channels,
                                         .height = side,
                                         .width = side,
                                         .classes = known.classes,
@@ -466,6 +467,7 @@ static void close_folder(data_set *d)
 const data_kind data_kind_folder = {
     .name = "folder",
     .help = "a folder of PNG or JPEG images for each class",
+    .images = true,
     .alone = true,
     .looks = looks,
     .open = open_folder,

@@ -174,12 +174,12 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
         status = read_part(d, o->path, DATA_VAL, err);
     if (status != SCION_OK)
         return status;
+    const int64_t empty = context->images ? 0 : classes_without_images(m); /* a model may have more classes */
     status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
              (long long)m->about.classes, (long long)d->info.units[DATA_TRAIN], (long long)m->about.height,
              (long long)m->about.width, (long long)d->info.units[DATA_VAL]);
-    const int64_t empty = classes_without_images(m);
     if (empty > 0)
         snprintf(d->info.note, sizeof d->info.note,
                  "%lld of the %lld classes have no image to train: is a label wrong?", (long long)empty,
@@ -190,6 +190,7 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
 const data_kind data_kind_idx = {
     .name = "idx",
     .help = "images as MNIST has them",
+    .images = true,
     .looks = looks,
     .open = open_idx,
     .options = data_image_option_rows,

@@ -91,6 +91,7 @@ static scion_status open_synthetic(data_set *d, const data_options *o, const dat
 const data_kind data_kind_synthetic = {
     .name = "synthetic",
     .help = "random text or images with something to learn",
+    .images = true,
     .no_path = true,
     .open = open_synthetic,
     .options = data_image_option_rows,

@@ -27,8 +27,9 @@ typedef struct loop {
     run_norm *norms; /* of one measurement */
     run_result *r;
     double begin;
-    int64_t first;     /* step that this process began with */
-    double first_loss; /* of its first step */
+    int64_t first;       /* step that this process began with */
+    int64_t first_micro; /* and micro-batches of the next */
+    double first_loss;   /* of its first step */
     int64_t saved,
         best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
     int64_t saved_micro;
@@ -211,7 +212,7 @@ static scion_status save_best(loop *l, scion_error *err)
 static void save_what_is_good(loop *l, scion_status why)
 {
     scion_error ignored;
-    const bool learned = l->t->step > l->first || l->t->micro > 0;
+    const bool learned = l->t->step > l->first || l->t->micro > l->first_micro;
     if (why != SCION_ENONFINITE && learned && !l->t->torn && !l->save_failed)
         save(l, &ignored);
 }
@@ -320,6 +321,7 @@ static void count_step(loop *l, const run_point *p)
     r->backward_s += t->backward_s;
     r->optimizer_s += t->optimizer_s;
     r->comm_s += t->comm_s;
+    r->steps_s += p->seconds;
     r->seconds = clock_now() - l->begin;
 }
 
@@ -465,6 +467,7 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .r = r,
               .begin = policy->began > 0 ? policy->began : clock_now(),
               .first = t->step,
+              .first_micro = t->micro,
               .saved = -1,
               .best_saved = -1};
     start_result(&l);

@@ -72,6 +72,7 @@ typedef struct run_result {
     double baseline;                           /* to compare with */
     uint64_t data_hash;                        /* of data_info; 0: not known */
     int64_t skipped;                           /* files or symbols of the data that were left out */
+    double steps_s;                            /* of the steps, what they wait for included */
     double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
     double comm_s;                             /* ... waiting for other ranks */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
@@ -130,9 +131,9 @@ run_policy run_policy_of(const config *c);
 
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's, which is saved
- * as it was after its last good step, unless its numbers are not finite; sinks that failed are not, *sinks_failed
- * (may be NULL) is their number. A run stopped in the middle of a step is as before that step (with `light`, it goes
- * on in it); one stopped in a validation will do it when it is resumed. */
+ * as it was after its last good step, unless its numbers are not finite or it is torn (trainer.h); sinks that failed
+ * are not, *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before that step
+ * (with `light`, it goes on in it); one stopped in a validation will do it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

@@ -41,15 +41,15 @@ typedef struct trainer {
     float *grads_before;     /* rule mars: gradient at the weights before, else NULL */
     int64_t elements;
     scion_optimizer *optimizer;
-    int64_t step;         /* steps taken */
-    int64_t steps;        /* of the whole run */
-    double best;          /* lowest validation loss so far, INFINITY: none yet */
-    bool validation_due;  /* the run was stopped in the validation after `step` */
-    int64_t micro;        /* `light`, ended in a step: micro-batches of it that are in the average already */
-    double micro_loss;    /* the sum of their losses */
-    bool torn;            /* `light` on several ranks: a step failed, and the averages have parts of it */
-    int64_t init_step;    /* step of the run that `init` names, whose weights this one started from */
-    double lr_before;     /* of the last step before the run was resumed; NAN: none */
+    int64_t step;        /* steps taken */
+    int64_t steps;       /* of the whole run */
+    double best;         /* lowest validation loss so far, INFINITY: none yet */
+    bool validation_due; /* the run was stopped in the validation after `step` */
+    int64_t micro;       /* `light`, ended in a step: micro-batches of it that are in the average already */
+    double micro_loss;   /* the sum of their losses */
+    bool torn;           /* `light` with `ranks`: a step failed, and the averages have parts of it: not to be saved */
+    int64_t init_step;   /* step of the run that `init` names, whose weights this one started from */
+    double lr_before;    /* of the last step before the run was resumed; NAN: none */
     int64_t steps_before; /* steps that the run was to have when it was saved, 0: it is new */
     char *changes; /* settings changed by trainer_resume_changed, a line each ("step 40: lr 0.03 -> 0.01"), or NULL */
     struct trainer_ranks *ranks; /* several ranks, or `deterministic`; NULL: neither */

@@ -222,6 +222,7 @@ scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, sci
     const int views = !t->logits ? 0 : last ? trainer_tta(t)->count : 1;
     mistakes *wrong = NULL;
     scion_status status = last && views > 0 ? mistakes_create(&wrong, data_about(t->data), err) : SCION_OK;
+    status = ranks_agree(t, status, err);
     if (status == SCION_OK)
         status = evaluate(t, validation_of(t, last), views, wrong, scores, err);
     if (status == SCION_OK && wrong)

@@ -452,6 +452,7 @@ static scion_status open_stored_data(trainer *t, const checkpoint *file, const c
     const bool other = is_given("data", pairs, count) || is_given("val_data", pairs, count);
     const data_context special = {.vocabulary = checkpoint_get(file, "vocabulary"),
                                   .images = checkpoint_get(file, "images"),
+                                  .stored = true,
                                   .whole = why == TO_EVALUATE_WHOLE,
                                   .as_0_1 = is_old(file) && !other};
     scion_error inner;

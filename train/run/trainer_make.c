@@ -249,15 +249,17 @@ static scion_status check_plan(const trainer_memory *m, scion_error *err)
 {
     const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
-    const double total = (double)m->weights + (double)m->gradients + (double)m->state + activations +
-                         (double)m->sharing + (double)m->data;
+    const double data = m->limit.left ? 0 : (double)m->data; /* which is here already */
+    const double total =
+        (double)m->weights + (double)m->gradients + (double)m->state + activations + (double)m->sharing + data;
     if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
         return SCION_OK;
-    return train_fail(err, SCION_ENOMEM,
-                      "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g) and %s "
-                      "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
-                      total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb,
-                      activations / gb, m->limit.what, (double)m->limit.bytes / gb);
+    return train_fail(
+        err, SCION_ENOMEM,
+        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g, data %.3g) and %s "
+        "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
+        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
+        data / gb, m->limit.what, (double)m->limit.bytes / gb);
 }
 
 scion_status trainer_check_memory(trainer *t, scion_error *err)

@@ -137,7 +137,7 @@ int64_t ranks_skipped(const trainer *t)
     const int64_t files = data_files(t->data);
     if (!t->ranks || c->size == 1 || files == 0)
         return data_skipped(t->data);
-    int64_t mine = 0, all = 0;
+    int64_t all = 0;
     uint8_t *seen = calloc((size_t)files, (size_t)c->size + 1), *of_all = seen ? seen + files : NULL;
     if (ranks_agree(t, seen ? SCION_OK : SCION_ENOMEM, NULL) == SCION_OK) {
         data_unreadable(t->data, seen);
@@ -146,12 +146,11 @@ int64_t ranks_skipped(const trainer *t)
             bool bad = false;
             for (int rank = 0; rank < c->size; rank++)
                 bad = bad || of_all[rank * files + i];
-            mine += seen[i];
             all += bad;
         }
     }
     free(seen);
-    return data_skipped(t->data) - mine + all;
+    return data_about(t->data)->skipped + all;
 }
 
 /* Rank 0 takes what the others packed, into room for the largest; sizes[r]: bytes of rank r. */
