@@ -199,7 +199,7 @@ static const reproduce_figure table[] = {
         .subjects = {"scion"},
         .rivals = {"uscion"},
         .data = &cifar10,
-        .small = {"airbench width=16 lr=2^-5..2^-1 epochs=0.4,0.8,1.6,3.2" AIRBENCH,
+        .small = {"airbench width=16 lr=2^-7..2^-1 epochs=0.4,0.8,1.6,3.2" AIRBENCH,
                   "airbench-uscion width=16 lr=2^-4..2^0 epochs=0.4,0.8,1.6,3.2" AIRBENCH},
         .weights = "conv",
         .full = {"airbench lr=2^-8..2^-1 epochs=2,4,8,16,32", "airbench-uscion lr=2^-7..2^0 epochs=2,4,8,16,32"},
