@@ -110,7 +110,7 @@ static figure *draw(const ledger_view *v, const against *k, const entry *all, in
             drawn += s >= 0;
         }
         if (s >= 0 && rates)
-            figure_point(f, s, all[i].x, best->lr);
+            section_best_lr(f, s, all[i].x, all[i].g, all[i].w);
         else if (s >= 0)
             figure_range(f, s, all[i].x, best->loss, best->done.count > 1 ? best->done.low : NAN,
                          best->done.count > 1 ? best->done.high : NAN);

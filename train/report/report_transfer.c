@@ -87,6 +87,15 @@ static bool has_widths(const transfer_group *g)
     return known > 1;
 }
 
+void section_best_lr(figure *f, int s, double x, const transfer_group *g, const transfer_width *w)
+{
+    const stat_estimate e = transfer_best(g, w);
+    if (isnan(e.value))
+        figure_point(f, s, x, w->points[w->best].lr);
+    else
+        figure_range(f, s, x, exp2(e.value), exp2(e.value - e.error), exp2(e.value + e.error));
+}
+
 static figure *best_figure(const ledger_view *v)
 {
     char id[REPORT_ID];
@@ -106,11 +115,8 @@ static figure *best_figure(const ledger_view *v)
         const int s = figure_series(f, g->label[0] ? g->label : "best learning rate", FIGURE_LINE);
         drawn++;
         for (int64_t w = 0; w < g->count; w++)
-            if (g->widths[w].best >= 0) {
-                const stat_estimate e = transfer_best(g, &g->widths[w]);
-                figure_range(f, s, (double)g->widths[w].width, exp2(e.value), exp2(e.value - e.error),
-                             exp2(e.value + e.error));
-            }
+            if (g->widths[w].best >= 0)
+                section_best_lr(f, s, (double)g->widths[w].width, g, &g->widths[w]);
     }
     return f;
 }
