@@ -75,8 +75,8 @@ typedef struct ledger_view {
 
 /* The loss that counts: validation, else training; INFINITY: diverged; NAN: none (yet). */
 double section_loss(const ledger_run *r);
-/* The best learning rate of a width that has one, as a point of a figure: fitted, with its interval (transfer_best), or
- * of the grid where it cannot be. */
+/* The best learning rate of a width that has one, as a point of a figure: fitted, with its interval (transfer_best),
+ * or of the grid where it cannot be. */
 void section_best_lr(figure *f, int s, double x, const transfer_group *g, const transfer_width *w);
 /* "validation loss" or "training loss". */
 const char *section_loss_name(const ledger_view *v);
