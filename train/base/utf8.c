@@ -39,6 +39,15 @@ int utf8_length(const char *text)
     return utf8_decode(text, 4, &code); /* stops at the string's end, which is not a continuation byte */
 }
 
+size_t utf8_bytes(const char *s, size_t n)
+{
+    size_t i = 0;
+    uint32_t code;
+    for (int length = 1; i < n && length > 0; i += (size_t)length)
+        length = utf8_decode(s + i, n - i, &code);
+    return i;
+}
+
 void utf8_make_printable(char *text)
 {
     for (char *s = text; *s;) {

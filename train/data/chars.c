@@ -42,16 +42,6 @@ static bool looks(const char *path)
 
 /* ---- UTF-8 --------------------------------------------------------------------------------------------- */
 
-/* Bytes of s before the first that is no UTF-8: n if all are. */
-static size_t utf8_bytes(const uint8_t *s, size_t n)
-{
-    size_t i = 0;
-    uint32_t code;
-    for (int length = 1; i < n && length > 0; i += (size_t)length)
-        length = utf8_decode((const char *)s + i, n - i, &code);
-    return i;
-}
-
 /* The symbol at s and its length: a code point (0: not UTF-8), or a byte. */
 static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 {
@@ -235,7 +225,7 @@ static scion_status choose_symbols(data_set *d, const char *vocabulary, const da
     chars *t = d->state;
     if (vocabulary)
         return read_vocabulary(vocabulary, &t->utf8, a, err);
-    const size_t good = utf8_bytes(texts->bytes, texts->count);
+    const size_t good = utf8_bytes((const char *)texts->bytes, texts->count);
     t->utf8 = good == texts->count;
     find_symbols(t->utf8, texts, a);
     if (!t->utf8) {

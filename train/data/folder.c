@@ -212,21 +212,12 @@ static int64_t find_name(const data_image_info *m, const char *name)
     return -1;
 }
 
-/* Checkpoints keep names as JSON. */
-static bool is_utf8(const char *text)
-{
-    int length = 1;
-    for (; *text && length > 0; text += length)
-        length = utf8_length(text);
-    return length > 0;
-}
-
 /* The next class, in a list with room for all. */
 static scion_status new_class(data_set *d, const char **to, const char *name, scion_error *err)
 {
     data_image_info *m = &((folder *)d->state)->images.about;
     char at[data_path_bytes];
-    if (!is_utf8(name) && data_path(at, "%s/%s", d->options.path, name))
+    if (utf8_bytes(name, strlen(name)) < strlen(name) && data_path(at, "%s/%s", d->options.path, name)) /* no JSON */
         return data_fail(err, SCION_EINVAL, at, "the name of this class is not UTF-8: rename the folder");
     char *kept = data_own(d, strlen(name) + 1, err);
     if (!kept)
