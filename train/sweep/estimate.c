@@ -86,9 +86,11 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
 
 static bool same_size(const config *a, const config *b)
 {
-    const config_option *o;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (strcmp(o->section, "model") == 0 && !config_same(a, b, o))
+    const model_row *row = config_model(a);
+    if (row != config_model(b))
+        return false;
+    for (const option *o = row->options; o && o->key; o++)
+        if (!config_same(a, b, config_find(o->key)))
             return false;
     return a->training.batch == b->training.batch && a->data.block == b->data.block &&
            a->training.accum == b->training.accum;
