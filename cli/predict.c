@@ -28,8 +28,13 @@ static int64_t likeliest(const float *p, int64_t classes)
     return best;
 }
 
+/* A file's answers, in the order of the files; p NULL: it could not be read, which was told. */
+typedef void printer(const data_image_info *m, const char *file, float *p, int64_t top);
+
 static void print_json(const data_image_info *m, const char *file, float *p, int64_t top)
 {
+    if (!p)
+        return;
     json_t *object = json_object(), *list = json_array();
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
@@ -55,6 +60,8 @@ static const char *printable(const char *name, char text[RUN_PATH])
 static void print_text(const data_image_info *m, const char *file, float *p, int64_t top)
 {
     char text[RUN_PATH];
+    if (!p)
+        return;
     printf("%s\n", printable(file, text));
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
@@ -63,18 +70,16 @@ static void print_text(const data_image_info *m, const char *file, float *p, int
     }
 }
 
+/* A line for each file, so that lines and files go together. */
 static void print_name(const data_image_info *m, const char *file, float *p, int64_t top)
 {
     (void)file;
     (void)top;
     char text[RUN_PATH];
-    printf("%s\n", printable(m->names[likeliest(p, m->classes)], text));
+    printf("%s\n", p ? printable(m->names[likeliest(p, m->classes)], text) : "");
 }
 
-typedef void printer(const data_image_info *m, const char *file, float *p, int64_t top);
-
-/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on; where
- * lines are answers alone, theirs is empty. */
+/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
 static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
 {
     const data_image_info *m = data_about(t->data)->image;
@@ -90,10 +95,7 @@ static int classify(trainer *t, const char *const *files, int64_t count, int64_t
     if (rows > 0)
         trainer_classify(t, p);
     for (int64_t i = 0; i < count; i++)
-        if (row[i] >= 0)
-            print(m, files[i], p + row[i] * m->classes, top < m->classes ? top : m->classes);
-        else if (print == print_name)
-            putchar('\n');
+        print(m, files[i], row[i] >= 0 ? p + row[i] * m->classes : NULL, top < m->classes ? top : m->classes);
     fflush(stdout);
     return status;
 }
