@@ -236,6 +236,11 @@ static const char *bench_word(int i)
     return i == 0 ? "train" : i == 1 ? "sample" : NULL;
 }
 
+static int stopped_early(void)
+{
+    return cli_error(cli_stopped(), "stopped before anything was measured");
+}
+
 static int run_bench(cli_arguments *a)
 {
     config c;
@@ -272,20 +277,17 @@ static int run_bench(cli_arguments *a)
         const double before = read_rate(t->threads);
         if (time_tokens(t, &times, &err) != SCION_OK)
             goto wrong;
-        status =
-            times.count > 0 ? report_tokens(t, &times, fmax(before, read_rate(t->threads)), a->values[0]) : CLI_OK;
+        status = times.count > 0 ? report_tokens(t, &times, fmax(before, read_rate(t->threads)), a->values[0])
+                                 : stopped_early();
         goto done;
     }
     rulers r = {0, NAN};
     measure_rulers(&r, t->threads); /* before and after: the better ones count */
     if (measure(t, &times, &err) != SCION_OK)
         goto wrong;
-    if (times.count == 0) {
-        status = cli_error(cli_stopped(), "stopped before a step was measured");
-        goto done;
-    }
-    measure_rulers(&r, t->threads);
-    status = report(t, &times, &r, a->values[0]);
+    if (times.count > 0)
+        measure_rulers(&r, t->threads);
+    status = times.count > 0 ? report(t, &times, &r, a->values[0]) : stopped_early();
     goto done;
 wrong:
     cli_error(status, "%s", err.message);
