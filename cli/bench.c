@@ -5,14 +5,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/array.h"
-#include "base/json.h"
+#include "util/array.h"
+#include "util/json.h"
 #include "cli.h"
 #include "run/run.h"
 #include "base/thread.h"
 #include "product/gemm.h"
-#include "base/clock.h"
-#include "base/fail.h"
+#include "util/clock.h"
+#include "util/fail.h"
 
 enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "base/number.h"
+#include "util/number.h"
 #include "comm/launcher.h"
 #include "data/catalogue.h"
 

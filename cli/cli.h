@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 #include "screen.h"
 #include "sweep/sweep.h"
 

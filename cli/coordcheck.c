@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "util/file.h"
 #include "cli.h"
 #include "config/config.h"
-#include "base/fail.h"
+#include "util/fail.h"
 #include "tune/coordcheck.h"
 #include "sweep/grid.h"
-#include "base/clock.h"
+#include "util/clock.h"
 
 enum { default_steps = 4, max_steps = 1000 };
 

@@ -2,8 +2,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "util/clock.h"
+#include "util/json.h"
 #include "cli.h"
 #include "data/catalogue.h"
 

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "util/clock.h"
 #include "cli.h"
 #include "data/tta.h"
-#include "run/mistakes.h"
-#include "run/run_dir.h"
+#include "record/mistakes.h"
+#include "record/run_dir.h"
 
 enum { PART, MISTAKES, JSON, QUIET };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/threads.h"
+#include "util/threads.h"
 #include "cli.h"
 #include "comm/launcher.h"
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
-#include "base/number.h"
+#include "util/atomic_file.h"
+#include "util/number.h"
 #include "cli.h"
-#include "report/figure.h"
-#include "run/forecast.h"
+#include "draw/figure.h"
+#include "ranks/forecast.h"
 
 enum { RANKS, BANDWIDTH, LATENCY, GFLOPS, SVG };
 enum { ranks_max = 16 };

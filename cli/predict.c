@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli.h"
-#include "base/utf8.h"
-#include "run/run_dir.h"
+#include "util/utf8.h"
+#include "record/run_dir.h"
 
 enum { TOP, JSON, QUIET };
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fail.h"
-#include "base/file.h"
+#include "util/fail.h"
+#include "util/file.h"
 #include "cli.h"
 #include "data/catalogue.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
 

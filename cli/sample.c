@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "util/clock.h"
+#include "util/json.h"
 #include "base/random.h"
 #include "cli.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 
 typedef struct sampling {
     double temperature, top_p;

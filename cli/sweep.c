@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/array.h"
-#include "base/file.h"
-#include "base/fail.h"
+#include "util/array.h"
+#include "util/file.h"
+#include "util/fail.h"
 #include "cli.h"
 #include "comm/launcher.h"
 #include "sweep/grid.h"

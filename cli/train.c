@@ -6,16 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/clock.h"
-#include "base/fail.h"
-#include "base/file.h"
+#include "util/array.h"
+#include "util/clock.h"
+#include "util/fail.h"
+#include "util/file.h"
 #include "cli.h"
 #include "comm/comm.h"
-#include "run/metrics.h"
-#include "run/run_dir.h"
-#include "run/start_check.h"
-#include "run/trainer_ranks.h"
+#include "record/metrics.h"
+#include "record/run_dir.h"
+#include "ranks/start_check.h"
+#include "trainer/trainer_ranks.h"
 
 /* ---- What a run is -------------------------------------------------------------------------------------------
  * A row of the table per parameter; those of repeated blocks that are alike share one, "blocks.0-11.attn.q". */

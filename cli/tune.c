@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "base/file.h"
+#include "util/file.h"
 #include "cli.h"
 #include "comm/launcher.h"
 #include "config/config.h"
 #include "sweep/grid.h"
 #include "tune/tune.h"
-#include "base/clock.h"
+#include "util/clock.h"
 
 enum { max_default_jobs = 4 };
 

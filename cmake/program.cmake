@@ -48,7 +48,7 @@ file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.c")
 add_executable(scion_program ${cli_sources})
 set_target_properties(scion_program PROPERTIES OUTPUT_NAME scion RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 target_include_directories(scion_program PRIVATE "${PROJECT_SOURCE_DIR}/cli")
-# libgomp inside the program, where the compiler has it as an archive: train/base/threads.c says why.
+# libgomp inside the program, where the compiler has it as an archive: train/util/threads.c says why.
 if(scion_openmp AND CMAKE_C_COMPILER_ID STREQUAL GNU)
     execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libgomp.a OUTPUT_VARIABLE libgomp
         OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -7,7 +7,7 @@
 
 #include "config/config.h"
 #include "fuzz.h"
-#include "run/checkpoint.h"
+#include "record/checkpoint.h"
 
 static volatile unsigned sink;
 

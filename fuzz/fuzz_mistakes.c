@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz_report.h"
-#include "run/mistakes.h"
+#include "record/mistakes.h"
 
 /* As JSON without the pixels; the caller frees it. */
 static char *text_of(const mistakes *m)

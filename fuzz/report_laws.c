@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "util/utf8.h"
 
 /* Text that a browser or a spreadsheet takes as it stands. */
 static void require_text(const char *text, size_t bytes)

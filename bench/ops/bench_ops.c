@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/threads.h"
+#include "util/clock.h"
+#include "util/threads.h"
 #include "op_cases.h"
 
 enum { max_rounds = 1000, min_rounds = 3 };

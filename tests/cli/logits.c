@@ -2,7 +2,7 @@
  * output, for load_checkpoint.sh. */
 #include <stdio.h>
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 /* The inputs of the first batch into a plan of the logits. */
 static scion_status fill(const trainer *t, const tape_plan *p, scion_error *err)

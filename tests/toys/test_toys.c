@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 typedef struct text {
     char bytes[4096];

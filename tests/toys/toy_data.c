@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "base/random.h"
 #include "data/data_kind.h"
 

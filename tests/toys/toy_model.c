@@ -2,7 +2,7 @@
  * one reads. */
 #include <stdio.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "models/model.h"
 #include "ops/ops.h"
 #include "toys.h"

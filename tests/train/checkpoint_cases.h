@@ -4,7 +4,7 @@
 
 #include "scratch.h"
 
-#include "run/checkpoint.h"
+#include "record/checkpoint.h"
 
 enum { sample_tensors = 6, sample_metas = 4 };
 

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/clock.h"
-#include "base/memory_limit.h"
-#include "base/process.h"
-#include "base/sha256.h"
-#include "base/utf8.h"
+#include "util/array.h"
+#include "util/file.h"
+#include "util/json.h"
+#include "util/clock.h"
+#include "util/memory_limit.h"
+#include "util/process.h"
+#include "util/sha256.h"
+#include "util/utf8.h"
 
 static void a_name_is_the_end_of_a_path(void **state)
 {

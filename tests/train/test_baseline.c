@@ -11,7 +11,7 @@
 
 #include "data_files.h"
 #include "run/baseline.h"
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 static void set(config *c, const char *pair)
 {

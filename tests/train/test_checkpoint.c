@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/atomic_file.h"
+#include "util/atomic_file.h"
 
 /* A file system that is interrupted and takes a part of what it is given: every other call of write fails with EINTR,
  * the others take at most 7 bytes more than half. */

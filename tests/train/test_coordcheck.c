@@ -4,7 +4,7 @@
  * root. */
 #include "tiny.h"
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 #include "tune/coordcheck.h"
 
 #define MLP "model=mlp layers=3 batch=32 steps=40 data_kind=synthetic norms=image activation=relu threads=1 "

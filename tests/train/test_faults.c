@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "data_files.h"
-#include "run/metrics.h"
+#include "record/metrics.h"
 #include "run/run.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 
 #define RUN "model=mlp layers=2 width=4 batch=2 steps=4 norms=image threads=1 "
 #define SAVES "log_every=1 eval_every=2 eval_batches=1 save_every=1 keep=1"

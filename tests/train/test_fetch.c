@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/fail.h"
+#include "util/clock.h"
+#include "util/fail.h"
 #include "base/random.h"
 #include "data/data_kind.h"
 

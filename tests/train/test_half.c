@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "ops/ops.h"
-#include "run/checkpoint.h"
-#include "run/trainer.h"
+#include "record/checkpoint.h"
+#include "trainer/trainer.h"
 
 #define HALF "weights=bf16 grads=bf16 light=yes "
 

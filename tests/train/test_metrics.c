@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "run/metrics.h"
+#include "record/metrics.h"
 
 static run_point step_point(int64_t step, double loss, double lr, double rate, double share)
 {

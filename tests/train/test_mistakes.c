@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "base/base64.h"
-#include "run/mistakes.h"
-#include "run/trainer.h"
+#include "util/base64.h"
+#include "record/mistakes.h"
+#include "trainer/trainer.h"
 #include "tiny.h"
 
 /* A few steps of a network on synthetic images, validated as at the end. */

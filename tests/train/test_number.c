@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "util/number.h"
 
 static void numbers_are_read_as_people_write_them(void **state)
 {

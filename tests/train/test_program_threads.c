@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 /* Tasks of this process. */
 static int tasks(void)

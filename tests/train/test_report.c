@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "report/page.h"
+#include "draw/page.h"
 #include "report/report.h"
-#include "run/run_record.h"
+#include "record/run_record.h"
 #include "sweep/ledger.h"
 
 static void holds(const char *text, const char *part)

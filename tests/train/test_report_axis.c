@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "report/axis.h"
+#include "draw/axis.h"
 
 static void scales_are_what_they_say(void **state)
 {

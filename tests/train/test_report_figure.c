@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "report/figure.h"
-#include "report/markup.h"
+#include "draw/figure.h"
+#include "draw/markup.h"
 
 static char *text_of(const figure *f, scion_status (*write)(const figure *, FILE *, scion_error *))
 {

@@ -13,11 +13,11 @@
 #include <png.h>
 
 #include "image_files.h"
-#include "run/checkpoint.h"
-#include "run/metrics.h"
+#include "record/checkpoint.h"
+#include "record/metrics.h"
 #include "run/run.h"
-#include "run/run_dir.h"
-#include "run/run_record.h"
+#include "record/run_dir.h"
+#include "record/run_record.h"
 
 /* A file system without hard links. */
 static bool no_links;

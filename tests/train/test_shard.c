@@ -7,9 +7,9 @@
 #include "comm/comm.h"
 #include "comm/comm_self.h"
 #include "comm/launcher.h"
-#include "run/shard.h"
-#include "run/start_check.h"
-#include "run/trainer.h"
+#include "ranks/shard.h"
+#include "ranks/start_check.h"
+#include "trainer/trainer.h"
 
 static const char gpt[] = TINY_GPT "width=160 head_size=32 vocab=700 ";
 

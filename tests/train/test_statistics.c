@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-#include "base/statistics.h"
+#include "util/statistics.h"
 
 static stat_sample sample_of(const double *values, int count)
 {

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "run/run.h"
-#include "run/run_dir.h"
-#include "run/trainer.h"
+#include "record/run_dir.h"
+#include "trainer/trainer.h"
 
 static trainer *create(const config *c)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "data/tta.h"
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 enum { H = 3, W = 4, C = 2, COUNT = 2 };
 

@@ -2,7 +2,7 @@
  * training along it, and one that it keeps is not. */
 #include "tiny.h"
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 #include "tune/tune.h"
 
 #define LR 1u

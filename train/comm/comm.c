@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fail.h"
+#include "util/clock.h"
+#include "util/fail.h"
 #include "comm/comm_self.h"
 #include "comm/launcher.h"
 

@@ -1,5 +1,5 @@
 /* In the place of comm_mpi.c where the program is built without MPI (SCION_MPI=OFF, or there is none). */
-#include "base/fail.h"
+#include "util/fail.h"
 #include "comm/comm.h"
 
 scion_status comm_mpi_join(scion_error *err)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/fail.h"
-#include "base/number.h"
-#include "base/path.h"
+#include "util/fail.h"
+#include "util/number.h"
+#include "util/path.h"
 
 enum { max_options = 192, max_owners = 16, help_bytes = 256 };
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/option.h"
+#include "util/option.h"
 #include "config/run_options.h"
 #include "data/data.h"
 #include "models/model.h"

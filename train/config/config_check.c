@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "base/fail.h"
+#include "util/fail.h"
 
 static scion_status check_model(const config *c, scion_error *err)
 {

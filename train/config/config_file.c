@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/json.h"
-#include "base/number.h"
-#include "base/path.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/json.h"
+#include "util/number.h"
+#include "util/path.h"
 #include "config/config.h"
 
 /* ---- .ini files ------------------------------------------------------------------------------------------------ */

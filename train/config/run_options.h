@@ -3,7 +3,7 @@
 #define TRAIN_CONFIG_RUN_OPTIONS_H
 
 #include "base/bf16.h"
-#include "base/option.h"
+#include "util/option.h"
 
 typedef struct training_options {
     int64_t batch, accum, steps; /* samples in a micro-batch, micro-batches in a step */

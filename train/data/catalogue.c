@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "data/catalogue_get.h"
 #include "data/data_kind.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "base/option.h"
+#include "util/option.h"
 
 typedef struct catalogue_file {
     const char *name;

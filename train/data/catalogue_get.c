@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/atomic_file.h"
-#include "base/fail.h"
-#include "base/file.h"
-#include "base/process.h"
-#include "base/sha256.h"
+#include "util/atomic_file.h"
+#include "util/fail.h"
+#include "util/file.h"
+#include "util/process.h"
+#include "util/sha256.h"
 #include "data/data_kind.h"
 #include "data/image_file.h"
 

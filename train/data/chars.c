@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
-#include "base/utf8.h"
+#include "util/fail.h"
+#include "util/utf8.h"
 #include "data/data_kind.h"
 
 enum { mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };

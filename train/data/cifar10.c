@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "data/data_kind.h"
 
 enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };

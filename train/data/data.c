@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/array.h"
-#include "base/fail.h"
+#include "util/array.h"
+#include "util/fail.h"
 #include "base/random.h"
 #include "data/catalogue.h"
 #include "data/data_kind.h"

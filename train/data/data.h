@@ -7,7 +7,7 @@
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
 
-#include "base/option.h"
+#include "util/option.h"
 
 enum { DATA_DIMS = 4, DATA_ARRAYS = 4, DATA_KIND_BYTES = 1024, DATA_CHANNELS = 4 };
 

@@ -14,10 +14,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/array.h"
-#include "base/fail.h"
+#include "util/array.h"
+#include "util/fail.h"
 #include "base/random.h"
-#include "base/utf8.h"
+#include "util/utf8.h"
 #include "data/data_kind.h"
 #include "data/image_file.h"
 #include "data/resample.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "data/data_kind.h"
 
 enum { magic_images = 0x0803, magic_labels = 0x0801, max_dims = 3 };

@@ -12,7 +12,7 @@
 #include <jerror.h>
 #include <png.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "data/data_kind.h"
 
 enum { channels = 3 };

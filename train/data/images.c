@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "data/data_kind.h"
 #include "data/resample.h"
 

@@ -14,10 +14,10 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/file.h"
-#include "base/utf8.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/file.h"
+#include "util/utf8.h"
 #include "data/data_kind.h"
 
 enum { chunk = 1 << 20 };

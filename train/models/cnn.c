@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "models/model.h"
 #include "models/whitening.h"
 #include "ops/ops.h"

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "models/gpt.h"
 #include "models/model.h"
 #include "ops/ops.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/activation.h"
-#include "base/fail.h"
+#include "util/fail.h"
 #include "base/thread.h"
 #include "product/gemm.h"
 

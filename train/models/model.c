@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 
 const char *model_name(int i)
 {

@@ -4,7 +4,7 @@
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
-#include "base/option.h"
+#include "util/option.h"
 #include "data/data.h"
 #include "tensor/tape.h"
 

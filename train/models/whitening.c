@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "base/thread.h"
 
 int64_t whitening_filters(int64_t channels, int64_t side)

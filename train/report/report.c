@@ -9,10 +9,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/file.h"
-#include "base/path.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/file.h"
+#include "util/path.h"
 #include "report/section.h"
 
 void report_settings(page *p, const config *c)

@@ -2,7 +2,7 @@
 #ifndef TRAIN_REPORT_REPORT_H
 #define TRAIN_REPORT_REPORT_H
 
-#include "report/page.h"
+#include "draw/page.h"
 
 typedef struct report_options {
     const char *title; /* NULL: made of the sources' names */

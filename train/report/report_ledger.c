@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "base/fail.h"
-#include "base/number.h"
+#include "util/fail.h"
+#include "util/number.h"
 #include "report/section.h"
 
 /* ---- What the sections share ---------------------------------------------------------------------------------- */

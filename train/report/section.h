@@ -4,8 +4,8 @@
 #ifndef TRAIN_REPORT_SECTION_H
 #define TRAIN_REPORT_SECTION_H
 
-#include "report/page.h"
-#include "run/run_record.h"
+#include "draw/page.h"
+#include "record/run_record.h"
 #include "sweep/grid.h"
 #include "sweep/ledger.h"
 #include "tune/transfer.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "sweep/grid.h"
 
 #define SHORT " batch=8 block=128 eval_batches=32"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "reproduce/reproduce.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 #include "tune/coordcheck.h"
 #include "sweep/grid.h"
 

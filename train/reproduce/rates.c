@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "base/fail.h"
-#include "report/page.h"
+#include "util/fail.h"
+#include "draw/page.h"
 #include "reproduce/reproduce.h"
-#include "run/run_dir.h"
+#include "record/run_dir.h"
 
 enum { rows = 12, columns = 8, entries = rows * columns, log_first = 6, log_small = 12, log_full = 17, fitted = 5 };
 

@@ -3,8 +3,8 @@
 #ifndef TRAIN_REPRODUCE_REPRODUCE_H
 #define TRAIN_REPRODUCE_REPRODUCE_H
 
-#include "base/statistics.h"
-#include "report/page.h"
+#include "util/statistics.h"
+#include "draw/page.h"
 #include "sweep/ledger.h"
 
 typedef enum reproduce_verdict { REPRODUCE_YES, REPRODUCE_PARTLY, REPRODUCE_NO, REPRODUCE_OPEN } reproduce_verdict;

@@ -7,12 +7,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "base/array.h"
-#include "base/clock.h"
-#include "base/fail.h"
+#include "util/array.h"
+#include "util/clock.h"
+#include "util/fail.h"
 #include "run/baseline.h"
-#include "run/run_dir.h"
-#include "run/trainer_ranks.h"
+#include "record/run_dir.h"
+#include "trainer/trainer_ranks.h"
 
 /* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
 static const double smoothing = 0.1;

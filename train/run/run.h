@@ -5,7 +5,7 @@
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 
 enum { RUN_NAME = 64 };
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "base/fail.h"
+#include "util/fail.h"
 #include "run/run.h"
-#include "base/clock.h"
+#include "util/clock.h"
 
 enum { timed_steps = 2 };
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/utf8.h"
-#include "base/number.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/utf8.h"
+#include "util/number.h"
 
 typedef struct axis {
     const config_option *option;

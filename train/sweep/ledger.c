@@ -16,10 +16,10 @@
 #include <xxhash.h>
 
 #include "config/config.h"
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/path.h"
-#include "base/utf8.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/path.h"
+#include "util/utf8.h"
 #include "sweep/grid.h"
 #include "sweep/worker.h"
 

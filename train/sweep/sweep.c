@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "base/fail.h"
-#include "base/clock.h"
+#include "util/fail.h"
+#include "util/clock.h"
 
 /* How a worker ends. */
 enum { SWEEP_MESSAGE = 256 };

@@ -2,7 +2,7 @@
 #ifndef TRAIN_SWEEP_SWEEP_H
 #define TRAIN_SWEEP_SWEEP_H
 
-#include "run/trainer.h"
+#include "trainer/trainer.h"
 #include "sweep/ledger.h"
 
 enum { SWEEP_JOBS = 64 };

@@ -41,7 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "base/bf16.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
+#include "util/fail.h"
 
 /* A quarter of a million gigabytes: far more than any machine, and sums of sizes do not overflow. */
 static const int64_t MAX_ELEMENTS = (int64_t)1 << 46;

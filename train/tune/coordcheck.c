@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/json.h"
-#include "base/statistics.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/json.h"
+#include "util/statistics.h"
 #include "config/config.h"
 #include "sweep/grid.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-#include "base/fail.h"
-#include "base/json.h"
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/json.h"
 #include "sweep/grid.h"
 
 /* The axes of a transfer; everything else makes a group. */

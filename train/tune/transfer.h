@@ -9,7 +9,7 @@
 #ifndef TRAIN_TUNE_TRANSFER_H
 #define TRAIN_TUNE_TRANSFER_H
 
-#include "base/statistics.h"
+#include "util/statistics.h"
 #include "sweep/ledger.h"
 
 typedef struct transfer_seed {

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/atomic_file.h"
-#include "base/clock.h"
-#include "base/fail.h"
-#include "base/path.h"
+#include "util/atomic_file.h"
+#include "util/clock.h"
+#include "util/fail.h"
+#include "util/path.h"
 #include "config/config.h"
 #include "sweep/grid.h"
 

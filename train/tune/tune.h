@@ -6,7 +6,7 @@
 #ifndef TRAIN_TUNE_TUNE_H
 #define TRAIN_TUNE_TUNE_H
 
-#include "base/statistics.h"
+#include "util/statistics.h"
 #include "sweep/sweep.h"
 #include "tune/tune_space.h"
 

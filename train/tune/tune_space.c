@@ -32,7 +32,7 @@
 
 #include "base/random.h"
 #include "config/config.h"
-#include "base/fail.h"
+#include "util/fail.h"
 
 /* Powers of two to each side of the preset's value. */
 static const int reach[TUNE_AXES] = {4, 2, 2, 2};

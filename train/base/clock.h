@@ -1,8 +1,0 @@
-/* Time that passes. */
-#ifndef TRAIN_BASE_CLOCK_H
-#define TRAIN_BASE_CLOCK_H
-
-/* Seconds since some moment. Only differences mean something; setting the machine's clock does not change them. */
-double clock_now(void);
-
-#endif

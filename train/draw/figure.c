@@ -1,0 +1,354 @@
+/* See figure.h. */
+#include "draw/figure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/fail.h"
+#include "util/number.h"
+#include "util/array.h"
+
+/* Largest over smallest value from which the y axis is logarithmic: on a linear one the smallest would look like
+ * 0. */
+static const double log_from = 60;
+
+/* Replaces a text of the figure by a copy. */
+static void set_text(figure *f, char **place, const char *text)
+{
+    char *copy = strdup(text ? text : "");
+    free(*place);
+    *place = copy;
+    f->failed = f->failed || !copy;
+}
+
+figure *figure_create(const char *id, const char *title, const char *caption)
+{
+    figure *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->limit = f->include = f->first = f->last = NAN;
+    set_text(f, &f->id, id);
+    set_text(f, &f->title, title);
+    set_text(f, &f->caption, caption);
+    set_text(f, &f->x_label, "");
+    set_text(f, &f->y_label, "");
+    set_text(f, &f->mark, "minimum");
+    if (f->failed) {
+        figure_free(f);
+        return NULL;
+    }
+    return f;
+}
+
+void figure_free(figure *f)
+{
+    if (!f)
+        return;
+    for (int i = 0; i < f->count; i++) {
+        free(f->lines[i].name);
+        free(f->lines[i].values);
+    }
+    free(f->lines);
+    free(f->id);
+    free(f->title);
+    free(f->caption);
+    free(f->x_label);
+    free(f->y_label);
+    free(f->mark);
+    free(f);
+}
+
+void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale)
+{
+    set_text(f, &f->x_label, x);
+    set_text(f, &f->y_label, y);
+    f->x_scale = x_scale;
+    f->y_scale = y_scale;
+}
+
+void figure_auto_log(figure *f)
+{
+    double low = INFINITY, high = 0;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const double y = f->lines[i].values[k].y;
+            low = isnan(y) ? low : fmin(low, y);
+            high = isfinite(y) ? fmax(high, y) : high;
+        }
+    if (low > 0 && high > log_from * low)
+        f->y_scale = AXIS_LOG10;
+}
+
+void figure_limit(figure *f, double y)
+{
+    f->limit = y;
+}
+
+void figure_crop(figure *f, double y)
+{
+    f->limit = y;
+    f->cropped = true;
+}
+
+void figure_include(figure *f, double y)
+{
+    f->include = y;
+}
+
+void figure_span(figure *f, double first, double last)
+{
+    f->first = first;
+    f->last = last;
+}
+
+void figure_ordered(figure *f)
+{
+    f->ordered = true;
+}
+
+void figure_mark_label(figure *f, const char *text)
+{
+    set_text(f, &f->mark, text);
+}
+
+int figure_series(figure *f, const char *name, figure_style style)
+{
+    figure_line *lines = realloc(f->lines, (size_t)(f->count + 1) * sizeof *lines);
+    if (!lines) {
+        f->failed = true;
+        return f->count - 1;
+    }
+    f->lines = lines;
+    figure_line *l = &lines[f->count];
+    *l = (figure_line){.style = style};
+    set_text(f, &l->name, name);
+    if ((style == FIGURE_FIT || style == FIGURE_FAINT) && f->looks > 0)
+        l->look = f->looks - 1;
+    else if (style != FIGURE_BOUND)
+        l->look = f->looks++;
+    return f->count++;
+}
+
+void figure_range(figure *f, int series, double x, double y, double low, double high)
+{
+    if (series < 0 || series >= f->count)
+        return;
+    figure_line *l = &f->lines[series];
+    figure_value *value = array_append(&l->values, &l->count, sizeof *value);
+    if (value)
+        *value = (figure_value){x, y, low, high, false};
+    else
+        f->failed = true;
+}
+
+void figure_point(figure *f, int series, double x, double y)
+{
+    figure_range(f, series, x, y, NAN, NAN);
+}
+
+void figure_mark(figure *f, int series)
+{
+    if (series >= 0 && series < f->count && f->lines[series].count > 0)
+        f->lines[series].values[f->lines[series].count - 1].marked = true;
+}
+
+bool figure_empty(const figure *f)
+{
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; f->lines[i].style != FIGURE_BOUND && k < f->lines[i].count; k++)
+            if (!isnan(f->lines[i].values[k].y))
+                return false;
+    return true;
+}
+
+/* ---- CSV --------------------------------------------------------------------------------------------------- */
+
+static void csv_number(FILE *to, double value)
+{
+    char text[NUMBER_TEXT] = "";
+    if (!isnan(value))
+        number_write(value, text);
+    fprintf(to, ",%s", text);
+}
+
+scion_status figure_csv(const figure *f, FILE *to, scion_error *err)
+{
+    if (f->failed)
+        return train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
+    fputs("series,x,y,low,high,marked\n", to);
+    for (int i = 0; i < f->count; i++) {
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const figure_value *p = &f->lines[i].values[k];
+            markup_csv(to, f->lines[i].name);
+            csv_number(to, p->x);
+            csv_number(to, p->y);
+            csv_number(to, p->low);
+            csv_number(to, p->high);
+            fprintf(to, ",%d\n", p->marked);
+        }
+    }
+    return SCION_OK;
+}
+
+/* ---- Tooltips ------------------------------------------------------------------------------------------------- */
+
+static const char *x_text(const figure *f, double x, char text[MARKUP_NUMBER])
+{
+    return f->x_scale == AXIS_LOG2 ? markup_power(x, text) : markup_number(x, 6, text);
+}
+
+/* Decimals that all values of a linear axis are written with, so that they align; -1: too small for any. */
+static int decimals_of(const figure *f)
+{
+    double largest = 0;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (isfinite(f->lines[i].values[k].y) && !(f->lines[i].values[k].y > f->limit))
+                largest = fmax(largest, fabs(f->lines[i].values[k].y));
+    if (largest == 0)
+        return 0;
+    if (largest < 1e-3)
+        return -1;
+    const int magnitude = (int)floor(log10(largest));
+    return magnitude == 0 ? 4 : magnitude > 3 ? 0 : 3 - magnitude;
+}
+
+static const char *y_text(const figure *f, double y, char text[MARKUP_NUMBER])
+{
+    const int decimals = f->y_scale == AXIS_LINEAR && isfinite(y) ? decimals_of(f) : -1;
+    if (f->y_scale == AXIS_LOG2)
+        return markup_power(y, text);
+    return decimals >= 0 ? markup_fixed(y, decimals, text) : markup_number(y, 5, text);
+}
+
+void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to)
+{
+    char x[MARKUP_NUMBER], y[MARKUP_NUMBER], low[MARKUP_NUMBER], high[MARKUP_NUMBER];
+    markup_text(to, l->name);
+    fputs("\n", to);
+    markup_text(to, f->x_label);
+    fprintf(to, " %s\n", x_text(f, p->x, x));
+    if (isfinite(p->y)) {
+        markup_text(to, f->y_label);
+        fputs(" ", to);
+    }
+    fputs(y_text(f, p->y, y), to);
+    if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
+        fprintf(to, " (%s to %s)", y_text(f, p->low, low), y_text(f, p->high, high));
+    if (p->marked) {
+        fputs(", ", to);
+        markup_text(to, f->mark);
+    }
+}
+
+/* ---- Table: a row per x, a column per series ------------------------------------------------------------------ */
+
+/* A longer table shows every n-th row; the CSV file has all. */
+enum { max_rows = 60 };
+
+/* All x of the figure, ascending, each once; the caller frees. NULL: there are none, or no memory. */
+static double *distinct_x(const figure *f, int64_t *count)
+{
+    int64_t all = 0, n = 0;
+    *count = 0;
+    for (int i = 0; i < f->count; i++)
+        all += f->lines[i].count;
+    double *x = all > 0 ? malloc((size_t)all * sizeof *x) : NULL;
+    if (!x)
+        return NULL;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            x[n++] = f->lines[i].values[k].x;
+    qsort(x, (size_t)n, sizeof *x, array_ascending);
+    for (int64_t i = 0; i < n; i++)
+        if (*count == 0 || x[i] != x[*count - 1])
+            x[(*count)++] = x[i];
+    return x;
+}
+
+/* The point of a series at x, or NULL. */
+static const figure_value *value_at(const figure_line *l, double x)
+{
+    for (int64_t k = 0; k < l->count; k++)
+        if (l->values[k].x == x)
+            return &l->values[k];
+    return NULL;
+}
+
+static void cell(const figure *f, const figure_value *p, FILE *to)
+{
+    char y[MARKUP_NUMBER], low[MARKUP_NUMBER], high[MARKUP_NUMBER];
+    if (!p) {
+        fputs("<td></td>", to);
+        return;
+    }
+    fprintf(to, p->marked ? "<td class=\"r\"><b>%s</b>" : "<td class=\"r\">%s", y_text(f, p->y, y));
+    if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
+        fprintf(to, " <small>(%s\u2013%s)</small>", y_text(f, p->low, low), y_text(f, p->high, high));
+    fputs("</td>", to);
+}
+
+static void write_table(const figure *f, FILE *to)
+{
+    char text[MARKUP_NUMBER];
+    int64_t count;
+    double *x = distinct_x(f, &count);
+    const int64_t every = count > max_rows ? (count + max_rows - 1) / max_rows : 1;
+    fputs("<div class=\"scroll\"><table>\n<thead><tr><th class=\"r\">", to);
+    markup_text(to, f->x_label);
+    fputs("</th>", to);
+    for (int i = 0; i < f->count; i++) {
+        fputs("<th class=\"r\">", to);
+        markup_text(to, f->lines[i].name);
+        fputs("</th>", to);
+    }
+    fputs("</tr></thead>\n<tbody>\n", to);
+    for (int64_t r = 0; r < count; r++) {
+        if (r % every != 0 && r != count - 1)
+            continue;
+        fprintf(to, "<tr><th class=\"r\">%s</th>", x_text(f, x[r], text));
+        for (int i = 0; i < f->count; i++)
+            cell(f, value_at(&f->lines[i], x[r]), to);
+        fputs("</tr>\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+    if (every > 1)
+        fprintf(to, "<p class=\"files\">Every %lld%s row of %lld; the CSV file has all.</p>\n", (long long)every,
+                every == 2   ? "nd"
+                : every == 3 ? "rd"
+                             : "th",
+                (long long)count);
+    free(x);
+}
+
+/* ---- HTML -------------------------------------------------------------------------------------------------- */
+
+scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err)
+{
+    fprintf(to, "<figure id=\"%s\">\n<figcaption><h3>", f->id);
+    markup_text(to, f->title);
+    fputs("</h3>", to);
+    if (f->caption[0]) {
+        fputs("<p>", to);
+        markup_text(to, f->caption);
+        fputs("</p>", to);
+    }
+    fputs("</figcaption>\n", to);
+    const scion_status status = figure_svg(f, to, false, err);
+    if (status != SCION_OK)
+        return status;
+    fputs("<details class=\"numbers\"><summary>Numbers</summary>\n", to);
+    write_table(f, to);
+    if (folder) {
+        fputs("<p class=\"files\">", to);
+        for (int i = 0; i < 2; i++) {
+            fprintf(to, "%s<a href=\"", i > 0 ? " \u00B7 " : "");
+            markup_attribute(to, folder);
+            fprintf(to, "/%s.%s\">%s.%s</a>", f->id, i > 0 ? "svg" : "csv", f->id, i > 0 ? "svg" : "csv");
+        }
+        fputs("</p>\n", to);
+    }
+    fputs("</details>\n</figure>\n", to);
+    return SCION_OK;
+}

@@ -1,0 +1,103 @@
+/* A figure: a title, one sentence, two axes, and series of points; as a standalone SVG, as CSV, and as HTML with
+ * the drawing and a table of its numbers.
+ *
+ *     figure *f = figure_create("loss", "Loss", "Mean over the batch.");
+ *     figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
+ *     const int s = figure_series(f, "training", FIGURE_LINE);
+ *     figure_point(f, s, 10, 3.2);
+ *
+ * y = NAN is a gap; y = INFINITY, a run that diverged, is a cross at the upper edge. Series differ by colour, by the
+ * shape of their markers and by their dashes. Values that a logarithmic axis cannot show are not drawn.
+ *
+ * Functions that add never fail: if memory ran out, writing the figure fails. */
+#ifndef TRAIN_DRAW_FIGURE_H
+#define TRAIN_DRAW_FIGURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "draw/axis.h"
+#include "scion.h"
+
+typedef enum figure_style {
+    FIGURE_LINE,  /* markers, joined */
+    FIGURE_DOTS,  /* markers alone */
+    FIGURE_BOUND, /* dashed, thin, no markers, in the colour of the text: a limit */
+    FIGURE_FIT,   /* dashed, in the colour of the series before: a line fitted to it */
+    FIGURE_FAINT  /* thin and pale, in the colour of the series before: what that is the mean of */
+} figure_style;
+
+enum { FIGURE_MAX_SERIES = 12 }; /* that can be distinguished */
+
+typedef struct figure_value {
+    double x, y;
+    double low, high; /* ends of the whisker; NAN: none */
+    bool marked;      /* has a ring around it */
+} figure_value;
+
+typedef struct figure_line {
+    char *name;
+    figure_style style;
+    int look; /* index of its colour, marker and dashes */
+    figure_value *values;
+    int64_t count;
+} figure_line;
+
+typedef struct figure {
+    char *id, *title, *caption, *x_label, *y_label, *mark;
+    axis_scale x_scale, y_scale;
+    double limit, include; /* NAN: none */
+    double first, last;    /* x that are shown in any case; NAN: none */
+    bool cropped;          /* lines leave the figure at its limit */
+    bool ordered;          /* the colours are a ramp */
+    bool failed;           /* out of memory */
+    figure_line *lines;
+    int count, looks; /* of lines, and of looks given out */
+} figure;
+
+/* id: letters, digits and -, unique on its page; it names the files. All texts are copied; NULL: no memory. */
+figure *figure_create(const char *id, const char *title, const char *caption);
+void figure_free(figure *f);
+
+void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
+/* Makes the y axis logarithmic if the points that are there now span a large factor. */
+void figure_auto_log(figure *f);
+/* The largest y that the axis shows. Points above it are arrows at the edge. */
+void figure_limit(figure *f, double y);
+/* The same for curves: they leave the figure at its upper edge. */
+void figure_crop(figure *f, double y);
+/* The x axis shows first to last, whatever the data are, so that figures side by side can be compared. */
+void figure_span(figure *f, double first, double last);
+/* The y axis shows this value, whatever the data are. */
+void figure_include(figure *f, double y);
+/* The series are steps of one quantity (widths), in order: their colours are a ramp. */
+void figure_ordered(figure *f);
+/* What a mark means, for the legend: "minimum". */
+void figure_mark_label(figure *f, const char *text);
+
+/* Adds a series, and returns its number. */
+int figure_series(figure *f, const char *name, figure_style style);
+void figure_point(figure *f, int series, double x, double y);
+/* With whiskers from low to high; NAN: none. */
+void figure_range(figure *f, int series, double x, double y, double low, double high);
+/* Draws a ring around the last point that was added to the series. */
+void figure_mark(figure *f, int series);
+
+/* Whether there is nothing to draw: no value is finite or diverged. */
+bool figure_empty(const figure *f);
+
+/* alone: a complete file with title and style; else for a page that has figure_style_sheet. */
+scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err);
+/* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
+scion_status figure_csv(const figure *f, FILE *to, scion_error *err);
+/* folder: where ID.svg and ID.csv lie, seen from the page; NULL: nowhere. */
+scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err);
+
+/* Tooltip of a value: "width 64\nlearning rate 2⁻⁵\nloss 3.4 (3.3 to 3.5)". */
+void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to);
+
+/* CSS of the drawings. */
+extern const char figure_style_sheet[];
+
+#endif

@@ -1,0 +1,601 @@
+/* A figure as SVG: 400 units wide, so that it is legible in half a page and on a telephone. The label of the y
+ * axis is above it, the legend below the plot. */
+#include "draw/figure.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "util/fail.h"
+
+/* In units of the drawing. */
+enum { figure_width = 400, plot_height = 210, font_size = 13, legend_row = 19 };
+
+/* A series with more than `dense` points has a few markers and tooltips only, and its line leaves out what
+ * cannot be seen. */
+enum { dense = 48, max_tooltips = 60, sparse_marks = 8 };
+
+static const double cross = 5, marker_size = 4;
+
+/* ---- Style sheet, colours, dashes, markers -------------------------------------------------------------------- */
+
+/* Colours that colour-blind readers can distinguish, for light and for dark pages; q0 to q11 is a ramp of
+ * monotone lightness, which survives a grey print. Series take their colour from `color`, which every SVG viewer
+ * supports. Print always uses the light colours. */
+const char figure_style_sheet[] =
+    ".fig{font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif;color:#444}\n"
+    ".fig text{fill:#444}.fig .t{fill:#111;font-size:16px;font-weight:600}.fig .g{stroke:#e3e3e0}\n"
+    ".fig .a{stroke:#999}.fig .l{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\n"
+    ".fig .thin{stroke-width:1.3}.fig .faint{stroke-width:1;opacity:.35}.fig .v{font-size:11px}.fig "
+    ".w{stroke:currentColor;fill:none;stroke-width:1.2;opacity:.75}\n"
+    ".fig .m{fill:currentColor;stroke:#fff;stroke-width:.8}.fig .o{fill:#fff;stroke:currentColor;stroke-width:1.8}\n"
+    ".fig .x{fill:none;stroke:currentColor;stroke-width:2.2}.fig .r{fill:none;stroke:currentColor;stroke-width:2}\n"
+    ".fig .h{fill:currentColor;opacity:0}.fig .p:hover .h,.fig .p.on .h{opacity:1}\n"
+    ".fig .p:hover .m,.fig .p.on .m{stroke:currentColor;stroke-width:4}.fig .b{color:#444}\n"
+    ".s0{color:#0b6fb3}.s1{color:#d4550a}.s2{color:#0a8f68}.s3{color:#b0479b}.s4{color:#9a6a00}.s5{color:#3a93cf}\n"
+    ".s6{color:#555}.s7{color:#a31f4b}.s8{color:#0b6fb3}.s9{color:#d4550a}.s10{color:#0a8f68}.s11{color:#b0479b}\n"
+    ".q0{color:#e89629}.q1{color:#e48134}.q2{color:#db6d42}.q3{color:#cf5b50}.q4{color:#c04b5c}.q5{color:#ad3e67}\n"
+    ".q6{color:#993470}.q7{color:#822b76}.q8{color:#6b247a}.q9{color:#531d7a}.q10{color:#3b1676}.q11{color:#220e6f}\n"
+    "@media screen and (prefers-color-scheme:dark){\n"
+    ".fig{color:#bbb}.fig text{fill:#bbb}.fig .t{fill:#eee}.fig .g{stroke:#33363a}.fig .a{stroke:#777}\n"
+    ".fig .m{stroke:#1b1d20}.fig .o{fill:#1b1d20}.fig .b{color:#bbb}\n"
+    ".s0{color:#5ab4ef}.s1{color:#f5924a}.s2{color:#43cfa0}.s3{color:#e792cb}.s4{color:#e3c13a}.s5{color:#a5d8f7}\n"
+    ".s6{color:#bdbdbd}.s7{color:#f4788f}.s8{color:#5ab4ef}.s9{color:#f5924a}.s10{color:#43cfa0}.s11{color:#e792cb}\n"
+    ".q0{color:#8f68cb}.q1{color:#a96ac7}.q2{color:#c26dbf}.q3{color:#d871b4}.q4{color:#eb78a6}.q5{color:#fb8196}\n"
+    ".q6{color:#ff8c85}.q7{color:#ff9a74}.q8{color:#ffab65}.q9{color:#ffbd5a}.q10{color:#ffd058}.q11{color:#ffe362}\n"
+    "}\n";
+
+/* The class that has the colour of a series. */
+static const char *colour_class(const figure *f, const figure_line *l, char text[16])
+{
+    const int last = f->looks - 1;
+    if (l->style == FIGURE_BOUND)
+        snprintf(text, 16, "b");
+    else if (!f->ordered)
+        snprintf(text, 16, "s%d", l->look % FIGURE_MAX_SERIES);
+    else
+        snprintf(text, 16, "q%d",
+                 last > 0 ? l->look % FIGURE_MAX_SERIES * (FIGURE_MAX_SERIES - 1) / (last < 12 ? last : 11) : 7);
+    return text;
+}
+
+/* The dashes of a line, as an attribute, or "". */
+static const char *dashes_of(const figure *f, const figure_line *l)
+{
+    static const char *const dashes[] = {"", " stroke-dasharray=\"8 3\"", " stroke-dasharray=\"3 2.5\""};
+    if (l->style == FIGURE_BOUND || l->style == FIGURE_FIT)
+        return " stroke-dasharray=\"5 4\"";
+    return f->ordered ? "" : dashes[l->look % FIGURE_MAX_SERIES / 4];
+}
+
+/* Corners on a circle of radius one, roughly of the same area; the first is a circle itself. */
+static const struct {
+    int count;
+    double corners[12][2];
+} shapes[] = {
+    {0, {{0}}},
+    {4, {{-.85, -.85}, {.85, -.85}, {.85, .85}, {-.85, .85}}},
+    {3, {{0, -1.2}, {1.1, .8}, {-1.1, .8}}},
+    {4, {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}},
+    {3, {{0, 1.2}, {1.1, -.8}, {-1.1, -.8}}},
+    {12,
+     {{-.4, -1.2},
+      {.4, -1.2},
+      {.4, -.4},
+      {1.2, -.4},
+      {1.2, .4},
+      {.4, .4},
+      {.4, 1.2},
+      {-.4, 1.2},
+      {-.4, .4},
+      {-1.2, .4},
+      {-1.2, -.4},
+      {-.4, -.4}}},
+    {5, {{0, -1.15}, {1.1, -.35}, {.7, .95}, {-.7, .95}, {-1.1, -.35}}},
+    {8, {{0, -1.4}, {.45, -.45}, {1.4, 0}, {.45, .45}, {0, 1.4}, {-.45, .45}, {-1.4, 0}, {-.45, -.45}}},
+};
+
+static void draw_marker(FILE *to, int look, double x, double y, double size)
+{
+    const int shape = look % FIGURE_MAX_SERIES % 8;
+    const char *kind = look % FIGURE_MAX_SERIES < 8 ? "m" : "o"; /* the last ones are hollow */
+    if (shapes[shape].count == 0) {
+        fprintf(to, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.1f\"/>", kind, x, y, size);
+        return;
+    }
+    fprintf(to, "<path class=\"%s\" d=\"", kind);
+    for (int i = 0; i < shapes[shape].count; i++)
+        fprintf(to, "%c%.2f %.2f", i > 0 ? 'L' : 'M', x + size * shapes[shape].corners[i][0],
+                y + size * shapes[shape].corners[i][1]);
+    fputs("Z\"/>", to);
+}
+
+/* ---- The legend -------------------------------------------------------------------------------------------- */
+
+static const double sample = 30, gap = 6, between = 14; /* length of a line, space after it, after an entry */
+static const char above_name[] = "above the axis";
+
+/* Position of the next entry; all columns have the same width. */
+typedef struct legend_cursor {
+    FILE *to;
+    double left, top, pitch, max_em; /* max_em: of a name */
+    int columns, count;
+} legend_cursor;
+
+static double cursor_x(const legend_cursor *at)
+{
+    return at->left + at->pitch * (at->count % at->columns);
+}
+
+static double cursor_y(const legend_cursor *at)
+{
+    return at->top + (double)legend_row * (at->count / at->columns);
+}
+
+static void name_of(const figure_line *l, const legend_cursor *at, char name[256])
+{
+    markup_shorten(l->name, at->max_em, name, 256);
+}
+
+static void entry(const figure *f, const figure_line *l, legend_cursor *at)
+{
+    char colour[16], name[256];
+    const double x = cursor_x(at), y = cursor_y(at);
+    name_of(l, at, name);
+    fprintf(at->to, "<g class=\"%s\">", colour_class(f, l, colour));
+    if (strcmp(name, l->name) != 0) {
+        fputs("<title>", at->to);
+        markup_text(at->to, l->name);
+        fputs("</title>", at->to);
+    }
+    if (l->style != FIGURE_DOTS)
+        fprintf(at->to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
+                dashes_of(f, l), x, y, sample);
+    if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
+        draw_marker(at->to, l->look, x + sample / 2, y, 4);
+    fprintf(at->to, "<text x=\"%.2f\" y=\"%.2f\">", x + sample + gap, y + 4.5);
+    markup_text(at->to, name);
+    fputs("</text></g>\n", at->to);
+}
+
+static void mark_entry(const figure *f, const legend_cursor *at)
+{
+    const double x = cursor_x(at), y = cursor_y(at);
+    fprintf(at->to, "<circle class=\"r b\" cx=\"%.2f\" cy=\"%.2f\" r=\"6.5\"/><text x=\"%.2f\" y=\"%.2f\">",
+            x + sample / 2, y, x + sample + gap, y + 4.5);
+    markup_text(at->to, f->mark);
+    fputs("</text>\n", at->to);
+}
+
+static void draw_arrow(FILE *to, double x, double top)
+{
+    fprintf(to, "<path class=\"x\" d=\"M%.2f %.2fv-11m-4 4l4 -4l4 4\"/>", x, top + 12);
+}
+
+static void above_entry(const legend_cursor *at)
+{
+    const double x = cursor_x(at), y = cursor_y(at);
+    fputs("<g class=\"b\">", at->to);
+    draw_arrow(at->to, x + sample / 2, y - 6);
+    fprintf(at->to, "</g><text x=\"%.2f\" y=\"%.2f\">%s</text>\n", x + sample + gap, y + 4.5, above_name);
+}
+
+/* Whether a point is an arrow at the upper edge. */
+static bool is_above(const figure *f, const figure_line *l, const figure_value *p)
+{
+    return isfinite(p->y) && p->y > f->limit && !f->cropped && (l->style == FIGURE_LINE || l->style == FIGURE_DOTS);
+}
+
+static bool has_arrows(const figure *f)
+{
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (is_above(f, &f->lines[i], &f->lines[i].values[k]))
+                return true;
+    return false;
+}
+
+static bool has_marks(const figure *f)
+{
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (f->lines[i].values[k].marked)
+                return true;
+    return false;
+}
+
+/* A figure of one series says in its title what that is. */
+static bool named(const figure *f, int line)
+{
+    return f->count > 1 && f->lines[line].count > 0;
+}
+
+/* The entries of a legend, in rows; returns the number of rows. `to` NULL: only counts them. */
+static int draw_legend(const figure *f, FILE *to, double left, double right, double top)
+{
+    legend_cursor at = {.to = to, .left = left, .top = top, .max_em = (right - left - sample - gap) / font_size};
+    const bool marks = has_marks(f), arrows = has_arrows(f);
+    double widest = fmax(marks ? markup_width(f->mark) : 0, arrows ? markup_width(above_name) : 0);
+    for (int i = 0; i < f->count; i++) {
+        char name[256];
+        name_of(&f->lines[i], &at, name);
+        if (named(f, i))
+            widest = fmax(widest, markup_width(name));
+    }
+    at.columns = (int)((right - left + between) / (sample + gap + font_size * widest + between));
+    at.columns = at.columns < 1 ? 1 : at.columns;
+    at.pitch = (right - left + between) / at.columns;
+    for (int i = 0; i < f->count; i++) {
+        if (!named(f, i))
+            continue;
+        if (to)
+            entry(f, &f->lines[i], &at);
+        at.count++;
+    }
+    if (marks && to)
+        mark_entry(f, &at);
+    at.count += marks;
+    if (arrows && to)
+        above_entry(&at);
+    at.count += arrows;
+    return (at.count + at.columns - 1) / at.columns;
+}
+
+/* ---- The frame --------------------------------------------------------------------------------------------- */
+
+typedef struct frame {
+    double left, right, top, bottom; /* of the plot */
+    double diverged_y;               /* y of the row of diverged values; NAN: there are none */
+    double height;                   /* of the drawing */
+    axis x, y;
+} frame;
+
+typedef struct extent {
+    double low[2], high[2]; /* of x and y */
+    bool diverged;
+} extent;
+
+static void extend(extent *e, int which, axis_scale scale, double value)
+{
+    if (!axis_holds(scale, value))
+        return;
+    e->low[which] = fmin(e->low[which], value);
+    e->high[which] = fmax(e->high[which], value);
+}
+
+static extent extent_of(const figure *f)
+{
+    extent e = {{INFINITY, INFINITY}, {-INFINITY, -INFINITY}, false};
+    for (int i = 0; i < f->count; i++) {
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const figure_value *p = &f->lines[i].values[k];
+            const double y[] = {p->y, p->low, p->high};
+            if (!isnan(p->y))
+                extend(&e, 0, f->x_scale, p->x);
+            for (int j = 0; j < 3; j++)
+                extend(&e, 1, f->y_scale, y[j] > f->limit ? f->limit : y[j]);
+            e.diverged = e.diverged || (isinf(p->y) && p->y > 0);
+        }
+    }
+    extend(&e, 0, f->x_scale, f->first);
+    extend(&e, 0, f->x_scale, f->last);
+    extend(&e, 1, f->y_scale, f->include);
+    return e;
+}
+
+/* Width of a tick's label. */
+static double label_width(const axis *a, int i)
+{
+    char text[MARKUP_NUMBER], power[MARKUP_NUMBER];
+    axis_label(a, i, text, power);
+    return font_size * (markup_width(text) + 0.75 * markup_width(power));
+}
+
+/* As many ticks as possible without overlapping labels. */
+static void fit_x(frame *r, const figure *f, const extent *e)
+{
+    bool overlap = true;
+    for (double apart = 36; overlap && apart < 400; apart *= 1.25) {
+        axis_fit(&r->x, f->x_scale, e->low[0], e->high[0], false, r->left, r->right, apart);
+        overlap = false;
+        for (int i = 1; i < r->x.count; i++)
+            if (axis_at(&r->x, r->x.ticks[i]) - axis_at(&r->x, r->x.ticks[i - 1]) <
+                (label_width(&r->x, i) + label_width(&r->x, i - 1)) / 2 + 10)
+                overlap = true;
+    }
+}
+
+/* The title of a standalone drawing, in one or two lines; returns their number. */
+static int title_lines(const figure *f, char lines[2][256])
+{
+    const double max_em = (figure_width - 8) / 17.0; /* bold and larger than the rest */
+    markup_shorten(f->title, max_em, lines[0], sizeof lines[0]);
+    char *blank = strcmp(lines[0], f->title) == 0 ? NULL : strrchr(lines[0], ' ');
+    if (!blank)
+        return 1;
+    *blank = '\0';
+    markup_shorten(f->title + (blank - lines[0]) + 1, max_em, lines[1], sizeof lines[1]);
+    return 2;
+}
+
+static frame frame_of(const figure *f, bool alone)
+{
+    char lines[2][256];
+    const extent e = extent_of(f);
+    frame r = {.diverged_y = NAN};
+    double gutter = e.diverged ? font_size * markup_width("diverged") : 0;
+    r.top = (alone ? 14 + 20 * title_lines(f, lines) : 4) + 26;
+    if (e.diverged) {
+        r.diverged_y = r.top + 8;
+        r.top += 22;
+    }
+    r.bottom = r.top + plot_height;
+    axis_fit(&r.y, f->y_scale, e.low[1], e.high[1], false, r.bottom, r.top, 38);
+    for (int i = 0; i < r.y.count; i++)
+        gutter = fmax(gutter, label_width(&r.y, i));
+    r.left = ceil(gutter) + 10;
+    r.right = figure_width - 16;
+    fit_x(&r, f, &e);
+    const int rows = draw_legend(f, NULL, 8, figure_width - 8, 0);
+    r.height = r.bottom + 46 + (rows > 0 ? 6 + rows * legend_row : 0);
+    return r;
+}
+
+static void tick_text(const axis *a, int i, FILE *to)
+{
+    char text[MARKUP_NUMBER], power[MARKUP_NUMBER];
+    axis_label(a, i, text, power);
+    markup_text(to, text);
+    if (power[0]) {
+        fputs("<tspan dy=\"-5\" font-size=\"75%\">", to);
+        markup_text(to, power[0] == '-' ? "\u2212" : "");
+        markup_text(to, power + (power[0] == '-'));
+        fputs("</tspan>", to);
+    }
+}
+
+static void axis_name(const char *label, axis_scale scale, FILE *to)
+{
+    markup_text(to, label);
+    fputs(scale == AXIS_LINEAR ? "" : " (log scale)", to);
+}
+
+static void draw_axes(const figure *f, const frame *r, FILE *to)
+{
+    for (int i = 0; i < r->y.count; i++) {
+        const double y = axis_at(&r->y, r->y.ticks[i]);
+        fprintf(to, "<path class=\"g\" d=\"M%.2f %.2fH%.2f\"/><text x=\"%.2f\" y=\"%.2f\" text-anchor=\"end\">",
+                r->left, y, r->right, r->left - 6, y + 4.5);
+        tick_text(&r->y, i, to);
+        fputs("</text>\n", to);
+    }
+    for (int i = 0; i < r->x.count; i++) {
+        const double x = axis_at(&r->x, r->x.ticks[i]);
+        const double middle = fmin(x, figure_width - 2 - label_width(&r->x, i) / 2);
+        fprintf(to, "<path class=\"a\" d=\"M%.2f %.2fv5\"/><text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">", x,
+                r->bottom, middle, r->bottom + 21);
+        tick_text(&r->x, i, to);
+        fputs("</text>\n", to);
+    }
+    fprintf(to, "<path class=\"a\" fill=\"none\" d=\"M%.2f %.2fH%.2f\"/>\n", r->left, r->bottom, r->right);
+    fprintf(to, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">", (r->left + r->right) / 2, r->bottom + 40);
+    axis_name(f->x_label, f->x_scale, to);
+    fprintf(to, "</text>\n<text x=\"4\" y=\"%.2f\">", (isnan(r->diverged_y) ? r->top - 12 : r->diverged_y - 20));
+    axis_name(f->y_label, f->y_scale, to);
+    fputs("</text>\n", to);
+    if (!isnan(r->diverged_y))
+        fprintf(to,
+                "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"end\">diverged</text>"
+                "<path class=\"g\" stroke-dasharray=\"2 3\" d=\"M%.2f %.2fH%.2f\"/>\n",
+                r->left - 6, r->diverged_y + 4.5, r->left, r->diverged_y, r->right);
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------------------- */
+
+static bool drawn(const figure *f, const figure_value *p)
+{
+    return axis_holds(f->x_scale, p->x) && axis_holds(f->y_scale, p->y);
+}
+
+/* Of the points in one column of pixels, the first, the last, the lowest and the highest are enough. */
+static bool needed(const figure *f, const frame *r, const figure_line *l, int64_t k)
+{
+    const figure_value *p = &l->values[k];
+    const double column = floor(axis_at(&r->x, p->x));
+    int64_t first = k, last = k;
+    bool lowest = true, highest = true;
+    if (l->count <= dense)
+        return true;
+    while (first > 0 && drawn(f, p - (k - first) - 1) && floor(axis_at(&r->x, l->values[first - 1].x)) == column)
+        first--;
+    while (last + 1 < l->count && drawn(f, &l->values[last + 1]) &&
+           floor(axis_at(&r->x, l->values[last + 1].x)) == column)
+        last++;
+    for (int64_t i = first; i <= last; i++) {
+        lowest = lowest && l->values[i].y >= p->y;
+        highest = highest && l->values[i].y <= p->y;
+    }
+    return k == first || k == last || lowest || highest;
+}
+
+static void draw_line(const figure *f, const frame *r, const figure_line *l, FILE *to)
+{
+    bool open = false, any = false;
+    for (int64_t k = 0; k < l->count; k++) {
+        const figure_value *p = &l->values[k];
+        if (!drawn(f, p)) {
+            open = false;
+            continue;
+        }
+        if (open && !needed(f, r, l, k))
+            continue;
+        if (!any)
+            fprintf(to, "<path class=\"l%s\"%s clip-path=\"url(#%s-clip)\" d=\"",
+                    l->style == FIGURE_FAINT ? " faint"
+                    : l->count > dense       ? " thin"
+                                             : "",
+                    dashes_of(f, l), f->id);
+        fprintf(to, "%c%.2f %.2f", open ? 'L' : 'M', axis_at(&r->x, p->x), axis_at(&r->y, p->y));
+        open = any = true;
+    }
+    if (any)
+        fputs("\"/>\n", to);
+}
+
+/* Dotted lines from finite neighbours up to a point that diverged. */
+static void draw_divergence(const figure *f, const frame *r, const figure_line *l, int64_t k, double at, FILE *to)
+{
+    for (int64_t side = -1; side <= 1; side += 2) {
+        const int64_t n = k + side;
+        if (n < 0 || n >= l->count || !drawn(f, &l->values[n]) || l->values[n].y > f->limit)
+            continue;
+        fprintf(to, "<path class=\"w\" stroke-dasharray=\"2 4\" d=\"M%.2f %.2fL%.2f %.2f\"/>\n",
+                axis_at(&r->x, l->values[n].x), axis_at(&r->y, l->values[n].y), at, r->diverged_y + cross);
+    }
+}
+
+/* ---- Points ------------------------------------------------------------------------------------------------ */
+
+/* Crosses (or arrows) of several series at one x are drawn side by side: the offset of this one. */
+static double sideways(const figure *f, int line, double x, bool diverged)
+{
+    int before = 0, all = 0;
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            if (f->lines[i].values[k].x == x &&
+                (diverged ? f->lines[i].values[k].y > DBL_MAX : is_above(f, &f->lines[i], &f->lines[i].values[k]))) {
+                before += i < line;
+                all++;
+            }
+    return (before - 0.5 * (all - 1)) * (2 * cross + 1) * (all > 4 ? 0.5 : 1);
+}
+
+static void draw_whiskers(const figure *f, const frame *r, const figure_value *p, FILE *to)
+{
+    if (!axis_holds(f->y_scale, p->low) || !axis_holds(f->y_scale, p->high) || !(p->low < p->high))
+        return;
+    const double x = axis_at(&r->x, p->x), low = axis_at(&r->y, p->low), high = fmax(axis_at(&r->y, p->high), r->top);
+    fprintf(to, "<path class=\"w\" d=\"M%.2f %.2fV%.2fM%.2f %.2fh6M%.2f %.2fh6\"/>", x, low, high, x - 3, low, x - 3,
+            high);
+}
+
+/* The value of an arrow, beside it, where it is the only one at its x. */
+static void above_value(const figure *f, const figure_value *p, double x, const frame *r, FILE *to)
+{
+    int here = 0;
+    char text[MARKUP_NUMBER];
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            here += f->lines[i].values[k].x == p->x && is_above(f, &f->lines[i], &f->lines[i].values[k]);
+    if (here > 1)
+        return;
+    const bool left = x > (r->left + r->right) / 2;
+    fprintf(to, "<text class=\"v\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">%s</text>", x + (left ? -7 : 7),
+            r->top + 11, left ? "end" : "start", markup_number(p->y, 3, text));
+}
+
+static void draw_point(const figure *f, const frame *r, int line, int64_t k, bool visible, FILE *to)
+{
+    const figure_line *l = &f->lines[line];
+    const figure_value *p = &l->values[k];
+    const bool diverged = isinf(p->y) && p->y > 0;
+    double x, y;
+    if (!axis_holds(f->x_scale, p->x) || (!diverged && !drawn(f, p)))
+        return;
+    const bool above = is_above(f, l, p);
+    if (!diverged && !above && p->y > f->limit)
+        return;
+    x = axis_at(&r->x, p->x) + (diverged || above ? sideways(f, line, p->x, diverged) : 0);
+    y = diverged ? r->diverged_y : axis_at(&r->y, p->y);
+    if (diverged)
+        draw_divergence(f, r, l, k, x, to);
+    fputs("<g class=\"p\"><title>", to);
+    figure_tooltip(f, l, p, to);
+    fputs("</title>", to);
+    if (diverged) {
+        fprintf(to, "<path class=\"x\" d=\"M%.2f %.2fl10 10m0 -10l-10 10\"/>", x - cross, y - cross);
+    } else if (above) {
+        draw_arrow(to, x, r->top);
+        above_value(f, p, x, r, to);
+    } else {
+        draw_whiskers(f, r, p, to);
+        if (visible)
+            draw_marker(to, l->look, x, y, marker_size);
+        else
+            fprintf(to, "<circle class=\"h\" cx=\"%.2f\" cy=\"%.2f\" r=\"4\"/>", x, y);
+        if (p->marked)
+            fprintf(to, "<circle class=\"r\" cx=\"%.2f\" cy=\"%.2f\" r=\"8.5\"/>", x, y);
+    }
+    fputs("</g>\n", to);
+}
+
+static void draw_points(const figure *f, const frame *r, int line, FILE *to)
+{
+    const figure_line *l = &f->lines[line];
+    const bool few = l->count <= dense;
+    const int64_t every = few ? 1 : (l->count + max_tooltips - 1) / max_tooltips;
+    const int64_t mark = few ? 1 : every * (1 + l->count / every / sparse_marks);
+    for (int64_t k = 0; k < l->count; k++) {
+        /* Markers of different series are at different x. */
+        const bool visible =
+            few || l->values[k].marked || (f->looks > 1 && (k + (line % 4) * (mark / 4 / every) * every) % mark == 0);
+        if (visible || k % every == 0 || k == l->count - 1 || isinf(l->values[k].y))
+            draw_point(f, r, line, k, visible, to);
+    }
+}
+
+static void draw_series(const figure *f, const frame *r, int line, FILE *to)
+{
+    const figure_line *l = &f->lines[line];
+    char colour[16];
+    fprintf(to, "<g class=\"%s\" data-series=\"%d\">\n", colour_class(f, l, colour), line);
+    if (l->style != FIGURE_DOTS)
+        draw_line(f, r, l, to);
+    if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
+        draw_points(f, r, line, to);
+    fputs("</g>\n", to);
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------- */
+
+static void draw_head(const figure *f, const frame *r, bool alone, FILE *to)
+{
+    if (alone)
+        fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" viewBox=\"0 0 %d %.0f\" role=\"img\"",
+            figure_width, r->height);
+    fprintf(to, " aria-labelledby=\"%s-t %s-d\">\n<title id=\"%s-t\">", f->id, f->id, f->id);
+    markup_text(to, f->title);
+    fprintf(to, "</title>\n<desc id=\"%s-d\">", f->id);
+    markup_text(to, f->caption);
+    fputs("</desc>\n", to);
+    if (alone) {
+        char lines[2][256];
+        const int count = title_lines(f, lines);
+        fprintf(to, "<style>\n@media screen and (prefers-color-scheme:dark){.fig{background:#1b1d20}}\n%s</style>\n",
+                figure_style_sheet);
+        for (int i = 0; i < count; i++) {
+            fprintf(to, "<text class=\"t\" x=\"4\" y=\"%d\">", 22 + 20 * i);
+            markup_text(to, lines[i]);
+            fputs("</text>\n", to);
+        }
+    }
+    fprintf(to, "<clipPath id=\"%s-clip\"><rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/></clipPath>\n",
+            f->id, r->left - 6, r->top, r->right - r->left + 12, r->bottom - r->top + 3);
+}
+
+scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
+{
+    if (f->failed)
+        return train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
+    const frame r = frame_of(f, alone);
+    draw_head(f, &r, alone, to);
+    draw_axes(f, &r, to);
+    for (int bounds = 1; bounds >= 0; bounds--) /* what is measured lies above what it is measured against */
+        for (int i = 0; i < f->count; i++)
+            if ((f->lines[i].style != FIGURE_LINE && f->lines[i].style != FIGURE_DOTS) == bounds)
+                draw_series(f, &r, i, to);
+    draw_legend(f, to, 8, figure_width - 8, r.bottom + 46 + 10);
+    fputs("</svg>\n", to);
+    return SCION_OK;
+}

@@ -1,0 +1,611 @@
+/* See page.h. */
+#include "draw/page.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/array.h"
+#include "util/base64.h"
+#include "util/fail.h"
+#include "util/path.h"
+#include "util/atomic_file.h"
+#include "data/image_file.h"
+
+/* A stream into memory. */
+typedef struct text_buffer {
+    FILE *to;
+    char *text;
+    size_t bytes;
+} text_buffer;
+
+/* The element that is open between parts of one kind. */
+typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES, GROUP_IMAGES } group;
+
+struct page {
+    char *path, *folder, *title;
+    text_buffer links, body; /* to the sections; all the rest */
+    figure **figures;
+    int64_t count;
+    int sections;
+    group open;
+    int columns, column; /* of the table that is open */
+    char align[32];
+    bool fold;
+    bool images;        /* there are some: style and policy say so */
+    scion_error failed; /* the first thing that went wrong */
+};
+
+/* ---- Making and freeing ------------------------------------------------------------------------------------ */
+
+static bool has_end(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* Whether a folder is that of a run, which is no place for figures. */
+static bool holds_run(const char *folder)
+{
+    char file[4096];
+    return (size_t)snprintf(file, sizeof file, "%s/metrics.jsonl", folder) < sizeof file && access(file, F_OK) == 0;
+}
+
+/* The page's path without .html, or with .files. */
+static char *folder_of(const char *path)
+{
+    const size_t length = strlen(path), bytes = length + 8;
+    const bool html = has_end(path, ".html") && !has_end(path, "/.html");
+    char *folder = malloc(bytes);
+    if (!folder)
+        return NULL;
+    snprintf(folder, bytes, "%.*s%s", (int)(html ? length - 5 : length), path, html ? "" : ".files");
+    if (html && holds_run(folder))
+        snprintf(folder, bytes, "%.*s.files", (int)(length - 5), path);
+    return folder;
+}
+
+page *page_create(const char *path, const char *title)
+{
+    page *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->path = strdup(path);
+    p->folder = folder_of(path);
+    p->title = strdup(title);
+    p->links.to = open_memstream(&p->links.text, &p->links.bytes);
+    p->body.to = open_memstream(&p->body.text, &p->body.bytes);
+    if (!p->path || !p->folder || !p->title || !p->links.to || !p->body.to) {
+        page_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void buffer_free(text_buffer *g)
+{
+    if (g->to)
+        fclose(g->to);
+    free(g->text);
+}
+
+void page_free(page *p)
+{
+    if (!p)
+        return;
+    buffer_free(&p->links);
+    buffer_free(&p->body);
+    for (int64_t i = 0; i < p->count; i++)
+        figure_free(p->figures[i]);
+    free(p->figures);
+    free(p->path);
+    free(p->folder);
+    free(p->title);
+    free(p);
+}
+
+int page_figures(const page *p)
+{
+    return (int)p->count;
+}
+
+const figure *page_figure_at(const page *p, int i)
+{
+    return i >= 0 && i < p->count ? p->figures[i] : NULL;
+}
+
+const char *page_folder(const page *p)
+{
+    return p->folder;
+}
+
+/* ---- Adding ------------------------------------------------------------------------------------------------ */
+
+/* Ends the group that is open, unless it is this one, which is begun. */
+static FILE *in_group(page *p, group wanted)
+{
+    static const char *const begin[] = {"", "<div class=\"cards\">\n", "<div class=\"figures\">\n",
+                                        "<div class=\"images\">\n"};
+    if (p->open != wanted) {
+        fputs(p->open != GROUP_NONE ? "</div>\n" : "", p->body.to);
+        fputs(begin[wanted], p->body.to);
+        p->open = wanted;
+    }
+    return p->body.to;
+}
+
+/* An element with a text, unless that is missing. */
+static void element(FILE *to, const char *name, const char *text)
+{
+    if (!text || !text[0])
+        return;
+    fprintf(to, "<%s>", name);
+    markup_text(to, text);
+    fprintf(to, "</%s>", name);
+}
+
+void page_card(page *p, const char *label, const char *value, const char *note)
+{
+    FILE *to = in_group(p, GROUP_CARDS);
+    fputs("<div class=\"card\">", to);
+    element(to, "span", label);
+    element(to, "b", value);
+    element(to, "span", note);
+    fputs("</div>\n", to);
+}
+
+void page_section(page *p, const char *title)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    p->sections++;
+    fprintf(p->links.to, "<a href=\"#part-%d\">", p->sections);
+    markup_text(p->links.to, title);
+    fputs("</a>\n", p->links.to);
+    fprintf(to, "<h2 id=\"part-%d\">", p->sections);
+    markup_text(to, title);
+    fputs("</h2>\n", to);
+}
+
+static void run_out(page *p)
+{
+    if (p->failed.status == SCION_OK)
+        train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+}
+
+/* What a format gives, escaped. */
+static void write_format(page *p, FILE *to, const char *format, va_list args)
+{
+    va_list copy;
+    va_copy(copy, args);
+    const int length = vsnprintf(NULL, 0, format, copy);
+    va_end(copy);
+    char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (text) {
+        vsnprintf(text, (size_t)length + 1, format, args);
+        markup_text(to, text);
+    } else {
+        run_out(p);
+    }
+    free(text);
+}
+
+void page_paragraph(page *p, const char *format, ...)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    va_list args;
+    fputs("<p>", to);
+    va_start(args, format);
+    write_format(p, to, format, args);
+    va_end(args);
+    fputs("</p>\n", to);
+}
+
+void page_heading(page *p, const char *title, const char *caption)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    fputs("<div class=\"heading\">", to);
+    element(to, "h3", title);
+    element(to, "p", caption);
+    fputs("</div>\n", to);
+}
+
+void page_figure(page *p, figure *f)
+{
+    if (f && figure_empty(f)) {
+        figure_free(f);
+        return;
+    }
+    figure **place = f ? array_append(&p->figures, &p->count, sizeof *place) : NULL;
+    if (!place) {
+        figure_free(f);
+        run_out(p);
+        return;
+    }
+    *place = f;
+    const char *slash = strrchr(p->folder, '/');
+    scion_error err = {0};
+    if (figure_html(f, in_group(p, GROUP_FIGURES), slash ? slash + 1 : p->folder, &err) != SCION_OK &&
+        p->failed.status == SCION_OK)
+        p->failed = err;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------ */
+
+static void begin_table(page *p, const char *fold, const char *kind)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    p->fold = fold != NULL;
+    if (fold) {
+        fputs("<details>", to);
+        element(to, "summary", fold);
+    }
+    fprintf(to, "<div class=\"scroll\"><table%s>\n", kind);
+}
+
+static void end_table(page *p)
+{
+    fprintf(p->body.to, "</tbody></table></div>%s\n", p->fold ? "</details>" : "");
+}
+
+static const char *class_of(char align)
+{
+    return align == 'r' ? " class=\"r\"" : align == 'w' ? " class=\"long\"" : "";
+}
+
+void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align)
+{
+    begin_table(p, fold, "");
+    p->columns = columns;
+    p->column = 0;
+    snprintf(p->align, sizeof p->align, "%s", align);
+    fputs("<thead><tr>", p->body.to);
+    for (int i = 0; i < columns; i++) {
+        fprintf(p->body.to, "<th%s>", class_of(p->align[i]));
+        markup_text(p->body.to, names[i]);
+        fputs("</th>", p->body.to);
+    }
+    fputs("</tr></thead>\n<tbody>\n", p->body.to);
+}
+
+void page_cell(page *p, const char *format, ...)
+{
+    FILE *to = p->body.to;
+    va_list args;
+    fprintf(to, "%s<td%s>", p->column == 0 ? "<tr>" : "", class_of(p->align[p->column]));
+    va_start(args, format);
+    write_format(p, to, format, args);
+    va_end(args);
+    p->column = (p->column + 1) % p->columns;
+    fprintf(to, "</td>%s", p->column == 0 ? "</tr>\n" : "");
+}
+
+void page_table_end(page *p)
+{
+    for (; p->column > 0; p->column = (p->column + 1) % p->columns)
+        fprintf(p->body.to, "<td></td>%s", p->column == p->columns - 1 ? "</tr>\n" : "");
+    end_table(p);
+}
+
+void page_settings(page *p, const char *fold)
+{
+    begin_table(p, fold, " class=\"settings\"");
+    fputs("<tbody>\n", p->body.to);
+}
+
+void page_setting(page *p, const char *key, const char *value)
+{
+    fputs("<tr><th>", p->body.to);
+    markup_text(p->body.to, key);
+    fputs("</th><td>", p->body.to);
+    markup_text(p->body.to, value);
+    fputs("</td></tr>\n", p->body.to);
+}
+
+void page_settings_end(page *p)
+{
+    end_table(p);
+}
+
+/* ---- Images and matrices ----------------------------------------------------------------------------------- */
+
+void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, int64_t channels, const char *label,
+                const char *value, const char *note)
+{
+    FILE *to = in_group(p, GROUP_IMAGES);
+    uint8_t *png = NULL;
+    size_t bytes = 0;
+    const scion_status status = image_encode_png(pixels, height, width, channels, &png, &bytes, NULL);
+    char *text = status == SCION_OK ? malloc(base64_length(bytes) + 1) : NULL;
+    p->images = true;
+    if (text) {
+        base64_encode(png, bytes, text);
+        fprintf(to, "<div class=\"image\"><img width=\"%lld\" height=\"%lld\" alt=\"", (long long)width,
+                (long long)height);
+        markup_attribute(to, label);
+        fprintf(to, "\" src=\"data:image/png;base64,%s\">", text);
+        element(to, "b", label);
+        element(to, "span", value);
+        element(to, "span", note);
+        fputs("</div>\n", to);
+    } else {
+        run_out(p);
+    }
+    free(text);
+    free(png);
+}
+
+/* Em that the name of a row or column has. */
+static const double name_width = 12;
+
+static void matrix_name(page *p, const char *scope, const char *name)
+{
+    char cut[128];
+    markup_shorten(name, name_width, cut, sizeof cut);
+    fprintf(p->body.to, "<th scope=\"%s\" title=\"", scope);
+    markup_attribute(p->body.to, name);
+    fputs("\">", p->body.to);
+    markup_text(p->body.to, cut);
+    fputs("</th>", p->body.to);
+}
+
+/* A number, on a ground whose strength is its share; zeros are empty. */
+static void matrix_cell(page *p, int64_t number, double share, bool diagonal)
+{
+    static const double strongest = 0.6, errors = 4; /* of a quarter the colour is full */
+    FILE *to = p->body.to;
+    const double strength = diagonal ? share : share * errors < 1 ? share * errors : 1;
+    if (number > 0)
+        fprintf(to, "<td style=\"background:rgba(%s,%.2f)\">%lld</td>", diagonal ? "11,111,179" : "213,94,0",
+                strongest * strength, (long long)number);
+    else
+        fputs("<td></td>", to);
+}
+
+void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner)
+{
+    begin_table(p, NULL, " class=\"matrix\"");
+    p->images = true;
+    fputs("<thead><tr><td>", p->body.to);
+    markup_text(p->body.to, corner);
+    fputs("</td>", p->body.to);
+    for (int k = 0; k < n; k++)
+        matrix_name(p, "col", names[k]);
+    fputs("</tr></thead>\n<tbody>\n", p->body.to);
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += (double)cells[i * n + k];
+        fputs("<tr>", p->body.to);
+        matrix_name(p, "row", names[i]);
+        for (int k = 0; k < n; k++)
+            matrix_cell(p, cells[i * n + k], sum > 0 ? (double)cells[i * n + k] / sum : 0, i == k);
+        fputs("</tr>\n", p->body.to);
+    }
+    end_table(p);
+}
+
+/* ---- Style and script ----------------------------------------------------------------------------------------- */
+
+static const char page_style[] =
+    ":root{--paper:#fff;--ink:#1c1d1f;--soft:#5c6066;--line:#e2e3e0;--card:#f6f6f3;--link:#0b6fb3;--shade:#0003}\n"
+    "@media screen and (prefers-color-scheme:dark){:root{--paper:#1b1d20;--ink:#e8e8e6;--soft:#a7abb1;--line:#3a3d42;"
+    "--card:#25282c;--link:#6fc0f5;--shade:#fff4}}\n"
+    "*{box-sizing:border-box}\n"
+    "html{-webkit-text-size-adjust:100%;color-scheme:light dark}\n"
+    "body{margin:0 auto;max-width:1140px;padding:28px 20px 60px;background:var(--paper);color:var(--ink);"
+    "font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n"
+    "h1{font-size:1.75rem;line-height:1.2;margin:0 0 .4em;overflow-wrap:anywhere}\n"
+    "h2{font-size:1.3rem;line-height:1.25;margin:2.2em 0 .5em;padding-top:.7em;border-top:1px solid var(--line);"
+    "overflow-wrap:anywhere}\n"
+    "h3{font-size:1rem;margin:0;overflow-wrap:anywhere}\n"
+    "p{margin:.5em 0;max-width:72ch;overflow-wrap:anywhere}a{color:var(--link)}\n"
+    "nav{margin:1em 0;font-size:.92rem;line-height:1.8}nav "
+    "a{display:inline-block;margin-right:1.1em;overflow-wrap:anywhere}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin:1em 0}\n"
+    ".card{background:var(--card);border-radius:8px;padding:10px 14px;overflow-wrap:anywhere}\n"
+    ".card span{display:block;color:var(--soft);font-size:.82rem}"
+    ".card b{display:block;font-size:1.3rem;line-height:1.3;font-variant-numeric:tabular-nums}\n"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,360px),1fr));gap:28px 36px;"
+    "margin:1em 0;align-items:start}\n"
+    "figure{margin:0;min-width:0;max-width:480px}figcaption p{color:var(--soft);font-size:.88rem;margin:.15em 0 "
+    ".4em}\n"
+    "svg.fig{display:block;width:100%;height:auto;overflow:visible}\n"
+    "details{margin:.5em 0}summary{cursor:pointer;color:var(--link);font-size:.9rem;width:fit-content}\n"
+    ".scroll{overflow-x:auto;max-height:70vh;margin:.5em 0;max-width:100%;"
+    "background:linear-gradient(90deg,var(--paper) 30%,transparent) left/40px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--paper) 30%,transparent) right/40px 100% no-repeat local,"
+    "linear-gradient(90deg,var(--shade),transparent) left/14px 100% no-repeat scroll,"
+    "linear-gradient(270deg,var(--shade),transparent) right/14px 100% no-repeat scroll}\n"
+    "table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
+    "thead th{position:sticky;top:0;background:var(--paper);color:var(--soft);font-weight:600;white-space:nowrap}\n"
+    "tbody th{font-weight:400;white-space:nowrap}.r{text-align:right}td.long{min-width:16em;max-width:44em}\n"
+    "td{white-space:nowrap}td.long,.settings td{white-space:normal;overflow-wrap:anywhere}\n"
+    ".files{font-size:.84rem;color:var(--soft)}small{color:var(--soft)}footer{margin-top:4em;color:var(--soft);"
+    "font-size:.82rem}\n"
+    "#tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);border-radius:6px;"
+    "padding:5px 9px;font-size:.8rem;line-height:1.35;white-space:pre-line;max-width:260px;z-index:9;"
+    "overflow-wrap:anywhere}\n"
+    "@media (max-width:520px){body{padding:18px 14px 40px}h1{font-size:1.4rem}.figures{gap:30px}"
+    ".cards{grid-template-columns:1fr 1fr}}\n"
+    "@media print{html{color-scheme:light}body{max-width:none;padding:0;font-size:10.5pt}h2{margin-top:1.4em}"
+    "nav,#tip,.numbers,.files{display:none}.figures{grid-template-columns:1fr 1fr;gap:6mm 8mm}"
+    ".cards{grid-template-columns:repeat(5,1fr)}figure,tr,.card{break-inside:avoid}figcaption,h2,h3{break-after:"
+    "avoid}"
+    "h3{font-size:9.5pt}figcaption p{font-size:8.5pt}.scroll{overflow:visible;max-height:none}table{font-size:7.5pt}"
+    "th,td{padding-right:8px}td.long{min-width:0}thead th{position:static}"
+    "details::details-content{content-visibility:visible;display:block;block-size:auto}}\n";
+
+/* Of pages that have such. */
+static const char image_style[] =
+    ".heading{margin:2em 0 .3em}.heading p{color:var(--soft);font-size:.88rem;margin:.15em 0}\n"
+    ".matrix th,.matrix td{padding:3px 7px;text-align:right;vertical-align:middle;border:1px solid var(--paper)}\n"
+    ".matrix thead th{writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:400;"
+    "padding:7px 3px}\n"
+    ".matrix thead td{vertical-align:bottom;text-align:left;color:var(--soft)}"
+    ".matrix tbody th{text-align:left}.matrix td{min-width:2.8em}\n"
+    ".images{display:grid;grid-template-columns:repeat(auto-fill,minmax(118px,1fr));gap:16px 14px;margin:1em 0}\n"
+    ".image{font-size:.82rem;line-height:1.35;overflow-wrap:anywhere}.image b,.image span{display:block}"
+    ".image span{color:var(--soft);font-variant-numeric:tabular-nums}\n"
+    ".image "
+    "img{display:block;width:96px;height:96px;object-fit:contain;image-rendering:pixelated;margin-bottom:4px}\n"
+    "@media print{.image,.matrix tr{break-inside:avoid}.matrix td,.image img{print-color-adjust:exact}}\n";
+
+/* Tooltip of the point nearest to the pointer, at once. Without the script, its <title> appears after a moment. */
+static const char page_script[] =
+    "\n"
+    "'use strict';\n"
+    "(() => {\n"
+    "  const tip = document.createElement('div');\n"
+    "  tip.id = 'tip';\n"
+    "  tip.hidden = true;\n"
+    "  document.body.append(tip);\n"
+    "  let on = null;\n"
+    "  const leave = () => {\n"
+    "    if (on) on.classList.remove('on');\n"
+    "    on = null;\n"
+    "    tip.hidden = true;\n"
+    "  };\n"
+    "  for (const svg of document.querySelectorAll('svg.fig')) {\n"
+    "    const points = [...svg.querySelectorAll('.p')].map(g => {\n"
+    "      const title = g.querySelector('title'), text = title.textContent;\n"
+    "      title.remove();\n"
+    "      g.setAttribute('aria-label', text);\n"
+    "      const box = g.lastElementChild.getBBox();\n"
+    "      return {g, text, x: box.x + box.width / 2, y: box.y + box.height / 2};\n"
+    "    });\n"
+    "    const find = event => {\n"
+    "      const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;\n"
+    "      let best = null, nearest = 40;\n"
+    "      for (const p of points) {\n"
+    "        const d = Math.hypot(box.left + p.x * scale - event.clientX, box.top + p.y * scale - event.clientY);\n"
+    "        if (d < nearest) { nearest = d; best = p; }\n"
+    "      }\n"
+    "      leave();\n"
+    "      if (!best) return;\n"
+    "      on = best.g;\n"
+    "      on.classList.add('on');\n"
+    "      tip.textContent = best.text;\n"
+    "      tip.hidden = false;\n"
+    "      const x = box.left + best.x * scale, y = box.top + best.y * scale;\n"
+    "      const left = x + 14 + tip.offsetWidth > innerWidth ? x - 14 - tip.offsetWidth : x + 14;\n"
+    "      tip.style.left = Math.max(4, left) + 'px';\n"
+    "      tip.style.top = Math.max(4, y - tip.offsetHeight - 10) + 'px';\n"
+    "    };\n"
+    "    svg.addEventListener('pointermove', find);\n"
+    "    svg.addEventListener('pointerdown', find);\n"
+    "    svg.addEventListener('pointerleave', leave);\n"
+    "  }\n"
+    "  addEventListener('scroll', leave, {passive: true});\n"
+    "})();\n";
+
+/* The hash is that of page_script: SHA-256, base64. tests/cli/report.sh compares them. */
+static const char page_policy[] =
+    "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'sha256-jkmKORrNTKkRs93Roy+p4sqfmtWQxJyKaIe1ss4zMf8='; base-uri 'none'; "
+    "form-action 'none'";
+
+/* ---- Writing ----------------------------------------------------------------------------------------------- */
+
+static scion_status write_file(const char *path, const char *text, size_t bytes, scion_error *err)
+{
+    atomic_file r;
+    scion_status status = atomic_begin(&r, path, err);
+    if (status == SCION_OK)
+        status = atomic_write(&r, text, bytes, err);
+    if (status == SCION_OK)
+        status = atomic_commit(&r, err);
+    return status;
+}
+
+/* Ends the stream; false: out of memory. */
+static bool buffer_close(text_buffer *g)
+{
+    const bool fine = g->to && !ferror(g->to) && fclose(g->to) == 0;
+    g->to = NULL;
+    return fine;
+}
+
+/* One figure, as drawing or as numbers. */
+static scion_status write_figure(const page *p, const figure *f, bool drawing, scion_error *err)
+{
+    text_buffer g = {0};
+    const size_t bytes = strlen(p->folder) + strlen(f->id) + 8;
+    char *path = malloc(bytes);
+    scion_status status = SCION_OK;
+    g.to = path ? open_memstream(&g.text, &g.bytes) : NULL;
+    if (!g.to) {
+        status = train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
+        goto done;
+    }
+    snprintf(path, bytes, "%s/%s.%s", p->folder, f->id, drawing ? "svg" : "csv");
+    status = drawing ? figure_svg(f, g.to, true, err) : figure_csv(f, g.to, err);
+    if (!buffer_close(&g) && status == SCION_OK)
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    if (status == SCION_OK)
+        status = write_file(path, g.text, g.bytes, err);
+done:
+    buffer_free(&g);
+    free(path);
+    return status;
+}
+
+static scion_status write_figures(const page *p, scion_error *err)
+{
+    struct stat about;
+    scion_status status = SCION_OK;
+    if (p->count > 0 && mkdir(p->folder, 0777) != 0 && errno != EEXIST)
+        return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(p->folder), strerror(errno));
+    if (p->count > 0 && (stat(p->folder, &about) != 0 || !S_ISDIR(about.st_mode)))
+        return train_fail(err, SCION_EINVAL, "%s: is there and is not a folder", path_end(p->folder));
+    for (int64_t i = 0; status == SCION_OK && i < 2 * p->count; i++)
+        status = write_figure(p, p->figures[i / 2], i % 2 == 0, err);
+    return status;
+}
+
+static void write_head(const page *p, FILE *to)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"",
+          to);
+    fputs(page_policy, to);
+    fputs(p->images ? "; img-src data:" : "", to);
+    fputs("\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
+          to);
+    element(to, "title", p->title);
+    fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", page_style, p->images ? image_style : "",
+            figure_style_sheet);
+    element(to, "h1", p->title);
+    fputs("\n", to);
+}
+
+scion_status page_write(page *p, scion_error *err)
+{
+    text_buffer g = {0};
+    scion_status status = p->failed.status;
+    if (status != SCION_OK) {
+        if (err)
+            *err = p->failed;
+        return status;
+    }
+    in_group(p, GROUP_NONE);
+    g.to = buffer_close(&p->links) && buffer_close(&p->body) ? open_memstream(&g.text, &g.bytes) : NULL;
+    if (g.to) {
+        write_head(p, g.to);
+        if (p->sections > 2)
+            fprintf(g.to, "<nav>\n%s</nav>\n", p->links.text);
+        fprintf(g.to, "<main>\n%s</main>\n<script>%s</script>\n</body>\n</html>\n", p->body.text, page_script);
+    }
+    if (!g.to || !buffer_close(&g))
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+    if (status == SCION_OK)
+        status = write_figures(p, err);
+    if (status == SCION_OK)
+        status = write_file(p->path, g.text, g.bytes, err);
+    buffer_free(&g);
+    return status;
+}

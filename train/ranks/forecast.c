@@ -1,0 +1,153 @@
+/* See forecast.h. */
+#include "ranks/forecast.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/fail.h"
+#include "comm/comm.h"
+#include "ranks/shard.h"
+#include "trainer/trainer_make.h"
+
+/* A pass over an entry of the optimizer costs about as many operations of a product, as in shard.c. */
+static const double entry_flops = 100;
+/* Messages of the agreements in a step: gather and broadcast, up and down the tree. */
+static const double agreements = 2;
+
+struct forecaster {
+    config c;
+    trainer *t; /* recorded and planned; nothing large is allocated */
+};
+
+scion_status forecaster_create(forecaster **out, const config *c, scion_error *err)
+{
+    forecaster *f = *out = calloc(1, sizeof *f);
+    if (!f)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    f->c = *c;
+    f->c.training.deterministic = false;
+    scion_status status = config_check(&f->c, err);
+    if (status == SCION_OK)
+        status = trainer_new(&f->t, &f->c, err);
+    if (status == SCION_OK)
+        status = trainer_open_data(f->t, &(data_context){.seed = 0}, err);
+    if (status == SCION_OK)
+        status = trainer_record(f->t, true, err);
+    if (status != SCION_OK) {
+        forecaster_free(f);
+        *out = NULL;
+    }
+    return status;
+}
+
+void forecaster_free(forecaster *f)
+{
+    if (!f)
+        return;
+    trainer_free(f->t);
+    free(f);
+}
+
+/* Operations of one micro-batch: forward, twice that backward, and forward again where it is recomputed. */
+static double piece_flops(const tape_plan *p)
+{
+    double again = 0;
+    for (int64_t i = 0; i < p->nodes; i++) {
+        const tape_node *n = &p->node[i].own;
+        again += p->node[i].recompute && n->op->flops ? n->op->flops(n) : 0;
+    }
+    return 3 * plan_flops(p) + again;
+}
+
+/* Bytes of activations of micro-batches of `batch`: those of a plan of that size. */
+static scion_status activation_bytes(const forecaster *f, int64_t batch, double *bytes, scion_error *err)
+{
+    model m = {.tape = NULL};
+    tape_plan *p = NULL;
+    if (batch == f->c.training.batch) {
+        *bytes = (double)(plan_bytes(f->t->train) - plan_packed_bytes(f->t->train));
+        return SCION_OK;
+    }
+    const scion_status status = trainer_record_size(f->t, batch, &m, &p, err);
+    if (status == SCION_OK)
+        *bytes = (double)plan_bytes(p);
+    plan_free(p);
+    model_free(&m);
+    return status;
+}
+
+static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
+{
+    const scn_type wire = training_storage(f->c.training.wire);
+    const double passes = trainer_rule(f->t)->needs_prev ? 2 : 1, shared = trainer_rule(f->t)->needs_prev ? 3 : 1;
+    double gradients = 0, weights = 0;
+    for (int r = 0; r < m->ranks; r++) {
+        const shard_traffic n = shard_traffic_of(s, r, wire);
+        const double up = passes * (double)n.gradients_sent, down = passes * (double)n.gradients_received;
+        const double out_w = shared * (double)n.weights_sent, in_w = shared * (double)n.weights_received;
+        out->gradient_bytes += up;
+        out->weight_bytes += out_w;
+        out->largest_bytes = fmax(out->largest_bytes, up + down + out_w + in_w);
+        out->mean_bytes += (up + down + out_w + in_w) / m->ranks;
+        gradients = fmax(gradients, fmax(up, down));
+        weights = fmax(weights, fmax(out_w, in_w));
+    }
+    /* Each bucket is a message of a rank each way, a few of them at the same time. */
+    const double buckets = m->ranks > 1 ? (double)s->count : 0, levels = ceil(log2((double)m->ranks));
+    out->gradients_s = gradients / m->bandwidth + passes * m->latency * (buckets + levels);
+    out->weights_s =
+        weights / m->bandwidth + shared * m->latency * (buckets + levels) + agreements * 2 * levels * m->latency;
+}
+
+static void count_memory(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
+{
+    const scion_rule_properties *rule = trainer_rule(f->t);
+    int64_t most = 0;
+    for (int r = 0; r < m->ranks; r++)
+        most = s->entries[r] > most ? s->entries[r] : most;
+    out->weights = (double)tape_weight_bytes(f->t->model.tape) + 8 * (double)tape_buffer_elements(f->t->model.tape);
+    out->gradients = (double)tape_grad_bytes(f->t->model.tape) * (rule->needs_prev ? 2 : 1);
+    out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * (double)most;
+    out->sharing = m->ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
+    out->total = out->weights + out->gradients + out->state + out->activations + out->sharing;
+}
+
+scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, forecast *out, scion_error *err)
+{
+    const int64_t batch = f->c.training.batch, all = batch * f->c.training.accum;
+    shard_plan s = {.ranks = 0};
+    *out = (forecast){.parameters = f->t->elements, .sequences = all, .data = data_about(f->t->data)->description};
+    if (m->ranks > all)
+        return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
+                          (long long)all, m->ranks);
+    scion_status status = shard_make(&s, &f->c, f->t->model.tape, m->ranks, false, err);
+    out->most_sequences = (all + m->ranks - 1) / m->ranks;
+    const int64_t pieces = (out->most_sequences + batch - 1) / batch,
+                  size = (out->most_sequences + pieces - 1) / pieces;
+    if (status == SCION_OK)
+        status = activation_bytes(f, size, &out->activations, err);
+    if (status != SCION_OK) {
+        shard_free(&s);
+        return status;
+    }
+    const double sequence = piece_flops(f->t->train) / (double)batch;
+    double entries = 0;
+    for (int r = 0; r < m->ranks; r++) {
+        out->oracle_flops = fmax(out->oracle_flops, s.flops[r]);
+        entries = fmax(entries, (double)s.entries[r]);
+    }
+    out->flops = sequence * (double)out->most_sequences;
+    out->compute_s = out->flops / m->speed;
+    out->oracle_s = out->oracle_flops / m->speed;
+    out->entries_s = entry_flops * entries / m->speed;
+    count_traffic(f, &s, m, out);
+    /* The last backward pass is two thirds of the last micro-batch. */
+    out->exposed_s = fmax(0, out->gradients_s - 2.0 / 3 * sequence * (double)size / m->speed);
+    if (m->ranks == 1)
+        out->gradients_s = out->weights_s = out->exposed_s = 0;
+    out->step_s = out->compute_s + out->oracle_s + out->entries_s + out->exposed_s + out->weights_s;
+    count_memory(f, &s, m, out);
+    shard_free(&s);
+    return SCION_OK;
+}

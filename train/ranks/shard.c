@@ -1,0 +1,265 @@
+/* See shard.h. */
+#include "ranks/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/fail.h"
+#include "comm/comm.h"
+#include "trainer/routing.h"
+
+/* An entry takes a few reads and writes of memory, whose time is that of so many operations of a product. */
+static const double entry_cost = 100;
+/* Below that many operations a parameter goes with the one before it. */
+static const double small_cost = 1e6;
+
+typedef struct item {
+    int64_t param;
+    double cost;
+} item;
+
+static int costly_first(const void *x, const void *y)
+{
+    const item *a = x, *b = y;
+    if (a->cost != b->cost)
+        return a->cost < b->cost ? 1 : -1;
+    return (a->param > b->param) - (a->param < b->param);
+}
+
+/* What an optimizer says of a parameter before anything is owned. */
+typedef struct nature {
+    int64_t count;
+    bool cut;     /* it may be cut into ranges */
+    double flops; /* of its oracle */
+} nature;
+
+static int64_t units_of(int64_t count)
+{
+    return (count + SCION_RANGE - 1) / SCION_RANGE;
+}
+
+/* Asks an optimizer that owns nothing, and therefore allocates next to nothing. */
+static scion_status find_natures(const config *c, const tape *t, bool whole, nature *out, scion_error *err)
+{
+    const int64_t n = tape_param_count(t);
+    scion_optimizer *probe = NULL;
+    scion_options o;
+    scion_param *params = calloc((size_t)n, sizeof *params);
+    scion_status status = params ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
+    if (status == SCION_OK)
+        status = routing_params(c, t, params, err);
+    if (status == SCION_OK)
+        status = config_optimizer(c, &o, err);
+    if (status == SCION_OK)
+        status = scion_route(params, n, &o, err);
+    for (int64_t i = 0; status == SCION_OK && i < n; i++) {
+        params[i].own_count = 0;
+        params[i].weight = params[i].grad = NULL;
+    }
+    if (status == SCION_OK)
+        status = scion_optimizer_create(&probe, &o, params, n, err);
+    for (int64_t i = 0; status == SCION_OK && i < n; i++) {
+        scion_info info = {.size = sizeof info};
+        scion_optimizer_inspect(probe, i, 0, &info, NULL);
+        const scion_rule_properties *rule = scion_rule_info(info.rule);
+        const bool by_entry = !rule->lmo || scion_norm_info(info.norm)->elementwise;
+        params[i].norm = info.norm;
+        out[i] = (nature){.count = info.elements,
+                          .cut = by_entry && !rule->sharp && params[i].split_count < 2 && !whole &&
+                                 units_of(info.elements) > 1,
+                          .flops = rule->lmo ? scion_lmo_flops(&params[i], &o) : 0};
+    }
+    scion_optimizer_free(probe);
+    free(params);
+    return status;
+}
+
+/* Rank r has units [r U / ranks, (r + 1) U / ranks) of all parameters that are cut, put in a row. */
+static void own_ranges(shard_plan *s, const nature *of)
+{
+    int64_t all = 0, before = 0;
+    for (int64_t i = 0; i < s->params; i++)
+        all += of[i].cut ? units_of(of[i].count) : 0;
+    for (int64_t i = 0; i < s->params; i++) {
+        const int64_t units = of[i].cut ? units_of(of[i].count) : 0;
+        for (int64_t r = 0; r < s->ranks && units > 0; r++) {
+            int64_t begin = all * r / s->ranks - before, end = all * (r + 1) / s->ranks - before;
+            begin = begin < 0 ? 0 : begin > units ? units : begin;
+            end = end < 0 ? 0 : end > units ? units : end;
+            const int64_t last = end * SCION_RANGE < of[i].count ? end * SCION_RANGE : of[i].count;
+            if (end <= begin)
+                continue;
+            s->first[r * s->params + i] = begin * SCION_RANGE;
+            s->own[r * s->params + i] = last - begin * SCION_RANGE;
+            s->flops[r] += of[i].flops * (double)(last - begin * SCION_RANGE) / (double)of[i].count;
+        }
+        before += units;
+    }
+}
+
+static void give(shard_plan *s, const nature *of, int64_t param, int rank)
+{
+    s->own[rank * s->params + param] = of[param].count;
+    s->flops[rank] += of[param].flops;
+}
+
+/* The costliest first, to the rank that has least; ranges are equal, and count for nobody. */
+static void own_wholes(shard_plan *s, const nature *of, item *items, double *load)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->params; i++) {
+        const double cost = of[i].flops + entry_cost * (double)of[i].count;
+        if (!of[i].cut && (cost >= small_cost || i == 0))
+            items[n++] = (item){i, cost};
+    }
+    if (n > 1)
+        qsort(items, (size_t)n, sizeof *items, costly_first);
+    for (int64_t k = 0; k < n; k++) {
+        int least = 0;
+        for (int r = 1; r < s->ranks; r++)
+            least = load[r] < load[least] ? r : least;
+        give(s, of, items[k].param, least);
+        load[least] += items[k].cost;
+    }
+}
+
+/* The rank that owns the last entry of a parameter. */
+static int last_owner(const shard_plan *s, int64_t param)
+{
+    int owner = 0;
+    for (int r = 0; r < s->ranks; r++)
+        if (shard_own(s, r, param) > 0)
+            owner = r;
+    return owner;
+}
+
+static void own_small(shard_plan *s, const nature *of)
+{
+    for (int64_t i = 1; i < s->params; i++)
+        if (!of[i].cut && of[i].flops + entry_cost * (double)of[i].count < small_cost)
+            give(s, of, i, last_owner(s, i - 1));
+}
+
+/* Whether b goes on where a ends, in both arrays, and fits into the same bucket. */
+static bool joins(const shard_bucket *a, const shard_bucket *b)
+{
+    return a->owner == b->owner && a->count + b->count <= SHARD_BUCKET && a->weight_type == b->weight_type &&
+           a->grad_type == b->grad_type &&
+           a->weight_at + scn_stored_bytes(a->weight_type, a->count) == b->weight_at &&
+           a->grad_at + scn_stored_bytes(a->grad_type, a->count) == b->grad_at;
+}
+
+/* `count` entries of a parameter from `first` on. */
+static shard_bucket range_of(const tape_value *v, int64_t first, int64_t count, int owner)
+{
+    return (shard_bucket){.first = v->offset + first,
+                          .count = count,
+                          .owner = owner,
+                          .weight_type = v->weight_type,
+                          .grad_type = v->grad_type,
+                          .weight_at = v->weight_at + scn_stored_bytes(v->weight_type, first),
+                          .grad_at = v->grad_at + scn_stored_bytes(v->grad_type, first)};
+}
+
+/* Adds a range with one owner to the list, which has room, in equal pieces; to the last bucket if that is small. */
+static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t count, int owner)
+{
+    shard_bucket *last = s->count > 0 ? &s->buckets[s->count - 1] : NULL;
+    const shard_bucket all = range_of(v, first, count, owner);
+    if (last && joins(last, &all)) {
+        last->count += count;
+        return;
+    }
+    const int64_t pieces = (count + SHARD_BUCKET - 1) / SHARD_BUCKET;
+    for (int64_t k = 0; k < pieces; k++) {
+        const int64_t begin = count * k / pieces, end = count * (k + 1) / pieces;
+        s->buckets[s->count++] = range_of(v, first + begin, end - begin, owner);
+    }
+}
+
+/* At most so many: every range of every parameter begins one, and so does every SHARD_BUCKET entries. */
+static size_t buckets_max(const shard_plan *s, int64_t elements)
+{
+    size_t ranges = 0;
+    for (int64_t i = 0; i < s->params * s->ranks; i++)
+        ranges += s->own[i] > 0;
+    return ranges + (size_t)(elements / SHARD_BUCKET) + 1;
+}
+
+static scion_status make_buckets(shard_plan *s, const tape *t, scion_error *err)
+{
+    s->buckets = calloc(buckets_max(s, tape_param_elements(t)), sizeof *s->buckets);
+    if (!s->buckets)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
+    for (int64_t i = 0; i < s->params; i++)
+        for (int r = 0; r < s->ranks; r++) { /* ranges follow each other in the order of the ranks */
+            const int64_t own = shard_own(s, r, i);
+            if (own > 0)
+                add_range(s, tape_param_at(t, i), shard_first(s, r, i), own, r);
+            s->entries[r] += own;
+        }
+    return SCION_OK;
+}
+
+scion_status shard_make(shard_plan *out, const config *c, const tape *t, int ranks, bool whole, scion_error *err)
+{
+    const size_t n = (size_t)tape_param_count(t), all = n * (size_t)ranks;
+    shard_plan s = {.ranks = ranks, .params = (int64_t)n};
+    nature *of = calloc(n + 1, sizeof *of);
+    item *items = calloc(n + 1, sizeof *items);
+    double *load = calloc((size_t)ranks, sizeof *load);
+    s.first = calloc(all + 1, sizeof *s.first);
+    s.own = calloc(all + 1, sizeof *s.own);
+    s.flops = calloc((size_t)ranks, sizeof *s.flops);
+    s.entries = calloc((size_t)ranks, sizeof *s.entries);
+    scion_status status = SCION_OK;
+    if (!of || !items || !load || !s.first || !s.own || !s.flops || !s.entries)
+        status = train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
+    if (status == SCION_OK)
+        status = find_natures(c, t, whole, of, err);
+    if (status == SCION_OK) {
+        own_ranges(&s, of);
+        own_wholes(&s, of, items, load);
+        own_small(&s, of);
+        status = make_buckets(&s, t, err);
+    }
+    free(of);
+    free(items);
+    free(load);
+    if (status != SCION_OK)
+        shard_free(&s);
+    *out = s;
+    return status;
+}
+
+void shard_free(shard_plan *s)
+{
+    free(s->buckets);
+    free(s->first);
+    free(s->own);
+    free(s->flops);
+    free(s->entries);
+    *s = (shard_plan){.ranks = 0};
+}
+
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire)
+{
+    const comm seen = {.rank = rank, .size = s->ranks};
+    shard_traffic sum = {0};
+    for (int64_t i = 0; i < s->count; i++) {
+        const shard_bucket *b = &s->buckets[i];
+        const int64_t gradients = (int64_t)scn_stored_bytes(shard_wire(b, wire), b->count),
+                      weights = (int64_t)scn_stored_bytes(b->weight_type, b->count);
+        int64_t children = 0;
+        bool more = true;
+        for (int level = 0; more; level++)
+            children += comm_tree_child(&seen, b->owner, level, &more) >= 0;
+        sum.gradients_received += children * gradients;
+        sum.weights_sent += children * weights;
+        if (rank != b->owner) {
+            sum.gradients_sent += gradients;
+            sum.weights_received += weights;
+        }
+    }
+    return sum;
+}

@@ -1,0 +1,63 @@
+/* Who owns what: the parameters of a model shared out among ranks, each of which steps its own and has their state.
+ *
+ * Elementwise parameters are cut into equal ranges, so that every rank has as many of their entries as any other. The
+ * rest have one owner each, balanced by the cost of the oracle: the costliest first, always to the rank that has
+ * least. What costs next to nothing (a bias) goes with the parameter before it, and travels with it.
+ *
+ * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays, stored alike, with one
+ * owner. The gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the
+ * same tree: size - 1 messages each way. */
+#ifndef TRAIN_RANKS_SHARD_H
+#define TRAIN_RANKS_SHARD_H
+
+#include "config/config.h"
+#include "tensor/tape.h"
+
+enum { SHARD_BUCKET = 1 << 19 }; /* entries; 2 MB in float32 */
+
+typedef struct shard_bucket {
+    int64_t first, count; /* entries of the flat arrays */
+    int owner;
+    scn_type weight_type, grad_type; /* of all its entries */
+    size_t weight_at, grad_at;       /* bytes from the beginning of the flat arrays */
+} shard_bucket;
+
+typedef struct shard_plan {
+    int ranks;
+    shard_bucket *buckets; /* in the order of the flat arrays, which they cover */
+    int64_t count;
+    int64_t params;
+    int64_t *first, *own; /* (ranks, params): entries of a parameter that a rank owns, and where they begin */
+    double *flops;        /* of each rank: operations of the oracles of what it owns */
+    int64_t *entries;     /* of each rank: that it owns */
+} shard_plan;
+
+/* `whole`: nothing is cut, so that sums over all parameters have the same bits with any number of ranks. Needs no
+ * memory of weights or gradients. */
+scion_status shard_make(shard_plan *out, const config *c, const tape *t, int ranks, bool whole, scion_error *err);
+void shard_free(shard_plan *s);
+
+static inline int64_t shard_first(const shard_plan *s, int rank, int64_t param)
+{
+    return s->first[rank * s->params + param];
+}
+
+static inline int64_t shard_own(const shard_plan *s, int rank, int64_t param)
+{
+    return s->own[rank * s->params + param];
+}
+
+/* How the gradients of a bucket travel, where those in float32 go as `wire`: bfloat16 stays what it is. */
+static inline scn_type shard_wire(const shard_bucket *b, scn_type wire)
+{
+    return b->grad_type == SCN_BFLOAT16 ? SCN_BFLOAT16 : wire;
+}
+
+/* Bytes that a rank sends and receives in a step: of gradients, and of weights. */
+typedef struct shard_traffic {
+    int64_t gradients_sent, gradients_received, weights_sent, weights_received;
+} shard_traffic;
+
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire);
+
+#endif

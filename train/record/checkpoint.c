@@ -1,0 +1,656 @@
+/* See checkpoint.h and, for the file, atomic_file.h. Reading maps the file and trusts nothing in it: every length,
+ * offset and shape is checked against the size of the file, without overflow, before it is used. */
+#define _GNU_SOURCE 1 /* memmem */
+#include "record/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <xxhash.h>
+
+#include "util/atomic_file.h"
+#include "util/fail.h"
+#include "util/path.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors files are little-endian");
+
+#define METADATA "__metadata__"
+#define CHECKSUM "checksum"
+#define HEADER_CHECKSUM "header_checksum"
+#define HASH "xxh3-64:"
+#define HEX ".hex"
+/* The bytes before the digits of the header's checksum, in the header as it is written. No string of JSON can hold
+ * these bytes, because its quotation marks are escaped. */
+#define DIGITS "\"" HEADER_CHECKSUM "\":\"" HASH
+
+enum { hash_digits = 16, prefix_bytes = 8 /* of the header's length */ };
+
+/* Largest header that the format allows. */
+static const size_t header_max = 100000000;
+
+/* Bytes of one element, 0: there is no such type. */
+static size_t item_bytes(const char *dtype)
+{
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } types[] = {
+        {"F32", 4}, {"BF16", 2}, {"U8", 1},  {"I64", 8}, {"F64", 8},  {"F16", 2},     {"I32", 4},     {"U32", 4},
+        {"U64", 8}, {"I16", 2},  {"U16", 2}, {"I8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, dtype) == 0)
+            return types[i].bytes;
+    return 0;
+}
+
+/* Bytes of a tensor; false: no such type, a negative dimension, or more than fits in a number. */
+static bool tensor_bytes(const char *dtype, int ndim, const int64_t *shape, size_t *bytes)
+{
+    size_t count = item_bytes(dtype);
+    bool ok = count > 0;
+    for (int i = 0; i < ndim; i++)
+        ok = ok && shape[i] >= 0 && !__builtin_mul_overflow(count, (size_t)shape[i], &count);
+    *bytes = count;
+    return ok;
+}
+
+/* Hash of the header without the digits that start at `at`; the part before them seeds that of the part after. */
+static uint64_t header_hash(const char *header, size_t length, size_t at)
+{
+    const size_t after = at + hash_digits;
+    return XXH3_64bits_withSeed(header + after, length - after, XXH3_64bits(header, at));
+}
+
+/* HASH and the digits. */
+static void hash_text(uint64_t hash, char text[32])
+{
+    snprintf(text, 32, HASH "%016llx", (unsigned long long)hash);
+}
+
+/* ---- Writing: the header --------------------------------------------------- */
+
+/* A tensor and its place in the order given. */
+typedef struct place {
+    const checkpoint_tensor *tensor;
+    int index;
+} place;
+
+static int larger_items_first(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    const size_t p = item_bytes(x->tensor->dtype), q = item_bytes(y->tensor->dtype);
+    return p != q ? (p < q ? 1 : -1) : (x->index > y->index) - (x->index < y->index);
+}
+
+/* A metadata entry, as text or, where that is no UTF-8, as hex digits. */
+static bool add_meta(json_t *to, const char *key, const char *value)
+{
+    json_t *text = json_string(value);
+    if (text)
+        return json_object_set_new(to, key, text) == 0;
+    const size_t length = strlen(value), key_bytes = strlen(key) + sizeof HEX;
+    char *digits = malloc(2 * length + 1), *hex_key = malloc(key_bytes);
+    bool ok = digits && hex_key;
+    if (ok) {
+        snprintf(hex_key, key_bytes, "%s" HEX, key);
+        for (size_t i = 0; i < length; i++)
+            snprintf(digits + 2 * i, 3, "%02x", (unsigned)(unsigned char)value[i]);
+        ok = json_object_set_new(to, hex_key, json_string(digits)) == 0;
+    }
+    free(hex_key);
+    free(digits);
+    return ok;
+}
+
+static json_t *metadata(const checkpoint_meta *meta, int metas, uint64_t hash)
+{
+    json_t *to = json_object();
+    char text[32];
+    hash_text(hash, text);
+    bool ok = json_object_set_new(to, CHECKSUM, json_string(text)) == 0;
+    hash_text(0, text);
+    ok = ok && json_object_set_new(to, HEADER_CHECKSUM, json_string(text)) == 0;
+    for (int i = 0; ok && i < metas; i++)
+        ok = add_meta(to, meta[i].key, meta[i].value);
+    if (!ok) {
+        json_decref(to);
+        return NULL;
+    }
+    return to;
+}
+
+static json_t *describe(const checkpoint_tensor *t, size_t begin)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < t->ndim; i++)
+        json_array_append_new(shape, json_integer(t->shape[i]));
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", t->dtype, "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + t->bytes));
+}
+
+/* The header as text with its checksum in place, padded with spaces so that the data start at a multiple of 8; NULL:
+ * no memory. */
+static char *make_header(const place *order, int count, const checkpoint_meta *meta, int metas, uint64_t hash,
+                         size_t *length)
+{
+    json_t *root = json_object();
+    size_t begin = 0;
+    bool ok = json_object_set_new(root, METADATA, metadata(meta, metas, hash)) == 0;
+    for (int i = 0; ok && i < count; i++) {
+        const checkpoint_tensor *t = order[i].tensor;
+        ok = json_object_set_new(root, t->name, describe(t, begin)) == 0;
+        begin += t->bytes;
+    }
+    char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (!text)
+        return NULL;
+    const size_t bare = strlen(text);
+    *length = (bare + 7) / 8 * 8;
+    char *header = malloc(*length + 1), sum[32];
+    if (header) {
+        memcpy(header, text, bare);
+        memset(header + bare, ' ', *length - bare);
+        header[*length] = '\0';
+        char *digits = strstr(header, DIGITS) + strlen(DIGITS);
+        hash_text(header_hash(header, *length, (size_t)(digits - header)), sum);
+        memcpy(digits, sum + strlen(HASH), hash_digits);
+    }
+    free(text);
+    return header;
+}
+
+/* ---- Writing: checks, the file --------------------------------------------------- */
+
+static bool is_utf8(const char *text)
+{
+    json_t *string = json_string(text);
+    json_decref(string);
+    return string != NULL;
+}
+
+static scion_status check_tensor(const char *path, const checkpoint_tensor *t, const json_t *seen, scion_error *err)
+{
+    size_t bytes;
+    if (!is_utf8(t->name) || strcmp(t->name, METADATA) == 0 || json_object_get(seen, t->name))
+        return train_fail(err, SCION_EINVAL, "%s: the name of tensor \"%.60s\" is taken or not UTF-8", path, t->name);
+    if (t->ndim < 0 || t->ndim > 4 || !tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != t->bytes)
+        return train_fail(err, SCION_EINVAL,
+                          "%s: tensor \"%.60s\": type %.10s, %d dimensions and %zu bytes do not agree", path, t->name,
+                          t->dtype, t->ndim, t->bytes);
+    return SCION_OK;
+}
+
+static scion_status check_meta(const char *path, const char *key, const json_t *seen, scion_error *err)
+{
+    const size_t length = strlen(key), tail = strlen(HEX);
+    const bool hex = length >= tail && strcmp(key + (length - tail), HEX) == 0;
+    if (hex || !is_utf8(key) || json_object_get(seen, key) || strcmp(key, CHECKSUM) == 0 ||
+        strcmp(key, HEADER_CHECKSUM) == 0)
+        return train_fail(err, SCION_EINVAL, "%s: the metadata key \"%.60s\" is taken or not UTF-8", path, key);
+    return SCION_OK;
+}
+
+static scion_status check_all(const char *path, const checkpoint_tensor *tensors, int count,
+                              const checkpoint_meta *meta, int metas, scion_error *err)
+{
+    json_t *names = json_object(), *keys = json_object();
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && i < count; i++) {
+        status = check_tensor(path, &tensors[i], names, err);
+        if (status == SCION_OK)
+            json_object_set_new(names, tensors[i].name, json_true());
+    }
+    for (int i = 0; status == SCION_OK && i < metas; i++) {
+        status = check_meta(path, meta[i].key, keys, err);
+        if (status == SCION_OK)
+            json_object_set_new(keys, meta[i].key, json_true());
+    }
+    json_decref(names);
+    json_decref(keys);
+    return status;
+}
+
+/* What a file is made of. */
+typedef struct contents {
+    const place *order;
+    int count;
+    const checkpoint_meta *meta;
+    int metas;
+    checkpoint_fetch *fetch;
+    void *ctx;
+} contents;
+
+/* Writes a tensor and adds it to the checksum. */
+static scion_status write_tensor(atomic_file *r, const contents *c, const place *p, XXH3_state_t *hash,
+                                 scion_error *err)
+{
+    const checkpoint_tensor *t = p->tensor;
+    scion_status status = SCION_OK;
+    for (size_t at = 0, n; status == SCION_OK && at < t->bytes; at += n) {
+        n = t->bytes - at < CHECKPOINT_PIECE ? t->bytes - at : CHECKPOINT_PIECE;
+        const void *from = t->data ? (const char *)t->data + at : c->fetch(c->ctx, p->index, at, n);
+        XXH3_64bits_update(hash, from, n);
+        status = atomic_write(r, from, n, err);
+    }
+    return status;
+}
+
+/* The header; its length does not depend on the hash. NULL: err says why. */
+static char *header_of(const contents *c, uint64_t hash, const char *shown, size_t *length, scion_error *err)
+{
+    char *header = make_header(c->order, c->count, c->meta, c->metas, hash, length);
+    if (!header)
+        train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
+    if (!header || *length <= header_max)
+        return header;
+    train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows", shown, *length);
+    free(header);
+    return NULL;
+}
+
+/* The tensors are read once: the header, which has their checksum, is written before them and again after them. */
+static scion_status write_file(int folder, const char *path, const contents *c, XXH3_state_t *hash, scion_error *err)
+{
+    atomic_file r;
+    size_t length;
+    scion_error why;
+    char *header = header_of(c, 0, path_end(path), &length, &why);
+    if (!header) {
+        if (err)
+            *err = why;
+        return (scion_status)why.status;
+    }
+    const uint64_t prefix = length;
+    scion_status status = atomic_begin_in(&r, folder, path, err);
+    if (status == SCION_OK)
+        status = atomic_write(&r, &prefix, prefix_bytes, err);
+    if (status == SCION_OK)
+        status = atomic_write(&r, header, length, err);
+    XXH3_64bits_reset(hash);
+    for (int i = 0; status == SCION_OK && i < c->count; i++)
+        status = write_tensor(&r, c, &c->order[i], hash, err);
+    free(header);
+    header = status == SCION_OK ? header_of(c, XXH3_64bits_digest(hash), path_end(path), &length, err) : NULL;
+    if (status == SCION_OK && !header) {
+        atomic_abort(&r);
+        return SCION_ENOMEM;
+    }
+    if (status == SCION_OK)
+        status = atomic_write_at(&r, prefix_bytes, header, length, err);
+    free(header);
+    return status == SCION_OK ? atomic_commit(&r, err) : status;
+}
+
+scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
+                              const checkpoint_meta *meta, int metas, scion_error *err)
+{
+    return checkpoint_write_from(folder, path, tensors, count, meta, metas, NULL, NULL, err);
+}
+
+scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,
+                                   const checkpoint_meta *meta, int metas, checkpoint_fetch *fetch, void *ctx,
+                                   scion_error *err)
+{
+    const char *shown = path_end(path);
+    scion_status status = check_all(shown, tensors, count, meta, metas, err);
+    if (status != SCION_OK)
+        return status;
+    place *order = malloc(((size_t)count + 1) * sizeof *order);
+    XXH3_state_t *hash = XXH3_createState();
+    if (order && hash) {
+        for (int i = 0; i < count; i++)
+            order[i] = (place){&tensors[i], i};
+        if (count > 1)
+            qsort(order, (size_t)count, sizeof *order, larger_items_first);
+        status = write_file(folder, path, &(contents){order, count, meta, metas, fetch, ctx}, hash, err);
+    } else {
+        status = train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
+    }
+    XXH3_freeState(hash);
+    free(order);
+    return status;
+}
+
+struct checkpoint {
+    char *bytes; /* the mapped file */
+    size_t size;
+    const char *header, *data;
+    size_t header_length, data_size;
+    json_t *root;               /* names and metadata live in it */
+    checkpoint_tensor *tensors; /* by their place in the file */
+    const checkpoint_tensor **by_name;
+    int count;
+};
+
+/* ---- Reading: one tensor --------------------------------------------------- */
+
+static bool read_size(const json_t *value, int64_t *size)
+{
+    *size = json_is_integer(value) ? json_integer_value(value) : -1;
+    return *size >= 0;
+}
+
+/* What is wrong with a tensor's entry, NULL: nothing, and *t is filled in. */
+static const char *read_tensor(const checkpoint *c, const char *name, const json_t *entry, checkpoint_tensor *t)
+{
+    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    int64_t begin, end;
+    size_t bytes;
+    *t = (checkpoint_tensor){.name = name};
+    if (!json_is_object(entry) || json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
+        !json_is_array(offsets) || json_array_size(offsets) != 2)
+        return "its entry is not a dtype, a shape and two data_offsets";
+    t->dtype = json_string_value(dtype);
+    if (item_bytes(t->dtype) == 0)
+        return "its dtype is unknown";
+    if (json_array_size(shape) > 4)
+        return "it has more than 4 dimensions";
+    t->ndim = (int)json_array_size(shape);
+    for (int i = 0; i < t->ndim; i++)
+        if (!read_size(json_array_get(shape, (size_t)i), &t->shape[i]))
+            return "its shape holds something else than sizes";
+    if (!read_size(json_array_get(offsets, 0), &begin) || !read_size(json_array_get(offsets, 1), &end) || begin > end)
+        return "its data_offsets are not two sizes in ascending order";
+    if ((uint64_t)end > c->data_size)
+        return "its data lie beyond the end of the file, which may be truncated";
+    if (!tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != (size_t)(end - begin))
+        return "its data_offsets do not agree with its shape and dtype";
+    t->data = c->data + begin;
+    t->bytes = bytes;
+    return NULL;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const checkpoint_tensor *x = a, *y = b;
+    const char *p = x->data, *q = y->data;
+    return p != q ? (p > q ? 1 : -1) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const checkpoint_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* ---- Reading: the whole --------------------------------------------------- */
+
+static scion_status damaged(const char *path, const char *what, scion_error *err)
+{
+    return train_fail(err, SCION_ESTATE, "%s: %s", path_end(path), what);
+}
+
+static scion_status bad_tensor(const char *path, const char *name, const char *what, scion_error *err)
+{
+    return train_fail(err, SCION_ESTATE, "%s: tensor \"%.40s\": %s", path_end(path), name, what);
+}
+
+static scion_status map_file(checkpoint *c, const char *path, scion_error *err)
+{
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+    scion_status status = SCION_OK;
+    if (fd < 0 || fstat(fd, &about) != 0)
+        status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
+    else if (!S_ISREG(about.st_mode))
+        status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
+    else if (about.st_size <= prefix_bytes)
+        status = train_fail(err, SCION_ESTATE, "%s: has only %lld bytes: truncated, or not a safetensors file",
+                            path_end(path), (long long)about.st_size);
+    if (status == SCION_OK) {
+        c->size = (size_t)about.st_size;
+        c->bytes = mmap(NULL, c->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (c->bytes == MAP_FAILED) {
+            c->bytes = NULL;
+            status = train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno));
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static scion_status read_header(checkpoint *c, const char *path, scion_error *err)
+{
+    const size_t rest = c->size - prefix_bytes;
+    uint64_t length;
+    json_error_t why;
+    memcpy(&length, c->bytes, sizeof length);
+    if (length > rest)
+        return train_fail(err, SCION_ESTATE,
+                          "%s: its header should have %llu bytes, but the file has %zu: truncated, or not a "
+                          "safetensors file",
+                          path_end(path), (unsigned long long)length, c->size);
+    if (length > header_max)
+        return damaged(path, "its header is larger than the format allows", err);
+    c->header = c->bytes + prefix_bytes;
+    c->header_length = (size_t)length;
+    c->data = c->header + length;
+    c->data_size = rest - (size_t)length;
+    if (length == 0 || c->header[0] != '{')
+        return damaged(path, "its header does not start with {: not a safetensors file", err);
+    c->root = json_loadb(c->header, c->header_length, JSON_REJECT_DUPLICATES, &why);
+    if (!c->root)
+        return train_fail(err, SCION_ESTATE, "%s: its header is not valid JSON: %.90s", path_end(path), why.text);
+    return SCION_OK;
+}
+
+static scion_status read_tensors(checkpoint *c, const char *path, scion_error *err)
+{
+    const size_t entries = json_object_size(c->root);
+    const char *name, *expected = c->data;
+    json_t *entry;
+    if (entries >= INT_MAX)
+        return damaged(path, "too many tensors", err);
+    c->tensors = calloc(entries + 1, sizeof *c->tensors);
+    c->by_name = calloc(entries + 1, sizeof *c->by_name);
+    if (!c->tensors || !c->by_name)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory for %zu tensors", path_end(path), entries);
+    json_object_foreach(c->root, name, entry)
+    {
+        if (strcmp(name, METADATA) == 0)
+            continue;
+        const char *fault = read_tensor(c, name, entry, &c->tensors[c->count]);
+        if (fault)
+            return bad_tensor(path, name, fault, err);
+        c->count++;
+    }
+    if (c->count > 1)
+        qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_place);
+    for (int i = 0; i < c->count; i++)
+        c->by_name[i] = &c->tensors[i];
+    if (c->count > 1)
+        qsort(c->by_name, (size_t)c->count, sizeof *c->by_name, by_name);
+    for (int i = 0; i < c->count; i++) {
+        const checkpoint_tensor *t = &c->tensors[i];
+        if ((const char *)t->data != expected)
+            return bad_tensor(path, t->name,
+                              (const char *)t->data < expected ? "its data overlap those of another one"
+                                                               : "there is a gap before its data",
+                              err);
+        expected += t->bytes;
+    }
+    if (expected != c->data + c->data_size)
+        return damaged(path, "there are bytes behind the last tensor that belong to none", err);
+    return SCION_OK;
+}
+
+static const json_t *metadata_of(const checkpoint *c)
+{
+    return json_object_get(c->root, METADATA);
+}
+
+/* A hex digit, -1: it is none. */
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Hex digits in place to the bytes that they are; false: they are none, or one of the bytes is 0. */
+static bool decode_hex(json_t *value)
+{
+    const char *from = json_string_value(value);
+    const size_t length = strlen(from);
+    char *to = malloc(length / 2 + 1);
+    bool ok = to && length % 2 == 0;
+    for (size_t i = 0; ok && i < length; i += 2) {
+        const int high = digit(from[i]), low = digit(from[i + 1]);
+        ok = high >= 0 && low >= 0 && high + low > 0;
+        to[i / 2] = (char)(16 * high + low);
+    }
+    /* The bytes are not UTF-8: that is why they were hex digits, and why jansson must not check them. */
+    ok = ok && json_string_setn_nocheck(value, to, length / 2) == 0;
+    free(to);
+    return ok;
+}
+
+static bool is_hex_key(const char *key)
+{
+    const size_t length = strlen(key), tail = strlen(HEX);
+    return length > tail && strcmp(key + (length - tail), HEX) == 0;
+}
+
+static bool is_hash(const char *text)
+{
+    return text && strncmp(text, HASH, strlen(HASH)) == 0;
+}
+
+/* Written by checkpoint_write, not by another program. */
+static bool is_ours(const checkpoint *c)
+{
+    return is_hash(json_string_value(json_object_get(metadata_of(c), CHECKSUM))) ||
+           is_hash(json_string_value(json_object_get(metadata_of(c), HEADER_CHECKSUM)));
+}
+
+/* Metadata are strings; those of ours under *.hex become what they stand for. */
+static scion_status read_metadata(checkpoint *c, const char *path, scion_error *err)
+{
+    json_t *meta = json_object_get(c->root, METADATA), *value;
+    const bool ours = is_ours(c);
+    const char *key;
+    if (meta && !json_is_object(meta))
+        return damaged(path, "its " METADATA " is not an object", err);
+    json_object_foreach(meta, key, value)
+    {
+        if (!json_is_string(value))
+            return train_fail(err, SCION_ESTATE, "%s: metadata \"%.40s\" is not a string", path_end(path), key);
+        if (ours && is_hex_key(key) && !decode_hex(value))
+            return train_fail(err, SCION_ESTATE, "%s: metadata \"%.40s\" is not hex digits", path_end(path), key);
+    }
+    return SCION_OK;
+}
+
+/* Where the digits of the header's checksum start, 0: nowhere. */
+static size_t find_digits(const checkpoint *c)
+{
+    const size_t mark = strlen(DIGITS);
+    const char *at = memmem(c->header, c->header_length, DIGITS, mark);
+    const size_t start = at ? (size_t)(at - c->header) + mark : 0;
+    return start + hash_digits <= c->header_length ? start : 0;
+}
+
+static scion_status check_sums(const checkpoint *c, const char *path, scion_error *err)
+{
+    const char *sum = json_string_value(json_object_get(metadata_of(c), CHECKSUM));
+    const char *header_sum = json_string_value(json_object_get(metadata_of(c), HEADER_CHECKSUM));
+    char expected[32];
+    if (!is_ours(c))
+        return SCION_OK;
+    const size_t digits = find_digits(c);
+    if (!sum || !header_sum || digits == 0)
+        return damaged(path, "one of its two checksums is missing: the header was altered", err);
+    hash_text(header_hash(c->header, c->header_length, digits), expected);
+    if (strcmp(header_sum, expected) != 0)
+        return damaged(path, "the checksum of its header is wrong: the file was altered", err);
+    hash_text(XXH3_64bits(c->data, c->data_size), expected);
+    if (strcmp(sum, expected) != 0)
+        return damaged(path, "the checksum of its tensors is wrong: the file was altered", err);
+    return SCION_OK;
+}
+
+/* Strip control characters from untrusted names. */
+static void make_printable(scion_error *err)
+{
+    for (char *s = err ? err->message : NULL; s && *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = '?';
+}
+
+scion_status checkpoint_open(checkpoint **out, const char *path, scion_error *err)
+{
+    checkpoint *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    scion_status status = map_file(c, path, err);
+    if (status == SCION_OK)
+        status = read_header(c, path, err);
+    if (status == SCION_OK)
+        status = read_metadata(c, path, err);
+    if (status == SCION_OK)
+        status = read_tensors(c, path, err);
+    if (status == SCION_OK)
+        status = check_sums(c, path, err);
+    if (status != SCION_OK) {
+        make_printable(err);
+        checkpoint_close(c);
+        return status;
+    }
+    *out = c;
+    return SCION_OK;
+}
+
+void checkpoint_close(checkpoint *c)
+{
+    if (!c)
+        return;
+    json_decref(c->root);
+    free(c->by_name);
+    free(c->tensors);
+    if (c->bytes)
+        munmap(c->bytes, c->size);
+    free(c);
+}
+
+bool checkpoint_verified(const checkpoint *c)
+{
+    return is_ours(c); /* it would not be open if they were wrong */
+}
+
+const checkpoint_tensor *checkpoint_find(const checkpoint *c, const char *name)
+{
+    const checkpoint_tensor key = {.name = name}, *sought = &key;
+    const checkpoint_tensor **found =
+        c->count > 0 ? bsearch(&sought, c->by_name, (size_t)c->count, sizeof *c->by_name, by_name) : NULL;
+    return found ? *found : NULL;
+}
+
+const checkpoint_tensor *checkpoint_at(const checkpoint *c, int i)
+{
+    return i >= 0 && i < c->count ? &c->tensors[i] : NULL;
+}
+
+const char *checkpoint_get(const checkpoint *c, const char *key)
+{
+    const json_t *meta = metadata_of(c);
+    const char *value = json_string_value(json_object_get(meta, key));
+    const size_t bytes = strlen(key) + sizeof HEX;
+    char *hex_key = value ? NULL : malloc(bytes);
+    if (hex_key) {
+        snprintf(hex_key, bytes, "%s" HEX, key);
+        value = json_string_value(json_object_get(meta, hex_key));
+    }
+    free(hex_key);
+    return value;
+}

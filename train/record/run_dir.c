@@ -1,0 +1,220 @@
+/* See run_dir.h. */
+#include "record/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/atomic_file.h"
+#include "util/fail.h"
+#include "util/file.h"
+#include "util/path.h"
+
+/* Step of a checkpoint's file name, or -1. */
+static int64_t step_of(const char *name)
+{
+    long long step;
+    int end = 0;
+    return sscanf(name, "step-%lld.safetensors%n", &step, &end) == 1 && end > 0 && name[end] == '\0' ? step : -1;
+}
+
+/* The largest step below `below` of which a folder, open or by its path, has a checkpoint, or -1. name, if not NULL:
+ * that of the checkpoint, which may have other zeros than ours. */
+static int64_t newest(int folder, const char *dir, int64_t below, char name[NAME_MAX + 1])
+{
+    int64_t found = -1;
+    DIR *list = file_list(folder, dir);
+    for (struct dirent *e; list && (e = readdir(list)) != NULL;) {
+        int64_t step = step_of(e->d_name);
+        if (step <= found || step >= below)
+            continue;
+        found = step;
+        if (name)
+            snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    }
+    if (list)
+        closedir(list);
+    return found;
+}
+
+static void step_path(const char *dir, int64_t step, char path[RUN_PATH])
+{
+    snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", dir, (long long)step);
+}
+
+/* False: the path is too long. */
+static bool best_path(const char *dir, char path[RUN_PATH])
+{
+    return snprintf(path, RUN_PATH, "%s/best.safetensors", dir) < RUN_PATH;
+}
+
+static scion_status check_unused(int folder, const char *dir, scion_error *err)
+{
+    if (newest(folder, dir, INT64_MAX, NULL) < 0)
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL,
+                      "%s already holds a run: scion resume %s continues it, another out=DIR starts a new one", dir,
+                      dir);
+}
+
+/* Whether the path leads to the open folder. */
+static bool leads_to(const char *dir, int folder)
+{
+    struct stat there, here;
+    return stat(dir, &there) == 0 && fstat(folder, &here) == 0 && there.st_dev == here.st_dev &&
+           there.st_ino == here.st_ino;
+}
+
+scion_status run_dir_lock(const char *dir, int *folder, scion_error *err)
+{
+    int result;
+    *folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*folder < 0)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be locked against other processes: %s", path_end(dir),
+                          strerror(errno));
+    do
+        result = flock(*folder, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    const bool other = result != 0 && errno == EWOULDBLOCK;
+    if (!other && leads_to(dir, *folder))
+        return SCION_OK;
+    close(*folder);
+    *folder = -1;
+    return train_fail(err, SCION_EINVAL, "%s: %s", path_end(dir),
+                      other ? "another process is training in this folder"
+                            : "the folder was removed or replaced meanwhile");
+}
+
+scion_status run_dir_create(const char *dir, int *folder, scion_error *err)
+{
+    *folder = -1;
+    scion_status status = check_unused(-1, dir, err);
+    if (status == SCION_OK)
+        status = file_make_folder(dir, err);
+    if (status == SCION_OK)
+        status = run_dir_lock(dir, folder, err);
+    if (status == SCION_OK)
+        status = check_unused(*folder, dir, err); /* another process may have been in it until now */
+    if (status != SCION_OK && *folder >= 0) {
+        close(*folder);
+        *folder = -1;
+    }
+    return status;
+}
+
+bool run_dir_moved(const trainer *t, char dir[CONFIG_TEXT])
+{
+    char link[64];
+    if (t->folder < 0 || file_folder_gone(t->folder) || leads_to(t->c.run.out, t->folder))
+        return false;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", t->folder);
+    const ssize_t length = readlink(link, dir, CONFIG_TEXT);
+    if (length < 1 || length >= CONFIG_TEXT)
+        return false;
+    dir[length] = '\0';
+    return leads_to(dir, t->folder);
+}
+
+void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
+{
+    snprintf(name, CONFIG_TEXT, "%s", base);
+    for (int i = 2; file_exists(name) && i < 100000; i++)
+        snprintf(name, CONFIG_TEXT, "%.*s-%d", CONFIG_TEXT - 16, base, i);
+}
+
+static scion_status too_long(const char *path, int most, scion_error *err)
+{
+    return train_fail(err, SCION_EINVAL, "%s: the path is too long, expected at most %d bytes (cd nearer to it)",
+                      path_end(path), most);
+}
+
+static scion_status find_latest(const char *path, char latest[RUN_PATH], scion_error *err)
+{
+    if (!file_is_folder(path)) {
+        if (!file_exists(path))
+            return train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path_end(path));
+        return snprintf(latest, RUN_PATH, "%s", path) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
+    }
+    char name[NAME_MAX + 1];
+    if (newest(-1, path, INT64_MAX, name) < 0)
+        return train_fail(err, SCION_EINVAL, "%s: there is no checkpoint in this folder", path_end(path));
+    return snprintf(latest, RUN_PATH, "%s/%s", path, name) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
+}
+
+/* Length of the folder's part of a path. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+}
+
+scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err)
+{
+    const scion_status status = find_latest(path, latest, err);
+    return status == SCION_OK && folder_length(latest) >= CONFIG_TEXT ? too_long(path, CONFIG_TEXT - 1, err) : status;
+}
+
+scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err)
+{
+    return file_is_folder(path) && best_path(path, best) && file_exists(best) ? SCION_OK
+                                                                              : find_latest(path, best, err);
+}
+
+int64_t run_dir_newest(int folder)
+{
+    return newest(folder, NULL, INT64_MAX, NULL);
+}
+
+int run_dir_set_aside(int folder, int64_t step)
+{
+    char name[NAME_MAX + 1], aside[NAME_MAX + 8];
+    int count = 0;
+    for (; newest(folder, NULL, INT64_MAX, name) > step; count++) {
+        snprintf(aside, sizeof aside, "%s.aside", name);
+        if (renameat(folder, name, folder, aside) != 0)
+            break;
+    }
+    return count;
+}
+
+void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT])
+{
+    const size_t length = folder_length(checkpoint);
+    snprintf(dir, CONFIG_TEXT, "%.*s", length > 0 ? (int)length : 1, length > 0 ? checkpoint : ".");
+}
+
+scion_status run_dir_save_best(const trainer *t, scion_error *err)
+{
+    char path[RUN_PATH];
+    best_path(t->c.run.out, path);
+    return trainer_save(t, t->folder, path, err);
+}
+
+static void remove_file(const trainer *t, const char *name)
+{
+    char path[RUN_PATH];
+    if (snprintf(path, sizeof path, "%s/%s", t->c.run.out, name) < RUN_PATH)
+        unlinkat(file_at(t->folder), file_in(t->folder, path), 0);
+}
+
+scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err)
+{
+    char best[RUN_PATH], old[NAME_MAX + 1];
+    best_path(t->c.run.out, best);
+    step_path(t->c.run.out, t->step, path);
+    scion_status status =
+        is_best && atomic_link(t->folder, best, path) ? SCION_OK : trainer_save(t, t->folder, path, err);
+    int64_t step = t->step;
+    for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
+        step = newest(t->folder, t->c.run.out, step, old);
+        if (step >= 0 && kept >= (keep > 0 ? keep : 1))
+            remove_file(t, old);
+    }
+    return status;
+}

@@ -1,0 +1,223 @@
+/* See run_record.h. */
+#include "record/run_record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "util/fail.h"
+#include "util/file.h"
+#include "util/path.h"
+
+/* ---- Lines of metrics -------------------------------------------------------------------------------------- */
+
+/* A number; null, which stands for one that was not finite, is `other`, and so is one that is missing. */
+static double number(const json_t *object, const char *key, double other)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : other;
+}
+
+/* The same as a whole number; one that is beyond them is 0. */
+static int64_t whole(const json_t *object, const char *key)
+{
+    const double value = number(object, key, 0);
+    return fabs(value) < 0x1p63 ? (int64_t)value : 0;
+}
+
+/* Whether a line says something under each key that belongs there: a number, or null. */
+static bool measured(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) || json_is_null(value);
+}
+
+/* Under which a line may say how many samples the run has seen: what trainer_unit returns. */
+static const char *const units[] = {"tokens", "images", "samples", NULL};
+
+typedef enum line_result { LINE_READ, LINE_STRANGE, LINE_MEMORY } line_result;
+
+static line_result read_line(run_record *run, const json_t *o)
+{
+    const json_t *step = json_object_get(o, "step"), *name = json_object_get(o, "name");
+    const int64_t at = json_is_integer(step) ? json_integer_value(step) : -1;
+    if (at < 0)
+        return LINE_STRANGE;
+    if (json_is_string(name) && measured(o, "norm")) {
+        run_norm n = {
+            .step = at, .norm = number(o, "norm", NAN), .bound = number(o, "bound", INFINITY), .overshoot = 1};
+        snprintf(n.name, sizeof n.name, "%s", json_string_value(name));
+        return run_curves_add_norm(&run->curves, &n) ? LINE_READ : LINE_MEMORY;
+    }
+    run_point p = {.step = at,
+                   .loss = NAN,
+                   .lr = number(o, "lr", NAN),
+                   .val_loss = NAN,
+                   .accuracy = number(o, "accuracy", NAN),
+                   .top5 = number(o, "top5", NAN),
+                   .samples_per_s = number(o, "tokens_per_s", NAN),
+                   .optimizer_share = number(o, "optimizer_share", NAN),
+                   .seconds = NAN,
+                   .elapsed = number(o, "elapsed", NAN),
+                   .samples = NAN};
+    for (int i = 0; units[i] && isnan(p.samples); i++)
+        p.samples = number(o, units[i], NAN);
+    if (measured(o, "val_loss"))
+        p.val_loss = number(o, "val_loss", INFINITY);
+    else if (measured(o, "loss"))
+        p.loss = number(o, "loss", INFINITY);
+    else
+        return LINE_STRANGE;
+    return run_curves_add_point(&run->curves, &p) ? LINE_READ : LINE_MEMORY;
+}
+
+static scion_status read_lines(run_record *run, FILE *file, const char *path, scion_error *err)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    long at = 0, strange = 0;
+    scion_status status = SCION_OK;
+    for (ssize_t n; status == SCION_OK && (n = getline(&line, &capacity, file)) > 0;) {
+        json_t *object = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+        const line_result result = json_is_object(object) ? read_line(run, object) : LINE_STRANGE;
+        json_decref(object);
+        at++;
+        /* The last line may be unfinished; whether it is the last is known when the next one comes. */
+        if (result == LINE_MEMORY)
+            status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+        else if (strange > 0 || (result == LINE_STRANGE && line[n - 1] == '\n'))
+            status = train_fail(err, SCION_ESTATE,
+                                "%s:%ld: not a line of metrics (a JSON object with a step and what was measured)",
+                                path_end(path), strange > 0 ? strange : at);
+        else if (result == LINE_STRANGE)
+            strange = at;
+    }
+    if (status == SCION_OK && ferror(file))
+        status = train_fail(err, SCION_EINVAL, "%s: cannot be read to its end", path_end(path));
+    free(line);
+    return status;
+}
+
+static scion_status read_metrics(run_record *run, const char *dir, const char *path, scion_error *err)
+{
+    struct stat about;
+    if (stat(dir, &about) != 0)
+        return train_fail(err, SCION_EINVAL, "%s: %s", path_end(dir), strerror(errno));
+    if (!S_ISDIR(about.st_mode))
+        return train_fail(err, SCION_EINVAL, "%s: neither the folder of a run nor a ledger", path_end(dir));
+    if (stat(path, &about) != 0)
+        return train_fail(err, SCION_EINVAL, "%s: not the folder of a run: it has no metrics.jsonl", path_end(dir));
+    FILE *file = S_ISREG(about.st_mode) ? fopen(path, "re") : NULL;
+    if (!file)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be read: %s", path_end(path),
+                          S_ISREG(about.st_mode) ? strerror(errno) : "it is not a file");
+    const scion_status status = read_lines(run, file, path, err);
+    fclose(file);
+    if (status == SCION_OK && run->curves.point_count + run->curves.norm_count == 0)
+        return train_fail(err, SCION_EINVAL, "%s: no step has been logged yet", path_end(path));
+    return status;
+}
+
+/* ---- The summary ------------------------------------------------------------------------------------------- */
+
+static scion_status read_summary(run_record *run, const char *path, scion_error *err)
+{
+    struct stat about;
+    json_error_t why;
+    scion_status status = SCION_OK;
+    if (stat(path, &about) != 0 && errno == ENOENT)
+        return SCION_OK; /* the run has not ended */
+    json_t *object = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(object) || !measured(object, "steps")) {
+        status = train_fail(err, SCION_ESTATE, "%s: not the summary of a run%s%.60s", path_end(path),
+                            object ? " (an object with steps, loss, ...)" : ": ", object ? "" : why.text);
+        goto done;
+    }
+    run->ended = true;
+    run->samples_per_s = number(object, "tokens_per_s", NAN);
+    run_result *r = &run->result;
+    r->step = whole(object, "steps");
+    r->parameters = whole(object, "parameters");
+    r->samples = whole(object, "tokens");
+    r->seconds = number(object, "seconds", NAN);
+    r->elapsed = number(object, "elapsed", NAN);
+    r->last_loss = number(object, "loss", NAN);
+    r->val_loss = number(object, "val_loss", NAN);
+    r->best_val_loss = number(object, "best_val_loss", INFINITY);
+    r->accuracy = number(object, "accuracy", NAN);
+    r->plain_accuracy = number(object, "plain_accuracy", NAN);
+    r->top5 = number(object, "top5", NAN);
+    r->baseline = number(object, "baseline", NAN);
+    r->peak_bytes = number(object, "peak_bytes", NAN);
+    if (json_is_object(json_object_get(object, "config"))) {
+        char *text = json_dumps(json_object_get(object, "config"), JSON_COMPACT);
+        scion_error unread;
+        config_init(&run->c);
+        /* The configuration of another version is not worth a failure: the figures do not need it. */
+        run->configured = text && config_from_json(&run->c, text, &unread) == SCION_OK;
+        if (!run->c.run.baseline_of[0]) /* version 0.1 had it beside runs that it did not compare with */
+            r->baseline = NAN;
+        free(text);
+    }
+done:
+    json_decref(object);
+    return status;
+}
+
+/* The end of a path, without slashes behind it. */
+static void name_run(run_record *run, const char *dir)
+{
+    file_name(dir, NULL, run->name, sizeof run->name);
+    if (strcmp(run->name, ".") == 0 || run->name[0] == '\0')
+        snprintf(run->name, sizeof run->name, "this run");
+}
+
+scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
+{
+    char path[4096];
+    *run = (run_record){.result = run_result_empty(), .samples_per_s = NAN};
+    run->result.seconds = NAN;
+    name_run(run, dir);
+    if ((size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) >= sizeof path)
+        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
+    scion_status status = read_metrics(run, dir, path, err);
+    if (status != SCION_OK)
+        return status;
+    snprintf(path, sizeof path, "%s/summary.json", dir);
+    status = read_summary(run, path, err);
+    if (status != SCION_OK)
+        return status;
+    snprintf(path, sizeof path, "%s/mistakes.json", dir);
+    if (mistakes_read(&run->wrong, path, &run->wrong_damaged) == SCION_OK)
+        run->wrong_damaged.message[0] = '\0';
+    return SCION_OK;
+}
+
+void run_record_free(run_record *run)
+{
+    run_curves_free(&run->curves);
+    mistakes_free(run->wrong);
+    run->wrong = NULL;
+}
+
+const run_point *run_record_last(const run_record *run, bool validation)
+{
+    const run_point *last = NULL;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        if (run_is_validation(&run->curves.points[i]) == validation)
+            last = &run->curves.points[i];
+    return last;
+}
+
+double run_record_best(const run_record *run)
+{
+    const run_point *last = run_record_last(run, false);
+    double best = NAN;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        best = fmin(best, run->curves.points[i].val_loss);
+    return isnan(best) && last ? last->loss : best;
+}

@@ -1,0 +1,25 @@
+/* See array.h. */
+#include "util/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *array_append(void *array, int64_t *count, size_t bytes)
+{
+    void *items;
+    memcpy(&items, array, sizeof items); /* a pointer to whatever the caller's elements are */
+    if ((*count & (*count - 1)) == 0) {  /* full at powers of two */
+        void *larger = realloc(items, (size_t)(*count > 0 ? 2 * *count : 1) * bytes);
+        if (!larger)
+            return NULL;
+        memcpy(array, &larger, sizeof larger);
+        items = larger;
+    }
+    return (char *)items + (size_t)(*count)++ * bytes;
+}
+
+int array_ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}

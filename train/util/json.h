@@ -1,0 +1,19 @@
+/* JSON that is written. JSON has no NaN and no infinity: they are null. */
+#ifndef TRAIN_UTIL_JSON_H
+#define TRAIN_UTIL_JSON_H
+
+#include <jansson.h>
+
+#include "util/number.h"
+#include "scion.h"
+
+/* A number, or null. */
+json_t *json_number(double value);
+/* The same as text, the shortest that reads back to the same number. */
+const char *json_number_text(double value, char text[NUMBER_TEXT]);
+
+/* Writes path as a whole (atomic_file.h), or to standard output if it is "-"; flags are those of json_dumps. Takes
+ * the reference to `value`; NULL: out of memory. */
+scion_status json_save(json_t *value, size_t flags, const char *path, scion_error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* See number.h. strtod and its kin do the work; they depend on the locale, which the program leaves at "C". */
+#include "util/number.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whole numbers up to here are exact in a double. */
+static const double exact = 0x1p53;
+
+/* strtod without its spaces, nan and inf; moves *text behind what it read. */
+static bool plain(const char **text, double *value)
+{
+    const char *digits = *text + (**text == '-' || **text == '+');
+    char *end;
+    if (!isdigit((unsigned char)*digits) && *digits != '.')
+        return false;
+    *value = strtod(*text, &end);
+    if (end == *text)
+        return false;
+    *text = end;
+    return true;
+}
+
+bool number_real(const char *text, double *value)
+{
+    double v, power;
+    if (!plain(&text, &v))
+        return false;
+    if (*text == '^') {
+        text++;
+        if (!(v > 0) || !plain(&text, &power))
+            return false;
+        v = pow(v, power);
+    }
+    if (*text == 'k' || *text == 'K')
+        v *= 1e3, text++;
+    else if (*text == 'm' || *text == 'M')
+        v *= 1e6, text++;
+    if (*text != '\0' || !isfinite(v))
+        return false;
+    *value = v;
+    return true;
+}
+
+/* Base of a whole number: a leading 0 alone does not make it octal. */
+static int base_of(const char *text)
+{
+    text += *text == '-' || *text == '+';
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
+}
+
+static bool starts_number(const char *text)
+{
+    return isdigit((unsigned char)text[*text == '-' || *text == '+']);
+}
+
+bool number_int(const char *text, int64_t *value)
+{
+    char *end;
+    double real;
+    errno = 0;
+    const long long whole = strtoll(text, &end, base_of(text));
+    if (starts_number(text) && *end == '\0') {
+        *value = whole;
+        return errno == 0;
+    }
+    if (!number_real(text, &real) || real != floor(real) || fabs(real) > exact)
+        return false;
+    *value = (int64_t)real;
+    return true;
+}
+
+bool number_seed(const char *text, uint64_t *value)
+{
+    char *end;
+    double real;
+    errno = 0;
+    const unsigned long long whole = strtoull(text, &end, base_of(text));
+    if (starts_number(text) && *text != '-' && *end == '\0') {
+        *value = whole;
+        return errno == 0;
+    }
+    if (!number_real(text, &real) || real != floor(real) || real < 0 || real > exact)
+        return false;
+    *value = (uint64_t)real;
+    return true;
+}
+
+void number_write(double value, char text[NUMBER_TEXT])
+{
+    char digits[NUMBER_TEXT] = "";
+    const bool whole = fabs(value) < 1e15 && value == floor(value);
+    for (int count = whole ? 15 : 1; count <= 17; count++) {
+        snprintf(digits, sizeof digits, "%.*g", count, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    memcpy(text, digits, sizeof digits);
+}

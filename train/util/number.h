@@ -1,0 +1,21 @@
+/* Numbers as people write them, and the shortest text that reads back to the same number. */
+#ifndef TRAIN_UTIL_NUMBER_H
+#define TRAIN_UTIL_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NUMBER_TEXT = 32 }; /* room for any number as text */
+
+/* All of `text`: 0.1, 1e-3, 0x10, 2^-5, 1k (thousand), 2.5m (million). False: it is no finite number. */
+bool number_real(const char *text, double *value);
+/* The same for whole numbers; without ^, e, k and m they are exact up to the ends of their types. False: no whole
+ * number, or one that the type cannot hold. */
+bool number_int(const char *text, int64_t *value);
+bool number_seed(const char *text, uint64_t *value);
+
+/* The shortest decimal form that number_real reads back to the same bits. Not finite: "nan", "inf", "-inf". */
+void number_write(double value, char text[NUMBER_TEXT]);
+
+#endif

@@ -1,0 +1,179 @@
+/* See option.h. */
+#include "util/option.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "util/fail.h"
+#include "util/number.h"
+#include "util/utf8.h"
+
+size_t option_size(const option *o)
+{
+    static const size_t sizes[] = {
+        [OPTION_INT] = sizeof(int64_t), [OPTION_REAL] = sizeof(double), [OPTION_BOOL] = sizeof(bool),
+        [OPTION_ENUM] = OPTION_NAME,    [OPTION_STRING] = OPTION_TEXT,  [OPTION_SEED] = sizeof(uint64_t),
+    };
+    return sizes[o->type];
+}
+
+/* `value` without the spaces around it. False: it is too long for an option. */
+static bool trim(const char *value, char text[OPTION_TEXT])
+{
+    while (isspace((unsigned char)*value))
+        value++;
+    size_t length = strlen(value);
+    while (length > 0 && isspace((unsigned char)value[length - 1]))
+        length--;
+    if (length >= OPTION_TEXT)
+        return false;
+    memcpy(text, value, length);
+    text[length] = '\0';
+    return true;
+}
+
+/* Why a text cannot be written to an .ini file or to JSON and read back; NULL: it can. */
+static const char *unwritable(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t n; *s != 0; s += n) {
+        n = (size_t)utf8_length((const char *)s);
+        if (n == 0)
+            return "is not UTF-8";
+        if (*s < 0x20 || *s == 0x7f)
+            return "holds a control character";
+        if ((*s == ';' || *s == '#') && (s == (const unsigned char *)text || s[-1] == ' '))
+            return "holds what starts a comment in a file (';' or '#' after a space)";
+    }
+    return NULL;
+}
+
+static bool read_bool(const char *text, bool *value)
+{
+    static const char *const words[] = {"0", "1", "no", "yes", "false", "true", "off", "on"};
+    for (int i = 0; i < 8; i++)
+        if (strcasecmp(text, words[i]) == 0) {
+            *value = i % 2 == 1;
+            return true;
+        }
+    return false;
+}
+
+static scion_status wrong(const option *o, const char *text, const char *where, const char *expected,
+                          scion_error *err)
+{
+    return train_fail(err, SCION_EINVAL, "%s: %s is \"%.40s\", expected %s", where, o->key, text, expected);
+}
+
+static scion_status out_of_range(const option *o, const char *text, const char *where, scion_error *err)
+{
+    char min[NUMBER_TEXT], max[NUMBER_TEXT];
+    number_write(o->min, min);
+    number_write(o->max, max);
+    if (isinf(o->max))
+        return train_fail(err, SCION_EINVAL, "%s: %s is %.40s, expected %s or more", where, o->key, text, min);
+    return train_fail(err, SCION_EINVAL, "%s: %s is %.40s, expected %s to %s", where, o->key, text, min, max);
+}
+
+static scion_status set_string(char *to, const option *o, const char *text, const char *where, scion_error *err)
+{
+    const char *fault = unwritable(text);
+    if (fault)
+        return train_fail(err, SCION_EINVAL, "%s: %s: the value %s", where, o->key, fault);
+    memset(to, 0, OPTION_TEXT);
+    memcpy(to, text, strlen(text) + 1);
+    return SCION_OK;
+}
+
+static scion_status set_enum(char *to, const option *o, const char *text, const char *where, scion_error *err)
+{
+    char names[180];
+    const char *name;
+    for (int i = 0; (name = o->choice(i)) != NULL; i++)
+        if (strcmp(name, text) == 0 && strlen(name) < OPTION_NAME) {
+            memset(to, 0, OPTION_NAME);
+            memcpy(to, name, strlen(name) + 1);
+            return SCION_OK;
+        }
+    option_choices(o, names, sizeof names);
+    return train_fail(err, SCION_EINVAL, "%s: %s is \"%.30s\", expected one of: %s", where, o->key, text, names);
+}
+
+static scion_status set_number(void *to, const option *o, const char *text, const char *where, scion_error *err)
+{
+    double real = 0;
+    int64_t whole;
+    if (o->type == OPTION_REAL) {
+        if (!number_real(text, &real))
+            return wrong(o, text, where, "a number such as 0.1, 1e-3, 2^-5 or 10k", err);
+        real += 0.0; /* -0 becomes 0 */
+    } else {
+        if (!number_int(text, &whole))
+            return wrong(o, text, where, "a whole number such as 128, 2^10, 5k or 1m", err);
+        real = (double)whole;
+    }
+    if (!(real >= o->min && real <= o->max))
+        return out_of_range(o, text, where, err);
+    if (o->type == OPTION_REAL)
+        memcpy(to, &real, sizeof real);
+    else
+        memcpy(to, &whole, sizeof whole);
+    return SCION_OK;
+}
+
+scion_status option_set(const option *o, void *values, const char *value, const char *where, scion_error *err)
+{
+    void *to = (char *)values + o->offset;
+    char text[OPTION_TEXT];
+    if (!trim(value, text))
+        return train_fail(err, SCION_EINVAL, "%s: %s: the value is longer than %d bytes", where, o->key,
+                          OPTION_TEXT - 1);
+    switch (o->type) {
+    case OPTION_STRING: return set_string(to, o, text, where, err);
+    case OPTION_ENUM: return set_enum(to, o, text, where, err);
+    case OPTION_BOOL: return read_bool(text, to) ? SCION_OK : wrong(o, text, where, "yes or no", err);
+    case OPTION_SEED:
+        return number_seed(text, to) ? SCION_OK : wrong(o, text, where, "a whole number from 0 to 2^64-1", err);
+    default: return set_number(to, o, text, where, err);
+    }
+}
+
+void option_get(const option *o, const void *values, char *text, size_t bytes)
+{
+    const char *from = (const char *)values + o->offset;
+    char number[NUMBER_TEXT];
+    switch (o->type) {
+    case OPTION_ENUM:
+    case OPTION_STRING: snprintf(text, bytes, "%s", from); break;
+    case OPTION_BOOL: snprintf(text, bytes, "%s", *(const bool *)from ? "yes" : "no"); break;
+    case OPTION_SEED: snprintf(text, bytes, "%llu", (unsigned long long)*(const uint64_t *)(const void *)from); break;
+    case OPTION_INT: snprintf(text, bytes, "%lld", (long long)*(const int64_t *)(const void *)from); break;
+    case OPTION_REAL:
+        number_write(*(const double *)(const void *)from, number);
+        snprintf(text, bytes, "%s", number);
+        break;
+    }
+}
+
+bool option_same(const option *o, const void *a, const void *b)
+{
+    const char *left = (const char *)a + o->offset, *right = (const char *)b + o->offset;
+    switch (o->type) {
+    case OPTION_ENUM:
+    case OPTION_STRING: return strcmp(left, right) == 0;
+    case OPTION_BOOL: return *(const bool *)left == *(const bool *)right;
+    default: return memcmp(left, right, 8) == 0; /* reals are neither -0 nor NaN */
+    }
+}
+
+void option_choices(const option *o, char *text, size_t bytes)
+{
+    const char *name;
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; (name = o->choice(i)) != NULL && at < bytes; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s", i > 0 ? " " : "", name);
+}

@@ -1,0 +1,95 @@
+/* Options. A row says everything about one setting: its key in files and on the command line, its type, default
+ * and range, its help, and what it means to the identity of a run. Each room has rows for a struct of its own (a
+ * model, the data, the optimizer); config/ puts them together. */
+#ifndef TRAIN_UTIL_OPTION_H
+#define TRAIN_UTIL_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "scion.h"
+
+enum { OPTION_TEXT = 256, OPTION_NAME = 32 }; /* bytes of a STRING and of an ENUM */
+
+/* How a value is stored: int64_t, double, bool, char[OPTION_NAME], char[OPTION_TEXT], uint64_t. */
+typedef enum option_type {
+    OPTION_INT,
+    OPTION_REAL,
+    OPTION_BOOL,
+    OPTION_ENUM,
+    OPTION_STRING,
+    OPTION_SEED
+} option_type;
+
+/* When an option may be changed for a run that exists. */
+enum {
+    OPTION_ON_RESUME = 1,
+    OPTION_ON_FORCE = 4,   /* on resume, if asked for explicitly: it is no longer the same run */
+    OPTION_ON_INIT = 8,    /* a model's: may differ from those of the weights that `init` names */
+    OPTION_FROM_INIT = 16, /* not a model's, but taken from there as well */
+    OPTION_ON_EVAL = 2
+};
+
+typedef struct option {
+    const char *key;
+    const char *section; /* set by the configuration: the group's */
+    const char *help;
+    option_type type;
+    size_t offset;                /* in the struct of its owner */
+    const char *initial;          /* default, as text */
+    double min, max;              /* INT, REAL */
+    const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
+    bool neutral;                 /* has no influence on what a run computes (threads, intervals of the log, ...) */
+    const char
+        *origin; /* the value that runs had before the option existed, as text; NULL: the default. It stays as it
+                           is when the default changes, so that runs keep their identity */
+    /* Where other options decide: the origin in a configuration, in place of `origin`; and what "auto" stands for in
+     * one (STRING). Values that are read, compared and stored are what it stands for. NULL: they do not. */
+    const char *(*origin_of)(const void *configuration);
+    const char *(*derive)(const void *configuration);
+    char list;       /* STRING: what separates the values of a list in a sweep; 0: no lists */
+    unsigned change; /* OPTION_ON_RESUME, OPTION_ON_EVAL */
+} option;
+
+/* Rows. `owner` is the struct, `...` further columns such as .neutral = true. */
+#define OPTION_ROW(kind, owner, field, name, value, ...)                                           \
+    {                                                                                              \
+        .key = name, .type = kind, .offset = offsetof(owner, field), .initial = value, __VA_ARGS__ \
+    }
+#define OPTION_INT_ROW(owner, field, name, value, low, high, about, ...) \
+    OPTION_ROW(OPTION_INT, owner, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
+#define OPTION_REAL_ROW(owner, field, name, value, low, high, about, ...) \
+    OPTION_ROW(OPTION_REAL, owner, field, name, value, .min = low, .max = high, .help = about, __VA_ARGS__)
+#define OPTION_BOOL_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_BOOL, owner, field, name, value, .max = 1, .help = about, __VA_ARGS__)
+#define OPTION_ENUM_ROW(owner, field, name, value, names, about, ...) \
+    OPTION_ROW(OPTION_ENUM, owner, field, name, value, .choice = names, .help = about, __VA_ARGS__)
+#define OPTION_STRING_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_STRING, owner, field, name, value, .help = about, __VA_ARGS__)
+#define OPTION_SEED_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_SEED, owner, field, name, value, .max = 0x1p64, .help = about, __VA_ARGS__)
+/* Ends an array of rows. */
+#define OPTION_END  \
+    {               \
+        .key = NULL \
+    }
+
+/* Sizes stay below OPTION_MANY and counts of steps below OPTION_EVER, so that batch x accum x block and
+ * width x width x 4 fit in 63 bits. */
+#define OPTION_MANY 0x1p20
+#define OPTION_EVER 1e15
+
+/* Bytes of a value. */
+size_t option_size(const option *o);
+/* Reads a value from text into its field of `values`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
+ * yes/no, true/false, on/off. `where` starts the message of an error, which names the range or the choices; then
+ * nothing has changed. */
+scion_status option_set(const option *o, void *values, const char *text, const char *where, scion_error *err);
+/* The value as text that option_set reads back to the same value. */
+void option_get(const option *o, const void *values, char *text, size_t bytes);
+bool option_same(const option *o, const void *a, const void *b);
+/* "gpt mlp". */
+void option_choices(const option *o, char *text, size_t bytes);
+
+#endif

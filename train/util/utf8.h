@@ -1,0 +1,23 @@
+/* UTF-8. */
+#ifndef TRAIN_UTIL_UTF8_H
+#define TRAIN_UTIL_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UTF8_CODE_POINTS = 0x110000 };
+
+/* Length of the character at s, of which n > 0 bytes are left, and its code point. 0: not UTF-8, which includes
+ * overlong forms, surrogates and code points from U+110000 on. */
+int utf8_decode(const char *s, size_t n, uint32_t *code);
+/* Writes a code point to out[4]; returns its length. */
+int utf8_encode(uint32_t code, char *out);
+/* Length of the character at the start of a string; 0: not UTF-8. */
+int utf8_length(const char *text);
+/* Bytes of s before the first that is no UTF-8: n if all are. */
+size_t utf8_bytes(const char *s, size_t n);
+/* Puts a '?' in the place of each byte of a control character (newlines and escapes of terminals are some) and of
+ * what is not UTF-8: a text of others can then be printed on one line. */
+void utf8_make_printable(char *text);
+
+#endif
