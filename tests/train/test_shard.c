@@ -235,10 +235,11 @@ static void complete_is_complete(void **state)
         const config c = tiny(models[k]);
         trainer *t = create(&c);
         watched w = {t, calloc((size_t)t->elements, sizeof *w.seen), 0};
-        const tape_run run = {.threads = 1, .loss_scale = 1, .seed = 1};
+        const tape_run run = {
+            .threads = 1, .loss_scale = 1, .seed = 1, .complete = take_copy, .complete_context = &w};
         memset(t->grads, 0, (size_t)t->elements * sizeof *t->grads);
         plan_forward(t->train, &run);
-        plan_backward_told(t->train, &run, take_copy, &w);
+        plan_backward(t->train, &run);
         assert_int_equal(w.count, tape_param_count(t->model.tape));
         assert_memory_equal(w.seen, t->grads, (size_t)t->elements * sizeof *t->grads);
         free(w.seen);

@@ -3,7 +3,7 @@
 #ifndef TESTS_TRAIN_SUPPORT_TAPE_H
 #define TESTS_TRAIN_SUPPORT_TAPE_H
 
-#include "tensor/plan.h"
+#include "tensor/plan_struct.h"
 #include "tensor/tape.h"
 
 /* Elementwise, the result has the shape of a. The rows that end in _here may work in place. */

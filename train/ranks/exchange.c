@@ -317,21 +317,21 @@ void exchange_spread(exchange *x, void *weights)
 
 /* ---- Making --------------------------------------------------------------------------------------------------- */
 
-/* The order in which buckets are complete: the backward pass goes from the last layer to the first. It is found by
- * the last event of each parameter. */
+/* Orders buckets by the time at which the backward pass, which goes from the last layer to the first, completes their
+ * last parameter. */
 static void order_buckets(exchange *x, const tape_plan *train, int64_t *when)
 {
     const shard_plan *s = x->shards;
     for (int64_t i = 0; i < s->count; i++)
         x->order[i] = i;
     for (int64_t p = 0; p < s->params; p++) {
-        const tape_value *v = tape_param_at(train->tape, p);
-        const plan_entry *e = &train->value[v->index];
-        if (!e->requires_grad) /* the loss does not depend on it */
+        const tape_value *v = tape_param_at(plan_tape(train), p);
+        const int64_t completion = plan_completion(train, v);
+        if (completion < 0)
             continue;
         count_buckets(s, v, x->params_of, 1);
         for (int64_t i = bucket_from(s, v->offset); i < s->count && s->buckets[i].first < v->offset + v->count; i++)
-            when[i] = e->last_gradient > when[i] ? e->last_gradient : when[i];
+            when[i] = completion > when[i] ? completion : when[i];
     }
     for (int64_t i = 1; i < s->count; i++) { /* some thousands at most */
         const int64_t b = x->order[i];

@@ -49,17 +49,6 @@ void forecaster_free(forecaster *f)
     free(f);
 }
 
-/* Operations of one micro-batch: forward, twice that backward, and forward again where it is recomputed. */
-static double piece_flops(const tape_plan *p)
-{
-    double again = 0;
-    for (int64_t i = 0; i < p->nodes; i++) {
-        const tape_node *n = &p->node[i].own;
-        again += p->node[i].recompute && n->op->flops ? n->op->flops(n) : 0;
-    }
-    return 3 * plan_flops(p) + again;
-}
-
 /* Bytes of activations of micro-batches of `batch`: those of a plan of that size. */
 static scion_status activation_bytes(const forecaster *f, int64_t batch, double *bytes, scion_error *err)
 {
@@ -131,7 +120,7 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
         shard_free(&s);
         return status;
     }
-    const double sequence = piece_flops(f->t->train) / (double)batch;
+    const double sequence = plan_training_flops(f->t->train) / (double)batch;
     double entries = 0;
     for (int r = 0; r < m->ranks; r++) {
         out->oracle_flops = fmax(out->oracle_flops, s.flops[r]);

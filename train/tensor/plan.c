@@ -34,7 +34,7 @@
  *
  * 7. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
  *    Inputs of the tape, packed weights and scratch memory live for ever, behind the others. */
-#include "tensor/plan.h"
+#include "tensor/plan_struct.h"
 
 #include <assert.h>
 #include <math.h>
@@ -697,6 +697,11 @@ void plan_free(tape_plan *p)
     free(p);
 }
 
+const tape *plan_tape(const tape_plan *p)
+{
+    return p->tape;
+}
+
 size_t plan_packed_bytes(const tape_plan *p)
 {
     return p->packed;
@@ -774,14 +779,30 @@ const tape_node *plan_target(const tape_plan *p)
     return &p->node[entry_of(p, &p->value[p->target].own)->maker].own;
 }
 
-double plan_flops(const tape_plan *p)
+static double sum_flops(const tape_plan *p, bool recomputed_only)
 {
     double sum = 0;
     for (int64_t i = 0; i < p->nodes; i++) {
         const tape_node *n = &p->node[i].own;
-        sum += n->op->flops ? n->op->flops(n) : 0;
+        sum += n->op->flops && (p->node[i].recompute || !recomputed_only) ? n->op->flops(n) : 0;
     }
     return sum;
+}
+
+double plan_flops(const tape_plan *p)
+{
+    return sum_flops(p, false);
+}
+
+double plan_training_flops(const tape_plan *p)
+{
+    return 3 * sum_flops(p, false) + sum_flops(p, true);
+}
+
+int64_t plan_completion(const tape_plan *p, const tape_value *param)
+{
+    const plan_entry *v = &p->value[param->index];
+    return v->requires_grad ? v->last_gradient : -1;
 }
 
 /* ---- Runs ---------------------------------------------------------------------------------------------- */
@@ -843,8 +864,8 @@ float plan_forward(tape_plan *p, const tape_run *run)
     return p->value[p->target].own.data[0];
 }
 
-/* Tells of the parameters whose gradients event e completes. */
-static void tell_complete(const tape_plan *p, int64_t e, plan_complete *complete, void *context)
+/* Calls run->complete for the parameters whose gradients event e completes. */
+static void report_complete(const tape_plan *p, int64_t e, const tape_run *run)
 {
     const bool adds = p->event[e].what == PLAN_BACKWARD || p->event[e].what == PLAN_FUSED;
     const tape_node *n = adds ? &p->node[p->event[e].index].own : NULL;
@@ -856,7 +877,7 @@ static void tell_complete(const tape_plan *p, int64_t e, plan_complete *complete
         for (int j = 0; j < k; j++)
             first = first && !(n->in[j] && entry_of(p, n->in[j]) == in);
         if (first)
-            complete(context, tape_value_at(p->tape, in->own.index));
+            run->complete(run->complete_context, tape_value_at(p->tape, in->own.index));
     }
 }
 
@@ -872,11 +893,6 @@ float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits)
 
 void plan_backward(tape_plan *p, const tape_run *run)
 {
-    plan_backward_told(p, run, NULL, NULL);
-}
-
-void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context)
-{
     const tape_run now = plan_settle(p, run);
     const tape_value *target = &p->value[p->target].own;
     assert(p->options.mode == PLAN_TRAINING && "only a plan for training goes backwards");
@@ -884,12 +900,12 @@ void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *comple
         memset(target->grad, 0, (size_t)target->count * sizeof(float));
         target->grad[0] = run->loss_scale;
     }
-    for (int64_t e = 0; complete && e < p->forward; e++)
-        tell_complete(p, e, complete, context);
+    for (int64_t e = 0; run->complete && e < p->forward; e++)
+        report_complete(p, e, run);
     for (int64_t e = p->forward; e < p->events; e++) {
         plan_run_event(p, e, &now);
-        if (complete)
-            tell_complete(p, e, complete, context);
+        if (run->complete)
+            report_complete(p, e, run);
     }
 }
 

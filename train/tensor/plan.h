@@ -36,6 +36,9 @@ scion_status plan_make(tape_plan **out, const tape *t, const tape_value *target,
                        scion_error *err);
 void plan_free(tape_plan *p);
 
+/* The tape that it was made of. */
+const tape *plan_tape(const tape_plan *p);
+
 /* Bytes of the block in which everything but parameters and buffers lives. */
 size_t plan_bytes(const tape_plan *p);
 /* Bytes of these that packed weights take. */
@@ -51,19 +54,18 @@ const tape_node *plan_node_at(const tape_plan *p, int64_t i);
 /* The node that computes the target. */
 const tape_node *plan_target(const tape_plan *p);
 
-/* Operations of one forward pass; a training step counts three times that. */
+/* Operations of one forward pass. Training counts three times that, and what it recomputes: plan_training_flops. */
 double plan_flops(const tape_plan *p);
+double plan_training_flops(const tape_plan *p);
+/* Orders parameters by the time at which run->complete is called: the smaller number is complete first, equal ones
+ * together. -1: the target does not depend on the parameter. PLAN_TRAINING only. */
+int64_t plan_completion(const tape_plan *p, const tape_value *param);
 
 /* Runs. forward returns element 0 of the target, whose data can be read until the next run (other results: only
  * inside a run). backward needs PLAN_TRAINING and a forward pass before it, once each: it overwrites what that pass
  * left. */
 float plan_forward(tape_plan *p, const tape_run *run);
 void plan_backward(tape_plan *p, const tape_run *run);
-
-/* The same, and tells of each parameter as soon as nothing more will be added to its gradient; those that the target
- * alone uses come first. */
-typedef void plan_complete(void *context, const tape_value *param);
-void plan_backward_told(tape_plan *p, const tape_run *run, plan_complete *complete, void *context);
 
 /* plan_forward of a loss whose logits another plan of the tape has computed of the same inputs and weights: the same
  * bits, and the work of the loss alone. Spoils them. An operator that needs more than logits runs the whole plan. */
@@ -80,83 +82,5 @@ const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_look *look, 
 /* Name of the result of the first node, in forward order, that is not finite, or NULL: "linear blocks.3.attn.q", or
  * "add after blocks.3.attn.o" for a node without parameters. A run of plan_watch. */
 const char *plan_first_nonfinite(tape_plan *p, const tape_run *run);
-
-/* ---- The inside of a plan, for plan.c and its tests ----------------------------------------------------- */
-
-enum {
-    PLAN_ALIGN = 64, /* bytes: a cache line, and the widest vector */
-    PLAN_SPANS = 4   /* computed, computed again or loaded, each perhaps with another value's in place */
-};
-
-typedef enum plan_what {
-    PLAN_FORWARD,
-    PLAN_FUSED,     /* forward_backward of the target */
-    PLAN_RECOMPUTE, /* forward once more, in the backward pass */
-    PLAN_BACKWARD,
-    PLAN_STORE, /* a value's data to bfloat16 */
-    PLAN_LOAD   /* and back */
-} plan_what;
-
-typedef struct plan_event {
-    plan_what what;
-    int64_t index; /* of the node, or of the value to store or load */
-} plan_event;
-
-/* From event `first` to event `last`, both included; events are numbered from 0. */
-typedef struct plan_span {
-    int64_t first, last;
-} plan_span;
-
-/* An array and when it holds something that will be read. */
-typedef struct plan_array {
-    size_t bytes;  /* a multiple of PLAN_ALIGN; 0: there is no such array */
-    size_t offset; /* in the block */
-    int spans;
-    plan_span span[PLAN_SPANS];
-    int64_t number; /* in the list of arrays to place */
-} plan_array;
-
-/* A value. Of a view only `own`, `root` and `needed` mean something: its arrays are those of its root. */
-typedef struct plan_entry {
-    tape_value own; /* the copy with this plan's pointers */
-    plan_array data, grad;
-    plan_array stored;  /* data as bfloat16 */
-    int64_t root;       /* the value that it is a view of; itself: no view */
-    int64_t home;       /* the value in whose data array this one lives: itself, or another's in place */
-    int64_t maker;      /* the node that computes it; -1: an input, a parameter or a buffer */
-    bool needed;        /* by the target */
-    bool requires_grad; /* the target depends on it, and it on a parameter: it has a gradient */
-    int64_t last_forward, first_backward; /* events that use the data that was computed first; -1: none */
-    int64_t last_gradient;                /* a parameter's: the last event that adds to it */
-} plan_entry;
-
-typedef struct plan_node {
-    tape_node own;
-    plan_array saved;
-    plan_array packed; /* lives for ever */
-    bool backward;     /* runs backwards */
-    bool fused;        /* the target, by forward_backward */
-    bool recompute;    /* its forward pass runs a second time, in the backward pass */
-} plan_node;
-
-struct tape_plan {
-    const tape *tape;
-    plan_options options;
-    plan_entry *value; /* as the tape's values */
-    plan_node *node;   /* those that the target needs, without views */
-    plan_event *event;
-    int64_t values, nodes, events;
-    int64_t forward; /* the first `forward` events are the forward pass */
-    int64_t target;  /* value */
-    size_t scratch;  /* offset of the scratch memory */
-    size_t packed;   /* bytes of packed weights */
-    size_t bytes;    /* of the block: planned arrays, then inputs, then packed weights, then scratch */
-    char *block;     /* NULL: not committed */
-};
-
-/* Event e; run as plan_settle gives it. */
-void plan_run_event(tape_plan *p, int64_t e, const tape_run *run);
-/* What operators see: run, with the scratch memory, the mode, and within what was planned. */
-tape_run plan_settle(tape_plan *p, const tape_run *run);
 
 #endif

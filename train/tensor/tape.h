@@ -71,6 +71,10 @@ typedef struct tape_run {
     bool same_weights;  /* parameters are as in the plan's pass before: what was packed of them still holds */
     bool round_nearest; /* what is added to bfloat16 gradients; else at random, by seed, step, sample and node */
     bool update_buffers; /* the caller's wish; operators see it in the first forward pass of training only */
+    /* Called by plan_backward with each parameter as soon as nothing more will be added to its gradient; parameters
+     * that only the target uses come first. NULL: not called. */
+    void (*complete)(void *context, const tape_value *param);
+    void *complete_context;
     /* Set by the plan */
     bool training;  /* the mode: that of the plan */
     float *scratch; /* tape_op.scratch floats */

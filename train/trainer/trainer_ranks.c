@@ -448,7 +448,9 @@ static scion_status compute(trainer *t, int64_t k, bool update, double *loss, sc
                           .sample = t->step * t->c.training.batch * t->c.training.accum + p->first,
                           .round_nearest = r->by.nearest,
                           .same_weights = k > 0 && p->size == r->pieces[k - 1].size,
-                          .update_buffers = update};
+                          .update_buffers = update,
+                          .complete = k + 1 == r->count ? complete : NULL,
+                          .complete_context = t};
     scion_status status = fill(t, s, p, err);
     if (status != SCION_OK)
         return status;
@@ -464,7 +466,7 @@ static scion_status compute(trainer *t, int64_t k, bool update, double *loss, sc
             err, SCION_ENONFINITE, "step %lld: the loss is %s; the first result that is not finite is %s",
             (long long)t->step + 1, isnan(*loss) ? "not a number" : "infinite", bad ? bad : "the loss itself");
     }
-    plan_backward_told(plan, &run, k + 1 == r->count ? complete : NULL, t);
+    plan_backward(plan, &run);
     if (update && r->moving > 0)
         keep_moving(t, r, k);
     t->forward_s += middle - begin;
