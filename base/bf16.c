@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 #include "base/simd.h"
 
@@ -85,9 +86,8 @@ void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t see
     uint16_t numbers[draw_numbers * draws];
     for (int64_t i = 0, some; i < n; i += some) {
         const int64_t skip = (first + i) % draw_numbers, left = n - i;
-        some = left < draw_numbers * draws - skip ? left : draw_numbers * draws - skip;
-        draw_numbers_of(seed, stream, (first + i) / draw_numbers, (skip + some + draw_numbers - 1) / draw_numbers,
-                        numbers);
+        some = scn_min(left, draw_numbers * draws - skip);
+        draw_numbers_of(seed, stream, (first + i) / draw_numbers, scn_pieces(skip + some, draw_numbers), numbers);
         random_bf16_loop(some, from + i, numbers + skip, to + i);
     }
 }

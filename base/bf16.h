@@ -3,16 +3,13 @@
 #define SCN_BF16_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-/* How an array is stored. */
-typedef enum scn_type { SCN_FLOAT32, SCN_BFLOAT16 } scn_type;
+#include "scion.h"
 
-/* Of n entries. */
-static inline size_t scn_stored_bytes(scn_type type, int64_t n)
+/* Bytes of n entries of a scion_dtype. */
+static inline size_t scn_stored_bytes(int32_t type, int64_t n)
 {
-    return (size_t)n * (type == SCN_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
+    return (size_t)n * (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 /* How sums become bfloat16: to nearest (all zero), or up and down at random (scn_rounding_by). */

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "base/bf16.h"
+#include "base/arith.h"
 #include "base/thread.h"
 
 enum {
@@ -33,54 +33,35 @@ enum {
     dot_task = 32 * 1024, /* elements of B */
 };
 
-static int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-static int64_t pieces(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
-
-static inline int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* n in equal pieces of at most `size`. */
 static int64_t even(int64_t n, int64_t size)
 {
-    return pieces(n, pieces(n, size));
+    return scn_pieces(n, scn_pieces(n, size));
 }
 
 static bool packs_a(const scn_gemm *g)
 {
-    return g->shape.transpose_a || g->shape.a != SCN_FLOAT32;
+    return g->shape.transpose_a || g->shape.a != SCION_F32;
 }
 
 /* C is computed in memory of the thread, and put where it belongs at the end. */
 static bool keeps_c(const scn_gemm *g)
 {
-    return g->shape.c != SCN_FLOAT32;
+    return g->shape.c != SCION_F32;
 }
 
 /* Fewer rows where there would not be enough blocks for all threads. */
 static void cut_blocks(scn_gemm *g)
 {
     const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
-    const int64_t cols = min64(g->group_cols, g->shape.n);
-    g->block_cols = round_up(even(cols, strips_per_block * nr), nr);
+    const int64_t cols = scn_min(g->group_cols, g->shape.n);
+    g->block_cols = scn_round_up(even(cols, strips_per_block * nr), nr);
     const int64_t most = g->depth < g->shape.k ? max_block_rows : single_pass_rows;
-    g->most_rows = g->block_rows = round_up(even(g->shape.m, most), mr);
-    const int64_t across = pieces(cols, g->block_cols);
-    while (g->block_rows > mr && pieces(g->shape.m, g->block_rows) * across < (int64_t)tasks_per_thread * g->threads)
-        g->block_rows = round_up(g->block_rows / 2, mr);
+    g->most_rows = g->block_rows = scn_round_up(even(g->shape.m, most), mr);
+    const int64_t across = scn_pieces(cols, g->block_cols);
+    while (g->block_rows > mr &&
+           scn_pieces(g->shape.m, g->block_rows) * across < (int64_t)tasks_per_thread * g->threads)
+        g->block_rows = scn_round_up(g->block_rows / 2, mr);
 }
 
 /* Blocks as large as local packing wants them; slices, if there are too few. */
@@ -88,21 +69,21 @@ static void cut_local(scn_gemm *g)
 {
     const scn_gemm_shape *s = &g->shape;
     const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
-    g->group_cols = round_up(s->n, nr);
+    g->group_cols = scn_round_up(s->n, nr);
     g->group_depth = s->k;
-    g->block_cols = round_up(even(s->n, strips_per_block * nr), nr);
-    g->most_rows = g->block_rows = round_up(even(s->m, max_local_rows), mr);
-    const int64_t blocks = pieces(s->m, g->block_rows) * pieces(s->n, g->block_cols);
+    g->block_cols = scn_round_up(even(s->n, strips_per_block * nr), nr);
+    g->most_rows = g->block_rows = scn_round_up(even(s->m, max_local_rows), mr);
+    const int64_t blocks = scn_pieces(s->m, g->block_rows) * scn_pieces(s->n, g->block_cols);
     if (blocks < max_slices && s->m * s->n <= max_sliced)
-        g->slices = max64(1, min64(pieces(max_slices, blocks), s->k / min_slice));
+        g->slices = scn_max(1, scn_min(scn_pieces(max_slices, blocks), s->k / min_slice));
 }
 
 scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
 {
     const scn_kernel *kernel = scn_kernel_best();
-    const int64_t nr = kernel->block_nr, n = max64(s->n, 1), k = max64(s->k, 1);
+    const int64_t nr = kernel->block_nr, n = scn_max(s->n, 1), k = scn_max(s->k, 1);
     scn_gemm g = {.shape = *s, .kernel = kernel, .threads = threads > 1 ? threads : 1, .slices = 1};
-    g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCN_FLOAT32 && s->c == SCN_FLOAT32;
+    g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCION_F32 && s->c == SCION_F32;
     if (s->m < 1 || s->n < 1 || s->k < 1 || g.dots)
         return g;
     g.depth = even(k, max_depth);
@@ -111,8 +92,8 @@ scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
         cut_local(&g);
         return g;
     }
-    g.group_cols = round_up(even(n, max64(min_group_cols, max_group / k)), nr);
-    g.group_depth = keeps_c(&g) ? k : min64(k, max64(1, max_group / g.group_cols / g.depth) * g.depth);
+    g.group_cols = scn_round_up(even(n, scn_max(min_group_cols, max_group / k)), nr);
+    g.group_depth = keeps_c(&g) ? k : scn_min(k, scn_max(1, max_group / g.group_cols / g.depth) * g.depth);
     cut_blocks(&g);
     return g;
 }
@@ -150,19 +131,19 @@ static size_t packed_b_floats(const scn_gemm *g)
 static size_t thread_floats(const scn_gemm *g)
 {
     /* another line, so that threads do not write to one cache line nor to one set of lines */
-    return (size_t)round_up((int64_t)(packed_a_floats(g) + packed_b_floats(g) + kept_c_floats(g)), 16) + 16;
+    return (size_t)scn_round_up((int64_t)(packed_a_floats(g) + packed_b_floats(g) + kept_c_floats(g)), 16) + 16;
 }
 
 static size_t slice_floats(const scn_gemm *g)
 {
-    return g->slices > 1 ? (size_t)round_up(g->shape.m * g->shape.n, 16) : 0;
+    return g->slices > 1 ? (size_t)scn_round_up(g->shape.m * g->shape.n, 16) : 0;
 }
 
 size_t scn_gemm_floats(const scn_gemm *g)
 {
     if (g->depth < 1)
         return 0;
-    return (size_t)round_up((int64_t)packed_floats(g), 16) + (size_t)g->threads * thread_floats(g) +
+    return (size_t)scn_round_up((int64_t)packed_floats(g), 16) + (size_t)g->threads * thread_floats(g) +
            (size_t)g->slices * slice_floats(g);
 }
 
@@ -182,7 +163,7 @@ static void convert_strip(const scn_kernel *k, float *out, int64_t width, const 
             memset(out + p * width + cols, 0, (size_t)(width - cols) * sizeof *out);
     }
     for (int64_t p = 0; p < depth && transposed; p += turned_depth) {
-        const int64_t n = min64(turned_depth, depth - p);
+        const int64_t n = scn_min(turned_depth, depth - p);
         for (int64_t i = 0; i < cols; i++)
             scn_from_bf16(n, from + (col + i) * ld + first + p, rows + i * n);
         k->pack_columns(out + p * width, width, rows, n, n, cols);
@@ -210,7 +191,7 @@ typedef struct job {
 /* B's rows are the strips' rows: packed by rows; else strip by strip. */
 static bool packs_rows(const scn_gemm *g)
 {
-    return g->shape.b == SCN_FLOAT32 && !g->shape.transpose_b;
+    return g->shape.b == SCION_F32 && !g->shape.transpose_b;
 }
 
 /* Rows p .. p + depth - 1 of all strips of `cols` columns of B from `col` on; the strips hold rows `first` .. */
@@ -222,7 +203,7 @@ static void pack_b_rows(const job *t, float *out, int64_t strip, int64_t p, int6
     const float *from = (const float *)t->b + (first + p) * t->ldb + col;
     k->pack_rows(0, out + p * nr, strip, from, t->ldb, depth, wide);
     if (rest > 0)
-        k->pack_rows(0, out + wide / nr * strip + p * round_up(rest, k->vl), 0, from + wide, t->ldb, depth, rest);
+        k->pack_rows(0, out + wide / nr * strip + p * scn_round_up(rest, k->vl), 0, from + wide, t->ldb, depth, rest);
 }
 
 /* The strip of up to block_nr columns of B from `col` on, rows first .. first + depth - 1. */
@@ -230,8 +211,8 @@ static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth,
 {
     const scn_gemm *g = t->g;
     const scn_kernel *k = g->kernel;
-    const int64_t width = round_up(cols, k->vl);
-    if (g->shape.b == SCN_FLOAT32)
+    const int64_t width = scn_round_up(cols, k->vl);
+    if (g->shape.b == SCION_F32)
         k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
     else
         convert_strip(k, out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
@@ -239,16 +220,16 @@ static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth,
 
 static int64_t pack_tasks(const job *t)
 {
-    return packs_rows(t->g) ? pieces(t->depth, pack_depth) : pieces(t->cols, t->g->kernel->block_nr);
+    return packs_rows(t->g) ? scn_pieces(t->depth, pack_depth) : scn_pieces(t->cols, t->g->kernel->block_nr);
 }
 
 static void pack_task(const job *t, int64_t i)
 {
     const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, t->depth), p = i * pack_depth;
     if (packs_rows(t->g))
-        pack_b_rows(t, t->packed, strip, p, min64(pack_depth, t->depth - p), t->first, t->col, t->cols);
+        pack_b_rows(t, t->packed, strip, p, scn_min(pack_depth, t->depth - p), t->first, t->col, t->cols);
     else
-        pack_b_strip(t, t->packed + i * strip, t->first, t->depth, t->col + i * nr, min64(nr, t->cols - i * nr));
+        pack_b_strip(t, t->packed + i * strip, t->first, t->depth, t->col + i * nr, scn_min(nr, t->cols - i * nr));
 }
 
 /* What a block needs of B for a pass. */
@@ -259,7 +240,7 @@ static void pack_b(const job *t, float *out, int64_t first, int64_t depth, int64
         pack_b_rows(t, out, strip, 0, depth, first, col, cols);
     else
         for (int64_t j = 0; j < cols; j += nr)
-            pack_b_strip(t, out + j / nr * strip, first, depth, col + j, min64(nr, cols - j));
+            pack_b_strip(t, out + j / nr * strip, first, depth, col + j, scn_min(nr, cols - j));
 }
 
 /* Rows row .. row + rows - 1, depth first .. of op(A), in tiles of block_mr rows. */
@@ -267,14 +248,14 @@ static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t 
 {
     const scn_gemm *g = t->g;
     const int64_t mr = g->kernel->block_mr;
-    if (g->shape.a == SCN_FLOAT32) {
+    if (g->shape.a == SCION_F32) {
         g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda,
                              depth, rows);
         return;
     }
     for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
         convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i,
-                      min64(mr, rows - i));
+                      scn_min(mr, rows - i));
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -284,10 +265,10 @@ static void sum_block(const job *t, float *own, int64_t row, int64_t rows, int64
     const scn_gemm *g = t->g;
     const scn_kernel *k = g->kernel;
     /* the last strip may be narrower than block_nr: its rows lie closer */
-    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr, last = round_up(rest, k->vl);
+    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr, last = scn_round_up(rest, k->vl);
     float *own_b = own + packed_a_floats(g);
     for (int64_t p = 0; p < depth; p += g->depth) {
-        const int64_t pass = min64(g->depth, depth - p), at = t->first + first + p;
+        const int64_t pass = scn_min(g->depth, depth - p), at = t->first + first + p;
         const int64_t strip = strip_floats(g, g->local ? pass : t->whole ? g->shape.k : t->depth);
         const int64_t skip = g->local ? 0 : t->whole ? at : first + p;
         const float *b = g->local   ? own_b
@@ -329,13 +310,13 @@ static void emit_bf16(const job *t, int64_t row, int64_t col, int64_t cols, floa
 static void block_task(const job *t, int64_t task)
 {
     const scn_gemm *g = t->g;
-    const int64_t down = pieces(g->shape.m, g->block_rows), across = pieces(t->cols, g->block_cols);
+    const int64_t down = scn_pieces(g->shape.m, g->block_rows), across = scn_pieces(t->cols, g->block_cols);
     const int64_t slice = task / (down * across), row = task % down * g->block_rows,
                   col = task / down % across * g->block_cols;
-    const int64_t rows = min64(g->block_rows, g->shape.m - row), cols = min64(g->block_cols, t->cols - col);
+    const int64_t rows = scn_min(g->block_rows, g->shape.m - row), cols = scn_min(g->block_cols, t->cols - col);
     float *own = t->own + (size_t)(t->threads > 1 ? scn_thread_index() : 0) * thread_floats(g);
     if (g->slices > 1) {
-        const int64_t first = slice * t->slice_depth, depth = min64(t->slice_depth, t->depth - first);
+        const int64_t first = slice * t->slice_depth, depth = scn_min(t->slice_depth, t->depth - first);
         float *c = t->sliced + (size_t)slice * slice_floats(g) + row * g->shape.n + col;
         if (depth > 0)
             sum_block(t, own, row, rows, col, cols, first, depth, false, c, g->shape.n);
@@ -368,7 +349,7 @@ SCN_CLONES static void add_slices(int64_t n, int64_t slices, const float *from, 
 static void add_task(const job *t, int64_t row)
 {
     const scn_gemm *g = t->g;
-    const int64_t slices = pieces(t->depth, t->slice_depth);
+    const int64_t slices = scn_pieces(t->depth, t->slice_depth);
     float *first = t->sliced + row * g->shape.n;
     if (keeps_c(g)) {
         add_slices(g->shape.n, slices, first, slice_floats(g), false, first);
@@ -384,7 +365,7 @@ static void add_task(const job *t, int64_t row)
 static void run_group(const job *t, int threads)
 {
     const scn_gemm *g = t->g;
-    const int64_t blocks = pieces(g->shape.m, g->block_rows) * pieces(t->cols, g->block_cols) * g->slices;
+    const int64_t blocks = scn_pieces(g->shape.m, g->block_rows) * scn_pieces(t->cols, g->block_cols) * g->slices;
     if (!g->local && !t->whole)
         SCN_PARALLEL(threads, i, pack_tasks(t), pack_task(t, i));
     SCN_PARALLEL(threads, i, blocks, block_task(t, i));
@@ -433,7 +414,7 @@ static void dot_task_of(const job *t, int64_t first, int64_t cols)
 {
     const scn_gemm_shape *s = &t->g->shape;
     float *c = (float *)t->c + first;
-    if (s->b == SCN_FLOAT32)
+    if (s->b == SCION_F32)
         dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb,
                     t->accumulate, c, t->ldc);
     else
@@ -444,9 +425,9 @@ static void dot_task_of(const job *t, int64_t first, int64_t cols)
 
 static void run_dots(const job *t, int threads)
 {
-    const int64_t n = t->g->shape.n, cols = max64(16, dot_task / max64(t->g->shape.k, 1));
-    const int64_t tasks = pieces(n, cols);
-    SCN_PARALLEL(tasks > 1 ? threads : 1, i, tasks, dot_task_of(t, i * cols, min64(cols, n - i * cols)));
+    const int64_t n = t->g->shape.n, cols = scn_max(16, dot_task / scn_max(t->g->shape.k, 1));
+    const int64_t tasks = scn_pieces(n, cols);
+    SCN_PARALLEL(tasks > 1 ? threads : 1, i, tasks, dot_task_of(t, i * cols, scn_min(cols, n - i * cols)));
 }
 
 /* ---- All together ---------------------------------------------------------------------------------------- */
@@ -456,11 +437,11 @@ static void run_empty(const job *t)
 {
     const scn_gemm_shape *s = &t->g->shape;
     for (int64_t i = 0; i < s->m; i++) {
-        if (!t->accumulate && s->c == SCN_FLOAT32)
+        if (!t->accumulate && s->c == SCION_F32)
             memset((float *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(float));
         else if (!t->accumulate)
             memset((uint16_t *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(uint16_t));
-        if (s->c == SCN_FLOAT32)
+        if (s->c == SCION_F32)
             finish_rows(t, i, 1, 0, s->n, (float *)t->c + i * t->ldc, t->ldc);
     }
 }
@@ -469,7 +450,7 @@ size_t scn_gemm_packed_floats(const scn_gemm *g)
 {
     if (g->depth < 1 || g->local)
         return 0;
-    return (size_t)(pieces(g->shape.n, g->kernel->block_nr) * strip_floats(g, g->shape.k));
+    return (size_t)(scn_pieces(g->shape.n, g->kernel->block_nr) * strip_floats(g, g->shape.k));
 }
 
 void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed)
@@ -496,13 +477,13 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
         return;
     }
     t.whole = ldb == 0 ? b : NULL;
-    t.own = workspace + round_up((int64_t)packed_floats(g), 16);
+    t.own = workspace + scn_round_up((int64_t)packed_floats(g), 16);
     t.sliced = t.own + (size_t)g->threads * thread_floats(g);
     for (t.col = 0; t.col < s->n; t.col += g->group_cols)
         for (t.first = 0; t.first < s->k; t.first += g->group_depth) {
-            t.cols = min64(g->group_cols, s->n - t.col);
-            t.depth = min64(g->group_depth, s->k - t.first);
-            t.slice_depth = round_up(pieces(t.depth, g->slices), g->depth);
+            t.cols = scn_min(g->group_cols, s->n - t.col);
+            t.depth = scn_min(g->group_depth, s->k - t.first);
+            t.slice_depth = scn_round_up(scn_pieces(t.depth, g->slices), g->depth);
             run_group(&t, threads);
         }
 }

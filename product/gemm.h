@@ -19,7 +19,7 @@
 typedef struct scn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    scn_type a, b, c; /* of what type they are stored */
+    scion_dtype a, b, c; /* of what type they are stored */
 } scn_gemm_shape;
 
 /* What becomes of a finished piece of a row of C, while it is in the cache: columns col .. col + cols - 1 of a row.

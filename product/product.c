@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "product/transpose.h"
 
@@ -19,19 +20,9 @@ enum {
     tasks_per_thread = 6, /* enough for the dynamic schedule to balance a triangle */
 };
 
-static int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-static inline int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t scratch_floats(const scn_kernel *k)
 {
-    return (size_t)(round_up(block_rows, k->nr) * round_up(block_cols, k->nr));
+    return (size_t)(scn_round_up(block_rows, k->nr) * scn_round_up(block_cols, k->nr));
 }
 
 scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threads)
@@ -43,7 +34,7 @@ scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threa
 
 scn_panels scn_panels_take(scn_arena *arena, const scn_kernel *kernel, int64_t rows, int64_t cols)
 {
-    size_t floats = (size_t)rows * (size_t)round_up(cols, kernel->nr);
+    size_t floats = (size_t)rows * (size_t)scn_round_up(cols, kernel->nr);
     return (scn_panels){scn_take(arena, floats * sizeof(float)), rows, cols};
 }
 
@@ -65,7 +56,7 @@ static inline float *strip(scn_panels p, int64_t nr, int64_t col)
 /* Strip number s of a packed matrix. */
 SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t nr, scn_factor f)
 {
-    const int64_t width = min64(nr, from.cols - col);
+    const int64_t width = scn_min(nr, from.cols - col);
     for (int64_t i = 0; i < from.rows; i++, out += nr) {
         const float *in = scn_row(from, i) + col;
         for (int64_t j = 0; j < width; j++)
@@ -80,9 +71,9 @@ SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t
 SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
 {
     enum { some = 32 };
-    const int64_t width = min64(nr, from.rows - row);
+    const int64_t width = scn_min(nr, from.rows - row);
     for (int64_t i = 0; i < from.cols; i += some, out += some * nr) {
-        const int64_t n = min64(some, from.cols - i);
+        const int64_t n = scn_min(some, from.cols - i);
         if (width < nr)
             memset(out, 0, (size_t)(n * nr) * sizeof *out);
         scn_transpose(out, nr, scn_row(from, row) + i, from.ld, width, n);
@@ -93,13 +84,13 @@ SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t r
 
 void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
+    const int64_t nr = e->kernel->nr, strips = scn_round_up(to.cols, nr) / nr;
     SCN_PARALLEL(e->threads, s, strips, pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
 void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr, strips = round_up(to.cols, nr) / nr;
+    const int64_t nr = e->kernel->nr, strips = scn_round_up(to.cols, nr) / nr;
     SCN_PARALLEL(e->threads, s, strips, pack_transposed_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
@@ -126,7 +117,7 @@ static inline void scale_add(int64_t n, float *t, double alpha, double beta, con
 
 SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)
 {
-    const int64_t nr = k->nr, rows = min64(k->mr, em->c.rows - i0);
+    const int64_t nr = k->nr, rows = scn_min(k->mr, em->c.rows - i0);
     const int64_t at = i0 * nr;
     if (em->alpha != 1 || em->add)
         scale_add(rows * nr, t, em->alpha, em->beta, em->add ? strip(*em->add, nr, j0) + at : NULL);
@@ -137,7 +128,7 @@ SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float
     memcpy(strip(em->c, nr, j0) + at, t, (size_t)(rows * nr) * sizeof *t);
     if (em->transposed.at && !(em->symmetric && i0 < j0 + nr)) {
         float *to = strip(em->transposed, nr, i0) + j0 * nr + i0 % nr;
-        scn_transpose(to, nr, t, nr, k->mr, min64(nr, em->transposed.rows - j0));
+        scn_transpose(to, nr, t, nr, k->mr, scn_min(nr, em->transposed.rows - j0));
     }
 }
 
@@ -156,12 +147,12 @@ SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const
     const int64_t nr = k->nr, mr = k->mr;
     const float beta = (float)em->beta, alpha = (float)em->alpha;
     if (!em->w_transposed) {
-        int64_t rows = min64(mr, em->w.rows - i0), cols = min64(nr, em->w.cols - j0);
+        int64_t rows = scn_min(mr, em->w.rows - i0), cols = scn_min(nr, em->w.cols - j0);
         for (int64_t i = 0; i < rows; i++)
             emit_row(scn_row(em->w, i0 + i) + j0, t + i * nr, cols, beta, alpha);
     } else {
         float transposed[SCN_KERNEL_MAX_TILE];
-        int64_t rows = min64(nr, em->w.rows - j0), cols = min64(mr, em->w.cols - i0);
+        int64_t rows = scn_min(nr, em->w.rows - j0), cols = scn_min(mr, em->w.cols - i0);
         scn_transpose(transposed, mr, t, nr, mr, nr);
         for (int64_t j = 0; j < rows; j++)
             emit_row(scn_row(em->w, j0 + j) + i0, transposed + j * mr, cols, beta, alpha);
@@ -173,15 +164,15 @@ static void compute_block(const scn_kernel *k, scn_panels a, scn_panels b, const
                           int64_t i0, int64_t j0, int64_t rows, int64_t cols)
 {
     const int64_t nr = k->nr, mr = k->mr, depth = a.rows;
-    const int64_t pieces = (depth + block_depth - 1) / block_depth;
-    const int64_t piece = (depth + pieces - 1) / pieces;
+    const int64_t pieces = scn_pieces(depth, block_depth);
+    const int64_t piece = scn_pieces(depth, pieces);
     for (int64_t p0 = 0; p0 < depth; p0 += piece)
         for (int64_t j = 0; j < cols; j += nr) {
             const float *bs = strip(b, nr, j0 + j) + p0 * nr;
             int64_t first = em->symmetric && j0 + j > i0 ? j0 + j - i0 : 0;
             for (int64_t i = first; i < rows; i += mr) {
                 const float *as = strip(a, nr, i0 + i) + p0 * nr + (i0 + i) % nr;
-                k->tile(min64(piece, depth - p0), as, bs, scratch + j * rows + i * nr, p0 > 0);
+                k->tile(scn_min(piece, depth - p0), as, bs, scratch + j * rows + i * nr, p0 > 0);
             }
         }
     for (int64_t j = 0; j < cols; j += nr) {
@@ -206,19 +197,19 @@ typedef struct cut {
 static cut cut_of(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
 {
     const scn_kernel *k = e->kernel;
-    cut c = {.rows = round_up(a.cols, k->mr), .cols = round_up(b.cols, k->nr)};
-    int64_t br = round_up(block_rows, k->nr), bc = block_cols / k->nr * k->nr;
+    cut c = {.rows = scn_round_up(a.cols, k->mr), .cols = scn_round_up(b.cols, k->nr)};
+    int64_t br = scn_round_up(block_rows, k->nr), bc = block_cols / k->nr * k->nr;
     if (e->threads > 1) {
         int64_t half = em->symmetric ? 2 : 1;
         while ((c.rows / br + 1) * (c.cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->nr) {
-            br = round_up(br / 2, k->nr);
+            br = scn_round_up(br / 2, k->nr);
             bc = bc > br ? br : bc;
         }
     }
     c.block_rows = br;
     c.block_cols = bc;
-    c.down = (c.rows + br - 1) / br;
-    c.across = (c.cols + bc - 1) / bc;
+    c.down = scn_pieces(c.rows, br);
+    c.across = scn_pieces(c.cols, bc);
     return c;
 }
 
@@ -226,7 +217,7 @@ static void compute_task(const scn_engine *e, const cut *c, scn_panels a, scn_pa
                          int64_t task)
 {
     const int64_t i0 = task % c->down * c->block_rows, j0 = task / c->down * c->block_cols;
-    const int64_t rows = min64(c->block_rows, c->rows - i0), cols = min64(c->block_cols, c->cols - j0);
+    const int64_t rows = scn_min(c->block_rows, c->rows - i0), cols = scn_min(c->block_cols, c->cols - j0);
     if (em->symmetric && i0 + rows <= j0)
         return;
     const size_t thread = e->threads > 1 ? (size_t)scn_thread_index() : 0;

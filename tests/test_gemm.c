@@ -32,29 +32,29 @@ enum { form_count = 2 * 2 * 2 * 4 };
 
 typedef struct form {
     bool transpose_a, transpose_b, accumulate;
-    scn_type operands, result;
+    scion_dtype operands, result;
 } form;
 
 static form form_of(int i)
 {
-    return (form){i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1 ? SCN_BFLOAT16 : SCN_FLOAT32,
-                  i >> 4 & 1 ? SCN_BFLOAT16 : SCN_FLOAT32};
+    return (form){i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1 ? SCION_BF16 : SCION_F32,
+                  i >> 4 & 1 ? SCION_BF16 : SCION_F32};
 }
 
 /* A matrix of rows x cols, ld apart: as stored, and in double. */
 typedef struct matrix {
     int64_t ld, count;
-    scn_type type;
+    scion_dtype type;
     float *floats;
     uint16_t *halves;
     double *exact;
 } matrix;
 
-static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scn_type type)
+static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scion_dtype type)
 {
     matrix a = {.ld = cols + gap, .count = rows * (cols + gap), .type = type};
     a.floats = gaussian(r, a.count);
-    if (type == SCN_BFLOAT16) {
+    if (type == SCION_BF16) {
         a.halves = room((size_t)a.count * sizeof *a.halves);
         scn_to_bf16(a.count, a.floats, a.halves);
         scn_from_bf16(a.count, a.halves, a.floats);
@@ -65,7 +65,7 @@ static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scn_typ
 
 static void *stored(const matrix *a)
 {
-    return a->type == SCN_BFLOAT16 ? (void *)a->halves : a->floats;
+    return a->type == SCION_BF16 ? (void *)a->halves : a->floats;
 }
 
 static const float alpha = 0.5f;
@@ -113,9 +113,9 @@ static float *run(const form *f, const matrix *a, const matrix *b, const matrix 
     if (pack)
         scn_gemm_pack(&g, second, b->ld, packed);
     scn_gemm_run(&g, stored(a), a->ld, pack ? packed : second, pack ? 0 : b->ld, alpha, f->accumulate,
-                 f->result == SCN_BFLOAT16 ? (void *)halves : out, c->ld, epilogue, workspace);
+                 f->result == SCION_BF16 ? (void *)halves : out, c->ld, epilogue, workspace);
     check(packed[packed_size] == 17);
-    if (f->result == SCN_BFLOAT16)
+    if (f->result == SCION_BF16)
         scn_from_bf16(c->count, halves, out);
     check(workspace[size] == 17);
     return out;
@@ -142,7 +142,7 @@ static void check_form(int s, int number, rng *r)
                                               : want(&f, &a, &b, &c, k, i, j) + (double)(scale * (float)(2 * i + j));
         }
     check_finite(c.count, got);
-    check_array(c.count, got, expected, f.result == SCN_BFLOAT16 ? bf16_tolerance : tolerance);
+    check_array(c.count, got, expected, f.result == SCION_BF16 ? bf16_tolerance : tolerance);
     static const int threads[] = {1, 3, 7};
     for (int t = 0; t < 3; t++)
         check_bits((size_t)c.count * sizeof(float), got, run(&f, &a, &b, &c, m, n, k, threads[t], t == 1, &epilogue));
@@ -173,9 +173,9 @@ static void rounding_is_fair(void **state)
     rng r = rng_of(12);
     for (int s = 0; s < COUNT_OF(sizes); s++) {
         const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], count = m * n;
-        const scn_gemm_shape plain = {m, n, k, true, false, SCN_FLOAT32, SCN_FLOAT32, SCN_FLOAT32};
+        const scn_gemm_shape plain = {m, n, k, true, false, SCION_F32, SCION_F32, SCION_F32};
         scn_gemm_shape shape = plain;
-        shape.c = SCN_BFLOAT16;
+        shape.c = SCION_BF16;
         scn_gemm full = scn_gemm_plan(&plain, 2), half[2] = {scn_gemm_plan(&shape, 1), scn_gemm_plan(&shape, 5)};
         float *a = gaussian(&r, m * k), *b = gaussian(&r, k * n), *c = gaussian(&r, count), value;
         uint16_t *start = bf16_copy(count, c), *got[3];
@@ -224,7 +224,7 @@ static void plans_go_every_way(void **state)
         check(g.local == shapes[s].local);
         check((g.slices > 1) == shapes[s].sliced);
         scn_gemm_shape half = shape;
-        half.c = SCN_BFLOAT16;
+        half.c = SCION_BF16;
         check(scn_gemm_plan(&half, 4).slices == g.slices);
         size_t most = 0;
         for (int threads = 1; threads < 9; threads++) {

@@ -75,7 +75,7 @@ static void run_ours(void *ctx)
 static void run_half(void *ctx)
 {
     const problem *p = ctx;
-    const bool result = p->plan_half.shape.c == SCN_BFLOAT16;
+    const bool result = p->plan_half.shape.c == SCION_BF16;
     scn_gemm_run(&p->plan_half, p->a, p->lda, result ? (void *)p->b : p->halves, p->ldb, 1, p->accumulate,
                  result ? (void *)p->halves : p->c, p->n, NULL, p->workspace);
 }
@@ -151,9 +151,9 @@ static problem problem_of(int i, int threads)
     scn_gemm_shape s = {.m = p.m, .n = p.n, .k = p.k, .transpose_a = p.ta, .transpose_b = p.tb};
     p.plan = scn_gemm_plan(&s, threads);
     if (cases[i].form == WEIGHT_GRADIENT)
-        s.c = SCN_BFLOAT16;
+        s.c = SCION_BF16;
     else
-        s.b = SCN_BFLOAT16;
+        s.b = SCION_BF16;
     p.plan_half = scn_gemm_plan(&s, threads);
     p.plan_half.rounding = scn_rounding_by(1, 2); /* of a bfloat16 result, as in training */
     p.a = bench_floats(p.m * p.k);

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
@@ -60,7 +61,7 @@ static void transposed_times_strip(scn_mat a, const double *x, double *y, int64_
 
 static void transposed_times(scn_mat a, const double *x, double *y, int threads)
 {
-    SCN_PARALLEL(threads, s, (a.cols + strip_cols - 1) / strip_cols, transposed_times_strip(a, x, y, s * strip_cols));
+    SCN_PARALLEL(threads, s, scn_pieces(a.cols, strip_cols), transposed_times_strip(a, x, y, s * strip_cols));
 }
 
 static double dot(int64_t n, const double *x, const double *y)

@@ -1,4 +1,5 @@
 /* Blocks: how they are cut into tiles that threads share, and what is done with a whole one. */
+#include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/stream.h"
 #include "norm/norm.h"
@@ -9,11 +10,6 @@ enum { tile_entries = SCN_TILE_ENTRIES, tile_cols_min = 64, tile_cols_max = 512 
 /* Results of 16 MiB and more will not be found in a cache by whoever reads them. */
 enum { stream_entries = 1 << 22 };
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Rows and columns of a full tile. */
 static void tile_shape(const scn_block *b, int64_t *rows, int64_t *cols)
 {
@@ -22,12 +18,12 @@ static void tile_shape(const scn_block *b, int64_t *rows, int64_t *cols)
     *cols = b->cols;
     if (granularity == SCN_BY_COL) {
         int64_t fit = tile_entries / b->rows / 16 * 16;
-        *cols = min64(b->cols, fit < tile_cols_min ? tile_cols_min : min64(fit, tile_cols_max));
+        *cols = scn_min(b->cols, scn_max(tile_cols_min, scn_min(fit, tile_cols_max)));
     } else if (granularity != SCN_WHOLE) {
         int64_t fit = tile_entries / b->cols;
-        *rows = min64(b->rows, fit < 1 ? 1 : fit);
+        *rows = scn_min(b->rows, scn_max(fit, 1));
         if (granularity == SCN_BY_ENTRY)
-            *cols = min64(b->cols, tile_entries);
+            *cols = scn_min(b->cols, tile_entries);
     }
 }
 
@@ -35,16 +31,16 @@ int64_t scn_tiles(const scn_block *b)
 {
     int64_t rows, cols;
     tile_shape(b, &rows, &cols);
-    return ((b->rows + rows - 1) / rows) * ((b->cols + cols - 1) / cols);
+    return scn_pieces(b->rows, rows) * scn_pieces(b->cols, cols);
 }
 
 scn_tile scn_tile_at(const scn_block *b, int64_t i)
 {
     int64_t rows, cols;
     tile_shape(b, &rows, &cols);
-    int64_t across = (b->cols + cols - 1) / cols;
+    int64_t across = scn_pieces(b->cols, cols);
     int64_t row = i / across * rows, col = i % across * cols;
-    return (scn_tile){row, col, min64(rows, b->rows - row), min64(cols, b->cols - col)};
+    return (scn_tile){row, col, scn_min(rows, b->rows - row), scn_min(cols, b->cols - col)};
 }
 
 int64_t scn_tile_max(const scn_block *b)

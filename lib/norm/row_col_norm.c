@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "linalg/stream.h"
@@ -57,7 +58,7 @@ static scn_mat part_of(scn_mat x, bool along_rows, int64_t first, int64_t chunk)
 {
     const int64_t lines = along_rows ? x.rows : x.cols;
     first = first < lines ? first : lines;
-    const int64_t n = lines - first < chunk ? lines - first : chunk;
+    const int64_t n = scn_min(lines - first, chunk);
     return along_rows ? scn_sub(x, first, 0, n, x.cols) : scn_sub(x, 0, first, x.rows, n);
 }
 
@@ -66,7 +67,7 @@ static void norms_of(scn_mat x, bool along_rows, double *largest, double *sum, i
 {
     enum { parts = 64 };
     double part_largest[parts], part_sum[parts];
-    const int64_t lines = along_rows ? x.rows : x.cols, chunk = (lines + parts - 1) / parts;
+    const int64_t lines = along_rows ? x.rows : x.cols, chunk = scn_pieces(lines, parts);
     if (x.rows * x.cols < 32768)
         threads = 1;
     SCN_PARALLEL(threads, p, parts,

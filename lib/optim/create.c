@@ -6,11 +6,6 @@
 #include "base/thread.h"
 #include "optim/optimizer.h"
 
-size_t scn_type_bytes(int type, int64_t n)
-{
-    return (size_t)n * (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float));
-}
-
 /* A sharp rule needs the dual norm of the whole. */
 bool scn_has_ranges(const scn_tensor *t)
 {
@@ -58,8 +53,8 @@ static int add_piece(piece *out, int at, const void *array, int type, int64_t fi
 {
     if (!array)
         return at;
-    const uintptr_t begin = (uintptr_t)array + scn_type_bytes(type, first);
-    out[at] = (piece){begin, begin + scn_type_bytes(type, n), 0, what};
+    const uintptr_t begin = (uintptr_t)array + scn_stored_bytes(type, first);
+    out[at] = (piece){begin, begin + scn_stored_bytes(type, n), 0, what};
     return at + 1;
 }
 
@@ -121,7 +116,7 @@ static scion_status check_memory(const scion_optimizer *opt, scion_error *err)
 
 static bool is_aligned(const void *array, int type)
 {
-    return (uintptr_t)array % (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float)) == 0;
+    return (uintptr_t)array % scn_stored_bytes(type, 1) == 0;
 }
 
 scion_status scn_check_pointers(const scn_tensor *t, const char *name, int64_t i, const void *weight,
@@ -210,7 +205,7 @@ static scion_status describe(scion_optimizer *opt, scn_tensor *t, const scion_pa
 static bool state_array(const scion_optimizer *opt, scn_tensor *t, int which, void *theirs, int type, void **array)
 {
     t->lent[which] = theirs != NULL;
-    *array = theirs ? theirs : scn_alloc(opt->o.allocator, scn_type_bytes(type, t->own_count));
+    *array = theirs ? theirs : scn_alloc(opt->o.allocator, scn_stored_bytes(type, t->own_count));
     return *array != NULL;
 }
 

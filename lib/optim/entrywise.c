@@ -6,6 +6,7 @@
  * with g scaled down where the joint 2-norm of the gradients exceeds clip_norm. */
 #include <math.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
@@ -71,13 +72,13 @@ static void step_run(const scion_optimizer *opt, scn_tensor *t, const scn_entrie
 static void step_task(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t end)
 {
     for (int64_t at = first; at < end && at < first + task_entries; at += chunk)
-        step_run(opt, t, e, at, end - at < chunk ? end - at : chunk);
+        step_run(opt, t, e, at, scn_min(end - at, chunk));
 }
 
 void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
                       int threads)
 {
-    const int64_t end = first + n, tasks = (n + task_entries - 1) / task_entries;
+    const int64_t end = first + n, tasks = scn_pieces(n, task_entries);
     threads = tasks > 1 ? threads : 1;
     SCN_PARALLEL(threads, i, tasks, step_task(opt, t, e, first + i * task_entries, end));
 }
@@ -91,7 +92,7 @@ double scn_grad_squares(const scn_tensor *t, int threads)
     double sum = 0;
     float buffer[chunk];
     for (int64_t first = t->own_first; first < end; first += chunk) {
-        int64_t n = end - first < chunk ? end - first : chunk;
+        const int64_t n = scn_min(end - first, chunk);
         sum += scn_sum_squares(n, scn_floats(t->grad, t->grad_type, first, n, buffer));
     }
     return sum;

@@ -15,7 +15,7 @@ float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *
     *copy = NULL;
     if (type == SCION_F32)
         return array;
-    *copy = scn_alloc(opt->o.allocator, scn_type_bytes(SCION_F32, t->layout.count));
+    *copy = scn_alloc(opt->o.allocator, scn_stored_bytes(SCION_F32, t->layout.count));
     if (*copy)
         scn_from_bf16(t->layout.count, array, *copy);
     return *copy;
@@ -100,8 +100,8 @@ static double overshoot(const scion_optimizer *opt, const scn_tensor *t)
 static size_t state_bytes(const scn_tensor *t)
 {
     size_t arrays = (size_t)(t->average != NULL) + (size_t)(t->second != NULL);
-    return arrays * scn_type_bytes(SCION_F32, t->own_count) +
-           (t->previous ? scn_type_bytes(t->weight_type, t->own_count) : 0);
+    return arrays * scn_stored_bytes(SCION_F32, t->own_count) +
+           (t->previous ? scn_stored_bytes(t->weight_type, t->own_count) : 0);
 }
 
 scion_status scion_optimizer_inspect(scion_optimizer *opt, int64_t i, unsigned what, scion_info *info,

@@ -27,12 +27,12 @@ typedef struct run {
 
 static size_t weight_bytes(const run *r, int64_t i)
 {
-    return scn_type_bytes(r->params[i].weight_type, r->opt->tensors[i].layout.count);
+    return scn_stored_bytes(r->params[i].weight_type, r->opt->tensors[i].layout.count);
 }
 
 static size_t grad_bytes(const run *r, int64_t i)
 {
-    return scn_type_bytes(r->params[i].grad_type, r->opt->tensors[i].layout.count);
+    return scn_stored_bytes(r->params[i].grad_type, r->opt->tensors[i].layout.count);
 }
 
 static int64_t elements(const scion_param *p)

@@ -2,6 +2,7 @@
 #ifndef SCN_OPTIMIZER_H
 #define SCN_OPTIMIZER_H
 
+#include "base/bf16.h"
 #include "base/sized_struct.h"
 #include "norm/layout.h"
 
@@ -152,8 +153,6 @@ double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
 bool scn_active(const scn_tensor *t);
 /* Can it be stepped in ranges of entries? */
 bool scn_has_ranges(const scn_tensor *t);
-/* Bytes of n entries of a type. */
-size_t scn_type_bytes(int type, int64_t n);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
 const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
 
@@ -55,7 +56,7 @@ static void rescale_light(const scion_optimizer *opt, scn_tensor *t, double expe
     const int64_t end = t->own_first + t->own_count;
     for (int64_t first = t->own_first; first < end; first += 1024) {
         float buffer[1024];
-        int64_t n = end - first < 1024 ? end - first : 1024;
+        const int64_t n = scn_min(end - first, 1024);
         float *g = t->grad_type == SCION_F32 ? (float *)t->grad + first : buffer;
         scn_floats(t->grad, t->grad_type, first, n, buffer);
         scn_scale(n, f, g);
@@ -160,8 +161,8 @@ scion_status scion_optimizer_previous(scion_optimizer *opt, scion_error *err)
     for (int64_t i = 0; opt->steps > 0 && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
         if (t->previous)
-            exchange((unsigned char *)t->weight + scn_type_bytes(t->weight_type, t->own_first), t->previous,
-                     scn_type_bytes(t->weight_type, t->own_count));
+            exchange((unsigned char *)t->weight + scn_stored_bytes(t->weight_type, t->own_first), t->previous,
+                     scn_stored_bytes(t->weight_type, t->own_count));
     }
     opt->swapped = opt->steps > 0 && !opt->swapped;
     return scn_ok(err);

@@ -183,7 +183,7 @@ static void end_record(cursor *c)
 /* Entries first to first + count of the parameter, of which this caller owns a part. */
 static void array_data(cursor *c, const scn_tensor *t, void *array, int type, int64_t first, int64_t count)
 {
-    const size_t bytes = scn_type_bytes(type, count);
+    const size_t bytes = scn_stored_bytes(type, count);
     if (!has(c, bytes))
         return;
     if (c->mode == WRITE)
@@ -191,8 +191,8 @@ static void array_data(cursor *c, const scn_tensor *t, void *array, int type, in
     else if (array && !c->skip_arrays && (t->own_first < first || t->own_first + t->own_count > first + count))
         c->wrong = "it has not all entries that are owned here";
     else if (c->mode == READ && array && !c->skip_arrays)
-        memcpy(array, c->from + c->at + scn_type_bytes(type, t->own_first - first),
-               scn_type_bytes(type, t->own_count));
+        memcpy(array, c->from + c->at + scn_stored_bytes(type, t->own_first - first),
+               scn_stored_bytes(type, t->own_count));
     c->at += bytes;
 }
 

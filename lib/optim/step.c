@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/bf16.h"
+#include "base/arith.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
@@ -105,11 +105,10 @@ static bool clean(const void *array, int type, int64_t first, int64_t count, int
 {
     enum { segments = 64 };
     bool good[segments];
-    const int64_t chunk = (count + segments - 1) / segments;
+    const int64_t chunk = scn_pieces(count, segments);
     threads = count < 32768 ? 1 : threads;
-    SCN_PARALLEL(
-        threads, s, segments,
-        good[s] = clean_run(array, type, first + s * chunk, count - s * chunk < chunk ? count - s * chunk : chunk));
+    SCN_PARALLEL(threads, s, segments,
+                 good[s] = clean_run(array, type, first + s * chunk, scn_min(count - s * chunk, chunk)));
     for (int s = 0; s < segments; s++)
         if (!good[s])
             return false;
@@ -234,13 +233,13 @@ static void average_rows(const update *u, scn_tile p)
 {
     for (int64_t i = 0; i < p.rows; i++)
         for (int64_t j = 0; j < p.cols; j += buffer_floats)
-            average_run(u, entry(u->b, p, i) + j, p.cols - j < buffer_floats ? p.cols - j : buffer_floats);
+            average_run(u, entry(u->b, p, i) + j, scn_min(p.cols - j, buffer_floats));
 }
 
 /* The rows of tile p from `first` on, at most n. */
 static void average_slice(const update *u, scn_tile p, int64_t first, int64_t n)
 {
-    n = p.rows - first < n ? p.rows - first : n;
+    n = scn_min(p.rows - first, n);
     average_rows(u, (scn_tile){p.row + first, p.col, n, p.cols});
 }
 
@@ -250,8 +249,8 @@ static void average_tile(const update *u, scn_tile p, int threads)
     enum { slice_entries = 16384 };
     if (!u->t->average || u->averaged || u->t->rule->average == SCN_AVERAGE_LMO)
         return;
-    int64_t rows = slice_entries / p.cols > 0 ? slice_entries / p.cols : 1;
-    int64_t slices = (p.rows + rows - 1) / rows;
+    int64_t rows = scn_max(slice_entries / p.cols, 1);
+    int64_t slices = scn_pieces(p.rows, rows);
     threads = slices > 1 ? threads : 1;
     SCN_PARALLEL(threads, i, slices, average_slice(u, p, i * rows, rows));
 }
@@ -515,8 +514,8 @@ static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared 
     scn_tensor *t = &opt->tensors[i];
     const double begin = now();
     if (t->previous)
-        memcpy((char *)t->previous + scn_type_bytes(t->weight_type, first - t->own_first),
-               (char *)t->weight + scn_type_bytes(t->weight_type, first), scn_type_bytes(t->weight_type, n));
+        memcpy((char *)t->previous + scn_stored_bytes(t->weight_type, first - t->own_first),
+               (char *)t->weight + scn_stored_bytes(t->weight_type, first), scn_stored_bytes(t->weight_type, n));
     if (t->rule->joint == SCN_JOINT_DUAL && !opt->o.layerwise)
         t->gain = r->dual;
     if (steps_here(t) && !t->rule->about.lmo) {
@@ -536,7 +535,7 @@ static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared 
             const bool whole = n == t->layout.count;
             if (!scn_is_job(t, k))
                 step_block(&u, whole ? 0 : first / SCION_RANGE,
-                           whole ? scn_tiles(u.b) : (first + n + SCION_RANGE - 1) / SCION_RANGE, s->threads);
+                           whole ? scn_tiles(u.b) : scn_pieces(first + n, SCION_RANGE), s->threads);
         }
     }
     t->seconds += now() - begin;
@@ -688,7 +687,7 @@ scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *
 
 static void zero_grads(scn_tensor *t, int64_t first, int64_t end)
 {
-    memset((char *)t->grad + scn_type_bytes(t->grad_type, first), 0, scn_type_bytes(t->grad_type, end - first));
+    memset((char *)t->grad + scn_stored_bytes(t->grad_type, first), 0, scn_stored_bytes(t->grad_type, end - first));
 }
 
 /* With light the average is in the gradients of what is owned here, and there only. */

@@ -3,15 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arith.h"
 #include "optim/optimizer.h"
 
 /* Threads of a team do not quite divide the time of a matrix. */
 static const double team_efficiency = 0.9;
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static size_t max_bytes(size_t a, size_t b)
 {
@@ -30,11 +26,11 @@ static void plan_scratch(scion_optimizer *opt, const scn_tensor *t)
     for (int k = 0; k < t->layout.blocks && t->rule->about.lmo && t->own_count > 0; k++) {
         int64_t tile = scn_tile_max(&t->block[k]);
         if (half_grad && (no_average || t->rule->average == SCN_AVERAGE_LMO))
-            opt->scratch_floats[0] = max64(opt->scratch_floats[0], tile);
+            opt->scratch_floats[0] = scn_max(opt->scratch_floats[0], tile);
         if (t->rule->average == SCN_AVERAGE_LMO || t->rule->average == SCN_AVERAGE_HEAVY)
-            opt->scratch_floats[1] = max64(opt->scratch_floats[1], tile);
+            opt->scratch_floats[1] = scn_max(opt->scratch_floats[1], tile);
         if (t->weight_type == SCION_BF16)
-            opt->scratch_floats[2] = max64(opt->scratch_floats[2], tile);
+            opt->scratch_floats[2] = scn_max(opt->scratch_floats[2], tile);
     }
 }
 

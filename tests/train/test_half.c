@@ -51,14 +51,14 @@ static void matrices_are_stored_as_bfloat16(void **state)
            op_reshape(t, seen, 3, (const int64_t[]){1, 4, 7}));
     (void)state;
     assert_null(tape_failed(t));
-    tape_store(t, SCN_BFLOAT16, SCN_BFLOAT16);
+    tape_store(t, SCION_BF16, SCION_BF16);
     /* 15 and 21 elements of two bytes, each rounded up to a multiple of four, then 7 and 28 of four */
     assert_true(tape_weight_bytes(t) == 32 + 44 + 28 + 112 && tape_grad_bytes(t) == tape_weight_bytes(t));
     float weights[54], grads[54];
     tape_bind(t, weights, grads, NULL);
     assert_true((void *)table->half == weights && (void *)w->half == weights + 8 && bias->data == weights + 19);
     assert_true(seen->data == weights + 26 && !seen->half && !bias->half && !table->data && !w->grad && w->half_grad);
-    tape_store(t, SCN_FLOAT32, SCN_BFLOAT16);
+    tape_store(t, SCION_F32, SCION_BF16);
     tape_bind(t, weights, grads, NULL);
     assert_true(w->data == weights + 15 && !w->half && (void *)w->half_grad == grads + 8);
     tape_free(t);

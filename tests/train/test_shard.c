@@ -137,7 +137,7 @@ static void as_much_travels_as_in_an_all_reduce(void **state)
     (void)state;
     for (int k = 0; k < (int)(sizeof storages / sizeof *storages); k++)
         for (int ranks = 1; ranks <= 17; ranks += ranks < 5 ? 1 : 4)
-            for (scn_type wire = SCN_FLOAT32; wire <= SCN_BFLOAT16; wire++) {
+            for (scion_dtype wire = SCION_F32; wire <= SCION_BF16; wire++) {
                 const config c = gpt_with(storages[k]);
                 trainer *t = create(&c);
                 scion_error err;
@@ -151,7 +151,7 @@ static void as_much_travels_as_in_an_all_reduce(void **state)
                     down += n.weights_sent;
                     taken += n.weights_received;
                 }
-                const size_t grads = wire == SCN_BFLOAT16 ? 2 * (size_t)t->elements : tape_grad_bytes(t->model.tape);
+                const size_t grads = wire == SCION_BF16 ? 2 * (size_t)t->elements : tape_grad_bytes(t->model.tape);
                 const int64_t gradients = (ranks - 1) * (int64_t)grads,
                               weights = (ranks - 1) * (int64_t)tape_weight_bytes(t->model.tape);
                 assert_true(up == gradients && arrived == gradients && down == weights && taken == weights);

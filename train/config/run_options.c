@@ -24,13 +24,13 @@ static const char *schedule_name(int i)
 
 const char *training_storage_name(int type)
 {
-    static const char *const names[] = {[SCN_FLOAT32] = "float32", [SCN_BFLOAT16] = "bf16"};
+    static const char *const names[] = {[SCION_F32] = "float32", [SCION_BF16] = "bf16"};
     return type >= 0 && type < 2 ? names[type] : NULL;
 }
 
-scn_type training_storage(const char *name)
+scion_dtype training_storage(const char *name)
 {
-    return strcmp(name, training_storage_name(SCN_BFLOAT16)) == 0 ? SCN_BFLOAT16 : SCN_FLOAT32;
+    return strcmp(name, training_storage_name(SCION_BF16)) == 0 ? SCION_BF16 : SCION_F32;
 }
 
 static const char *const rounding_names[] = {

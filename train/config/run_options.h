@@ -44,9 +44,9 @@ typedef struct run_options {
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
 
-/* "float32", "bf16", by scn_type (base/bf16.h); NULL past the last. */
+/* "float32", "bf16", by scion_dtype (base/bf16.h); NULL past the last. */
 const char *training_storage_name(int type);
-scn_type training_storage(const char *name);
+scion_dtype training_storage(const char *name);
 /* rounding=nearest: weights, and what is added to gradients, are rounded to nearest, which shows why they are not. */
 bool training_rounds_nearest(const training_options *o);
 

@@ -58,7 +58,7 @@ static size_t scratch(const tape_node *n, int threads)
 {
     const tape_value *table = n->in[1];
     (void)threads;
-    if (!n->needs_grad[1] || table->grad_type == SCN_FLOAT32)
+    if (!n->needs_grad[1] || table->grad_type == SCION_F32)
         return 0;
     return (size_t)(table->shape[0] + n->in[0]->count + op_width(table));
 }

@@ -51,7 +51,7 @@ typedef struct op_product {
     const float *a;
     const void *b;
     void *c;
-    scn_type b_type, c_type;
+    scion_dtype b_type, c_type;
     scn_rounding rounding; /* of a bfloat16 C */
     bool accumulate;
     float alpha;                       /* 0 means 1 */

@@ -36,7 +36,7 @@ typedef struct spread {
 struct exchange {
     comm *c;
     const shard_plan *shards;
-    scn_type wire; /* of gradients in float32 */
+    scion_dtype wire; /* of gradients in float32 */
     int threads;
     int64_t *order;     /* buckets by the time at which they are complete */
     int32_t *params_of; /* of each bucket: parameters in it */
@@ -66,14 +66,15 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
     }
 }
 
-void exchange_add(int threads, scn_type type, scn_rounding how, int64_t first, int64_t n, const void *from, void *to)
+void exchange_add(int threads, scion_dtype type, scn_rounding how, int64_t first, int64_t n, const void *from,
+                  void *to)
 {
     const int64_t blocks = (n + add_entries - 1) / add_entries;
     const int used = blocks < threads ? (int)blocks : threads;
     SCN_PARALLEL_FOR_STATIC(used)
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t at = i * add_entries, now = n - at < add_entries ? n - at : add_entries;
-        if (type == SCN_BFLOAT16)
+        if (type == SCION_BF16)
             add_halves(&how, first + at, now, (const uint16_t *)from + at, (uint16_t *)to + at);
         else
             op_add_to(now, (const float *)from + at, (float *)to + at);
@@ -353,8 +354,8 @@ static size_t largest_message(const exchange *x)
     return most;
 }
 
-scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train, scn_type wire,
-                             int threads, scion_error *err)
+scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train,
+                             scion_dtype wire, int threads, scion_error *err)
 {
     const size_t n = (size_t)shards->count;
     exchange *x = *out = calloc(1, sizeof *x);
@@ -376,7 +377,7 @@ scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, 
 /* Messages of other numbers than those of the gradients are made in a second half. */
 size_t exchange_bytes(const exchange *x)
 {
-    return x->c->size > 1 ? (size_t)(x->wire == SCN_BFLOAT16 ? 2 : 1) * window * x->staging_bytes : 0;
+    return x->c->size > 1 ? (size_t)(x->wire == SCION_BF16 ? 2 : 1) * window * x->staging_bytes : 0;
 }
 
 scion_status exchange_allocate(exchange *x, scion_error *err)
@@ -388,7 +389,7 @@ scion_status exchange_allocate(exchange *x, scion_error *err)
         return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of messages", exchange_bytes(x));
     for (size_t i = 0; i < window; i++) {
         x->slots[i].in = x->staging + i * x->staging_bytes;
-        x->slots[i].out = x->wire == SCN_BFLOAT16 ? x->staging + (window + i) * x->staging_bytes : NULL;
+        x->slots[i].out = x->wire == SCION_BF16 ? x->staging + (window + i) * x->staging_bytes : NULL;
     }
     return SCION_OK;
 }

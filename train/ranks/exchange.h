@@ -18,8 +18,8 @@ typedef struct exchange exchange;
 
 /* comm and shards are used as long as it lives; the order is that of `train`'s backward pass. wire: how gradients in
  * float32 travel; those in bfloat16 go as they are. Nothing large is allocated. */
-scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train, scn_type wire,
-                             int threads, scion_error *err);
+scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train,
+                             scion_dtype wire, int threads, scion_error *err);
 void exchange_free(exchange *x);
 /* Memory for messages; 0 if there is one rank. */
 size_t exchange_bytes(const exchange *x);
@@ -50,6 +50,7 @@ void exchange_finish(exchange *x, bool give_up);
 void exchange_spread(exchange *x, void *weights);
 
 /* to += from in parallel: n entries of a flat array of gradients, of which the first is number `first`. */
-void exchange_add(int threads, scn_type type, scn_rounding how, int64_t first, int64_t n, const void *from, void *to);
+void exchange_add(int threads, scion_dtype type, scn_rounding how, int64_t first, int64_t n, const void *from,
+                  void *to);
 
 #endif

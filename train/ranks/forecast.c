@@ -68,7 +68,7 @@ static scion_status activation_bytes(const forecaster *f, int64_t batch, double 
 
 static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
-    const scn_type wire = training_storage(f->c.training.wire);
+    const scion_dtype wire = training_storage(f->c.training.wire);
     const double passes = trainer_rule(f->t)->needs_prev ? 2 : 1, shared = trainer_rule(f->t)->needs_prev ? 3 : 1;
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {

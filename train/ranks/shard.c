@@ -242,7 +242,7 @@ void shard_free(shard_plan *s)
     *s = (shard_plan){.ranks = 0};
 }
 
-shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire)
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scion_dtype wire)
 {
     const comm seen = {.rank = rank, .size = s->ranks};
     shard_traffic sum = {0};

@@ -18,8 +18,8 @@ enum { SHARD_BUCKET = 1 << 19 }; /* entries; 2 MB in float32 */
 typedef struct shard_bucket {
     int64_t first, count; /* entries of the flat arrays */
     int owner;
-    scn_type weight_type, grad_type; /* of all its entries */
-    size_t weight_at, grad_at;       /* bytes from the beginning of the flat arrays */
+    scion_dtype weight_type, grad_type; /* of all its entries */
+    size_t weight_at, grad_at;          /* bytes from the beginning of the flat arrays */
 } shard_bucket;
 
 typedef struct shard_plan {
@@ -48,9 +48,9 @@ static inline int64_t shard_own(const shard_plan *s, int rank, int64_t param)
 }
 
 /* How the gradients of a bucket travel, where those in float32 go as `wire`: bfloat16 stays what it is. */
-static inline scn_type shard_wire(const shard_bucket *b, scn_type wire)
+static inline scion_dtype shard_wire(const shard_bucket *b, scion_dtype wire)
 {
-    return b->grad_type == SCN_BFLOAT16 ? SCN_BFLOAT16 : wire;
+    return b->grad_type == SCION_BF16 ? SCION_BF16 : wire;
 }
 
 /* Bytes that a rank sends and receives in a step: of gradients, and of weights. */
@@ -58,6 +58,6 @@ typedef struct shard_traffic {
     int64_t gradients_sent, gradients_received, weights_sent, weights_received;
 } shard_traffic;
 
-shard_traffic shard_traffic_of(const shard_plan *s, int rank, scn_type wire);
+shard_traffic shard_traffic_of(const shard_plan *s, int rank, scion_dtype wire);
 
 #endif

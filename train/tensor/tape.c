@@ -281,7 +281,7 @@ int64_t tape_buffer_elements(const tape *t)
 }
 
 /* A multiple of four: the next one may be float32. */
-static size_t stored_bytes(scn_type type, int64_t count)
+static size_t stored_bytes(scion_dtype type, int64_t count)
 {
     return (scn_stored_bytes(type, count) + 3) / 4 * 4;
 }
@@ -301,14 +301,14 @@ static bool takes_half(const tape *t, const tape_value *v)
     return used;
 }
 
-void tape_store(tape *t, scn_type weights, scn_type grads)
+void tape_store(tape *t, scion_dtype weights, scion_dtype grads)
 {
     size_t weight_at = 0, grad_at = 0;
     for (int64_t i = 0; i < t->params.count; i++) {
         tape_value *v = t->params.item[i];
         const bool half = takes_half(t, v);
-        v->weight_type = half ? weights : SCN_FLOAT32;
-        v->grad_type = half ? grads : SCN_FLOAT32;
+        v->weight_type = half ? weights : SCION_F32;
+        v->grad_type = half ? grads : SCION_F32;
         v->weight_at = weight_at;
         v->grad_at = grad_at;
         weight_at += stored_bytes(v->weight_type, v->count);
@@ -334,11 +334,11 @@ size_t tape_grad_bytes(const tape *t)
 }
 
 /* One of a parameter's two arrays, into the pointer of its type. */
-static void bind_array(void *flat, size_t at, scn_type type, float **floats, uint16_t **halves)
+static void bind_array(void *flat, size_t at, scion_dtype type, float **floats, uint16_t **halves)
 {
     void *array = flat ? (char *)flat + at : NULL;
-    *floats = type == SCN_FLOAT32 ? array : NULL;
-    *halves = type == SCN_FLOAT32 ? NULL : array;
+    *floats = type == SCION_F32 ? array : NULL;
+    *halves = type == SCION_F32 ? NULL : array;
 }
 
 void tape_bind(tape *t, void *weights, void *grads, float *buffers)

@@ -54,8 +54,8 @@ typedef struct tape_value {
     bool moves;       /* a buffer that each micro-batch of training changes to keep times itself and a part of the */
     double keep;      /* batch; else it stays as it is */
     int64_t offset;   /* elements of those before it */
-    scn_type weight_type, grad_type; /* how it is stored */
-    size_t weight_at, grad_at;       /* bytes of those before it in the flat arrays */
+    scion_dtype weight_type, grad_type; /* how it is stored */
+    size_t weight_at, grad_at;          /* bytes of those before it in the flat arrays */
 } tape_value;
 
 typedef struct tape_node tape_node;
@@ -169,7 +169,7 @@ int64_t tape_buffer_elements(const tape *t);
 /* How weights and gradients are stored, of every parameter whose operators all take it so (tape_op.half_params: the
  * matrices of layers; vectors stay float32). Call it after recording and before the first plan, whose products depend
  * on it. */
-void tape_store(tape *t, scn_type weights, scn_type grads);
+void tape_store(tape *t, scion_dtype weights, scion_dtype grads);
 /* Bytes of the flat arrays. */
 size_t tape_weight_bytes(const tape *t);
 size_t tape_grad_bytes(const tape *t);

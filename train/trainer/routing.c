@@ -59,16 +59,6 @@ static double input_factor(const scion_param *p)
     return fmin(1, sqrt((double)p->shape[0] / (double)p->shape[1]));
 }
 
-int32_t routing_type(scn_type storage)
-{
-    return storage == SCN_BFLOAT16 ? SCION_BF16 : SCION_F32;
-}
-
-scn_type routing_storage(int32_t type)
-{
-    return type == SCION_BF16 ? SCN_BFLOAT16 : SCN_FLOAT32;
-}
-
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err)
 {
     const bool plain = strcmp(c->optimizer.input_scale, "plain") == 0;
@@ -90,8 +80,8 @@ scion_status routing_params(const config *c, const tape *t, scion_param *params,
         memcpy(p->shape, v->shape, sizeof p->shape);
         p->weight = tape_weights(v);
         p->grad = tape_grads(v);
-        p->weight_type = routing_type(v->weight_type);
-        p->grad_type = routing_type(v->grad_type);
+        p->weight_type = (int32_t)v->weight_type;
+        p->grad_type = (int32_t)v->grad_type;
         p->role = (int32_t)v->role;
         p->transposed = v->transposed;
         p->norm = at == VECTOR ? SCION_NORM_AUTO : norm[at];

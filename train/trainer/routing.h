@@ -7,8 +7,5 @@
 
 /* One scion_param per parameter of the tape, in order; params has room for them all. */
 scion_status routing_params(const config *c, const tape *t, scion_param *params, scion_error *err);
-/* The library's name for how an array is stored, and the program's for the library's. */
-int32_t routing_type(scn_type storage);
-scn_type routing_storage(int32_t type);
 
 #endif

@@ -34,7 +34,7 @@ enum { name_bytes = 128, prefix_bytes = 48, max_arrays = 4 /* of the optimizer, 
 typedef struct remote {
     int64_t param;
     int k; /* as ranks_fetch has it */
-    scn_type type;
+    scion_dtype type;
 } remote;
 
 typedef struct listing {
@@ -47,12 +47,12 @@ typedef struct listing {
 } listing;
 
 /* As the format calls it. */
-static const char *type_name(scn_type type)
+static const char *type_name(scion_dtype type)
 {
-    return type == SCN_BFLOAT16 ? "BF16" : "F32";
+    return type == SCION_BF16 ? "BF16" : "F32";
 }
 
-static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data, scn_type type)
+static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data, scion_dtype type)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
     snprintf(l->names[l->count], name_bytes, "%s%s", prefix, v->name);
@@ -75,7 +75,7 @@ static const void *fetch_remote(void *ctx, int i, size_t at, size_t bytes)
 }
 
 /* Array k of parameter i, which is wherever it is owned. */
-static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix, scn_type type)
+static void list_remote(listing *l, const trainer *t, int64_t i, int k, const char *prefix, scion_dtype type)
 {
     l->remotes[l->count] = (remote){i, k, type};
     list_tensor(l, tape_param_at(t->model.tape, i), prefix, NULL, type);
@@ -112,7 +112,7 @@ static void list_arrays_of_ranks(listing *l, const trainer *t, int64_t i)
         if (!a.exists)
             break;
         snprintf(prefix, sizeof prefix, "optimizer.%s.", a.name);
-        list_remote(l, t, i, k, prefix, routing_storage(a.type));
+        list_remote(l, t, i, k, prefix, (scion_dtype)a.type);
     }
 }
 
@@ -130,11 +130,11 @@ static void list_tensors(listing *l, const trainer *t)
         if (t->c.optimizer.light)
             list_tensor(l, v, "optimizer.average.", tape_grads(v), v->grad_type);
         for (int k = 0; state_array(t, i, k, &array, prefix); k++)
-            list_tensor(l, v, prefix, array.data, routing_storage(array.type));
+            list_tensor(l, v, prefix, array.data, (scion_dtype)array.type);
     }
     for (int64_t i = 0; i < tape_buffer_count(t->model.tape); i++) {
         const tape_value *v = tape_buffer_at(t->model.tape, i);
-        list_tensor(l, v, "", v->data, SCN_FLOAT32);
+        list_tensor(l, v, "", v->data, SCION_F32);
     }
 }
 
@@ -287,11 +287,11 @@ static scion_status note_changes(trainer *t, const config *stored, const char *c
 }
 
 /* n elements of one type as another: exact, or rounded to nearest. */
-static void convert(scn_type from_type, const void *from, scn_type to_type, void *to, int64_t n)
+static void convert(scion_dtype from_type, const void *from, scion_dtype to_type, void *to, int64_t n)
 {
     if (from_type == to_type)
         memcpy(to, from, scn_stored_bytes(to_type, n));
-    else if (to_type == SCN_FLOAT32)
+    else if (to_type == SCION_F32)
         scn_from_bf16(n, from, to);
     else
         scn_to_bf16(n, from, to);
@@ -310,29 +310,29 @@ static const char *shape_text(int ndim, const int64_t *shape, char text[64])
 /* `count` entries from `first` on of one tensor of the file into `to`. The file's type is another only if weights are
  * taken from a run that stored them otherwise (init). */
 static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                 int64_t first, int64_t count, void *to, scn_type type, scion_error *err)
+                                 int64_t first, int64_t count, void *to, scion_dtype type, scion_error *err)
 {
     char name[name_bytes], theirs[64], ours[64];
     snprintf(name, sizeof name, "%s%s", prefix, v->name);
     const checkpoint_tensor *from = checkpoint_find(file, name);
     if (!from)
         return train_fail(err, SCION_ESTATE, "%s: tensor %s is missing", path, name);
-    const bool half = strcmp(from->dtype, type_name(SCN_BFLOAT16)) == 0;
-    bool fits = (half || strcmp(from->dtype, type_name(SCN_FLOAT32)) == 0) && from->ndim == v->ndim;
+    const bool half = strcmp(from->dtype, type_name(SCION_BF16)) == 0;
+    bool fits = (half || strcmp(from->dtype, type_name(SCION_F32)) == 0) && from->ndim == v->ndim;
     for (int i = 0; fits && i < v->ndim; i++)
         fits = from->shape[i] == v->shape[i];
     if (!fits)
         return train_fail(err, SCION_ESTATE, "%.120s: tensor %s is %s%s, and this model has %s", path, name,
                           from->dtype, shape_text(from->ndim, from->shape, theirs),
                           shape_text(v->ndim, v->shape, ours));
-    const scn_type from_type = half ? SCN_BFLOAT16 : SCN_FLOAT32;
+    const scion_dtype from_type = half ? SCION_BF16 : SCION_F32;
     convert(from_type, (const char *)from->data + scn_stored_bytes(from_type, first), type, to, count);
     return SCION_OK;
 }
 
 /* All of it. */
 static scion_status read_tensor(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                void *to, scn_type type, scion_error *err)
+                                void *to, scion_dtype type, scion_error *err)
 {
     return read_entries(file, path, prefix, v, 0, v->count, to, type, err);
 }
@@ -351,7 +351,7 @@ static scion_status read_weights(trainer *t, const checkpoint *file, const char 
     }
     for (int64_t i = 0; status == SCION_OK && i < tape_buffer_count(from); i++) {
         const tape_value *v = tape_buffer_at(from, i);
-        status = read_tensor(file, path, "", v, v->data, SCN_FLOAT32, err);
+        status = read_tensor(file, path, "", v, v->data, SCION_F32, err);
     }
     return status;
 }
@@ -416,7 +416,7 @@ static scion_status read_optimizer(trainer *t, const checkpoint *file, const cha
     for (int64_t i = 0; flags && i < tape_param_count(t->model.tape); i++)
         for (int k = 0; status == SCION_OK && state_array(t, i, k, &array, prefix); k++)
             status = read_entries(file, path, prefix, tape_param_at(t->model.tape, i), array.first, array.count,
-                                  array.data, routing_storage(array.type), err);
+                                  array.data, (scion_dtype)array.type, err);
     return status;
 }
 

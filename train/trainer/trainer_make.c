@@ -61,8 +61,8 @@ static bool wants_packed(const trainer *t)
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
     return ranks_pieces(t) > 1 && ranks_use_plan(t) && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
-           training_storage(t->c.training.weights) == SCN_FLOAT32 &&
-           training_storage(t->c.training.grads) == SCN_FLOAT32 &&
+           training_storage(t->c.training.weights) == SCION_F32 &&
+           training_storage(t->c.training.grads) == SCION_F32 &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
@@ -80,7 +80,7 @@ static plan_options training_plan(const trainer *t, bool pack)
     return (plan_options){.mode = PLAN_TRAINING,
                           .threads = t->threads,
                           .pack = pack,
-                          .bf16 = training_storage(t->c.training.activations) == SCN_BFLOAT16};
+                          .bf16 = training_storage(t->c.training.activations) == SCION_BF16};
 }
 
 static scion_status plan_training(trainer *t, bool pack, scion_error *err)

@@ -659,7 +659,7 @@ static bool find_array(const trainer *t, int64_t param, int k, scion_array *a)
         return scion_optimizer_state(t->optimizer, param, k, a) != 0;
     a->first = shard_first(&r->shards, r->c->rank, param);
     a->count = shard_own(&r->shards, r->c->rank, param);
-    a->type = routing_type(v->grad_type);
+    a->type = (int32_t)v->grad_type;
     a->data = (char *)tape_grads(v) + scn_stored_bytes(v->grad_type, a->first);
     return a->count > 0;
 }
@@ -706,13 +706,13 @@ static void give(const trainer *t, const demand *d)
     const void *from = &found;
     size_t bytes = sizeof found;
     if (d->kind == ASK_ENTRIES && find_array(t, d->param, d->k, &a)) {
-        from = (const char *)a.data + scn_stored_bytes((scn_type)d->type, d->first - a.first);
-        bytes = scn_stored_bytes((scn_type)d->type, d->count);
+        from = (const char *)a.data + scn_stored_bytes(d->type, d->first - a.first);
+        bytes = scn_stored_bytes(d->type, d->count);
     }
     comm_wait(c, comm_send(c, 0, COMM_CONTROL, TAG_GIVE, from, bytes), 0);
 }
 
-void ranks_fetch(const trainer *t, int64_t param, int k, scn_type type, int64_t first, int64_t count, void *to)
+void ranks_fetch(const trainer *t, int64_t param, int k, scion_dtype type, int64_t first, int64_t count, void *to)
 {
     const trainer_ranks *r = t->ranks;
     for (int rank = 0; rank < r->c->size; rank++) {

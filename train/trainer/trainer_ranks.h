@@ -70,7 +70,7 @@ typedef struct ranks_array {
 /* Rank 0: what state array k of a parameter is; and `count` entries from `first` on, of that type, into `to`. k < 0:
  * the gradients, which with `light` are the average. */
 ranks_array ranks_about(const trainer *t, int64_t param, int k);
-void ranks_fetch(const trainer *t, int64_t param, int k, scn_type type, int64_t first, int64_t count, void *to);
+void ranks_fetch(const trainer *t, int64_t param, int k, scion_dtype type, int64_t first, int64_t count, void *to);
 /* Rank 0: that is all. The others: give what is asked for until then. All return the status of rank 0. */
 scion_status ranks_save_end(const trainer *t, scion_status status, scion_error *err);
 
