@@ -98,7 +98,7 @@ function verdict(case_, best, share)
 
 function write_json(    i, c, k, name, keys, n, comma)
 {
-    n = split("forward_ms backward_ms optimizer_ms step_ms tokens_per_s peak_bytes", keys, " ")
+    n = split("forward_ms backward_ms optimizer_ms step_ms peak_bytes", keys, " ")
     printf "{\n  \"threads\": %d, \"rounds\": %d, \"core\": \"%s\",\n  \"cases\": {", threads, rounds, core > json
     for (c = 1; c <= case_count; c++) {
         printf "%s\n    \"%s\": {", (c > 1 ? "," : ""), name_of[c] > json

@@ -11,8 +11,10 @@
 #include "run/run.h"
 #include "base/thread.h"
 #include "product/gemm.h"
+#include "config/network.h"
 #include "util/clock.h"
 #include "util/fail.h"
+#include "util/threads.h"
 
 enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
 
@@ -83,19 +85,18 @@ static void measure_rulers(rulers *r, int threads)
     r->peak = fmax(r->peak, median(peak, peak_runs));
 }
 
-static scion_status time_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
 {
     timings *times = ctx;
-    (void)log;
     (void)err;
-    if (t->step == 1) /* warm-up */
+    if (e->point->step == 1) /* warm-up */
         return SCION_OK;
     const int i = times->count++;
-    times->step[i] = p->seconds;
-    times->forward[i] = t->forward_s;
-    times->backward[i] = t->backward_s;
-    times->optimizer[i] = t->optimizer_s;
-    cli_progress_show(&times->progress, false, "step %d  %.0f ms", i + 1, 1e3 * p->seconds);
+    times->step[i] = e->point->seconds;
+    times->forward[i] = e->step->forward_s;
+    times->backward[i] = e->step->backward_s;
+    times->optimizer[i] = e->step->optimizer_s;
+    cli_progress_show(&times->progress, false, "step %d  %.0f ms", i + 1, 1e3 * e->point->seconds);
     return SCION_OK;
 }
 
@@ -107,7 +108,7 @@ static bool enough(void *ctx)
 
 static scion_status measure(trainer *t, timings *times, scion_error *err)
 {
-    const run_sink sink = {.step = time_step, .ctx = times}, *const sinks[] = {&sink};
+    const run_sink sink = {.on = {[RUN_STEPPED] = time_step}, .ctx = times}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
     run_result r;
     times->progress = cli_progress_start(stderr);
@@ -126,7 +127,8 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
     const double rate = trainer_flops(t) / (forward + backward) * 1e-9, tokens = (double)trainer_samples(t) / step;
     getrusage(RUSAGE_SELF, &usage);
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
-    char text[16];
+    const int threads = trainer_threads(t);
+    char text[16], per_second[32];
     if (!json_path || strcmp(json_path, "-") != 0) {
         char peak[80] = "; no memory for a large product";
         if (!isnan(r->peak))
@@ -138,17 +140,18 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
                  "reach%s",
                  tokens < 10 ? 2 : 0, tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
         cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_kernel_best()->name,
-                 t->threads, cli_plural(t->threads), (long long)t->elements, cli_bytes(bytes, text),
-                 data_about(t->data)->description);
+                 threads, cli_plural(threads), (long long)trainer_parameters(t), cli_bytes(bytes, text),
+                 data_about(trainer_data(t))->description);
     }
     if (!json_path)
         return CLI_OK;
-    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
-                            1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
-                            1e3 * step, "tokens_per_s", tokens, "share_of_limit", rate / r->limit, "limit_gflops",
-                            r->limit, "share_of_peak", json_number(rate / r->peak), "peak_gflops",
-                            json_number(r->peak), "peak_bytes", bytes, "threads", t->threads, "kernels",
-                            scn_kernel_best()->name, "parameters", (json_int_t)t->elements, "steps", times->count);
+    snprintf(per_second, sizeof per_second, "%s_per_s", trainer_unit(t));
+    json_t *out = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms", 1e3 * forward,
+        "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms", 1e3 * step, per_second, tokens,
+        "share_of_limit", rate / r->limit, "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak),
+        "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels",
+        scn_kernel_best()->name, "parameters", (json_int_t)trainer_parameters(t), "steps", times->count);
     scion_error err;
     return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
@@ -183,14 +186,48 @@ static double read_rate(int threads)
     return best;
 }
 
-/* Feeds the decoder the tokens it finds most likely, and times each. */
-static scion_status time_tokens(const trainer *t, timings *times, scion_error *err)
+/* A model with weights, and nothing else. */
+typedef struct bench_model {
+    data_set *data;
+    model model;
+    void *weights;
+    int threads;
+} bench_model;
+
+static void free_model(bench_model *b)
 {
-    const model_decode *decode = config_model(&t->c)->decode;
-    if (!decode)
-        return train_fail(err, SCION_EINVAL, "model=%s writes no text", config_model(&t->c)->name);
-    const int64_t vocab = model_array(&t->model, "tokens")->range;
-    void *decoder = decode->create(&t->model, config_model_options(&t->c), t->c.data.block, err);
+    model_free(&b->model);
+    data_close(b->data);
+    free(b->weights);
+}
+
+/* Makes a model whose weights are all alike: their values do not change the time. */
+static scion_status make_model(bench_model *b, const config *c, scion_error *err)
+{
+    enum { small = 0x3c }; /* 0.0115 as float32 or bfloat16, if it is in all bytes */
+    const data_context context = {.seed = c->training.seed, .wants = config_model(c)->inputs};
+    scion_status status = SCION_OK;
+    if (!config_model(c)->decode)
+        return train_fail(err, SCION_EINVAL, "model=%s writes no text", c->model);
+    b->threads = threads_set((int)c->training.threads);
+    TRY(data_open(&b->data, &c->data, &context, err));
+    TRY(network_record(&b->model, c, data_about(b->data), 1, err));
+    const size_t bytes = (tape_weight_bytes(b->model.tape) + 63) / 64 * 64;
+    b->weights = aligned_alloc(64, bytes);
+    if (!b->weights)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the weights"));
+    memset(b->weights, small, bytes);
+    tape_bind(b->model.tape, b->weights, NULL, NULL);
+done:
+    return status;
+}
+
+/* Feeds the decoder the tokens it finds most likely, and times each. */
+static scion_status time_tokens(const bench_model *b, const config *c, timings *times, scion_error *err)
+{
+    const model_decode *decode = config_model(c)->decode;
+    const int64_t vocab = model_array(&b->model, "tokens")->range;
+    void *decoder = decode->create(&b->model, config_model_options(c), c->data.block, err);
     if (!decoder)
         return SCION_ENOMEM;
     int32_t token = 0;
@@ -205,22 +242,23 @@ static scion_status time_tokens(const trainer *t, timings *times, scion_error *e
     return SCION_OK;
 }
 
-static int report_tokens(const trainer *t, const timings *times, double rate, const char *json_path)
+static int report_tokens(const bench_model *b, const timings *times, double rate, const char *json_path)
 {
-    const double step = median(times->step, times->count), bytes = 4.0 * (double)t->elements;
+    const int64_t parameters = tape_param_elements(b->model.tape);
+    const double step = median(times->step, times->count), bytes = (double)tape_weight_bytes(b->model.tape);
     if (!json_path || strcmp(json_path, "-") != 0) {
         printf("%.1f ms a token, %.1f tokens/s (median of %d)\n", 1e3 * step, 1 / step, times->count);
         printf("%.1f GB/s of weights, %.0f%% of the %.1f that reading memory reaches\n", 1e-9 * bytes / step,
                100 * bytes / step / rate, 1e-9 * rate);
-        printf("%s kernels, %d threads, %lld parameters\n", scn_kernel_best()->name, t->threads,
-               (long long)t->elements);
+        printf("%s kernels, %d threads, %lld parameters\n", scn_kernel_best()->name, b->threads,
+               (long long)parameters);
     }
     if (!json_path)
         return CLI_OK;
     json_t *out =
         json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "token_ms", 1e3 * step, "tokens_per_s", 1 / step,
-                  "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", t->threads,
-                  "kernels", scn_kernel_best()->name, "parameters", (json_int_t)t->elements, "tokens", times->count);
+                  "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", b->threads,
+                  "kernels", scn_kernel_best()->name, "parameters", (json_int_t)parameters, "tokens", times->count);
     scion_error err;
     return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
                                                                        : cli_error(CLI_FAILED, "%s", err.message);
@@ -241,59 +279,78 @@ static int stopped_early(void)
     return cli_error(cli_stopped(), "stopped before anything was measured");
 }
 
+/* Settings: the preset with one micro-batch of synthetic data, then the pairs. */
+static scion_status read_settings(config *c, const cli_arguments *a, bool sample, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    config_init(c);
+    if (a->word_count == 2)
+        TRY(config_preset(c, a->words[1], err));
+    c->data.path[0] = '\0';
+    c->training.accum = 1;
+    if (sample)
+        c->training.batch = 1;
+    for (int i = 0; i < a->pair_count; i++)
+        TRY(config_set_pair(c, a->pairs[i], err));
+    if (!c->data.path[0])
+        TRY(config_set(c, "data_kind", "synthetic", "bench", err));
+    if (c->training.steps < 1000) /* more than will be measured, so that no schedule ends */
+        c->training.steps = 1000;
+    TRY(config_check(c, err));
+done:
+    return status;
+}
+
+static int bench_train(const config *c, const char *json_path)
+{
+    trainer *t = NULL;
+    timings times = {.count = 0};
+    rulers r = {0, NAN};
+    scion_error err;
+    scion_status status = SCION_OK;
+    TRY(trainer_create(&t, c, NULL, NULL, &err));
+    measure_rulers(&r, trainer_threads(t)); /* before and after: the better ones count */
+    TRY(measure(t, &times, &err));
+    if (times.count > 0)
+        measure_rulers(&r, trainer_threads(t));
+done:;
+    const int exit_status = status != SCION_OK ? cli_error(CLI_FAILED, "%s", err.message)
+                            : times.count > 0  ? report(t, &times, &r, json_path)
+                                               : stopped_early();
+    trainer_free(t);
+    return exit_status;
+}
+
+static int bench_sample(const config *c, const char *json_path)
+{
+    bench_model b = {.data = NULL};
+    timings times = {.count = 0};
+    double rate = 0;
+    scion_error err;
+    scion_status status = SCION_OK;
+    TRY(make_model(&b, c, &err));
+    rate = read_rate(b.threads);
+    TRY(time_tokens(&b, c, &times, &err));
+done:;
+    const int exit_status = status != SCION_OK ? cli_error(CLI_FAILED, "%s", err.message)
+                            : times.count > 0 ? report_tokens(&b, &times, fmax(rate, read_rate(b.threads)), json_path)
+                                              : stopped_early();
+    free_model(&b);
+    return exit_status;
+}
+
 static int run_bench(cli_arguments *a)
 {
     config c;
-    trainer *t = NULL;
-    timings times = {.count = 0};
     scion_error err;
-    int status = CLI_USAGE;
     const bool sample = a->word_count > 0 && strcmp(a->words[0], "sample") == 0;
-    if (a->word_count < 1 || a->word_count > 2 || (!sample && strcmp(a->words[0], "train") != 0)) {
-        cli_error(CLI_USAGE, "say what to measure: scion bench train|sample [PRESET] [key=value ...] [json=FILE]");
-        goto done;
-    }
-    config_init(&c);
-    if (a->word_count == 2 && config_preset(&c, a->words[1], &err) != SCION_OK)
-        goto wrong;
-    c.data.path[0] = '\0'; /* one micro-batch of synthetic data is enough */
-    c.training.accum = 1;
-    if (sample)
-        c.training.batch = 1;
-    for (int i = 0; i < a->pair_count; i++)
-        if (config_set_pair(&c, a->pairs[i], &err) != SCION_OK)
-            goto wrong;
-    if (!c.data.path[0])
-        config_set(&c, "data_kind", "synthetic", "bench", NULL);
-    if (c.training.steps < 1000) /* more than will be measured, so that no schedule ends */
-        c.training.steps = 1000;
-    if (config_check(&c, &err) != SCION_OK)
-        goto wrong;
-    status = CLI_FAILED;
+    if (a->word_count < 1 || a->word_count > 2 || (!sample && strcmp(a->words[0], "train") != 0))
+        return cli_error(CLI_USAGE,
+                         "say what to measure: scion bench train|sample [PRESET] [key=value ...] [json=FILE]");
+    if (read_settings(&c, a, sample, &err) != SCION_OK)
+        return cli_error(CLI_USAGE, "%s", err.message);
     cli_catch_signals();
-    if (trainer_create(&t, &c, &err) != SCION_OK)
-        goto wrong;
-    if (sample) {
-        const double before = read_rate(t->threads);
-        if (time_tokens(t, &times, &err) != SCION_OK)
-            goto wrong;
-        status = times.count > 0 ? report_tokens(t, &times, fmax(before, read_rate(t->threads)), a->values[0])
-                                 : stopped_early();
-        goto done;
-    }
-    rulers r = {0, NAN};
-    measure_rulers(&r, t->threads); /* before and after: the better ones count */
-    if (measure(t, &times, &err) != SCION_OK)
-        goto wrong;
-    if (times.count > 0)
-        measure_rulers(&r, t->threads);
-    status = times.count > 0 ? report(t, &times, &r, a->values[0]) : stopped_early();
-    goto done;
-wrong:
-    cli_error(status, "%s", err.message);
-done:
-    trainer_free(t);
-    return status;
+    return sample ? bench_sample(&c, a->values[0]) : bench_train(&c, a->values[0]);
 }
 
 const cli_command cli_bench = {

@@ -245,18 +245,15 @@ bool cli_words(const cli_arguments *a, int count, const char *what)
     return false;
 }
 
-int cli_open_run(trainer **out, const cli_arguments *a,
-                 scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
-                 scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
-                                      scion_error *err),
-                 char path[RUN_PATH])
+int cli_open_run(trainer **out, const cli_arguments *a, trainer_use use, char path[RUN_PATH])
 {
     scion_error err;
     if (a->word_count == 0)
         return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
     if (!cli_words(a, 1, "one run"))
         return CLI_USAGE;
-    if (find(a->words[0], path, &err) == SCION_OK && open(out, path, a->pairs, a->pair_count, &err) == SCION_OK)
+    if (run_dir_best(a->words[0], path, &err) == SCION_OK &&
+        trainer_open(out, path, a->pairs, a->pair_count, use, &err) == SCION_OK)
         return CLI_OK;
     return cli_error(CLI_FAILED, "%s", err.message);
 }

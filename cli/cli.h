@@ -11,6 +11,7 @@
 #include "record/run_dir.h"
 #include "screen.h"
 #include "sweep/sweep.h"
+#include "trainer/trainer.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -116,13 +117,9 @@ bool cli_json_only(const cli_arguments *a, int argument);
  * command has one. False after printing an error. */
 bool cli_words(const cli_arguments *a, int count, const char *what);
 
-/* Opens the run that is the only word: its folder or a checkpoint. `find` gives the path of the checkpoint
- * (run_dir_latest, run_dir_best), `open` a trainer from it. CLI_OK, or another status after printing an error. */
-int cli_open_run(trainer **out, const cli_arguments *a,
-                 scion_status (*find)(const char *run, char path[RUN_PATH], scion_error *err),
-                 scion_status (*open)(trainer **out, const char *path, const char *const *pairs, int count,
-                                      scion_error *err),
-                 char path[RUN_PATH]);
+/* Opens the run that is the only word, its folder (then the best checkpoint) or a checkpoint, for a use; `path`: the
+ * checkpoint. CLI_OK, or another status after printing an error. */
+int cli_open_run(trainer **out, const cli_arguments *a, trainer_use use, char path[RUN_PATH]);
 
 /* The value of an argument. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the argument was
  * not given. False after printing an error. */

@@ -1,4 +1,4 @@
-/* scion eval: loss and accuracy of a checkpoint, and of what they are. */
+/* scion eval: loss and accuracy of a checkpoint. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -23,6 +23,7 @@ typedef struct outcome {
     char path[RUN_PATH];
     int64_t all; /* tokens or images of the part */
     trainer_scores scores;
+    mistakes *wrong; /* of images; else NULL */
 } outcome;
 
 /* How often each class is taken for another one, and the worst images, without their pixels. */
@@ -37,27 +38,27 @@ static void add_mistakes(json_t *object, const mistakes *m)
 
 static void print_json(const trainer *t, const outcome *o)
 {
-    const data_info *d = data_about(t->data);
+    const data_info *d = data_about(trainer_data(t));
     json_t *object = json_object();
     char key[32];
     json_object_set_new(object, "checkpoint", json_string(o->path));
-    json_object_set_new(object, "step", json_integer(t->step));
-    json_object_set_new(object, "data", json_string(t->c.data.path));
+    json_object_set_new(object, "step", json_integer(trainer_steps_taken(t)));
+    json_object_set_new(object, "data", json_string(trainer_config(t)->data.path));
     json_object_set_new(object, "part", json_string(d->held_out));
     json_object_set_new(object, d->unit, json_integer(o->scores.measured));
     snprintf(key, sizeof key, "%s_of_part", d->unit);
     json_object_set_new(object, key, json_integer(o->all));
-    json_object_set_new(object, "skipped", json_integer(data_skipped(t->data)));
+    json_object_set_new(object, "skipped", json_integer(data_skipped(trainer_data(t))));
     json_object_set_new(object, "loss", json_real(o->scores.loss));
     json_object_set_new(object, "accuracy", json_real(o->scores.accuracy));
     if (!isnan(o->scores.top5))
         json_object_set_new(object, "top5", json_real(o->scores.top5));
     if (d->image) {
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
-        json_object_set_new(object, "tta", json_string(t->c.run.tta));
+        json_object_set_new(object, "tta", json_string(trainer_config(t)->run.tta));
     }
-    if (t->wrong)
-        add_mistakes(object, t->wrong);
+    if (o->wrong)
+        add_mistakes(object, o->wrong);
     json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(object);
@@ -65,22 +66,24 @@ static void print_json(const trainer *t, const outcome *o)
 
 static void print_text(const trainer *t, const outcome *o)
 {
-    const data_info *d = data_about(t->data);
+    const data_info *d = data_about(trainer_data(t));
     const trainer_scores *s = &o->scores;
     printf("%s\n", o->path);
     cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)s->measured, (long long)o->all,
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
-    if (d->image && data_skipped(t->data) > 0)
-        printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(t->data),
-               cli_plural(data_skipped(t->data)));
-    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)t->step, s->loss, 100 * s->accuracy);
+    if (d->image && data_skipped(trainer_data(t)) > 0)
+        printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(trainer_data(t)),
+               cli_plural(data_skipped(trainer_data(t))));
+    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)trainer_steps_taken(t), s->loss,
+           100 * s->accuracy);
     if (!isnan(s->top5))
         printf("  top-5 %.2f%%", 100 * s->top5);
     printf("\n");
-    if (tta_find(t->c.run.tta)->count > 1)
-        printf("tta=%s  accuracy without it %.2f%%\n", t->c.run.tta, 100 * s->plain_accuracy);
+    const char *views = trainer_config(t)->run.tta;
+    if (tta_find(views)->count > 1)
+        printf("tta=%s  accuracy without it %.2f%%\n", views, 100 * s->plain_accuracy);
 }
 
 /* ---- Progress ----------------------------------------------------------------------------------------------- */
@@ -111,69 +114,62 @@ static bool interrupted(void *ctx)
 
 /* ---- The command -------------------------------------------------------------------------------------------- */
 
-static bool is_given(const cli_arguments *a, const char *key)
-{
-    for (int i = 0; i < a->pair_count; i++)
-        if (strncmp(a->pairs[i], key, strlen(key)) == 0 && a->pairs[i][strlen(key)] == '=')
-            return true;
-    return false;
-}
-
 static int evaluate(trainer *t, outcome *o)
 {
-    const data_info *d = data_about(t->data);
+    const data_info *d = data_about(trainer_data(t));
     view v = {.progress = cli_progress_start(stderr), .begin = clock_now()};
     scion_error err;
     o->all = d->units[DATA_VAL];
-    if (d->samples[DATA_VAL] < 1 && !t->c.data.val[0] && d->units[DATA_TRAIN] > 0)
+    const data_options *options = &trainer_config(t)->data;
+    if (d->samples[DATA_VAL] < 1 && !options->val[0] && d->units[DATA_TRAIN] > 0)
         return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
-                         t->c.data.path);
-    t->stop = interrupted;
-    t->evaluated = show;
-    t->stop_ctx = &v;
+                         options->path);
+    const trainer_watch watch = {.stop = interrupted, .evaluated = show, .ctx = &v};
     cli_catch_signals();
-    const scion_status status = trainer_validate(t, true, &o->scores, &err);
+    const scion_status status = trainer_validate(t, true, &watch, &o->scores, &o->wrong, &err);
     cli_progress_clear(&v.progress);
-    for (scion_error why; data_next_warning(t->data, &why);)
+    for (scion_error why; data_next_warning(trainer_data(t), &why);)
         cli_warning(why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
     return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
 }
 
+static int save_mistakes(const outcome *o, const char *file)
+{
+    scion_error err;
+    if (!o->wrong)
+        return cli_error(CLI_FAILED, "mistakes=%s: not written, for the loss is not finite", file);
+    return mistakes_save(o->wrong, -1, file, &err) == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
+}
+
 static int run_eval(cli_arguments *a)
 {
-    char part[8] = "val", mistakes_file[RUN_PATH] = "";
-    scion_error err;
+    char part[8] = "val", file[RUN_PATH] = "";
     trainer *t = NULL;
-    outcome o;
-    if (!cli_get_text(a, PART, part, sizeof part) || !cli_get_text(a, MISTAKES, mistakes_file, sizeof mistakes_file))
+    outcome o = {.wrong = NULL};
+    if (!cli_get_text(a, PART, part, sizeof part) || !cli_get_text(a, MISTAKES, file, sizeof file))
         return CLI_USAGE;
     const bool whole = strcmp(part, "all") == 0;
     if (!whole && strcmp(part, "val") != 0)
         return cli_error(CLI_USAGE, "part=%s: expected val or all", part);
-    int status = cli_open_run(&t, a, run_dir_best, whole ? trainer_open_whole : trainer_open, o.path);
-    if (status != CLI_OK)
-        return status;
-    if (whole && !is_given(a, "eval_tokens") && !is_given(a, "eval_batches") && !is_given(a, "eval_end"))
-        t->c.run.eval_tokens = t->c.run.eval_batches = t->c.run.eval_end = 0; /* all is all */
-    if (mistakes_file[0] && !t->logits)
-        status = cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", mistakes_file, t->c.model);
+    int status = cli_open_run(&t, a, whole ? TRAINER_EVALUATE_WHOLE : TRAINER_EVALUATE, o.path);
+    if (status == CLI_OK && file[0] && !trainer_reports_mistakes(t))
+        status =
+            cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", file, trainer_config(t)->model);
     if (status == CLI_OK)
         status = evaluate(t, &o);
-    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] && !t->wrong)
-        status = cli_error(CLI_FAILED, "mistakes=%s: not written, for the loss is not finite", mistakes_file);
-    if (status == CLI_OK && !cli_interrupted() && mistakes_file[0] &&
-        mistakes_save(t->wrong, -1, mistakes_file, &err) != SCION_OK)
-        status = cli_error(CLI_FAILED, "%s", err.message);
     if (status == CLI_OK && !cli_interrupted()) {
-        if (a->values[JSON])
+        if (file[0])
+            status = save_mistakes(&o, file);
+        if (status == CLI_OK && a->values[JSON])
             print_json(t, &o);
-        else if (a->values[QUIET])
+        else if (status == CLI_OK && a->values[QUIET])
             printf("%.6f\n", o.scores.loss);
-        else
+        else if (status == CLI_OK)
             print_text(t, &o);
     }
+    mistakes_free(o.wrong);
     trainer_free(t);
     return status;
 }

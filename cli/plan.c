@@ -70,10 +70,10 @@ static void print_head(const forecast *f, const char *preset, const config *c, c
 /* Bytes are whole numbers, and are printed as such: a test compares them with those that were sent. */
 static void print_row(const forecast *f, const forecast_machine *m)
 {
-    const double comm = f->gradients_s + f->weights_s, hidden = f->gradients_s - f->exposed_s;
+    const double sent = f->gradients_s + f->weights_s, hidden = f->gradients_s - f->exposed_s;
     printf("%6d %10.4g %8.0f%% %6.1f%% %6.1f%% %6.1f%% %8.2f %9.4g %9.4g\n", m->ranks, f->step_s,
-           100 * f->compute_s / f->step_s, 100 * f->oracle_s / f->step_s, 100 * (comm - hidden) / f->step_s,
-           comm > 0 ? 100 * hidden / comm : 0, f->mean_bytes > 0 ? f->largest_bytes / f->mean_bytes : 1,
+           100 * f->compute_s / f->step_s, 100 * f->oracle_s / f->step_s, 100 * (sent - hidden) / f->step_s,
+           sent > 0 ? 100 * hidden / sent : 0, f->mean_bytes > 0 ? f->largest_bytes / f->mean_bytes : 1,
            1e-9 * (f->gradient_bytes + f->weight_bytes), 1e-9 * f->total);
 }
 

@@ -82,7 +82,7 @@ static void print_name(const data_image_info *m, const char *file, float *p, int
 /* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
 static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
 {
-    const data_image_info *m = data_about(t->data)->image;
+    const data_image_info *m = data_about(trainer_data(t))->image;
     int64_t row[max_batch], rows = 0;
     int status = CLI_OK;
     for (int64_t i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ static int open_run(trainer **t, const cli_arguments *a, int64_t batch)
     if (!pairs)
         status = cli_error(CLI_FAILED, "out of memory");
     else if (run_dir_best(a->words[0], path, &err) != SCION_OK ||
-             trainer_open_images(t, path, pairs, a->pair_count + 1, &err) != SCION_OK)
+             trainer_open(t, path, pairs, a->pair_count + 1, TRAINER_CLASSIFY, &err) != SCION_OK)
         status = cli_error(CLI_FAILED, "%s", err.message);
     free(pairs);
     return status;
@@ -133,7 +133,7 @@ static int run_predict(cli_arguments *a)
     int status = open_run(&t, a, batch);
     if (status != CLI_OK)
         return status;
-    float *p = malloc((size_t)(batch * data_about(t->data)->image->classes) * sizeof *p);
+    float *p = malloc((size_t)(batch * data_about(trainer_data(t))->image->classes) * sizeof *p);
     printer *print = a->values[JSON] ? print_json : a->values[QUIET] ? print_name : print_text;
     if (!p)
         status = cli_error(CLI_FAILED, "out of memory");

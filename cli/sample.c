@@ -120,8 +120,8 @@ static void print_until(sample_text *x, size_t end, bool print)
 static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count,
                     bool print, sample_text *x)
 {
-    const model_decode *decode = config_model(&t->c)->decode;
-    const int64_t vocab = data_about(t->data)->symbols;
+    const model_decode *decode = trainer_model(t)->row->decode;
+    const int64_t vocab = data_about(trainer_data(t))->symbols;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
     char text[DATA_TOKEN_TEXT];
@@ -130,7 +130,7 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
         logits = decode->step(decoder, prompt[i]);
     for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        memory = append(x, text, (size_t)data_decode(t->data, token, text));
+        memory = append(x, text, (size_t)data_decode(trainer_data(t), token, text));
         print_until(x, settled(x, s->stop, &found), print);
         if (!found)
             logits = decode->step(decoder, token);
@@ -259,7 +259,7 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, sc
         snprintf(err->message, sizeof err->message, "out of memory");
         return -1;
     }
-    int64_t count = data_encode(t->data, text, *tokens, (int64_t)capacity, err);
+    int64_t count = data_encode(trainer_data(t), text, *tokens, (int64_t)capacity, err);
     if (count < 0 && !prompt) {
         (*tokens)[0] = 0;
         count = 1;
@@ -275,7 +275,7 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, sc
 static int write_samples(const trainer *t, const cli_arguments *a, sampling s, int64_t samples, const char *prompt,
                          const int32_t *tokens, int64_t count, const char *path)
 {
-    const model_decode *decode = config_model(&t->c)->decode;
+    const model_decode *decode = trainer_model(t)->row->decode;
     const bool json = a->values[JSON] != NULL, quiet = a->values[QUIET] != NULL;
     const double begin = clock_now();
     int64_t sum = 0, written = 0;
@@ -283,7 +283,8 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
     for (; status == CLI_OK && written < samples && !cli_interrupted(); written++, s.seed++) {
         sample_text x = {.bytes = NULL};
         scion_error err;
-        void *decoder = decode->create(&t->model, config_model_options(&t->c), t->c.data.block, &err);
+        void *decoder = decode->create(trainer_model(t), config_model_options(trainer_config(t)),
+                                       trainer_config(t)->data.block, &err);
         if (!decoder)
             return cli_error(CLI_FAILED, "%s", err.message);
         if (!json && !quiet && samples > 1)
@@ -303,8 +304,8 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
         const double seconds = clock_now() - begin;
         status = print_json(json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "samples", (json_int_t)written, "tokens",
                                       (json_int_t)sum, "seconds", json_number(seconds), "tokens_per_s",
-                                      json_number((double)sum / seconds), "step", (json_int_t)t->step, "checkpoint",
-                                      path));
+                                      json_number((double)sum / seconds), "step", (json_int_t)trainer_steps_taken(t),
+                                      "checkpoint", path));
     }
     return status;
 }
@@ -329,7 +330,7 @@ static int run_sample(cli_arguments *a)
     }
     if (a->word_count == 1) /* a large checkpoint takes a while */
         cli_progress_show(&progress, false, "reading %s ...", a->words[0]);
-    status = cli_open_run(&t, a, run_dir_best, trainer_open_model, path);
+    status = cli_open_run(&t, a, TRAINER_GENERATE, path);
     cli_progress_clear(&progress);
     fflush(stderr);
     if (status != CLI_OK)

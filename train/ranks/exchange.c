@@ -49,7 +49,7 @@ struct exchange {
     size_t staging_bytes; /* of one slot, one way */
 };
 
-scn_rounding exchange_meeting(const exchange_rounding *by, int64_t first)
+scn_rounding exchange_rounding_at(const exchange_rounding *by, int64_t first)
 {
     const scn_rounding nearest = {.random = false};
     return by->nearest ? nearest : scn_rounding_by(by->seed, scn_stream_meeting(by->step, first));
@@ -136,8 +136,8 @@ static void add_received(exchange *x, const slot *s, const shard_bucket *b)
         scn_add_bf16(b->count, s->in, to);
         return;
     }
-    const int64_t meeting = x->by->firsts[comm_tree_meeting(x->c, b->owner, s->whom)];
-    exchange_add(x->threads, b->grad_type, exchange_meeting(x->by, meeting), b->first, b->count, s->in, to);
+    const int64_t meeting = share_first(x->by->share, comm_tree_meeting(x->c, b->owner, s->whom));
+    exchange_add(x->threads, b->grad_type, exchange_rounding_at(x->by, meeting), b->first, b->count, s->in, to);
 }
 
 static void send_up(exchange *x, int64_t place)

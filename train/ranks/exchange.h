@@ -12,6 +12,7 @@
 
 #include "comm/comm.h"
 #include "ranks/shard.h"
+#include "ranks/step_share.h"
 #include "tensor/plan.h"
 
 typedef struct exchange exchange;
@@ -31,11 +32,11 @@ typedef struct exchange_rounding {
     uint64_t seed;
     int64_t step;
     bool nearest;
-    const int64_t *firsts; /* of each rank: its first sequence of the step */
+    const step_share *share;
 } exchange_rounding;
 
 /* Of two parts, the later of which begins with sequence `first`; 0: of the whole that an average takes in. */
-scn_rounding exchange_meeting(const exchange_rounding *by, int64_t first);
+scn_rounding exchange_rounding_at(const exchange_rounding *by, int64_t first);
 
 /* sums: a flat array of gradients, which the others' are added to. `by` is used until exchange_finish. */
 void exchange_begin(exchange *x, void *sums, const exchange_rounding *by);

@@ -8,7 +8,8 @@
 #include "util/fail.h"
 #include "comm/comm.h"
 #include "ranks/shard.h"
-#include "trainer/trainer_make.h"
+#include "config/network.h"
+#include "util/threads.h"
 
 /* A pass over an entry of the optimizer costs about as many operations of a product, as in shard.c. */
 static const double entry_flops = 100;
@@ -17,23 +18,28 @@ static const double agreements = 2;
 
 struct forecaster {
     config c;
-    trainer *t; /* recorded and planned; nothing large is allocated */
+    data_set *data;
+    model model;
+    tape_plan *train; /* of micro-batches of `batch`; not committed */
+    const scion_rule_properties *rule;
 };
 
 scion_status forecaster_create(forecaster **out, const config *c, scion_error *err)
 {
     forecaster *f = *out = calloc(1, sizeof *f);
+    scion_status status = SCION_OK;
     if (!f)
         return train_fail(err, SCION_ENOMEM, "out of memory");
     f->c = *c;
     f->c.training.deterministic = false;
-    scion_status status = config_check(&f->c, err);
-    if (status == SCION_OK)
-        status = trainer_new(&f->t, &f->c, err);
-    if (status == SCION_OK)
-        status = trainer_open_data(f->t, &(data_context){.seed = 0}, err);
-    if (status == SCION_OK)
-        status = trainer_record(f->t, true, err);
+    f->rule = scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
+    TRY(config_check(&f->c, err));
+    const data_context context = {.seed = c->training.seed, .wants = config_model(c)->inputs};
+    const plan_options o = network_plan_options(c, threads_set((int)c->training.threads), false);
+    TRY(data_open(&f->data, &f->c.data, &context, err));
+    TRY(network_record(&f->model, &f->c, data_about(f->data), c->training.batch, err));
+    TRY(plan_make(&f->train, f->model.tape, f->model.loss, &o, err));
+done:
     if (status != SCION_OK) {
         forecaster_free(f);
         *out = NULL;
@@ -45,22 +51,25 @@ void forecaster_free(forecaster *f)
 {
     if (!f)
         return;
-    trainer_free(f->t);
+    plan_free(f->train);
+    model_free(&f->model);
+    data_close(f->data);
     free(f);
 }
 
 /* Bytes of activations of micro-batches of `batch`: those of a plan of that size. */
 static scion_status activation_bytes(const forecaster *f, int64_t batch, double *bytes, scion_error *err)
 {
+    const plan_options o = network_plan_options(&f->c, threads_set((int)f->c.training.threads), false);
     model m = {.tape = NULL};
     tape_plan *p = NULL;
-    if (batch == f->c.training.batch) {
-        *bytes = (double)(plan_bytes(f->t->train) - plan_packed_bytes(f->t->train));
-        return SCION_OK;
+    scion_status status = SCION_OK;
+    if (batch != f->c.training.batch) {
+        TRY(network_record(&m, &f->c, data_about(f->data), batch, err));
+        TRY(plan_make(&p, m.tape, m.loss, &o, err));
     }
-    const scion_status status = trainer_record_size(f->t, batch, &m, &p, err);
-    if (status == SCION_OK)
-        *bytes = (double)plan_bytes(p);
+    *bytes = (double)plan_bytes(p ? p : f->train);
+done:
     plan_free(p);
     model_free(&m);
     return status;
@@ -69,7 +78,7 @@ static scion_status activation_bytes(const forecaster *f, int64_t batch, double 
 static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
     const scion_dtype wire = training_storage(f->c.training.wire);
-    const double passes = trainer_rule(f->t)->needs_prev ? 2 : 1, shared = trainer_rule(f->t)->needs_prev ? 3 : 1;
+    const double passes = f->rule->needs_prev ? 2 : 1, shared = f->rule->needs_prev ? 3 : 1;
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {
         const shard_traffic n = shard_traffic_of(s, r, wire);
@@ -91,12 +100,12 @@ static void count_traffic(const forecaster *f, const shard_plan *s, const foreca
 
 static void count_memory(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
-    const scion_rule_properties *rule = trainer_rule(f->t);
+    const scion_rule_properties *rule = f->rule;
     int64_t most = 0;
     for (int r = 0; r < m->ranks; r++)
         most = s->entries[r] > most ? s->entries[r] : most;
-    out->weights = (double)tape_weight_bytes(f->t->model.tape) + 8 * (double)tape_buffer_elements(f->t->model.tape);
-    out->gradients = (double)tape_grad_bytes(f->t->model.tape) * (rule->needs_prev ? 2 : 1);
+    out->weights = (double)tape_weight_bytes(f->model.tape) + 8 * (double)tape_buffer_elements(f->model.tape);
+    out->gradients = (double)tape_grad_bytes(f->model.tape) * (rule->needs_prev ? 2 : 1);
     out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * (double)most;
     out->sharing = m->ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
     out->total = out->weights + out->gradients + out->state + out->activations + out->sharing;
@@ -106,11 +115,12 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
 {
     const int64_t batch = f->c.training.batch, all = batch * f->c.training.accum;
     shard_plan s = {.ranks = 0};
-    *out = (forecast){.parameters = f->t->elements, .sequences = all, .data = data_about(f->t->data)->description};
+    *out = (forecast){
+        .parameters = tape_param_elements(f->model.tape), .sequences = all, .data = data_about(f->data)->description};
     if (m->ranks > all)
         return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
                           (long long)all, m->ranks);
-    scion_status status = shard_make(&s, &f->c, f->t->model.tape, m->ranks, false, err);
+    scion_status status = shard_make(&s, &f->c, f->model.tape, m->ranks, false, err);
     out->most_sequences = (all + m->ranks - 1) / m->ranks;
     const int64_t pieces = (out->most_sequences + batch - 1) / batch,
                   size = (out->most_sequences + pieces - 1) / pieces;
@@ -120,7 +130,7 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
         shard_free(&s);
         return status;
     }
-    const double sequence = plan_training_flops(f->t->train) / (double)batch;
+    const double sequence = plan_training_flops(f->train) / (double)batch;
     double entries = 0;
     for (int r = 0; r < m->ranks; r++) {
         out->oracle_flops = fmax(out->oracle_flops, s.flops[r]);

@@ -9,7 +9,6 @@
 #define TRAIN_RANKS_FORECAST_H
 
 #include "config/config.h"
-#include "trainer/trainer.h"
 
 typedef struct forecast_machine {
     int ranks;

@@ -82,14 +82,14 @@ scion_status start_check_data(comm *c, const data_info *data, scion_error *err)
                       own.description, own.hash, first.description, first.hash);
 }
 
-scion_status start_check_position(comm *c, const trainer *t, scion_error *err)
+scion_status start_check_position(comm *c, int64_t step, int64_t micro, scion_error *err)
 {
-    int64_t position[2] = {t->step, t->micro};
+    int64_t first[2] = {step, micro};
     if (c->size == 1)
         return SCION_OK;
-    comm_broadcast(c, 0, position, sizeof position);
-    if (position[0] == t->step && position[1] == t->micro)
+    comm_broadcast(c, 0, first, sizeof first);
+    if (first[0] == step && first[1] == micro)
         return SCION_OK;
     return train_fail(err, SCION_EINVAL, "the checkpoint here is after step %lld, that of rank 0 after step %lld",
-                      (long long)t->step, (long long)position[0]);
+                      (long long)step, (long long)first[0]);
 }

@@ -344,71 +344,68 @@ scion_status metrics_summary(int folder, const char *dir, const run_result *r, i
 
 /* ---- The sink ---------------------------------------------------------------------------------------------- */
 
-/* What the validation at the end got wrong. */
-static scion_status save_mistakes(const trainer *t, scion_error *err)
+/* Writes mistakes.json, if the validation at the end collected any. */
+static scion_status save_mistakes(const run_dir *dir, const mistakes *wrong, scion_error *err)
 {
     char path[4096];
-    if (!t->wrong || t->step < t->steps)
+    if (!wrong)
         return SCION_OK;
-    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", t->c.run.out) >= sizeof path)
-        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(t->c.run.out));
-    return mistakes_save(t->wrong, t->folder, path, err);
+    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", dir->path) >= sizeof path)
+        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir->path));
+    return mistakes_save(wrong, dir->fd, path, err);
 }
 
-static scion_status sink_start(void *ctx, const trainer *t, scion_error *err)
+static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
 {
-    metrics **m = ctx;
-    atomic_remove_stale(t->folder, t->c.run.out);
-    return metrics_open(m, t->folder, t->c.run.out, t->step, t->validation_due, err);
+    metrics_folder *to = ctx;
+    atomic_remove_stale(to->dir->fd, to->dir->path);
+    return metrics_open(&to->m, to->dir->fd, to->dir->path, trainer_steps_taken(e->t), e->at->validation_due, err);
 }
 
-static scion_status sink_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status sink_step(void *ctx, const run_event *e, scion_error *err)
 {
-    metrics **m = ctx;
-    (void)t;
-    return log ? metrics_point(*m, p, err) : SCION_OK;
+    const metrics_folder *to = ctx;
+    return e->log ? metrics_point(to->m, e->point, err) : SCION_OK;
 }
 
-static scion_status sink_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+static scion_status sink_validation(void *ctx, const run_event *e, scion_error *err)
 {
-    metrics **m = ctx;
-    const scion_status status = metrics_point(*m, p, err);
-    return status == SCION_OK ? save_mistakes(t, err) : status;
+    const metrics_folder *to = ctx;
+    const scion_status status = metrics_point(to->m, e->point, err);
+    return status == SCION_OK ? save_mistakes(to->dir, e->wrong, err) : status;
 }
 
-static scion_status sink_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+static scion_status sink_norms(void *ctx, const run_event *e, scion_error *err)
 {
-    metrics **m = ctx;
+    const metrics_folder *to = ctx;
     scion_status status = SCION_OK;
-    (void)t;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++)
-        status = metrics_norm(*m, &norms[i], err);
+    for (int64_t i = 0; status == SCION_OK && i < e->count; i++)
+        status = metrics_norm(to->m, &e->norms[i], err);
     return status;
 }
 
-static scion_status sink_saving(void *ctx, const trainer *t, scion_error *err)
+static scion_status sink_saving(void *ctx, const run_event *e, scion_error *err)
 {
-    metrics **m = ctx;
-    (void)t;
-    return metrics_flush(*m, err);
+    const metrics_folder *to = ctx;
+    (void)e;
+    return metrics_flush(to->m, err);
 }
 
-static scion_status sink_end(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+static scion_status sink_end(void *ctx, const run_event *e, scion_error *err)
 {
-    (void)ctx;
-    return metrics_summary(t->folder, t->c.run.out, r, trainer_samples(t), &t->c, err);
+    const metrics_folder *to = ctx;
+    return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_samples(e->t), trainer_config(e->t), err);
 }
 
-run_sink metrics_sink(metrics **m)
+run_sink metrics_sink(metrics_folder *to)
 {
-    *m = NULL;
-    return (run_sink){.start = sink_start,
-                      .step = sink_step,
-                      .validation = sink_validation,
-                      .norms = sink_norms,
-                      .saving = sink_saving,
-                      .end = sink_end,
-                      .ctx = m};
+    return (run_sink){.on = {[RUN_STARTS] = sink_start,
+                             [RUN_STEPPED] = sink_step,
+                             [RUN_VALIDATED] = sink_validation,
+                             [RUN_MEASURED] = sink_norms,
+                             [RUN_SAVING] = sink_saving,
+                             [RUN_ENDED] = sink_end},
+                      .ctx = to};
 }
 
 /* ---- The sink that prints ------------------------------------------------------------------------------- */
@@ -422,34 +419,27 @@ static scion_status print_line(FILE *to, const char *line)
     return SCION_OK;
 }
 
-static scion_status print_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status print_point(void *ctx, const run_event *e, scion_error *err)
 {
     char line[line_bytes];
-    (void)t;
     (void)err;
-    return log ? print_line(ctx, point_line(p, line)) : SCION_OK;
+    return e->log || run_is_validation(e->point) ? print_line(ctx, point_line(e->point, line)) : SCION_OK;
 }
 
-static scion_status print_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+static scion_status print_norms(void *ctx, const run_event *e, scion_error *err)
 {
-    return print_step(ctx, t, p, true, err);
-}
-
-static scion_status print_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
-{
-    (void)t;
     (void)err;
-    for (int64_t i = 0; i < count; i++) {
-        char *line = norm_line(&norms[i]);
+    for (int64_t i = 0; i < e->count; i++) {
+        char *line = norm_line(&e->norms[i]);
         print_line(ctx, line);
         free(line);
     }
     return SCION_OK;
 }
 
-static scion_status print_summary(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+static scion_status print_summary(void *ctx, const run_event *e, scion_error *err)
 {
-    char *text = summary_text(r, trainer_samples(t), &t->c, false);
+    char *text = summary_text(e->result, trainer_samples(e->t), trainer_config(e->t), false);
     (void)err;
     print_line(ctx, text);
     free(text);
@@ -458,6 +448,9 @@ static scion_status print_summary(void *ctx, const trainer *t, const run_result 
 
 run_sink metrics_print_sink(FILE *to)
 {
-    return (run_sink){
-        .step = print_step, .validation = print_validation, .norms = print_norms, .end = print_summary, .ctx = to};
+    return (run_sink){.on = {[RUN_STEPPED] = print_point,
+                             [RUN_VALIDATED] = print_point,
+                             [RUN_MEASURED] = print_norms,
+                             [RUN_ENDED] = print_summary},
+                      .ctx = to};
 }

@@ -47,8 +47,12 @@ scion_status metrics_flush(metrics *m, scion_error *err);
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, int64_t samples, const config *c,
                              scion_error *err);
 
-/* The sink that writes these files of the folder t->c.run.out. It opens *m, which the caller closes after the run. */
-run_sink metrics_sink(metrics **m);
+/* The sink that writes these files into a run's folder. */
+typedef struct metrics_folder {
+    const run_dir *dir;
+    metrics *m; /* opened by the sink; the caller closes it after the run */
+} metrics_folder;
+run_sink metrics_sink(metrics_folder *to);
 /* The sink that prints the same lines, and the summary as the last one. */
 run_sink metrics_print_sink(FILE *to);
 

@@ -43,11 +43,6 @@ static int64_t newest(int folder, const char *dir, int64_t below, char name[NAME
     return found;
 }
 
-static void step_path(const char *dir, int64_t step, char path[RUN_PATH])
-{
-    snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", dir, (long long)step);
-}
-
 /* False: the path is too long. */
 static bool best_path(const char *dir, char path[RUN_PATH])
 {
@@ -71,54 +66,61 @@ static bool leads_to(const char *dir, int folder)
            there.st_ino == here.st_ino;
 }
 
-scion_status run_dir_lock(const char *dir, int *folder, scion_error *err)
+scion_status run_dir_lock(run_dir *out, const char *path, scion_error *err)
 {
     int result;
-    *folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*folder < 0)
-        return train_fail(err, SCION_EINVAL, "%s: cannot be locked against other processes: %s", path_end(dir),
+    snprintf(out->path, sizeof out->path, "%s", path);
+    out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out->fd < 0)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be locked against other processes: %s", path_end(path),
                           strerror(errno));
     do
-        result = flock(*folder, LOCK_EX | LOCK_NB);
+        result = flock(out->fd, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
     const bool other = result != 0 && errno == EWOULDBLOCK;
-    if (!other && leads_to(dir, *folder))
+    if (!other && leads_to(path, out->fd))
         return SCION_OK;
-    close(*folder);
-    *folder = -1;
-    return train_fail(err, SCION_EINVAL, "%s: %s", path_end(dir),
+    run_dir_close(out);
+    return train_fail(err, SCION_EINVAL, "%s: %s", path_end(path),
                       other ? "another process is training in this folder"
                             : "the folder was removed or replaced meanwhile");
 }
 
-scion_status run_dir_create(const char *dir, int *folder, scion_error *err)
+scion_status run_dir_create(run_dir *out, const char *path, scion_error *err)
 {
-    *folder = -1;
-    scion_status status = check_unused(-1, dir, err);
-    if (status == SCION_OK)
-        status = file_make_folder(dir, err);
-    if (status == SCION_OK)
-        status = run_dir_lock(dir, folder, err);
-    if (status == SCION_OK)
-        status = check_unused(*folder, dir, err); /* another process may have been in it until now */
-    if (status != SCION_OK && *folder >= 0) {
-        close(*folder);
-        *folder = -1;
-    }
+    scion_status status = SCION_OK;
+    out->fd = -1;
+    TRY(check_unused(-1, path, err));
+    TRY(file_make_folder(path, err));
+    TRY(run_dir_lock(out, path, err));
+    TRY(check_unused(out->fd, path, err)); /* another process may have been in it until now */
+done:
+    if (status != SCION_OK)
+        run_dir_close(out);
     return status;
 }
 
-bool run_dir_moved(const trainer *t, char dir[CONFIG_TEXT])
+void run_dir_close(run_dir *d)
 {
-    char link[64];
-    if (t->folder < 0 || file_folder_gone(t->folder) || leads_to(t->c.run.out, t->folder))
+    if (d->fd >= 0)
+        close(d->fd);
+    d->fd = -1;
+}
+
+bool run_dir_moved(run_dir *d)
+{
+    char link[64], now[CONFIG_TEXT];
+    if (d->fd < 0 || file_folder_gone(d->fd) || leads_to(d->path, d->fd))
         return false;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", t->folder);
-    const ssize_t length = readlink(link, dir, CONFIG_TEXT);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", d->fd);
+    const ssize_t length = readlink(link, now, sizeof now);
     if (length < 1 || length >= CONFIG_TEXT)
         return false;
-    dir[length] = '\0';
-    return leads_to(dir, t->folder);
+    now[length] = '\0';
+    if (!leads_to(now, d->fd))
+        return false;
+    memcpy(d->path, now, (size_t)length + 1);
+    return true;
 }
 
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
@@ -128,10 +130,10 @@ void run_dir_free_name(const char *base, char name[CONFIG_TEXT])
         snprintf(name, CONFIG_TEXT, "%.*s-%d", CONFIG_TEXT - 16, base, i);
 }
 
-static scion_status too_long(const char *path, int most, scion_error *err)
+static scion_status too_long(const char *path, int max, scion_error *err)
 {
     return train_fail(err, SCION_EINVAL, "%s: the path is too long, expected at most %d bytes (cd nearer to it)",
-                      path_end(path), most);
+                      path_end(path), max);
 }
 
 static scion_status find_latest(const char *path, char latest[RUN_PATH], scion_error *err)
@@ -166,18 +168,18 @@ scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *er
                                                                               : find_latest(path, best, err);
 }
 
-int64_t run_dir_newest(int folder)
+int64_t run_dir_newest(const run_dir *d)
 {
-    return newest(folder, NULL, INT64_MAX, NULL);
+    return newest(d->fd, d->path, INT64_MAX, NULL);
 }
 
-int run_dir_set_aside(int folder, int64_t step)
+int run_dir_set_aside(const run_dir *d, int64_t step)
 {
     char name[NAME_MAX + 1], aside[NAME_MAX + 8];
     int count = 0;
-    for (; newest(folder, NULL, INT64_MAX, name) > step; count++) {
+    for (; newest(d->fd, d->path, INT64_MAX, name) > step; count++) {
         snprintf(aside, sizeof aside, "%s.aside", name);
-        if (renameat(folder, name, folder, aside) != 0)
+        if (renameat(d->fd, name, d->fd, aside) != 0)
             break;
     }
     return count;
@@ -189,32 +191,28 @@ void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT])
     snprintf(dir, CONFIG_TEXT, "%.*s", length > 0 ? (int)length : 1, length > 0 ? checkpoint : ".");
 }
 
-scion_status run_dir_save_best(const trainer *t, scion_error *err)
+void run_dir_step_path(const run_dir *d, int64_t step, char path[RUN_PATH])
 {
-    char path[RUN_PATH];
-    best_path(t->c.run.out, path);
-    return trainer_save(t, t->folder, path, err);
+    snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", d->path, (long long)step);
 }
 
-static void remove_file(const trainer *t, const char *name)
+void run_dir_best_path(const run_dir *d, char path[RUN_PATH])
 {
-    char path[RUN_PATH];
-    if (snprintf(path, sizeof path, "%s/%s", t->c.run.out, name) < RUN_PATH)
-        unlinkat(file_at(t->folder), file_in(t->folder, path), 0);
+    best_path(d->path, path);
 }
 
-scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err)
+bool run_dir_link_best(const run_dir *d, int64_t step)
 {
-    char best[RUN_PATH], old[NAME_MAX + 1];
-    best_path(t->c.run.out, best);
-    step_path(t->c.run.out, t->step, path);
-    scion_status status =
-        is_best && atomic_link(t->folder, best, path) ? SCION_OK : trainer_save(t, t->folder, path, err);
-    int64_t step = t->step;
-    for (int64_t kept = 1; status == SCION_OK && step >= 0; kept++) {
-        step = newest(t->folder, t->c.run.out, step, old);
-        if (step >= 0 && kept >= (keep > 0 ? keep : 1))
-            remove_file(t, old);
-    }
-    return status;
+    char best[RUN_PATH], path[RUN_PATH];
+    run_dir_best_path(d, best);
+    run_dir_step_path(d, step, path);
+    return atomic_link(d->fd, best, path);
+}
+
+void run_dir_prune(const run_dir *d, int64_t step, int64_t keep)
+{
+    char name[NAME_MAX + 1], path[RUN_PATH];
+    for (int64_t kept = 1; (step = newest(d->fd, d->path, step, name)) >= 0; kept++)
+        if (kept >= keep && snprintf(path, sizeof path, "%s/%s", d->path, name) < RUN_PATH)
+            unlinkat(file_at(d->fd), file_in(d->fd, path), 0);
 }

@@ -3,18 +3,25 @@
 #ifndef TRAIN_RECORD_RUN_DIR_H
 #define TRAIN_RECORD_RUN_DIR_H
 
-#include "trainer/trainer.h"
+#include "config/config.h"
 
 enum { RUN_PATH = 512 };
 
-/* Opens the folder, and keeps other processes out of it until *folder is closed or the process ends. All that a run
- * writes goes into this open folder (trainer.folder): one that takes its name afterwards is not touched. EINVAL:
- * another process is in it, or it cannot be opened. Where the file system knows no locks, all may enter. */
-scion_status run_dir_lock(const char *dir, int *folder, scion_error *err);
+/* A folder, open and locked. All that a run writes goes into this open folder: one that takes its name afterwards is
+ * not touched. */
+typedef struct run_dir {
+    char path[CONFIG_TEXT];
+    int fd; /* -1: none; files then go by their path */
+} run_dir;
+
+/* Opens the folder, and keeps other processes out of it until it is closed or the process ends. EINVAL: another
+ * process is in it, or it cannot be opened. Where the file system knows no locks, all may enter. */
+scion_status run_dir_lock(run_dir *out, const char *path, scion_error *err);
 /* The same for a new run: makes the folder (and those above it). A folder that already holds a run is refused. */
-scion_status run_dir_create(const char *dir, int *folder, scion_error *err);
-/* The path of the locked folder, if it is no longer t->c.run.out; false: it is, or the path is not known. */
-bool run_dir_moved(const trainer *t, char dir[CONFIG_TEXT]);
+scion_status run_dir_create(run_dir *out, const char *path, scion_error *err);
+void run_dir_close(run_dir *d);
+/* Finds where the folder is now, if it was moved: true, and d->path is its new path. */
+bool run_dir_moved(run_dir *d);
 /* A name for a new run: base, or base-2, base-3, ... */
 void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
 
@@ -23,18 +30,20 @@ void run_dir_free_name(const char *base, char name[CONFIG_TEXT]);
 scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error *err);
 /* best.safetensors if there is one, else the newest. */
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err);
-/* The newest step of which a locked folder has a checkpoint, -1: none. */
-int64_t run_dir_newest(int folder);
-/* Renames the checkpoints of a locked folder of later steps than `step` to NAME.aside: they belong to a run that this
- * one replaces. Returns their number. */
-int run_dir_set_aside(int folder, int64_t step);
+/* The newest step of which a folder has a checkpoint, -1: none. */
+int64_t run_dir_newest(const run_dir *d);
+/* Renames the checkpoints of later steps than `step` to NAME.aside: they belong to a run that this one replaces.
+ * Returns their number. */
+int run_dir_set_aside(const run_dir *d, int64_t step);
 /* The folder that a checkpoint lies in, of a path by run_dir_latest. */
 void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
 
-/* Saves best.safetensors. */
-scion_status run_dir_save_best(const trainer *t, scion_error *err);
-/* Saves a checkpoint of the present step and removes all but the newest `keep` (at least one). is_best:
- * best.safetensors was saved after the same step, and a hard link to it is enough. */
-scion_status run_dir_save(const trainer *t, int64_t keep, bool is_best, char path[RUN_PATH], scion_error *err);
+/* Paths of the checkpoint of a step and of best.safetensors. */
+void run_dir_step_path(const run_dir *d, int64_t step, char path[RUN_PATH]);
+void run_dir_best_path(const run_dir *d, char path[RUN_PATH]);
+/* Makes the checkpoint of a step a hard link to best.safetensors; false: not possible. */
+bool run_dir_link_best(const run_dir *d, int64_t step);
+/* Removes all checkpoints before that of `step` but the newest keep - 1. */
+void run_dir_prune(const run_dir *d, int64_t step, int64_t keep);
 
 #endif

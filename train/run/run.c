@@ -11,8 +11,6 @@
 #include "util/clock.h"
 #include "util/fail.h"
 #include "run/baseline.h"
-#include "record/run_dir.h"
-#include "trainer/trainer_ranks.h"
 
 /* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
 static const double smoothing = 0.1;
@@ -21,19 +19,20 @@ enum { settled_steps = 10 };
 typedef struct loop {
     trainer *t;
     const run_policy *policy;
+    run_position *at;
+    trainer_watch watch;
     const run_sink *const *sinks;
     int sink_count;
     bool *sink_failed;
     run_norm *norms; /* of one measurement */
     run_result *r;
     double begin;
-    int64_t first;       /* step that this process began with */
-    int64_t first_micro; /* and micro-batches of the next */
-    double first_loss;   /* of its first step */
-    int64_t saved,
-        best_saved; /* steps of the last checkpoint and of the best one that this process wrote; -1: none */
+    int64_t first;             /* step that this process began with */
+    int64_t first_micro;       /* and micro-batches of the next */
+    double first_loss;         /* of its first step */
+    int64_t saved, best_saved; /* steps of the last checkpoint and of the best one of this process; -1: none */
     int64_t saved_micro;
-    bool saved_due;   /* the last checkpoint says that its validation is still to be done */
+    bool saved_due;   /* the last checkpoint says that its validation is still due */
     bool save_failed; /* the last attempt at a checkpoint */
 } loop;
 
@@ -90,15 +89,6 @@ run_policy run_policy_of(const config *c)
 
 /* ---- Sinks -------------------------------------------------------------------------------------------------- */
 
-/* Calls one function of every sink that has it. */
-#define TELL(l, function, ...)                                                              \
-    for (int i_ = 0; i_ < (l)->sink_count; i_++) {                                          \
-        const run_sink *sink_ = (l)->sinks[i_];                                             \
-        scion_error why_ = {.message = ""};                                                 \
-        if (sink_->function && sink_->function(sink_->ctx, __VA_ARGS__, &why_) != SCION_OK) \
-            sink_fails((l), i_, &why_);                                                     \
-    }
-
 static void sink_fails(loop *l, int i, const scion_error *why)
 {
     if (!l->sink_failed[i] && l->policy->warn)
@@ -106,22 +96,35 @@ static void sink_fails(loop *l, int i, const scion_error *why)
     l->sink_failed[i] = true;
 }
 
+static void tell(loop *l, run_event_kind kind, run_event e)
+{
+    e.t = l->t;
+    e.at = l->at;
+    for (int i = 0; i < l->sink_count; i++) {
+        const run_sink *sink = l->sinks[i];
+        scion_error why = {.message = ""};
+        if (sink->on[kind] && sink->on[kind](sink->ctx, &e, &why) != SCION_OK)
+            sink_fails(l, i, &why);
+    }
+}
+
 /* Files of the data that could not be read. */
 static void warn_of_data(const loop *l)
 {
     scion_error why;
-    while (l->policy->warn && data_next_warning(l->t->data, &why))
+    while (l->policy->warn && data_next_warning(trainer_data(l->t), &why))
         l->policy->warn(l->policy->warn_ctx, why.message);
-    l->r->skipped = data_skipped(l->t->data);
+    l->r->skipped = data_skipped(trainer_data(l->t));
 }
 
 static scion_status start_sinks(loop *l, scion_error *err)
 {
+    const run_event e = {.t = l->t, .at = l->at};
     scion_status status = SCION_OK;
     for (int i = 0; status == SCION_OK && i < l->sink_count; i++)
-        if (l->sinks[i]->start)
-            status = l->sinks[i]->start(l->sinks[i]->ctx, l->t, err);
-    return ranks_agree(l->t, status, err);
+        if (l->sinks[i]->on[RUN_STARTS])
+            status = l->sinks[i]->on[RUN_STARTS](l->sinks[i]->ctx, &e, err);
+    return trainer_agree(l->t, status, err);
 }
 
 /* ---- Norms -------------------------------------------------------------------------------------------------- */
@@ -129,16 +132,24 @@ static scion_status start_sinks(loop *l, scion_error *err)
 /* Weights and norms are float32, whose sums of many terms are good to about 1e-4: this is more than rounding. */
 static const double norm_slack = 1e-3;
 
+static int64_t norm_count(const trainer *t)
+{
+    return scion_optimizer_count(trainer_optimizer(t));
+}
+
 scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t->model.tape); i++) {
+    for (int64_t i = 0; i < norm_count(t); i++) {
         scion_info info = {.size = sizeof info};
-        status = scion_optimizer_inspect(t->optimizer, i, SCION_INSPECT_NORM, &info, err);
-        norms[i] =
-            (run_norm){.step = t->step, .norm = info.weight_norm, .bound = info.bound, .overshoot = info.overshoot};
+        TRY(scion_optimizer_inspect(trainer_optimizer(t), i, SCION_INSPECT_NORM, &info, err));
+        norms[i] = (run_norm){.step = trainer_steps_taken(t),
+                              .norm = info.weight_norm,
+                              .bound = info.bound,
+                              .overshoot = info.overshoot};
         snprintf(norms[i].name, sizeof norms[i].name, "%s", info.name ? info.name : "");
     }
+done:
     return status;
 }
 
@@ -162,58 +173,83 @@ bool run_norm_exceeded(const run_norm *n)
     return share_of_bound(n) > 1 + norm_slack;
 }
 
+static bool is_first_rank(const loop *l)
+{
+    return trainer_comm(l->t)->rank == 0;
+}
+
 static scion_status measure_norms(loop *l, scion_error *err)
 {
-    const scion_status status = ranks_first(l->t) ? run_norms(l->t, l->norms, err) : SCION_OK;
-    if (status == SCION_OK && ranks_first(l->t))
-        TELL(l, norms, l->t, l->norms, tape_param_count(l->t->model.tape));
-    return ranks_agree(l->t, status, err);
+    const scion_status status = is_first_rank(l) ? run_norms(l->t, l->norms, err) : SCION_OK;
+    if (status == SCION_OK && is_first_rank(l))
+        tell(l, RUN_MEASURED, (run_event){.norms = l->norms, .count = norm_count(l->t)});
+    return trainer_agree(l->t, status, err);
 }
 
 /* ---- Checkpoints -------------------------------------------------------------------------------------------- */
 
+static scion_status write_checkpoint(loop *l, const char *path, scion_error *err)
+{
+    const scion_status status = trainer_save(l->t, l->at, l->policy->dir ? l->policy->dir->fd : -1, path, err);
+    l->save_failed = status != SCION_OK;
+    return status;
+}
+
+/* Links the checkpoint of this step to the best one, if that was saved after the same step; one answer on all ranks. */
+static bool link_best(const loop *l)
+{
+    const bool best = l->best_saved == trainer_steps_taken(l->t) && trainer_micro(l->t) == 0;
+    uint8_t linked = best && is_first_rank(l) && run_dir_link_best(l->policy->dir, trainer_steps_taken(l->t));
+    comm_broadcast(trainer_comm(l->t), 0, &linked, sizeof linked);
+    return linked;
+}
+
 /* Nothing to do if the checkpoint of this step is there and says the same. Sinks are told of each step once. */
 static scion_status save(loop *l, scion_error *err)
 {
-    char path[RUN_PATH];
-    const bool again = l->saved == l->t->step;
-    const bool best = l->best_saved == l->t->step && l->t->micro == 0;
-    if (!l->policy->save || (again && l->saved_due == l->t->validation_due && l->saved_micro == l->t->micro))
+    const int64_t step = trainer_steps_taken(l->t), micro = trainer_micro(l->t);
+    char path[RUN_PATH] = "";
+    const bool again = l->saved == step;
+    scion_status status = SCION_OK;
+    if (!l->policy->save || (again && l->saved_due == l->at->validation_due && l->saved_micro == micro))
         return SCION_OK;
-    TELL(l, saving, l->t);
-    scion_status status = ranks_first(l->t) ? run_dir_save(l->t, l->policy->keep, best, path, err) : SCION_OK;
-    status = ranks_save_end(l->t, status, err);
-    l->save_failed = status != SCION_OK;
-    if (status != SCION_OK)
-        return status;
-    l->saved = l->t->step;
-    l->saved_due = l->t->validation_due;
-    l->saved_micro = l->t->micro;
+    tell(l, RUN_SAVING, (run_event){.count = 0});
+    if (l->policy->dir)
+        run_dir_step_path(l->policy->dir, step, path);
+    if (!link_best(l))
+        TRY(write_checkpoint(l, path, err));
+    if (l->policy->dir)
+        run_dir_prune(l->policy->dir, step, l->policy->keep);
+    l->saved = step;
+    l->saved_due = l->at->validation_due;
+    l->saved_micro = micro;
     if (!again)
-        TELL(l, saved, l->t, path);
-    return SCION_OK;
+        tell(l, RUN_SAVED, (run_event){.path = path});
+done:
+    return status;
 }
 
 static scion_status save_best(loop *l, scion_error *err)
 {
+    char path[RUN_PATH] = "";
     if (!l->policy->save || l->policy->keep < 1)
         return SCION_OK;
-    TELL(l, saving, l->t);
-    scion_status status = ranks_first(l->t) ? run_dir_save_best(l->t, err) : SCION_OK;
-    status = ranks_save_end(l->t, status, err);
-    l->save_failed = status != SCION_OK;
+    tell(l, RUN_SAVING, (run_event){.count = 0});
+    if (l->policy->dir)
+        run_dir_best_path(l->policy->dir, path);
+    const scion_status status = write_checkpoint(l, path, err);
     if (status == SCION_OK)
-        l->best_saved = l->t->step;
+        l->best_saved = trainer_steps_taken(l->t);
     return status;
 }
 
-/* Data that cannot be read any more end a run, but the steps until then are good. What went wrong is told, whatever
- * comes of this. */
+/* Data that cannot be read any more end a run, but the steps until then are good. The reason is told, whatever comes
+ * of this. */
 static void save_what_is_good(loop *l, scion_status why)
 {
     scion_error ignored;
-    const bool learned = l->t->step > l->first || l->t->micro > l->first_micro;
-    if (why != SCION_ENONFINITE && learned && !l->t->torn && !l->save_failed)
+    const bool learned = trainer_steps_taken(l->t) > l->first || trainer_micro(l->t) > l->first_micro;
+    if (why != SCION_ENONFINITE && learned && trainer_is_whole(l->t) && !l->save_failed)
         save(l, &ignored);
 }
 
@@ -222,7 +258,7 @@ static void save_what_is_good(loop *l, scion_status why)
 /* Every n-th step; 0: never. */
 static bool due(const trainer *t, int64_t every)
 {
-    return every > 0 && t->step % every == 0;
+    return every > 0 && trainer_steps_taken(t) % every == 0;
 }
 
 static bool out_of_time(const loop *l)
@@ -239,21 +275,20 @@ static bool stops(void *ctx)
 
 static void computed(void *ctx, int64_t done, int64_t count)
 {
-    loop *l = ctx;
-    TELL(l, stepping, l->t, done, count);
+    tell(ctx, RUN_STEPPING, (run_event){.done = done, .count = count});
 }
 
 static void evaluated(void *ctx, int64_t done, int64_t count)
 {
-    loop *l = ctx;
-    TELL(l, validating, l->t, done, count);
+    tell(ctx, RUN_VALIDATING, (run_event){.done = done, .count = count});
 }
 
 /* A point of the present step that has nothing but its place. */
 static run_point point_here(const loop *l)
 {
     const trainer *t = l->t;
-    return (run_point){.step = t->step,
+    const int64_t step = trainer_steps_taken(t);
+    return (run_point){.step = step,
                        .loss = NAN,
                        .lr = NAN,
                        .val_loss = NAN,
@@ -263,31 +298,38 @@ static run_point point_here(const loop *l)
                        .optimizer_share = NAN,
                        .seconds = NAN,
                        .elapsed = l->policy->elapsed + clock_now() - l->begin,
-                       .samples = (double)t->step * (double)trainer_samples(t),
+                       .samples = (double)step * (double)trainer_samples(t),
                        .unit = trainer_unit(t),
                        .time = (int64_t)time(NULL)};
 }
 
-/* tell: not of a validation that the run has done before. */
-static scion_status validate(loop *l, bool tell, scion_error *err)
+static bool is_done(const trainer *t)
+{
+    return trainer_steps_taken(t) == trainer_steps(t);
+}
+
+/* news: false for a validation that the run has done before. */
+static scion_status validate(loop *l, bool news, scion_error *err)
 {
     trainer *t = l->t;
     run_result *r = l->r;
     trainer_scores scores = {0};
-    const bool last = t->step == t->steps;
+    mistakes *wrong = NULL;
+    const bool last = is_done(t);
     if (trainer_validation_samples(t, last) < 1)
         return SCION_OK;
-    t->validation_due = tell;
-    scion_status status = trainer_validate(t, last, &scores, err);
+    l->at->validation_due = news;
+    scion_status status = trainer_validate(t, last, &l->watch, &scores, last ? &wrong : NULL, err);
     const double loss = scores.loss;
     warn_of_data(l);
     if (status != SCION_OK)
         return status;
-    t->validation_due = false;
+    l->at->validation_due = false;
     if (l->policy->divergence > 0 && !isfinite(loss)) {
         r->val_loss = r->accuracy = r->plain_accuracy = r->top5 = NAN;
+        mistakes_free(wrong);
         return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
-                          (long long)t->step);
+                          (long long)trainer_steps_taken(t));
     }
     r->val_loss = loss;
     r->accuracy = scores.accuracy;
@@ -297,16 +339,17 @@ static scion_status validate(loop *l, bool tell, scion_error *err)
     p.val_loss = isnan(loss) ? INFINITY : loss; /* NAN is no validation */
     p.accuracy = scores.accuracy;
     p.top5 = scores.top5;
-    if (tell)
-        TELL(l, validation, t, &p);
-    if (loss < t->best) {
-        t->best = r->best_val_loss = loss;
+    if (news)
+        tell(l, RUN_VALIDATED, (run_event){.point = &p, .wrong = wrong});
+    mistakes_free(wrong);
+    if (loss < l->at->best) {
+        l->at->best = r->best_val_loss = loss;
         status = save_best(l, err);
     }
     return status;
 }
 
-static void count_step(loop *l, const run_point *p)
+static void count_step(loop *l, const run_point *p, const step_report *step)
 {
     const trainer *t = l->t;
     run_result *r = l->r;
@@ -314,47 +357,51 @@ static void count_step(loop *l, const run_point *p)
         l->first_loss = r->loss = p->loss;
     r->loss += smoothing * (p->loss - r->loss);
     r->last_loss = p->loss;
-    r->step = t->step;
+    r->step = p->step;
     r->taken++;
-    r->samples = t->step * trainer_samples(t);
-    r->forward_s += t->forward_s;
-    r->backward_s += t->backward_s;
-    r->optimizer_s += t->optimizer_s;
-    r->comm_s += t->comm_s;
+    r->samples = p->step * trainer_samples(t);
+    r->forward_s += step->forward_s;
+    r->backward_s += step->backward_s;
+    r->optimizer_s += step->optimizer_s;
+    r->comm_s += step->comm_s;
     r->steps_s += p->seconds;
     r->seconds = clock_now() - l->begin;
 }
 
-static scion_status one_step(loop *l, scion_error *err)
+/* One step and all that follows it; *stopping: some rank wants to stop. */
+static scion_status one_step(loop *l, bool *stopping, scion_error *err)
 {
     trainer *t = l->t;
     const run_policy *y = l->policy;
-    double loss;
+    step_report report;
     const double lr = trainer_lr(t), begin = clock_now();
-    scion_status status = trainer_step(t, &loss, err);
+    scion_status status = trainer_step(t, &l->watch, &report, err);
     warn_of_data(l);
     if (status != SCION_OK)
         return status;
-    const double seconds = clock_now() - begin, busy = t->forward_s + t->backward_s + t->optimizer_s;
+    const double seconds = clock_now() - begin, busy = report.forward_s + report.backward_s + report.optimizer_s;
     run_point p = point_here(l);
-    p.loss = loss;
+    p.loss = report.loss;
     p.lr = lr;
     p.samples_per_s = (double)trainer_samples(t) / seconds;
-    p.optimizer_share = busy > 0 ? t->optimizer_s / busy : 0;
+    p.optimizer_share = busy > 0 ? report.optimizer_s / busy : 0;
     p.seconds = seconds;
-    const bool last = t->step == t->steps, saves = due(t, y->save_every) || last;
+    const bool last = is_done(t), saves = due(t, y->save_every) || last;
     const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_samples(t, last) > 0;
-    count_step(l, &p);
-    TELL(l, step, t, &p, y->log_every > 0 && (due(t, y->log_every) || last || t->step == 1));
+    count_step(l, &p, &report);
+    const bool log = y->log_every > 0 && (due(t, y->log_every) || last || p.step == 1);
+    tell(l, RUN_STEPPED, (run_event){.point = &p, .step = &report, .log = log});
+    *stopping = report.stopping;
     if (due(t, y->norm_every) || (y->norm_every > 0 && last))
-        status = measure_norms(l, err);
-    t->validation_due = validates;
-    if (status == SCION_OK && saves) /* first: a validation may take long, and the program be killed in it */
-        status = save(l, err);
-    if (status == SCION_OK && validates)
-        status = validate(l, true, err);
-    if (status == SCION_OK && saves)
-        status = save(l, err);
+        TRY(measure_norms(l, err));
+    l->at->validation_due = validates;
+    if (saves) /* first: a validation may take long, and the program be killed in it */
+        TRY(save(l, err));
+    if (validates)
+        TRY(validate(l, true, err));
+    if (saves)
+        TRY(save(l, err));
+done:
     return status;
 }
 
@@ -372,18 +419,20 @@ static scion_status all_steps(loop *l, bool *stopped, scion_error *err)
     trainer *t = l->t;
     scion_status status = SCION_OK;
     *stopped = false;
-    if (t->validation_due && l->policy->validate) { /* it was stopped in the middle of it */
-        status = validate(l, true, err);
-        if (status == SCION_OK)
-            status = save(l, err);
-    } else if (t->step == t->steps && l->policy->validate) { /* it had ended: for those who ask again how it ended */
-        status = validate(l, false, err);
+    if (l->at->validation_due && l->policy->validate) { /* it was stopped in the middle of it */
+        TRY(validate(l, true, err));
+        TRY(save(l, err));
+    } else if (is_done(t) && l->policy->validate) { /* it had ended: for those who ask again how it ended */
+        TRY(validate(l, false, err));
     }
-    while (status == SCION_OK && t->step < t->steps && !diverges(l) && !*stopped) {
-        status = one_step(l, err);
-        const bool wanted = t->ranks ? ranks_stopping(t) : stops(l);
-        *stopped = status == SCION_OK && (wanted || (l->policy->steps > 0 && l->r->taken >= l->policy->steps));
+    while (!is_done(t) && !diverges(l) && !*stopped) {
+        bool stopping;
+        TRY(one_step(l, &stopping, err));
+        if (trainer_comm(t)->size == 1) /* several ranks stop together: they agreed in the step */
+            stopping = stops(l);
+        *stopped = stopping || (l->policy->steps > 0 && l->r->taken >= l->policy->steps);
     }
+done:
     if (status == SCION_ESTOPPED) {
         *stopped = true;
         status = SCION_OK;
@@ -406,17 +455,19 @@ static void measure_end(loop *l)
 static void start_result(loop *l)
 {
     const trainer *t = l->t;
+    const trainer_memory *m = trainer_memory_plan(t);
+    const data_info *d = data_about(trainer_data(t));
     run_result *r = l->r;
     *r = run_result_empty();
-    r->step = t->step;
-    r->steps = t->steps;
-    r->parameters = t->elements;
-    r->samples = t->step * trainer_samples(t);
-    r->best_val_loss = t->best;
-    r->baseline = baseline_for(&t->c, data_about(t->data));
-    r->data_hash = data_about(t->data)->hash;
-    r->changes = t->changes;
-    r->state_bytes = (double)(t->memory.weights + t->memory.gradients + t->memory.state);
+    r->step = trainer_steps_taken(t);
+    r->steps = trainer_steps(t);
+    r->parameters = trainer_parameters(t);
+    r->samples = r->step * trainer_samples(t);
+    r->best_val_loss = l->at->best;
+    r->baseline = baseline_for(trainer_config(t), d);
+    r->data_hash = d->hash;
+    r->changes = l->at->changes;
+    r->state_bytes = (double)(m->weights + m->gradients + m->state);
 }
 
 /* Keeps the reason of a failure in the result. */
@@ -435,22 +486,22 @@ static scion_status train(loop *l, scion_error *err)
     scion_status status = start_sinks(l, err);
     if (status == SCION_OK)
         status = all_steps(l, &stopped, err);
-    if (status == SCION_OK && (t->step < t->steps || t->validation_due))
+    if (status == SCION_OK && (!is_done(t) || l->at->validation_due))
         status = save(l, err);
     else if (status != SCION_OK)
         save_what_is_good(l, status);
     measure_end(l);
     if (status != SCION_OK)
         return status;
-    r->skipped = ranks_skipped(t);
-    if (diverges(l) && t->step < t->steps) {
+    r->skipped = trainer_skipped(t);
+    if (diverges(l) && !is_done(t)) {
         r->state = RUN_DIVERGED;
         snprintf(r->message, sizeof r->message, "stopped at step %lld: the loss rose from %.4g to %.4g",
-                 (long long)t->step, l->first_loss, r->loss);
-    } else if (t->step == t->steps && !t->validation_due) {
+                 (long long)r->step, l->first_loss, r->loss);
+    } else if (is_done(t) && !l->at->validation_due) {
         r->state = RUN_DONE;
     }
-    TELL(l, end, t, r);
+    tell(l, RUN_ENDED, (run_event){.result = r});
     return SCION_OK;
 }
 
@@ -458,29 +509,24 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
                        int *sinks_failed, scion_error *err)
 {
     scion_error why = {.message = ""};
+    run_position start = run_position_start();
     loop l = {.t = t,
               .policy = policy,
+              .at = policy->position ? policy->position : &start,
               .sinks = sinks,
               .sink_count = count,
               .sink_failed = calloc((size_t)count + 1, sizeof *l.sink_failed),
-              .norms = calloc((size_t)tape_param_count(t->model.tape) + 1, sizeof *l.norms),
+              .norms = calloc((size_t)norm_count(t) + 1, sizeof *l.norms),
               .r = r,
               .begin = policy->began > 0 ? policy->began : clock_now(),
-              .first = t->step,
-              .first_micro = t->micro,
+              .first = trainer_steps_taken(t),
+              .first_micro = trainer_micro(t),
               .saved = -1,
               .best_saved = -1};
+    l.watch = (trainer_watch){stops, computed, evaluated, &l};
     start_result(&l);
-    t->stop = stops;
-    t->computed = computed;
-    t->evaluated = evaluated;
-    t->stop_ctx = &l;
     scion_status status =
         l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
-    t->stop = NULL;
-    t->computed = NULL;
-    t->evaluated = NULL;
-    t->stop_ctx = NULL;
     if (status != SCION_OK)
         run_fails(r, status, &why);
     if (err)

@@ -5,6 +5,7 @@
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
 
+#include "record/run_dir.h"
 #include "trainer/trainer.h"
 
 enum { RUN_NAME = 64 };
@@ -77,42 +78,57 @@ typedef struct run_result {
     double comm_s;                             /* ... waiting for other ranks */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
     char message[256];                         /* diverged, failed: why */
-    const char *changes;                       /* the trainer's */
+    const char *changes;                       /* run_position.changes */
 } run_result;
 
 /* Nothing known yet. */
 run_result run_result_empty(void);
 
-/* Functions may be NULL. One that fails is told of once, and called again: the next line may fit on the disk. */
+/* Events of a run, and the members of run_event that they set beside t and at. */
+typedef enum run_event_kind {
+    RUN_STARTS,     /* before the first step; a sink's failure is the run's */
+    RUN_STEPPED,    /* point, step, log */
+    RUN_STEPPING,   /* in a step: `done` of its `count` micro-batches */
+    RUN_VALIDATED,  /* point, wrong */
+    RUN_VALIDATING, /* in a validation: `done` of its `count` batches */
+    RUN_MEASURED,   /* norms, count: all parameters, after one step */
+    RUN_SAVING,     /* before a checkpoint is written: lines about the steps before it go to the disk first */
+    RUN_SAVED,      /* path */
+    RUN_ENDED,      /* result; not after a failure */
+    RUN_EVENTS
+} run_event_kind;
+
+typedef struct run_event {
+    const trainer *t;
+    const run_position *at;
+    const run_point *point;
+    const step_report *step;
+    bool log; /* the policy's log interval falls on this step */
+    int64_t done, count;
+    const mistakes *wrong; /* of images at the end of the run; NULL: none were collected */
+    const run_norm *norms;
+    const char *path;
+    const run_result *result;
+} run_event;
+
+/* A sink learns of events: functions by kind, or NULL. A failure is reported once, and the function is called again:
+ * the next line may fit on the disk. */
+typedef scion_status run_listener(void *ctx, const run_event *e, scion_error *err);
 typedef struct run_sink {
-    /* Before the first step; a failure is the run's. */
-    scion_status (*start)(void *ctx, const trainer *t, scion_error *err);
-    /* Every step; log: the policy's log interval says so. */
-    scion_status (*step)(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err);
-    /* In a step: `done` of its `count` micro-batches. */
-    scion_status (*stepping)(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err);
-    /* Often in a validation: `done` of its `count` batches. */
-    scion_status (*validating)(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err);
-    scion_status (*validation)(void *ctx, const trainer *t, const run_point *p, scion_error *err);
-    /* All parameters, measured after one step. */
-    scion_status (*norms)(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err);
-    /* Before a checkpoint is written: what belongs to the steps before it is to be on the disk first. */
-    scion_status (*saving)(void *ctx, const trainer *t, scion_error *err);
-    scion_status (*saved)(void *ctx, const trainer *t, const char *path, scion_error *err);
-    /* After the last step and its checkpoint; not after a failure. */
-    scion_status (*end)(void *ctx, const trainer *t, const run_result *r, scion_error *err);
+    run_listener *on[RUN_EVENTS];
     void *ctx;
 } run_sink;
 
 /* All zero: steps, and nothing else. */
 typedef struct run_policy {
-    /* Steps; 0: never. Also the first step of the process (of the log) and the last of the run. */
+    /* Intervals in steps; 0: never. Also after the first step of the process (log) and the last of the run. */
     int64_t log_every, norm_every;
     bool validate; /* at the end, and after every eval_every steps (0: only then) */
     int64_t eval_every;
-    /* Checkpoints into the folder t->c.run.out: at the end, when stopped, and after every save_every. One that falls
-     * on a validation is written before it, and after it again with its outcome. */
+    /* Saves checkpoints: at the end, when stopped, and after every save_every steps. One that falls on a validation is
+     * written before it, and after it again with its outcome. */
     bool save;
+    const run_dir *dir;       /* where rank 0 writes them */
     int64_t save_every, keep; /* keep: newest checkpoints that stay, and the best; 0: one, and no best */
     int64_t steps;            /* at most that many steps in this process, 0: any number */
     double seconds;           /* at most that long; 0: no limit */
@@ -122,18 +138,19 @@ typedef struct run_policy {
     void *stop_ctx;
     void (*warn)(void *ctx, const char *message); /* a sink failed; may be NULL */
     void *warn_ctx;
-    double began;   /* clock_now() when the work on this run began; 0: with this call */
-    double elapsed; /* seconds of the run before it was resumed */
+    double began;           /* clock_now() when the work on this run began; 0: with this call */
+    double elapsed;         /* seconds of the run before it was resumed */
+    run_position *position; /* of the run, changed as it goes; NULL: it starts */
 } run_policy;
 
-/* The policy of scion train: what the options say. */
+/* The policy of scion train, as the options say. */
 run_policy run_policy_of(const config *c);
 
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's, which is saved
- * as it was after its last good step, unless its numbers are not finite or it is torn (trainer.h); sinks that failed
- * are not, *sinks_failed (may be NULL) is their number. A run stopped in the middle of a step is as before that step
- * (with `light`, it goes on in it); one stopped in a validation will do it when it is resumed. */
+ * as it was after its last good step, unless its numbers are not finite or trainer_is_whole says no; *sinks_failed
+ * (may be NULL) counts sinks that failed, which is no error. A run stopped in the middle of a step is as before that
+ * step (with `light` on one rank, it goes on in it); one stopped in a validation repeats it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

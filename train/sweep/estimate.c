@@ -24,12 +24,12 @@ typedef struct probe {
 } probe;
 
 /* The first step is slower, and counts only if there is no other. */
-static scion_status time_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
 {
     probe *to = ctx;
-    (void)log;
+    const int64_t step = e->point->step;
     (void)err;
-    to->step = t->step <= 2 ? p->seconds : to->step + (p->seconds - to->step) / (double)(t->step - 1);
+    to->step = step <= 2 ? e->point->seconds : to->step + (e->point->seconds - to->step) / (double)(step - 1);
     return SCION_OK;
 }
 
@@ -38,15 +38,15 @@ static void measure(const config *c, probe *p)
     trainer *t;
     scion_error err;
     double loss, accuracy, begin = clock_now();
-    const run_sink sink = {.step = time_step, .ctx = p}, *const sinks[] = {&sink};
+    const run_sink sink = {.on = {[RUN_STEPPED] = time_step}, .ctx = p}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = 1 + timed_steps};
     run_result r;
-    scion_status status = trainer_create(&t, c, &err);
+    scion_status status = trainer_create(&t, c, NULL, NULL, &err);
     p->create = clock_now() - begin;
     if (status == SCION_OK)
         status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
     if (status == SCION_OK) {
-        p->steps = t->steps;
+        p->steps = trainer_steps(t);
         p->passes = trainer_validation_passes(t, true);
         begin = clock_now();
         if (p->passes > 0)

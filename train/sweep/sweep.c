@@ -53,39 +53,37 @@ static scion_status out_of_memory(scion_error *err)
 
 static int64_t interval(const trainer *t, int64_t points)
 {
-    return t->steps / points > 1 ? t->steps / points : 1;
+    return trainer_steps(t) / points > 1 ? trainer_steps(t) / points : 1;
 }
 
-static scion_status collect_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status collect_step(void *ctx, const run_event *e, scion_error *err)
 {
     collector *k = ctx;
-    (void)log;
-    k->sum += p->loss;
+    run_point mean = *e->point;
+    k->sum += mean.loss;
     k->summed++;
-    if (t->step % interval(t, curve_points) != 0 && t->step != t->steps)
+    if (mean.step % interval(e->t, curve_points) != 0 && mean.step != trainer_steps(e->t))
         return SCION_OK;
-    run_point mean = *p;
     mean.loss = k->sum / (double)k->summed;
     k->sum = 0;
     k->summed = 0;
     return run_curves_add_point(k->curves, &mean) ? SCION_OK : out_of_memory(err);
 }
 
-static scion_status collect_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+static scion_status collect_validation(void *ctx, const run_event *e, scion_error *err)
 {
     collector *k = ctx;
-    run_point point = *p;
-    if (!trainer_reports_accuracy(t))
+    run_point point = *e->point;
+    if (!trainer_reports_accuracy(e->t))
         point.accuracy = point.top5 = NAN;
     return run_curves_add_point(k->curves, &point) ? SCION_OK : out_of_memory(err);
 }
 
-static scion_status collect_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+static scion_status collect_norms(void *ctx, const run_event *e, scion_error *err)
 {
     collector *k = ctx;
-    (void)t;
-    for (int64_t i = 0; i < count; i++)
-        if (!run_curves_add_norm(k->curves, &norms[i]))
+    for (int64_t i = 0; i < e->count; i++)
+        if (!run_curves_add_norm(k->curves, &e->norms[i]))
             return out_of_memory(err);
     return SCION_OK;
 }
@@ -104,7 +102,10 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
                                           [RUN_DIVERGED] = LEDGER_DIVERGED,
                                           [RUN_FAILED] = LEDGER_FAILED};
     collector k = {.curves = curves};
-    const run_sink sink = {.step = collect_step, .validation = collect_validation, .norms = collect_norms, .ctx = &k};
+    const run_sink sink = {.on = {[RUN_STEPPED] = collect_step,
+                                  [RUN_VALIDATED] = collect_validation,
+                                  [RUN_MEASURED] = collect_norms},
+                           .ctx = &k};
     const run_sink *const sinks[] = {&sink};
     run_policy policy = {.validate = true,
                          .eval_every = run->c.run.eval_every,
@@ -119,7 +120,7 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
     scion_error err;
     *curves = (run_curves){.points = NULL};
     run->result = run_result_empty();
-    if (trainer_create(&t, &run->c, &err) != SCION_OK) {
+    if (trainer_create(&t, &run->c, NULL, NULL, &err) != SCION_OK) {
         fail_run(run, err.message);
         return;
     }

@@ -1,13 +1,91 @@
-/* The step of a trainer. See trainer.h; making one is trainer_make.c, validation trainer_evaluate.c, checkpoints
- * trainer_files.c. */
-#include "trainer/trainer.h"
-
+/* Making a trainer: data, model, plans, memory, optimizer. See trainer.h; the step is trainer_step.c, validation
+ * trainer_evaluate.c, checkpoints trainer_open.c and trainer_save.c. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "util/clock.h"
+#include "comm/comm_self.h"
+#include "config/network.h"
+#include "trainer/routing.h"
+#include "trainer/trainer_struct.h"
 #include "util/fail.h"
-#include "trainer/trainer_ranks.h"
+#include "util/threads.h"
+
+enum { max_workers = 4 }; /* threads that decode data ahead */
+
+/* The largest number that the option steps takes. */
+static const double steps_max = 1e15;
+
+/* ---- Looking -------------------------------------------------------------------------------------------------- */
+
+const config *trainer_config(const trainer *t)
+{
+    return &t->c;
+}
+
+data_set *trainer_data(const trainer *t)
+{
+    return t->data;
+}
+
+const model *trainer_model(const trainer *t)
+{
+    return &t->model;
+}
+
+scion_optimizer *trainer_optimizer(const trainer *t)
+{
+    return t->optimizer;
+}
+
+int64_t trainer_steps_taken(const trainer *t)
+{
+    return t->step;
+}
+
+int64_t trainer_steps(const trainer *t)
+{
+    return t->steps;
+}
+
+int64_t trainer_parameters(const trainer *t)
+{
+    return t->elements;
+}
+
+int trainer_threads(const trainer *t)
+{
+    return t->threads;
+}
+
+const trainer_memory *trainer_memory_plan(const trainer *t)
+{
+    return &t->memory;
+}
+
+comm *trainer_comm(const trainer *t)
+{
+    return t->comm;
+}
+
+tape_plan *trainer_evaluation_plan(const trainer *t)
+{
+    return t->eval;
+}
+
+const shard_plan *trainer_shards(const trainer *t)
+{
+    return t->comm->size > 1 ? &t->shards : NULL;
+}
+
+/* MARS has a second gradient, at the weights before, which travel there and back. */
+double trainer_wire_bytes(const trainer *t, int rank)
+{
+    const shard_traffic n = shard_traffic_of(&t->shards, rank, training_storage(t->c.training.wire));
+    const bool twice = trainer_rule(t)->needs_prev;
+    return (twice ? 2 : 1) * (double)(n.gradients_sent + n.gradients_received) +
+           (twice ? 3 : 1) * (double)(n.weights_sent + n.weights_received);
+}
 
 const char *trainer_unit(const trainer *t)
 {
@@ -19,6 +97,11 @@ bool trainer_reports_accuracy(const trainer *t)
     return config_model(&t->c)->accuracy;
 }
 
+bool trainer_reports_mistakes(const trainer *t)
+{
+    return t->logits && t->comm->size == 1;
+}
+
 int64_t trainer_samples(const trainer *t)
 {
     return t->c.training.batch * t->c.training.accum * data_about(t->data)->sample_units;
@@ -26,7 +109,18 @@ int64_t trainer_samples(const trainer *t)
 
 double trainer_flops(const trainer *t)
 {
-    return 3 * plan_flops(t->train) * (double)t->c.training.accum;
+    const double sequences = (double)(t->c.training.batch * t->c.training.accum);
+    return 3 * plan_flops(t->sizes[0].plan) / (double)t->sizes[0].count * sequences;
+}
+
+int64_t trainer_micro(const trainer *t)
+{
+    return t->micro;
+}
+
+bool trainer_is_whole(const trainer *t)
+{
+    return !t->torn;
 }
 
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step)
@@ -49,97 +143,51 @@ double trainer_lr(const trainer *t)
     return trainer_lr_at(&t->c.training, t->steps, t->step);
 }
 
-void trainer_find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA_ARRAYS])
+const scion_rule_properties *trainer_rule(const trainer *t)
 {
-    for (int i = 0; i < DATA_ARRAYS; i++) {
-        const tape_value *v = t->model.inputs[i] ? plan_value(p, t->model.inputs[i]) : NULL;
-        if (v)
-            arrays[i] = v->kind == TAPE_INTS ? (void *)v->ints : v->data;
-    }
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, t->c.optimizer.rule));
 }
 
-scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, int64_t next,
-                          scion_error *err)
+const tta *trainer_tta(const trainer *t)
 {
-    const int64_t batch = t->c.training.batch;
-    void *arrays[DATA_ARRAYS] = {NULL};
-    trainer_find_inputs(t, p, arrays);
-    data_prefetch(t->data, part, index * batch, batch); /* the first batch, which nobody has asked for yet */
-    scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
-    data_prefetch(t->data, part, next * batch, batch);
+    return tta_find(t->c.run.tta);
+}
+
+scion_status trainer_agree(const trainer *t, scion_status status, scion_error *err)
+{
+    scion_error why = {.message = ""};
+    if (status != SCION_OK && err)
+        why = *err;
+    status = comm_agree(t->comm, status, &why, NULL);
+    if (status != SCION_OK && err)
+        *err = why;
     return status;
 }
 
-bool trainer_stopped(const trainer *t)
+/* Counts a file that several ranks could not read once. */
+int64_t trainer_skipped(const trainer *t)
 {
-    return t->stop && t->stop(t->stop_ctx);
-}
-
-/* A step ends before its micro-batch i. With `light` those before it are in the average: it goes on with i. */
-static void leave_step(trainer *t, int64_t i, double sum)
-{
-    t->micro = t->c.optimizer.light ? i : 0;
-    t->micro_loss = t->c.optimizer.light ? sum : 0;
-}
-
-/* Forward and backward over all micro-batches of the present step, into whatever the tape is bound to. */
-static scion_status gradients(trainer *t, bool update_buffers, double *loss, scion_error *err)
-{
-    tape_run run = {.threads = t->threads,
-                    .loss_scale = (float)(1.0 / (double)t->c.training.accum),
-                    .seed = t->c.training.seed,
-                    .step = t->step,
-                    .round_nearest = training_rounds_nearest(&t->c.training),
-                    .update_buffers = update_buffers};
-    const int64_t first = t->micro;
-    double sum = t->micro_loss;
-    for (int64_t i = first; i < t->c.training.accum; i++) {
-        if (i > first && trainer_stopped(t)) {
-            leave_step(t, i, sum);
-            return train_fail(err, SCION_ESTOPPED, "stopped in step %lld", (long long)t->step + 1);
+    comm *c = t->comm;
+    const int64_t files = data_files(t->data);
+    if (c->size == 1 || files == 0)
+        return data_skipped(t->data);
+    int64_t bad = 0;
+    uint8_t *seen = calloc((size_t)files, (size_t)c->size + 1), *all = seen ? seen + files : NULL;
+    if (trainer_agree(t, seen ? SCION_OK : SCION_ENOMEM, NULL) == SCION_OK) {
+        data_unreadable(t->data, seen);
+        comm_gather(c, seen, (size_t)files, all);
+        for (int64_t i = 0; i < files; i++) {
+            int rank = 0;
+            while (rank < c->size && !all[rank * files + i])
+                rank++;
+            bad += rank < c->size;
         }
-        const int64_t index = t->step * t->c.training.accum + i;
-        scion_status status = trainer_fill(t, t->train, DATA_TRAIN, index, index + 1, err);
-        if (status != SCION_OK) {
-            leave_step(t, i, sum);
-            return status;
-        }
-        run.sample = index * t->c.training.batch;
-        run.same_weights = i > first;
-        double begin = clock_now();
-        double part = (double)plan_forward(t->train, &run);
-        double middle = clock_now();
-        if (!isfinite(part)) {
-            const char *bad = plan_first_nonfinite(t->train, &run);
-            return train_fail(
-                err, SCION_ENONFINITE, "step %lld: the loss is %s; the first result that is not finite is %s",
-                (long long)t->step + 1, isnan(part) ? "not a number" : "infinite", bad ? bad : "the loss itself");
-        }
-        plan_backward(t->train, &run);
-        t->forward_s += middle - begin;
-        t->backward_s += clock_now() - middle;
-        sum += part;
-        if (t->computed)
-            t->computed(t->stop_ctx, i + 1, t->c.training.accum);
     }
-    *loss = sum / (double)t->c.training.accum;
-    return SCION_OK;
+    free(seen);
+    return data_about(t->data)->skipped + bad;
 }
 
-/* MARS: the gradient at the weights before, on the same batch. */
-static scion_status gradients_before(trainer *t, scion_error *err)
-{
-    double ignored;
-    memset(t->grads_before, 0, tape_grad_bytes(t->model.tape));
-    scion_optimizer_previous(t->optimizer, NULL);
-    tape_bind(t->model.tape, t->weights, t->grads_before, t->buffers);
-    scion_status status = gradients(t, false, &ignored, err);
-    tape_bind(t->model.tape, t->weights, t->grads, t->buffers);
-    scion_optimizer_previous(t->optimizer, NULL);
-    return status;
-}
-
-const char *trainer_find_nonfinite(tape_value *(*value)(const tape *t, int64_t i), const tape *t, int64_t n)
+static const char *nonfinite(tape_value *(*value)(const tape *t, int64_t i), const tape *t, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         const tape_value *v = value(t, i);
@@ -152,39 +200,358 @@ const char *trainer_find_nonfinite(tape_value *(*value)(const tape *t, int64_t i
     return NULL;
 }
 
-const char *trainer_nonfinite_buffer(const trainer *t)
+const char *trainer_nonfinite_weight(const trainer *t)
 {
-    return trainer_find_nonfinite(tape_buffer_at, t->model.tape, tape_buffer_count(t->model.tape));
+    return nonfinite(tape_param_at, t->model.tape, tape_param_count(t->model.tape));
 }
 
-scion_status trainer_step(trainer *t, double *loss, scion_error *err)
+const char *trainer_nonfinite_buffer(const trainer *t)
 {
-    const size_t buffer_bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
+    return nonfinite(tape_buffer_at, t->model.tape, tape_buffer_count(t->model.tape));
+}
+
+void trainer_find_inputs(const model *m, const tape_plan *p, void *arrays[DATA_ARRAYS])
+{
+    for (int i = 0; i < DATA_ARRAYS; i++) {
+        const tape_value *v = m->inputs[i] ? plan_value(p, m->inputs[i]) : NULL;
+        if (v)
+            arrays[i] = v->kind == TAPE_INTS ? (void *)v->ints : v->data;
+    }
+}
+
+/* ---- Data ----------------------------------------------------------------------------------------------------- */
+
+scion_status trainer_new(trainer **out, const config *c, comm *ranks, scion_error *err)
+{
+    trainer *t = *out = calloc(1, sizeof *t);
+    if (!t)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    t->c = *c;
+    t->comm = ranks ? ranks : comm_self();
+    t->threads = threads_set((int)c->training.threads);
+    return SCION_OK;
+}
+
+static scion_status count_steps(trainer *t, scion_error *err)
+{
+    const data_info *d = data_about(t->data);
+    const int64_t train = d->units[DATA_TRAIN];
+    const double passes = ceil(t->c.training.epochs * (double)train / (double)trainer_samples(t));
+    t->steps = t->c.training.steps;
+    if (train == 0)
+        return SCION_OK;
+    if (d->samples[DATA_TRAIN] < 1)
+        return train_fail(err, SCION_EINVAL,
+                          "the data are too small: %lld %s to train, fewer than one sample of %lld", (long long)train,
+                          d->unit, (long long)d->sample_units);
+    if (t->steps == 0 && passes > steps_max)
+        return train_fail(err, SCION_EINVAL, "epochs=%g are %g steps; at most %g are possible", t->c.training.epochs,
+                          passes, steps_max);
+    if (t->steps == 0)
+        t->steps = (int64_t)passes;
+    return t->steps > 0 ? SCION_OK : train_fail(err, SCION_EINVAL, "steps and epochs are both 0");
+}
+
+scion_status trainer_open_data(trainer *t, const data_context *special, scion_error *err)
+{
+    data_context context = *special;
+    context.seed = t->c.training.seed;
+    context.wants = config_model(&t->c)->inputs;
+    context.ahead = t->c.training.batch;
+    context.workers = t->threads < max_workers ? t->threads : max_workers;
+    const scion_status status = data_open(&t->data, &t->c.data, &context, err);
+    return status == SCION_OK ? count_steps(t, err) : status;
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------------------------- */
+
+/* Share of the memory that a run may plan to use, and up to which weights are packed for speed. */
+static const double memory_share = 0.95, packing_share = 0.5;
+
+/* Weights are packed once a step where a step has several micro-batches of one size, all with the same weights, unless
+ * the user wants to save memory or there is too little of it: packed for the result and for the gradient they take
+ * twice their own size beside themselves, gradients and state. (trainer_plan checks again when all is known.) */
+static bool wants_packed(const trainer *t)
+{
+    const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
+    const size_t limit = memory_usable("", t->threads).bytes;
+    return share_pieces(&t->share, t->comm->rank) > 1 && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
+           training_storage(t->c.training.weights) == SCION_F32 &&
+           training_storage(t->c.training.grads) == SCION_F32 &&
+           (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
+}
+
+/* Plans the micro-batches of `batch`; smaller ones have a model of their own, and their weights are not packed. */
+static scion_status plan_sizes(trainer *t, bool pack, scion_error *err)
+{
     scion_status status = SCION_OK;
-    if (t->ranks)
-        return ranks_step(t, loss, err);
-    t->forward_s = t->backward_s = 0;
-    if (t->buffers)
-        memcpy(t->buffers_before, t->buffers, buffer_bytes);
-    if (t->grads_before && t->step > 0) /* the first step has none before it */
-        status = gradients_before(t, err);
-    double begin = clock_now();
-    scion_optimizer_begin(t->optimizer);
-    t->optimizer_s = clock_now() - begin;
-    if (status == SCION_OK)
-        status = gradients(t, true, loss, err);
-    const char *bad = status == SCION_OK ? trainer_nonfinite_buffer(t) : NULL;
-    if (bad)
-        status = train_fail(err, SCION_ENONFINITE, "step %lld: %s is not finite", (long long)t->step + 1, bad);
-    begin = clock_now();
-    if (status == SCION_OK)
-        status = scion_optimizer_step(t->optimizer, trainer_lr(t), err);
-    t->optimizer_s += clock_now() - begin;
-    if (status == SCION_OK) {
-        t->step++;
-        t->micro = 0;
-        t->micro_loss = 0;
-    } else if (t->buffers && t->micro == 0)
-        memcpy(t->buffers, t->buffers_before, buffer_bytes);
+    for (int i = 0; i < t->size_count; i++) {
+        sized_plan *s = &t->sizes[i];
+        const bool own = s->count != t->c.training.batch;
+        plan_free(s->plan);
+        s->plan = NULL;
+        if (own && !s->own.tape)
+            TRY(network_record(&s->own, &t->c, data_about(t->data), s->count, err));
+        s->model = own ? &s->own : &t->model;
+        const plan_options o = network_plan_options(&t->c, t->threads, pack && !own);
+        TRY(plan_make(&s->plan, s->model->tape, s->model->loss, &o, err));
+    }
+done:
     return status;
+}
+
+/* Lists the sizes of this rank's micro-batches. */
+static void find_sizes(trainer *t)
+{
+    const int rank = t->comm->rank;
+    for (int64_t k = 0; k < share_pieces(&t->share, rank); k++) {
+        const int64_t count = share_piece(&t->share, rank, k).count;
+        int i = 0;
+        while (i < t->size_count && t->sizes[i].count != count)
+            i++;
+        t->sizes[i].count = count;
+        t->size_count = i == t->size_count ? i + 1 : t->size_count;
+    }
+}
+
+static scion_status plan_training(trainer *t, scion_error *err)
+{
+    const training_options *o = &t->c.training;
+    const tape *recorded = t->model.tape;
+    const bool together = trainer_rule(t)->joint || t->c.optimizer.clip_norm > 0; /* sums over all parameters */
+    const reducer_options r = {.seed = o->seed,
+                               .threads = t->threads,
+                               .wire = training_storage(o->wire),
+                               .round_nearest = training_rounds_nearest(o),
+                               .deterministic = o->deterministic,
+                               .light = t->c.optimizer.light};
+    scion_status status = SCION_OK;
+    TRY(share_make(&t->share, t->comm->rank, t->comm->size, o->batch, o->accum,
+                   tape_buffer_count(recorded) > 0 && t->comm->size > 1, err));
+    find_sizes(t);
+    TRY(plan_sizes(t, wants_packed(t), err));
+    TRY(shard_make(&t->shards, &t->c, recorded, t->comm->size, o->deterministic && together, err));
+    TRY(reducer_create(&t->reducer, t->comm, &t->shards, &t->share, t->sizes[0].plan, &r, err));
+done:
+    return status;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------------------------- */
+
+static bool wants_flat(const trainer *t, const flat_row *row)
+{
+    return flat_bytes(t->model.tape, row->like) > 0 && (!row->wanted || row->wanted(&t->c, t->size_count > 0));
+}
+
+/* Counts what the run will take. The optimizer's share is an upper estimate until it exists. */
+static void plan_memory(trainer *t)
+{
+    trainer_memory *m = &t->memory;
+    *m = (trainer_memory){.data = data_bytes(t->data), .limit = memory_usable("", t->threads)};
+    m->limit.bytes /= (size_t)t->comm->local_size;
+    for (const flat_row *row = flat_rows; row->name; row++)
+        if (wants_flat(t, row))
+            *(row->like == LIKE_GRADS ? &m->gradients : &m->weights) += flat_bytes(t->model.tape, row->like);
+    for (int i = 0; i < t->size_count; i++) {
+        m->packed += plan_packed_bytes(t->sizes[i].plan);
+        m->activations += plan_bytes(t->sizes[i].plan) - plan_packed_bytes(t->sizes[i].plan);
+    }
+    m->evaluation = (t->eval ? plan_bytes(t->eval) : 0) + (t->logits ? plan_bytes(t->logits) : 0);
+    if (t->reducer) {
+        m->sharing = reducer_bytes(t->reducer);
+        m->state = t->c.optimizer.light ? 0
+                                        : (size_t)((double)trainer_rule(t)->states * sizeof(float) *
+                                                   (double)t->shards.entries[t->comm->rank]);
+    }
+    m->total =
+        m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing + m->data;
+}
+
+static scion_status check_memory(const trainer_memory *m, scion_error *err)
+{
+    const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
+    /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
+    const double data = m->limit.left ? 0 : (double)m->data; /* which is here already */
+    const double total =
+        (double)m->weights + (double)m->gradients + (double)m->state + activations + (double)m->sharing + data;
+    if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
+        return SCION_OK;
+    return train_fail(
+        err, SCION_ENOMEM,
+        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g, data %.3g) and %s "
+        "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
+        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
+        data / gb, m->limit.what, (double)m->limit.bytes / gb);
+}
+
+/* ---- The model ------------------------------------------------------------------------------------------------ */
+
+/* Images are scored by their logits; the loss plan then runs only its last operator. */
+static scion_status plan_logits(trainer *t, const plan_options *o, scion_error *err)
+{
+    const bool possible = data_about(t->data)->image && t->model.logits, several = trainer_tta(t)->count > 1;
+    if (several && !possible)
+        return train_fail(err, SCION_EINVAL, "tta=%s: model %s does not classify images", t->c.run.tta, t->c.model);
+    return possible ? plan_make(&t->logits, t->model.tape, t->model.logits, o, err) : SCION_OK;
+}
+
+scion_status trainer_plan(trainer *t, unsigned plans, scion_error *err)
+{
+    const data_info *d = data_about(t->data);
+    const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
+    const int mixed = data_find(d, "target_weights");
+    scion_status status = SCION_OK;
+    if (plans & PLAN_TO_TRAIN && d->samples[DATA_TRAIN] < 1)
+        return train_fail(err, SCION_EINVAL, "the data have no %s to train on", d->unit);
+    TRY(network_record(&t->model, &t->c, d, t->c.training.batch, err));
+    t->elements = tape_param_elements(t->model.tape);
+    if (mixed >= 0 && !t->model.inputs[mixed])
+        return train_fail(err, SCION_EINVAL, "mixup and cutmix: model %s does not learn from mixed classes",
+                          t->c.model);
+    if (plans & PLAN_TO_EVALUATE)
+        TRY(plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err));
+    if (plans & (PLAN_TO_EVALUATE | PLAN_TO_CLASSIFY))
+        TRY(plan_logits(t, &evaluate, err));
+    if (plans & PLAN_TO_TRAIN)
+        TRY(plan_training(t, err));
+    plan_memory(t);
+    const trainer_memory *m = &t->memory;
+    if (m->packed > 0 && m->limit.bytes > 0 && (double)m->total > packing_share * (double)m->limit.bytes) {
+        TRY(plan_sizes(t, false, err));
+        plan_memory(t);
+    }
+    if (plans & PLAN_TO_TRAIN)
+        TRY(check_memory(m, err));
+done:
+    return status;
+}
+
+void trainer_bind(const trainer *t, void *grads)
+{
+    tape_bind(t->model.tape, t->flats[FLAT_WEIGHTS], grads, t->flats[FLAT_BUFFERS]);
+    for (int i = 0; i < t->size_count; i++)
+        if (t->sizes[i].own.tape)
+            tape_bind(t->sizes[i].own.tape, t->flats[FLAT_WEIGHTS], grads, t->flats[FLAT_BUFFERS]);
+}
+
+scion_status trainer_allocate(trainer *t, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; flat_rows[i].name; i++)
+        if (wants_flat(t, &flat_rows[i]) &&
+            !(t->flats[i] = flat_allocate(flat_bytes(t->model.tape, flat_rows[i].like))))
+            return train_fail(err, SCION_ENOMEM, "out of memory for the %s of %lld parameters", flat_rows[i].name,
+                              (long long)t->elements);
+    if (t->logits && !(t->class_sums = flat_allocate((size_t)t->model.logits->count * sizeof(float))))
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
+    if (t->logits && !t->eval && !(t->images = flat_allocate((size_t)t->model.inputs[0]->count * sizeof(float))))
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)t->c.training.batch);
+    if (t->eval)
+        TRY(plan_commit(t->eval, err));
+    if (t->logits)
+        TRY(plan_commit(t->logits, err));
+    for (int i = 0; i < t->size_count; i++)
+        TRY(plan_commit(t->sizes[i].plan, err));
+    trainer_bind(t, t->flats[FLAT_GRADS]);
+    tape_init_buffers(t->model.tape);
+    if (!t->reducer)
+        return SCION_OK;
+    t->message_bytes = step_message_bytes(&t->share);
+    t->messages = calloc((size_t)t->comm->size, t->message_bytes);
+    t->joint = calloc((size_t)t->shards.params + 1, sizeof *t->joint);
+    if (!t->messages || !t->joint)
+        return train_fail(err, SCION_ENOMEM, "out of memory for messages of ranks");
+    if (t->comm->size > 1 || t->c.training.deterministic) /* else they move as the forward pass goes */
+        TRY(moving_make(&t->moving, t->model.tape, &t->share, err));
+    TRY(reducer_allocate(t->reducer, err));
+done:
+    return status;
+}
+
+/* ---- The optimizer -------------------------------------------------------------------------------------------- */
+
+/* Where a weight starts. Norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule
+ * signum, say) would never leave it. */
+static int32_t start_of(const trainer *t, const tape_value *v, int32_t norm)
+{
+    if (v->zero_start)
+        return SCION_START_ZERO;
+    return t->c.optimizer.boundary_init && !scion_norm_info(norm)->starts_at_zero ? SCION_START_BOUNDARY
+                                                                                  : SCION_START_UNIFORM;
+}
+
+scion_status trainer_make_optimizer(trainer *t, scion_error *err)
+{
+    const int64_t count = tape_param_count(t->model.tape);
+    char *before = t->flats[FLAT_GRADS_BEFORE];
+    scion_options o;
+    scion_status status = SCION_OK;
+    scion_param *params = calloc((size_t)count, sizeof *params);
+    if (!params)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the optimizer");
+    TRY(routing_params(&t->c, t->model.tape, params, err));
+    TRY(config_optimizer(&t->c, &o, err));
+    TRY(scion_route(params, count, &o, err));
+    for (int64_t i = 0; i < count; i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        params[i].start = start_of(t, v, params[i].norm);
+        params[i].grad_prev = before ? before + v->grad_at : NULL;
+        params[i].own_first = shard_first(&t->shards, t->comm->rank, i);
+        params[i].own_count = shard_own(&t->shards, t->comm->rank, i);
+    }
+    TRY(scion_optimizer_create(&t->optimizer, &o, params, count, err));
+done:
+    free(params);
+    return status;
+}
+
+/* The library starts a bfloat16 parameter in a float32 copy of it, and measures its norm in one. When weights start,
+ * the memory of activations has not been touched yet. */
+static size_t copy_bytes(const trainer *t, size_t activations)
+{
+    size_t max = 0;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        const size_t bytes = v->half ? (size_t)v->count * sizeof(float) : 0;
+        max = bytes > max ? bytes : max;
+    }
+    if (t->c.run.norm_every > 0)
+        return max;
+    return max > activations ? max - activations : 0;
+}
+
+void trainer_count_optimizer(trainer *t)
+{
+    trainer_memory *m = &t->memory;
+    const size_t state = scion_optimizer_state_bytes(t->optimizer);
+    m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
+    m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
+    m->total += state + m->workspace - m->state;
+    m->state = state;
+    m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
+}
+
+void trainer_free(trainer *t)
+{
+    if (!t)
+        return;
+    scion_optimizer_free(t->optimizer);
+    reducer_free(t->reducer);
+    moving_free(&t->moving);
+    shard_free(&t->shards);
+    for (int i = 0; i < t->size_count; i++) {
+        plan_free(t->sizes[i].plan);
+        model_free(&t->sizes[i].own);
+    }
+    plan_free(t->eval);
+    plan_free(t->logits);
+    model_free(&t->model);
+    data_close(t->data);
+    for (int i = 0; i < FLATS_MAX; i++)
+        free(t->flats[i]);
+    free(t->messages);
+    free(t->joint);
+    free(t->class_sums);
+    free(t->images);
+    free(t);
 }

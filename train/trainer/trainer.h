@@ -1,162 +1,183 @@
-/* Training: data, model, weights and optimizer together. One step is a straight line:
+/* Training: data, model, weights and optimizer together, on one rank or many. One step is a straight line:
  *
- *     batch   <- data                    for each micro-batch
+ *     batch   <- data                    for each micro-batch of this rank
  *     loss    <- tape forward
  *     grads   <- tape backward           (adds; the optimizer zeroed or shrank them)
+ *     grads   <- sum over ranks
  *     weights <- optimizer step(lr)
  *
- * A trainer prints nothing; cli/ does. */
+ * A trainer prints nothing and knows no folder; cli/ and run/ do. */
 #ifndef TRAIN_TRAINER_TRAINER_H
 #define TRAIN_TRAINER_TRAINER_H
 
+#include "comm/comm.h"
 #include "config/config.h"
-#include "util/memory_limit.h"
 #include "data/data.h"
 #include "data/tta.h"
 #include "models/model.h"
+#include "ranks/shard.h"
+#include "record/mistakes.h"
 #include "tensor/plan.h"
+#include "util/memory_limit.h"
+
+typedef struct trainer trainer;
 
 /* Bytes of the parts of a run. */
 typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     size_t sharing;       /* sums and messages of several ranks, or of deterministic sums */
-    size_t data;          /* what the data hold in memory, samples that are decoded ahead as well */
-    double per_parameter; /* of weights, gradients and state */
-    memory_limit limit;   /* what may be used */
+    size_t data;          /* the data in memory, with samples decoded ahead */
+    double per_parameter; /* weights, gradients and state */
+    memory_limit limit;   /* available to this process */
 } trainer_memory;
 
-struct trainer_ranks; /* trainer_ranks.h */
+/* ---- Opening ----
+ * Each function below composes checkpoint -> configuration -> data -> model -> weights [-> optimizer -> position] and
+ * stops where it has enough. On failure *out is NULL. */
 
-typedef struct trainer {
-    config c;
-    data_set *data;
-    model model;             /* recorded once */
-    tape_plan *train, *eval; /* of its loss; train: NULL if the trainer only evaluates */
-    tape_plan *logits;       /* of images; else NULL */
-    float *class_sums;       /* (batch, classes): mean logits of the views of tta */
-    struct mistakes *wrong;  /* of the last validation with last = true (mistakes.h); NULL: none, or no images */
-    float *weights, *grads;  /* flat: float32, unless the options weights and grads say otherwise (tape_store) */
-    float *buffers;          /* likewise, what the model keeps beside its weights; NULL: nothing */
-    float *buffers_before;   /* as they were before this step */
-    float *grads_before;     /* rule mars: gradient at the weights before, else NULL */
-    int64_t elements;
-    scion_optimizer *optimizer;
-    int64_t step;        /* steps taken */
-    int64_t steps;       /* of the whole run */
+/* A new run with settings that passed config_check. The option `init` names a run to take weights and vocabulary
+ * from; its model must be the same, and *init_step (may be NULL) is its step, else -1. `ranks`: who trains together;
+ * NULL: this process alone. */
+scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err);
+
+/* The part of a run's position that is the loop's, not the trainer's; checkpoints carry it. */
+typedef struct run_position {
     double best;         /* lowest validation loss so far, INFINITY: none yet */
-    bool validation_due; /* the run was stopped in the validation after `step` */
-    int64_t micro;       /* `light`, ended in a step: micro-batches of it that are in the average already */
-    double micro_loss;   /* the sum of their losses */
-    bool torn;           /* `light` with `ranks`: a step failed, and the averages have parts of it: not to be saved */
-    int64_t init_step;   /* step of the run that `init` names, whose weights this one started from */
-    double lr_before;    /* of the last step before the run was resumed; NAN: none */
-    int64_t steps_before; /* steps that the run was to have when it was saved, 0: it is new */
-    char *changes; /* settings changed by trainer_resume_changed, a line each ("step 40: lr 0.03 -> 0.01"), or NULL */
-    struct trainer_ranks *ranks; /* several ranks, or `deterministic`; NULL: neither */
-    int threads;
-    int folder; /* c.run.out, open and locked (run_dir.h): what is written there goes into it; -1: by its path */
-    trainer_memory memory; /* what it takes */
-    /* Asked between micro-batches and between batches of a validation, which then end with SCION_ESTOPPED; may be
-     * NULL. A step that was stopped is begun again; with `light`, whose average is in the gradients, it is gone on
-     * with at the next micro-batch. */
-    bool (*stop)(void *ctx);
-    void (*computed)(void *ctx, int64_t done, int64_t count);  /* after each micro-batch of a step; may be NULL */
-    void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation; may be NULL */
-    void *stop_ctx;                                            /* of all three */
-    double forward_s, backward_s, optimizer_s;                 /* of the last step */
-    double comm_s;                                             /* ... waiting for other ranks */
-} trainer;
+    bool validation_due; /* the run was stopped in the validation after its last step */
+    char *changes;       /* step sizes changed by resume --force, a line each, or NULL; owned by the struct */
+} run_position;
 
-/* Opens the data, records the model, refuses what cannot fit in memory, allocates, initialises the weights, or takes
- * them from the run that the option `init` names: then the model must be the same, and the data are read with its
- * vocabulary. */
-scion_status trainer_create(trainer **out, const config *c, scion_error *err);
-/* The same from a checkpoint: configuration, weights, optimizer, position. Pairs "key=value" change what may be
- * changed on the way (out, steps, log and save intervals, threads). */
-scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
-/* The same; pairs may also change the step sizes (lr, schedule, ...). What was changed is in t->changes, and in the
- * checkpoints from now on. */
-scion_status trainer_resume_changed(trainer **out, const char *path, const char *const *pairs, int count,
-                                    scion_error *err);
-/* Sets the model of a configuration, and what belongs to it, to that of a run or checkpoint: for `init`. */
+run_position run_position_start(void);
+void run_position_free(run_position *p);
+
+/* How a resumed run differs from the one that was saved, for messages. */
+typedef struct trainer_resumed {
+    double lr_before;     /* of the last step before; NAN: none */
+    int64_t steps_before; /* that the run was to have */
+} trainer_resumed;
+
+/* Continues the run of a checkpoint. Pairs "key=value" change options that do not decide what a run computes (out,
+ * steps, intervals, threads); force: the step sizes too, which *position then records. */
+scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, bool force,
+                            comm *ranks, run_position *position, trainer_resumed *before, scion_error *err);
+
+/* Uses of a trained model: no gradients, no optimizer, one process. */
+typedef enum trainer_use {
+    TRAINER_EVALUATE,       /* on the validation part */
+    TRAINER_EVALUATE_WHOLE, /* on all of the data */
+    TRAINER_CLASSIFY,       /* image files; the training images are not needed */
+    TRAINER_GENERATE        /* text; the training text is not needed, and nothing is planned */
+} trainer_use;
+
+/* Opens a checkpoint for such a use. Pairs change data, batch, block, threads and the like. */
+scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
+                          scion_error *err);
+
+/* Sets the model of a configuration, and the settings that its weights depend on, to those of a run: for `init`. */
 scion_status trainer_model_of(config *c, const char *run, scion_error *err);
-/* Only data vocabulary, model and weights of a checkpoint, for evaluation and sampling: no gradients, no optimizer.
- * Pairs change data, batch, block and threads. */
-scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, scion_error *err);
-/* The same, with all of the data as the validation part. */
-scion_status trainer_open_whole(trainer **out, const char *path, const char *const *pairs, int count,
-                                scion_error *err);
-/* The same without data: the vocabulary and the model alone, for sampling. */
-scion_status trainer_open_model(trainer **out, const char *path, const char *const *pairs, int count,
-                                scion_error *err);
-/* The same for images: what the checkpoint says of them is enough. */
-scion_status trainer_open_images(trainer **out, const char *path, const char *const *pairs, int count,
-                                 scion_error *err);
+/* All ranks take the weights and buffers of rank 0: they begin alike although their machines may round differently. */
+void trainer_share_weights(const trainer *t);
 void trainer_free(trainer *t);
 
-/* An image file into row `row` of a batch; then the probabilities of the classes of all its rows, (batch, classes).
- * Of trainers by trainer_open_images. */
-scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err);
-void trainer_classify(trainer *t, float *probabilities);
+/* ---- Looking ---- */
 
-/* One step; *loss is the mean over its micro-batches. A loss that is not finite: SCION_ENONFINITE, and the message
- * names the first layer whose result was not finite; weights and the optimizer's state are as before the step (the
- * gradients are not). The same if it is stopped, SCION_ESTOPPED, or has no data; but see `micro`. */
-scion_status trainer_step(trainer *t, double *loss, scion_error *err);
-/* Puts a batch into the inputs that trainer_evaluate uses; it stays there until the next evaluation. */
-scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
+const config *trainer_config(const trainer *t);
+data_set *trainer_data(const trainer *t);
+const model *trainer_model(const trainer *t);
+scion_optimizer *trainer_optimizer(const trainer *t); /* NULL: opened for use only */
+int64_t trainer_steps_taken(const trainer *t);
+int64_t trainer_steps(const trainer *t); /* of the whole run */
+int64_t trainer_parameters(const trainer *t);
+int trainer_threads(const trainer *t);
+const trainer_memory *trainer_memory_plan(const trainer *t);
+comm *trainer_comm(const trainer *t);
+/* Shares of the ranks; NULL: there is one. */
+const shard_plan *trainer_shards(const trainer *t);
+/* Bytes that a rank sends and receives in a step, beside small messages. */
+double trainer_wire_bytes(const trainer *t, int rank);
+/* The evaluation plan; NULL: none was made. */
+tape_plan *trainer_evaluation_plan(const trainer *t);
+
+/* Tokens or images of one step; operations of its forward and backward passes. */
+int64_t trainer_samples(const trainer *t);
+double trainer_flops(const trainer *t);
+/* "tokens" or "images". */
+const char *trainer_unit(const trainer *t);
+/* True if accuracy is worth showing for this model. */
+bool trainer_reports_accuracy(const trainer *t);
+/* True if validations can collect mistakes: images, on one rank. */
+bool trainer_reports_mistakes(const trainer *t);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);
-/* What a validation finds. */
+/* Files or symbols of the data that were left out, on all ranks together. */
+int64_t trainer_skipped(const trainer *t);
+/* All ranks return the status of the lowest one that failed, with its message. */
+scion_status trainer_agree(const trainer *t, scion_status status, scion_error *err);
+
+/* ---- Training ---- */
+
+/* Callbacks during steps and validations; members may be NULL. */
+typedef struct trainer_watch {
+    /* Asked between micro-batches, and between batches of a validation, which then end with SCION_ESTOPPED. */
+    bool (*stop)(void *ctx);
+    void (*computed)(void *ctx, int64_t done, int64_t count);  /* after each micro-batch of a step */
+    void (*evaluated)(void *ctx, int64_t done, int64_t count); /* after each batch of a validation */
+    void *ctx;
+} trainer_watch;
+
+typedef struct step_report {
+    double loss; /* mean over the micro-batches of all ranks */
+    double forward_s, backward_s, optimizer_s;
+    double comm_s; /* waiting for other ranks */
+    bool stopping; /* some rank wants to stop; the same on all of them */
+} step_report;
+
+/* One step. A loss that is not finite: SCION_ENONFINITE, and the message names the first layer whose result was not
+ * finite; weights and optimizer state are as before the step (the gradients are not). The same if it is stopped,
+ * SCION_ESTOPPED, or has no data. With `light` on one rank, whose average is in the gradients, a stopped step is
+ * continued at the next micro-batch. `watch` may be NULL. */
+scion_status trainer_step(trainer *t, const trainer_watch *watch, step_report *report, scion_error *err);
+/* True if weights and optimizer are those after whole steps, and may be saved. False: a step with `light` failed on
+ * several ranks, and their averages hold parts of it. */
+bool trainer_is_whole(const trainer *t);
+/* Micro-batches of the present step that `light` has taken in already. */
+int64_t trainer_micro(const trainer *t);
+
+/* Writes all that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h). All ranks call it; rank
+ * 0 writes, the others send it their parts. ENONFINITE, and the file is as it was, if a weight is not finite. */
+scion_status trainer_save(const trainer *t, const run_position *position, int folder, const char *path,
+                          scion_error *err);
+
+/* ---- Evaluation ---- */
+
 typedef struct trainer_scores {
     double loss;           /* mean over the samples, as they are */
-    double accuracy;       /* share of right answers; with tta, of the mean logits */
+    double accuracy;       /* share of right answers; with tta, by the mean logits */
     double plain_accuracy; /* without tta */
-    double top5;           /* share whose class is among the five likeliest, as accuracy; NAN: no images, or not more
-                              than five classes */
-    int64_t measured;      /* samples' units that counted: not images that cannot be read */
+    double top5;      /* share whose class is among the five likeliest; NAN: no images, or at most five classes */
+    int64_t measured; /* tokens or images that counted; files that cannot be read do not */
 } trainer_scores;
 
-/* A validation as the options say; last: the one at the end of the run, with tta, and what it gets wrong becomes
- * t->wrong. */
-scion_status trainer_validate(trainer *t, bool last, trainer_scores *scores, scion_error *err);
+/* A validation as the options say; last: the one at the end of the run, with tta. *wrong, if not NULL: the mistakes
+ * of images, which the caller frees; NULL if there are none to collect (trainer_reports_mistakes) or the loss is not
+ * finite. */
+scion_status trainer_validate(trainer *t, bool last, const trainer_watch *watch, trainer_scores *scores,
+                              mistakes **wrong, scion_error *err);
 /* Mean loss over the validation part (at most `batches` batches, 0: all of it) and, for images, accuracy; by the plan
  * of the loss alone. */
 scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double *accuracy, scion_error *err);
+/* Puts a batch into the inputs of the evaluation plan; it stays there until the next evaluation. */
+scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
 
-/* Writes everything that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h); ENONFINITE, and
- * the file is as it was, if a weight is not finite. */
-scion_status trainer_save(const trainer *t, int folder, const char *path, scion_error *err);
-
-/* What a sample is: "tokens" or "images". */
-const char *trainer_unit(const trainer *t);
-/* Whether trainer_evaluate's accuracy is worth showing for this model. */
-bool trainer_reports_accuracy(const trainer *t);
-/* Samples and batches of one validation: those that eval_end, eval_batches or eval_tokens allow, or all of the
- * validation part; 0: there is none. */
+/* Samples and batches of one validation, as eval_end, eval_batches or eval_tokens limit it; 0: there is none. */
 int64_t trainer_validation_samples(const trainer *t, bool last);
 int64_t trainer_validation_batches(const trainer *t, bool last);
 /* Forward passes over a batch: at the end, one for each view of tta. */
 int64_t trainer_validation_passes(const trainer *t, bool last);
 
-/* Tokens or images of one step; operations of one step's forward and backward passes. */
-int64_t trainer_samples(const trainer *t);
-double trainer_flops(const trainer *t);
-
-/* ---- For those who compute with one ---- */
-
-const scion_rule_properties *trainer_rule(const trainer *t);
-const tta *trainer_tta(const trainer *t);
-double trainer_lr_at(const training_options *o, int64_t steps, int64_t step);
-/* Where a plan wants the arrays of a batch. */
-void trainer_find_inputs(const trainer *t, const tape_plan *p, void *arrays[DATA_ARRAYS]);
-/* Batch `index` of a part into a plan's inputs; batch `next` is decoded meanwhile, if it must be. */
-scion_status trainer_fill(const trainer *t, const tape_plan *p, data_part part, int64_t index, int64_t next,
-                          scion_error *err);
-/* Whether somebody wants it to stop. */
-bool trainer_stopped(const trainer *t);
-/* The first of n values that is not finite, by its name; NULL: all are. */
-const char *trainer_find_nonfinite(tape_value *(*value)(const tape *t, int64_t i), const tape *t, int64_t n);
-const char *trainer_nonfinite_buffer(const trainer *t);
+/* Puts an image file into row `row` of a batch; then computes the probabilities (batch, classes) of all rows. For
+ * TRAINER_CLASSIFY. */
+scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err);
+void trainer_classify(trainer *t, float *probabilities);
 
 #endif

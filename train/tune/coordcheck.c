@@ -155,10 +155,10 @@ static bool look(void *context, const tape_node *n)
 /* All layers, with the present weights. */
 static scion_status measure(meter *m, trainer *t, scion_error *err)
 {
-    tape_run run = {.threads = t->threads, .loss_scale = 1};
-    m->step = t->step;
+    tape_run run = {.threads = trainer_threads(t), .loss_scale = 1};
+    m->step = trainer_steps_taken(t);
     m->place = 0;
-    plan_watch(t->eval, &run, look, m);
+    plan_watch(trainer_evaluation_plan(t), &run, look, m);
     return m->failed ? train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check") : SCION_OK;
 }
 
@@ -196,13 +196,11 @@ static void after_step(check *k, int64_t step, scion_status status)
         k->stopped = true;
 }
 
-static scion_status check_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status check_step(void *ctx, const run_event *e, scion_error *err)
 {
     check *k = ctx;
-    (void)p;
-    (void)log;
     (void)err;
-    after_step(k, t->step, measure(&k->m, k->t, &k->failed));
+    after_step(k, e->point->step, measure(&k->m, k->t, &k->failed));
     return SCION_OK;
 }
 
@@ -215,7 +213,7 @@ static bool check_stops(void *ctx)
 /* The steps, and what stands for those that a network which diverged did not take. */
 static scion_status check_run(check *k, scion_error *err)
 {
-    const run_sink sink = {.step = check_step, .ctx = k}, *const sinks[] = {&sink};
+    const run_sink sink = {.on = {[RUN_STEPPED] = check_step}, .ctx = k}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = k->steps, .stop = check_stops, .stop_ctx = k};
     run_result r;
     /* One batch stays in the inputs of the evaluation, since the run has none. */
@@ -227,7 +225,7 @@ static scion_status check_run(check *k, scion_error *err)
         status = run_train(k->t, &policy, sinks, 1, &r, NULL, err);
     if (status != SCION_OK && status != SCION_ENONFINITE)
         return status;
-    for (int64_t step = k->t->step + 1; status == SCION_ENONFINITE && step <= k->steps && !check_stops(k); step++)
+    for (int64_t step = trainer_steps_taken(k->t) + 1; status == SCION_ENONFINITE && step <= k->steps && !check_stops(k); step++)
         after_step(k, step, measure_diverged(&k->m, step, &k->failed));
     if (k->failed.status != SCION_OK) {
         *err = k->failed;
@@ -241,12 +239,12 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
 {
     check k = {.steps = steps, .progress = progress, .context = context};
     *run = (coordcheck_run){.c = *c};
-    scion_status status = trainer_create(&k.t, c, err);
-    if (status == SCION_OK && steps > k.t->steps)
+    scion_status status = trainer_create(&k.t, c, NULL, NULL, err);
+    if (status == SCION_OK && steps > trainer_steps(k.t))
         status =
             train_fail(err, SCION_EINVAL,
                        "the check is to take %lld steps, but the run has only %lld: set steps=", (long long)steps,
-                       (long long)k.t->steps);
+                       (long long)trainer_steps(k.t));
     if (status == SCION_OK)
         status = check_run(&k, err);
     trainer_free(k.t);

@@ -8,4 +8,11 @@
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Leaves the function at `done:` with the variable `status` unless the call succeeds. */
+#define TRY(call)                          \
+    do {                                   \
+        if ((status = (call)) != SCION_OK) \
+            goto done;                     \
+    } while (0)
+
 #endif

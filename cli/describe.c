@@ -1,0 +1,226 @@
+/* Describes a run before it starts: its parameters, memory, data and shares. See describe.h. */
+#include "describe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "util/array.h"
+
+/* ---- Parameters -----------------------------------------------------------------------------------------------
+ * A row per parameter; equal ones of repeated blocks share one, "blocks.0-11.attn.q". */
+
+enum { columns = 7, role_column = 2, first_number = 4, cell_bytes = 64 };
+
+typedef struct table_row {
+    char cell[columns][cell_bytes]; /* name, shape, role, norm, scale, radius, elements */
+    int64_t elements;
+    const char *name;          /* as the optimizer knows it */
+    size_t number, number_end; /* where its block's number stands; both 0: there is none */
+    int64_t first, last;       /* numbers that it stands for */
+} table_row;
+
+static const char *shape_text(const tape_value *v, char text[cell_bytes])
+{
+    int at = 0;
+    for (int i = 0; i < v->ndim; i++)
+        at += snprintf(text + at, cell_bytes - (size_t)at, "%s%lld", i > 0 ? " x " : "", (long long)v->shape[i]);
+    return text;
+}
+
+/* The first part of a name that is a number: 12 of "blocks.12.attn.q". */
+static void find_number(table_row *r)
+{
+    for (const char *part = r->name; part; part = strchr(part, '.') ? strchr(part, '.') + 1 : NULL) {
+        const size_t digits = strspn(part, "0123456789");
+        if (digits == 0 || digits > 9 || (part[digits] != '.' && part[digits] != '\0'))
+            continue;
+        r->number = (size_t)(part - r->name);
+        r->number_end = r->number + digits;
+        r->first = r->last = strtoll(part, NULL, 10);
+        return;
+    }
+}
+
+static table_row table_row_of(const trainer *t, int64_t i)
+{
+    table_row r = {.elements = 0};
+    scion_info info = {.size = sizeof info};
+    scion_optimizer_inspect(trainer_optimizer(t), i, 0, &info, NULL);
+    const bool lmo = scion_rule_info(info.rule)->lmo != 0;
+    r.name = info.name;
+    r.elements = info.elements;
+    find_number(&r);
+    shape_text(tape_param_at(trainer_model(t)->tape, i), r.cell[1]);
+    snprintf(r.cell[2], cell_bytes, "%s", scion_enum_name(SCION_ENUM_ROLE, (int)info.role));
+    snprintf(r.cell[3], cell_bytes, "%s",
+             lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
+                 : scion_enum_name(SCION_ENUM_RULE, (int)info.rule));
+    snprintf(r.cell[4], cell_bytes, lmo ? "%.4g" : "-", info.scale);
+    snprintf(r.cell[5], cell_bytes, lmo ? "%.4g" : "-", info.radius);
+    return r;
+}
+
+/* True if `r` is the same parameter one block later than the last of `group`. */
+static bool continues(const table_row *group, const table_row *r)
+{
+    if (group->number_end == 0 || r->number != group->number || r->first != group->last + 1 ||
+        strncmp(r->name, group->name, r->number) != 0 ||
+        strcmp(r->name + r->number_end, group->name + group->number_end) != 0)
+        return false;
+    for (int c = 1; c < columns; c++)
+        if (strcmp(r->cell[c], group->cell[c]) != 0)
+            return false;
+    return true;
+}
+
+/* Makes the rows, equal ones folded. Returns their number, -1: out of memory. */
+static int64_t make_rows(const trainer *t, table_row **rows)
+{
+    int64_t count = 0;
+    *rows = NULL;
+    for (int64_t i = 0; i < tape_param_count(trainer_model(t)->tape); i++) {
+        const table_row r = table_row_of(t, i);
+        int64_t k = 0;
+        while (k < count && !continues(&(*rows)[k], &r))
+            k++;
+        if (k < count) {
+            (*rows)[k].last = r.first;
+            (*rows)[k].elements += r.elements;
+            continue;
+        }
+        table_row *to = array_append(rows, &count, sizeof *to);
+        if (!to)
+            return -1;
+        *to = r;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        table_row *r = &(*rows)[k];
+        if (r->last > r->first)
+            snprintf(r->cell[0], cell_bytes, "%.*s%lld-%lld%s", (int)r->number, r->name, (long long)r->first,
+                     (long long)r->last, r->name + r->number_end);
+        else
+            snprintf(r->cell[0], cell_bytes, "%s", r->name);
+        snprintf(r->cell[columns - 1], cell_bytes, "%lld", (long long)r->elements);
+    }
+    return count;
+}
+
+static void print_row(const table_row *r, const int width[columns])
+{
+    const char *gap = "";
+    for (int c = 0; c < columns; c++) {
+        if (width[c] == 0)
+            continue;
+        printf(c < first_number ? "%s%-*s" : "%s%*s", gap, width[c], r->cell[c]);
+        gap = "  ";
+    }
+    putchar('\n');
+}
+
+/* The role is left out where the table would be too wide. */
+void describe_parameters(const trainer *t)
+{
+    static const table_row head = {.cell = {"parameter", "shape", "role", "norm", "scale", "radius", "elements"}};
+    table_row sum = {.cell = {"in all"}}, *rows;
+    const int64_t count = make_rows(t, &rows);
+    int width[columns], all = -2;
+    snprintf(sum.cell[columns - 1], cell_bytes, "%lld", (long long)trainer_parameters(t));
+    for (int c = 0; c < columns; c++) {
+        width[c] = (int)fmax((double)strlen(head.cell[c]), (double)strlen(sum.cell[c]));
+        for (int64_t i = 0; i < count; i++)
+            width[c] = (int)fmax(width[c], (double)strlen(rows[i].cell[c]));
+        all += width[c] + 2;
+    }
+    if (all > CLI_COLUMNS)
+        width[role_column] = 0;
+    print_row(&head, width);
+    for (int64_t i = 0; i < count; i++)
+        print_row(&rows[i], width);
+    print_row(&sum, width);
+    free(rows);
+}
+
+void describe_memory(const trainer *t)
+{
+    const trainer_memory *m = trainer_memory_plan(t);
+    static const double worth_a_line = 0.01;
+    char text[7][16];
+    printf("memory: weights %s, gradients %s, optimizer %s,\n"
+           "        activations %s, evaluation %s; in all %s\n",
+           cli_bytes((double)m->weights, text[0]), cli_bytes((double)m->gradients, text[1]),
+           cli_bytes((double)m->state + (double)m->workspace, text[2]), cli_bytes((double)m->activations, text[3]),
+           cli_bytes((double)m->evaluation, text[4]), cli_bytes((double)m->total, text[5]));
+    if (m->per_parameter > 0)
+        printf("        %.3g bytes a parameter for weights, gradients and the optimizer's state\n", m->per_parameter);
+    if (m->sharing > 0)
+        printf("        of these %s for sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
+    if (m->packed > 0)
+        printf("        of these %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
+    if ((double)m->data > worth_a_line * (double)m->total)
+        printf("        of these %s for the data\n", cli_bytes((double)m->data, text[6]));
+}
+
+/* ---- The run -------------------------------------------------------------------------------------------------- */
+
+/* Says which part of the validation data is measured, and warns of a validation that is larger than the training
+ * before it, which is seldom meant. */
+static void print_validation(const trainer *t)
+{
+    enum { large = 1 << 20 };
+    const data_info *d = data_about(trainer_data(t));
+    const run_options *o = &trainer_config(t)->run;
+    const int64_t every = o->eval_every > 0 ? o->eval_every : trainer_steps(t);
+    const int64_t units = trainer_validation_samples(t, false) * d->sample_units;
+    const int64_t end = trainer_validation_samples(t, true) * d->sample_units;
+    if (units < d->samples[DATA_VAL] * d->sample_units)
+        cli_fill(stdout, 12, "validation: on %lld %s%s; %s=0 takes all", (long long)units, d->unit,
+                 o->eval_batches > 0 ? "" : " spread over them",
+                 o->eval_batches > 0 ? "eval_batches" : "eval_tokens");
+    if (end != units)
+        cli_fill(stdout, 12, "validation: on %lld %s at the end", (long long)end, d->unit);
+    if (units > large && (double)units > (double)every * (double)trainer_samples(t))
+        cli_fill(stdout, 12,
+                 "validation: %lld %s each time, more than are trained on in between; eval_tokens=N takes fewer",
+                 (long long)units, d->unit);
+}
+
+static void print_ranks(const trainer *t)
+{
+    const shard_plan *s = trainer_shards(t);
+    char mean[16], max[16];
+    double largest = 0, sum = 0;
+    if (!s)
+        return;
+    for (int r = 0; r < s->ranks; r++) {
+        const double bytes = trainer_wire_bytes(t, r);
+        sum += bytes;
+        largest = fmax(largest, bytes);
+    }
+    cli_bytes(sum / s->ranks, mean);
+    cli_bytes(largest, max);
+    if (strcmp(mean, max) == 0)
+        cli_fill(stdout, 7, "ranks: %d, %d on this host; communication: %s per step and rank", s->ranks,
+                 trainer_comm(t)->local_size, mean);
+    else
+        cli_fill(stdout, 7, "ranks: %d, %d on this host; communication: %s per step and rank, %s at most", s->ranks,
+                 trainer_comm(t)->local_size, mean, max);
+}
+
+void describe_run(const trainer *t)
+{
+    const config *c = trainer_config(t);
+    const data_info *d = data_about(trainer_data(t));
+    const int threads = trainer_threads(t);
+    cli_fill(stdout, 6, "data: %s", d->description);
+    if (d->note[0])
+        cli_fill(stdout, 6, "note: %s", d->note);
+    cli_fill(stdout, 5, "run: %s %s, lr %g %s, %lld step%s of %lld %s, %d thread%s, into %s", c->optimizer.rule,
+             config_norms_text(c), c->training.lr, c->training.schedule, (long long)trainer_steps(t),
+             cli_plural(trainer_steps(t)), (long long)trainer_samples(t), d->unit, threads, cli_plural(threads),
+             c->run.out);
+    print_ranks(t);
+    print_validation(t);
+    fflush(stdout);
+}

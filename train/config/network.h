@@ -1,0 +1,14 @@
+/* From settings to a network: the chosen model recorded for batches of such data, and how its training is planned. */
+#ifndef TRAIN_CONFIG_NETWORK_H
+#define TRAIN_CONFIG_NETWORK_H
+
+#include "config/config.h"
+#include "data/data.h"
+#include "models/model.h"
+#include "tensor/plan.h"
+
+/* The data must outlive the model. */
+scion_status network_record(model *m, const config *c, const data_info *d, int64_t batch, scion_error *err);
+plan_options network_plan_options(const config *c, int threads, bool pack);
+
+#endif

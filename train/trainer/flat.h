@@ -1,0 +1,54 @@
+/* Flat arrays of a model: weights, gradients, buffers, and copies of them. The memory plan, allocation, binding,
+ * checkpoint, ranks and validation walk one list of rows; an array more (an average of the weights, say) is a row. */
+#ifndef TRAIN_TRAINER_FLAT_H
+#define TRAIN_TRAINER_FLAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "tensor/tape.h"
+
+/* Layout of an array: element types and offsets as weights, gradients or buffers of the tape have them. */
+typedef enum flat_like { LIKE_WEIGHTS, LIKE_GRADS, LIKE_BUFFERS } flat_like;
+
+/* Rows that the trainer itself uses; others follow. */
+typedef enum flat_index {
+    FLAT_WEIGHTS,
+    FLAT_GRADS,
+    FLAT_GRADS_BEFORE, /* mars: the gradient at the weights before */
+    FLAT_BUFFERS,
+    FLAT_BUFFERS_BEFORE, /* as they were before this step */
+    FLAT_OWN
+} flat_index;
+
+enum { FLATS_MAX = 8 };
+
+typedef struct flat_row {
+    const char *name;
+    flat_like like;
+    bool (*wanted)(const config *c, bool training); /* NULL: always */
+    /* Prefix of its tensors in a checkpoint; NULL, or a function that returns NULL: it is not saved. */
+    const char *(*saved)(const config *c);
+    /* Called after each step, with all weights up to date on every rank; steps: taken so far. NULL: nothing to do. */
+    void (*after_step)(const config *c, const tape *t, const void *weights, void *array, int64_t steps);
+    bool validated; /* LIKE_WEIGHTS: validations measure it in place of the weights */
+} flat_row;
+
+/* All rows in the order of flat_index, ended by one without a name. A test may bring a table of its own. */
+extern const flat_row flat_rows[];
+
+/* Bytes of an array of this layout for a recorded model. */
+size_t flat_bytes(const tape *t, flat_like like);
+/* Where a parameter (LIKE_WEIGHTS, LIKE_GRADS) or buffer begins in such an array, and how it is stored. */
+void *flat_at(void *array, flat_like like, const tape_value *v);
+scion_dtype flat_type(flat_like like, const tape_value *v);
+/* Allocates zeros, aligned and on large pages where possible; NULL: out of memory. */
+void *flat_allocate(size_t bytes);
+
+bool flat_wants_grads_before(const config *c, bool training);
+bool flat_wants_training(const config *c, bool training);
+const char *flat_saved_plain(const config *c);
+const char *flat_saved_light(const config *c);
+
+#endif

@@ -1,0 +1,367 @@
+/* Opening trainers: a new run, a resumed one, a trained model in use. See trainer.h.
+ *     checkpoint -> configuration -> data -> model -> weights [-> optimizer -> position] */
+#define _GNU_SOURCE 1 /* asprintf */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record/run_dir.h"
+#include "trainer/trainer_struct.h"
+#include "util/fail.h"
+
+run_position run_position_start(void)
+{
+    return (run_position){.best = INFINITY};
+}
+
+void run_position_free(run_position *p)
+{
+    free(p->changes);
+    *p = run_position_start();
+}
+
+/* Ends an open function: gives the trainer to the caller, or frees it. */
+static scion_status hand_over(trainer **out, trainer *t, checkpoint *file, scion_status status)
+{
+    checkpoint_close(file);
+    if (status != SCION_OK) {
+        trainer_free(t);
+        t = NULL;
+    }
+    *out = t;
+    return status;
+}
+
+/* Model, plans, memory and optimizer of a trainer that has its data. */
+static scion_status make_training(trainer *t, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    TRY(trainer_plan(t, PLAN_TO_TRAIN | PLAN_TO_EVALUATE, err));
+    TRY(trainer_allocate(t, err));
+    TRY(trainer_make_optimizer(t, err));
+    trainer_count_optimizer(t);
+done:
+    return status;
+}
+
+/* ---- Settings of a checkpoint ---------------------------------------------------------------------------------- */
+
+static const config_option *option_of(const char *pair)
+{
+    char key[CONFIG_TEXT];
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
+    return config_find(key);
+}
+
+static bool is_given(const char *key, const char *const *pairs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strncmp(pairs[i], key, strlen(key)) == 0 && pairs[i][strlen(key)] == '=')
+            return true;
+    return false;
+}
+
+/* Sets pairs whose options may change: `allowed` has bits OPTION_ON_*. */
+static scion_status change_config(config *c, const char *const *pairs, int count, unsigned allowed, const char *path,
+                                  scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int i = 0; i < count; i++) {
+        const config_option *o = option_of(pairs[i]);
+        const unsigned change = o ? o->change : 0;
+        char dir[CONFIG_TEXT];
+        run_dir_of(path, dir);
+        if (change & allowed)
+            TRY(config_set_pair(c, pairs[i], err));
+        else if (allowed & OPTION_ON_EVAL)
+            return train_fail(err, SCION_EINVAL, "%s: cannot be changed for a trained model", pairs[i]);
+        else if (change & OPTION_ON_FORCE)
+            return train_fail(err, SCION_EINVAL, "%s: cannot be changed when a run is resumed; --force changes it",
+                              pairs[i]);
+        else
+            return train_fail(err, SCION_EINVAL,
+                              "%s: cannot be changed when a run is resumed; scion train init=%s starts a new run "
+                              "from its weights",
+                              pairs[i], dir);
+    }
+done:
+    return status;
+}
+
+/* Notes the step sizes that the pairs change in the course of a run. */
+static scion_status note_changes(const trainer *t, const config *stored, const char *const *pairs, int count,
+                                 run_position *position, scion_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        const config_option *o = option_of(pairs[i]);
+        const char *before = position->changes ? position->changes : "";
+        char old[CONFIG_TEXT], now[CONFIG_TEXT], *all;
+        if (!(o->change & OPTION_ON_FORCE) || config_same(stored, &t->c, o))
+            continue;
+        config_get(stored, o, old, sizeof old);
+        config_get(&t->c, o, now, sizeof now);
+        if (asprintf(&all, "%s%safter step %lld: %s %s -> %s", before, before[0] ? "\n" : "", (long long)t->step,
+                     o->key, old, now) < 0)
+            return train_fail(err, SCION_ENOMEM, "out of memory");
+        free(position->changes);
+        position->changes = all;
+    }
+    return SCION_OK;
+}
+
+/* ---- Data of a checkpoint ---------------------------------------------------------------------------------------- */
+
+/* Refuses data of another kind than the model learned from. */
+static scion_status check_kind(const trainer *t, const checkpoint *file, scion_error *err)
+{
+    const data_info *d = data_about(t->data);
+    const char *kind = checkpoint_get(file, "data_kind");
+    if (kind && strcmp(kind, d->kind) == 0)
+        return SCION_OK;
+    if (d->image && checkpoint_get(file, "images")) /* of one size, whatever they are read from */
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "%.150s: data of kind %s, but the model learned from kind %s",
+                      t->c.data.path, d->kind, kind ? kind : "unknown");
+}
+
+static data_context stored_context(const checkpoint *file)
+{
+    return (data_context){.vocabulary = checkpoint_get(file, "vocabulary"), .images = checkpoint_get(file, "images")};
+}
+
+/* Opens the data of a run, which may have moved since. */
+static scion_status open_stored_data(trainer *t, const checkpoint *file, bool whole, bool any_kind, scion_error *err)
+{
+    data_context special = stored_context(file);
+    scion_error inner;
+    special.stored = true;
+    special.whole = whole;
+    const scion_status status = trainer_open_data(t, &special, &inner);
+    if (status == SCION_OK)
+        return any_kind ? SCION_OK : check_kind(t, file, err);
+    return train_fail(
+        err, status, "%.180s%s", inner.message,
+        t->c.data.path[0] && access(t->c.data.path, F_OK) != 0 ? " (data=FILE says where the data are now)" : "");
+}
+
+/* Takes the step of the checkpoint. The steps of a run that is counted in epochs are those that it was begun with:
+ * batch and data of this command may be others. */
+static scion_status read_step(trainer *t, const checkpoint *file, const char *path, int64_t *steps, scion_error *err)
+{
+    const scion_status status = trainer_read_steps(file, path, &t->step, steps, err);
+    if (status == SCION_OK && t->c.training.steps == 0)
+        t->steps = *steps;
+    return status;
+}
+
+/* ---- A resumed run ------------------------------------------------------------------------------------------------ */
+
+scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, bool force,
+                            comm *ranks, run_position *position, trainer_resumed *before, scion_error *err)
+{
+    checkpoint *file = NULL;
+    trainer *t = NULL;
+    config stored, c;
+    scion_status status = SCION_OK;
+    *position = run_position_start();
+    *before = (trainer_resumed){.lr_before = NAN};
+    TRY(checkpoint_open(&file, path, err));
+    TRY(trainer_read_config(file, path, &stored, err));
+    c = stored;
+    TRY(change_config(&c, pairs, count, OPTION_ON_RESUME | (force ? OPTION_ON_FORCE : 0), path, err));
+    if (count > 0)
+        TRY(config_check_schedule(&c, err));
+    TRY(trainer_new(&t, &c, ranks, err));
+    TRY(open_stored_data(t, file, false, false, err));
+    TRY(make_training(t, err));
+    TRY(trainer_read_weights(t, file, path, false, err));
+    TRY(trainer_read_optimizer(t, file, path, err));
+    TRY(read_step(t, file, path, &before->steps_before, err));
+    TRY(trainer_read_position(t, file, path, position, err));
+    if (t->step > 0)
+        before->lr_before = trainer_lr_at(&stored.training, before->steps_before, t->step - 1);
+    TRY(note_changes(t, &stored, pairs, force ? count : 0, position, err));
+done:
+    return hand_over(out, t, file, status);
+}
+
+/* ---- A trained model in use ------------------------------------------------------------------------------------- */
+
+typedef struct use_row {
+    unsigned plans;
+    bool whole;          /* all of the data are measured */
+    const char *needs;   /* metadata that is enough in place of data; NULL: data are opened */
+    const char *refused; /* said of a checkpoint without it */
+} use_row;
+
+static const use_row uses[] = {
+    [TRAINER_EVALUATE] = {.plans = PLAN_TO_EVALUATE},
+    [TRAINER_EVALUATE_WHOLE] = {.plans = PLAN_TO_EVALUATE, .whole = true},
+    [TRAINER_CLASSIFY] = {.plans = PLAN_TO_CLASSIFY,
+                          .needs = "images",
+                          .refused = "only a model that learned from images can classify them"},
+    [TRAINER_GENERATE] = {.needs = "vocabulary",
+                          .refused = "only a model that learned from a text file can write text"},
+};
+
+/* Settings of a trained model that its use decides. */
+static void settle_use(config *c, const use_row *use, const char *const *pairs, int count)
+{
+    if (use->needs) {
+        c->data.path[0] = '\0';
+        snprintf(c->data.kind, sizeof c->data.kind, "auto");
+    }
+    if (!use->plans)
+        c->training.batch = 1;
+    if (is_given("data", pairs, count) && !is_given("val_data", pairs, count))
+        c->data.val[0] = '\0'; /* that of the run has nothing to do with these */
+    if (use->whole && !is_given("eval_tokens", pairs, count) && !is_given("eval_batches", pairs, count) &&
+        !is_given("eval_end", pairs, count))
+        c->run.eval_tokens = c->run.eval_batches = c->run.eval_end = 0; /* all is all */
+}
+
+scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
+                          scion_error *err)
+{
+    const use_row *row = &uses[use];
+    checkpoint *file = NULL;
+    trainer *t = NULL;
+    config c;
+    int64_t steps;
+    scion_status status = SCION_OK;
+    TRY(checkpoint_open(&file, path, err));
+    TRY(trainer_read_config(file, path, &c, err));
+    TRY(change_config(&c, pairs, count, OPTION_ON_EVAL, path, err));
+    if (row->needs && (!checkpoint_get(file, row->needs) || (!row->plans && !config_model(&c)->decode)))
+        TRY(train_fail(err, SCION_EINVAL, "%s: %s", path, row->refused));
+    settle_use(&c, row, pairs, count);
+    TRY(trainer_new(&t, &c, NULL, err));
+    TRY(open_stored_data(t, file, row->whole, row->plans == PLAN_TO_CLASSIFY, err));
+    TRY(trainer_plan(t, row->plans, err));
+    TRY(trainer_allocate(t, err));
+    TRY(trainer_read_weights(t, file, path, true, err));
+    TRY(read_step(t, file, path, &steps, err));
+done:
+    return hand_over(out, t, file, status);
+}
+
+/* ---- A new run ------------------------------------------------------------------------------------------------ */
+
+/* Option i of those that weights depend on: the chosen model's, then the data's; NULL past the last. */
+static const config_option *init_option(const config *c, int i)
+{
+    const model_row *row = config_model(c);
+    int count = 0;
+    for (const option *o = row->options; o && o->key; o++)
+        if (!o->neutral && !(o->change & OPTION_ON_INIT) && count++ == i)
+            return config_find(o->key);
+    const config_option *o;
+    for (int k = 0; (o = config_option_at(k)) != NULL; k++)
+        if (o->change & OPTION_FROM_INIT && count++ == i)
+            return o;
+    return NULL;
+}
+
+/* Opens the best checkpoint of the run that init names. */
+static scion_status open_init(checkpoint **file, const char *run, char path[RUN_PATH], config *c, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    TRY(run_dir_best(run, path, err));
+    TRY(checkpoint_open(file, path, err));
+    TRY(trainer_read_config(*file, path, c, err));
+done:
+    return status;
+}
+
+scion_status trainer_model_of(config *c, const char *run, scion_error *err)
+{
+    char path[RUN_PATH], value[CONFIG_TEXT];
+    checkpoint *file = NULL;
+    const config_option *o;
+    config from;
+    scion_status status = SCION_OK;
+    TRY(open_init(&file, run, path, &from, err));
+    TRY(config_set(c, "model", from.model, path, err));
+    for (int i = 0; (o = init_option(&from, i)) != NULL; i++) {
+        config_get(&from, o, value, sizeof value);
+        TRY(config_set(c, o->key, value, path, err));
+    }
+done:
+    checkpoint_close(file);
+    return status;
+}
+
+/* Refuses a model that the weights do not fit. */
+static scion_status check_init(const config *c, const config *from, scion_error *err)
+{
+    const config_option *o;
+    const char *run = c->training.init;
+    if (strcmp(c->model, from->model) != 0)
+        return train_fail(err, SCION_EINVAL, "init: %.120s has model %s, this run %s", run, from->model, c->model);
+    for (int i = 0; (o = init_option(from, i)) != NULL; i++) {
+        char theirs[CONFIG_TEXT], ours[CONFIG_TEXT];
+        if (o->change & OPTION_ON_EVAL || config_same(c, from, o))
+            continue;
+        config_get(from, o, theirs, sizeof theirs);
+        config_get(c, o, ours, sizeof ours);
+        return train_fail(err, SCION_EINVAL, "init: %.100s has %s=%.32s, this run %s=%.32s: say %s=%.32s", run,
+                          o->key, theirs, o->key, ours, o->key, theirs);
+    }
+    return SCION_OK;
+}
+
+/* By role, then as the model itself says. */
+static scion_status start_weights(trainer *t, scion_error *err)
+{
+    const model_row *row = config_model(&t->c);
+    scion_status status = SCION_OK;
+    TRY(scion_optimizer_init_weights(t->optimizer, t->c.training.seed, err));
+    if (!row->start)
+        return SCION_OK;
+    TRY(row->start(&t->model, config_model_options(&t->c), t->data, t->c.training.seed, err));
+    TRY(scion_optimizer_mark_start(t->optimizer, err));
+done:
+    return status;
+}
+
+void trainer_share_weights(const trainer *t)
+{
+    for (int i = 0; flat_rows[i].name; i++)
+        if (t->flats[i] && flat_rows[i].like != LIKE_GRADS)
+            comm_broadcast(t->comm, 0, t->flats[i], flat_bytes(t->model.tape, flat_rows[i].like));
+}
+
+scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err)
+{
+    const bool init = c->training.init[0] != '\0';
+    data_context special = {.seed = 0};
+    trainer *t = NULL;
+    checkpoint *file = NULL;
+    char path[RUN_PATH];
+    int64_t ignored;
+    config from;
+    scion_status status = SCION_OK;
+    if (init_step)
+        *init_step = -1;
+    if (init) {
+        TRY(open_init(&file, c->training.init, path, &from, err));
+        TRY(check_init(c, &from, err));
+        special = stored_context(file);
+    }
+    TRY(trainer_new(&t, c, ranks, err));
+    TRY(trainer_open_data(t, &special, err));
+    if (init)
+        TRY(check_kind(t, file, err));
+    TRY(make_training(t, err));
+    if (init) {
+        TRY(trainer_read_weights(t, file, path, true, err));
+        TRY(scion_optimizer_mark_start(t->optimizer, err)); /* bounds are counted from there */
+        TRY(trainer_read_steps(file, path, init_step ? init_step : &ignored, &ignored, err));
+    } else {
+        TRY(start_weights(t, err));
+    }
+done:
+    return hand_over(out, t, file, status);
+}
