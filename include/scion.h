@@ -156,8 +156,9 @@ typedef struct scion_param {
     /* For callers who share a step (see "A step in phases"). */
     int64_t own_first;          /* this caller steps own_count entries from own_first on and has their state; */
     int64_t own_count;          /* -1 (the default): all of them, 0: none */
-    float *average, *second;    /* state arrays in the caller's memory, of as many entries as it owns; they are */
-    void *previous;             /* used as they are (zero: a fresh start). NULL: the optimizer allocates its own */
+    void *const *states;        /* state arrays in the caller's memory, in the order of scion_param_state, used as */
+    int64_t state_count;        /* they are (zero: a fresh start). Those that are NULL, or missing at the end, are
+                                   allocated by the optimizer */
 } scion_param;
 
 /* ---- Options ---------------------------------------------------------------------------------------- */
@@ -350,9 +351,23 @@ SCION_API const scion_norm_properties *scion_norm_info(int32_t norm);
 /* Whether create would take these options: EINVAL and a sentence if not. */
 SCION_API scion_status scion_options_check(const scion_options *o, scion_error *err);
 
-/* Writes into each parameter the norm that create would give it under o (NULL: defaults): the rule's own, or what
- * the routing means by AUTO. create does it by itself. */
-SCION_API scion_status scion_route(scion_param *params, int64_t count, const scion_options *o, scion_error *err);
+/* What create would make of a parameter under o (NULL: defaults). Its pointers are not read. */
+typedef struct scion_param_properties {
+    size_t size;
+    int64_t elements;
+    int32_t rule;        /* that steps it: ADAMW where MUON leaves it to it */
+    int32_t norm;        /* the rule's own, the parameter's, or what the routing means by AUTO */
+    double scale;        /* the factor c of the lmo (of the first block) */
+    double flops;        /* operations of its lmo; 0 where the rule takes none */
+    int32_t ranges;      /* it may be owned and stepped in ranges of entries */
+    int32_t states;      /* number of its state arrays, */
+    size_t state_bytes;  /* and their bytes for the entries that own_first and own_count name */
+} scion_param_properties;
+
+#define scion_param_properties_init(p) scion_param_properties_init_sized((p), sizeof *(p))
+SCION_API void scion_param_properties_init_sized(scion_param_properties *p, size_t size);
+SCION_API scion_status scion_param_info(const scion_param *p, const scion_options *o, scion_param_properties *info,
+                                        scion_error *err);
 
 /* ---- Between steps ---------------------------------------------------------------------------------- */
 
@@ -424,14 +439,16 @@ SCION_API scion_status scion_optimizer_mark_start(scion_optimizer *opt, scion_er
 SCION_API size_t scion_optimizer_workspace_bytes(const scion_optimizer *opt);
 SCION_API size_t scion_optimizer_state_bytes(const scion_optimizer *opt);
 
-/* A state array. Its entries are those that this caller owns. */
+/* A state array: all of it has the shape below, and the caller holds `count` entries from `first` on. It is as large
+ * as the parameter, or has one number for each row, column or block of it, which are never divided among callers. */
 typedef struct scion_array {
     size_t size;
     const char *name;     /* "average" (d, G or AdamW's m), "second" (AdamW's v), "previous" (weights before) */
     void *data;           /* to read, and between steps to write */
-    int64_t first, count; /* entries of the parameter that it holds */
+    int64_t first, count; /* entries that this caller owns */
     int32_t type;         /* SCION_F32; "previous" has the type of the weights */
-    int32_t reserved;
+    int32_t ndim;
+    int64_t shape[4];
 } scion_array;
 
 #define scion_array_init(a) scion_array_init_sized((a), sizeof *(a))
@@ -439,6 +456,8 @@ SCION_API void scion_array_init_sized(scion_array *a, size_t size);
 
 /* State array k of parameter i, k from 0; returns 0 when there is none (so that a loop can list them all). */
 SCION_API int scion_optimizer_state(const scion_optimizer *opt, int64_t i, int k, scion_array *array);
+/* The same before there is an optimizer; data is NULL. */
+SCION_API int scion_param_state(const scion_param *p, const scion_options *o, int k, scion_array *array);
 
 /* ---- A step in phases ------------------------------------------------------------------------------- */
 
@@ -496,8 +515,6 @@ SCION_API scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_
 /* out = rho lmo(s). */
 SCION_API scion_status scion_lmo(const scion_param *p, const scion_options *o, const float *s, float *out,
                                  scion_error *err);
-/* Operations of that lmo, for those who share out work; 0 if an argument is wrong. */
-SCION_API double scion_lmo_flops(const scion_param *p, const scion_options *o);
 /* Norm of x in the unit of the ball of radius 1 (lmo has norm 1), and its dual. Exact: spectral values come
  * from Lanczos and from the converged polar factor, whatever o says. */
 SCION_API scion_status scion_norm_value(const scion_param *p, const scion_options *o, const float *x,
@@ -547,6 +564,15 @@ typedef struct scion_schedule {
 
 #define scion_schedule_init(s) scion_schedule_init_sized((s), sizeof *(s))
 SCION_API void scion_schedule_init_sized(scion_schedule *s, size_t size);
+
+/* Members that a schedule reads beside peak (1 or 0), and its name. NULL: there is no such schedule. */
+typedef struct scion_schedule_properties {
+    size_t size;
+    const char *name;
+    int32_t n, warmup, decay, start, end;
+} scion_schedule_properties;
+
+SCION_API const scion_schedule_properties *scion_schedule_info(int32_t kind);
 
 /* Whether the schedule makes sense: EINVAL and a sentence if not. */
 SCION_API scion_status scion_schedule_check(const scion_schedule *s, scion_error *err);

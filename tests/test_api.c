@@ -238,9 +238,12 @@ static void test_wrong_arguments(void **state)
     check_status(scion_polar(4, 4, x, NULL, NULL, &err), SCION_EINVAL, &err);
     scion_options o;
     scion_options_init(&o, SCION_RULE_SCION);
-    check_status(scion_route(NULL, 1, &o, &err), SCION_EINVAL, &err);
+    scion_param_properties about = {.size = 0};
+    check_status(scion_param_info(p, &o, &about, &err), SCION_EINVAL, &err);
+    scion_param_properties_init(&about);
+    check_status(scion_param_info(NULL, &o, &about, &err), SCION_EINVAL, &err);
     o.routing = 99;
-    check_status(scion_route(p, 2, &o, &err), SCION_EINVAL, &err);
+    check_status(scion_param_info(p, &o, &about, &err), SCION_EINVAL, &err);
     check(err.message[0] != '\0');
 }
 
@@ -346,7 +349,8 @@ static void test_memory(void **state)
         good_params(p);
         p[1].weight = cases[t].weight;
         p[1].grad = cases[t].grad;
-        p[1].average = cases[t].average;
+        p[1].states = (void *const *)&cases[t].average;
+        p[1].state_count = 1;
         at("%s", cases[t].name);
         check_status(scion_optimizer_create(&opt, NULL, p, 2, &err), cases[t].want, &err);
         if (cases[t].want != SCION_OK) {

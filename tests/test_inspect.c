@@ -136,9 +136,13 @@ static void test_route(void **state)
                 scion_options o;
                 scion_options_init(&o, SCION_RULE_SCION);
                 o.routing = routing;
-                check_ok(scion_route(p, 2, &o, &err), &err);
-                assert_int_equal(p[0].norm, oracle_route((scion_routing)routing, (scion_role)role, ndim));
-                assert_int_equal(p[1].norm, SCION_NORM_ROW); /* what is not AUTO stays */
+                scion_param_properties about[2];
+                for (int i = 0; i < 2; i++) {
+                    scion_param_properties_init(&about[i]);
+                    check_ok(scion_param_info(&p[i], &o, &about[i], &err), &err);
+                }
+                assert_int_equal(about[0].norm, oracle_route((scion_routing)routing, (scion_role)role, ndim));
+                assert_int_equal(about[1].norm, SCION_NORM_ROW); /* what is not AUTO stays */
             }
 }
 
@@ -284,9 +288,12 @@ static void test_longer_structs(void **state)
         p[i].p.weight = floats(12);
         p[i].p.grad = floats(12);
     }
-    check_ok(scion_route(&p[0].p, 3, &o.o, &err), &err);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(p[i].p.norm, SCION_NORM_SIGN);
+    for (int i = 0; i < 3; i++) {
+        scion_param_properties about;
+        scion_param_properties_init(&about);
+        check_ok(scion_param_info(&p[i].p, &o.o, &about, &err), &err);
+        assert_int_equal(about.norm, SCION_NORM_SIGN);
+    }
     check_ok(scion_optimizer_create(&opt, &o.o, &p[0].p, 3, &err), &err);
     memset(&info, 0x5A, sizeof info);
     info.i.size = sizeof info;

@@ -27,6 +27,7 @@ static const int64_t cuts[CALLERS_MAX + 1][CALLERS_MAX + 1] = {
 
 typedef struct caller {
     scion_param p[PARAMS];
+    void *states[PARAMS][4];
     int64_t n[PARAMS];
     scion_optimizer *opt;
 } caller;
@@ -39,13 +40,10 @@ static size_t bytes_of(const caller *c, int i, int64_t n)
 /* Can LARGE be cut under these options? */
 static int can_be_cut(const scion_options *o, const scion_param *params)
 {
-    scion_param p = params[LARGE];
-    check_ok(scion_route(&p, 1, o, &err), &err);
-    const scion_rule_properties *rule = scion_rule_info(o->rule);
-    const int taken = rule->others == o->rule; /* else LARGE is no hidden matrix: it is the other rule's */
-    const int by_entry =
-        !scion_rule_info(taken ? o->rule : rule->others)->lmo || scion_norm_info(p.norm)->elementwise;
-    return by_entry && !rule->sharp;
+    scion_param_properties about;
+    scion_param_properties_init(&about);
+    check_ok(scion_param_info(&params[LARGE], o, &about, &err), &err);
+    return about.ranges;
 }
 
 /* Normal numbers for parameter i, made once: use 0 for weights, 2k+2 and 2k+3 for the gradients of step k. */
@@ -461,9 +459,11 @@ static void callers_arrays(const char *name, scion_options *o)
     scion_array_init(&array);
     scion_optimizer_free(b->opt);
     for (int i = 0; i < PARAMS; i++) {
-        b->p[i].average = floats(b->n[i]);
-        b->p[i].second = floats(b->n[i]);
-        b->p[i].previous = floats(b->n[i]);
+        b->p[i].states = b->states[i];
+        for (; scion_param_state(&b->p[i], o, (int)b->p[i].state_count, &array); b->p[i].state_count++) {
+            check(array.data == NULL && array.first == 0 && array.count == b->n[i] && array.ndim == b->p[i].ndim);
+            b->states[i][b->p[i].state_count] = floats(array.count);
+        }
     }
     check_ok(scion_optimizer_create(&b->opt, o, b->p, PARAMS, &err), &err);
     for (int k = 0; k < STEPS; k++) {
@@ -476,10 +476,7 @@ static void callers_arrays(const char *name, scion_options *o)
     compare("arrays of the caller", name, a, b, 0);
     for (int i = 0; i < PARAMS; i++)
         for (int k = 0; scion_optimizer_state(b->opt, i, k, &array); k++) {
-            const scion_param *p = &b->p[i];
-            check(array.data == (strcmp(array.name, "average") == 0  ? (void *)p->average
-                                 : strcmp(array.name, "second") == 0 ? (void *)p->second
-                                                                     : p->previous));
+            check(array.data == b->states[i][k]);
             assert_int_equal(array.count, b->n[i]);
         }
     /* a third one begins with these arrays and with the counters alone */

@@ -107,8 +107,8 @@ static const size_t param_cuts[] = {
     AT(scion_param, weight_type), AT(scion_param, grad_type),   AT(scion_param, start),
     AT(scion_param, frozen),      AT(scion_param, group),       AT(scion_param, split_axis),
     AT(scion_param, split_count), AT(scion_param, split_sizes), AT(scion_param, grad_prev),
-    AT(scion_param, own_first),   AT(scion_param, own_count),   AT(scion_param, average),
-    AT(scion_param, second),      AT(scion_param, previous),    sizeof(scion_param)};
+    AT(scion_param, own_first),   AT(scion_param, own_count),   AT(scion_param, states),
+    AT(scion_param, state_count), sizeof(scion_param)};
 static const size_t option_cuts[] = {AT(scion_options, routing),       AT(scion_options, momentum),
                                      AT(scion_options, weight_decay),  AT(scion_options, vanishing),
                                      AT(scion_options, first_full),    AT(scion_options, light),
@@ -248,6 +248,12 @@ static scion_status get_array(void *array)
     return scion_optimizer_state(out_opt, 0, 0, array) ? SCION_OK : SCION_EINVAL;
 }
 
+static scion_status get_about(void *about)
+{
+    const scion_param p = good_param();
+    return scion_param_info(&p, NULL, about, &err);
+}
+
 static scion_status minimize_into(scion_result *result)
 {
     scion_param p = good_param();
@@ -284,7 +290,9 @@ static const size_t info_cuts[] = {AT(scion_info, elements),    AT(scion_info, r
                                    AT(scion_info, weight_norm), AT(scion_info, grad_dual), AT(scion_info, fw_gap),
                                    sizeof(scion_info)};
 static const size_t array_cuts[] = {AT(scion_array, first), AT(scion_array, count), AT(scion_array, type),
-                                    sizeof(scion_array)};
+                                    AT(scion_array, ndim),  AT(scion_array, shape), sizeof(scion_array)};
+static const size_t about_cuts[] = {AT(scion_param_properties, elements), AT(scion_param_properties, norm),
+                                    AT(scion_param_properties, ranges), sizeof(scion_param_properties)};
 static const size_t result_cuts[] = {AT(scion_result, iterate), AT(scion_result, mean_dual_norm),
                                      AT(scion_result, mean_fw_gap), AT(scion_result, last), sizeof(scion_result)};
 static const size_t report_cuts[] = {AT(scion_report, lr), AT(scion_report, momentum), AT(scion_report, dual_norm),
@@ -321,6 +329,7 @@ static void test_written_structs(void **state)
     check_ok(scion_optimizer_create(&out_opt, NULL, &p, 1, &err), &err);
     check_written("info", info_cuts, COUNT_OF(info_cuts), inspect);
     check_written("array", array_cuts, COUNT_OF(array_cuts), get_array);
+    check_written("param properties", about_cuts, COUNT_OF(about_cuts), get_about);
     check_written("result", result_cuts, COUNT_OF(result_cuts), get_result);
     check_written("report", report_cuts, COUNT_OF(report_cuts), get_report);
     scion_optimizer_free(out_opt);
@@ -348,6 +357,7 @@ static void test_init(void **state)
     INIT(scion_step, step, );
     INIT(scion_info, info, );
     INIT(scion_array, array, );
+    INIT(scion_param_properties, param_properties, );
     INIT(scion_schedule, schedule, );
     INIT(scion_report, report, );
     INIT(scion_problem, problem, );

@@ -13,7 +13,7 @@ enum { stream_entries = 1 << 22 };
 /* Rows and columns of a full tile. */
 static void tile_shape(const scn_block *b, int64_t *rows, int64_t *cols)
 {
-    scn_granularity granularity = b->norm->granularity(b);
+    const scn_granularity granularity = b->whole ? SCN_WHOLE : b->norm->granularity(b);
     *rows = b->rows;
     *cols = b->cols;
     if (granularity == SCN_BY_COL) {

@@ -77,7 +77,7 @@ static scion_status check_kind(const scion_param *p, int routing, const char *na
 {
     if (!scn_role_name(p->role))
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no role", name, (int)p->role);
-    if (!scn_norm_is_auto(p->norm) && !scn_norm_at(p->norm))
+    if (p->norm != SCION_NORM_AUTO && !scn_norm_at(p->norm))
         return scn_fail(err, SCION_EINVAL, index, "%s: %d is no norm", name, (int)p->norm);
     if (!scn_routing_name(routing))
         return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", routing);
@@ -113,7 +113,7 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing,
         l.split_axis = 1;
     }
     l.count = l.rows * l.cols;
-    l.norm = scn_norm_is_auto(p->norm) ? scn_route(routing, p->role, p->ndim) : p->norm;
+    l.norm = p->norm == SCION_NORM_AUTO ? scn_route(routing, p->role, p->ndim) : p->norm;
     status = check_split(p, &l, name, index, err);
     l.blocks = p->split_count > 1 ? p->split_count : 1;
     *out = l;
@@ -127,7 +127,8 @@ scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int 
                    .rows = l->rows,
                    .cols = l->cols,
                    .ld = l->cols,
-                   .positions = l->positions};
+                   .positions = l->positions,
+                   .whole = l->whole};
     if (l->blocks > 1) {
         int64_t length = l->split_axis == 0 ? l->rows : l->cols, first = 0, size = length / l->blocks;
         for (int k = 0; k < i; k++)
@@ -141,7 +142,8 @@ scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int 
     d.d_out = (double)(l->transposed ? b.cols : b.rows);
     d.d_in = (double)(l->transposed ? b.rows : b.cols) / d.positions;
     b.c = b.norm->factor(l->role, d);
-    if (b.norm->granularity(&b) == SCN_BY_ENTRY && b.cols == b.ld) { /* one long row: tiles of any length */
+    if (!b.whole && b.norm->granularity(&b) == SCN_BY_ENTRY &&
+        b.cols == b.ld) { /* one long row: tiles of any length */
         b.cols *= b.rows;
         b.ld = b.cols;
         b.rows = 1;

@@ -10,6 +10,7 @@ typedef struct scn_layout {
     int norm, role;            /* AUTO routed */
     bool transposed, vector;   /* vector: of one dimension */
     int split_axis, blocks;
+    bool whole; /* every block is one tile and keeps its rows; make leaves it false */
 } scn_layout;
 
 /* Checks and routes parameter number `index`. */

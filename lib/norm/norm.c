@@ -27,11 +27,6 @@ const scn_norm *scn_norm_at(int norm)
     return norm >= 0 && norm < scn_norm_count ? scn_norm_rows[norm] : NULL;
 }
 
-bool scn_norm_is_auto(int norm)
-{
-    return norm == SCION_NORM_AUTO;
-}
-
 const char *scn_routing_name(int routing)
 {
     size_t i = (size_t)routing;

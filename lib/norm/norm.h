@@ -52,6 +52,7 @@ typedef struct scn_block {
     int64_t offset;  /* of the block's first entry in the parameter */
     int64_t rows, cols, ld;
     int64_t positions; /* of a convolution kernel, else 1 */
+    bool whole;        /* it is one tile */
 } scn_block;
 
 typedef struct scn_norm {
@@ -82,8 +83,6 @@ extern const int scn_norm_count;
 
 /* The descriptor of a norm, or NULL for AUTO and for what is no norm. */
 const scn_norm *scn_norm_at(int norm);
-/* AUTO: the norm is for the routing to choose. */
-bool scn_norm_is_auto(int norm);
 
 /* Which norm AUTO means for a role, and for a parameter of one dimension. */
 int scn_route(int routing, int role, int32_t ndim);

@@ -6,39 +6,6 @@
 #include "base/thread.h"
 #include "optim/optimizer.h"
 
-/* A sharp rule needs the dual norm of the whole. */
-bool scn_has_ranges(const scn_tensor *t)
-{
-    const bool by_entry = !t->rule->about.lmo || scn_norm_at(t->layout.norm)->about.elementwise;
-    return by_entry && t->layout.blocks == 1 && !t->rule->about.sharp;
-}
-
-/* Which entries this caller owns. */
-static scion_status take_range(scn_tensor *t, const scion_param *p, const char *name, int64_t i, scion_error *err)
-{
-    const int64_t count = t->layout.count, first = p->own_first, n = p->own_count;
-    t->own_first = n < 0 ? 0 : first;
-    t->own_count = n < 0 ? count : n;
-    if (n < 0 || (first == 0 && n == count))
-        return SCION_OK;
-    if (n == 0) {
-        t->own_first = 0;
-        return SCION_OK;
-    }
-    if (first < 0 || first >= count || n > count - first)
-        return scn_fail(err, SCION_EINVAL, i, "%s: own_first is %lld and own_count %lld, but it has %lld entries",
-                        name, (long long)first, (long long)n, (long long)count);
-    if (!scn_has_ranges(t))
-        return scn_fail(
-            err, SCION_EINVAL, i,
-            "%s: only all or none of it can be owned: its norm or rule is not elementwise, or it is split", name);
-    if (first % SCION_RANGE != 0 || (n % SCION_RANGE != 0 && first + n != count))
-        return scn_fail(err, SCION_EINVAL, i,
-                        "%s: own_first is %lld and own_count %lld, expected multiples of %d up to the end", name,
-                        (long long)first, (long long)n, SCION_RANGE);
-    return SCION_OK;
-}
-
 /* An array that the optimizer uses: what this caller owns of it. */
 typedef struct piece {
     uintptr_t first, end;
@@ -46,7 +13,7 @@ typedef struct piece {
     const char *what;
 } piece;
 
-enum { pieces_max = 6 }; /* of a tensor */
+enum { pieces_max = 3 + SCN_STATES_MAX }; /* of a tensor */
 
 /* Adds n entries of an array from `first` on. */
 static int add_piece(piece *out, int at, const void *array, int type, int64_t first, int64_t n, const char *what)
@@ -69,12 +36,11 @@ static int pieces_of(const scn_tensor *t, int64_t tensor, piece *out)
     count = add_piece(out, count, t->grad, t->grad_type, first, n, "grad");
     if (t->rule->about.needs_prev)
         count = add_piece(out, count, t->grad_prev, t->grad_type, first, n, "grad_prev");
-    if (t->lent[SCN_STATE_AVERAGE])
-        count = add_piece(out, count, t->average, SCION_F32, 0, n, "average");
-    if (t->lent[SCN_STATE_SECOND])
-        count = add_piece(out, count, t->second, SCION_F32, 0, n, "second");
-    if (t->lent[SCN_STATE_PREVIOUS])
-        count = add_piece(out, count, t->previous, t->weight_type, 0, n, "previous");
+    for (int k = 0; k < SCN_STATES_MAX; k++) {
+        const scion_array array = scn_state_array(t, k);
+        if (t->lent[k])
+            count = add_piece(out, count, array.data, array.type, 0, array.count, array.name);
+    }
     for (int k = 0; k < count; k++)
         out[k].tensor = tensor;
     return count;
@@ -140,9 +106,6 @@ static scion_status check_param(const scn_tensor *t, const scion_param *p, const
     const double decay = t->rule->about.weight_decay;
     if (!p->weight && owned)
         return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", name);
-    if ((unsigned)p->weight_type > SCION_BF16 || (unsigned)p->grad_type > SCION_BF16)
-        return scn_fail(err, SCION_EINVAL, i, "%s: weight_type %d, grad_type %d: expected float32 or bfloat16", name,
-                        (int)p->weight_type, (int)p->grad_type);
     if (!(p->lr_scale >= 0) || isinf(p->lr_scale))
         return scn_fail(err, SCION_EINVAL, i, "%s: lr_scale is %g, expected 0 or more", name, p->lr_scale);
     if (isnan(p->weight_decay) || isinf(p->weight_decay))
@@ -150,9 +113,9 @@ static scion_status check_param(const scn_tensor *t, const scion_param *p, const
     if (decay != 0 && p->weight_decay > 0 && p->weight_decay != decay)
         return scn_fail(err, SCION_EINVAL, i, "%s: weight_decay is %g, but rule %s decays by lr", name,
                         p->weight_decay, t->rule->about.name);
-    if (!is_aligned(p->average, SCION_F32) || !is_aligned(p->second, SCION_F32) ||
-        !is_aligned(p->previous, p->weight_type))
-        return scn_fail(err, SCION_EINVAL, i, "%s: a state array is not aligned to its type", name);
+    if (p->state_count < 0 || (p->state_count > 0 && !p->states))
+        return scn_fail(err, SCION_EINVAL, i, "%s: state_count is %lld, and states %s NULL", name,
+                        (long long)p->state_count, p->states ? "is not" : "is");
     if (!scion_enum_name(SCION_ENUM_START, p->start))
         return scn_fail(err, SCION_EINVAL, i, "%s: %d is no start", name, (int)p->start);
     if (t->rule->about.needs_prev && owned && p->grad && !p->grad_prev)
@@ -161,28 +124,18 @@ static scion_status check_param(const scn_tensor *t, const scion_param *p, const
 }
 
 /* Everything about a tensor but its arrays. */
-static scion_status describe(scion_optimizer *opt, scn_tensor *t, const scion_param *p, int64_t i, scion_error *err)
+static scion_status set_up(scion_optimizer *opt, scn_tensor *t, const scion_param *p, int64_t i, scion_error *err)
 {
     char buffer[32];
     const char *name = scn_param_name(p, i, buffer);
-    scion_param routed = *p;
-    t->rule_id = scn_rule_for(opt->o.rule, p);
-    t->rule = scn_rule_at(t->rule_id);
-    const scion_rule_properties *about = &t->rule->about;
-    if (!scn_norm_is_auto(about->norm))
-        routed.norm = about->norm;
-    scion_status status = scn_layout_make(&t->layout, &routed, opt->o.routing, i, err);
-    if (status == SCION_OK)
-        status = take_range(t, p, name, i, err);
+    scion_status status = scn_describe(t, &opt->o, p, i, err);
     if (status == SCION_OK)
         status = check_param(t, p, name, i, err);
+    if (status == SCION_OK)
+        status = scn_check_pointers(t, name, i, p->weight, p->grad, p->grad_prev, err);
     if (status != SCION_OK)
         return status;
-    t->weight_type = p->weight_type;
-    t->grad_type = p->grad_type;
-    status = scn_check_pointers(t, name, i, p->weight, p->grad, p->grad_prev, err);
-    if (status != SCION_OK)
-        return status;
+    const scion_rule_properties *about = &t->rule->about;
     t->weight = p->weight;
     t->grad = p->grad;
     t->grad_prev = p->grad_prev;
@@ -201,29 +154,22 @@ static scion_status describe(scion_optimizer *opt, scn_tensor *t, const scion_pa
     return SCION_OK;
 }
 
-/* A state array: the caller's, or our own zeros. */
-static bool state_array(const scion_optimizer *opt, scn_tensor *t, int which, void *theirs, int type, void **array)
+/* State arrays: the caller's, or our own zeros. */
+static scion_status make_states(const scion_optimizer *opt, scn_tensor *t, const scion_param *p, int64_t i,
+                                scion_error *err)
 {
-    t->lent[which] = theirs != NULL;
-    *array = theirs ? theirs : scn_alloc(opt->o.allocator, scn_stored_bytes(type, t->own_count));
-    return *array != NULL;
-}
-
-static bool allocate_state(const scion_optimizer *opt, scn_tensor *t, const scion_param *p)
-{
-    void *average = NULL, *second = NULL;
-    bool ok = true;
-    if (t->own_count == 0)
-        return true;
-    if (t->rule->floats > 0 && !opt->o.light)
-        ok = state_array(opt, t, SCN_STATE_AVERAGE, p->average, SCION_F32, &average);
-    t->average = average;
-    if (ok && t->rule->floats > 1)
-        ok = state_array(opt, t, SCN_STATE_SECOND, p->second, SCION_F32, &second);
-    t->second = second;
-    if (ok && t->rule->about.needs_prev)
-        ok = state_array(opt, t, SCN_STATE_PREVIOUS, p->previous, t->weight_type, &t->previous);
-    return ok;
+    for (int k = 0, index; t->own_count > 0 && (index = scn_state_at(t, &opt->o, k)) >= 0; k++) {
+        const scion_array about = scn_state_array(t, index);
+        void *theirs = k < p->state_count ? p->states[k] : NULL;
+        if (!is_aligned(theirs, about.type))
+            return scn_fail(err, SCION_EINVAL, i, "%s: the state array %s is not aligned to its type", t->name,
+                            about.name);
+        t->lent[index] = theirs != NULL;
+        t->state[index] = theirs ? theirs : scn_alloc(opt->o.allocator, scn_stored_bytes(about.type, about.count));
+        if (!t->state[index])
+            return SCION_ENOMEM;
+    }
+    return SCION_OK;
 }
 
 static bool allocate(scion_optimizer *opt, scn_tensor *t, const scion_param *p, int64_t i)
@@ -238,7 +184,6 @@ static bool allocate(scion_optimizer *opt, scn_tensor *t, const scion_param *p, 
             memcpy(t->split_sizes, p->split_sizes, bytes);
     }
     ok = ok && (t->block = scn_alloc(a, (size_t)t->layout.blocks * sizeof *t->block)) != NULL;
-    ok = ok && allocate_state(opt, t, p);
     for (int k = 0; ok && k < t->layout.blocks; k++) {
         scn_block *b = &t->block[k];
         *b = scn_layout_block(&t->layout, t->split_sizes, k);
@@ -253,10 +198,10 @@ static scion_status add_tensor(scion_optimizer *opt, const scion_param *params, 
     scion_param p;
     scion_status status = scn_param_take(&p, params, i, err);
     if (status == SCION_OK)
-        status = describe(opt, &opt->tensors[i], &p, i, err);
+        status = set_up(opt, &opt->tensors[i], &p, i, err);
     if (status == SCION_OK && !allocate(opt, &opt->tensors[i], &p, i))
         status = SCION_ENOMEM;
-    return status;
+    return status == SCION_OK ? make_states(opt, &opt->tensors[i], &p, i, err) : status;
 }
 
 scion_status scion_optimizer_create(scion_optimizer **out, const scion_options *o, const scion_param *params,
@@ -321,9 +266,8 @@ void scion_optimizer_free(scion_optimizer *opt)
         scn_free(a, t->name);
         scn_free(a, t->split_sizes);
         scn_free(a, t->block);
-        scn_free(a, t->lent[SCN_STATE_AVERAGE] ? NULL : t->average);
-        scn_free(a, t->lent[SCN_STATE_SECOND] ? NULL : t->second);
-        scn_free(a, t->lent[SCN_STATE_PREVIOUS] ? NULL : t->previous);
+        for (int k = 0; k < SCN_STATES_MAX; k++)
+            scn_free(a, t->lent[k] ? NULL : t->state[k]);
     }
     scn_free(a, opt->tensors);
     scn_free(a, opt->sums);

@@ -32,7 +32,7 @@ SCN_CLONES static void adamw_run(int64_t n, const adam *a, const float *restrict
     }
 }
 
-void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w)
+void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w)
 {
     const adam a = {
         .b1 = (float)e->o->beta1,
@@ -44,20 +44,19 @@ void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *average, 
         .fix1 = (float)(1 / (1 - pow(e->o->beta1, e->k))),
         .fix2 = (float)(1 / (1 - pow(e->o->beta2, e->k))),
     };
-    adamw_run(n, &a, g, average, second, w);
+    adamw_run(n, &a, g, state[0], state[1], w);
 }
 
-void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w)
+void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w)
 {
-    (void)second;
-    scn_axpby(n, e->grad_scale, g, 1 - e->alpha, average);
-    scn_axpby(n, -e->rate, average, e->beta, w);
+    scn_axpby(n, e->grad_scale, g, 1 - e->alpha, state[0]);
+    scn_axpby(n, -e->rate, state[0], e->beta, w);
 }
 
 /* n <= chunk entries from `first` on. */
 static void step_run(const scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n)
 {
-    float grads[chunk], weights[chunk];
+    float grads[chunk], weights[chunk], *state[SCN_STATES_MAX];
     const float *g = scn_floats(t->grad, t->grad_type, first, n, grads);
     const int64_t at = first - t->own_first;
     float *w = (float *)t->weight + first;
@@ -65,7 +64,9 @@ static void step_run(const scion_optimizer *opt, scn_tensor *t, const scn_entrie
         scn_floats(t->weight, SCION_BF16, first, n, weights);
         w = weights;
     }
-    t->rule->entries(e, n, g, t->average ? t->average + at : NULL, t->second ? t->second + at : NULL, w);
+    for (int k = 0; k < SCN_STATES_MAX; k++)
+        state[k] = t->state[k] ? (float *)t->state[k] + at : NULL;
+    t->rule->entries(e, n, g, state, w);
     scn_store_weights(opt, t, first, n, weights);
 }
 

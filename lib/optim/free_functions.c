@@ -72,26 +72,6 @@ scion_status scion_lmo(const scion_param *p, const scion_options *o, const float
     return status;
 }
 
-/* What a norm without a cost of its own takes for an entry: it is read, squared or compared, scaled and written. */
-static const double entry_flops = 4;
-
-double scion_lmo_flops(const scion_param *p, const scion_options *o)
-{
-    scion_param mine;
-    scion_options options;
-    scn_layout l;
-    double sum = 0;
-    if (!p || scn_param_take(&mine, p, 0, NULL) != SCION_OK || scn_options_take(&options, o, NULL) != SCION_OK ||
-        scn_layout_make(&l, &mine, options.routing, 0, NULL) != SCION_OK)
-        return 0;
-    const scn_work w = scn_work_of(&options, 1);
-    for (int k = 0; k < l.blocks; k++) {
-        const scn_block b = scn_layout_block(&l, mine.split_sizes, k);
-        sum += b.norm->cost ? b.norm->cost(&b, &w) : entry_flops * (double)b.rows * (double)b.cols;
-    }
-    return sum;
-}
-
 scion_status scion_norm_value(const scion_param *p, const scion_options *o, const float *x, double *value,
                               scion_error *err)
 {

@@ -80,7 +80,7 @@ static scion_status gradient_dual(scion_optimizer *opt, int64_t i, double *dual,
     return status == SCION_OK ? status : no_memory(t, i, err);
 }
 
-/* What the steps so far, and all later ones, beta the norm below. */
+/* Upper bound of the weight's norm, now and after all later steps. */
 static double bound(const scn_tensor *t)
 {
     if (!t->rule->about.bounded)
@@ -95,13 +95,6 @@ static double overshoot(const scion_optimizer *opt, const scn_tensor *t)
     const scn_work w = scn_work_of(&opt->o, 1);
     const double factor = norm->overshoot ? norm->overshoot(&w) : 1;
     return t->weight_type == SCION_BF16 ? factor * bf16_overshoot : factor;
-}
-
-static size_t state_bytes(const scn_tensor *t)
-{
-    size_t arrays = (size_t)(t->average != NULL) + (size_t)(t->second != NULL);
-    return arrays * scn_stored_bytes(SCION_F32, t->own_count) +
-           (t->previous ? scn_stored_bytes(t->weight_type, t->own_count) : 0);
 }
 
 scion_status scion_optimizer_inspect(scion_optimizer *opt, int64_t i, unsigned what, scion_info *info,
@@ -121,7 +114,7 @@ scion_status scion_optimizer_inspect(scion_optimizer *opt, int64_t i, unsigned w
         .role = t->layout.role,
         .scale = t->block[0].c,
         .radius = t->radius,
-        .state_bytes = state_bytes(t),
+        .state_bytes = scn_state_bytes(t, &opt->o),
         .seconds = t->seconds,
         .bound = bound(t),
         .overshoot = overshoot(opt, t),
@@ -143,20 +136,12 @@ int scion_optimizer_state(const scion_optimizer *opt, int64_t i, int k, scion_ar
     if (!opt || i < 0 || i >= opt->count || k < 0 || !array || array->size < offsetof(scion_array, first))
         return 0;
     const scn_tensor *t = &opt->tensors[i];
-    const scion_array arrays[SCN_STATES] = {
-        [SCN_STATE_AVERAGE] = {.name = "average", .data = t->average, .type = SCION_F32},
-        [SCN_STATE_SECOND] = {.name = "second", .data = t->second, .type = SCION_F32},
-        [SCN_STATE_PREVIOUS] = {.name = "previous", .data = t->previous, .type = t->weight_type},
-    };
-    for (int n = 0; n < SCN_STATES; n++)
-        if (arrays[n].data && k-- == 0) {
-            scion_array found = arrays[n];
-            found.first = t->own_first;
-            found.count = t->own_count;
-            scn_struct_give(array, array->size, &found, sizeof found);
-            return 1;
-        }
-    return 0;
+    const int index = t->own_count > 0 ? scn_state_at(t, &opt->o, k) : -1;
+    if (index < 0)
+        return 0;
+    const scion_array found = scn_state_array(t, index);
+    scn_struct_give(array, array->size, &found, sizeof found);
+    return 1;
 }
 
 int64_t scion_optimizer_count(const scion_optimizer *opt)
@@ -181,6 +166,6 @@ size_t scion_optimizer_state_bytes(const scion_optimizer *opt)
 {
     size_t sum = 0;
     for (int64_t i = 0; opt && i < opt->count; i++)
-        sum += state_bytes(&opt->tensors[i]);
+        sum += scn_state_bytes(&opt->tensors[i], &opt->o);
     return sum;
 }

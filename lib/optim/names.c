@@ -3,12 +3,11 @@
 
 #include "linalg/polar.h"
 #include "optim/optimizer.h"
-#include "sched/schedule.h"
 
 static const char *norm_name(int value)
 {
     const scn_norm *n = scn_norm_at(value);
-    return n ? n->about.name : scn_norm_is_auto(value) ? "auto" : NULL;
+    return n ? n->about.name : value == SCION_NORM_AUTO ? "auto" : NULL;
 }
 
 static const char *rule_name(int value)
@@ -23,6 +22,12 @@ static const char *polar_name(int value)
     return s ? s->name : NULL;
 }
 
+static const char *schedule_name(int value)
+{
+    const scion_schedule_properties *s = scion_schedule_info(value);
+    return s ? s->name : NULL;
+}
+
 static const char *start_name(int value)
 {
     static const char *const names[] = {"boundary", "zero", "uniform"};
@@ -31,7 +36,7 @@ static const char *start_name(int value)
 
 static const char *(*const tables[])(int) = {
     [SCION_ENUM_NORM] = norm_name,   [SCION_ENUM_ROLE] = scn_role_name, [SCION_ENUM_ROUTING] = scn_routing_name,
-    [SCION_ENUM_RULE] = rule_name,   [SCION_ENUM_POLAR] = polar_name,   [SCION_ENUM_SCHEDULE] = scn_schedule_name,
+    [SCION_ENUM_RULE] = rule_name,   [SCION_ENUM_POLAR] = polar_name,   [SCION_ENUM_SCHEDULE] = schedule_name,
     [SCION_ENUM_START] = start_name,
 };
 

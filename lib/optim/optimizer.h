@@ -24,7 +24,18 @@ typedef enum scn_joint {
     SCN_JOINT_DUAL  /* the dual of the joint norm: sum of rho dual(g); layerwise: the parameter's own */
 } scn_joint;
 
-/* What a rule without an lmo does to entries. */
+/* Number of values in a state array: one for each entry, row or column (as stored) of every block, or for the block. */
+typedef enum scn_state_shape { SCN_ENTRIES, SCN_ROWS, SCN_COLUMNS, SCN_ONE } scn_state_shape;
+
+typedef struct scn_state {
+    const char *name;
+    scn_state_shape shape;
+    bool previous; /* the weights before the last step, in their type; all other arrays are float32 */
+} scn_state;
+
+enum { SCN_STATES_MAX = 4 };
+
+/* Numbers of a step that a rule without an lmo works with. */
 typedef struct scn_entries {
     const scion_options *o;
     double k;          /* number of this step, from 1 */
@@ -32,6 +43,16 @@ typedef struct scn_entries {
     double rate, beta; /* w = beta w - rate ... */
     double grad_scale; /* multiplies g: the caller's, and clipping */
 } scn_entries;
+
+/* A block's lmo on its way to the weights: w = beta w + step z, or first into the average of SCN_AVERAGE_LMO. */
+typedef struct scn_lmo {
+    const scion_options *o;
+    double k, alpha;             /* as in scn_entries */
+    scn_mat z;                   /* the lmo, rows x cols of the block as stored */
+    void *state[SCN_STATES_MAX]; /* the block's part of each state array; SCN_ENTRIES have the distance ld of rows */
+    int64_t ld;
+    int threads;
+} scn_lmo;
 
 struct scn_rule;
 
@@ -41,13 +62,17 @@ typedef struct scn_rule {
     scn_average average;
     scn_joint joint;
     bool layerwise, nesterov; /* defaults */
-    int floats;               /* state arrays of float32: average, second */
+    /* State arrays, up to one without a name. A rule that averages has its average first; `light` leaves it out. */
+    scn_state states[SCN_STATES_MAX];
     /* Whether it takes the parameter itself, else about.others does; NULL: it takes all. */
     bool (*takes)(const struct scn_rule *rule, const scion_param *p);
     /* The factor c of a block in place of the norm's; NULL: the norm's. */
     double (*factor)(const scion_options *o, int role, const scn_block *b);
-    /* Rules without an lmo: n entries of gradient, average, second moment and weight. */
-    void (*entries)(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
+    /* Changes the lmo before the weights take it: scales rows, projects. NULL: nothing. A parameter of a rule that has
+     * it goes block by block, never in ranges. */
+    void (*after_lmo)(const scn_lmo *l);
+    /* Rules without an lmo, whose states are all SCN_ENTRIES: steps n entries of weight and states. */
+    void (*entries)(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
 } scn_rule;
 
 extern const scn_rule scn_rule_scion, scn_rule_uscion, scn_rule_almond, scn_rule_muon, scn_rule_signsgd,
@@ -61,8 +86,8 @@ const scn_rule *scn_rule_at(int rule); /* NULL: there is no such rule */
 int scn_rule_for(int rule, const scion_param *p);
 
 /* Entries of adamw and sgd (entrywise.c). */
-void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
-void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w);
+void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
+void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
 
 /* ---- Options (options.c) ---- */
 
@@ -76,12 +101,12 @@ scn_work scn_work_of(const scion_options *o, int threads);
 
 /* ---- The optimizer ---- */
 
-enum { SCN_STATE_AVERAGE, SCN_STATE_SECOND, SCN_STATE_PREVIOUS, SCN_STATES };
-
 typedef struct scn_tensor {
     char *name;
     void *weight, *grad, *grad_prev;
     int weight_type, grad_type;
+    int32_t ndim;
+    int64_t shape[4];
     scn_layout layout;
     int64_t *split_sizes; /* or NULL */
     scn_block *block;     /* layout.blocks of them */
@@ -93,10 +118,8 @@ typedef struct scn_tensor {
     bool frozen, vanishing;
     bool stepped;                 /* since it was made or loaded: its weights were found finite */
     int64_t own_first, own_count; /* entries that this caller steps; state arrays hold these only */
-    float *average;               /* d, m, or NULL */
-    float *second;                /* v, or NULL */
-    void *previous;               /* weights before the last step, in the weights' type, or NULL */
-    bool lent[SCN_STATES];        /* the array is the caller's */
+    void *state[SCN_STATES_MAX];  /* the rule's state arrays, or NULL */
+    bool lent[SCN_STATES_MAX];    /* the array is the caller's */
     int64_t steps;                /* that this parameter took part in */
     double next_alpha;            /* light: what the gradient was shrunk for if a step said so, else 0 */
     /* For the bound: a step w <- beta w + lr rho lmo multiplies start by beta and makes pushed
@@ -114,10 +137,10 @@ typedef struct scn_job {
     size_t one_bytes, team_bytes; /* of workspace: by one thread, by all */
 } scn_job;
 
-/* Float32 arrays that a thread needs for a tile: the gradient and the weight where they are stored as
- * bfloat16, and a source or an lmo that has no other place. */
+/* Float32 arrays that a thread needs for a tile: the gradient and the weight where they are stored as bfloat16, and a
+ * source or an lmo that has no other place. */
 typedef struct scn_scratch {
-    float *grad, *source, *weight;
+    float *grad, *source, *lmo, *weight;
 } scn_scratch;
 
 struct scion_optimizer {
@@ -129,7 +152,7 @@ struct scion_optimizer {
     scn_job *jobs; /* largest first; the first team_jobs take all threads each, the others one */
     int64_t job_count, team_jobs;
     int threads;
-    int64_t scratch_floats[3]; /* of a thread's grad, source, weight */
+    int64_t scratch_floats[4]; /* of a thread's grad, source, lmo, weight */
     bool swapped;              /* weights and `previous` are exchanged */
     bool joined;               /* joint was called, finish was not */
     void *memory;
@@ -145,14 +168,33 @@ bool scn_is_job(const scn_tensor *t, int k);
 /* Settings and memory of thread `index`, or with index < 0 of a team of `threads`. */
 scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, scn_scratch *scratch);
 
+/* ---- Parameters and their states (param.c) ---- */
+
+/* Fills in all that follows from the parameter's description and the options: rule, layout, types, owned entries. */
+scion_status scn_describe(scn_tensor *t, const scion_options *o, const scion_param *p, int64_t i, scion_error *err);
+/* Can it be stepped in ranges of entries? */
+bool scn_has_ranges(const scn_tensor *t);
+/* The index in the rule's row of state array k, among those that exist under o; -1: there are no more. */
+int scn_state_at(const scn_tensor *t, const scion_options *o, int k);
+/* A state array as its rule's row describes it, for what is owned here. */
+scion_array scn_state_array(const scn_tensor *t, int index);
+size_t scn_state_bytes(const scn_tensor *t, const scion_options *o);
+/* Block k's part of a state array. */
+void *scn_block_state(const scn_tensor *t, int index, int k);
+/* The average d of an lmo rule, or NULL. */
+static inline float *scn_average_array(const scn_tensor *t)
+{
+    return t->rule->average == SCN_AVERAGE_NONE ? NULL : t->state[0];
+}
+/* The weights before the last step, or NULL. */
+void *scn_previous(const scn_tensor *t);
+
 /* ---- Tensors (step.c) ---- */
 
 /* alpha of the tensor's step number k (from 1). */
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
 /* Takes part in steps now, by whoever owns it. */
 bool scn_active(const scn_tensor *t);
-/* Can it be stepped in ranges of entries? */
-bool scn_has_ranges(const scn_tensor *t);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
 const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer);

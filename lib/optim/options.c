@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "optim/optimizer.h"
 
@@ -50,6 +49,11 @@ void scion_step_init_sized(scion_step *s, size_t size)
 void scion_info_init_sized(scion_info *info, size_t size)
 {
     scn_struct_give(info, size, &size, sizeof size);
+}
+
+void scion_param_properties_init_sized(scion_param_properties *p, size_t size)
+{
+    scn_struct_give(p, size, &size, sizeof size);
 }
 
 void scion_array_init_sized(scion_array *a, size_t size)
@@ -182,32 +186,4 @@ scion_status scn_step_take(scion_step *copy, const scion_step *s, scion_error *e
         return scn_fail(err, SCION_EINVAL, -1, "step is NULL");
     *copy = default_step;
     return scn_struct_take(copy, sizeof *copy, s, offsetof(scion_step, momentum), "step", -1, err);
-}
-
-scion_status scion_route(scion_param *params, int64_t count, const scion_options *o, scion_error *err)
-{
-    scion_options options;
-    scion_status status = scn_options_take(&options, o, err);
-    if (status == SCION_OK && (count < 0 || (count > 0 && !params)))
-        status = scn_fail(err, SCION_EINVAL, -1, "params is NULL or count is negative");
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        scion_param p;
-        scn_layout l;
-        status = scn_param_take(&p, params, i, err);
-        if (status != SCION_OK)
-            break;
-        const scn_rule *rule = scn_rule_at(scn_rule_for(options.rule, &p));
-        if (!scn_norm_is_auto(rule->about.norm))
-            p.norm = rule->about.norm;
-        status = scn_layout_make(&l, &p, options.routing, i, err);
-        char *theirs = (char *)params + (size_t)i * params->size;
-        const size_t at = offsetof(scion_param, norm);
-        const int32_t norm = l.norm;
-        if (status == SCION_OK && params->size < at + sizeof norm)
-            status = scn_fail(err, SCION_EINVAL, i, "parameter %lld: size is %zu, which has no norm", (long long)i,
-                              params->size);
-        if (status == SCION_OK)
-            memcpy(theirs + at, &norm, sizeof norm);
-    }
-    return status == SCION_OK ? scn_ok(err) : status;
 }

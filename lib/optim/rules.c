@@ -7,7 +7,7 @@
 static bool hidden_matrix(const scn_rule *rule, const scion_param *p)
 {
     return p->ndim > 1 && (p->role == SCION_ROLE_HIDDEN || p->role == SCION_ROLE_PLAIN) &&
-           (scn_norm_is_auto(p->norm) || p->norm == rule->about.norm);
+           (p->norm == SCION_NORM_AUTO || p->norm == rule->about.norm);
 }
 
 static double muon_factor(const scion_options *o, int role, const scn_block *b)
@@ -17,27 +17,28 @@ static double muon_factor(const scion_options *o, int role, const scn_block *b)
 }
 
 #define ABOUT(id, ...) .about = {.size = sizeof(scion_rule_properties), .others = id, __VA_ARGS__}
+#define STATES(...) .states = {__VA_ARGS__}
 
 const scn_rule scn_rule_scion = {
     ABOUT(SCION_RULE_SCION, .name = "scion", .help = "w = (1-lr)w + lr rho lmo(d): ||w|| <= rho", .momentum = 0.1,
           .weight_decay = 1, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
-    .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+    .average = SCN_AVERAGE_EMA, STATES({"average"}), .layerwise = true};
 
 const scn_rule scn_rule_uscion = {ABOUT(SCION_RULE_USCION, .name = "uscion", .help = "w = (1-lr mu)w + lr rho lmo(d)",
                                         .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .light = 1,
                                         .bounded = 1),
-                                  .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+                                  .average = SCN_AVERAGE_EMA, STATES({"average"}), .layerwise = true};
 
 const scn_rule scn_rule_almond = {ABOUT(SCION_RULE_ALMOND, .name = "almond", .help = "d averages lmo(g), not g",
                                         .momentum = 0.1, .states = 1, .lmo = 1, .averages = 1, .bounded = 1),
-                                  .average = SCN_AVERAGE_LMO, .floats = 1, .layerwise = true};
+                                  .average = SCN_AVERAGE_LMO, STATES({"average"}), .layerwise = true};
 
 const scn_rule scn_rule_muon = {
     ABOUT(SCION_RULE_ADAMW, .name = "muon",
           .help = "spectral lmo of a heavy-ball average for hidden matrices, AdamW for the rest", .momentum = 0.1,
           .norm = SCION_NORM_SPECTRAL, .states = 2, .lmo = 1, .averages = 1, .bounded = 1),
     .average = SCN_AVERAGE_HEAVY,
-    .floats = 1,
+    STATES({"average"}),
     .layerwise = true,
     .nesterov = true,
     .takes = hidden_matrix,
@@ -51,7 +52,7 @@ const scn_rule scn_rule_signsgd = {ABOUT(SCION_RULE_SIGNSGD, .name = "signsgd",
 const scn_rule scn_rule_signum = {
     ABOUT(SCION_RULE_SIGNUM, .name = "signum", .help = "w = (1-lr mu)w - lr rho sign(d)", .momentum = 0.1,
           .norm = SCION_NORM_MAX, .states = 1, .lmo = 1, .averages = 1, .light = 1, .bounded = 1),
-    .average = SCN_AVERAGE_EMA, .floats = 1, .layerwise = true};
+    .average = SCN_AVERAGE_EMA, STATES({"average"}), .layerwise = true};
 
 const scn_rule scn_rule_nsgd = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
                                       .help = "w = (1-lr mu)w - lr rho g/||g||, one norm for all parameters",
@@ -61,7 +62,7 @@ const scn_rule scn_rule_nsgd = {ABOUT(SCION_RULE_NSGD, .name = "nsgd",
 const scn_rule scn_rule_mnsgd = {ABOUT(SCION_RULE_MNSGD, .name = "mnsgd", .help = "nsgd with momentum",
                                        .momentum = 0.1, .norm = SCION_NORM_EUCLID, .states = 1, .lmo = 1,
                                        .averages = 1, .light = 1, .bounded = 1, .joint = 1),
-                                 .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, .floats = 1};
+                                 .average = SCN_AVERAGE_EMA, .joint = SCN_JOINT_FLAT, STATES({"average"})};
 
 const scn_rule scn_rule_ssd = {
     ABOUT(SCION_RULE_SSD, .name = "ssd",
@@ -72,16 +73,16 @@ const scn_rule scn_rule_ssd = {
 const scn_rule scn_rule_mars = {
     ABOUT(SCION_RULE_MARS, .name = "mars", .help = "scion with the STORM average, which needs two gradients a step",
           .momentum = 0.1, .weight_decay = 1, .states = 2, .lmo = 1, .averages = 1, .needs_prev = 1, .bounded = 1),
-    .average = SCN_AVERAGE_STORM, .floats = 1, .layerwise = true};
+    .average = SCN_AVERAGE_STORM, STATES({"average"}, {"previous", .previous = true}), .layerwise = true};
 
 const scn_rule scn_rule_adamw = {
     ABOUT(SCION_RULE_ADAMW, .name = "adamw", .help = "Adam with decoupled weight decay", .momentum = 1, .states = 2),
-    .floats = 2, .layerwise = true, .entries = scn_adamw};
+    STATES({"average"}, {"second"}), .layerwise = true, .entries = scn_adamw};
 
 const scn_rule scn_rule_sgd = {ABOUT(SCION_RULE_SGD, .name = "sgd",
                                      .help = "d = (1-alpha)d + g;  w = (1-lr mu)w - lr d", .momentum = 1, .states = 1,
                                      .averages = 1),
-                               .floats = 1, .layerwise = true, .entries = scn_sgd};
+                               STATES({"average"}), .layerwise = true, .entries = scn_sgd};
 
 const scn_rule *scn_rule_at(int rule)
 {

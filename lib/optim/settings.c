@@ -160,8 +160,8 @@ scion_status scion_optimizer_previous(scion_optimizer *opt, scion_error *err)
         return scn_fail(err, SCION_EINVAL, -1, "rule %s keeps no previous weights", about->name);
     for (int64_t i = 0; opt->steps > 0 && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        if (t->previous)
-            exchange((unsigned char *)t->weight + scn_stored_bytes(t->weight_type, t->own_first), t->previous,
+        if (scn_previous(t))
+            exchange((unsigned char *)t->weight + scn_stored_bytes(t->weight_type, t->own_first), scn_previous(t),
                      scn_stored_bytes(t->weight_type, t->own_count));
     }
     opt->swapped = opt->steps > 0 && !opt->swapped;

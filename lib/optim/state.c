@@ -4,7 +4,7 @@
  *     record: rule, light, count, steps, swapped, arrays present
  *     for each parameter
  *         record: name, shape, rule; settings; counters of the bound
- *         number of arrays, and for each: which, type, first entry, entries, data
+ *         number of arrays, and for each: name (version 2: its number), type, first entry, entries, data
  * A record begins with its length, so that members can be added at its end: what a shorter (older) one lacks keeps
  * the value that it has, what a longer (newer) one has beyond must be zero. Loading checks all of it before it
  * changes anything, values too: the checksum finds damage, it does not say who wrote the state. */
@@ -13,7 +13,7 @@
 #include "optim/optimizer.h"
 
 static const char magic[8] = "SCIONST";
-enum { version = 2, header_bytes = 8 + 8 + 8 + 8 };
+enum { version = 3, oldest_version = 2, header_bytes = 8 + 8 + 8 + 8 };
 
 typedef enum mode { COUNT, WRITE, CHECK, READ } mode;
 
@@ -22,6 +22,7 @@ typedef struct cursor {
     unsigned char *to;         /* WRITE */
     const unsigned char *from; /* CHECK, READ */
     size_t at, size;
+    uint64_t version;  /* of the state that is read */
     size_t record;     /* where the record began, or its end when reading */
     bool in_record;    /* between begin and end */
     bool optional;     /* values that older records lack */
@@ -86,8 +87,8 @@ static void out_of_range(cursor *c, const char *expected)
     c->value = true;
 }
 
-/* Is a value at hand to be looked at? */
-static bool looks(cursor *c, void *copy, size_t bytes)
+/* Copies the value that comes next, without taking it; false where values are not checked. */
+static bool peek(cursor *c, void *copy, size_t bytes)
 {
     if (c->mode != CHECK || !has(c, bytes))
         return false;
@@ -99,7 +100,7 @@ static bool looks(cursor *c, void *copy, size_t bytes)
 static void setting(cursor *c, const scn_tensor *t, int32_t what, double *value)
 {
     double seen;
-    if (looks(c, &seen, sizeof seen)) {
+    if (peek(c, &seen, sizeof seen)) {
         const char *expected = scn_setting_expected(t, what, seen);
         if (expected)
             out_of_range(c, expected);
@@ -111,7 +112,7 @@ static void setting(cursor *c, const scn_tensor *t, int32_t what, double *value)
 static void told_momentum(cursor *c, double *value)
 {
     double seen;
-    if (looks(c, &seen, sizeof seen) && !(seen >= 0 && seen <= 1))
+    if (peek(c, &seen, sizeof seen) && !(seen >= 0 && seen <= 1))
         out_of_range(c, "a momentum of the next step from 0 to 1");
     data(c, value, sizeof *value);
 }
@@ -120,7 +121,7 @@ static void told_momentum(cursor *c, double *value)
 static void counter(cursor *c, int64_t *value)
 {
     int64_t seen;
-    if (looks(c, &seen, sizeof seen) && (seen < 0 || seen > INT64_MAX / 2))
+    if (peek(c, &seen, sizeof seen) && (seen < 0 || seen > INT64_MAX / 2))
         out_of_range(c, "a number of steps from 0 to 2^62");
     data(c, value, sizeof *value);
 }
@@ -128,7 +129,7 @@ static void counter(cursor *c, int64_t *value)
 static void flag(cursor *c, bool *value)
 {
     int64_t wide = *value, seen;
-    if (looks(c, &seen, sizeof seen) && seen != 0 && seen != 1)
+    if (peek(c, &seen, sizeof seen) && seen != 0 && seen != 1)
         out_of_range(c, "a flag of 0 or 1");
     data(c, &wide, sizeof wide);
     *value = wide != 0;
@@ -180,56 +181,107 @@ static void end_record(cursor *c)
 
 /* ---- Arrays ---- */
 
-/* Entries first to first + count of the parameter, of which this caller owns a part. */
-static void array_data(cursor *c, const scn_tensor *t, void *array, int type, int64_t first, int64_t count)
+/* Entries first to first + count of array a, of which this caller owns a part. */
+static void array_data(cursor *c, const scion_array *a, int64_t first, int64_t count)
 {
-    const size_t bytes = scn_stored_bytes(type, count);
+    const size_t bytes = scn_stored_bytes(a->type, count);
     if (!has(c, bytes))
         return;
     if (c->mode == WRITE)
-        memcpy(c->to + c->at, array, bytes);
-    else if (array && !c->skip_arrays && (t->own_first < first || t->own_first + t->own_count > first + count))
+        memcpy(c->to + c->at, a->data, bytes);
+    else if (a->data && !c->skip_arrays && (a->first < first || a->first + a->count > first + count))
         c->wrong = "it has not all entries that are owned here";
-    else if (c->mode == READ && array && !c->skip_arrays)
-        memcpy(array, c->from + c->at + scn_stored_bytes(type, t->own_first - first),
-               scn_stored_bytes(type, t->own_count));
+    else if (c->mode == READ && a->data && !c->skip_arrays)
+        memcpy(a->data, c->from + c->at + scn_stored_bytes(a->type, a->first - first),
+               scn_stored_bytes(a->type, a->count));
     c->at += bytes;
 }
 
-/* The arrays of a tensor, those present written, all of the file read. */
-static void walk_arrays(cursor *c, scn_tensor *t)
+static void write_name(cursor *c, const char *name)
 {
-    void *const array[SCN_STATES] = {t->average, t->second, t->previous};
-    const int type[SCN_STATES] = {SCION_F32, SCION_F32, t->weight_type};
-    const bool writing = c->mode == COUNT || c->mode == WRITE;
-    bool found[SCN_STATES] = {false};
+    int64_t length = (int64_t)strlen(name);
+    number(c, &length);
+    if (c->mode == WRITE)
+        memcpy(c->to + c->at, name, (size_t)length);
+    c->at += (size_t)length;
+}
+
+/* Reads an array's name; the state of the rule that it means, or -1. */
+static int read_name(cursor *c, const scn_tensor *t)
+{
+    static const char *const numbered[] = {"average", "second", "previous"}; /* in version 2 */
+    int64_t length = 0;
+    const char *name = "";
+    number(c, &length);
+    if (c->wrong || length < 0 || (c->version > 2 && !has(c, (size_t)length)))
+        return -1;
+    if (c->version > 2) {
+        name = (const char *)c->from + c->at;
+        c->at += (size_t)length;
+    } else if (length < (int64_t)(sizeof numbered / sizeof *numbered)) {
+        name = numbered[length];
+        length = (int64_t)strlen(name);
+    }
+    for (int k = 0; k < SCN_STATES_MAX && t->rule->states[k].name; k++)
+        if ((size_t)length == strlen(t->rule->states[k].name) &&
+            memcmp(name, t->rule->states[k].name, (size_t)length) == 0)
+            return k;
+    return -1;
+}
+
+static int64_t entries_of(const scion_array *a)
+{
+    int64_t n = 1;
+    for (int i = 0; i < a->ndim; i++)
+        n *= a->shape[i];
+    return n;
+}
+
+static void write_arrays(cursor *c, const scn_tensor *t)
+{
     int64_t present = 0;
-    for (int k = 0; k < SCN_STATES; k++)
-        present += array[k] != NULL;
+    for (int k = 0; k < SCN_STATES_MAX; k++)
+        present += t->state[k] != NULL;
     number(c, &present);
-    for (int64_t n = 0, next = 0; n < present && !c->wrong; n++, next++) {
-        while (writing && !array[next])
-            next++;
-        int64_t which = next, kind = 0, first = t->own_first, count = t->own_count;
-        if (writing)
-            kind = type[next];
-        number(c, &which);
-        number(c, &kind);
+    for (int k = 0; k < SCN_STATES_MAX; k++) {
+        scion_array a = scn_state_array(t, k);
+        int64_t type = a.type;
+        if (!a.data)
+            continue;
+        write_name(c, a.name);
+        number(c, &type);
+        number(c, &a.first);
+        number(c, &a.count);
+        array_data(c, &a, a.first, a.count);
+    }
+}
+
+static void read_arrays(cursor *c, const scn_tensor *t)
+{
+    bool found[SCN_STATES_MAX] = {false};
+    int64_t present = 0;
+    number(c, &present);
+    for (int64_t n = 0; n < present && !c->wrong; n++) {
+        const int index = read_name(c, t);
+        int64_t type = 0, first = 0, count = 0;
+        number(c, &type);
         number(c, &first);
         number(c, &count);
         if (c->wrong)
             return;
-        if (which < 0 || which >= SCN_STATES || first < 0 || count < 0 || first > t->layout.count ||
-            count > t->layout.count - first || (kind != SCION_F32 && kind != SCION_BF16))
+        const scion_array a = scn_state_array(t, index < 0 ? 0 : index);
+        const int64_t all = entries_of(&a);
+        if (index < 0 || first < 0 || count < 0 || first > all || count > all - first ||
+            (type != SCION_F32 && type != SCION_BF16))
             c->wrong = "its arrays are of another kind";
-        else if (kind != type[which])
+        else if (type != a.type)
             c->wrong = "its weight type is another";
         else
-            array_data(c, t, array[which], (int)kind, first, count);
-        found[which < 0 || which >= SCN_STATES ? 0 : which] = true;
+            array_data(c, &a, first, count);
+        found[index < 0 ? 0 : index] = true;
     }
-    for (int k = 0; k < SCN_STATES && !writing && !c->skip_arrays && !c->wrong; k++)
-        if (array[k] && !found[k])
+    for (int k = 0; k < SCN_STATES_MAX && !c->skip_arrays && !c->wrong; k++)
+        if (t->state[k] && !found[k])
             c->wrong = "a state array is missing";
 }
 
@@ -269,63 +321,40 @@ static void walk_tensor(cursor *c, scn_tensor *t, bool arrays)
     told_momentum(c, &t->next_alpha);
     c->optional = true; /* members that later versions add go here */
     end_record(c);
-    if (arrays)
-        walk_arrays(c, t);
-}
-
-/* A parameter as version 0.1.0 wrote it: always with its arrays, and always all of them. */
-static void walk_tensor_v1(cursor *c, scn_tensor *t, bool light)
-{
-    const int64_t n = t->layout.count;
-    same_shape(c, t);
-    same_int(c, t->rule->floats > 0 && !light, "one of the two is light");
-    settings(c, t);
-    if (t->rule->floats > 0 && !light)
-        array_data(c, t, t->average, SCION_F32, 0, n);
-    if (t->rule->floats > 1)
-        array_data(c, t, t->second, SCION_F32, 0, n);
-    if (t->rule->about.needs_prev) {
-        same_int(c, t->weight_type, "its weight type is another");
-        array_data(c, t, t->previous, t->weight_type, 0, n);
-    }
+    if (arrays && (c->mode == COUNT || c->mode == WRITE))
+        write_arrays(c, t);
+    else if (arrays)
+        read_arrays(c, t);
 }
 
 /* Everything after the header. *tensor follows the walk, for the message. */
-static void walk(cursor *c, scion_optimizer *opt, uint64_t file_version, int64_t *tensor)
+static void walk(cursor *c, scion_optimizer *opt, int64_t *tensor)
 {
-    bool arrays = !c->skip_arrays;
-    int64_t seen;
+    int64_t present = !c->skip_arrays, seen;
     *tensor = -1;
-    if (file_version > 1)
-        begin_record(c);
+    begin_record(c);
     same_int(c, opt->o.rule, "it was made by another rule");
     same_int(c, opt->o.light != 0, "one of the two is light");
     same_int(c, opt->count, "it has another number of parameters");
     counter(c, &opt->steps);
-    if (looks(c, &seen, sizeof seen) && seen != 0 && !scn_rule_at(opt->o.rule)->about.needs_prev)
+    if (peek(c, &seen, sizeof seen) && seen != 0 && !scn_rule_at(opt->o.rule)->about.needs_prev)
         out_of_range(c, "no exchange of weights, since the rule keeps no previous ones");
     flag(c, &opt->swapped);
-    if (file_version > 1) {
-        int64_t present = arrays;
-        number(c, &present);
-        arrays = present != 0;
-        end_record(c);
-        if (!arrays && !c->skip_arrays && !c->wrong)
-            c->wrong = "it was saved without its arrays (SCION_WITHOUT_ARRAYS)";
-    }
+    number(c, &present);
+    end_record(c);
+    if (!present && !c->skip_arrays && !c->wrong)
+        c->wrong = "it was saved without its arrays (SCION_WITHOUT_ARRAYS)";
     for (int64_t i = 0; i < opt->count && !c->wrong; i++) {
         *tensor = i;
-        if (file_version > 1)
-            walk_tensor(c, &opt->tensors[i], arrays);
-        else
-            walk_tensor_v1(c, &opt->tensors[i], opt->o.light != 0);
+        walk_tensor(c, &opt->tensors[i], present != 0);
     }
 }
 
-/* Every step is one-to-one in the running value, so that no change of a single word goes unseen. */
-static uint64_t checksum(const unsigned char *bytes, size_t n)
+/* Every step is one-to-one in the running value, so that no change of a single word goes unseen; nor one of the
+ * version, from 3 on. */
+static uint64_t checksum(uint64_t of_version, const unsigned char *bytes, size_t n)
 {
-    uint64_t h = 0x9E3779B97F4A7C15u ^ n;
+    uint64_t h = 0x9E3779B97F4A7C15u ^ n ^ (of_version > 2 ? of_version << 56 : 0);
     for (size_t i = 0; i < n; i += 8) {
         uint64_t word = 0;
         memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
@@ -352,7 +381,7 @@ size_t scion_optimizer_save_bytes(const scion_optimizer *opt, unsigned flags)
     int64_t tensor;
     if (!opt || !known_flags(flags))
         return 0;
-    walk(&c, writable(opt), version, &tensor);
+    walk(&c, writable(opt), &tensor);
     return header_bytes + c.at;
 }
 
@@ -370,8 +399,8 @@ scion_status scion_optimizer_save(const scion_optimizer *opt, unsigned flags, vo
                 .size = need - header_bytes,
                 .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
     int64_t tensor;
-    walk(&c, writable(opt), version, &tensor);
-    const uint64_t head[3] = {version, need, checksum(out + header_bytes, need - header_bytes)};
+    walk(&c, writable(opt), &tensor);
+    const uint64_t head[3] = {version, need, checksum(version, out + header_bytes, need - header_bytes)};
     memcpy(out, magic, sizeof magic);
     memcpy(out + sizeof magic, head, sizeof head);
     return scn_ok(err);
@@ -388,19 +417,20 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
     if (bytes < header_bytes || memcmp(in, magic, sizeof magic) != 0)
         return scn_fail(err, SCION_ESTATE, -1, "this is not a saved optimizer state");
     memcpy(head, in + sizeof magic, sizeof head);
-    if (head[0] < 1 || head[0] > version)
-        return scn_fail(err, SCION_ESTATE, -1, "the state has version %llu, expected 1 to %d",
-                        (unsigned long long)head[0], (int)version);
+    if (head[0] < oldest_version || head[0] > version)
+        return scn_fail(err, SCION_ESTATE, -1, "the state has version %llu, expected %d to %d",
+                        (unsigned long long)head[0], (int)oldest_version, (int)version);
     if (head[1] != bytes)
         return scn_fail(err, SCION_ESTATE, -1, "the state has %zu bytes, but says %llu: it is cut off or padded",
                         bytes, (unsigned long long)head[1]);
-    if (head[2] != checksum(in + header_bytes, bytes - header_bytes))
+    if (head[2] != checksum(head[0], in + header_bytes, bytes - header_bytes))
         return scn_fail(err, SCION_ESTATE, -1, "the state is damaged: its checksum does not match");
     cursor c = {.mode = CHECK,
                 .from = in + header_bytes,
                 .size = bytes - header_bytes,
+                .version = head[0],
                 .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
-    walk(&c, opt, head[0], &tensor);
+    walk(&c, opt, &tensor);
     if (!c.wrong && c.at != c.size)
         c.wrong = "it is longer than expected";
     if (c.wrong && tensor >= 0)
@@ -410,7 +440,7 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
         return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s%s", c.value ? "expected " : "", c.wrong);
     c.mode = READ;
     c.at = 0;
-    walk(&c, opt, head[0], &tensor);
+    walk(&c, opt, &tensor);
     for (int64_t i = 0; i < opt->count; i++)
         opt->tensors[i].stepped = false;
     return scn_ok(err);

@@ -212,7 +212,7 @@ static void average_run(const update *u, int64_t first, int64_t n)
 {
     const scn_tensor *t = u->t;
     const double a = u->alpha, scale = u->grad_scale;
-    float *d = t->average + (first - t->own_first), buffer[buffer_floats];
+    float *d = scn_average_array(t) + (first - t->own_first), buffer[buffer_floats];
     const float *g = scn_floats(t->grad, t->grad_type, first, n, buffer);
     switch (t->rule->average) {
     case SCN_AVERAGE_EMA: scn_axpby(n, a * scale, g, 1 - a, d); break;
@@ -247,7 +247,7 @@ static void average_slice(const update *u, scn_tile p, int64_t first, int64_t n)
 static void average_tile(const update *u, scn_tile p, int threads)
 {
     enum { slice_entries = 16384 };
-    if (!u->t->average || u->averaged || u->t->rule->average == SCN_AVERAGE_LMO)
+    if (!scn_average_array(u->t) || u->averaged || u->t->rule->average == SCN_AVERAGE_LMO)
         return;
     int64_t rows = scn_max(slice_entries / p.cols, 1);
     int64_t slices = scn_pieces(p.rows, rows);
@@ -268,13 +268,13 @@ static scn_mat rows_of(void *array, int type, const scn_block *b, scn_tile p, fl
 static scn_mat average_of(const update *u, scn_tile p)
 {
     const scn_tensor *t = u->t;
-    return (scn_mat){t->average + (entry(u->b, p, 0) - t->own_first), p.rows, p.cols, u->b->ld};
+    return (scn_mat){scn_average_array(t) + (entry(u->b, p, 0) - t->own_first), p.rows, p.cols, u->b->ld};
 }
 
 /* Is the lmo taken of the gradient itself? */
 static bool of_gradient(const scn_tensor *t)
 {
-    return !t->average || t->rule->average == SCN_AVERAGE_LMO;
+    return !scn_average_array(t) || t->rule->average == SCN_AVERAGE_LMO;
 }
 
 /* What the lmo is taken of. */
@@ -307,6 +307,17 @@ static void shrink(const update *u, scn_tile p, scn_mat g)
     }
 }
 
+/* Gives the rule a block's lmo. */
+static void change_lmo(const update *u, scn_mat z, int threads)
+{
+    const scn_tensor *t = u->t;
+    scn_lmo l = {
+        .o = &u->opt->o, .k = (double)t->steps + 1, .alpha = u->alpha, .z = z, .ld = u->b->ld, .threads = threads};
+    for (int i = 0; i < SCN_STATES_MAX; i++)
+        l.state[i] = scn_block_state(t, i, (int)(u->b - t->block));
+    t->rule->after_lmo(&l);
+}
+
 static void step_tile(const update *u, scn_tile p, scn_work w, const scn_scratch *scratch)
 {
     scn_tensor *t = u->t;
@@ -319,11 +330,17 @@ static void step_tile(const update *u, scn_tile p, scn_work w, const scn_scratch
     }
     if (u->flat > 0) {
         scn_axpby_mat(-u->push / u->flat, from, u->beta, to, false, w.threads);
-    } else if (t->rule->average == SCN_AVERAGE_LMO) {
-        scn_mat z = {scratch->source, p.rows, p.cols, p.cols}, d = average_of(u, p);
+    } else if (t->rule->average == SCN_AVERAGE_LMO || t->rule->after_lmo) {
+        scn_mat z = {scratch->lmo, p.rows, p.cols, p.cols};
         u->b->norm->lmo(u->b, z, 0, 1, from, &w);
-        scn_axpby_mat(u->alpha, z, 1 - u->alpha, d, false, w.threads);
-        scn_axpby_mat(u->push, d, u->beta, to, false, w.threads);
+        if (t->rule->after_lmo)
+            change_lmo(u, z, w.threads);
+        if (t->rule->average == SCN_AVERAGE_LMO) {
+            scn_mat d = average_of(u, p);
+            scn_axpby_mat(u->alpha, z, 1 - u->alpha, d, false, w.threads);
+            z = d;
+        }
+        scn_axpby_mat(u->push, z, u->beta, to, false, w.threads);
     } else {
         u->b->norm->lmo(u->b, to, u->beta, u->push, from, &w);
     }
@@ -513,8 +530,9 @@ static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared 
 {
     scn_tensor *t = &opt->tensors[i];
     const double begin = now();
-    if (t->previous)
-        memcpy((char *)t->previous + scn_stored_bytes(t->weight_type, first - t->own_first),
+    void *previous = scn_previous(t);
+    if (previous)
+        memcpy((char *)previous + scn_stored_bytes(t->weight_type, first - t->own_first),
                (char *)t->weight + scn_stored_bytes(t->weight_type, first), scn_stored_bytes(t->weight_type, n));
     if (t->rule->joint == SCN_JOINT_DUAL && !opt->o.layerwise)
         t->gain = r->dual;

@@ -22,15 +22,17 @@ bool scn_is_job(const scn_tensor *t, int k)
 /* Scratch that a tensor's tiles need, by the conditions under which step.c uses it. */
 static void plan_scratch(scion_optimizer *opt, const scn_tensor *t)
 {
-    const bool half_grad = t->grad_type == SCION_BF16, no_average = !t->average;
+    const bool half_grad = t->grad_type == SCION_BF16, no_average = !scn_average_array(t);
     for (int k = 0; k < t->layout.blocks && t->rule->about.lmo && t->own_count > 0; k++) {
         int64_t tile = scn_tile_max(&t->block[k]);
         if (half_grad && (no_average || t->rule->average == SCN_AVERAGE_LMO))
             opt->scratch_floats[0] = scn_max(opt->scratch_floats[0], tile);
-        if (t->rule->average == SCN_AVERAGE_LMO || t->rule->average == SCN_AVERAGE_HEAVY)
+        if (t->rule->average == SCN_AVERAGE_HEAVY)
             opt->scratch_floats[1] = scn_max(opt->scratch_floats[1], tile);
-        if (t->weight_type == SCION_BF16)
+        if (t->rule->average == SCN_AVERAGE_LMO || t->rule->after_lmo)
             opt->scratch_floats[2] = scn_max(opt->scratch_floats[2], tile);
+        if (t->weight_type == SCION_BF16)
+            opt->scratch_floats[3] = scn_max(opt->scratch_floats[3], tile);
     }
 }
 
@@ -126,7 +128,7 @@ static bool plan_memory(scion_optimizer *opt)
 {
     scn_arena scratch = {0};
     size_t one = 0, team = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         scn_take(&scratch, (size_t)opt->scratch_floats[k] * sizeof(float));
     other_memory(opt, &one, &team);
     for (int64_t i = 0; i < opt->job_count; i++) {
@@ -157,7 +159,8 @@ scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, 
     scn_arena arena = {opt->memory, team ? 0 : (size_t)index * opt->thread_bytes, opt->memory_bytes};
     scratch->grad = scn_take(&arena, (size_t)opt->scratch_floats[0] * sizeof(float));
     scratch->source = scn_take(&arena, (size_t)opt->scratch_floats[1] * sizeof(float));
-    scratch->weight = scn_take(&arena, (size_t)opt->scratch_floats[2] * sizeof(float));
+    scratch->lmo = scn_take(&arena, (size_t)opt->scratch_floats[2] * sizeof(float));
+    scratch->weight = scn_take(&arena, (size_t)opt->scratch_floats[3] * sizeof(float));
     w.arena = arena;
     return w;
 }

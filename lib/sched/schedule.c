@@ -3,7 +3,6 @@
 #include "sched/schedule.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/sized_struct.h"
@@ -69,26 +68,28 @@ static double inv_sqrt_k(const scion_schedule *s, double k)
     return s->peak / sqrt(k + 1);
 }
 
+#define ABOUT(...) .about = {sizeof(scion_schedule_properties), __VA_ARGS__}
+
+/* Columns: name, then whether it reads n, warmup, decay, start, end. */
 static const struct {
-    const char *name;
+    scion_schedule_properties about;
     double (*value)(const scion_schedule *s, double k);
-    bool needs_n, rises, decays; /* which members it reads: n, warmup, decay */
 } table[] = {
-    [SCION_SCHEDULE_CONSTANT] = {"constant", constant, false, false, false},
-    [SCION_SCHEDULE_LINEAR] = {"linear", linear, true, false, false},
-    [SCION_SCHEDULE_CONSTANT_LINEAR] = {"constant_linear", constant_linear, true, true, true},
-    [SCION_SCHEDULE_COSINE] = {"cosine", cosine, true, true, false},
-    [SCION_SCHEDULE_COSINE_UNSHIFTED] = {"cosine_unshifted", cosine_unshifted, true, true, false},
-    [SCION_SCHEDULE_INV_SQRT_N] = {"inv_sqrt_n", inv_sqrt_n, true, false, false},
-    [SCION_SCHEDULE_INV_N34] = {"inv_n34", inv_n34, true, false, false},
-    [SCION_SCHEDULE_INV_SQRT_K] = {"inv_sqrt_k", inv_sqrt_k, false, false, false},
+    [SCION_SCHEDULE_CONSTANT] = {ABOUT("constant", 0, 0, 0, 0, 0), constant},
+    [SCION_SCHEDULE_LINEAR] = {ABOUT("linear", 1, 0, 0, 0, 0), linear},
+    [SCION_SCHEDULE_CONSTANT_LINEAR] = {ABOUT("constant_linear", 1, 1, 1, 1, 0), constant_linear},
+    [SCION_SCHEDULE_COSINE] = {ABOUT("cosine", 1, 1, 0, 1, 1), cosine},
+    [SCION_SCHEDULE_COSINE_UNSHIFTED] = {ABOUT("cosine_unshifted", 1, 1, 0, 1, 1), cosine_unshifted},
+    [SCION_SCHEDULE_INV_SQRT_N] = {ABOUT("inv_sqrt_n", 1, 0, 0, 0, 0), inv_sqrt_n},
+    [SCION_SCHEDULE_INV_N34] = {ABOUT("inv_n34", 1, 0, 0, 0, 0), inv_n34},
+    [SCION_SCHEDULE_INV_SQRT_K] = {ABOUT("inv_sqrt_k", 0, 0, 0, 0, 0), inv_sqrt_k},
 };
 
 enum { kinds = sizeof table / sizeof *table };
 
-const char *scn_schedule_name(int kind)
+const scion_schedule_properties *scion_schedule_info(int32_t kind)
 {
-    return kind >= 0 && kind < kinds ? table[kind].name : NULL;
+    return kind >= 0 && kind < kinds ? &table[kind].about : NULL;
 }
 
 static const scion_schedule default_schedule = {.size = sizeof default_schedule};
@@ -108,17 +109,18 @@ scion_status scn_schedule_take(scion_schedule *copy, const scion_schedule *s, sc
 
 static scion_status check(const scion_schedule *s, scion_error *err)
 {
-    if (!scn_schedule_name(s->kind))
+    const scion_schedule_properties *reads = scion_schedule_info(s->kind);
+    if (!reads)
         return scn_fail(err, SCION_EINVAL, -1, "schedule: %d is no kind", (int)s->kind);
-    const char *name = table[s->kind].name;
+    const char *name = reads->name;
     if (!isfinite(s->peak))
         return scn_fail(err, SCION_EINVAL, -1, "schedule %s: peak is %g", name, s->peak);
-    if (table[s->kind].needs_n && s->n < 1)
+    if (reads->n && s->n < 1)
         return scn_fail(err, SCION_EINVAL, -1, "schedule %s: n is %lld, expected at least 1", name, (long long)s->n);
-    if (table[s->kind].decays && (s->decay < 0 || s->decay > s->n))
+    if (reads->decay && (s->decay < 0 || s->decay > s->n))
         return scn_fail(err, SCION_EINVAL, -1, "schedule %s: decay is %lld, expected 0 to n, which is %lld", name,
                         (long long)s->decay, (long long)s->n);
-    if (table[s->kind].rises && (s->warmup < 0 || s->warmup >= s->n))
+    if (reads->warmup && (s->warmup < 0 || s->warmup >= s->n))
         return scn_fail(err, SCION_EINVAL, -1,
                         "schedule %s: warmup is %lld, expected 0 or more and below n, which is %lld", name,
                         (long long)s->warmup, (long long)s->n);
@@ -139,7 +141,7 @@ double scion_schedule_value(const scion_schedule *s, int64_t k)
     scion_schedule full;
     if (k < 0 || scn_schedule_take(&full, s, NULL) != SCION_OK || check(&full, NULL) != SCION_OK)
         return NAN;
-    if (table[full.kind].needs_n && k > full.n)
+    if (table[full.kind].about.n && k > full.n)
         k = full.n;
     return table[full.kind].value(&full, (double)k);
 }

@@ -4,9 +4,6 @@
 
 #include "scion.h"
 
-/* NULL: there is no such schedule. */
-const char *scn_schedule_name(int kind);
-
 /* Copies a caller's schedule, which may be shorter or longer than ours. */
 scion_status scn_schedule_take(scion_schedule *copy, const scion_schedule *s, scion_error *err);
 

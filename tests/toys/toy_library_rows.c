@@ -2,7 +2,7 @@
 #include "optim/optimizer.h"
 
 extern const scn_norm toy_norm_sum;
-extern const scn_rule toy_rule_lion;
+extern const scn_rule toy_rule_lion, toy_rule_normuon;
 
 const scn_norm *const scn_norm_rows[] = {
     [SCION_NORM_SPECTRAL] = &scn_norm_spectral, [SCION_NORM_COL] = &scn_norm_col,
@@ -19,6 +19,6 @@ const scn_rule *const scn_rule_rows[] = {
     [SCION_RULE_NSGD] = &scn_rule_nsgd,       [SCION_RULE_MNSGD] = &scn_rule_mnsgd,
     [SCION_RULE_SSD] = &scn_rule_ssd,         [SCION_RULE_MARS] = &scn_rule_mars,
     [SCION_RULE_ADAMW] = &scn_rule_adamw,     [SCION_RULE_SGD] = &scn_rule_sgd,
-    [SCION_RULE_SGD + 1] = &toy_rule_lion,
+    [SCION_RULE_SGD + 1] = &toy_rule_lion,    [SCION_RULE_SGD + 2] = &toy_rule_normuon,
 };
 const int scn_rule_count = sizeof scn_rule_rows / sizeof *scn_rule_rows;

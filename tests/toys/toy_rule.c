@@ -2,9 +2,9 @@
  *     w = (1 - lr mu)w - lr sign(b1 m + (1-b1)g),   m = b2 m + (1-b2)g. */
 #include "optim/optimizer.h"
 
-static void lion(const scn_entries *e, int64_t n, const float *g, float *average, float *second, float *w)
+static void lion(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w)
 {
-    (void)second;
+    float *average = state[0];
     for (int64_t i = 0; i < n; i++) {
         const double x = e->grad_scale * (double)g[i], m = (double)average[i];
         const double c = e->o->beta1 * m + (1 - e->o->beta1) * x;
@@ -20,7 +20,7 @@ const scn_rule toy_rule_lion = {
               .momentum = 1,
               .states = 1,
               .others = SCION_RULE_SGD + 1},
-    .floats = 1,
+    .states = {{"average"}},
     .layerwise = true,
     .entries = lion,
 };

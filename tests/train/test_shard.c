@@ -9,6 +9,7 @@
 #include "comm/launcher.h"
 #include "ranks/shard.h"
 #include "ranks/start_check.h"
+#include "trainer/routing.h"
 #include "trainer/trainer.h"
 
 static const char gpt[] = TINY_GPT "width=160 head_size=32 vocab=700 ";
@@ -27,6 +28,17 @@ static config gpt_with(const char *more)
     char text[512];
     snprintf(text, sizeof text, "%s%s", gpt, more);
     return tiny(text);
+}
+
+static scion_status make(shard_plan *s, const trainer *t, int ranks, bool whole, scion_error *err)
+{
+    scion_options o;
+    scion_param *params = NULL;
+    scion_status status = routing_make(&t->c, t->model.tape, &o, &params, err);
+    if (status == SCION_OK)
+        status = shard_make(s, t->model.tape, params, &o, ranks, whole, err);
+    free(params);
+    return status;
 }
 
 /* ---- Shares ---------------------------------------------------------------------------------------------------- */
@@ -72,7 +84,7 @@ static void every_entry_has_one_owner(void **state)
             scion_error err;
             shard_plan s;
             for (int whole = 0; whole < 2; whole++) {
-                OK(shard_make(&s, &c, t->model.tape, ranks, whole, &err));
+                OK(make(&s, t, ranks, whole, &err));
                 check_cover(&s, t->model.tape);
                 shard_free(&s);
             }
@@ -89,7 +101,7 @@ static void ranges_are_equal(void **state)
     (void)state;
     for (int ranks = 2; ranks <= 8; ranks++) {
         shard_plan s;
-        OK(shard_make(&s, &c, t->model.tape, ranks, false, &err));
+        OK(make(&s, t, ranks, false, &err));
         int64_t least = s.entries[0], most = s.entries[0];
         for (int r = 1; r < ranks; r++) {
             least = s.entries[r] < least ? s.entries[r] : least;
@@ -112,8 +124,8 @@ static void oracles_are_balanced(void **state)
     for (int ranks = 1; ranks <= 8; ranks++) {
         shard_plan s, alone;
         double sum = 0, most = 0, costliest = 0;
-        OK(shard_make(&s, &c, t->model.tape, ranks, false, &err));
-        OK(shard_make(&alone, &c, t->model.tape, 1000, false, &err));
+        OK(make(&s, t, ranks, false, &err));
+        OK(make(&alone, t, 1000, false, &err));
         for (int r = 0; r < 1000; r++)
             costliest = fmax(costliest, alone.flops[r]);
         for (int r = 0; r < ranks; r++) {
@@ -143,7 +155,7 @@ static void as_much_travels_as_in_an_all_reduce(void **state)
                 scion_error err;
                 shard_plan s;
                 int64_t up = 0, arrived = 0, down = 0, taken = 0;
-                OK(shard_make(&s, &c, t->model.tape, ranks, false, &err));
+                OK(make(&s, t, ranks, false, &err));
                 for (int r = 0; r < ranks; r++) {
                     const shard_traffic n = shard_traffic_of(&s, r, wire);
                     up += n.gradients_sent;

@@ -208,7 +208,7 @@ static void vectors_do_not_decay_unless_they_are_to(void **state)
     snprintf(scion.optimizer.rule, sizeof scion.optimizer.rule, "scion");
     scion.optimizer.weight_decay = 0;
     assert_int_equal(config_check(&scion, &err), SCION_EINVAL);
-    assert_non_null(strstr(err.message, "decay_vectors=no: rule scion decays by lr"));
+    assert_non_null(strstr(err.message, "decay_vectors=no has no effect: rule scion always decays by lr"));
     trainer_free(before);
     trainer_free(all);
     trainer_free(matrices);

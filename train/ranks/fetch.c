@@ -22,6 +22,11 @@ static fetch_array about_here(const fetcher *f, int64_t param, int k)
     fetch_array found = {.exists = f->find(f->ctx, param, k, &a)};
     if (found.exists) {
         found.type = a.type;
+        found.ndim = a.ndim;
+        memcpy(found.shape, a.shape, sizeof found.shape);
+        found.count = 1;
+        for (int i = 0; i < a.ndim; i++)
+            found.count *= a.shape[i];
         found.data = f->c->size == 1 ? a.data : NULL;
         snprintf(found.name, sizeof found.name, "%s", a.name);
     }
@@ -49,19 +54,32 @@ fetch_array fetch_about(const fetcher *f, int64_t param, int k)
     return found;
 }
 
-void fetch_entries(const fetcher *f, int64_t param, int k, scion_dtype type, int64_t first, int64_t count, void *to)
+/* Entries [*begin, *end) of an array are a rank's. Arrays smaller than their parameter are never cut. */
+static void part_of(const fetcher *f, int rank, int64_t param, const fetch_array *a, int64_t *begin, int64_t *end)
+{
+    const int64_t own = shard_own(f->shards, rank, param);
+    int64_t all = 0;
+    for (int r = 0; r < f->c->size; r++)
+        all += shard_own(f->shards, r, param);
+    *begin = all == a->count ? shard_first(f->shards, rank, param) : 0;
+    *end = *begin + (all == a->count ? own : own > 0 ? a->count : 0);
+}
+
+void fetch_entries(const fetcher *f, int64_t param, int k, const fetch_array *a, int64_t first, int64_t count,
+                   void *to)
 {
     for (int rank = 0; rank < f->c->size; rank++) {
-        const int64_t begin = shard_first(f->shards, rank, param), end = begin + shard_own(f->shards, rank, param);
+        int64_t begin, end;
+        part_of(f, rank, param, a, &begin, &end);
         const int64_t from = begin > first ? begin : first, up_to = end < first + count ? end : first + count;
-        const size_t bytes = up_to > from ? scn_stored_bytes(type, up_to - from) : 0;
-        char *into = (char *)to + (bytes > 0 ? scn_stored_bytes(type, from - first) : 0);
-        scion_array a;
-        scion_array_init(&a);
+        const size_t bytes = up_to > from ? scn_stored_bytes(a->type, up_to - from) : 0;
+        char *into = (char *)to + (bytes > 0 ? scn_stored_bytes(a->type, from - first) : 0);
+        scion_array here;
+        scion_array_init(&here);
         if (bytes > 0 && rank != f->c->rank)
-            ask(f, rank, (request){REQUEST_ENTRIES, k, (int32_t)type, param, from, up_to - from}, into, bytes);
-        else if (bytes > 0 && f->find(f->ctx, param, k, &a))
-            memcpy(into, (const char *)a.data + scn_stored_bytes(type, from - a.first), bytes);
+            ask(f, rank, (request){REQUEST_ENTRIES, k, a->type, param, from, up_to - from}, into, bytes);
+        else if (bytes > 0 && f->find(f->ctx, param, k, &here))
+            memcpy(into, (const char *)here.data + scn_stored_bytes(a->type, from - here.first), bytes);
     }
 }
 

@@ -120,7 +120,12 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
     if (m->ranks > all)
         return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
                           (long long)all, m->ranks);
-    scion_status status = shard_make(&s, &f->c, f->model.tape, m->ranks, false, err);
+    scion_options o;
+    scion_param *params = NULL;
+    scion_status status = network_params(&f->c, f->model.tape, &o, &params, err);
+    if (status == SCION_OK)
+        status = shard_make(&s, f->model.tape, params, &o, m->ranks, false, err);
+    free(params);
     out->most_sequences = (all + m->ranks - 1) / m->ranks;
     const int64_t pieces = (out->most_sequences + batch - 1) / batch,
                   size = (out->most_sequences + pieces - 1) / pieces;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/fail.h"
+#include "base/arith.h"
 #include "comm/comm.h"
-#include "trainer/routing.h"
+#include "util/fail.h"
 
 /* An entry takes a few reads and writes of memory, whose time is that of so many operations of a product. */
 static const double entry_cost = 100;
@@ -26,56 +26,36 @@ static int costly_first(const void *x, const void *y)
     return (a->param > b->param) - (a->param < b->param);
 }
 
-/* What an optimizer says of a parameter before anything is owned. */
-typedef struct nature {
+/* What sharing out needs to know of a parameter. */
+typedef struct share {
     int64_t count;
-    bool cut;     /* it may be cut into ranges */
+    bool cut;     /* it is cut into ranges */
     double flops; /* of its oracle */
-} nature;
+} share;
 
 static int64_t units_of(int64_t count)
 {
-    return (count + SCION_RANGE - 1) / SCION_RANGE;
+    return scn_pieces(count, SCION_RANGE);
 }
 
-/* Asks an optimizer that owns nothing, and therefore allocates next to nothing. */
-static scion_status find_natures(const config *c, const tape *t, bool whole, nature *out, scion_error *err)
+static scion_status find_shares(const scion_param *params, int64_t n, const scion_options *o, bool whole, share *out,
+                                scion_error *err)
 {
-    const int64_t n = tape_param_count(t);
-    scion_optimizer *probe = NULL;
-    scion_options o;
-    scion_param *params = calloc((size_t)n, sizeof *params);
-    scion_status status = params ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
-    if (status == SCION_OK)
-        status = routing_params(c, t, params, err);
-    if (status == SCION_OK)
-        status = config_optimizer(c, &o, err);
-    if (status == SCION_OK)
-        status = scion_route(params, n, &o, err);
-    for (int64_t i = 0; status == SCION_OK && i < n; i++) {
-        params[i].own_count = 0;
-        params[i].weight = params[i].grad = NULL;
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; i < n; i++) {
+        scion_param_properties about;
+        scion_param_properties_init(&about);
+        TRY(scion_param_info(&params[i], o, &about, err));
+        out[i] = (share){.count = about.elements,
+                         .cut = about.ranges && !whole && units_of(about.elements) > 1,
+                         .flops = about.flops};
     }
-    if (status == SCION_OK)
-        status = scion_optimizer_create(&probe, &o, params, n, err);
-    for (int64_t i = 0; status == SCION_OK && i < n; i++) {
-        scion_info info = {.size = sizeof info};
-        scion_optimizer_inspect(probe, i, 0, &info, NULL);
-        const scion_rule_properties *rule = scion_rule_info(info.rule);
-        const bool by_entry = !rule->lmo || scion_norm_info(info.norm)->elementwise;
-        params[i].norm = info.norm;
-        out[i] = (nature){.count = info.elements,
-                          .cut = by_entry && !rule->sharp && params[i].split_count < 2 && !whole &&
-                                 units_of(info.elements) > 1,
-                          .flops = rule->lmo ? scion_lmo_flops(&params[i], &o) : 0};
-    }
-    scion_optimizer_free(probe);
-    free(params);
+done:
     return status;
 }
 
 /* Rank r has units [r U / ranks, (r + 1) U / ranks) of all parameters that are cut, put in a row. */
-static void own_ranges(shard_plan *s, const nature *of)
+static void own_ranges(shard_plan *s, const share *of)
 {
     int64_t all = 0, before = 0;
     for (int64_t i = 0; i < s->params; i++)
@@ -84,9 +64,9 @@ static void own_ranges(shard_plan *s, const nature *of)
         const int64_t units = of[i].cut ? units_of(of[i].count) : 0;
         for (int64_t r = 0; r < s->ranks && units > 0; r++) {
             int64_t begin = all * r / s->ranks - before, end = all * (r + 1) / s->ranks - before;
-            begin = begin < 0 ? 0 : begin > units ? units : begin;
-            end = end < 0 ? 0 : end > units ? units : end;
-            const int64_t last = end * SCION_RANGE < of[i].count ? end * SCION_RANGE : of[i].count;
+            begin = scn_max(0, scn_min(begin, units));
+            end = scn_max(0, scn_min(end, units));
+            const int64_t last = scn_min(end * SCION_RANGE, of[i].count);
             if (end <= begin)
                 continue;
             s->first[r * s->params + i] = begin * SCION_RANGE;
@@ -97,14 +77,14 @@ static void own_ranges(shard_plan *s, const nature *of)
     }
 }
 
-static void give(shard_plan *s, const nature *of, int64_t param, int rank)
+static void give(shard_plan *s, const share *of, int64_t param, int rank)
 {
     s->own[rank * s->params + param] = of[param].count;
     s->flops[rank] += of[param].flops;
 }
 
 /* The costliest first, to the rank that has least; ranges are equal, and count for nobody. */
-static void own_wholes(shard_plan *s, const nature *of, item *items, double *load)
+static void own_wholes(shard_plan *s, const share *of, item *items, double *load)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < s->params; i++) {
@@ -133,7 +113,7 @@ static int last_owner(const shard_plan *s, int64_t param)
     return owner;
 }
 
-static void own_small(shard_plan *s, const nature *of)
+static void own_small(shard_plan *s, const share *of)
 {
     for (int64_t i = 1; i < s->params; i++)
         if (!of[i].cut && of[i].flops + entry_cost * (double)of[i].count < small_cost)
@@ -170,7 +150,7 @@ static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t
         last->count += count;
         return;
     }
-    const int64_t pieces = (count + SHARD_BUCKET - 1) / SHARD_BUCKET;
+    const int64_t pieces = scn_pieces(count, SHARD_BUCKET);
     for (int64_t k = 0; k < pieces; k++) {
         const int64_t begin = count * k / pieces, end = count * (k + 1) / pieces;
         s->buckets[s->count++] = range_of(v, first + begin, end - begin, owner);
@@ -201,11 +181,12 @@ static scion_status make_buckets(shard_plan *s, const tape *t, scion_error *err)
     return SCION_OK;
 }
 
-scion_status shard_make(shard_plan *out, const config *c, const tape *t, int ranks, bool whole, scion_error *err)
+scion_status shard_make(shard_plan *out, const tape *t, const scion_param *params, const scion_options *o, int ranks,
+                        bool whole, scion_error *err)
 {
     const size_t n = (size_t)tape_param_count(t), all = n * (size_t)ranks;
     shard_plan s = {.ranks = ranks, .params = (int64_t)n};
-    nature *of = calloc(n + 1, sizeof *of);
+    share *of = calloc(n + 1, sizeof *of);
     item *items = calloc(n + 1, sizeof *items);
     double *load = calloc((size_t)ranks, sizeof *load);
     s.first = calloc(all + 1, sizeof *s.first);
@@ -214,15 +195,13 @@ scion_status shard_make(shard_plan *out, const config *c, const tape *t, int ran
     s.entries = calloc((size_t)ranks, sizeof *s.entries);
     scion_status status = SCION_OK;
     if (!of || !items || !load || !s.first || !s.own || !s.flops || !s.entries)
-        status = train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
-    if (status == SCION_OK)
-        status = find_natures(c, t, whole, of, err);
-    if (status == SCION_OK) {
-        own_ranges(&s, of);
-        own_wholes(&s, of, items, load);
-        own_small(&s, of);
-        status = make_buckets(&s, t, err);
-    }
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares"));
+    TRY(find_shares(params, s.params, o, whole, of, err));
+    own_ranges(&s, of);
+    own_wholes(&s, of, items, load);
+    own_small(&s, of);
+    TRY(make_buckets(&s, t, err));
+done:
     free(of);
     free(items);
     free(load);

@@ -10,7 +10,6 @@
 #ifndef TRAIN_RANKS_SHARD_H
 #define TRAIN_RANKS_SHARD_H
 
-#include "config/config.h"
 #include "tensor/tape.h"
 
 enum { SHARD_BUCKET = 1 << 19 }; /* entries; 2 MB in float32 */
@@ -32,9 +31,10 @@ typedef struct shard_plan {
     int64_t *entries;     /* of each rank: that it owns */
 } shard_plan;
 
-/* `whole`: nothing is cut, so that sums over all parameters have the same bits with any number of ranks. Needs no
- * memory of weights or gradients. */
-scion_status shard_make(shard_plan *out, const config *c, const tape *t, int ranks, bool whole, scion_error *err);
+/* Shares out the tape's parameters, of which `params` and `o` say how they are stepped. `whole`: nothing is cut, so
+ * that sums over all parameters have the same bits with any number of ranks. Reads no weights or gradients. */
+scion_status shard_make(shard_plan *out, const tape *t, const scion_param *params, const scion_options *o, int ranks,
+                        bool whole, scion_error *err);
 void shard_free(shard_plan *s);
 
 static inline int64_t shard_first(const shard_plan *s, int rank, int64_t param)

@@ -6,7 +6,6 @@
 
 #include "comm/comm_self.h"
 #include "config/network.h"
-#include "trainer/routing.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"
 #include "util/threads.h"
@@ -325,14 +324,18 @@ static scion_status plan_training(trainer *t, scion_error *err)
                                .round_nearest = training_rounds_nearest(o),
                                .deterministic = o->deterministic,
                                .light = t->c.optimizer.light};
+    scion_options options;
+    scion_param *params = NULL;
     scion_status status = SCION_OK;
     TRY(share_make(&t->share, t->comm->rank, t->comm->size, o->batch, o->accum,
                    tape_buffer_count(recorded) > 0 && t->comm->size > 1, err));
     find_sizes(t);
     TRY(plan_sizes(t, wants_packed(t), err));
-    TRY(shard_make(&t->shards, &t->c, recorded, t->comm->size, o->deterministic && together, err));
+    TRY(network_params(&t->c, recorded, &options, &params, err));
+    TRY(shard_make(&t->shards, recorded, params, &options, t->comm->size, o->deterministic && together, err));
     TRY(reducer_create(&t->reducer, t->comm, &t->shards, &t->share, t->sizes[0].plan, &r, err));
 done:
+    free(params);
     return status;
 }
 
@@ -484,17 +487,16 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err)
 {
     const int64_t count = tape_param_count(t->model.tape);
     char *before = t->flats[FLAT_GRADS_BEFORE];
+    scion_param_properties about;
     scion_options o;
+    scion_param *params = NULL;
     scion_status status = SCION_OK;
-    scion_param *params = calloc((size_t)count, sizeof *params);
-    if (!params)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the optimizer");
-    TRY(routing_params(&t->c, t->model.tape, params, err));
-    TRY(config_optimizer(&t->c, &o, err));
-    TRY(scion_route(params, count, &o, err));
+    TRY(network_params(&t->c, t->model.tape, &o, &params, err));
     for (int64_t i = 0; i < count; i++) {
         const tape_value *v = tape_param_at(t->model.tape, i);
-        params[i].start = start_of(t, v, params[i].norm);
+        scion_param_properties_init(&about);
+        TRY(scion_param_info(&params[i], &o, &about, err));
+        params[i].start = start_of(t, v, about.norm);
         params[i].grad_prev = before ? before + v->grad_at : NULL;
         params[i].own_first = shard_first(&t->shards, t->comm->rank, i);
         params[i].own_count = shard_own(&t->shards, t->comm->rank, i);

@@ -34,7 +34,7 @@ static const char *type_name(scion_dtype type)
 typedef struct source {
     int64_t param;
     int k; /* as find_array has it */
-    scion_dtype type;
+    fetch_array about;
 } source;
 
 /* Tensors of the file. Arrays are written from where they are: saving takes no memory worth planning for. */
@@ -59,20 +59,22 @@ static bool find_array(const void *ctx, int64_t param, int k, scion_array *a)
     a->first = shard_first(&t->shards, t->comm->rank, param);
     a->count = shard_own(&t->shards, t->comm->rank, param);
     a->type = (int32_t)flat_type(like, v);
+    a->ndim = v->ndim;
+    memcpy(a->shape, v->shape, sizeof a->shape);
     a->data = (char *)flat_at(t->flats[-1 - k], like, v) + scn_stored_bytes(a->type, a->first);
     return a->count > 0;
 }
 
-static void list_tensor(listing *l, const tape_value *v, const char *prefix, const void *data, scion_dtype type)
+static void list_tensor(listing *l, const char *prefix, const char *name, const fetch_array *a)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
-    snprintf(l->names[l->count], name_bytes, "%s%s", prefix, v->name);
+    snprintf(l->names[l->count], name_bytes, "%s%s", prefix, name);
     *out = (checkpoint_tensor){.name = l->names[l->count],
-                               .dtype = type_name(type),
-                               .ndim = v->ndim,
-                               .data = data,
-                               .bytes = scn_stored_bytes(type, v->count)};
-    memcpy(out->shape, v->shape, sizeof out->shape);
+                               .dtype = type_name((scion_dtype)a->type),
+                               .ndim = a->ndim,
+                               .data = a->data,
+                               .bytes = scn_stored_bytes(a->type, a->count)};
+    memcpy(out->shape, a->shape, sizeof out->shape);
     l->count++;
 }
 
@@ -84,8 +86,8 @@ static bool list_owned(listing *l, const trainer *t, int64_t i, int k, const cha
     if (!a.exists)
         return false;
     snprintf(state, sizeof state, state_prefix, a.name);
-    l->sources[l->count] = (source){i, k, (scion_dtype)a.type};
-    list_tensor(l, tape_param_at(t->model.tape, i), prefix ? prefix : state, a.data, (scion_dtype)a.type);
+    l->sources[l->count] = (source){i, k, a};
+    list_tensor(l, prefix ? prefix : state, tape_param_at(t->model.tape, i)->name, &a);
     return true;
 }
 
@@ -93,15 +95,20 @@ static const void *fetch_piece(void *ctx, int i, size_t at, size_t bytes)
 {
     const listing *l = ctx;
     const source *s = &l->sources[i];
-    const size_t entry = scn_stored_bytes((int32_t)s->type, 1);
-    fetch_entries(&l->from, s->param, s->k, s->type, (int64_t)(at / entry), (int64_t)(bytes / entry), l->piece);
+    const size_t entry = scn_stored_bytes(s->about.type, 1);
+    fetch_entries(&l->from, s->param, s->k, &s->about, (int64_t)(at / entry), (int64_t)(bytes / entry), l->piece);
     return l->piece;
 }
 
 static void list_flat(listing *l, const trainer *t, int i, const tape_value *v)
 {
     const flat_row *row = &flat_rows[i];
-    list_tensor(l, v, row->saved(&t->c), flat_at(t->flats[i], row->like, v), flat_type(row->like, v));
+    fetch_array a = {.type = (int32_t)flat_type(row->like, v),
+                     .ndim = v->ndim,
+                     .count = v->count,
+                     .data = flat_at(t->flats[i], row->like, v)};
+    memcpy(a.shape, v->shape, sizeof a.shape);
+    list_tensor(l, row->saved(&t->c), v->name, &a);
 }
 
 /* The next flat array from *i on that is saved; false: none. */
@@ -250,26 +257,27 @@ static const char *shape_text(int ndim, const int64_t *shape, char text[64])
     return text;
 }
 
-/* Reads `count` entries of one tensor from `first` on. The file's type is another only if weights are taken from a run
- * that stored them otherwise (init). */
-static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const tape_value *v,
-                                 int64_t first, int64_t count, void *to, scion_dtype type, scion_error *err)
+/* Reads entries [a->first, a->first + a->count) of the tensor PREFIX NAME into a->data. The file's type is another only
+ * if weights are taken from a run that stored them otherwise (init). */
+static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const char *name,
+                                 const scion_array *a, scion_error *err)
 {
-    char name[name_bytes], theirs[64], ours[64];
-    snprintf(name, sizeof name, "%s%s", prefix, v->name);
-    const checkpoint_tensor *from = checkpoint_find(file, name);
+    char full[name_bytes], theirs[64], ours[64];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const checkpoint_tensor *from = checkpoint_find(file, full);
     if (!from)
-        return train_fail(err, SCION_ESTATE, "%s: tensor %s is missing", path, name);
+        return train_fail(err, SCION_ESTATE, "%s: tensor %s is missing", path, full);
     const bool half = strcmp(from->dtype, type_name(SCION_BF16)) == 0;
-    bool fits = (half || strcmp(from->dtype, type_name(SCION_F32)) == 0) && from->ndim == v->ndim;
-    for (int i = 0; fits && i < v->ndim; i++)
-        fits = from->shape[i] == v->shape[i];
+    bool fits = (half || strcmp(from->dtype, type_name(SCION_F32)) == 0) && from->ndim == a->ndim;
+    for (int i = 0; fits && i < a->ndim; i++)
+        fits = from->shape[i] == a->shape[i];
     if (!fits)
-        return train_fail(err, SCION_ESTATE, "%.120s: tensor %s is %s%s, and this model has %s", path, name,
+        return train_fail(err, SCION_ESTATE, "%.120s: tensor %s is %s%s, and this model has %s", path, full,
                           from->dtype, shape_text(from->ndim, from->shape, theirs),
-                          shape_text(v->ndim, v->shape, ours));
+                          shape_text(a->ndim, a->shape, ours));
     const scion_dtype from_type = half ? SCION_BF16 : SCION_F32;
-    convert(from_type, (const char *)from->data + scn_stored_bytes((int32_t)from_type, first), type, to, count);
+    convert(from_type, (const char *)from->data + scn_stored_bytes((int32_t)from_type, a->first),
+            (scion_dtype)a->type, a->data, a->count);
     return SCION_OK;
 }
 
@@ -290,8 +298,12 @@ scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char
         const int64_t count = buffers ? tape_buffer_count(recorded) : tape_param_count(recorded);
         for (int64_t k = 0; (is_of_model(i) || !model_only) && k < count; k++) {
             const tape_value *v = buffers ? tape_buffer_at(recorded, k) : tape_param_at(recorded, k);
-            TRY(read_entries(file, path, row->saved(&t->c), v, 0, v->count, flat_at(t->flats[i], row->like, v),
-                             flat_type(row->like, v), err));
+            scion_array a = {.data = flat_at(t->flats[i], row->like, v),
+                             .count = v->count,
+                             .type = (int32_t)flat_type(row->like, v),
+                             .ndim = v->ndim};
+            memcpy(a.shape, v->shape, sizeof a.shape);
+            TRY(read_entries(file, path, row->saved(&t->c), v->name, &a, err));
         }
     }
 done:
@@ -313,8 +325,7 @@ scion_status trainer_read_optimizer(trainer *t, const checkpoint *file, const ch
     for (int64_t i = 0; i < tape_param_count(t->model.tape); i++)
         for (int k = 0; k < max_states && scion_optimizer_state(t->optimizer, i, k, &a); k++) {
             snprintf(prefix, sizeof prefix, state_prefix, a.name);
-            TRY(read_entries(file, path, prefix, tape_param_at(t->model.tape, i), a.first, a.count, a.data,
-                             (scion_dtype)a.type, err));
+            TRY(read_entries(file, path, prefix, tape_param_at(t->model.tape, i)->name, &a, err));
         }
 done:
     return status;
