@@ -1,5 +1,5 @@
 /* Optimizers that older versions saved: each is loaded through the public interface, takes two steps, and must have
- * the weights that the version that wrote it had. The files are in tests/old/, and are never written again. */
+ * the weights that its own version came to. The files are in tests/old/, and are never written again. */
 #include "support.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "old/0.1.0/old_states.h"
+#include "old/0.2.0/old_states.h"
 
 static scion_error err;
 
@@ -20,7 +20,7 @@ static const double tolerance = 1e-5, tolerance_bf16 = 0x1p-7;
 static void *read_whole(const char *name, const char *ending, size_t *bytes)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/0.1.0/states/%s.%s", SCION_OLD_FILES, name, ending);
+    snprintf(path, sizeof path, "%s/0.2.0/states/%s.%s", SCION_OLD_FILES, name, ending);
     FILE *f = fopen(path, "rb");
     if (!f)
         fail_msg("%s cannot be opened", path);
@@ -73,7 +73,6 @@ static run *make(const struct old_case *c)
     r->state = read_whole(c->name, "state", &r->state_bytes);
     scion_options_init(&o, (scion_rule)scion_enum_value(SCION_ENUM_RULE, c->rule));
     o.routing = (scion_routing)scion_enum_value(SCION_ENUM_ROUTING, "onehot");
-    o.layerwise = strcmp(c->rule, "ssd") == 0; /* the default of 0.1.0 */
     o.light = c->light;
     o.vanishing = c->vanishing;
     o.seed = OLD_SEED;
@@ -126,14 +125,14 @@ static void test_old_states_go_on(void **state)
     for (int t = 0; t < OLD_CASES; t++) {
         const struct old_case *c = &old_cases[t];
         run *r = make(c);
-        at("%s of 0.1.0", c->name);
+        at("%s of 0.2.0", c->name);
         check_ok(scion_optimizer_load(r->opt, 0, r->state, r->state_bytes, &err), &err);
         assert_int_equal(scion_optimizer_steps(r->opt), OLD_STEPS);
         for (int k = OLD_STEPS + 1; k <= OLD_STEPS + OLD_MORE; k++)
             step(r, k);
         for (int i = 0; i < OLD_PARAMS; i++) {
             scion_info info = {.size = sizeof info};
-            at("%s of 0.1.0, %s", c->name, old_params[i].name);
+            at("%s of 0.2.0, %s", c->name, old_params[i].name);
             check_array(old_count(i), weights_of(r, i), r->after[i], c->bf16 ? tolerance_bf16 : tolerance);
             check_ok(scion_optimizer_inspect(r->opt, i, 0, &info, &err), &err);
             if (isinf(r->bounds[i]))
@@ -163,7 +162,7 @@ static void test_states_matter(void **state)
             step(r, k);
         for (int i = 0; i < OLD_PARAMS; i++)
             worst = fmax(worst, array_error(old_count(i), weights_of(r, i), r->after[i]));
-        at("%s of 0.1.0 without its state: %g", c->name, worst);
+        at("%s of 0.2.0 without its state: %g", c->name, worst);
         check(kept || worst > (c->bf16 ? tolerance_bf16 : tolerance));
         scion_optimizer_free(r->opt);
         release(NULL);
@@ -180,10 +179,10 @@ static void test_damaged_old_states(void **state)
         for (size_t k = 0; k < r->state_bytes; k += 1 + k / 64) {
             memcpy(copy, r->state, r->state_bytes);
             copy[k] ^= 0x10;
-            at("%s of 0.1.0, byte %zu changed", old_cases[t].name, k);
+            at("%s of 0.2.0, byte %zu changed", old_cases[t].name, k);
             check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
         }
-        at("%s of 0.1.0, cut off", old_cases[t].name);
+        at("%s of 0.2.0, cut off", old_cases[t].name);
         check_status(scion_optimizer_load(r->opt, 0, r->state, r->state_bytes - 1, &err), SCION_ESTATE, &err);
         scion_optimizer_free(r->opt);
         release(NULL);
@@ -208,8 +207,8 @@ static void seal(unsigned char *state, size_t bytes)
 static void test_old_values_out_of_range(void **state)
 {
     (void)state;
-    const size_t steps = 32 + 3 * 8;                                           /* after rule, light, count */
-    const size_t radius = 32 + 5 * 8 + 8 + strlen(old_params[0].name) + 6 * 8; /* after the name and its shape */
+    const size_t steps = 32 + 8 + 3 * 8; /* in a record, after rule, light, count */
+    const size_t radius = 32 + 7 * 8 + 8 + 8 + strlen(old_params[0].name) + 5 * 8; /* after the name and its shape */
     static const double wrong[] = {NAN, -5, INFINITY, 0};
     const int64_t many = INT64_MAX;
     for (int t = 0; t < OLD_CASES; t++) {
@@ -219,14 +218,14 @@ static void test_old_values_out_of_range(void **state)
             memcpy(copy, r->state, r->state_bytes);
             memcpy(copy + radius, &wrong[k], sizeof wrong[k]);
             seal(copy, r->state_bytes);
-            at("%s of 0.1.0, radius %g", old_cases[t].name, wrong[k]);
+            at("%s of 0.2.0, radius %g", old_cases[t].name, wrong[k]);
             check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
             check(strstr(err.message, "radius") != NULL);
         }
         memcpy(copy, r->state, r->state_bytes);
         memcpy(copy + steps, &many, sizeof many);
         seal(copy, r->state_bytes);
-        at("%s of 0.1.0, too many steps", old_cases[t].name);
+        at("%s of 0.2.0, too many steps", old_cases[t].name);
         check_status(scion_optimizer_load(r->opt, 0, copy, r->state_bytes, &err), SCION_ESTATE, &err);
         check(strstr(err.message, "steps") != NULL);
         assert_int_equal(scion_optimizer_steps(r->opt), 0);

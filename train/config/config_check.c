@@ -171,7 +171,8 @@ static scion_status check_rule_reads(const config *c, const scion_options *o, sc
     if (c->optimizer.layerwise && !rule->joint)
         return train_fail(err, SCION_EINVAL, "layerwise: rule %s has no norm of all layers", rule->name);
     if (!c->optimizer.decay_vectors && rule->weight_decay != 0)
-        return train_fail(err, SCION_EINVAL, "decay_vectors=no has no effect: rule %s always decays by lr", rule->name);
+        return train_fail(err, SCION_EINVAL, "decay_vectors=no has no effect: rule %s always decays by lr",
+                          rule->name);
     if (c->optimizer.first_full && !rule->averages)
         return train_fail(err, SCION_EINVAL, "first_full: rule %s has no average", rule->name);
     if (c->optimizer.adam_lr > 0 && rule->others == o->rule)
