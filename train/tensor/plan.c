@@ -414,124 +414,25 @@ static void share_in_place(tape_plan *p)
 
 /* ---- 7. Places ----------------------------------------------------------------------------------------- */
 
-/* Ranges of bytes that are taken, merged, in ascending order. */
-typedef struct plan_range {
-    size_t begin, end;
-} plan_range;
-
-typedef struct range_list {
-    plan_range *at;
-    int64_t count, capacity;
-} range_list;
-
-/* The first range that ends at `offset` or behind it. */
-static int64_t range_from(const range_list *l, size_t offset)
+static bool live_together(const plan_array *a, const plan_array *b)
 {
-    int64_t low = 0, high = l->count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (l->at[middle].end < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* False: out of memory. */
-static bool take_range(range_list *l, plan_range r)
-{
-    const int64_t first = range_from(l, r.begin);
-    int64_t next = first; /* behind those that r touches */
-    for (; next < l->count && l->at[next].begin <= r.end; next++) {
-        r.begin = l->at[next].begin < r.begin ? l->at[next].begin : r.begin;
-        r.end = l->at[next].end > r.end ? l->at[next].end : r.end;
-    }
-    if (next == first && l->count == l->capacity) {
-        const int64_t capacity = l->capacity > 0 ? 2 * l->capacity : 2;
-        plan_range *more = realloc(l->at, (size_t)capacity * sizeof *more);
-        if (!more)
-            return false;
-        l->at = more;
-        l->capacity = capacity;
-    }
-    memmove(l->at + first + 1, l->at + next, (size_t)(l->count - next) * sizeof *l->at);
-    l->count += first + 1 - next;
-    l->at[first] = r;
-    return true;
-}
-
-/* Which bytes are taken when: a tree over the events, whose node i has the children 2i and 2i + 1, each with half of
- * its time. An array that lives all the time of a node is in `through` of the node, one that lives at any time of it
- * in `any`, but not below a node that it is in `through` of. What is packed well is merged into few ranges, so that a
- * span is looked up and entered in about log(events) steps, whatever the number of arrays. */
-typedef struct time_node {
-    range_list through, any;
-} time_node;
-
-typedef struct timetable {
-    time_node *node;
-    int64_t size; /* events, as a power of two */
-} timetable;
-
-enum { MAX_RANGE_LISTS = PLAN_SPANS * 4 * 64 };
-
-/* Enters range r for `span`, at node i, whose time is [first, first + length). */
-static bool take_time(timetable *t, int64_t i, int64_t first, int64_t length, plan_span span, plan_range r)
-{
-    if (span.last < first || span.first >= first + length)
-        return true;
-    if (!take_range(&t->node[i].any, r))
-        return false;
-    if (span.first <= first && span.last >= first + length - 1)
-        return take_range(&t->node[i].through, r);
-    return take_time(t, 2 * i, first, length / 2, span, r) &&
-           take_time(t, 2 * i + 1, first + length / 2, length / 2, span, r);
-}
-
-/* Lists the ranges that are taken at some time of `span`. */
-static void list_taken(const timetable *t, int64_t i, int64_t first, int64_t length, plan_span span,
-                       const range_list **list, int *count)
-{
-    if (span.last < first || span.first >= first + length || t->node[i].any.count == 0)
-        return;
-    const bool whole = span.first <= first && span.last >= first + length - 1;
-    const range_list *taken = whole ? &t->node[i].any : &t->node[i].through;
-    if (taken->count > 0)
-        list[(*count)++] = taken;
-    if (whole)
-        return;
-    list_taken(t, 2 * i, first, length / 2, span, list, count);
-    list_taken(t, 2 * i + 1, first + length / 2, length / 2, span, list, count);
-}
-
-/* The lowest offset at which an array meets no other. */
-static size_t lowest_gap(const timetable *t, const plan_array *a)
-{
-    const range_list *list[MAX_RANGE_LISTS];
-    int count = 0;
-    size_t low = 0;
     for (int i = 0; i < a->spans; i++)
-        list_taken(t, 1, 0, t->size, a->span[i], list, &count);
-    /* Up over every range that is in the way, until all lists have been asked in vain. */
-    for (int i = 0, vain = 0; vain < count; i = (i + 1) % count, vain++) {
-        for (int64_t k = range_from(list[i], low + 1); k < list[i]->count; k++) {
-            if (list[i]->at[k].begin >= low + a->bytes)
-                break;
-            low = list[i]->at[k].end;
-            vain = -1;
-        }
-    }
-    return low;
+        for (int j = 0; j < b->spans; j++)
+            if (a->span[i].first <= b->span[j].last && b->span[j].first <= a->span[i].last)
+                return true;
+    return false;
 }
 
-static void free_timetable(timetable *t)
+/* The lowest offset at which an array overlaps none of the n placed ones, which are sorted by offset. */
+static size_t lowest_gap(plan_array *const *placed, int64_t n, const plan_array *a)
 {
-    for (int64_t i = 0; t->node && i < 2 * t->size; i++) {
-        free(t->node[i].through.at);
-        free(t->node[i].any.at);
+    size_t low = 0;
+    for (int64_t i = 0; i < n && placed[i]->offset < low + a->bytes; i++) {
+        const size_t end = placed[i]->offset + placed[i]->bytes;
+        if (end > low && live_together(placed[i], a))
+            low = end;
     }
-    free(t->node);
+    return low;
 }
 
 /* Largest first; among equals the one that is needed first. The number makes every run sort alike. */
@@ -545,31 +446,26 @@ static int compare_size(const void *x, const void *y)
     return a->number < b->number ? -1 : 1;
 }
 
-/* Gives each of n arrays an offset such that two arrays which live at the same time do not overlap; *bytes: needed in
- * all. To find the smallest block is NP-hard; the greedy way is good: take the largest array first, and put each at
- * the lowest offset at which it overlaps none that was placed before and lives at the same time. Small arrays then
- * fill the gaps that large ones left. Changes the order of the list. */
-static scion_status place_arrays(plan_array **array, int64_t n, int64_t events, size_t *bytes, scion_error *err)
+/* Gives each of n arrays an offset such that arrays which live at the same time do not overlap, and returns the bytes
+ * of the block. The smallest block is NP-hard to find; a greedy choice is good: the largest array first, each at the
+ * lowest offset at which it overlaps no array placed before it that lives at the same time. Small arrays then fill
+ * the gaps between large ones. Sorts the list by offset. */
+static size_t place_arrays(plan_array **array, int64_t n)
 {
-    timetable t = {.size = 1};
-    while (t.size < events)
-        t.size *= 2;
-    t.node = calloc(2 * (size_t)t.size, sizeof *t.node);
-    bool ok = t.node != NULL;
-    *bytes = 0;
+    size_t bytes = 0;
     for (int64_t i = 0; i < n; i++)
         array[i]->number = i;
     qsort(array, (size_t)n, sizeof *array, compare_size);
-    for (int64_t i = 0; ok && i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         plan_array *a = array[i];
-        a->offset = lowest_gap(&t, a);
-        const plan_range taken = {a->offset, a->offset + a->bytes};
-        *bytes = taken.end > *bytes ? taken.end : *bytes;
-        for (int k = 0; ok && k < a->spans; k++)
-            ok = take_time(&t, 1, 0, t.size, a->span[k], taken);
+        int64_t k = i;
+        a->offset = lowest_gap(array, i, a);
+        bytes = a->offset + a->bytes > bytes ? a->offset + a->bytes : bytes;
+        for (; k > 0 && array[k - 1]->offset > a->offset; k--)
+            array[k] = array[k - 1];
+        array[k] = a;
     }
-    free_timetable(&t);
-    return ok ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory while planning");
+    return bytes;
 }
 
 static void add_array(plan_array **list, int64_t *n, plan_array *a)
@@ -591,10 +487,8 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
     }
     for (int64_t i = 0; i < p->nodes; i++)
         add_array(list, &n, &p->node[i].saved);
-    const scion_status status = place_arrays(list, n, p->events + 1, &p->bytes, err);
+    p->bytes = place_arrays(list, n);
     free(list);
-    if (status)
-        return status;
     for (int64_t i = 0; i < p->values; i++) {
         plan_entry *v = &p->value[i];
         if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS)) {

@@ -20,7 +20,6 @@ typedef struct list {
 struct tape {
     list values, nodes;
     list params, buffers; /* those of the values that are parameters or buffers: not owned */
-    list names;           /* the same once more, by a hash of their names: two are never alike */
     int segments;         /* of recomputation so far */
     bool recomputing;     /* between begin and end */
     const tape_value *last_param;
@@ -48,7 +47,6 @@ void tape_free(tape *t)
     free_items(&t->values);
     free(t->params.item);
     free(t->buffers.item);
-    free(t->names.item);
     free(t);
 }
 
@@ -177,54 +175,24 @@ tape_value *tape_value_at(const tape *t, int64_t i)
 
 /* ---- Parameters and buffers ---------------------------------------------------------------------------- */
 
-/* The place of a name in a table that has a free one: its own, or the free one where it belongs. */
-static void **name_place(const list *names, const char *name)
+static bool has_name(const list *l, const char *name)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (const char *at = name; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
-    for (uint64_t i = hash;; i++) {
-        void **place = &names->item[i & (uint64_t)(names->capacity - 1)];
-        if (!*place || !strcmp(((const tape_value *)*place)->name, name))
-            return place;
-    }
-}
-
-/* Makes the table twice as large. The capacity is a power of two. */
-static bool grow_names(list *names)
-{
-    list more = {.count = names->count, .capacity = names->capacity ? 2 * names->capacity : 64};
-    more.item = calloc((size_t)more.capacity, sizeof *more.item);
-    if (!more.item)
-        return false;
-    for (int64_t i = 0; i < names->capacity; i++)
-        if (names->item[i])
-            *name_place(&more, ((const tape_value *)names->item[i])->name) = names->item[i];
-    free(names->item);
-    *names = more;
-    return true;
-}
-
-/* False: out of memory. At most half of the table is used. */
-static bool add_name(tape *t, tape_value *v)
-{
-    if (2 * (t->names.count + 1) > t->names.capacity && !grow_names(&t->names))
-        return false;
-    *name_place(&t->names, v->name) = v;
-    t->names.count++;
-    return true;
+    for (int64_t i = 0; i < l->count; i++)
+        if (strcmp(((const tape_value *)l->item[i])->name, name) == 0)
+            return true;
+    return false;
 }
 
 /* A value of the flat arrays; elements: of those before it. */
 static tape_value *add_bound(tape *t, tape_kind kind, list *among, int64_t *elements, const char *name, int ndim,
                              const int64_t *shape)
 {
-    if (t->names.count > 0 && *name_place(&t->names, name))
+    if (has_name(&t->params, name) || has_name(&t->buffers, name))
         tape_fail(t, "there are two parameters or buffers called %s", name);
     tape_value *v = add_value(t, kind, name, ndim, shape);
     if (!v)
         return NULL;
-    if (!add_item(among, v) || !add_name(t, v)) {
+    if (!add_item(among, v)) {
         fail_memory(t);
         return NULL;
     }
