@@ -3,13 +3,6 @@
 
 #include "ops/parallel.h"
 
-SCN_CLONES static void add(int64_t n, const float *a, const float *b, float *y)
-{
-    SCN_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
-}
-
 static void forward(const tape_node *n, const tape_run *run)
 {
     const float *a = n->in[0]->data, *b = n->in[1]->data;
@@ -17,7 +10,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const op_pieces p = op_split(run->threads, n->out->count, 1);
     SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
-        add(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
+        op_sum(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
 }
 
 /* One input after the other: they may be the same. */

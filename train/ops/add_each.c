@@ -5,13 +5,6 @@
 
 #include "ops/parallel.h"
 
-SCN_CLONES static void add_positions(int64_t n, const float *x, const float *p, float *y)
-{
-    SCN_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] + p[i];
-}
-
 static void forward(const tape_node *n, const tape_run *run)
 {
     const tape_value *x = n->in[0], *p = n->in[1];
@@ -20,7 +13,7 @@ static void forward(const tape_node *n, const tape_run *run)
     SCN_PARALLEL_FOR_STATIC(pieces.threads)
     for (int64_t i = 0; i < pieces.count; i++)
         for (int64_t r = i * pieces.step; r < i * pieces.step + op_piece_rows(&pieces, i); r++)
-            add_positions(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width);
+            op_sum(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width);
 }
 
 static void backward(const tape_node *n, const tape_run *run)

@@ -132,52 +132,15 @@ static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32
                               : row_loss(k, z + r * V, targets[r], hit + r);
 }
 
-/* The products of `rows` rows from `first` on: logits, dx, dw. dx is not yet multiplied by loss_scale where it is not
- * accumulated: compute does that. */
-typedef struct products {
-    op_product z, dx, dw;
-} products;
-
-static products products_of(const tape_node *n, float loss_scale, int64_t first, int64_t rows, float *z)
+/* The products of `rows` rows from `first` on. dx is not yet multiplied by loss_scale where it is not accumulated:
+ * forward_backward does that. */
+static op_layer products_of(const tape_node *n, float loss_scale, int64_t first, int64_t rows, float *z)
 {
-    const tape_value *x = n->in[0], *w = n->in[1];
-    const int64_t V = w->shape[0], C = w->shape[1], at = first * C;
-    return (products){
-        .z = {.m = rows,
-              .n = V,
-              .k = C,
-              .transpose_b = true,
-              .a = x->data + at,
-              .b = tape_weights(w),
-              .b_type = w->weight_type,
-              .c = z},
-        .dx = {.m = rows,
-               .n = C,
-               .k = V,
-               .a = z,
-               .b = tape_weights(w),
-               .b_type = w->weight_type,
-               .c = x->grad ? x->grad + at : NULL,
-               .accumulate = n->accumulate[0],
-               .alpha = n->accumulate[0] ? loss_scale : 1},
-        .dw = {.m = V,
-               .n = C,
-               .k = rows,
-               .transpose_a = true,
-               .a = z,
-               .b = x->data + at,
-               .c = tape_grads(w),
-               .c_type = w->grad_type,
-               .accumulate = true,
-               .alpha = loss_scale},
-    };
-}
-
-static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *z)
-{
-    const float *bias = e->context;
-    (void)row;
-    op_add_to(cols, bias + col, z);
+    op_layer p = op_layer_products(n, first, rows, z, z);
+    p.dx.alpha = n->accumulate[0] ? loss_scale : 1;
+    p.dw.alpha = loss_scale;
+    p.dw.accumulate = true; /* over the chunks */
+    return p;
 }
 
 static int64_t counting_rows(const tape_value *targets)
@@ -196,15 +159,13 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients, flo
     const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
     float *loss = run->scratch + chunk * V, *hit = loss + chunk;
     float *workspace = run->scratch + chunk_floats(n);
-    const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
     double sum = 0, hits = 0;
     for (int64_t first = 0; first < x->count / C; first += chunk) {
         const int64_t left = x->count / C - first, rows = left < chunk ? left : chunk;
         float *z = logits ? logits + first * V : run->scratch;
-        products p = products_of(n, run->loss_scale, first, rows, z);
-        p.z.epilogue = bias ? &epilogue : NULL;
+        op_layer p = products_of(n, run->loss_scale, first, rows, z);
         if (!logits)
-            op_multiply(&p.z, run->threads, workspace);
+            op_multiply(&p.y, run->threads, workspace);
         chunk_loss(&k, run->threads, rows, targets->ints + first, weights ? weights->data + first * V : NULL, z, loss,
                    hit);
         for (int64_t i = 0; i < rows; i++) {
@@ -259,9 +220,9 @@ static void score(const tape_node *n, double *hits, double *rows)
 /* A chunk may be shorter than the others: its products may need other workspace. */
 static size_t product_floats(const tape_node *n, int64_t rows, int threads)
 {
-    const products p = products_of(n, 1, 0, rows, NULL);
+    const op_layer p = products_of(n, 1, 0, rows, NULL);
     const size_t dx = op_product_floats(&p.dx, threads), dw = op_product_floats(&p.dw, threads);
-    return op_larger(op_product_floats(&p.z, threads), op_larger(dx, dw));
+    return op_larger(op_product_floats(&p.y, threads), op_larger(dx, dw));
 }
 
 static size_t scratch(const tape_node *n, int threads)

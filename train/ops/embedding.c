@@ -38,13 +38,6 @@ static void forward(const tape_node *n, const tape_run *run)
         }
 }
 
-SCN_CLONES static void add_row(int64_t n, const float *x, float *z)
-{
-    SCN_SIMD
-    for (int64_t i = 0; i < n; i++)
-        z[i] += x[i];
-}
-
 /* Columns of an iteration: as many as give each thread one, in whole cache lines. */
 static int64_t columns_at_once(int64_t width, int threads)
 {
@@ -85,7 +78,7 @@ static void add_half(const tape_node *n, const scn_rounding *how, int64_t r, int
     uint16_t *grad = n->in[1]->half_grad + first;
     memset(sums, 0, (size_t)cols * sizeof *sums);
     for (; r >= 0; r = next[r])
-        add_row(cols, n->out->grad + r * width + at, sums);
+        op_add_to(cols, n->out->grad + r * width + at, sums);
     scn_add_bf16(cols, grad, sums);
     scn_to_bf16_by(how, cols, sums, grad, first);
 }
@@ -129,7 +122,7 @@ static void backward(const tape_node *n, const tape_run *run)
         for (int64_t r = 0; r < tokens->count; r++) {
             const int64_t token = tokens->ints[r];
             if (token >= 0 && token < vocab)
-                add_row(cols, n->out->grad + r * width + first, table->grad + token * width + first);
+                op_add_to(cols, n->out->grad + r * width + first, table->grad + token * width + first);
         }
     }
 }

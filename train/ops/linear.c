@@ -10,55 +10,16 @@
 
 #include "ops/parallel.h"
 
-/* The products: y, dx, dw. */
-typedef struct products {
-    op_product y, dx, dw;
-} products;
-
-static products products_of(const tape_node *n)
+/* All rows. */
+static op_layer products_of(const tape_node *n)
 {
-    const tape_value *x = n->in[0], *w = n->in[1], *y = n->out;
-    const int64_t rows = op_rows(x), c_in = op_width(x), c_out = w->shape[0];
-    return (products){
-        .y = {.m = rows,
-              .n = c_out,
-              .k = c_in,
-              .transpose_b = true,
-              .a = x->data,
-              .b = tape_weights(w),
-              .b_type = w->weight_type,
-              .c = y->data},
-        .dx = {.m = rows,
-               .n = c_in,
-               .k = c_out,
-               .a = y->grad,
-               .b = tape_weights(w),
-               .b_type = w->weight_type,
-               .c = x->grad,
-               .accumulate = n->accumulate[0]},
-        .dw = {.m = c_out,
-               .n = c_in,
-               .k = rows,
-               .transpose_a = true,
-               .a = y->grad,
-               .b = x->data,
-               .c = tape_grads(w),
-               .c_type = w->grad_type,
-               .accumulate = n->accumulate[1]},
-    };
-}
-
-static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *y)
-{
-    const float *bias = e->context;
-    (void)row;
-    op_add_to(cols, bias + col, y);
+    return op_layer_products(n, 0, op_rows(n->in[0]), n->out->data, n->out->grad);
 }
 
 /* The same, with w packed where that is possible; w packed for y, then for dx. */
-static products packed_products(const tape_node *n, const tape_run *run)
+static op_layer packed_products(const tape_node *n, const tape_run *run)
 {
-    products p = products_of(n);
+    op_layer p = products_of(n);
     p.y.packed = n->packed;
     p.dx.packed = n->packed ? n->packed + op_packed_floats(&p.y, run->threads) : NULL;
     p.y.packed_before = p.dx.packed_before = run->same_weights;
@@ -67,16 +28,13 @@ static products packed_products(const tape_node *n, const tape_run *run)
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    products p = packed_products(n, run);
-    const tape_value *bias = n->in[2];
-    const scn_gemm_epilogue epilogue = {add_bias, bias ? bias->data : NULL};
-    p.y.epilogue = bias ? &epilogue : NULL;
+    const op_layer p = packed_products(n, run);
     op_multiply(&p.y, run->threads, run->scratch);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    products p = packed_products(n, run);
+    op_layer p = packed_products(n, run);
     const tape_value *bias = n->in[2];
     p.dw.rounding = op_rounding(n, run, 0);
     if (n->needs_grad[0])
@@ -89,7 +47,7 @@ static void backward(const tape_node *n, const tape_run *run)
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    const products p = products_of(n);
+    const op_layer p = products_of(n);
     size_t floats = op_product_floats(&p.y, threads);
     if (n->needs_grad[0])
         floats = op_larger(floats, op_product_floats(&p.dx, threads));
@@ -101,7 +59,7 @@ static size_t scratch(const tape_node *n, int threads)
 /* A weight alone is worth it: no other input stays the same. */
 static size_t packed(const tape_node *n, int threads)
 {
-    const products p = products_of(n);
+    const op_layer p = products_of(n);
     if (n->in[1]->kind != TAPE_PARAM)
         return 0;
     return op_packed_floats(&p.y, threads) + (n->needs_grad[0] ? op_packed_floats(&p.dx, threads) : 0);

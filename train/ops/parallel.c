@@ -29,27 +29,69 @@ size_t op_packed_floats(const op_product *p, int threads)
     return (scn_gemm_packed_floats(&g) + 15) / 16 * 16;
 }
 
+static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *c)
+{
+    const float *bias = e->context;
+    (void)row;
+    op_add_to(cols, bias + col, c);
+}
+
 void op_multiply(const op_product *p, int threads, float *workspace)
 {
+    const scn_gemm_epilogue epilogue = {add_bias, p->bias};
     const scn_gemm g = plan_product(p, threads);
     const int64_t ldb = p->transpose_b ? p->k : p->n;
     const bool packed = p->packed && scn_gemm_packed_floats(&g) > 0;
     if (packed && !p->packed_before)
         scn_gemm_pack(&g, p->b, ldb, p->packed);
     scn_gemm_run(&g, p->a, p->transpose_a ? p->m : p->k, packed ? p->packed : p->b, packed ? 0 : ldb,
-                 p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->epilogue, workspace);
+                 p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->bias ? &epilogue : NULL, workspace);
 }
 
-SCN_CLONES static void add_to(int64_t n, const float *x, float *y)
+op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy)
+{
+    const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
+    const int64_t c_in = w->shape[1], c_out = w->shape[0], at = first * c_in;
+    return (op_layer){
+        .y = {.m = rows,
+              .n = c_out,
+              .k = c_in,
+              .transpose_b = true,
+              .a = x->data + at,
+              .b = tape_weights(w),
+              .b_type = w->weight_type,
+              .c = y,
+              .bias = bias ? bias->data : NULL},
+        .dx = {.m = rows,
+               .n = c_in,
+               .k = c_out,
+               .a = dy,
+               .b = tape_weights(w),
+               .b_type = w->weight_type,
+               .c = x->grad ? x->grad + at : NULL,
+               .accumulate = n->accumulate[0]},
+        .dw = {.m = c_out,
+               .n = c_in,
+               .k = rows,
+               .transpose_a = true,
+               .a = dy,
+               .b = x->data + at,
+               .c = tape_grads(w),
+               .c_type = w->grad_type,
+               .accumulate = n->accumulate[1]},
+    };
+}
+
+SCN_CLONES static void sum(int64_t n, const float *a, const float *b, float *y)
 {
     SCN_SIMD
     for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
+        y[i] = a[i] + b[i];
 }
 
-void op_add_to(int64_t n, const float *x, float *y)
+void op_sum(int64_t n, const float *a, const float *b, float *y)
 {
-    add_to(n, x, y);
+    sum(n, a, b, y);
 }
 
 /* Columns that one iteration sums: wide enough to read whole cache lines, and the sums stay in registers. */

@@ -54,10 +54,10 @@ typedef struct op_product {
     scion_dtype b_type, c_type;
     scn_rounding rounding; /* of a bfloat16 C */
     bool accumulate;
-    float alpha;                       /* 0 means 1 */
-    const scn_gemm_epilogue *epilogue; /* NULL: none */
-    float *packed;                     /* op_packed_floats floats for B in packed form, or NULL */
-    bool packed_before;                /* ... which is there from an earlier product */
+    float alpha;        /* 0 means 1 */
+    const float *bias;  /* added to every row of C while it is in the cache; NULL: none */
+    float *packed;      /* op_packed_floats floats for B in packed form, or NULL */
+    bool packed_before; /* ... which is there from an earlier product */
 } op_product;
 
 /* How the node rounds what it adds to a bfloat16 gradient; part: the how manieth time in this pass. */
@@ -68,14 +68,25 @@ size_t op_product_floats(const op_product *p, int threads);
 size_t op_packed_floats(const op_product *p, int threads);
 void op_multiply(const op_product *p, int threads, float *workspace);
 
+/* The products of a layer y = x w' + bias, a node whose first inputs are x, w and bias (or NULL), for `rows` rows from
+ * `first` on: y, dx = dy w and dw = dy' x. y and dy begin at that row. */
+typedef struct op_layer {
+    op_product y, dx, dw;
+} op_layer;
+op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy);
+
 /* For products and rows of scratch: as much as the largest of several uses needs. */
 static inline size_t op_larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-/* y += x for n elements, by the calling thread. */
-void op_add_to(int64_t n, const float *x, float *y);
+/* y = a + b for n elements, by the calling thread; y may be a or b. */
+void op_sum(int64_t n, const float *a, const float *b, float *y);
+static inline void op_add_to(int64_t n, const float *x, float *y)
+{
+    op_sum(n, x, y, y);
+}
 
 /* sums = factor * sum of the rows of x (rows x cols), or sums += that. */
 void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const float *x, bool accumulate, float *sums);
