@@ -51,7 +51,7 @@ static void offer_values(const char *last, const config_option *o)
     const char *value = strchr(last, '=') + 1, *comma = strrchr(value, ','), *name;
     char before[CONFIG_TEXT];
     snprintf(before, sizeof before, "%.*s", (int)((comma ? comma + 1 : value) - last), last);
-    for (int i = 0; o->choice && (name = o->choice(i)) != NULL; i++)
+    for (int i = 0; (name = option_choice(o, i)) != NULL; i++)
         offer(last, before, name, "", "");
     for (int i = 0; o->type == OPTION_BOOL && i < 2; i++)
         offer(last, before, truth[i], "", "");

@@ -115,8 +115,7 @@ void cli_print_options(FILE *to)
         char names[OPTION_TEXT] = "", text[3 * OPTION_TEXT];
         if (strcmp(section, o->section) != 0)
             fprintf(to, "\n%s\n", section = o->section);
-        if (o->choice)
-            option_choices(o, names, sizeof names);
+        option_choices(o, names, sizeof names);
         snprintf(text, sizeof text,
                  names[0]        ? "%s (%s; %s)"
                  : o->initial[0] ? "%s (%s)"

@@ -49,7 +49,8 @@ static void rows_are_complete(void **state)
         scion_error err;
         at("%s", o->key);
         check(strlen(o->help) > 5 && strlen(o->help) < 100);
-        check(o->section != NULL && o->min <= o->max && (o->type == OPTION_ENUM) == (o->choice != NULL));
+        check(o->section != NULL && o->min <= o->max && (o->type == OPTION_ENUM) == (o->choice != NULL) &&
+              (o->type == OPTION_CHOICE) == (o->names != NULL));
         check_ok(config_set(&c, o->key, o->initial, "default", &err), &err);
         for (int k = 0; k < i && (other = config_option_at(k)) != NULL; k++)
             check(strcmp(o->key, other->key) != 0);
@@ -280,6 +281,7 @@ static void randomize(config *c, const config_option *o, rng *r)
         for (int i = 0; o->choice(i); i++) /* the last one */
             strcpy(to, o->choice(i));
         break;
+    case OPTION_CHOICE: memcpy(to, &(int){flag}, sizeof(int)); break;
     }
 }
 

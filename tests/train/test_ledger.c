@@ -69,6 +69,7 @@ static void check_options_of(const char *name)
             for (int k = 0; o->choice(k); k++) /* the last one */
                 strcpy(to, o->choice(k));
             break;
+        case OPTION_CHOICE: *(int *)(void *)to ^= 1; break;
         case OPTION_STRING: strcpy(to, "another"); break;
         }
         at("model %s, %s", name, o->key);

@@ -65,9 +65,10 @@ static void add_option(const option *o, const char *section, size_t base, const 
         e->of = of;
     }
     /* A key that owners share is one option: it has one type, default and range. */
-    assert(e->places == 0 || (of && e->of == of && e->places < max_owners && e->row.type == o->type &&
-                              strcmp(e->row.initial, o->initial) == 0 && e->row.min == o->min &&
-                              e->row.max == o->max && e->row.choice == o->choice && e->row.neutral == o->neutral));
+    assert(e->places == 0 ||
+           (of && e->of == of && e->places < max_owners && e->row.type == o->type &&
+            strcmp(e->row.initial, o->initial) == 0 && e->row.min == o->min && e->row.max == o->max &&
+            e->row.choice == o->choice && e->row.names == o->names && e->row.neutral == o->neutral));
     e->at[e->places] = base + o->offset;
     e->owner[e->places] = owner;
     e->helps[e->places++] = o->help;

@@ -160,7 +160,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     o->polar_steps = (int32_t)from->polar_steps;
     o->threads = (int32_t)c->training.threads;
     o->seed = c->training.seed;
-    o->rounding = training_rounds_nearest(&c->training) ? SCION_ROUNDING_NEAREST : SCION_ROUNDING_STOCHASTIC;
+    o->rounding = c->training.rounding;
     return SCION_OK;
 }
 

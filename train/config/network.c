@@ -52,7 +52,7 @@ static double plain_factor(const scion_param *p, const scion_options *o)
 static scion_status route(const config *c, const tape *t, const scion_options *o, scion_param *params,
                           scion_error *err)
 {
-    const bool plain = strcmp(c->optimizer.input_scale, "plain") == 0;
+    const bool plain = c->optimizer.input_scale == INPUT_SCALE_PLAIN;
     int32_t norm[3];
     const scion_status status = config_norms(c, norm, err);
     for (int64_t i = 0; status == SCION_OK && i < tape_param_count(t); i++) {
@@ -97,7 +97,7 @@ scion_status network_record(model *m, const config *c, const data_info *d, int64
 {
     const scion_status status = model_record(m, config_model(c), config_model_options(c), d, batch, err);
     if (status == SCION_OK)
-        tape_store(m->tape, training_storage(c->training.weights), training_storage(c->training.grads));
+        tape_store(m->tape, (scion_dtype)c->training.weights, (scion_dtype)c->training.grads);
     return status;
 }
 
@@ -106,5 +106,5 @@ plan_options network_plan_options(const config *c, int threads, bool pack)
     return (plan_options){.mode = PLAN_TRAINING,
                           .threads = threads,
                           .pack = pack,
-                          .bf16 = training_storage(c->training.activations) == SCION_BF16};
+                          .bf16 = (scion_dtype)c->training.activations == SCION_BF16};
 }

@@ -22,35 +22,10 @@ static const char *schedule_name(int i)
     return scion_enum_name(SCION_ENUM_SCHEDULE, i);
 }
 
-const char *training_storage_name(int type)
-{
-    static const char *const names[] = {[SCION_F32] = "float32", [SCION_BF16] = "bf16"};
-    return type >= 0 && type < 2 ? names[type] : NULL;
-}
-
-scion_dtype training_storage(const char *name)
-{
-    return strcmp(name, training_storage_name(SCION_BF16)) == 0 ? SCION_BF16 : SCION_F32;
-}
-
-static const char *const rounding_names[] = {
-    [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest"};
-
-static const char *rounding_name(int i)
-{
-    return i >= 0 && i < 2 ? rounding_names[i] : NULL;
-}
-
-bool training_rounds_nearest(const training_options *o)
-{
-    return strcmp(o->rounding, rounding_names[SCION_ROUNDING_NEAREST]) == 0;
-}
-
-static const char *input_scale_name(int i)
-{
-    static const char *const names[] = {"max", "plain"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
+static const char *const storage[] = {[SCION_F32] = "float32", [SCION_BF16] = "bf16", NULL};
+static const char *const rounding[] = {
+    [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest", NULL};
+static const char *const input_scale[] = {[INPUT_SCALE_MAX] = "max", [INPUT_SCALE_PLAIN] = "plain", NULL};
 
 static const char *norms_of_model(const void *configuration)
 {
@@ -58,17 +33,18 @@ static const char *norms_of_model(const void *configuration)
     return row->norms ? row->norms(config_model_options(configuration)) : "onehot";
 }
 
-/* Version 0.1.0 had one norm for all layers in nsgd and mnsgd, but each layer's own in ssd. */
+/* Before the option existed, each layer had its own norm where the step grows with the dual norm (ssd), and all layers
+ * had one in nsgd and mnsgd. */
 static const char *layerwise_origin(const void *configuration)
 {
-    return strcmp(((const config *)configuration)->optimizer.rule, "ssd") == 0 ? "yes" : "no";
+    const char *rule = ((const config *)configuration)->optimizer.rule;
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, rule))->sharp ? "yes" : "no";
 }
 
 #define INT(field, ...) OPTION_INT_ROW(training_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(training_options, field, #field, __VA_ARGS__)
 
-#define STORAGE(field, about) \
-    OPTION_ENUM_ROW(training_options, field, #field, "float32", training_storage_name, about)
+#define STORAGE(field, about) OPTION_CHOICE_ROW(training_options, field, #field, "float32", storage, about)
 
 const option training_option_rows[] = {
     INT(batch, "32", 1, OPTION_MANY, "sequences or images in a micro-batch", .change = OPTION_ON_EVAL),
@@ -89,16 +65,16 @@ const option training_option_rows[] = {
     STORAGE(weights, "storage of the matrices' weights: bf16 takes half the room"),
     STORAGE(grads, "storage of their gradients, and with light of the average"),
     STORAGE(activations, "storage of what waits for the backward pass"),
-    OPTION_ENUM_ROW(training_options, rounding, "rounding", "stochastic", rounding_name,
-                    "of bf16 weights and gradients; nearest loses small steps: for comparison"),
+    OPTION_CHOICE_ROW(training_options, rounding, "rounding", "stochastic", rounding,
+                      "of bf16 weights and gradients; nearest loses small steps: for comparison"),
     INT(threads, "0", 0, 4096, "0: all cores; of several ranks on a host each has its share of them", .neutral = true,
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_BOOL_ROW(training_options, deterministic, "deterministic", "no",
                     "sum micro-batches along one tree: the same bits with 1, 2, 4, ... ranks that divide accum",
                     .change = OPTION_ON_RESUME),
-    OPTION_ENUM_ROW(training_options, wire, "wire", "float32", training_storage_name,
-                    "what gradients are between ranks; bf16: half the bytes, rounded to nearest",
-                    .change = OPTION_ON_RESUME),
+    OPTION_CHOICE_ROW(training_options, wire, "wire", "float32", storage,
+                      "what gradients are between ranks; bf16: half the bytes, rounded to nearest",
+                      .change = OPTION_ON_RESUME),
     REAL(comm_timeout, "300", 0, 1e9, "seconds of silence after which a rank is given up and the run ends, 0: never",
          .neutral = true, .change = OPTION_ON_RESUME),
     OPTION_END,
@@ -131,8 +107,8 @@ const option optimizer_option_rows[] = {
     REAL(radius_hidden, "3", 0, 1e9, "radius of the hidden layers"),
     REAL(radius_last, "10", 0, 1e9, "radius of the last layer"),
     REAL(radius_vector, "0", 0, 1e9, "radius of the hidden layers' vectors (biases, shifts), 0: radius_hidden"),
-    ENUM(input_scale, "max", input_scale_name,
-         "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
+    OPTION_CHOICE_ROW(optimizer_options, input_scale, "input_scale", "max", input_scale,
+                      "spectral first layer of images: max(1, sqrt(d_out/d_in)), or sqrt(d_out/d_in)"),
     REAL(muon_multiplier, "0.1", 0, 1e6, "muon: factor on the step size of the hidden layers"),
     REAL(adam_lr, "0", 0, 1e6, "muon: learning rate of its AdamW part, which follows the schedule too; 0: lr"),
     REAL(beta1, "0.9", 0, 0.9999999, "adamw: average of the gradient"),

@@ -14,13 +14,16 @@ typedef struct training_options {
     double lr_start, lr_end;
     uint64_t seed;
     int64_t threads;
-    bool deterministic;     /* sums of a step along a tree that does not depend on the number of ranks */
-    char wire[OPTION_NAME]; /* gradients between ranks: float32, bf16 */
-    double comm_timeout;    /* seconds after which a silent rank ends the run; 0: never */
-    char weights[OPTION_NAME], grads[OPTION_NAME], activations[OPTION_NAME]; /* how they are stored */
-    char rounding[OPTION_NAME];                                              /* of weights and grads to bfloat16 */
-    char init[OPTION_TEXT]; /* run or checkpoint whose weights the run starts from, "": it draws its own */
+    bool deterministic;              /* sums of a step along a tree that does not depend on the number of ranks */
+    int wire;                        /* scn_type of gradients between ranks */
+    double comm_timeout;             /* seconds after which a silent rank ends the run; 0: never */
+    int weights, grads, activations; /* scn_type in which they are stored */
+    int rounding;                    /* scion_rounding of weights and grads to bfloat16 */
+    char init[OPTION_TEXT];          /* run or checkpoint whose weights the run starts from, "": it draws its own */
 } training_options;
+
+/* Factor of the spectral norm of a first layer of images: max(1, sqrt(d_out/d_in)), or without the max. */
+enum { INPUT_SCALE_MAX, INPUT_SCALE_PLAIN };
 
 typedef struct optimizer_options {
     char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a routing of scion.h, "first,hidden,last",
@@ -28,7 +31,7 @@ typedef struct optimizer_options {
     double momentum, weight_decay;
     bool decay_vectors, vanishing, first_full, light, layerwise, nesterov, boundary_init;
     double radius_first, radius_hidden, radius_last, radius_vector;
-    char input_scale[OPTION_NAME]; /* max, plain */
+    int input_scale; /* INPUT_SCALE_MAX, INPUT_SCALE_PLAIN */
     double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[OPTION_NAME];
     int64_t polar_steps;
@@ -43,12 +46,6 @@ typedef struct run_options {
     char baseline_of[OPTION_TEXT]; /* what it was measured on (run/baseline.h); "": not known, so it is not shown */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
-
-/* "float32", "bf16", by scion_dtype (base/bf16.h); NULL past the last. */
-const char *training_storage_name(int type);
-scion_dtype training_storage(const char *name);
-/* rounding=nearest: weights, and what is added to gradients, are rounded to nearest, which shows why they are not. */
-bool training_rounds_nearest(const training_options *o);
 
 extern const option training_option_rows[], optimizer_option_rows[], run_option_rows[];
 

@@ -16,7 +16,7 @@ typedef struct cnn_options {
     int64_t width;
     char activation[OPTION_NAME];
     bool whiten_bias, dirac_init;
-    char shift_norm[OPTION_NAME]; /* rms, euclid */
+    int shift_norm; /* RMS, EUCLID */
     double logit_divisor, smoothing;
 } cnn_options;
 
@@ -28,11 +28,9 @@ enum { groups = 3, whitening_side = 2, whitening_images = 5000, kernel = 3, last
 enum { min_side = last_pool * (1 << groups) + 1 };
 static const int64_t widths[groups] = {1, 4, 4}; /* times C */
 
-static const char *shift_norm_name(int i)
-{
-    static const char *const names[] = {"rms", "euclid"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
+enum { RMS, EUCLID };
+static const char *const shift_norm[] = {[RMS] = "rms", [EUCLID] = "euclid", NULL};
+static const scion_role shift_role[] = {[RMS] = SCION_ROLE_VECTOR, [EUCLID] = SCION_ROLE_NORMALIZATION};
 
 static const option options[] = {
     OPTION_INT_ROW(cnn_options, width, "width", "128", 1, OPTION_MANY, "channels of the first group"),
@@ -42,8 +40,8 @@ static const option options[] = {
                     "the whitening layer has a bias, trained with radius_first"),
     OPTION_BOOL_ROW(cnn_options, dirac_init, "dirac_init", "no",
                     "the first filters of a convolution start as copies of its input", .change = OPTION_ON_INIT),
-    OPTION_ENUM_ROW(cnn_options, shift_norm, "shift_norm", "rms", shift_norm_name,
-                    "norm of the shifts of batch normalisation", .change = OPTION_ON_INIT),
+    OPTION_CHOICE_ROW(cnn_options, shift_norm, "shift_norm", "rms", shift_norm,
+                      "norm of the shifts of batch normalisation", .change = OPTION_ON_INIT),
     OPTION_REAL_ROW(cnn_options, logit_divisor, "logit_divisor", "9", 1e-6, 1e6, "logits are divided by it"),
     OPTION_REAL_ROW(cnn_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
     OPTION_END,
@@ -73,10 +71,9 @@ static tape_value *convolution(const cnn *n, tape_value *x, int64_t c_in, int64_
 /* f(norm(x)). */
 static tape_value *normalisation(const cnn *n, tape_value *x, int64_t channels)
 {
-    const bool euclid = strcmp(n->o->shift_norm, shift_norm_name(1)) == 0;
     char name[64];
     name_of(n, "norm", ".shift", name);
-    tape_value *shift = tape_param(n->t, name, euclid ? SCION_ROLE_NORMALIZATION : SCION_ROLE_VECTOR, 1, &channels);
+    tape_value *shift = tape_param(n->t, name, shift_role[n->o->shift_norm], 1, &channels);
     name_of(n, "norm", ".mean", name);
     tape_value *mean = tape_buffer(n->t, name, 0, 1, &channels);
     name_of(n, "norm", ".var", name);

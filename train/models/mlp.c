@@ -1,7 +1,6 @@
 /* MLP: y_0 = pixels,  y_l = f(W_l y_{l-1} + b_l) for l < layers,  loss = cross-entropy of W_L y_{L-1}; `layers`
  * counts the weight matrices. The last layer has no bias, as in the paper. */
 #include <stdio.h>
-#include <string.h>
 
 #include "util/fail.h"
 #include "models/model.h"
@@ -11,15 +10,12 @@ typedef struct mlp_options {
     int64_t layers, width;
     char activation[OPTION_NAME];
     bool bias;
-    char bias_radius[OPTION_NAME]; /* layer, hidden */
-    double smoothing;              /* label smoothing */
+    int bias_radius;  /* LAYER, HIDDEN */
+    double smoothing; /* label smoothing */
 } mlp_options;
 
-static const char *bias_radius_name(int i)
-{
-    static const char *const names[] = {"layer", "hidden"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
+enum { LAYER, HIDDEN };
+static const char *const bias_radius[] = {[LAYER] = "layer", [HIDDEN] = "hidden", NULL};
 
 static const option options[] = {
     OPTION_INT_ROW(mlp_options, layers, "layers", "3", 1, 10000, "weight matrices"),
@@ -27,9 +23,9 @@ static const option options[] = {
     OPTION_ENUM_ROW(mlp_options, activation, "activation", "sqrt2_gelu", activation_name,
                     "function between the layers; the scaled ones keep the variance"),
     OPTION_BOOL_ROW(mlp_options, bias, "bias", "yes", "layers but the last have a bias"),
-    OPTION_ENUM_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius_name,
-                    "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
-                    .origin = "hidden", .change = OPTION_ON_INIT),
+    OPTION_CHOICE_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius,
+                      "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
+                      .origin = "hidden", .change = OPTION_ON_INIT),
     OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
     OPTION_END,
 };
@@ -40,11 +36,6 @@ static tape_value *weight(tape *t, int64_t layer, scion_role role, int64_t d_out
     const int64_t shape[] = {d_out, d_in};
     snprintf(name, sizeof name, "layers.%lld.weight", (long long)layer);
     return tape_param(t, name, role, 2, shape);
-}
-
-static bool layer_radius(const mlp_options *o)
-{
-    return strcmp(o->bias_radius, bias_radius_name(0)) == 0;
 }
 
 static tape_value *bias(tape *t, int64_t layer, scion_role layer_role, int64_t d_out)
@@ -79,7 +70,7 @@ static void record(model *m, const void *from)
     for (int64_t layer = 0; layer < o->layers - 1; layer++) {
         const scion_role role = layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN;
         tape_value *w = weight(t, layer, role, o->width, d_in);
-        tape_value *b = o->bias ? bias(t, layer, layer_radius(o) ? role : SCION_ROLE_HIDDEN, o->width) : NULL;
+        tape_value *b = o->bias ? bias(t, layer, o->bias_radius == LAYER ? role : SCION_ROLE_HIDDEN, o->width) : NULL;
         x = op_activation(t, op_linear(t, x, w, b), f);
         d_in = o->width;
     }
@@ -97,7 +88,7 @@ static const char *norms(const void *from)
 static void radii(const void *from, model_radii *r)
 {
     const mlp_options *o = from;
-    if ((!o->bias || layer_radius(o)) && o->layers == 2)
+    if ((!o->bias || o->bias_radius == LAYER) && o->layers == 2)
         r->hidden = "no layer has it";
     if (!o->bias && activation_find(o->activation)->degree > 0)
         r->first_scale = r->hidden_scale = "only the product of the radii matters";

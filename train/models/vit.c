@@ -30,7 +30,8 @@
 typedef struct vit_options {
     int64_t layers, width, head_size, patch;
     double mlp_ratio;
-    char norm[OPTION_NAME], activation[OPTION_NAME], pool[OPTION_NAME], patch_factor[OPTION_NAME];
+    char activation[OPTION_NAME];
+    int norm, pool, patch_factor;
     bool bias, recompute;
     double dropout, stochastic_depth, smoothing;
 } vit_options;
@@ -49,28 +50,17 @@ typedef struct vit {
 
 /* ---- Choices ------------------------------------------------------------------------------------------- */
 
-static const char *norm_name(int i)
-{
-    static const char *const names[] = {"rmsnorm", "layernorm"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
-
-static const char *pool_name(int i)
-{
-    static const char *const names[] = {"class", "mean"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
-
-static const char *patch_factor_name(int i)
-{
-    static const char *const names[] = {"linear", "convolution"};
-    return i >= 0 && i < 2 ? names[i] : NULL;
-}
+enum { RMSNORM, LAYERNORM };
+enum { CLASS_TOKEN, MEAN };
+enum { LINEAR, CONVOLUTION };
+static const char *const norm_names[] = {[RMSNORM] = "rmsnorm", [LAYERNORM] = "layernorm", NULL};
+static const char *const pools[] = {[CLASS_TOKEN] = "class", [MEAN] = "mean", NULL};
+static const char *const patch_factors[] = {[LINEAR] = "linear", [CONVOLUTION] = "convolution", NULL};
 
 #define INT(field, ...) OPTION_INT_ROW(vit_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(vit_options, field, #field, __VA_ARGS__)
 #define BOOL(field, ...) OPTION_BOOL_ROW(vit_options, field, #field, __VA_ARGS__)
-#define ENUM(field, ...) OPTION_ENUM_ROW(vit_options, field, #field, __VA_ARGS__)
+#define CHOICE(field, ...) OPTION_CHOICE_ROW(vit_options, field, #field, __VA_ARGS__)
 
 static const option options[] = {
     INT(layers, "3", 1, 10000, "blocks"),
@@ -78,13 +68,14 @@ static const option options[] = {
     INT(head_size, "64", 2, OPTION_MANY, "width of an attention head; divides width"),
     INT(patch, "4", 1, 4096, "pixels of a side of a patch; divides those of the images"),
     REAL(mlp_ratio, "4", 0.01, 1000, "width between the two layers of a block's MLP, in widths"),
-    ENUM(norm, "rmsnorm", norm_name, "normalisation before each branch; layernorm has gain and shift"),
-    ENUM(activation, "sqrt2_gelu", activation_name, "function between the layers; the scaled ones keep the variance"),
-    ENUM(pool, "class", pool_name, "the head sees a class token, or the mean of all positions",
-         .change = OPTION_ON_INIT),
-    ENUM(patch_factor, "linear", patch_factor_name,
-         "spectral step of the first layer: as a linear layer, or a convolution (1/16 for DeiT)",
-         .change = OPTION_ON_INIT),
+    CHOICE(norm, "rmsnorm", norm_names, "normalisation before each branch; layernorm has gain and shift"),
+    OPTION_ENUM_ROW(vit_options, activation, "activation", "sqrt2_gelu", activation_name,
+                    "function between the layers; the scaled ones keep the variance"),
+    CHOICE(pool, "class", pools, "the head sees a class token, or the mean of all positions",
+           .change = OPTION_ON_INIT),
+    CHOICE(patch_factor, "linear", patch_factors,
+           "spectral step of the first layer: as a linear layer, or a convolution (1/16 for DeiT)",
+           .change = OPTION_ON_INIT),
     BOOL(bias, "yes", "layers but the last have a bias"),
     REAL(dropout, "0", 0, 0.999, "part of the activations that training drops", .change = OPTION_ON_INIT),
     REAL(stochastic_depth, "0", 0, 0.999, "part of the samples that skip the last block's branches in training",
@@ -94,14 +85,9 @@ static const option options[] = {
     OPTION_END,
 };
 
-static bool is(const char *choice, const char *name)
-{
-    return strcmp(choice, name) == 0;
-}
-
 static bool has_class_token(const vit_options *o)
 {
-    return is(o->pool, pool_name(0));
+    return o->pool == CLASS_TOKEN;
 }
 
 /* ---- Layers -------------------------------------------------------------------------------------------- */
@@ -133,7 +119,7 @@ static tape_value *linear(const vit *v, tape_value *x, const char *part, int64_t
 static tape_value *normalised(const vit *v, tape_value *x, const char *name)
 {
     const int64_t C = v->o->width;
-    if (is(v->o->norm, norm_name(0)))
+    if (v->o->norm == RMSNORM)
         return op_rmsnorm(v->t, x, C, rms_eps);
     tape_value *gain = vector(v, name, ".gain", SCION_ROLE_NORMALIZATION, C);
     return op_layernorm(v->t, x, gain, vector(v, name, ".shift", SCION_ROLE_NORMALIZATION, C), layernorm_eps);
@@ -189,7 +175,7 @@ static tape_value *embedding(const vit *v, tape_value *image)
 {
     const int64_t p = v->o->patch, C = v->o->width, flat[] = {C, v->channels * p * p};
     const int64_t kernel[] = {C, v->channels, p, p};
-    const bool linear_layer = is(v->o->patch_factor, patch_factor_name(0));
+    const bool linear_layer = v->o->patch_factor == LINEAR;
     tape_value *w = tape_param(v->t, "patch", SCION_ROLE_INPUT, linear_layer ? 2 : 4, linear_layer ? flat : kernel);
     tape_value *b = bias(v, "patch", C);
     if (b)
@@ -248,7 +234,7 @@ static void record(model *m, const void *from)
 static bool ends_with(const char *name, const char *end)
 {
     const size_t n = strlen(name), k = strlen(end);
-    return n >= k && is(name + n - k, end);
+    return n >= k && strcmp(name + n - k, end) == 0;
 }
 
 static scion_status start(model *m, const void *from, const data_set *data, uint64_t seed, scion_error *err)
@@ -259,7 +245,7 @@ static scion_status start(model *m, const void *from, const data_set *data, uint
     for (int64_t i = 0; i < tape_param_count(m->tape); i++) {
         const tape_value *v = tape_param_at(m->tape, i);
         const bool gain = ends_with(v->name, ".gain");
-        if (!gain && !is(v->name, "positions") && !is(v->name, "class_token"))
+        if (!gain && strcmp(v->name, "positions") != 0 && strcmp(v->name, "class_token") != 0)
             continue;
         scn_normals(seed, scn_stream_uniform(i), 0, v->count, v->data);
         for (int64_t k = 0; k < v->count; k++)

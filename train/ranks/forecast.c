@@ -77,7 +77,7 @@ done:
 
 static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
-    const scion_dtype wire = training_storage(f->c.training.wire);
+    const scion_dtype wire = (scion_dtype)f->c.training.wire;
     const double passes = f->rule->needs_prev ? 2 : 1, shared = f->rule->needs_prev ? 3 : 1;
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {

@@ -10,14 +10,14 @@
 #include "sweep/grid.h"
 
 /* Slope of the first layer at the start, of the runs with one seed. */
-static scion_status first_slope(const coordcheck_run *runs, int64_t count, uint64_t seed, const char *scale,
-                                double *slope, scion_error *err)
+static scion_status first_slope(const coordcheck_run *runs, int64_t count, uint64_t seed, int scale, double *slope,
+                                scion_error *err)
 {
     coordcheck_run *some = calloc((size_t)count, sizeof *some);
     coordcheck k = {NULL, 0};
     int64_t found = 0;
     for (int64_t i = 0; some && i < count; i++)
-        if (runs[i].c.training.seed == seed && strcmp(runs[i].c.optimizer.input_scale, scale) == 0)
+        if (runs[i].c.training.seed == seed && runs[i].c.optimizer.input_scale == scale)
             some[found++] = runs[i];
     scion_status status =
         some ? coordcheck_make(&k, some, found, err) : train_fail(err, SCION_ENOMEM, "out of memory");
@@ -51,7 +51,8 @@ static scion_status judge_scale(const coordcheck_run *runs, int64_t count, int64
     for (int64_t s = 0; s < seeds; s++) {
         double slope;
         const uint64_t seed = runs[0].c.training.seed + (uint64_t)s;
-        const scion_status status = first_slope(runs, count, seed, plain ? "plain" : "max", &slope, err);
+        const scion_status status =
+            first_slope(runs, count, seed, plain ? INPUT_SCALE_PLAIN : INPUT_SCALE_MAX, &slope, err);
         if (status != SCION_OK)
             return status;
         stat_add(&slopes, slope);

@@ -80,7 +80,7 @@ const shard_plan *trainer_shards(const trainer *t)
 /* MARS has a second gradient, at the weights before, which travel there and back. */
 double trainer_wire_bytes(const trainer *t, int rank)
 {
-    const shard_traffic n = shard_traffic_of(&t->shards, rank, training_storage(t->c.training.wire));
+    const shard_traffic n = shard_traffic_of(&t->shards, rank, (scion_dtype)t->c.training.wire);
     const bool twice = trainer_rule(t)->needs_prev;
     return (twice ? 2 : 1) * (double)(n.gradients_sent + n.gradients_received) +
            (twice ? 3 : 1) * (double)(n.weights_sent + n.weights_received);
@@ -275,8 +275,7 @@ static bool wants_packed(const trainer *t)
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
     const size_t limit = memory_usable("", t->threads).bytes;
     return share_pieces(&t->share, t->comm->rank) > 1 && !t->c.optimizer.light && !trainer_rule(t)->needs_prev &&
-           training_storage(t->c.training.weights) == SCION_F32 &&
-           training_storage(t->c.training.grads) == SCION_F32 &&
+           (scion_dtype)t->c.training.weights == SCION_F32 && (scion_dtype)t->c.training.grads == SCION_F32 &&
            (limit == 0 || arrays * floats * sizeof(float) <= packing_share * (double)limit);
 }
 
@@ -320,8 +319,8 @@ static scion_status plan_training(trainer *t, scion_error *err)
     const bool together = trainer_rule(t)->joint || t->c.optimizer.clip_norm > 0; /* sums over all parameters */
     const reducer_options r = {.seed = o->seed,
                                .threads = t->threads,
-                               .wire = training_storage(o->wire),
-                               .round_nearest = training_rounds_nearest(o),
+                               .wire = (scion_dtype)o->wire,
+                               .round_nearest = o->rounding == SCION_ROUNDING_NEAREST,
                                .deterministic = o->deterministic,
                                .light = t->c.optimizer.light};
     scion_options options;

@@ -63,7 +63,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
                     .seed = t->c.training.seed,
                     .step = t->step,
                     .sample = p.first,
-                    .round_nearest = training_rounds_nearest(&t->c.training),
+                    .round_nearest = t->c.training.rounding == SCION_ROUNDING_NEAREST,
                     .same_weights = k > begin && share_piece(&t->share, t->comm->rank, k - 1).count == p.count,
                     .update_buffers = update};
     const scion_status status = fill(t, k, s, err);

@@ -14,8 +14,9 @@
 size_t option_size(const option *o)
 {
     static const size_t sizes[] = {
-        [OPTION_INT] = sizeof(int64_t), [OPTION_REAL] = sizeof(double), [OPTION_BOOL] = sizeof(bool),
-        [OPTION_ENUM] = OPTION_NAME,    [OPTION_STRING] = OPTION_TEXT,  [OPTION_SEED] = sizeof(uint64_t),
+        [OPTION_INT] = sizeof(int64_t),   [OPTION_REAL] = sizeof(double), [OPTION_BOOL] = sizeof(bool),
+        [OPTION_ENUM] = OPTION_NAME,      [OPTION_CHOICE] = sizeof(int),  [OPTION_STRING] = OPTION_TEXT,
+        [OPTION_SEED] = sizeof(uint64_t),
     };
     return sizes[o->type];
 }
@@ -88,14 +89,17 @@ static scion_status set_string(char *to, const option *o, const char *text, cons
     return SCION_OK;
 }
 
-static scion_status set_enum(char *to, const option *o, const char *text, const char *where, scion_error *err)
+static scion_status set_choice(void *to, const option *o, const char *text, const char *where, scion_error *err)
 {
     char names[180];
     const char *name;
-    for (int i = 0; (name = o->choice(i)) != NULL; i++)
+    for (int i = 0; (name = option_choice(o, i)) != NULL; i++)
         if (strcmp(name, text) == 0 && strlen(name) < OPTION_NAME) {
-            memset(to, 0, OPTION_NAME);
-            memcpy(to, name, strlen(name) + 1);
+            memset(to, 0, option_size(o));
+            if (o->type == OPTION_CHOICE)
+                memcpy(to, &i, sizeof i);
+            else
+                memcpy(to, name, strlen(name) + 1);
             return SCION_OK;
         }
     option_choices(o, names, sizeof names);
@@ -133,7 +137,8 @@ scion_status option_set(const option *o, void *values, const char *value, const 
                           OPTION_TEXT - 1);
     switch (o->type) {
     case OPTION_STRING: return set_string(to, o, text, where, err);
-    case OPTION_ENUM: return set_enum(to, o, text, where, err);
+    case OPTION_ENUM:
+    case OPTION_CHOICE: return set_choice(to, o, text, where, err);
     case OPTION_BOOL: return read_bool(text, to) ? SCION_OK : wrong(o, text, where, "yes or no", err);
     case OPTION_SEED:
         return number_seed(text, to) ? SCION_OK : wrong(o, text, where, "a whole number from 0 to 2^64-1", err);
@@ -148,6 +153,7 @@ void option_get(const option *o, const void *values, char *text, size_t bytes)
     switch (o->type) {
     case OPTION_ENUM:
     case OPTION_STRING: snprintf(text, bytes, "%s", from); break;
+    case OPTION_CHOICE: snprintf(text, bytes, "%s", o->names[*(const int *)(const void *)from]); break;
     case OPTION_BOOL: snprintf(text, bytes, "%s", *(const bool *)from ? "yes" : "no"); break;
     case OPTION_SEED: snprintf(text, bytes, "%llu", (unsigned long long)*(const uint64_t *)(const void *)from); break;
     case OPTION_INT: snprintf(text, bytes, "%lld", (long long)*(const int64_t *)(const void *)from); break;
@@ -164,9 +170,13 @@ bool option_same(const option *o, const void *a, const void *b)
     switch (o->type) {
     case OPTION_ENUM:
     case OPTION_STRING: return strcmp(left, right) == 0;
-    case OPTION_BOOL: return *(const bool *)left == *(const bool *)right;
-    default: return memcmp(left, right, 8) == 0; /* reals are neither -0 nor NaN */
+    default: return memcmp(left, right, option_size(o)) == 0; /* reals are neither -0 nor NaN */
     }
+}
+
+const char *option_choice(const option *o, int i)
+{
+    return o->choice ? o->choice(i) : o->names ? o->names[i] : NULL;
 }
 
 void option_choices(const option *o, char *text, size_t bytes)
@@ -174,6 +184,6 @@ void option_choices(const option *o, char *text, size_t bytes)
     const char *name;
     size_t at = 0;
     text[0] = '\0';
-    for (int i = 0; (name = o->choice(i)) != NULL && at < bytes; i++)
+    for (int i = 0; (name = option_choice(o, i)) != NULL && at < bytes; i++)
         at += (size_t)snprintf(text + at, bytes - at, "%s%s", i > 0 ? " " : "", name);
 }

@@ -12,14 +12,14 @@
 
 enum { OPTION_TEXT = 256, OPTION_NAME = 32 }; /* bytes of a STRING and of an ENUM */
 
-/* How a value is stored: int64_t, double, bool, char[OPTION_NAME], char[OPTION_TEXT], uint64_t. */
 typedef enum option_type {
-    OPTION_INT,
-    OPTION_REAL,
-    OPTION_BOOL,
-    OPTION_ENUM,
-    OPTION_STRING,
-    OPTION_SEED
+    OPTION_INT,    /* int64_t */
+    OPTION_REAL,   /* double */
+    OPTION_BOOL,   /* bool */
+    OPTION_ENUM,   /* char[OPTION_NAME]: the name of a table's row */
+    OPTION_CHOICE, /* int: an index into a fixed list of names */
+    OPTION_STRING, /* char[OPTION_TEXT] */
+    OPTION_SEED    /* uint64_t */
 } option_type;
 
 /* When an option may be changed for a run that exists. */
@@ -40,6 +40,7 @@ typedef struct option {
     const char *initial;          /* default, as text */
     double min, max;              /* INT, REAL */
     const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
+    const char *const *names;     /* CHOICE: the names, ended by NULL */
     bool neutral;                 /* has no influence on what a run computes (threads, intervals of the log, ...) */
     const char
         *origin; /* the value that runs had before the option existed, as text; NULL: the default. It stays as it
@@ -65,6 +66,8 @@ typedef struct option {
     OPTION_ROW(OPTION_BOOL, owner, field, name, value, .max = 1, .help = about, __VA_ARGS__)
 #define OPTION_ENUM_ROW(owner, field, name, value, names, about, ...) \
     OPTION_ROW(OPTION_ENUM, owner, field, name, value, .choice = names, .help = about, __VA_ARGS__)
+#define OPTION_CHOICE_ROW(owner, field, name, value, list, about, ...) \
+    OPTION_ROW(OPTION_CHOICE, owner, field, name, value, .names = list, .help = about, __VA_ARGS__)
 #define OPTION_STRING_ROW(owner, field, name, value, about, ...) \
     OPTION_ROW(OPTION_STRING, owner, field, name, value, .help = about, __VA_ARGS__)
 #define OPTION_SEED_ROW(owner, field, name, value, about, ...) \
@@ -89,6 +92,8 @@ scion_status option_set(const option *o, void *values, const char *text, const c
 /* The value as text that option_set reads back to the same value. */
 void option_get(const option *o, const void *values, char *text, size_t bytes);
 bool option_same(const option *o, const void *a, const void *b);
+/* Name i of an ENUM or a CHOICE; NULL past the last, and for other types. */
+const char *option_choice(const option *o, int i);
 /* "gpt mlp". */
 void option_choices(const option *o, char *text, size_t bytes);
 
