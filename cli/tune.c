@@ -245,8 +245,9 @@ static bool read_flags(tuning *u, cli_arguments *a)
 static int64_t default_proxy(const config *c)
 {
     const model_row *row = config_model(c);
-    const int64_t full = config_int(c, "width"),
-                  width = row->proxy_width ? row->proxy_width(config_model_options(c)) : (full + 3) / 4;
+    const int64_t full = config_int(c, "width"), unit = row->proxy_divisor ? config_int(c, row->proxy_divisor) : 1,
+                  whole = full / 4 / unit * unit, least = unit > row->proxy_min ? unit : row->proxy_min,
+                  width = whole > least ? whole : least;
     return width < full ? width : full;
 }
 

@@ -30,7 +30,9 @@ static const char *const input_scale[] = {[INPUT_SCALE_MAX] = "max", [INPUT_SCAL
 static const char *norms_of_model(const void *configuration)
 {
     const model_row *row = config_model(configuration);
-    return row->norms ? row->norms(config_model_options(configuration)) : "onehot";
+    if (row->norms_by)
+        return row->norms_by(config_model_options(configuration));
+    return row->norms ? row->norms : "onehot";
 }
 
 /* Before the option existed, each layer had its own norm where the step grows with the dual norm (ssd), and all layers

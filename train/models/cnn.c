@@ -33,9 +33,8 @@ static const char *const shift_norm[] = {[RMS] = "rms", [EUCLID] = "euclid", NUL
 static const scion_role shift_role[] = {[RMS] = SCION_ROLE_VECTOR, [EUCLID] = SCION_ROLE_NORMALIZATION};
 
 static const option options[] = {
-    OPTION_INT_ROW(cnn_options, width, "width", "128", 1, OPTION_MANY, "channels of the first group"),
-    OPTION_ENUM_ROW(cnn_options, activation, "activation", "sqrt2_gelu", activation_name,
-                    "function between the layers; the scaled ones keep the variance"),
+    MODEL_WIDTH(cnn_options, "channels of the first group"),
+    MODEL_ACTIVATION(cnn_options),
     OPTION_BOOL_ROW(cnn_options, whiten_bias, "whiten_bias", "no",
                     "the whitening layer has a bias, trained with radius_first"),
     OPTION_BOOL_ROW(cnn_options, dirac_init, "dirac_init", "no",
@@ -43,7 +42,7 @@ static const option options[] = {
     OPTION_CHOICE_ROW(cnn_options, shift_norm, "shift_norm", "rms", shift_norm,
                       "norm of the shifts of batch normalisation", .change = OPTION_ON_INIT),
     OPTION_REAL_ROW(cnn_options, logit_divisor, "logit_divisor", "9", 1e-6, 1e6, "logits are divided by it"),
-    OPTION_REAL_ROW(cnn_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
+    MODEL_SMOOTHING(cnn_options),
     OPTION_END,
 };
 
@@ -150,24 +149,11 @@ static scion_status start(model *m, const void *from, const data_set *data, uint
                              err);
 }
 
-static const char *norms(const void *from)
-{
-    (void)from;
-    return "image";
-}
-
 static void radii(const void *from, model_radii *r)
 {
     const cnn_options *o = from;
     if (!o->whiten_bias)
         r->first = "the first layer is not trained";
-}
-
-static int64_t proxy_width(const void *from)
-{
-    enum { min_width = 16 };
-    const cnn_options *o = from;
-    return o->width / 4 > min_width ? o->width / 4 : min_width;
 }
 
 /* The convolutions on images of 32 x 32 pixels. */
@@ -189,9 +175,9 @@ const model_row model_cnn = {
     .options_size = sizeof(cnn_options),
     .record = record,
     .start = start,
-    .norms = norms,
+    .norms = "image",
     .accuracy = true,
     .radii = radii,
-    .proxy_width = proxy_width,
+    .proxy_min = 16,
     .cost = cost,
 };

@@ -16,22 +16,20 @@
 
 static const double norm_eps = 0x1p-23; /* as the reference has it: float32's own epsilon */
 
-#define INT(field, ...) OPTION_INT_ROW(gpt_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(gpt_options, field, #field, __VA_ARGS__)
 #define BOOL(field, ...) OPTION_BOOL_ROW(gpt_options, field, #field, __VA_ARGS__)
 
 static const option options[] = {
-    INT(layers, "3", 1, 10000, "blocks"),
-    INT(width, "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
-    INT(head_size, "64", 2, OPTION_MANY, "width of an attention head; divides width"),
-    OPTION_ENUM_ROW(gpt_options, activation, "activation", "sqrt2_gelu", activation_name,
-                    "function between the layers; the scaled ones keep the variance"),
+    MODEL_LAYERS(gpt_options, "blocks"),
+    MODEL_WIDTH(gpt_options, "width of the layers (embedding dimension)"),
+    MODEL_HEAD_SIZE(gpt_options),
+    MODEL_ACTIVATION(gpt_options),
     BOOL(tied, "no", "one matrix for the embedding and the output"),
     BOOL(zero_init, "no", "projections back into the residual start at zero", .change = OPTION_ON_INIT),
     REAL(rotary_base, "10000", 1, INFINITY, "base of the rotary embedding's wavelengths"),
     BOOL(qk_norm, "yes", "RMS norm of queries and keys"),
-    REAL(smoothing, "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
-    BOOL(recompute, "no", "recompute blocks in the backward pass, to save memory", .neutral = true),
+    MODEL_SMOOTHING(gpt_options),
+    MODEL_RECOMPUTE(gpt_options),
     OPTION_END,
 };
 
@@ -92,10 +90,7 @@ static scion_status check(const void *from, scion_error *err)
     if (o->head_size % 2 != 0)
         return train_fail(err, SCION_EINVAL, "head_size is %lld, expected an even number (rotary embedding)",
                           (long long)o->head_size);
-    if (o->width % o->head_size != 0)
-        return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
-                          (long long)o->width, (long long)o->head_size);
-    return SCION_OK;
+    return model_check_heads(o->width, o->head_size, err);
 }
 
 static void record(model *m, const void *from)
@@ -138,14 +133,6 @@ static void radii(const void *from, model_radii *r)
         r->first_scale = "only its ratio to the square of radius_hidden matters";
 }
 
-/* A quarter of the width, in whole heads. */
-static int64_t proxy_width(const void *from)
-{
-    const gpt_options *o = from;
-    const int64_t heads = o->width / 4 / o->head_size;
-    return (heads > 0 ? heads : 1) * o->head_size;
-}
-
 /* The matrices, a vocabulary of about a hundred symbols, attention. */
 static double cost(const void *from, int64_t block)
 {
@@ -164,9 +151,9 @@ const model_row model_gpt = {
     .options_size = sizeof(gpt_options),
     .check = check,
     .record = record,
-    .norms = norms,
+    .norms_by = norms,
     .decode = &gpt_decode,
     .radii = radii,
-    .proxy_width = proxy_width,
+    .proxy_divisor = "head_size",
     .cost = cost,
 };

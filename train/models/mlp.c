@@ -18,15 +18,14 @@ enum { LAYER, HIDDEN };
 static const char *const bias_radius[] = {[LAYER] = "layer", [HIDDEN] = "hidden", NULL};
 
 static const option options[] = {
-    OPTION_INT_ROW(mlp_options, layers, "layers", "3", 1, 10000, "weight matrices"),
-    OPTION_INT_ROW(mlp_options, width, "width", "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
-    OPTION_ENUM_ROW(mlp_options, activation, "activation", "sqrt2_gelu", activation_name,
-                    "function between the layers; the scaled ones keep the variance"),
-    OPTION_BOOL_ROW(mlp_options, bias, "bias", "yes", "layers but the last have a bias"),
+    MODEL_LAYERS(mlp_options, "weight matrices"),
+    MODEL_WIDTH(mlp_options, "width of the layers (embedding dimension)"),
+    MODEL_ACTIVATION(mlp_options),
+    MODEL_BIAS(mlp_options),
     OPTION_CHOICE_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius,
                       "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
                       .origin = "hidden", .change = OPTION_ON_INIT),
-    OPTION_REAL_ROW(mlp_options, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
+    MODEL_SMOOTHING(mlp_options),
     OPTION_END,
 };
 
@@ -79,12 +78,6 @@ static void record(model *m, const void *from)
     m->loss = op_cross_entropy(t, x, w, NULL, targets, weights, o->smoothing);
 }
 
-static const char *norms(const void *from)
-{
-    (void)from;
-    return "image";
-}
-
 static void radii(const void *from, model_radii *r)
 {
     const mlp_options *o = from;
@@ -92,13 +85,6 @@ static void radii(const void *from, model_radii *r)
         r->hidden = "no layer has it";
     if (!o->bias && activation_find(o->activation)->degree > 0)
         r->first_scale = r->hidden_scale = "only the product of the radii matters";
-}
-
-static int64_t proxy_width(const void *from)
-{
-    enum { min_width = 64 };
-    const mlp_options *o = from;
-    return o->width / 4 > min_width ? o->width / 4 : min_width;
 }
 
 /* The matrices; images have about 800 pixels. */
@@ -120,9 +106,9 @@ const model_row model_mlp = {
     .options_size = sizeof(mlp_options),
     .check = check,
     .record = record,
-    .norms = norms,
+    .norms = "image",
     .accuracy = true,
     .radii = radii,
-    .proxy_width = proxy_width,
+    .proxy_min = 64,
     .cost = cost,
 };

@@ -61,6 +61,14 @@ void model_free(model *m)
     memset(m, 0, sizeof *m);
 }
 
+scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *err)
+{
+    if (width % head_size != 0)
+        return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld", (long long)width,
+                          (long long)head_size);
+    return SCION_OK;
+}
+
 const data_array *model_array(const model *m, const char *name)
 {
     return &m->data->arrays[data_find(m->data, name)];

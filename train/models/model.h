@@ -53,14 +53,17 @@ struct model_row {
     /* Weights and buffers that begin otherwise than by their role, perhaps by the data: called with all of them bound
      * and started. Random numbers of parameter i come from its scn_stream_uniform. NULL: there are none. */
     scion_status (*start)(model *m, const void *options, const data_set *data, uint64_t seed, scion_error *err);
-    /* What norms=auto is: a routing of scion.h. NULL: onehot. */
-    const char *(*norms)(const void *options);
+    /* Routing of scion.h that norms=auto stands for: this one (NULL: onehot), or as norms_by says (NULL: this one). */
+    const char *norms;
+    const char *(*norms_by)(const void *options);
     bool accuracy;              /* the share of right answers is worth reporting */
     const model_decode *decode; /* NULL: it writes no text */
     /* For tuning: which radii there is no need to search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
-    /* For tuning: the width of a smaller model to tune on. NULL: a quarter of the width. */
-    int64_t (*proxy_width)(const void *options);
+    /* For tuning on a smaller model, of a quarter of the width: the least width, and the option that divides it (NULL:
+     * none). */
+    int64_t proxy_min;
+    const char *proxy_divisor;
     /* For estimates of time: operations of a sample of `block` tokens (1 where a sample is no text), up to a factor.
      * NULL: all of them cost the same. */
     double (*cost)(const void *options, int64_t block);
@@ -78,6 +81,23 @@ scion_status model_record(model *m, const model_row *row, const void *options, c
 void model_free(model *m);
 
 /* ---- For models ---- */
+
+/* Rows of options that several models have; `owner` is the model's struct. */
+#define MODEL_LAYERS(owner, about) OPTION_INT_ROW(owner, layers, "layers", "3", 1, 10000, about)
+#define MODEL_WIDTH(owner, about) OPTION_INT_ROW(owner, width, "width", "128", 1, OPTION_MANY, about)
+#define MODEL_HEAD_SIZE(owner) \
+    OPTION_INT_ROW(owner, head_size, "head_size", "64", 2, OPTION_MANY, "width of an attention head; divides width")
+#define MODEL_ACTIVATION(owner)                                                     \
+    OPTION_ENUM_ROW(owner, activation, "activation", "sqrt2_gelu", activation_name, \
+                    "function between the layers; the scaled ones keep the variance")
+#define MODEL_BIAS(owner) OPTION_BOOL_ROW(owner, bias, "bias", "yes", "layers but the last have a bias")
+#define MODEL_SMOOTHING(owner) \
+    OPTION_REAL_ROW(owner, smoothing, "smoothing", "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT)
+#define MODEL_RECOMPUTE(owner)                                                                                    \
+    OPTION_BOOL_ROW(owner, recompute, "recompute", "no", "recompute blocks in the backward pass, to save memory", \
+                    .neutral = true)
+/* For models with attention: head_size must divide width. */
+scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *err);
 
 /* The description of an array of row->inputs: the data have them all. */
 const data_array *model_array(const model *m, const char *name);

@@ -59,29 +59,27 @@ static const char *const patch_factors[] = {[LINEAR] = "linear", [CONVOLUTION] =
 
 #define INT(field, ...) OPTION_INT_ROW(vit_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(vit_options, field, #field, __VA_ARGS__)
-#define BOOL(field, ...) OPTION_BOOL_ROW(vit_options, field, #field, __VA_ARGS__)
 #define CHOICE(field, ...) OPTION_CHOICE_ROW(vit_options, field, #field, __VA_ARGS__)
 
 static const option options[] = {
-    INT(layers, "3", 1, 10000, "blocks"),
-    INT(width, "128", 1, OPTION_MANY, "width of the layers (embedding dimension)"),
-    INT(head_size, "64", 2, OPTION_MANY, "width of an attention head; divides width"),
+    MODEL_LAYERS(vit_options, "blocks"),
+    MODEL_WIDTH(vit_options, "width of the layers (embedding dimension)"),
+    MODEL_HEAD_SIZE(vit_options),
     INT(patch, "4", 1, 4096, "pixels of a side of a patch; divides those of the images"),
     REAL(mlp_ratio, "4", 0.01, 1000, "width between the two layers of a block's MLP, in widths"),
     CHOICE(norm, "rmsnorm", norm_names, "normalisation before each branch; layernorm has gain and shift"),
-    OPTION_ENUM_ROW(vit_options, activation, "activation", "sqrt2_gelu", activation_name,
-                    "function between the layers; the scaled ones keep the variance"),
+    MODEL_ACTIVATION(vit_options),
     CHOICE(pool, "class", pools, "the head sees a class token, or the mean of all positions",
            .change = OPTION_ON_INIT),
     CHOICE(patch_factor, "linear", patch_factors,
            "spectral step of the first layer: as a linear layer, or a convolution (1/16 for DeiT)",
            .change = OPTION_ON_INIT),
-    BOOL(bias, "yes", "layers but the last have a bias"),
+    MODEL_BIAS(vit_options),
     REAL(dropout, "0", 0, 0.999, "part of the activations that training drops", .change = OPTION_ON_INIT),
     REAL(stochastic_depth, "0", 0, 0.999, "part of the samples that skip the last block's branches in training",
          .change = OPTION_ON_INIT),
-    REAL(smoothing, "0", 0, 0.999, "label smoothing", .change = OPTION_ON_INIT),
-    BOOL(recompute, "no", "recompute blocks in the backward pass, to save memory", .neutral = true),
+    MODEL_SMOOTHING(vit_options),
+    MODEL_RECOMPUTE(vit_options),
     OPTION_END,
 };
 
@@ -198,10 +196,7 @@ static tape_value *tokens(const vit *v, tape_value *image)
 static scion_status check(const void *from, scion_error *err)
 {
     const vit_options *o = from;
-    if (o->width % o->head_size != 0)
-        return train_fail(err, SCION_EINVAL, "width is %lld, expected a multiple of head_size %lld",
-                          (long long)o->width, (long long)o->head_size);
-    return SCION_OK;
+    return model_check_heads(o->width, o->head_size, err);
 }
 
 static void record(model *m, const void *from)
@@ -254,20 +249,6 @@ static scion_status start(model *m, const void *from, const data_set *data, uint
     return SCION_OK;
 }
 
-static const char *norms(const void *from)
-{
-    (void)from;
-    return "image";
-}
-
-/* A quarter of the width, in whole heads. */
-static int64_t proxy_width(const void *from)
-{
-    const vit_options *o = from;
-    const int64_t heads = o->width / 4 / o->head_size;
-    return (heads > 0 ? heads : 1) * o->head_size;
-}
-
 /* The matrices and attention; images have about 64 patches. */
 static double cost(const void *from, int64_t block)
 {
@@ -288,8 +269,8 @@ const model_row model_vit = {
     .check = check,
     .record = record,
     .start = start,
-    .norms = norms,
+    .norms = "image",
     .accuracy = true,
-    .proxy_width = proxy_width,
+    .proxy_divisor = "head_size",
     .cost = cost,
 };
