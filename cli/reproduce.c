@@ -203,7 +203,7 @@ static int reproduce(const job *j)
 static int complete(job *j)
 {
     const reproduce_data *data = j->figure->data;
-    if (data && data->set && !j->data[0] && catalogue_here(catalogue_find(data->set)))
+    if (data && data->set && !j->data[0] && catalogue_here(catalogue_find(data->set), NULL))
         snprintf(j->data, sizeof j->data, "%s", data->set);
     if (data && data->path && !j->data[0] && access(data->path, R_OK) == 0)
         snprintf(j->data, sizeof j->data, "%s", data->path);

@@ -60,6 +60,7 @@ endif()
 target_link_libraries(scion_program PRIVATE scion_train scion_warnings)
 install(TARGETS scion_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/presets/" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion/presets")
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/get-data" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion")
 
 # What shells complete, printed by the program itself.
 set(completion "${PROJECT_BINARY_DIR}/completion")

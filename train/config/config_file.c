@@ -179,21 +179,6 @@ enum { path_bytes = 4096, about_bytes = 160 };
 
 static const char ending[] = ".ini";
 
-/* `below` the folder that the program is in; false: it cannot be told. */
-static bool beside_program(const char *below, char *folder, size_t bytes)
-{
-    char program[path_bytes];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0)
-        return false;
-    program[length] = '\0';
-    char *slash = strrchr(program, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    return (size_t)snprintf(folder, bytes, "%s/%s", program, below) < bytes;
-}
-
 enum { folders = 5 };
 
 /* Folder i of those that presets are looked for in; false: there is none. */
@@ -203,8 +188,8 @@ static bool folder_at(int i, char *folder, size_t bytes)
     switch (i) {
     case 0: named = getenv("SCION_PRESETS"); break;
     case 1: named = "presets"; break;
-    case 2: /* build/scion beside presets */ return beside_program("../presets", folder, bytes);
-    case 3: /* bin/scion beside share */ return beside_program("../share/scion/presets", folder, bytes);
+    case 2: /* build/scion beside presets */ return path_beside_program("../presets", folder, bytes);
+    case 3: /* bin/scion beside share */ return path_beside_program("../share/scion/presets", folder, bytes);
     default:
 #ifdef SCION_PRESET_DIR
         named = SCION_PRESET_DIR;
