@@ -4,7 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "data/data_kind.h"
+#include "data/images.h"
 #include "data/image_file.h"
 #include "data/resample.h"
 #include "fuzz.h"

@@ -16,7 +16,7 @@
 #include "util/clock.h"
 #include "util/fail.h"
 #include "base/random.h"
-#include "data/data_kind.h"
+#include "data/prefetch.h"
 
 enum { features = 12, train = 50, val = 13, classes = 1000, bad = 1000, stream_pixels = 1, stream_labels = 2 };
 

@@ -12,8 +12,12 @@
 #include <string.h>
 
 #include "util/fail.h"
+#include "util/path.h"
+#include "util/file.h"
 #include "util/utf8.h"
-#include "data/data_kind.h"
+#include "data/paths.h"
+#include "data/text.h"
+#include "data/text_files.h"
 
 enum { mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
 
@@ -35,9 +39,9 @@ static const option options[] = {
     OPTION_END,
 };
 
-static bool looks(const char *path)
+static bool detect(const char *path)
 {
-    return !data_is_folder(path) || data_has_files(path);
+    return !file_is_folder(path) || data_has_files(path);
 }
 
 /* ---- UTF-8 --------------------------------------------------------------------------------------------- */
@@ -232,7 +236,7 @@ static scion_status choose_symbols(data_set *d, const char *vocabulary, const da
         int64_t line;
         size_t byte;
         const char *path = data_text_place(texts, good, &line, &byte);
-        add_note(d, "%s is not UTF-8 (line %lld, byte %zu): taken as bytes, not characters", data_tail(path, 60),
+        add_note(d, "%s is not UTF-8 (line %lld, byte %zu): taken as bytes, not characters", path_tail(path, 60),
                  (long long)line, byte);
     }
     return SCION_OK;
@@ -243,12 +247,12 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
 {
     const chars *t = d->state;
     const data_stream *streams = t->text.streams;
-    const char *path = data_tail(d->options.path, 60), *kinds = d->info.symbols == 1 ? "kind" : "kinds";
+    const char *path = path_tail(d->options.path, 60), *kinds = d->info.symbols == 1 ? "kind" : "kinds";
     char files[40] = "", end[100] = "";
     if (texts->file_count > 1)
         snprintf(files, sizeof files, " %lld texts,", (long long)texts->file_count);
     if (val->count > 0)
-        snprintf(end, sizeof end, "; %s, %lld for validation", data_tail(d->options.val, 40),
+        snprintf(end, sizeof end, "; %s, %lld for validation", path_tail(d->options.val, 40),
                  (long long)streams[DATA_VAL].total);
     else if (!d->whole)
         snprintf(end, sizeof end, ", the last %lld for validation", (long long)streams[DATA_VAL].total);
@@ -257,9 +261,9 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
         (long long)(val->count > 0 ? streams[DATA_TRAIN].total : streams[DATA_TRAIN].total + streams[DATA_VAL].total),
         t->utf8 ? "characters" : "bytes", (long long)d->info.symbols, kinds, end);
     if (val->count > 0 && !d->whole)
-        snprintf(d->info.held_out, sizeof d->info.held_out, "%s", data_tail(d->options.val, 90));
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s", path_tail(d->options.val, 90));
     else
-        data_describe_split(d, data_tail(d->options.path, 90));
+        data_describe_split(d, path_tail(d->options.path, 90));
     if (texts->utf16 + val->utf16 > 0)
         add_note(d, "UTF-16 was read as characters (%lld file%s)", (long long)(texts->utf16 + val->utf16),
                  texts->utf16 + val->utf16 == 1 ? "" : "s");
@@ -380,7 +384,7 @@ static int decode_token(const data_set *d, int32_t token, char text[DATA_TOKEN_T
     return length;
 }
 
-static bool reads(const char *vocabulary)
+static bool accepts_vocabulary(const char *vocabulary)
 {
     (void)vocabulary;
     return true;
@@ -390,8 +394,8 @@ const data_kind data_kind_chars = {
     .name = "chars",
     .help = "a text, by characters",
     .takes_val = true,
-    .looks = looks,
-    .reads = reads,
+    .detect = detect,
+    .accepts_vocabulary = accepts_vocabulary,
     .open = open_chars,
     .encode = encode_text,
     .decode = decode_token,

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "util/fail.h"
-#include "data/data_kind.h"
+#include "util/path.h"
+#include "util/file.h"
+#include "data/images.h"
+#include "data/paths.h"
 
 enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files = 5 };
 
@@ -15,11 +18,11 @@ static const char *const names[classes] = {"airplane", "automobile", "bird",  "c
                                            "dog",      "frog",       "horse", "ship", "truck"};
 
 /* One of its files: reading says which are missing. */
-static bool looks(const char *path)
+static bool detect(const char *path)
 {
     char train[data_path_bytes], test[data_path_bytes];
     return data_path(train, "%s/data_batch_1.bin", path) && data_path(test, "%s/test_batch.bin", path) &&
-           (data_exists(train) || data_exists(test));
+           (file_exists(train) || file_exists(test));
 }
 
 /* Reads a file and counts its records; *bytes is the caller's to free. */
@@ -102,7 +105,7 @@ static scion_status open_cifar10(data_set *d, const data_options *o, const data_
         return status;
     status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description, "%s, CIFAR-10, %lld images to train, %lld to validate",
-             data_tail(o->path, 60), (long long)d->info.units[DATA_TRAIN], (long long)d->info.units[DATA_VAL]);
+             path_tail(o->path, 60), (long long)d->info.units[DATA_TRAIN], (long long)d->info.units[DATA_VAL]);
     return status;
 }
 
@@ -110,7 +113,7 @@ const data_kind data_kind_cifar10 = {
     .name = "cifar10",
     .help = "CIFAR-10, binary version",
     .images = true,
-    .looks = looks,
+    .detect = detect,
     .open = open_cifar10,
     .options = data_image_option_rows,
     .options_size = sizeof(data_image_options),

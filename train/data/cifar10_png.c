@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "util/atomic_file.h"
-#include "data/data_kind.h"
+#include "data/paths.h"
 #include "data/image_file.h"
 
 enum { pixels = 1024, channels = 3, record = 1 + pixels * channels, train_files = 5, images_per_file = 10000 };

@@ -1,23 +1,19 @@
 /* Opening and closing, the order of samples, and what the kinds share. */
 #include "data/data.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "util/array.h"
 #include "util/fail.h"
 #include "base/random.h"
 #include "data/catalogue.h"
 #include "data/data_kind.h"
+#include "data/paths.h"
+#include "data/prefetch.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------- */
 
@@ -96,83 +92,6 @@ const char *data_unit(const char *array)
     return "samples";
 }
 
-/* ---- Paths and sentences ------------------------------------------------------------------------------- */
-
-bool data_path(char path[data_path_bytes], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(path, data_path_bytes, format, args);
-    va_end(args);
-    return length >= 0 && length < data_path_bytes;
-}
-
-bool data_exists(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
-
-bool data_is_folder(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
-
-const char *data_tail(const char *path, size_t max)
-{
-    const size_t n = strlen(path);
-    if (n <= max)
-        return path;
-    const char *tail = path + (n - max), *slash = strchr(tail, '/');
-    if (slash && slash[1])
-        return slash + 1;
-    while (((uint8_t)*tail & 0xc0) == 0x80) /* not from the middle of a UTF-8 character */
-        tail++;
-    return tail;
-}
-
-scion_status data_add_name(data_names *n, const char *name, scion_error *err)
-{
-    char *kept = strdup(name), **to = kept ? array_append(&n->name, &n->count, sizeof *to) : NULL;
-    if (!to) {
-        free(kept);
-        return train_fail(err, SCION_ENOMEM, "out of memory for the names of files");
-    }
-    *to = kept;
-    return SCION_OK;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-void data_sort_names(data_names *n)
-{
-    if (n->count > 0)
-        qsort(n->name, (size_t)n->count, sizeof *n->name, by_bytes);
-}
-
-void data_free_names(data_names *n)
-{
-    for (int64_t i = 0; i < n->count; i++)
-        free(n->name[i]);
-    free(n->name);
-    *n = (data_names){NULL, 0};
-}
-
-scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
-{
-    enum { max_sentence = 120 };
-    char sentence[max_sentence];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    return train_fail(err, status, "%s: %s", data_tail(path, sizeof err->message - max_sentence - 2), sentence);
-}
-
 /* ---- What a data set owns ------------------------------------------------------------------------------ */
 
 void *data_own(data_set *d, size_t bytes, scion_error *err)
@@ -189,38 +108,6 @@ void *data_own(data_set *d, size_t bytes, scion_error *err)
     return memory;
 }
 
-/* Shards may be more than the files that a process has by default; more are to be had for the asking. */
-static bool allow_more_files(void)
-{
-    struct rlimit limit;
-    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
-        return false;
-    limit.rlim_cur = limit.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err)
-{
-    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a pipe is refused below, not waited for */
-    struct stat s;
-    *file = open(path, flags);
-    if (*file < 0 && allow_more_files())
-        *file = open(path, flags);
-    if (*file < 0 || fstat(*file, &s) != 0) {
-        const int reason = errno;
-        const bool machine = reason == EMFILE || reason == ENFILE || reason == ENOMEM; /* the file may be fine */
-        if (*file >= 0)
-            close(*file);
-        return data_fail(err, machine ? SCION_ENOMEM : SCION_EINVAL, path, "cannot open: %s", strerror(reason));
-    }
-    const bool regular = S_ISREG(s.st_mode);
-    *bytes = s.st_size;
-    if (regular && s.st_size > 0)
-        return SCION_OK;
-    close(*file);
-    return data_fail(err, SCION_EINVAL, path, regular ? "the file is empty" : "not a regular file");
-}
-
 scion_status data_keep_file(data_set *d, int file, scion_error *err)
 {
     int *files = realloc(d->files, (size_t)(d->file_count + 1) * sizeof *files);
@@ -230,22 +117,6 @@ scion_status data_keep_file(data_set *d, int file, scion_error *err)
     }
     d->files = files;
     d->files[d->file_count++] = file;
-    return SCION_OK;
-}
-
-scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t got = pread(file, (char *)to + done, n - done, (off_t)offset + (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
-        if (got == 0)
-            return data_fail(err, SCION_EINVAL, path, "it ends before byte %lld now: it was cut off while in use",
-                             (long long)offset + (long long)n);
-        done += (size_t)got;
-    }
     return SCION_OK;
 }
 
@@ -347,7 +218,7 @@ static bool is_auto(const data_options *o)
 static const data_kind *kind_of_path(const char *path, bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->looks && (data_kinds[i]->images || !images) && data_kinds[i]->looks(path))
+        if (data_kinds[i]->detect && (data_kinds[i]->images || !images) && data_kinds[i]->detect(path))
             return data_kinds[i];
     return NULL;
 }
@@ -355,7 +226,7 @@ static const data_kind *kind_of_path(const char *path, bool images)
 static const data_kind *kind_of_vocabulary(const char *vocabulary)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->reads && data_kinds[i]->reads(vocabulary))
+        if (data_kinds[i]->accepts_vocabulary && data_kinds[i]->accepts_vocabulary(vocabulary))
             return data_kinds[i];
     return NULL;
 }
@@ -372,7 +243,7 @@ static const data_kind *kind_of_name(const char *name)
 static const data_kind *kind_alone(scion_error *err)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->alone)
+        if (data_kinds[i]->default_for_images)
             return data_kinds[i];
     train_fail(err, SCION_EINVAL, "no kind of data reads images from files");
     return NULL;

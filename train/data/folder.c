@@ -16,9 +16,12 @@
 
 #include "util/array.h"
 #include "util/fail.h"
+#include "util/path.h"
+#include "util/file.h"
 #include "base/random.h"
 #include "util/utf8.h"
-#include "data/data_kind.h"
+#include "data/images.h"
+#include "data/paths.h"
 #include "data/image_file.h"
 #include "data/resample.h"
 
@@ -46,16 +49,16 @@ static const option options[] = {
 };
 
 /* Files of a part, class by class; names from the root on. */
-typedef struct file_list {
+typedef struct image_list {
     char **name;
     int32_t *label;
     int64_t names, labels;
     atomic_uchar *bad; /* was told of */
-} file_list;
+} image_list;
 
 typedef struct folder {
     data_images images;
-    file_list files[DATA_PARTS];
+    image_list files[DATA_PARTS];
     int64_t others, empty; /* files that are no images, folders without any */
     int64_t beside;        /* images in no folder of a class */
     int64_t unused;        /* folders beside train/ and val/ */
@@ -133,21 +136,21 @@ static bool has_parts(const char *root)
     char path[data_path_bytes];
     data_names folders = {NULL, 0};
     int64_t images = 0, others = 0;
-    const bool parts = data_path(path, "%s/train", root) && data_is_folder(path) &&
+    const bool parts = data_path(path, "%s/train", root) && file_is_folder(path) &&
                        list_classes(root, "train", &folders, &images, &others, NULL) == SCION_OK && images == 0 &&
-                       (folders.count > 0 || (data_path(path, "%s/val", root) && data_is_folder(path)));
+                       (folders.count > 0 || (data_path(path, "%s/val", root) && file_is_folder(path)));
     data_free_names(&folders);
     return parts;
 }
 
 /* Folders of images: of the first few, each one that has files. One such folder among other files may be the figures
  * of a text. */
-static bool looks(const char *path)
+static bool detect(const char *path)
 {
     enum { most = 8 };
     data_names folders = {NULL, 0};
     int64_t beside = 0, others = 0, with_images = 0, with_others = 0;
-    bool listed = data_is_folder(path) &&
+    bool listed = file_is_folder(path) &&
                   list_classes(path, has_parts(path) ? "train" : "", &folders, &beside, &others, NULL) == SCION_OK;
     for (int64_t i = 0; listed && i < folders.count && i < most; i++) {
         data_names images = {NULL, 0};
@@ -163,7 +166,7 @@ static bool looks(const char *path)
 
 /* ---- Files of the classes ------------------------------------------------------------------------------ */
 
-static scion_status add_file(file_list *f, char *name, int32_t label, scion_error *err)
+static scion_status add_file(image_list *f, char *name, int32_t label, scion_error *err)
 {
     char **to = array_append(&f->name, &f->names, sizeof *to);
     int32_t *of = to ? array_append(&f->label, &f->labels, sizeof *of) : NULL;
@@ -347,7 +350,7 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     const data_image_info *m = &f->images.about;
     const bool parts = has_parts(o->path);
     char val[data_path_bytes];
-    f->split = !parts || !data_path(val, "%s/val", o->path) || !data_is_folder(val);
+    f->split = !parts || !data_path(val, "%s/val", o->path) || !file_is_folder(val);
     if (parts)
         f->unused = count_folders(o->path) - 1 - !f->split;
     scion_status status =
@@ -365,7 +368,7 @@ static scion_status take_files(data_set *d, scion_error *err)
 {
     folder *f = d->state;
     for (int part = 0; part < DATA_PARTS; part++) {
-        file_list *l = &f->files[part];
+        image_list *l = &f->files[part];
         l->bad = data_own(d, (size_t)l->names * sizeof *l->bad, err);
         if (!l->bad)
             return SCION_ENOMEM;
@@ -385,13 +388,13 @@ static void describe(data_set *d)
     const data_image_info *m = &f->images.about;
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld classes, %lld images to train, %lld to validate, as %lld x %lld",
-             data_tail(d->options.path, 60), (long long)m->classes, (long long)d->info.units[DATA_TRAIN],
+             path_tail(d->options.path, 60), (long long)m->classes, (long long)d->info.units[DATA_TRAIN],
              (long long)d->info.units[DATA_VAL], (long long)m->height, (long long)m->width);
     if (!d->whole && f->split)
         snprintf(d->info.held_out, sizeof d->info.held_out, "%s, the last %g %% of each class",
-                 data_tail(d->options.path, 70), 100 * d->options.val_fraction);
+                 path_tail(d->options.path, 70), 100 * d->options.val_fraction);
     else if (!d->whole)
-        snprintf(d->info.held_out, sizeof d->info.held_out, "%s/val", data_tail(d->options.path, 100));
+        snprintf(d->info.held_out, sizeof d->info.held_out, "%s/val", path_tail(d->options.path, 100));
     const struct {
         int64_t count;
         const char *one, *many;
@@ -459,8 +462,8 @@ const data_kind data_kind_folder = {
     .name = "folder",
     .help = "a folder of PNG or JPEG images for each class",
     .images = true,
-    .alone = true,
-    .looks = looks,
+    .default_for_images = true,
+    .detect = detect,
     .open = open_folder,
     .close = close_folder,
     .options = options,

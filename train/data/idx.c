@@ -8,7 +8,10 @@
 #include <zlib.h>
 
 #include "util/fail.h"
-#include "data/data_kind.h"
+#include "util/path.h"
+#include "util/file.h"
+#include "data/images.h"
+#include "data/paths.h"
 
 enum { magic_images = 0x0803, magic_labels = 0x0801, max_dims = 3 };
 
@@ -20,18 +23,18 @@ static const char *const stems[2] = {"train", "t10k"};
 /* The file of a name in a folder, gzipped if only that exists. */
 static bool path_of(char path[data_path_bytes], const char *folder, const char *stem, const char *what)
 {
-    if (data_path(path, "%s/%s-%s.gz", folder, stem, what) && data_exists(path)) {
+    if (data_path(path, "%s/%s-%s.gz", folder, stem, what) && file_exists(path)) {
         char plain[data_path_bytes];
-        if (!data_path(plain, "%s/%s-%s", folder, stem, what) || !data_exists(plain))
+        if (!data_path(plain, "%s/%s-%s", folder, stem, what) || !file_exists(plain))
             return true;
     }
     return data_path(path, "%s/%s-%s", folder, stem, what);
 }
 
-static bool looks(const char *path)
+static bool detect(const char *path)
 {
     char images[data_path_bytes];
-    return path_of(images, path, stems[DATA_TRAIN], "images-idx3-ubyte") && data_exists(images);
+    return path_of(images, path, stems[DATA_TRAIN], "images-idx3-ubyte") && file_exists(images);
 }
 
 static uint32_t big_endian(const uint8_t *b)
@@ -177,7 +180,7 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
     const int64_t empty = context->images ? 0 : classes_without_images(m); /* a model may have more classes */
     status = data_images_ready(d, context, err);
     snprintf(d->info.description, sizeof d->info.description,
-             "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", data_tail(o->path, 60),
+             "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", path_tail(o->path, 60),
              (long long)m->about.classes, (long long)d->info.units[DATA_TRAIN], (long long)m->about.height,
              (long long)m->about.width, (long long)d->info.units[DATA_VAL]);
     if (empty > 0)
@@ -191,7 +194,7 @@ const data_kind data_kind_idx = {
     .name = "idx",
     .help = "images as MNIST has them",
     .images = true,
-    .looks = looks,
+    .detect = detect,
     .open = open_idx,
     .options = data_image_option_rows,
     .options_size = sizeof(data_image_options),

@@ -13,7 +13,7 @@
 #include <png.h>
 
 #include "util/fail.h"
-#include "data/data_kind.h"
+#include "data/paths.h"
 
 enum { channels = 3 };
 

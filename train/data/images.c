@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "util/fail.h"
-#include "data/data_kind.h"
+#include "util/path.h"
+#include "data/images.h"
+#include "data/paths.h"
 #include "data/resample.h"
 
 /* ---- Mean and scale ------------------------------------------------------------------------------------ */
@@ -112,11 +114,11 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
     }
     if (status == SCION_OK && *sample < 0)
         memset(to, 0, (size_t)(height * width * about->channels) * sizeof *to);
-    else if (status == SCION_OK && !m->last && pixels.column == 1 && is_whole(placing, about) &&
+    else if (status == SCION_OK && !m->channels_last && pixels.column == 1 && is_whole(placing, about) &&
              data_unchanged(&change))
         put_unchanged(about, &pixels, to);
     else if (status == SCION_OK)
-        data_put_image(about, &pixels, &change, d->seed, placing, m->last, to);
+        data_put_image(about, &pixels, &change, d->seed, placing, m->channels_last, to);
     free(touched);
     free(memory);
     return status;
@@ -220,7 +222,7 @@ scion_status data_put_file(const data_set *d, const char *path, void *array, sci
     if (status == SCION_OK) {
         const data_pixels pixels = {bytes, 1, width * channels, channels};
         const data_placing whole = {{0, 0, height, width}, 1, false};
-        data_put_image(about, &pixels, &(data_change){0}, d->seed, &whole, m->last, array);
+        data_put_image(about, &pixels, &(data_change){0}, d->seed, &whole, m->channels_last, array);
     }
     image_free(&from);
     free(bytes);
@@ -386,7 +388,7 @@ static void add_arrays(data_set *d, const data_images *m)
     const data_image_info *a = &m->about;
     const data_image_options *o = options_of(d);
     const int64_t first[] = {a->channels, a->height, a->width}, last[] = {a->height, a->width, a->channels};
-    data_add_array(d, m->last ? "image" : "pixels", DATA_FLOAT32, 3, m->last ? last : first, 0);
+    data_add_array(d, m->channels_last ? "image" : "pixels", DATA_FLOAT32, 3, m->channels_last ? last : first, 0);
     data_add_array(d, "targets", DATA_INT32, 0, NULL, a->classes);
     if (o->mixup > 0 || o->cutmix > 0)
         data_add_array(d, "target_weights", DATA_FLOAT32, 1, &a->classes, 0);
@@ -405,7 +407,7 @@ static void hash_images(data_set *d, const data_images *m)
 scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err)
 {
     data_images *m = d->state;
-    m->last = is_wanted(context, "image");
+    m->channels_last = is_wanted(context, "image");
     m->about.crop = m->about.crop > 0 ? m->about.crop : 1;
     m->about.resample = m->about.resample ? m->about.resample : resample_name(0);
     if (!m->get) {
@@ -431,7 +433,7 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
     for (int part = 0; part < DATA_PARTS; part++)
         d->info.samples[part] = d->info.units[part];
     snprintf(d->info.held_out, sizeof d->info.held_out, "%s, %s images",
-             d->options.path[0] ? data_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
+             d->options.path[0] ? path_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
     d->fetch = fetch;
     d->order = DATA_SHUFFLED;
     return SCION_OK;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/data_kind.h"
+#include "data/prefetch.h"
 
 typedef enum slot_state { EMPTY, QUEUED, BUSY, READY } slot_state;
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "data/data_kind.h"
+#include "data/images.h"
+#include "data/text.h"
 
 enum { text_tokens = 1 << 20, default_vocab = 64 };
 enum { max_images = 4096, max_bytes = 12 << 20, default_side = 28, colours = 3, classes = 10 };

@@ -5,7 +5,8 @@
 
 #include "util/fail.h"
 #include "base/random.h"
-#include "data/data_kind.h"
+#include "data/paths.h"
+#include "data/text.h"
 
 int data_token_width(int64_t range)
 {

@@ -18,7 +18,8 @@
 #include "util/fail.h"
 #include "util/file.h"
 #include "util/utf8.h"
-#include "data/data_kind.h"
+#include "data/paths.h"
+#include "data/text_files.h"
 
 enum { chunk = 1 << 20 };
 
@@ -288,7 +289,7 @@ scion_status data_read_texts(data_texts *t, const char *path, const char *except
 {
     *t = (data_texts){.bytes = NULL};
     const scion_status status =
-        data_is_folder(path) ? add_folder(t, path, except, how, err) : add_file(t, path, how, false, err);
+        file_is_folder(path) ? add_folder(t, path, except, how, err) : add_file(t, path, how, false, err);
     if (status == SCION_OK && t->count == 0)
         return data_fail(err, SCION_EINVAL, path, "the text is empty");
     return status;

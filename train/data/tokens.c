@@ -9,34 +9,37 @@
 #include <sys/stat.h>
 
 #include "util/fail.h"
-#include "data/data_kind.h"
+#include "util/path.h"
+#include "util/file.h"
+#include "data/paths.h"
+#include "data/text.h"
 
 enum { magic = 20240520, version = 1, header_ints = 256, header_bytes = header_ints * 4, gpt2_vocab = 50304 };
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The files that `path` means: a file, a folder's *.bin, or a pattern. What exists is taken literally, so its special
- * characters are escaped. false: there are none; else globfree is due. */
-static bool list_files(const char *path, glob_t *files)
+/* Lists the files that `path` means, in order: a file, a folder's *.bin, or a pattern. An existing path is taken
+ * literally, so its special characters are escaped. No such files: the list stays empty. */
+static scion_status list_files(const char *path, data_names *names, scion_error *err)
 {
     char pattern[2 * data_path_bytes];
-    const bool exists = data_exists(path);
+    const bool exists = file_exists(path);
     size_t n = 0;
+    glob_t files;
     if (strlen(path) >= data_path_bytes - sizeof "/*.bin")
-        return false;
+        return SCION_OK;
     for (const char *c = path; *c; c++) {
         if (exists && strchr("*?[\\", *c))
             pattern[n++] = '\\';
         pattern[n++] = *c;
     }
-    snprintf(pattern + n, sizeof pattern - n, "%s", data_is_folder(path) ? "/*.bin" : "");
-    if (glob(pattern, GLOB_NOSORT, NULL, files) != 0)
-        return false;
-    qsort(files->gl_pathv, files->gl_pathc, sizeof *files->gl_pathv, by_bytes);
-    return true;
+    snprintf(pattern + n, sizeof pattern - n, "%s", file_is_folder(path) ? "/*.bin" : "");
+    if (glob(pattern, GLOB_NOSORT, NULL, &files) != 0)
+        return SCION_OK;
+    scion_status status = SCION_OK;
+    for (size_t i = 0; status == SCION_OK && i < files.gl_pathc; i++)
+        status = data_add_name(names, files.gl_pathv[i], err);
+    globfree(&files);
+    data_sort_names(names);
+    return status;
 }
 
 static bool starts_with_magic(const char *path)
@@ -50,15 +53,14 @@ static bool starts_with_magic(const char *path)
     return found;
 }
 
-/* A folder with *.bin, a pattern of files, or a file with the magic. */
-static bool looks(const char *path)
+/* True for a folder with *.bin, a pattern of files, or a file with the magic. */
+static bool detect(const char *path)
 {
-    glob_t files;
-    if (data_exists(path) && !data_is_folder(path))
+    data_names names = {NULL, 0};
+    if (file_exists(path) && !file_is_folder(path))
         return starts_with_magic(path);
-    bool found = list_files(path, &files);
-    if (found)
-        globfree(&files);
+    const bool found = list_files(path, &names, NULL) == SCION_OK && names.count > 0;
+    data_free_names(&names);
     return found;
 }
 
@@ -137,80 +139,79 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     return status == SCION_OK ? data_add_segment(d, part, &s, err) : status;
 }
 
-/* Does a file's name say that it is for validation? */
+/* True if the name of a file says that it is for validation. */
 static bool is_val(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return strstr(slash ? slash + 1 : path, "val") != NULL;
 }
 
-/* Is a file one of the list, under whatever name? */
-static bool is_listed(const char *path, const glob_t *files)
+/* True if a file is in the list, under any name. */
+static bool is_listed(const char *path, const data_names *names)
 {
-    struct stat a, b;
-    if (stat(path, &a) != 0)
-        return false;
-    for (size_t i = 0; i < files->gl_pathc; i++)
-        if (stat(files->gl_pathv[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    for (int64_t i = 0; i < names->count; i++)
+        if (file_same(path, names->name[i]))
             return true;
     return false;
 }
 
-/* All shards to their parts; val may be NULL. */
-static scion_status add_shards(data_set *d, const glob_t *all, const glob_t *val, int64_t vocab, scion_error *err)
+/* Adds the shards to their parts. */
+static scion_status add_shards(data_set *d, const data_names *all, const data_names *val, int64_t vocab,
+                               scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (size_t i = 0; status == SCION_OK && i < all->gl_pathc; i++) {
-        const char *path = all->gl_pathv[i];
-        if (val && is_listed(path, val))
-            continue;
-        status = add_shard(d, !val && is_val(path) ? DATA_VAL : DATA_TRAIN, path, vocab, err);
-    }
-    for (size_t i = 0; val && status == SCION_OK && i < val->gl_pathc; i++)
-        status = add_shard(d, DATA_VAL, val->gl_pathv[i], vocab, err);
+    for (int64_t i = 0; status == SCION_OK && i < all->count; i++)
+        if (!is_listed(all->name[i], val))
+            status = add_shard(d, val->count == 0 && is_val(all->name[i]) ? DATA_VAL : DATA_TRAIN, all->name[i],
+                               vocab, err);
+    for (int64_t i = 0; status == SCION_OK && i < val->count; i++)
+        status = add_shard(d, DATA_VAL, val->name[i], vocab, err);
     return status;
 }
 
 static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    glob_t all, val;
-    const bool has_val = o->val[0] && !d->whole; /* all of `path` */
+    data_names all = {NULL, 0}, val = {NULL, 0};
+    const bool has_val = o->val[0] && !d->whole;
     const int64_t vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
-    data_text *t = d->state = data_own(d, sizeof *t, err);
+    scion_status status = SCION_OK;
     (void)context;
+    data_text *t = d->state = data_own(d, sizeof *t, err);
     if (!t)
         return SCION_ENOMEM;
     if (!o->path[0])
         return train_fail(err, SCION_EINVAL, "no token shards are given");
-    if (!list_files(o->path, &all))
-        return data_fail(err, SCION_EINVAL, o->path,
-                         "there is no such file or folder; scion train --help says how to get token shards");
-    if (has_val && !list_files(o->val, &val)) {
-        globfree(&all);
-        return data_fail(err, SCION_EINVAL, o->val, "there is no such file");
-    }
-    scion_status status = add_shards(d, &all, has_val ? &val : NULL, vocab, err);
+    TRY(list_files(o->path, &all, err));
+    if (all.count == 0)
+        TRY(data_fail(err, SCION_EINVAL, o->path,
+                      "there is no such file or folder; scion train --help says how to get token shards"));
     if (has_val)
-        globfree(&val);
-    globfree(&all);
-    if (status == SCION_OK && !d->whole && t->streams[DATA_TRAIN].total == 0)
-        status = data_fail(err, SCION_EINVAL, o->path, "all shards are for validation");
+        TRY(list_files(o->val, &val, err));
+    if (has_val && val.count == 0)
+        TRY(data_fail(err, SCION_EINVAL, o->val, "there is no such file"));
+    TRY(add_shards(d, &all, &val, vocab, err));
+    if (!d->whole && t->streams[DATA_TRAIN].total == 0)
+        TRY(data_fail(err, SCION_EINVAL, o->path, "all shards are for validation"));
     snprintf(d->info.description, sizeof d->info.description,
-             "%s, %d shard%s, %lld tokens to train, %lld to validate", data_tail(o->path, 60), d->file_count,
+             "%s, %d shard%s, %lld tokens to train, %lld to validate", path_tail(o->path, 60), d->file_count,
              d->file_count == 1 ? "" : "s", (long long)t->streams[DATA_TRAIN].total,
              (long long)t->streams[DATA_VAL].total);
     snprintf(d->info.held_out, sizeof d->info.held_out,
              d->whole  ? "%s, all of it"
              : has_val ? "%s"
                        : "%s, *val*",
-             data_tail(has_val ? o->val : o->path, 90));
-    return status == SCION_OK ? data_text_ready(d, vocab, false, err) : status;
+             path_tail(has_val ? o->val : o->path, 90));
+    status = data_text_ready(d, vocab, false, err);
+done:
+    data_free_names(&val);
+    data_free_names(&all);
+    return status;
 }
 
 const data_kind data_kind_tokens = {
     .name = "tokens",
     .help = "token shards of llm.c and modded-nanogpt",
     .takes_val = true,
-    .looks = looks,
+    .detect = detect,
     .open = open_tokens,
 };

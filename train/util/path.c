@@ -1,16 +1,29 @@
 /* See path.h. */
 #include "util/path.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { shown = 90 }; /* of the 231 bytes of a message */
 
+const char *path_tail(const char *path, size_t max)
+{
+    const size_t n = strlen(path);
+    if (n <= max)
+        return path;
+    const char *tail = path + (n - max), *slash = strchr(tail, '/');
+    if (slash && slash[1])
+        return slash + 1;
+    while (((uint8_t)*tail & 0xc0) == 0x80) /* not from the middle of a UTF-8 character */
+        tail++;
+    return tail;
+}
+
 const char *path_end(const char *path)
 {
-    const size_t length = strlen(path);
-    return length > shown ? path + (length - shown) : path;
+    return path_tail(path, shown);
 }
 
 bool path_of_program(char *path, size_t bytes)

@@ -1,0 +1,114 @@
+/* See paths.h. */
+#include "data/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/array.h"
+#include "util/fail.h"
+#include "util/path.h"
+
+bool data_path(char path[data_path_bytes], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(path, data_path_bytes, format, args);
+    va_end(args);
+    return length >= 0 && length < data_path_bytes;
+}
+
+scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
+{
+    enum { max_sentence = 120 };
+    char sentence[max_sentence];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    return train_fail(err, status, "%s: %s", path_tail(path, sizeof err->message - max_sentence - 2), sentence);
+}
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err)
+{
+    char *kept = strdup(name), **to = kept ? array_append(&n->name, &n->count, sizeof *to) : NULL;
+    if (!to) {
+        free(kept);
+        return train_fail(err, SCION_ENOMEM, "out of memory for the names of files");
+    }
+    *to = kept;
+    return SCION_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void data_sort_names(data_names *n)
+{
+    if (n->count > 0)
+        qsort(n->name, (size_t)n->count, sizeof *n->name, by_bytes);
+}
+
+void data_free_names(data_names *n)
+{
+    for (int64_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+    *n = (data_names){NULL, 0};
+}
+
+/* Raises the limit of open files, which many shards may exceed. */
+static bool allow_more_files(void)
+{
+    struct rlimit limit;
+    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a pipe is refused below, not waited for */
+    struct stat s;
+    *file = open(path, flags);
+    if (*file < 0 && allow_more_files())
+        *file = open(path, flags);
+    if (*file < 0 || fstat(*file, &s) != 0) {
+        const int reason = errno;
+        const bool machine = reason == EMFILE || reason == ENFILE || reason == ENOMEM; /* the file may be fine */
+        if (*file >= 0)
+            close(*file);
+        return data_fail(err, machine ? SCION_ENOMEM : SCION_EINVAL, path, "cannot open: %s", strerror(reason));
+    }
+    const bool regular = S_ISREG(s.st_mode);
+    *bytes = s.st_size;
+    if (regular && s.st_size > 0)
+        return SCION_OK;
+    close(*file);
+    return data_fail(err, SCION_EINVAL, path, regular ? "the file is empty" : "not a regular file");
+}
+
+scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(file, (char *)to + done, n - done, (off_t)offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
+        if (got == 0)
+            return data_fail(err, SCION_EINVAL, path, "it ends before byte %lld now: it was cut off while in use",
+                             (long long)offset + (long long)n);
+        done += (size_t)got;
+    }
+    return SCION_OK;
+}

@@ -1,0 +1,34 @@
+/* Paths, names and files of data. */
+#ifndef TRAIN_DATA_PATHS_H
+#define TRAIN_DATA_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "scion.h"
+
+/* Makes a path by a format. False: it does not fit. */
+enum { data_path_bytes = 1024 };
+bool data_path(char path[data_path_bytes], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "file: sentence", where the sentence stays whole however long the path is. Returns status. */
+scion_status data_fail(scion_error *err, scion_status status, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* A list of names. All zero: empty. Free it in any case. */
+typedef struct data_names {
+    char **name;
+    int64_t count;
+} data_names;
+
+scion_status data_add_name(data_names *n, const char *name, scion_error *err);
+void data_sort_names(data_names *n); /* as bytes */
+void data_free_names(data_names *n);
+
+/* Opens a file to read; an empty file, or one that is not regular, is an error. */
+scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err);
+/* Reads exactly n bytes from an offset; a file that has become shorter is an error. */
+scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err);
+
+#endif
