@@ -23,6 +23,9 @@ enum { features = 12, train = 50, val = 13, classes = 1000, bad = 1000, stream_p
 /* How long a fetch takes, and how many there were. */
 static int delay_us;
 static int fetches;
+/* The first `meeting` fetches wait for each other: they end only if they run on as many threads. */
+static int meeting, met;
+static bool alone;
 
 static scion_status fetch(const data_set *d, data_part part, int64_t sample, int64_t number, void *const arrays[],
                           scion_error *err)
@@ -30,6 +33,12 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     __atomic_add_fetch(&fetches, 1, __ATOMIC_RELAXED);
     if (delay_us > 0)
         usleep((useconds_t)delay_us);
+    if (meeting > 0 && __atomic_add_fetch(&met, 1, __ATOMIC_SEQ_CST) <= meeting) {
+        for (int i = 0; i < 20000 && __atomic_load_n(&met, __ATOMIC_SEQ_CST) < meeting; i++)
+            usleep(1000);
+        if (__atomic_load_n(&met, __ATOMIC_SEQ_CST) < meeting)
+            __atomic_store_n(&alone, true, __ATOMIC_SEQ_CST);
+    }
     if (number >= bad)
         return train_fail(err, SCION_EINVAL, "image %lld: damaged", (long long)number);
     for (int k = 0; arrays[0] && k < features; k++) /* of the number too, as augmentation would be */
@@ -121,6 +130,57 @@ static void what_is_decoded_ahead_is_the_same(void **state)
     data_close(plain);
 }
 
+/* Samples [first, first + 8) of `of` spread over the validation part, or of the training part in its own order. */
+static scion_status fill_other(const data_set *d, int64_t of, int64_t first, batch *b)
+{
+    void *const arrays[DATA_ARRAYS] = {b->pixels, b->labels};
+    memset(b, 0, sizeof *b);
+    return of > 0 ? data_fill_even(d, of, first, 8, arrays, NULL)
+                  : data_fill_plain(d, DATA_TRAIN, first, 8, arrays, NULL);
+}
+
+/* The other sequences are the same with decoding ahead; those that were asked for are fetched once, by the pool. */
+static void every_sequence_is_decoded_ahead(void **state)
+{
+    static const int64_t sizes[] = {0, 1, 5, 8, 12, val};
+    data_set *plain = open_with(0, 0), *d = open_with(8, 3);
+    (void)state;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (int64_t first = 0; first < 16; first += 8) {
+            const int64_t of = sizes[k], left = of == 0 || of - first > 8 ? 8 : of > first ? of - first : 0;
+            batch a, b;
+            assert_int_equal(fill_other(plain, of, first, &a), SCION_OK);
+            fetches = 0;
+            if (of > 0)
+                data_prefetch_even(d, of, first, 8);
+            for (int i = 0; of > 0 && i < 20000 && __atomic_load_n(&fetches, __ATOMIC_RELAXED) < left; i++)
+                usleep(1000);
+            assert_int_equal(fill_other(d, of, first, &b), SCION_OK);
+            assert_int_equal(fetches, left);
+            assert_memory_equal(&a, &b, sizeof a);
+            must_be_same(plain, d, DATA_VAL, 0, 8); /* other samples of the same numbers */
+        }
+    data_close(d);
+    data_close(plain);
+}
+
+/* Nobody has asked for them: several threads decode. */
+static void a_fill_uses_all_threads(void **state)
+{
+    (void)state;
+    for (int64_t of = 0; of <= 12; of += 12) {
+        data_set *d = open_with(8, 2);
+        batch b;
+        meeting = 2;
+        met = 0;
+        alone = false;
+        assert_int_equal(fill_other(d, of, 0, &b), SCION_OK);
+        assert_true(met >= meeting && !alone);
+        meeting = 0;
+        data_close(d);
+    }
+}
+
 /* Validation ends with padding. */
 static void the_last_batch_is_padded(void **state)
 {
@@ -146,7 +206,7 @@ static void arrays_may_be_left_out(void **state)
     assert_int_equal(data_fill(d, DATA_TRAIN, 0, 8, arrays, NULL), SCION_OK);
     for (int64_t i = 0; i < 8; i++) {
         void *one[DATA_ARRAYS] = {NULL, &again[i]};
-        assert_int_equal(data_fetch_one(d, DATA_TRAIN, i, one, NULL), SCION_OK);
+        assert_int_equal(data_fetch_one(d, (data_sequence){.part = DATA_TRAIN}, i, one, NULL), SCION_OK);
     }
     assert_memory_equal(labels, again, sizeof labels);
     data_close(d);
@@ -251,6 +311,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_decoded_ahead_is_the_same),
+        cmocka_unit_test(every_sequence_is_decoded_ahead),
+        cmocka_unit_test(a_fill_uses_all_threads),
         cmocka_unit_test(the_last_batch_is_padded),
         cmocka_unit_test(arrays_may_be_left_out),
         cmocka_unit_test(an_error_arrives_with_its_sample),

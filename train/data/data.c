@@ -347,7 +347,8 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
         data_close(d);
         return status;
     }
-    if (d->background && context->ahead > 0 && context->workers > 0)
+    d->ahead = context->ahead;
+    if (d->background && d->ahead > 0 && context->workers > 0)
         d->pool = data_pool_create(d, context->ahead, context->workers);
     *out = d;
     return SCION_OK;
@@ -434,11 +435,21 @@ static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t i, int64_t n)
     return (int64_t)x;
 }
 
-/* Place in the part of sample `number`; -1: drawn. Validation: may be past the last. */
-static int64_t sample_at(const data_set *d, data_part part, int64_t number)
+/* Samples of a sequence that ends; training goes on over all epochs. */
+static int64_t length_of(const data_set *d, data_sequence s)
 {
-    const int64_t n = d->info.samples[part];
-    if (part != DATA_TRAIN)
+    if (s.part == DATA_TRAIN && !s.plain)
+        return INT64_MAX;
+    return s.even > 0 ? s.even : d->info.samples[s.part];
+}
+
+/* Place in the part of sample `number`; -1: drawn. */
+static int64_t sample_at(const data_set *d, data_sequence s, int64_t number)
+{
+    const int64_t n = d->info.samples[s.part];
+    if (s.even > 0) /* floor(number n / even), without a product that may overflow */
+        return number * (n / s.even) + number * (n % s.even) / s.even;
+    if (s.part != DATA_TRAIN || s.plain)
         return number;
     switch (d->order) {
     case DATA_SHUFFLED: return shuffled(d->seed, number / n, number % n, n);
@@ -447,9 +458,11 @@ static int64_t sample_at(const data_set *d, data_part part, int64_t number)
     }
 }
 
-scion_status data_fetch_one(const data_set *d, data_part part, int64_t number, void *const arrays[], scion_error *err)
+scion_status data_fetch_one(const data_set *d, data_sequence s, int64_t number, void *const arrays[],
+                            scion_error *err)
 {
-    return d->fetch(d, part, sample_at(d, part, number), number, arrays, err);
+    const int64_t sample = sample_at(d, s, number);
+    return d->fetch(d, s.part, sample, s.plain ? -1 : s.even > 0 ? sample : number, arrays, err);
 }
 
 static size_t element_bytes(const data_array *a)
@@ -478,19 +491,32 @@ static void pad_row(const data_info *info, void *const row[])
     }
 }
 
-scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
-                            scion_error *err)
+static void prefetch(const data_set *d, data_sequence s, int64_t first, int64_t count)
 {
-    const int64_t n = d->info.samples[DATA_VAL];
+    const int64_t length = length_of(d, s);
+    if (d->pool && first < length)
+        data_pool_prefetch(d->pool, s, first, count < length - first ? count : length - first);
+}
+
+/* Fills rows with samples [first, first + count) of a sequence, and with padding from its end on. The pool decodes
+ * them on all its threads, whether or not they were asked for before. */
+static scion_status fill(const data_set *d, data_sequence s, int64_t first, int64_t count, void *const arrays[],
+                         scion_error *err)
+{
+    const int64_t length = length_of(d, s);
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         const int64_t number = first + i;
         void *row[DATA_ARRAYS];
         row_of(&d->info, arrays, i, row);
-        if (number < of) /* n = q of + r: number n / of without a product that might overflow */
-            status = data_fetch_one(d, DATA_VAL, number * (n / of) + number * (n % of) / of, row, err);
-        else
+        if (d->pool && i % d->ahead == 0)
+            prefetch(d, s, number, count - i);
+        if (d->hint && d->order == DATA_SHUFFLED && number + 1 < length)
+            d->hint(d, s.part, sample_at(d, s, number + 1));
+        if (number >= length)
             pad_row(&d->info, row);
+        else if (!d->pool || !data_pool_take(d->pool, s, number, row, &status, err))
+            status = data_fetch_one(d, s, number, row, err);
     }
     return status;
 }
@@ -498,46 +524,29 @@ scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_
 scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                        scion_error *err)
 {
-    const int64_t n = d->info.samples[part];
-    int64_t next = sample_at(d, part, first);
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        const int64_t number = first + i, sample = next;
-        void *row[DATA_ARRAYS];
-        row_of(&d->info, arrays, i, row);
-        next = sample_at(d, part, number + 1);
-        if (d->hint && next >= 0 && next < n)
-            d->hint(d, part, next);
-        if (part == DATA_VAL && number >= n)
-            pad_row(&d->info, row);
-        else if (!d->pool || !data_pool_take(d->pool, part, number, row, &status, err))
-            status = d->fetch(d, part, sample, number, row, err);
-    }
-    return status;
+    return fill(d, (data_sequence){part, 0, false}, first, count, arrays, err);
+}
+
+scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
+                            scion_error *err)
+{
+    return fill(d, (data_sequence){DATA_VAL, of, false}, first, count, arrays, err);
 }
 
 scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                              scion_error *err)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        void *row[DATA_ARRAYS];
-        row_of(&d->info, arrays, i, row);
-        if (first + i < d->info.samples[part])
-            status = d->fetch(d, part, first + i, -1, row, err);
-        else
-            pad_row(&d->info, row);
-    }
-    return status;
+    return fill(d, (data_sequence){part, 0, true}, first, count, arrays, err);
 }
 
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count)
 {
-    const int64_t n = d->info.samples[part];
-    if (part == DATA_VAL && first + count > n)
-        count = n - first;
-    if (d->pool && count > 0)
-        data_pool_prefetch(d->pool, part, first, count);
+    prefetch(d, (data_sequence){part, 0, false}, first, count);
+}
+
+void data_prefetch_even(const data_set *d, int64_t of, int64_t first, int64_t count)
+{
+    prefetch(d, (data_sequence){DATA_VAL, of, false}, first, count);
 }
 
 size_t data_bytes(const data_set *d)

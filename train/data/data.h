@@ -120,8 +120,10 @@ scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_
  * samples on there is padding. */
 scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                              scion_error *err);
-/* A hint that data_fill will be asked for these soon: kinds that decode files begin in the background. */
+/* A hint that data_fill, or data_fill_even, will be asked for these soon: kinds that decode files begin in the
+ * background. */
 void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
+void data_prefetch_even(const data_set *d, int64_t of, int64_t first, int64_t count);
 /* What a set holds in memory, with what is decoded ahead. */
 size_t data_bytes(const data_set *d);
 

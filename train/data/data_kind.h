@@ -64,6 +64,7 @@ struct data_set {
     void *state;
     /* Set by data.c */
     data_pool *pool;
+    int64_t ahead; /* of data_context */
     data_warnings *warnings;
     void **owned; /* freed by data_close */
     int owned_count;

@@ -1,6 +1,6 @@
-/* Decoding ahead. Samples that were asked for wait in a queue; threads decode them into a ring of slots, in which
- * sample `number` of a part has the place number % capacity. Since a sample is a pure function of its number,
- * whether it comes from the ring or from the caller's own fetch is a question of time alone. */
+/* See prefetch.h. Samples wait in a queue; threads decode them into a ring of slots, in which sample `number` of a
+ * sequence has the place number % capacity. A sample is a pure function of its sequence and number: whether it comes
+ * from the ring or from the caller's own fetch changes only the time. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@ typedef enum slot_state { EMPTY, QUEUED, BUSY, READY } slot_state;
 
 typedef struct slot {
     slot_state state;
-    data_part part;
+    data_sequence of;
     int64_t number;
-    int readers; /* copy from it now; it must not be reused */
+    int readers; /* threads that copy from it now; it must not be reused */
     scion_status status;
-    scion_error error; /* of the fetch, if status is not OK */
+    scion_error error; /* why the fetch failed */
     char *memory;
 } slot;
 
@@ -26,7 +26,7 @@ struct data_pool {
     bool stop;
     slot *slots;
     int64_t capacity;
-    int64_t *queue, head, queued; /* a ring of slots that wait */
+    int64_t *queue, head, queued; /* a ring of waiting slots */
     char *memory;
     pthread_t *threads;
     int thread_count;
@@ -50,7 +50,7 @@ size_t data_pool_bytes(const data_pool *p)
     return (size_t)p->capacity * sample_bytes(p->d);
 }
 
-/* The arrays in a slot's memory. */
+/* Points to the arrays in a slot's memory. */
 static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAYS])
 {
     char *at = s->memory;
@@ -58,6 +58,14 @@ static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAY
         arrays[i] = at;
         at += array_bytes(&p->d->info.arrays[i]);
     }
+}
+
+static slot *next_in_queue(data_pool *p)
+{
+    slot *s = &p->slots[p->queue[p->head]];
+    p->head = (p->head + 1) % p->capacity;
+    p->queued--;
+    return s;
 }
 
 static void *work(void *context)
@@ -69,16 +77,14 @@ static void *work(void *context)
             pthread_cond_wait(&p->work, &p->lock);
             continue;
         }
-        slot *s = &p->slots[p->queue[p->head]];
-        p->head = (p->head + 1) % p->capacity;
-        p->queued--;
-        if (s->state != QUEUED) /* somebody else has fetched it */
+        slot *s = next_in_queue(p);
+        if (s->state != QUEUED) /* a caller has fetched it */
             continue;
         s->state = BUSY;
         pthread_mutex_unlock(&p->lock);
         void *arrays[DATA_ARRAYS];
         arrays_of(p, s, arrays);
-        s->status = data_fetch_one(p->d, s->part, s->number, arrays, &s->error);
+        s->status = data_fetch_one(p->d, s->of, s->number, arrays, &s->error);
         pthread_mutex_lock(&p->lock);
         s->state = READY;
         pthread_cond_broadcast(&p->done);
@@ -94,7 +100,7 @@ data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers)
     if (!p)
         return NULL;
     p->d = d;
-    p->capacity = 2 * ahead; /* what is being used, and what comes next */
+    p->capacity = 2 * ahead; /* samples in use, and the next ones */
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -134,16 +140,21 @@ void data_pool_free(data_pool *p)
     free(p);
 }
 
-void data_pool_prefetch(data_pool *p, data_part part, int64_t first, int64_t count)
+static bool holds(const slot *s, data_sequence of, int64_t number)
+{
+    return s->state != EMPTY && s->number == number && s->of.part == of.part && s->of.even == of.even &&
+           s->of.plain == of.plain;
+}
+
+void data_pool_prefetch(data_pool *p, data_sequence of, int64_t first, int64_t count)
 {
     pthread_mutex_lock(&p->lock);
     for (int64_t number = first; number < first + count && p->queued < p->capacity; number++) {
         slot *s = &p->slots[number % p->capacity];
-        const bool known = s->state != EMPTY && s->part == part && s->number == number;
-        if (known || s->state == QUEUED || s->state == BUSY || s->readers > 0)
+        if (holds(s, of, number) || s->state == QUEUED || s->state == BUSY || s->readers > 0)
             continue;
         s->state = QUEUED;
-        s->part = part;
+        s->of = of;
         s->number = number;
         p->queue[(p->head + p->queued++) % p->capacity] = number % p->capacity;
     }
@@ -151,17 +162,19 @@ void data_pool_prefetch(data_pool *p, data_part part, int64_t first, int64_t cou
     pthread_mutex_unlock(&p->lock);
 }
 
-bool data_pool_take(data_pool *p, data_part part, int64_t number, void *const arrays[], scion_status *status,
+bool data_pool_take(data_pool *p, data_sequence of, int64_t number, void *const arrays[], scion_status *status,
                     scion_error *err)
 {
     slot *s = &p->slots[number % p->capacity];
     bool taken = false;
     pthread_mutex_lock(&p->lock);
-    while (s->state == BUSY && s->part == part && s->number == number)
+    while (s->state == BUSY && holds(s, of, number))
         pthread_cond_wait(&p->done, &p->lock);
-    if (s->part == part && s->number == number && s->state == QUEUED) {
+    if (holds(s, of, number) && s->state == QUEUED) {
         s->state = EMPTY; /* not begun: the caller is as fast */
-    } else if (s->part == part && s->number == number && s->state == READY) {
+        while (p->queued > 0 && p->slots[p->queue[p->head]].state != QUEUED)
+            next_in_queue(p);
+    } else if (holds(s, of, number)) {
         s->readers++;
         pthread_mutex_unlock(&p->lock);
         void *from[DATA_ARRAYS];

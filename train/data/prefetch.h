@@ -4,17 +4,25 @@
 
 #include "data/data_kind.h"
 
+/* A numbered sequence of samples: data_fill's, data_fill_even's or data_fill_plain's. */
+typedef struct data_sequence {
+    data_part part;
+    int64_t even; /* > 0: so many samples of the validation part, as far apart as possible */
+    bool plain;   /* in the part's own order, and as evaluation sees them */
+} data_sequence;
+
 /* Memory for `ahead` samples twice, and `workers` threads. NULL: out of memory or threads; d works without. */
 data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers);
 void data_pool_free(data_pool *p);
 size_t data_pool_bytes(const data_pool *p);
-void data_pool_prefetch(data_pool *p, data_part part, int64_t first, int64_t count);
+/* Begins with samples [first, first + count) of a sequence, as many as there is memory for. */
+void data_pool_prefetch(data_pool *p, data_sequence s, int64_t first, int64_t count);
 /* Takes a sample that was decoded ahead. False: it was not asked for, or not begun: the caller fetches it. */
-bool data_pool_take(data_pool *p, data_part part, int64_t number, void *const arrays[], scion_status *status,
+bool data_pool_take(data_pool *p, data_sequence s, int64_t number, void *const arrays[], scion_status *status,
                     scion_error *err);
 
-/* Sample `number` of a part as fetch gives it, without the pool. */
-scion_status data_fetch_one(const data_set *d, data_part part, int64_t number, void *const arrays[],
+/* Sample `number` of a sequence as fetch gives it, without the pool (data.c). */
+scion_status data_fetch_one(const data_set *d, data_sequence s, int64_t number, void *const arrays[],
                             scion_error *err);
 
 #endif
