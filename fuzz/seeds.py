@@ -161,7 +161,7 @@ lines = "".join('{"step":%d,"loss":%g,"lr":0.01,"tokens_per_s":1000,"optimizer_s
                 for s in range(1, 6))
 lines += '{"step":5,"val_loss":1.5,"accuracy":0.5}\n{"step":5,"name":"head","norm":9,"bound":10}\n'
 summary = ('{"steps":5,"parameters":1000,"tokens":640,"seconds":2.5,"loss":0.8,"val_loss":1.5,"best_val_loss":1.5,'
-           '"accuracy":0.5,"baseline":1.9,"peak_bytes":1e6,"config":{"width":"64","lr":"0.01"}}')
+           '"accuracy":0.5,"peak_bytes":1e6,"config":{"width":"64","lr":"0.01"}}')
 seed("run/running", lines)
 seed("run/ended", lines.encode() + b"\0" + summary.encode())
 seed("run/diverged", '{"step":1,"loss":4,"lr":0.01}\n{"step":2,"loss":null,"lr":0.01}\n{"step":3,"lo')

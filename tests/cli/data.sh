@@ -1,6 +1,6 @@
 #!/bin/sh
 # What is learned from and what is measured: eval's part, file and number of tokens, texts for validation, kinds that do
-# not go together, validations of a part, shards that shrink under way, baselines.
+# not go together, validations of a part, shards that shrink under way.
 #     data.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 
@@ -18,7 +18,6 @@ shard() {
 
 # ---- eval names what it measures
 "$scion" train shakespeare data=text.txt $tiny steps=3 out=run > out 2>&1 || fault "train: $(cat out)"
-grep -q AdamW out && fault 'a baseline of another text is shown'
 "$scion" eval run data=test.txt > out 2>&1 || fault "eval: $(cat out)"
 holds out 'data: test.txt, the last 10 %; 288 of its 289 tokens'
 "$scion" eval run data=test.txt part=all > out 2>&1 || fault "part=all: $(cat out)"
@@ -90,21 +89,6 @@ holds log 'cut.bin: it ends before byte'
 holds log 'the last checkpoint is cut/step-'
 shard cut.bin 40000
 "$scion" resume cut max_minutes=0.001 > out 2>&1 || fault "resume after the shard came back: $(cat out)"
-
-# ---- A baseline is shown, and drawn, beside the runs that it was recorded for
-hash=$(sed -n 's/.*"data_hash": "\([0-9a-f]*\)".*/\1/p' run/summary.json)
-record="rule=adamw data=$hash steps=3 batch=4 block=16 layers=1 width=16"
-for case in "yes data=text.txt" "no data=test.txt" "no data=text.txt batch=8" "no data=text.txt rule=adamw"; do
-    rm -rf compared
-    want=${case%% *}
-    "$scion" train shakespeare $tiny steps=3 baseline=1.25 "baseline_of=$record" ${case#* } out=compared \
-        > out 2>&1 || fault "baseline: $(cat out)"
-    tr -s '\n ' ' ' < out | grep -qF '(AdamW: 1.2500)' && got=yes || got=no # lines are filled
-    [ $got = "$want" ] || fault "baseline with ${case#* }: shown $got"
-    "$scion" report compared out=page.html > out 2>&1 || fault "report: $(cat out)"
-    grep -q 'AdamW baseline' page.html && got=yes || got=no
-    [ $got = "$want" ] || fault "baseline with ${case#* }: drawn $got"
-done
 
 # ---- Presets of shards without shards
 refused 1 'scion train --help says how to get token shards' train nanogpt-124m

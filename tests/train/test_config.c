@@ -10,8 +10,8 @@
 #include "models/gpt.h"
 #include "ops/activation.h"
 
-/* Old names of options, in place of the program's table. */
-const config_alias config_aliases[] = {{"learning_speed", "lr"}, {"depth", "layers"}, {NULL, NULL}};
+/* Old names of options and an option that was removed, in place of the program's table. */
+const config_alias config_aliases[] = {{"learning_speed", "lr"}, {"depth", "layers"}, {"gone", NULL}, {NULL, NULL}};
 
 /* ---- The table ----------------------------------------------------------------------------------------- */
 
@@ -111,6 +111,24 @@ static void old_names_still_work(void **state)
     check_status(config_from_json(&c, "{\"breadth\": \"5\"}", &err), SCION_ESTATE, &err);
     check(strcmp(err.message, "stored configuration: this version of scion has no option \"breadth\"") == 0);
     check(c.training.lr == 0.5);
+}
+
+/* Files that set a removed option are read without it; nobody can set it any more. */
+static void removed_options_are_passed_over_in_files(void **state)
+{
+    const char *path = "removed.ini";
+    config c;
+    scion_error err;
+    (void)state;
+    check(!config_find("gone") && config_removed("gone") && !config_removed("depth"));
+    check_ok(config_from_json(&c, "{\"gone\": \"5\", \"lr\": \"0.5\"}", &err), &err);
+    check(c.training.lr == 0.5);
+    FILE *file = fopen(path, "w");
+    check(file && fputs("gone = 5\nlr = 0.25\n", file) >= 0 && fclose(file) == 0);
+    check_ok(config_load(&c, path, &err), &err);
+    remove(path);
+    check(c.training.lr == 0.25);
+    check_status(config_set_pair(&c, "gone=5", &err), SCION_EINVAL, &err);
 }
 
 /* ---- Values -------------------------------------------------------------------------------------------- */
@@ -504,6 +522,7 @@ int main(void)
         LAW(choices_are_those_of_the_tables),
         LAW(models_share_options),
         LAW(old_names_still_work),
+        LAW(removed_options_are_passed_over_in_files),
         LAW(defaults_are_as_documented),
         LAW(norms_follow_the_model),
         LAW(runs_before_an_option_keep_their_meaning),

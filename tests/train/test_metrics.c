@@ -263,7 +263,6 @@ static void the_summary_is_one_object(void **state)
         .best_val_loss = 1.8,
         .accuracy = NAN,
         .top5 = NAN,
-        .baseline = INFINITY,
         .peak_bytes = 0x1p40,
     };
     config c;
@@ -273,7 +272,7 @@ static void the_summary_is_one_object(void **state)
     c.training.lr = 0.1;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     json_t *object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 17);
+    check(json_object_size(object) == 16);
     check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
     check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
     check(json_real_value(json_object_get(object, "forward_s")) == 0.25);
@@ -284,7 +283,7 @@ static void the_summary_is_one_object(void **state)
     check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200); /* 100 steps of 3 in 1.5 s */
     check(json_real_value(json_object_get(object, "loss")) == 1.75);
     check(json_real_value(json_object_get(object, "val_loss")) == 1.8155);
-    check(json_is_null(json_object_get(object, "accuracy")) && json_is_null(json_object_get(object, "baseline")));
+    check(json_is_null(json_object_get(object, "accuracy")));
     const json_t *settings = json_object_get(object, "config");
     check(json_real_value(json_object_get(settings, "lr")) == 0.1);
     check(json_integer_value(json_object_get(settings, "layers")) == 3);
@@ -298,7 +297,7 @@ static void the_summary_is_one_object(void **state)
     r.skipped = 7;
     check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
     object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
-    check(json_object_size(object) == 20);
+    check(json_object_size(object) == 19);
     check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
     check(json_integer_value(json_object_get(object, "skipped")) == 7);

@@ -170,10 +170,18 @@ const config_option *config_find(const char *key)
 {
     prepare();
     for (const config_alias *a = config_aliases; a->old; a++)
-        if (strcmp(a->old, key) == 0)
+        if (a->key && strcmp(a->old, key) == 0)
             key = a->key;
     const entry *e = find_entry(key);
     return e ? &e->row : NULL;
+}
+
+bool config_removed(const char *key)
+{
+    for (const config_alias *a = config_aliases; a->old; a++)
+        if (!a->key && strcmp(a->old, key) == 0)
+            return true;
+    return false;
 }
 
 void config_init(config *c)

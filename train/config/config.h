@@ -45,9 +45,10 @@ void config_identity(const config *c, config_line *add, void *ctx);
 
 /* Former names of options, ended by {NULL, NULL}. Files, checkpoints and ledgers that have them stay readable. */
 typedef struct config_alias {
-    const char *old, *key;
+    const char *old, *key; /* key NULL: the option was removed, and files that set it are read without it */
 } config_alias;
 extern const config_alias config_aliases[];
+bool config_removed(const char *key);
 
 /* What an option is called elsewhere: `key` here, or a sentence where there is no such option. Ended by a row of
  * NULLs. */

@@ -85,7 +85,7 @@ static void set_option(source *s, const char *key, const char *value)
             fault(s, "preset must be the first key, because it sets all others");
         else
             s->status = preset_at(s->c, value, s->path, s->depth + 1, s->err);
-    } else {
+    } else if (!config_removed(key)) {
         snprintf(where, sizeof where, "%s:%d", path_end(s->path), s->line);
         s->status = config_set(s->c, key, value, where, s->err);
     }
@@ -494,6 +494,8 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
     {
         if (status != SCION_OK)
             break;
+        if (config_removed(key))
+            continue;
         if (!config_find(key))
             status = train_fail(err, SCION_ESTATE,
                                 "stored configuration: this version of scion has no option \"%.40s\"", key);

@@ -7,6 +7,7 @@ static const char heads[] = "the number of heads is width / head_size here",
                   no_device[] = "there is no device here: training runs on the CPU",
                   no_service[] = "there is no logging service here: metrics.jsonl in the run's folder has every step",
                   wide[] = "the hidden layer of a block is 4 times as wide as width here",
+                  no_baseline[] = "there is no recorded baseline any more: scion report RUN RUN compares two runs",
                   resume[] = "scion resume RUN goes on with a run; init=RUN starts a new one from its weights";
 
 /* Of nanoGPT, llm.c, Hugging Face's Trainer and configurations, PyTorch. They are refused with what they are here:
@@ -159,6 +160,8 @@ const config_foreign_name config_foreign_names[] = {
     {"load_from", "init", NULL},
     {"model_name_or_path", "init", NULL},
     {"pretrained", "init", NULL},
+    {"baseline", NULL, no_baseline},
+    {"baseline_of", NULL, no_baseline},
     {"eval_only", NULL, "scion eval RUN measures a trained model"},
     {"backend", NULL, no_device},
     {"compile", NULL, "there is nothing to compile here"},

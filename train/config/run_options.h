@@ -42,8 +42,6 @@ typedef struct run_options {
     int64_t log_every, eval_every, eval_batches, norm_every, save_every, keep; /* steps; 0: off */
     int64_t eval_tokens, eval_end; /* samples' units of a validation, and of that at the end; 0: all, as the others */
     char tta[OPTION_NAME];         /* of the validation at the end, and of eval (data/tta.h) */
-    double baseline;               /* validation loss of a recorded AdamW run of the same preset, 0: none */
-    char baseline_of[OPTION_TEXT]; /* what it was measured on (run/baseline.h); "": not known, so it is not shown */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
 

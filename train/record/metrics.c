@@ -290,7 +290,6 @@ static char *summary_text(const run_result *r, int64_t samples, const config *c,
         {"val_loss", r->val_loss},
         {"best_val_loss", r->best_val_loss},
         {"accuracy", r->accuracy},
-        {"baseline", r->baseline},
         {"peak_bytes", r->peak_bytes},
     };
     char *text = NULL, number[NUMBER_TEXT], *settings = config_to_values(c);

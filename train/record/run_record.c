@@ -151,7 +151,6 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
     r->accuracy = number(object, "accuracy", NAN);
     r->plain_accuracy = number(object, "plain_accuracy", NAN);
     r->top5 = number(object, "top5", NAN);
-    r->baseline = number(object, "baseline", NAN);
     r->peak_bytes = number(object, "peak_bytes", NAN);
     if (json_is_object(json_object_get(object, "config"))) {
         char *text = json_dumps(json_object_get(object, "config"), JSON_COMPACT);
@@ -159,8 +158,6 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
         config_init(&run->c);
         /* The configuration of another version is not worth a failure: the figures do not need it. */
         run->configured = text && config_from_json(&run->c, text, &unread) == SCION_OK;
-        if (!run->c.run.baseline_of[0]) /* version 0.1 had it beside runs that it did not compare with */
-            r->baseline = NAN;
         free(text);
     }
 done:

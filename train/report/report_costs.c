@@ -12,8 +12,7 @@ static const char *const free_options[] = {
     "vanishing", "nesterov", "boundary_init", "radius_first", "radius_hidden", "radius_last", "muon_multiplier",
     "beta1",     "beta2",    "adam_eps",      "clip_norm",    "eps",           "schedule",    "warmup",
     "decay",     "lr_start", "lr_end",        "steps",        "epochs",        "smoothing",   "zero_init",
-    "data",      "val_data", "val_fraction",  "preset",       "baseline",      "baseline_of", "activation",
-    NULL};
+    "data",      "val_data", "val_fraction",  "preset",       "activation",    NULL};
 
 typedef struct cost {
     const char *name;

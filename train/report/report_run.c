@@ -150,7 +150,6 @@ static figure *end_losses(figure *f, double end)
 static figure *loss_figure(const char *id, const run_record *run, report_clock clock)
 {
     const run_curves *c = &run->curves;
-    const double end = report_end(c, clock);
     figure *f = begin_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
                              samples(run));
     if (!f)
@@ -160,12 +159,7 @@ static figure *loss_figure(const char *id, const run_record *run, report_clock c
         figure_mark_label(f, "lowest validation loss");
         report_curve(f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
-    if (isfinite(run->result.baseline) && end > 0) {
-        const int s = figure_series(f, "AdamW baseline, validation", FIGURE_BOUND);
-        figure_point(f, s, 0, run->result.baseline);
-        figure_point(f, s, end, run->result.baseline);
-    }
-    return end_losses(f, end);
+    return end_losses(f, report_end(c, clock));
 }
 
 /* One number of every logged step or validation. */
@@ -284,14 +278,11 @@ static void accuracy_cards(page *p, const run_record *run, const run_point *val)
 
 static void cards(page *p, const run_record *run)
 {
-    char text[MARKUP_NUMBER], note[96] = "", number[MARKUP_NUMBER];
+    char text[MARKUP_NUMBER], note[96];
     const run_result *r = &run->result;
     const run_point *val = run_record_last(run, true);
-    if (val) {
-        if (isfinite(r->baseline))
-            snprintf(note, sizeof note, "AdamW: %s", markup_loss(r->baseline, number));
-        page_card(p, "best validation loss", markup_loss(run_record_best(run), text), note);
-    }
+    if (val)
+        page_card(p, "best validation loss", markup_loss(run_record_best(run), text), NULL);
     if (!isnan(last_loss(run)))
         page_card(p, "last training loss", markup_loss(last_loss(run), text), NULL);
     if (val && shows(run, offsetof(run_point, accuracy)))

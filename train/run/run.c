@@ -10,7 +10,6 @@
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/fail.h"
-#include "run/baseline.h"
 
 /* Weight of the newest loss in the running mean, and the steps that it takes to mean something. */
 static const double smoothing = 0.1;
@@ -46,7 +45,6 @@ run_result run_result_empty(void)
                         .plain_accuracy = NAN,
                         .top5 = NAN,
                         .best_val_loss = INFINITY,
-                        .baseline = NAN,
                         .elapsed = NAN,
                         .state_bytes = NAN,
                         .peak_bytes = NAN};
@@ -464,7 +462,6 @@ static void start_result(loop *l)
     r->parameters = trainer_parameters(t);
     r->samples = r->step * trainer_samples(t);
     r->best_val_loss = l->at->best;
-    r->baseline = baseline_for(trainer_config(t), d);
     r->data_hash = d->hash;
     r->changes = l->at->changes;
     r->state_bytes = (double)(m->weights + m->gradients + m->state);

@@ -70,7 +70,6 @@ typedef struct run_result {
     double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
     double plain_accuracy, top5;               /* without tta; top5 as in a point */
     double best_val_loss;                      /* INFINITY: none */
-    double baseline;                           /* to compare with */
     uint64_t data_hash;                        /* of data_info; 0: not known */
     int64_t skipped;                           /* files or symbols of the data that were left out */
     double steps_s;                            /* of the steps, what they wait for included */

@@ -1,4 +1,4 @@
-/* A recorded loss is shown beside runs that it compares with, and no others; how much a validation measures. */
+/* Samples that a validation measures. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,60 +10,7 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "run/baseline.h"
 #include "trainer/trainer.h"
-
-static void set(config *c, const char *pair)
-{
-    scion_error err = {0};
-    if (config_set_pair(c, pair, &err) != SCION_OK)
-        fail_msg("%s", err.message);
-}
-
-static void test_baseline(void **state)
-{
-    static const char *const others[] = {"steps=299", "batch=31", "accum=2",    "block=128",
-                                         "width=64",  "layers=2", "rule=adamw", "val_data=x.txt"};
-    data_info data = {.hash = 0x0123456789abcdef};
-    config c;
-    (void)state;
-    config_init(&c);
-    set(&c, "baseline=1.5");
-    set(&c, "steps=300");
-    set(&c, "batch=32");
-    assert_true(isnan(baseline_for(&c, &data))); /* nobody knows of what */
-    set(&c, "baseline_of=rule=adamw data=0123456789abcdef steps=300 batch=32 accum=1 block=256 width=128 layers=3");
-    assert_true(baseline_for(&c, &data) == 1.5);
-    set(&c, "lr=0.5"); /* what the rules may choose */
-    set(&c, "rule=uscion");
-    assert_true(baseline_for(&c, &data) == 1.5);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        config other = c;
-        set(&other, others[i]);
-        if (!isnan(baseline_for(&other, &data)))
-            fail_msg("%s", others[i]);
-    }
-    data.hash++;
-    assert_true(isnan(baseline_for(&c, &data)));
-    data.hash--;
-    set(&c, "baseline_of=rule=adamw nonsense=3");
-    assert_true(isnan(baseline_for(&c, &data)));
-}
-
-/* The preset's record is of tinyshakespeare, and of nothing else that tests have. */
-static void test_preset(void **state)
-{
-    config c;
-    scion_error err = {0};
-    (void)state;
-    config_init(&c);
-    if (config_preset(&c, "shakespeare", &err) != SCION_OK)
-        fail_msg("%s", err.message);
-    assert_true(baseline_for(&c, &(data_info){.hash = 0x6572a3fb9fde75d3}) == 1.9309);
-    assert_true(isnan(baseline_for(&c, &(data_info){.hash = 1})));
-}
-
-/* ---- Validations ----------------------------------------------------------------------------------------------- */
 
 static trainer *make(const char *pairs)
 {
@@ -77,7 +24,8 @@ static trainer *make(const char *pairs)
              "val_fraction=0.01 %s",
              pairs);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        set(&c, word);
+        if (config_set_pair(&c, word, &err) != SCION_OK)
+            fail_msg("%s", err.message);
     if (trainer_create(&t, &c, &err) != SCION_OK)
         fail_msg("%s", err.message);
     return t;
@@ -189,8 +137,10 @@ static void test_nanogpt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_baseline), cmocka_unit_test(test_preset),     cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_spread),   cmocka_unit_test(test_validation), cmocka_unit_test(test_nanogpt),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_nanogpt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
