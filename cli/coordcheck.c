@@ -48,19 +48,8 @@ static bool beat(void *context, int64_t step)
 
 static scion_status store(check *k, const coordcheck_run *r, scion_error *err)
 {
-    ledger_run row = {.kind = LEDGER_COORD, .state = LEDGER_DONE, .c = r->c};
-    row.result = (run_result){.step = k->steps,
-                              .steps = k->steps,
-                              .seconds = NAN,
-                              .loss = NAN,
-                              .val_loss = NAN,
-                              .accuracy = NAN,
-                              .samples_per_s = NAN,
-                              .forward_s = NAN,
-                              .backward_s = NAN,
-                              .optimizer_s = NAN,
-                              .state_bytes = NAN,
-                              .peak_bytes = NAN};
+    ledger_run row = {.kind = LEDGER_COORD, .c = r->c, .result = run_result_empty()};
+    row.result.step = row.result.steps = k->steps;
     return k->l ? ledger_put_coords(k->l, &row, r->coords, r->count, err) : SCION_OK;
 }
 

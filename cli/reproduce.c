@@ -148,7 +148,7 @@ static scion_status run_sweeps(const job *j, int64_t *open, scion_error *err)
     scion_status status = plan(j, &o.forecast, err);
     if (status == SCION_OK)
         status = cli_sweep_work(j->ledger, &o, &end, err);
-    *open = end.count[LEDGER_WAITING] + end.count[LEDGER_RUNNING];
+    *open = end.count[RUN_WAITING] + end.count[RUN_RUNNING];
     return status;
 }
 

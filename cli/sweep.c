@@ -36,11 +36,12 @@ static void print_end(sweep_view *v, const ledger_run *r, const char *text)
         snprintf(loss, sizeof loss, "validation %.4f", e->val_loss);
     if (!isnan(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
-    if (r->state == LEDGER_DONE)
+    if (r->result.state == RUN_DONE)
         cli_progress_show(&v->progress, true, "done  %s%s  %6s  %s", loss, accuracy, cli_duration(e->seconds, took),
                           text);
     else
-        cli_progress_styled(&v->progress, CLI_WARNING, "%s  %s  %s", ledger_state_name(r->state), text, e->message);
+        cli_progress_styled(&v->progress, CLI_WARNING, "%s  %s  %s", run_state_name(r->result.state), text,
+                            e->message);
 }
 
 /* Makes the array longer; runs that had ended before the sweep began count as printed. */
@@ -50,7 +51,7 @@ static bool grow(sweep_view *v, const sweep_progress *p)
     if (!more)
         return false;
     for (int64_t i = v->capacity; i < p->run_count; i++)
-        more[i] = v->capacity == 0 && p->runs[i].state >= LEDGER_DONE;
+        more[i] = v->capacity == 0 && p->runs[i].result.state >= RUN_DONE;
     v->printed = more;
     v->capacity = p->run_count;
     v->column_count = grid_naming(&p->runs[0].c, sizeof *p->runs, p->run_count, NULL, v->columns, max_columns);
@@ -71,16 +72,16 @@ static void show_progress(void *context, const sweep_progress *p)
         if (r->kind != LEDGER_TRAINING)
             continue;
         grid_label(&r->c, v->columns, v->column_count, text, sizeof text);
-        if (r->state == LEDGER_RUNNING && r->result.steps > 0 && !running[0])
+        if (r->result.state == RUN_RUNNING && r->result.steps > 0 && !running[0])
             snprintf(running, sizeof running, "  now %.44s: step %lld/%lld", text, (long long)r->result.step,
                      (long long)r->result.steps);
-        if (r->state < LEDGER_DONE || v->printed[i])
+        if (r->result.state < RUN_DONE || v->printed[i])
             continue;
         v->printed[i] = true;
         print_end(v, r, text);
     }
-    const int64_t ended = p->count[LEDGER_DONE] + p->count[LEDGER_DIVERGED] + p->count[LEDGER_FAILED];
-    const int64_t open = p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING];
+    const int64_t ended = p->count[RUN_DONE] + p->count[RUN_DIVERGED] + p->count[RUN_FAILED];
+    const int64_t open = p->count[RUN_WAITING] + p->count[RUN_RUNNING];
     cli_progress_show(&v->progress, false, "%lld of %lld runs%s  %s left", (long long)ended,
                       (long long)(ended + open), running, isnan(p->left) ? "?" : cli_duration(p->left, left));
     if (!v->progress.live && !v->estimated && p->left > worth_saying) {
@@ -202,7 +203,7 @@ static void print_table(const char *path, const transfer *t, const ledger_run *r
     for (int64_t i = 0; i < t->count; i++)
         print_group(&t->groups[i]);
     for (int64_t i = 0; i < count; i++)
-        if (runs[i].state == LEDGER_FAILED)
+        if (runs[i].result.state == RUN_FAILED)
             printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
 }
 
@@ -361,15 +362,15 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
 /* Runs that failed make the command fail. */
 static int finish(const plan *p, const char *json, const sweep_progress *end)
 {
-    const int64_t open = end->count[LEDGER_WAITING] + end->count[LEDGER_RUNNING], done = end->count[LEDGER_DONE];
+    const int64_t open = end->count[RUN_WAITING] + end->count[RUN_RUNNING], done = end->count[RUN_DONE];
     char took[16];
     fprintf(p->say, "%lld run%s done, %lld diverged, %lld failed", (long long)done, cli_plural(done),
-            (long long)end->count[LEDGER_DIVERGED], (long long)end->count[LEDGER_FAILED]);
+            (long long)end->count[RUN_DIVERGED], (long long)end->count[RUN_FAILED]);
     if (open > 0)
         fprintf(p->say, ", %lld left (repeat the command to resume)", (long long)open);
     fprintf(p->say, "; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
     const int status = show_runs(p->ledger, p->work.only, p->work.only_count, json);
-    return status == CLI_OK && end->count[LEDGER_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
+    return status == CLI_OK && end->count[RUN_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
 }
 
 static const cli_argument arguments[] = {
@@ -412,7 +413,7 @@ static int work(plan *p, const cli_arguments *a)
     if (cli_sweep_work(p->ledger, &p->work, &end, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     if (launcher_find().rank > 0) /* the first tells */
-        return end.count[LEDGER_FAILED] > 0 ? CLI_FAILED : CLI_OK;
+        return end.count[RUN_FAILED] > 0 ? CLI_FAILED : CLI_OK;
     return finish(p, a->values[JSON], &end);
 }
 

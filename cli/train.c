@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 #include "describe.h"
 #include "ranks/start_check.h"
-#include "record/metrics.h"
+#include "run/metrics_sink.h"
 #include "run_view.h"
 #include "util/fail.h"
 #include "util/file.h"

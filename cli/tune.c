@@ -178,13 +178,13 @@ static void show_progress(void *context, const sweep_progress *p)
 {
     tuning *u = context;
     char rung[48], running[64] = "", left[16], where[256];
-    const int64_t ended = p->count[LEDGER_DONE] + p->count[LEDGER_DIVERGED] + p->count[LEDGER_FAILED];
+    const int64_t ended = p->count[RUN_DONE] + p->count[RUN_DIVERGED] + p->count[RUN_FAILED];
     for (int64_t i = 0; p->runs && i < p->run_count && !running[0]; i++)
-        if (p->runs[i].state == LEDGER_RUNNING && p->runs[i].result.steps > 0)
+        if (p->runs[i].result.state == RUN_RUNNING && p->runs[i].result.steps > 0)
             snprintf(running, sizeof running, "  now step %lld/%lld", (long long)p->runs[i].result.step,
                      (long long)p->runs[i].result.steps);
     snprintf(where, sizeof where, "%s: %lld of %lld runs%s", rung_text(u, rung), (long long)ended,
-             (long long)(ended + p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING]), running);
+             (long long)(ended + p->count[RUN_WAITING] + p->count[RUN_RUNNING]), running);
     if (isfinite(p->left) && p->left > 0)
         cli_progress_show(&u->progress, false, "%s  %s left", where, cli_duration(p->left, left));
     else
@@ -203,9 +203,9 @@ static scion_status measure(void *context, tune *t, int64_t first, int64_t count
     if (status != SCION_OK)
         return status;
     for (int64_t i = first; i < first + count; i++) {
-        diverged += t->trials[i].state == LEDGER_DIVERGED;
-        failed += t->trials[i].state == LEDGER_FAILED;
-        waiting += t->trials[i].state == LEDGER_WAITING;
+        diverged += t->trials[i].state == RUN_DIVERGED;
+        failed += t->trials[i].state == RUN_FAILED;
+        waiting += t->trials[i].state == RUN_WAITING;
         if (isfinite(t->trials[i].loss) && (best < 0 || t->trials[i].loss < t->trials[best].loss))
             best = i;
     }

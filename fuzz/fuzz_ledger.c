@@ -15,7 +15,7 @@ static void read_all(ledger *l)
     for (int64_t i = 0; i < count && i < 16; i++) {
         run_curves curves;
         ledger_coord *coords = NULL;
-        fuzz_require(runs[i].state >= 0 && runs[i].state < LEDGER_STATES);
+        fuzz_require(runs[i].result.state >= 0 && runs[i].result.state < RUN_STATES);
         if (ledger_curves(l, runs[i].id, &curves, &err) != SCION_OK)
             fuzz_require_sentence(&err);
         run_curves_free(&curves);

@@ -49,7 +49,7 @@ static void add_curves(ledger *l, ledger_run *run, int which)
         const run_norm n = {.step = step * 10, .name = "head", .norm = 0.5, .bound = 1, .overshoot = 1};
         fuzz_require(run_curves_add_point(&curves, &p) && run_curves_add_norm(&curves, &n));
     }
-    run->state = which == 3 ? LEDGER_DIVERGED : LEDGER_DONE;
+    run->result.state = which == 3 ? RUN_DIVERGED : RUN_DONE;
     run->result.step = run->result.steps = 40;
     run->result.parameters = 1000;
     run->result.loss = 2.4;

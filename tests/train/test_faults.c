@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "data_files.h"
-#include "record/metrics.h"
+#include "run/metrics_sink.h"
 #include "run/run.h"
 #include "record/run_dir.h"
 

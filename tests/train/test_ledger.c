@@ -41,7 +41,7 @@ static void a_configuration_is_one_run(void **state)
           runs[2].kind == LEDGER_COORD);
     check(runs[0].c.training.threads == c.training.threads); /* as it was added first */
     for (int64_t i = 0; i < count; i++)
-        check(runs[i].state == LEDGER_WAITING && runs[i].attempts == 0 && isnan(runs[i].result.loss));
+        check(runs[i].result.state == RUN_WAITING && runs[i].attempts == 0 && isnan(runs[i].result.loss));
     free(runs);
     ledger_close(l);
 }
@@ -103,7 +103,7 @@ static void runs_are_taken_once_in_order(void **state)
     for (int i = 0; i < 9; i++) {
         at("run %d", i + 1);
         check(take(l[i % 2], &run) == i + 1);
-        check(run.state == LEDGER_RUNNING && run.attempts == 1 && run.c.training.seed == (uint64_t)i + 1);
+        check(run.result.state == RUN_RUNNING && run.attempts == 1 && run.c.training.seed == (uint64_t)i + 1);
     }
     check(take(l[0], &run) == 0 && take(l[1], &run) == 0);
     ledger_close(l[0]);
@@ -145,7 +145,7 @@ static void processes_share_a_ledger(void **state)
         while (found) {
             if (ledger_take(l, &run, &found, NULL) != SCION_OK)
                 _exit(2);
-            run.state = LEDGER_DONE;
+            run.result.state = RUN_DONE;
             run.result.loss = (double)run.id;
             const char id = (char)run.id;
             if (found &&
@@ -235,7 +235,7 @@ static void a_dead_workers_run_is_taken_again(void **state)
     }
     check(take(l, &run) == 2); /* three are enough */
     check_ok(ledger_runs(l, &runs, &count, &err), &err);
-    check(count == 2 && runs[0].state == LEDGER_FAILED && runs[1].state == LEDGER_RUNNING);
+    check(count == 2 && runs[0].result.state == RUN_FAILED && runs[1].result.state == RUN_RUNNING);
     check(strstr(runs[0].result.message, "died") != NULL);
     free(runs);
     check_ok(ledger_retry(l, false, &count, &err), &err); /* but it can be asked for again */
@@ -277,7 +277,7 @@ static void runs_of_other_versions_are_found(void **state)
     (void)state;
     add_runs(l, 3);
     check(take(l, &run) == 1);
-    run.state = LEDGER_DONE;
+    run.result.state = RUN_DONE;
     run.result.loss = 0.75;
     check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     ledger_close(l);
@@ -288,7 +288,7 @@ static void runs_of_other_versions_are_found(void **state)
     check_ok(ledger_add(l, LEDGER_TRAINING, &run.c, 1, &added, &err), &err);
     check(!added);
     stored = find(l, LEDGER_TRAINING, &run.c);
-    check(stored.id == 1 && stored.state == LEDGER_DONE && stored.result.loss == 0.75);
+    check(stored.id == 1 && stored.result.state == RUN_DONE && stored.result.loss == 0.75);
     check(sql(path, "SELECT count(*) FROM runs") == 3);
     ledger_close(l);
     const double before = sql(path, "SELECT total(length(hash)) FROM runs");
@@ -310,7 +310,7 @@ static void runs_that_are_the_same_collapse(void **state)
     add_runs(l, 4);
     for (int i = 1; i <= 3; i++) {
         check(take(l, &run) == i);
-        run.state = i == 1 ? LEDGER_FAILED : LEDGER_DONE;
+        run.result.state = i == 1 ? RUN_FAILED : RUN_DONE;
         run.result.loss = i;
         check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     }
@@ -319,7 +319,7 @@ static void runs_that_are_the_same_collapse(void **state)
     sql(path, "DELETE FROM meta");
     check_ok(ledger_open(&l, path, false, &err), &err);
     stored = find(l, LEDGER_TRAINING, &run.c);
-    check(stored.id == 2 && stored.state == LEDGER_DONE && stored.result.loss == 2);
+    check(stored.id == 2 && stored.result.state == RUN_DONE && stored.result.loss == 2);
     check(take(l, &run) == 0);                          /* the fourth is gone */
     check(sql(path, "SELECT count(*) FROM runs") == 3); /* results are not */
     check(sql(path, "SELECT count(DISTINCT hash) FROM runs") == 3);
@@ -344,17 +344,17 @@ static void a_worker_that_lost_its_run_changes_nothing(void **state)
     check_ok(ledger_heartbeat(l, &run, &lost, &err), &err);
     check(!lost);
     sql(path, "UPDATE runs SET worker = 'not-this-host 1 5'");
-    run.state = LEDGER_DONE;
+    run.result.state = RUN_DONE;
     run.result.loss = 0.25;
     check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     check(lost);
-    run.state = LEDGER_RUNNING;
+    run.result.state = RUN_RUNNING;
     lost = false;
     check_ok(ledger_heartbeat(l, &run, &lost, &err), &err);
     check(lost);
     check_ok(ledger_put_back(l, &run, &err), &err);
     stored = find(l, LEDGER_TRAINING, &run.c);
-    check(stored.state == LEDGER_RUNNING && stored.result.loss == 0.5 && stored.result.step == 5);
+    check(stored.result.state == RUN_RUNNING && stored.result.loss == 0.5 && stored.result.step == 5);
     check_ok(ledger_curves(l, 1, &read, &err), &err);
     check(read.point_count == 0 && read.points == NULL);
     ledger_close(l);
@@ -369,7 +369,7 @@ static void a_run_ends_once(void **state)
     (void)state;
     add_runs(l, 1);
     check(take(l, &run) == 1);
-    run.state = LEDGER_DONE;
+    run.result.state = RUN_DONE;
     run.result.loss = 1;
     check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     check(!lost);
@@ -392,11 +392,11 @@ static void runs_are_put_back_and_tried_again(void **state)
         check(take(l, &run) == 1 && run.attempts == 1);
         check_ok(ledger_put_back(l, &run, &err), &err);
     }
-    static const ledger_state ends[] = {LEDGER_DONE, LEDGER_DIVERGED, LEDGER_FAILED};
+    static const run_state ends[] = {RUN_DONE, RUN_DIVERGED, RUN_FAILED};
     for (int i = 0; i < 3; i++) {
         check(take(l, &run) == i + 1);
-        run.state = ends[i];
-        strcpy(run.result.message, ends[i] == LEDGER_DONE ? "" : "it was not to be");
+        run.result.state = ends[i];
+        strcpy(run.result.message, ends[i] == RUN_DONE ? "" : "it was not to be");
         check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     }
     check_ok(ledger_retry(l, false, &count, &err), &err);
@@ -431,7 +431,7 @@ static void runs_that_are_named_are_taken_alone(void **state)
     check(count == 2 && runs[0].id == 4 && runs[1].id == 5);
     free(runs);
     check(take(l, &run) == 4);
-    run.state = LEDGER_FAILED;
+    run.result.state = RUN_FAILED;
     check_ok(ledger_finish(l, &run, NULL, &lost, &err), &err);
     check(take(l, &run) == 5 && take(l, &run) == 0);
     check_ok(ledger_only(l, ids + 1, 1, &err), &err);
@@ -441,7 +441,7 @@ static void runs_that_are_named_are_taken_alone(void **state)
     check(count == 3);
     check_ok(ledger_only(l, NULL, 0, &err), &err);
     check_ok(ledger_runs(l, &runs, &count, &err), &err);
-    check(count == 2 && runs[0].state == LEDGER_FAILED && runs[1].state == LEDGER_RUNNING);
+    check(count == 2 && runs[0].result.state == RUN_FAILED && runs[1].result.state == RUN_RUNNING);
     free(runs);
     check_ok(ledger_retry(l, false, &count, &err), &err);
     check_ok(ledger_drop(l, &count, &err), &err);

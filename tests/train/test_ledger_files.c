@@ -1,87 +1,197 @@
 /* The files of ledgers: what was written comes back; files that are no ledgers, were cut, or hold wrong bytes. */
 #include "ledger_cases.h"
+#include "metric_cases.h"
+
+#include <sys/wait.h>
 
 #include "config/config.h"
 
 /* ---- What was written comes back ----------------------------------------------------------------------- */
 
-static bool same(double a, double b)
-{
-    return isnan(a) ? isnan(b) : a == b;
-}
-
 static run_point point(int64_t step, double loss, double lr, double val_loss, double accuracy)
 {
-    return (run_point){.step = step, .loss = loss, .lr = lr, .val_loss = val_loss, .accuracy = accuracy};
+    run_point p = run_point_empty(step);
+    p.loss = loss;
+    p.lr = lr;
+    p.val_loss = val_loss;
+    p.accuracy = accuracy;
+    return p;
 }
 
+/* Takes the next run and finishes it with a result and curves. */
+static int64_t finish(ledger *l, const run_result *result, const run_curves *curves)
+{
+    ledger_run run;
+    bool lost;
+    scion_error err;
+    check(take(l, &run) > 0);
+    run.result = *result;
+    check_ok(ledger_finish(l, &run, curves, &lost, &err), &err);
+    check(!lost);
+    return run.id;
+}
+
+static void check_curves(ledger *l, int64_t run, const run_curves *want)
+{
+    run_curves got;
+    scion_error err;
+    check_ok(ledger_curves(l, run, &got, &err), &err);
+    check(got.point_count == want->point_count && got.norm_count == want->norm_count);
+    for (int64_t i = 0; i < want->point_count; i++) {
+        check(got.points[i].step == want->points[i].step);
+        check_metrics(run_point_metrics, &got.points[i], &want->points[i], 0);
+    }
+    for (int64_t i = 0; i < want->norm_count; i++) {
+        check(got.norms[i].step == want->norms[i].step && strcmp(got.norms[i].name, want->norms[i].name) == 0);
+        check_metrics(run_norm_metrics, &got.norms[i], &want->norms[i], 0);
+    }
+    run_curves_free(&got);
+}
+
+/* All metrics, of points and norms with every value and with none. */
 static void results_and_curves_come_back(void **state)
 {
     char *path = scratch("curves.db");
     ledger *l = open_new(path);
     run_point points[] = {point(10, 1.5, 0x1p-5, NAN, NAN), point(20, 1 / 3.0, 1e-300, NAN, NAN),
-                          point(20, NAN, NAN, 1.25, NAN), point(30, INFINITY, 0, NAN, NAN),
-                          point(30, NAN, NAN, 0, 0.125)};
-    run_norm norms[] = {{10, "embedding", 2.5, NAN, 1}, {10, "blocks.0.attn.q", 0, 1, 1}, {20, "head", NAN, 1e10, 1}};
+                          point(20, NAN, NAN, 1.25, NAN),   point(30, INFINITY, 0, NAN, NAN),
+                          point(30, NAN, NAN, 0, 0.125),    point(40, NAN, NAN, NAN, NAN)};
+    run_norm norms[] = {
+        {10, "embedding", 2.5, NAN, NAN}, {10, "blocks.0.attn.q", 0, 1, 1.21}, {20, "head", 1, 1e10, 1}};
     const run_curves curves = {points, norms, COUNT_OF(points), COUNT_OF(norms)};
-    const run_result result = {
-        .step = 30,
-        .steps = 40,
-        .parameters = (int64_t)1 << 40,
-        .seconds = 0.1,
-        .loss = 1 / 7.0,
-        .val_loss = NAN,
-        .accuracy = 0.5,
-        .samples_per_s = 1e6,
-        .forward_s = 1,
-        .backward_s = 2,
-        .optimizer_s = 3,
-        .state_bytes = 4e9,
-        .peak_bytes = NAN,
-        .message = "it's \"so\"; DROP TABLE runs; \xc3\xa9",
-    };
-    ledger_run run;
-    run_curves read;
+    run_result result = {.state = RUN_DIVERGED, .message = "it's \"so\"; DROP TABLE runs; \xc3\xa9"};
     int64_t count;
-    bool lost;
+    const config c = with_lr(0.5);
     scion_error err;
     (void)state;
+    fill_metrics(run_point_metrics, &points[5], 1000);
+    fill_metrics(run_result_metrics, &result, 100);
+    result.parameters = (int64_t)1 << 40;
+    result.data_hash = UINT64_MAX;
+    result.val_loss = result.peak_bytes = NAN;
     add_runs(l, 2);
     for (int round = 0; round < 2; round++) { /* a second attempt replaces the first */
-        check(take(l, &run) == 1);
-        run.state = LEDGER_DIVERGED;
-        run.result = result;
-        check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
-        check(!lost);
+        check(finish(l, &result, &curves) == 1);
         if (round == 0)
             check_ok(ledger_retry(l, true, &count, &err), &err);
     }
     ledger_close(l);
     check_ok(ledger_open(&l, path, false, &err), &err);
-    const ledger_run back = find(l, LEDGER_TRAINING, &run.c);
-    const run_result *r = &back.result;
-    check(back.state == LEDGER_DIVERGED && back.id == 1 && strcmp(r->message, result.message) == 0);
-    check(r->step == 30 && r->steps == 40 && r->parameters == (int64_t)1 << 40);
-    check(same(r->seconds, 0.1) && same(r->loss, 1 / 7.0) && same(r->val_loss, NAN) && same(r->accuracy, 0.5));
-    check(same(r->samples_per_s, 1e6) && same(r->forward_s, 1) && same(r->backward_s, 2));
-    check(same(r->optimizer_s, 3) && same(r->state_bytes, 4e9) && same(r->peak_bytes, NAN));
-    check_ok(ledger_curves(l, 1, &read, &err), &err);
-    check(read.point_count == COUNT_OF(points) && read.norm_count == COUNT_OF(norms));
-    for (int64_t i = 0; i < read.point_count; i++) {
-        const run_point *p = read.points;
-        at("point %lld", (long long)i);
-        check(p[i].step == points[i].step && same(p[i].loss, points[i].loss) && same(p[i].lr, points[i].lr));
-        check(same(p[i].val_loss, points[i].val_loss) && same(p[i].accuracy, points[i].accuracy));
+    for (int round = 0; round < 2; round++) {
+        ledger_run *runs;
+        bool same;
+        check_ok(ledger_runs(l, &runs, &count, &err), &err);
+        if (round == 1) { /* results alone, as a sweep reads them */
+            for (int64_t i = 0; i < count; i++)
+                runs[i].result = run_result_empty();
+            check_ok(ledger_refresh(l, runs, count, &same, &err), &err);
+            check(same);
+            check_ok(ledger_refresh(l, runs, count - 1, &same, &err), &err);
+            check(!same);
+        }
+        check(count == 2 && runs[0].id == 1 && runs[0].c.training.lr == c.training.lr);
+        check(runs[0].result.state == RUN_DIVERGED && strcmp(runs[0].result.message, result.message) == 0);
+        check_metrics(run_result_metrics, &runs[0].result, &result, 0);
+        check(runs[1].result.state == RUN_WAITING);
+        free(runs);
     }
-    for (int64_t i = 0; i < read.norm_count; i++) {
-        const run_norm *n = read.norms;
-        at("norm %lld", (long long)i);
-        check(n[i].step == norms[i].step && strcmp(n[i].name, norms[i].name) == 0);
-        check(same(n[i].norm, norms[i].norm) && same(n[i].bound, norms[i].bound));
+    check_curves(l, 1, &curves);
+    check_curves(l, 2, &(run_curves){.points = NULL});
+    ledger_close(l);
+}
+
+/* The tables of version 0.2, with a run that is done and three that wait. */
+static void make_0_2(const char *path)
+{
+    static const char *const text[] = {
+        "PRAGMA application_id = 1399023983",
+        "PRAGMA user_version = 1",
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)",
+        "CREATE TABLE runs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
+        " revision INTEGER NOT NULL DEFAULT 0,"
+        " state TEXT NOT NULL, config TEXT NOT NULL, worker TEXT, beat REAL, attempts INTEGER NOT NULL DEFAULT 0,"
+        " step INTEGER, steps INTEGER, parameters INTEGER, seconds REAL, loss REAL, val_loss REAL, accuracy REAL,"
+        " samples_per_s REAL, forward_s REAL, backward_s REAL, optimizer_s REAL, state_bytes REAL, peak_bytes REAL,"
+        " message TEXT)",
+        "CREATE INDEX runs_by_state ON runs (state)",
+        "CREATE TABLE points (run INTEGER NOT NULL, step INTEGER NOT NULL, loss REAL, lr REAL, val_loss REAL,"
+        " accuracy REAL)",
+        "CREATE INDEX points_by_run ON points (run)",
+        "CREATE TABLE norms (run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, norm REAL, bound REAL)",
+        "CREATE INDEX norms_by_run ON norms (run)",
+        "CREATE TABLE coords (run INTEGER NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT "
+        "NULL,"
+        " rms REAL, change REAL)",
+        "CREATE INDEX coords_by_run ON coords (run)",
+        "INSERT INTO runs (hash, kind, state, config, step, steps, seconds, loss, val_loss, samples_per_s) VALUES"
+        " ('a', 0, 'done', '{\"lr\":\"0.5\",\"baseline\":\"0\"}', 10, 20, 1.5, 2.25, 2.5, 1e3),"
+        " ('b', 0, 'waiting', '{\"seed\":\"1\"}', NULL, NULL, NULL, NULL, NULL, NULL),"
+        " ('c', 0, 'waiting', '{\"seed\":\"2\"}', NULL, NULL, NULL, NULL, NULL, NULL),"
+        " ('d', 0, 'waiting', '{\"seed\":\"3\"}', NULL, NULL, NULL, NULL, NULL, NULL)",
+        "INSERT INTO points VALUES (1, 10, 2.75, 0.125, NULL, NULL), (1, 10, NULL, NULL, 2.5, 0.5)",
+        "INSERT INTO norms VALUES (1, 10, 'head', 0.5, 1)",
+    };
+    unlink(path);
+    for (int i = 0; i < COUNT_OF(text); i++)
+        sql(path, text[i]);
+}
+
+/* Whether the run that 0.2 finished is as it was, what 0.2 did not know being unknown. */
+static void check_0_2(ledger *l)
+{
+    ledger_run *runs;
+    run_point points[] = {point(10, 2.75, 0.125, NAN, NAN), point(10, NAN, NAN, 2.5, 0.5)};
+    run_norm norms[] = {{10, "head", 0.5, 1, NAN}};
+    const run_curves curves = {points, norms, 2, 1};
+    int64_t count;
+    scion_error err;
+    check_ok(ledger_runs(l, &runs, &count, &err), &err);
+    const run_result *r = &runs[0].result;
+    check(count == 4 && r->state == RUN_DONE && r->step == 10 && r->steps == 20 && r->seconds == 1.5);
+    check(r->loss == 2.25 && r->val_loss == 2.5 && r->samples_per_s == 1e3 && runs[0].c.training.lr == 0.5);
+    check(isnan(r->last_loss) && isnan(r->elapsed) && isnan(r->top5) && r->data_hash == 0 && r->samples == 0);
+    free(runs);
+    check_curves(l, 1, &curves);
+}
+
+/* Ledgers of 0.2 are read as they are, and get the columns that they lack with the first run that is taken, however
+ * many processes do so at once. */
+static void ledgers_of_0_2_are_read_and_completed(void **state)
+{
+    enum { processes = 3 };
+    char *path = scratch("old.db");
+    ledger *l;
+    scion_error err;
+    int status;
+    (void)state;
+    make_0_2(path);
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_0_2(l);
+    check(sql(path, "PRAGMA user_version") == 1); /* reading changes nothing */
+    ledger_close(l);
+    for (int i = 0; i < processes; i++) {
+        const pid_t pid = fork();
+        check(pid >= 0);
+        if (pid > 0)
+            continue;
+        ledger_run run;
+        bool found, lost;
+        run_point p = point(5, 1, 1, NAN, NAN);
+        fill_metrics(run_point_metrics, &p, 1);
+        if (ledger_open(&l, path, false, NULL) != SCION_OK || ledger_take(l, &run, &found, NULL) != SCION_OK ||
+            !found)
+            _exit(1);
+        fill_metrics(run_result_metrics, &run.result, (int)run.id);
+        run.result.state = RUN_DONE;
+        _exit(ledger_finish(l, &run, &(run_curves){.points = &p, .point_count = 1}, &lost, NULL) != SCION_OK || lost);
     }
-    run_curves_free(&read);
-    check_ok(ledger_curves(l, 2, &read, &err), &err); /* the other run has none */
-    check(read.point_count == 0 && read.norm_count == 0);
+    for (int i = 0; i < processes; i++)
+        check(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check_ok(ledger_open(&l, path, false, &err), &err);
+    check_0_2(l);
+    check(sql(path, "PRAGMA user_version") == 2);
+    check(sql(path, "SELECT count(*) FROM runs WHERE state = 'done' AND top5 > 0 AND data_hash > ''") == processes);
+    check(sql(path, "SELECT count(*) FROM points WHERE elapsed > 0 AND time > 0") == processes);
     ledger_close(l);
 }
 
@@ -124,33 +234,9 @@ static void coordinates_replace_those_before(void **state)
     check(count == 2 && coords[0].place == 0 && coords[0].rms == 0.5 && isinf(coords[1].rms)); /* in forward order */
     free(coords);
     check_ok(ledger_runs(l, &runs, &count, &err), &err);
-    check(count == 1 && runs[0].state == LEDGER_DONE && runs[0].kind == LEDGER_COORD && runs[0].result.seconds == 7);
+    check(count == 1 && runs[0].result.state == RUN_DONE && runs[0].kind == LEDGER_COORD &&
+          runs[0].result.seconds == 7);
     free(runs);
-    ledger_close(l);
-}
-
-/* Ledgers of 0.1 have no changes: they are read without, and get them with the next check. */
-static void coordinates_of_old_ledgers(void **state)
-{
-    const char *path = scratch("old-coords.db");
-    ledger *l = open_new(path);
-    const ledger_coord some[] = {{0, 0, "embedding", 1, NAN}, {1, 0, "embedding", 3, 0.25}};
-    ledger_run run = {.kind = LEDGER_COORD, .c = with_lr(0.5)};
-    ledger_coord *coords;
-    int64_t count;
-    scion_error err;
-    (void)state;
-    check_ok(ledger_put_coords(l, &run, some, COUNT_OF(some), &err), &err);
-    ledger_close(l);
-    sql(path, "ALTER TABLE coords DROP COLUMN change");
-    check_ok(ledger_open(&l, path, false, &err), &err);
-    check_ok(ledger_coords(l, 1, &coords, &count, &err), &err);
-    check(count == 2 && coords[1].rms == 3 && isnan(coords[1].change));
-    free(coords);
-    check_ok(ledger_put_coords(l, &run, some, COUNT_OF(some), &err), &err);
-    check_ok(ledger_coords(l, 1, &coords, &count, &err), &err);
-    check(count == 2 && coords[1].change == 0.25);
-    free(coords);
     ledger_close(l);
 }
 
@@ -189,9 +275,9 @@ static void what_is_no_ledger_is_refused(void **state)
     ledger_close(open_new(path)); /* is made one */
     path = scratch("newer.db");
     ledger_close(open_new(path));
-    sql(path, "PRAGMA user_version = 2");
-    refused(path, false, "version 2");
-    refused(path, true, "version 2");
+    sql(path, "PRAGMA user_version = 3");
+    refused(path, false, "version 3");
+    refused(path, true, "version 3");
     refused(scratch("absent.db"), false, "No such file");
     check(access(scratch("absent.db"), F_OK) != 0);
     refused(scratch("no/folder.db"), true, "No such file");
@@ -237,7 +323,7 @@ static bool use(const char *path)
     free(runs);
     good = ledger_take(l, &run, &found, &err) == SCION_OK && good;
     if (good && found) {
-        run.state = LEDGER_DONE;
+        run.result.state = RUN_DONE;
         good = ledger_finish(l, &run, NULL, &lost, &err) == SCION_OK;
     }
     good = ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err) == SCION_OK && good;
@@ -263,7 +349,7 @@ static char *filled(size_t *bytes)
         points[i] = point(i, 1, 2, 3, 4);
     add_runs(l, 12);
     check(take(l, &run) == 1);
-    run.state = LEDGER_DONE;
+    run.result.state = RUN_DONE;
     check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     ledger_close(l);
     return scratch_get(path, bytes);
@@ -477,7 +563,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(results_and_curves_come_back),     LAW(configurations_come_back),
-        LAW(coordinates_replace_those_before), LAW(coordinates_of_old_ledgers),
+        LAW(coordinates_replace_those_before), LAW(ledgers_of_0_2_are_read_and_completed),
         LAW(what_is_no_ledger_is_refused),     LAW(long_paths_are_named_by_their_end),
         LAW(a_file_that_was_cut_is_no_crash),  LAW(a_file_with_wrong_bytes_is_no_crash),
         LAW(a_broken_index_is_told),           LAW(a_bad_configuration_is_told_with_its_run),

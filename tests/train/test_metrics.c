@@ -7,17 +7,34 @@
 
 #include <jansson.h>
 
+#include "metric_cases.h"
 #include "record/metrics.h"
+#include "record/run_record.h"
 
 static run_point step_point(int64_t step, double loss, double lr, double rate, double share)
 {
-    return (run_point){
-        .step = step, .loss = loss, .lr = lr, .val_loss = NAN, .samples_per_s = rate, .optimizer_share = share};
+    run_point p = run_point_empty(step);
+    p.loss = loss;
+    p.lr = lr;
+    p.samples_per_s = rate;
+    p.optimizer_share = share;
+    return p;
 }
 
 static run_point validation_point(int64_t step, double val_loss, double accuracy)
 {
-    return (run_point){.step = step, .loss = NAN, .lr = NAN, .val_loss = val_loss, .accuracy = accuracy, .top5 = NAN};
+    run_point p = run_point_empty(step);
+    p.val_loss = val_loss;
+    p.accuracy = accuracy;
+    return p;
+}
+
+static void add_norm(metrics *m, const char *name, double bound, double overshoot)
+{
+    run_norm n = {.step = 10, .norm = 9, .bound = bound, .overshoot = overshoot};
+    scion_error err;
+    strcpy(n.name, name);
+    check_ok(metrics_norm(m, &n, &err), &err);
 }
 
 static void add(metrics *m, run_point p)
@@ -35,25 +52,23 @@ static void lines_are_as_documented(void **state)
     check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     add(m, step_point(10, 3.25, 0.03125, 50000, 0.1));
     add(m, validation_point(10, 3.5, NAN));
-    check_ok(
-        metrics_norm(m, &(run_norm){.step = 10, .name = "a \"b\"\n\xc3\xa9", .norm = 9, .bound = INFINITY}, &err),
-        &err);
-    check_ok(metrics_norm(m, &(run_norm){.step = 10, .name = "\xff", .norm = 9, .bound = 10}, &err), &err);
+    add_norm(m, "a \"b\"\n\xc3\xa9", INFINITY, NAN);
+    add_norm(m, "\xff", 10, 1.25);
     add(m, validation_point(11, INFINITY, NAN));
     run_point images = validation_point(12, 2, 0.5);
     images.top5 = 0.75; /* more than five classes */
     add(m, images);
     metrics_close(m);
     check(strcmp(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL),
-                 "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1}\n"
+                 "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"samples_per_s\":50000,\"optimizer_share\":0.1}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":null}\n"
                  "{\"step\":10,\"name\":\"a \\\"b\\\"\\n\xc3\xa9\",\"norm\":9,\"bound\":null,\"ratio\":null}\n"
-                 "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"ratio\":0.9}\n"
+                 "{\"step\":10,\"name\":\"?\",\"norm\":9,\"bound\":10,\"overshoot\":1.25,\"ratio\":0.9}\n"
                  "{\"step\":11,\"val_loss\":null,\"accuracy\":null}\n"
                  "{\"step\":12,\"val_loss\":2,\"accuracy\":0.5,\"top5\":0.75}\n") == 0);
 }
 
-/* Points of a run say when they were, after how many seconds and samples. */
+/* Points of a run say when they were, after how many seconds and samples, and what samples are. */
 static void lines_have_their_place_in_time(void **state)
 {
     const char *dir = scratch_dir("time");
@@ -62,7 +77,7 @@ static void lines_have_their_place_in_time(void **state)
     run_point step = step_point(10, 3.25, 0.03125, 50000, 0.1), validation = validation_point(10, 3.5, 0.25);
     (void)state;
     step.time = 1794852632;
-    step.elapsed = 1.62512;
+    step.elapsed = 1.625;
     step.samples = 81920;
     step.unit = "tokens";
     validation.time = 0;
@@ -72,12 +87,16 @@ static void lines_have_their_place_in_time(void **state)
     check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
     add(m, step);
     add(m, validation);
+    step.unit = "images";
+    add(m, step);
     metrics_close(m);
     check(strcmp(scratch_get(scratch_in(dir, "metrics.jsonl"), NULL),
                  "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"tokens_per_s\":50000,\"optimizer_share\":0.1,"
                  "\"time\":\"2026-11-16T18:10:32Z\",\"elapsed\":1.625,\"tokens\":81920}\n"
                  "{\"step\":10,\"val_loss\":3.5,\"accuracy\":0.25,"
-                 "\"time\":\"1970-01-01T00:00:00Z\",\"elapsed\":1000000,\"images\":4503599627370496}\n") == 0);
+                 "\"time\":\"1970-01-01T00:00:00Z\",\"elapsed\":1000000,\"images\":4503599627370496}\n"
+                 "{\"step\":10,\"loss\":3.25,\"lr\":0.03125,\"images_per_s\":50000,\"optimizer_share\":0.1,"
+                 "\"time\":\"2026-11-16T18:10:32Z\",\"elapsed\":1.625,\"images\":81920}\n") == 0);
 }
 
 /* A run goes on with the seconds of its lines up to the checkpoint, or of its summary if that is no later. */
@@ -219,7 +238,7 @@ static void a_full_disk_keeps_whole_lines(void **state)
     const scion_status line = metrics_point(m, &p, &err);
     limit.rlim_cur = 5;
     setrlimit(RLIMIT_FSIZE, &limit);
-    const scion_status summary = metrics_summary(-1, dir, &result, 1, &c, NULL);
+    const scion_status summary = metrics_summary(-1, dir, &result, &c, NULL);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
     check_status(line, SCION_EINVAL, &err);
@@ -240,38 +259,42 @@ static void folders_that_are_not_there(void **state)
     config_init(&c);
     check_status(metrics_open(&m, -1, scratch("nowhere"), 0, false, &err), SCION_EINVAL, &err);
     check(m == NULL && strstr(err.message, "nowhere/metrics.jsonl: cannot be written: No such file") != NULL);
-    check_status(metrics_summary(-1, scratch("nowhere"), &result, 1, &c, &err), SCION_EINVAL, &err);
+    check_status(metrics_summary(-1, scratch("nowhere"), &result, &c, &err), SCION_EINVAL, &err);
     metrics_close(NULL);
+}
+
+static json_t *summary_of(const char *dir)
+{
+    json_t *o = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    check(json_is_object(o));
+    return o;
 }
 
 static void the_summary_is_one_object(void **state)
 {
     const char *dir = scratch_dir("summary");
-    run_result r = {
-        .step = 122,
-        .taken = 100,
-        .parameters = 3000000000,
-        .samples = 999424,
-        .seconds = 1.5,
-        .elapsed = 2.25,
-        .forward_s = 0.25,
-        .backward_s = 0.5,
-        .optimizer_s = 0.125,
-        .last_loss = 1.75,
-        .loss = 1.5,
-        .val_loss = 1.8155,
-        .best_val_loss = 1.8,
-        .accuracy = NAN,
-        .top5 = NAN,
-        .peak_bytes = 0x1p40,
-    };
+    run_result r = run_result_empty();
+    r.step = 100;
+    r.parameters = 3000000000;
+    r.samples = 300;
+    r.seconds = 1.5;
+    r.elapsed = 2.25;
+    r.forward_s = 0.25;
+    r.backward_s = 0.5;
+    r.optimizer_s = 0.125;
+    r.overall_samples_per_s = 200;
+    r.last_loss = 1.75;
+    r.loss = 1.5;
+    r.val_loss = 1.8155;
+    r.best_val_loss = 1.8;
+    r.peak_bytes = 0x1p40;
     config c;
     scion_error err;
     (void)state;
     config_init(&c);
     c.training.lr = 0.1;
-    check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
-    json_t *object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
+    json_t *object = summary_of(dir);
     check(json_object_size(object) == 16);
     check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
     check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
@@ -280,7 +303,7 @@ static void the_summary_is_one_object(void **state)
     check(json_real_value(json_object_get(object, "optimizer_s")) == 0.125);
     check(json_integer_value(json_object_get(object, "parameters")) == 3000000000);
     check(json_integer_value(json_object_get(object, "peak_bytes")) == 1ll << 40);
-    check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200); /* 100 steps of 3 in 1.5 s */
+    check(json_integer_value(json_object_get(object, "tokens_per_s")) == 200);
     check(json_real_value(json_object_get(object, "loss")) == 1.75);
     check(json_real_value(json_object_get(object, "val_loss")) == 1.8155);
     check(json_is_null(json_object_get(object, "accuracy")));
@@ -295,13 +318,65 @@ static void the_summary_is_one_object(void **state)
     r.plain_accuracy = 0.5;
     r.top5 = 0.875;
     r.skipped = 7;
-    check_ok(metrics_summary(-1, dir, &r, 3, &c, &err), &err);
-    object = json_loads(scratch_get(scratch_in(dir, "summary.json"), NULL), JSON_REJECT_DUPLICATES, NULL);
+    check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
+    object = summary_of(dir);
     check(json_object_size(object) == 19);
     check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
     check(json_integer_value(json_object_get(object, "skipped")) == 7);
+    check(json_integer_value(json_object_get(object, "tokens")) == 300);
     json_decref(object);
+    check_ok(config_set(&c, "model", "mlp", "test", &err), &err); /* images are images */
+    check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
+    object = summary_of(dir);
+    check(json_integer_value(json_object_get(object, "images_per_s")) == 200 && json_object_size(object) == 19);
+    check(json_integer_value(json_object_get(object, "images")) == 300 && !json_object_get(object, "tokens"));
+    json_decref(object);
+}
+
+/* Everything that is written is read back, to the last bit, in this version's files and in those of 0.2. */
+static void records_come_back(void **state)
+{
+    const char *dir = scratch_dir("record"), *metrics_file = scratch_in(dir, "metrics.jsonl");
+    metrics *m = NULL;
+    run_result r = run_result_empty();
+    run_record back;
+    config c;
+    scion_error err;
+    (void)state;
+    config_init(&c);
+    check_ok(config_set(&c, "model", "mlp", "test", &err), &err);
+    run_point p[] = {step_point(10, 1 / 3.0, 0.1, 7e3, 0.25), validation_point(10, 1 / 7.0, 0.5)};
+    for (int i = 0; i < 2; i++) {
+        p[i].time = 1794852632;
+        p[i].elapsed = 0.125;
+        p[i].samples = 640;
+        p[i].unit = "images";
+    }
+    p[1].top5 = 0.75;
+    fill_metrics(run_result_metrics, &r, 100);
+    check_ok(metrics_open(&m, -1, dir, 0, false, &err), &err);
+    add(m, p[0]);
+    add(m, p[1]);
+    add_norm(m, "a", 10, 1.25);
+    metrics_close(m);
+    check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
+    check_ok(run_record_read(&back, dir, &err), &err);
+    check(back.ended && back.configured && back.curves.point_count == 2 && back.curves.norm_count == 1);
+    check_metrics(run_point_metrics, &p[0], &back.curves.points[0], METRIC_STEP);
+    check_metrics(run_point_metrics, &p[1], &back.curves.points[1], METRIC_VALIDATION);
+    check_metrics(run_result_metrics, &r, &back.result, METRIC_SUMMARY);
+    check(back.curves.norms[0].overshoot == 1.25 && back.curves.norms[0].bound == 10);
+    run_record_free(&back);
+    scratch_text(metrics_file, "{\"step\":1,\"loss\":2,\"tokens_per_s\":5,\"images\":64}\n"
+                               "{\"step\":1,\"name\":\"a\",\"norm\":2,\"bound\":null,\"ratio\":null}\n");
+    scratch_text(scratch_in(dir, "summary.json"), "{\"steps\":1,\"tokens\":64,\"tokens_per_s\":4,\"baseline\":1.5,"
+                                                  "\"config\":{\"model\":\"mlp\",\"baseline\":1.5}}");
+    check_ok(run_record_read(&back, dir, &err), &err);
+    check(back.curves.points[0].samples_per_s == 5 && back.curves.points[0].samples == 64);
+    check(back.result.samples == 64 && back.result.overall_samples_per_s == 4 && back.configured);
+    check(isinf(back.curves.norms[0].bound) && isnan(back.curves.norms[0].overshoot));
+    run_record_free(&back);
 }
 
 /* The file is cut when it is opened: what a link leads to is not. */
@@ -326,7 +401,7 @@ int main(void)
         LAW(elapsed_seconds_are_found_again),  LAW(a_new_run_starts_empty),
         LAW(strange_files_are_refused),        LAW(a_full_disk_keeps_whole_lines),
         LAW(folders_that_are_not_there),       LAW(the_summary_is_one_object),
-        LAW(a_link_is_not_followed),
+        LAW(a_link_is_not_followed),           LAW(records_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -295,15 +295,15 @@ static void runs_are_compared_best_first(void **state)
 
 /* ---- Ledgers ----------------------------------------------------------------------------------------------- */
 
-static void finish(ledger *l, ledger_state state, double loss, const char *message)
+static void finish(ledger *l, run_state state, double loss, const char *message)
 {
     ledger_run run;
     bool found = false, lost = true;
     scion_error err;
     check_ok(ledger_take(l, &run, &found, &err), &err);
     check(found);
-    run.state = state;
-    run.result = (run_result){.step = 10,
+    run.result = (run_result){.state = state,
+                              .step = 10,
                               .steps = 10,
                               .parameters = 100,
                               .seconds = 1,
@@ -340,12 +340,12 @@ static const char *make_ledger(const char *name)
             c.training.lr = ldexp(1, i - 6);
             c.training.steps = 10;
             check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
-            finish(l, isinf(loss[w][i]) ? LEDGER_DIVERGED : LEDGER_DONE, isinf(loss[w][i]) ? NAN : loss[w][i],
+            finish(l, isinf(loss[w][i]) ? RUN_DIVERGED : RUN_DONE, isinf(loss[w][i]) ? NAN : loss[w][i],
                    isinf(loss[w][i]) ? "step 3: the loss <was> & is lost" : "");
         }
     }
     for (int w = 0; w < 2; w++) {
-        ledger_run run = {.kind = LEDGER_COORD, .state = LEDGER_DONE};
+        ledger_run run = {.kind = LEDGER_COORD, .result.state = RUN_DONE};
         const ledger_coord coords[] = {{0, 0, "embedding", 1, NAN}, {0, 1, "logits", w > 0 ? 4 : 1, NAN}};
         config_init(&run.c);
         config_set_int(&run.c, "width", w > 0 ? 128 : 64);
@@ -432,7 +432,7 @@ static void runs_of_a_ledger_are_listed_best_first(void **state)
         config_init(&c);
         c.training.seed = (uint64_t)i + 1;
         check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
-        finish(l, LEDGER_DONE, loss[i], "");
+        finish(l, RUN_DONE, loss[i], "");
     }
     ledger_close(l);
     check_ok(report_write(&path, 1, scratch("order.html"), NULL, &err), &err);

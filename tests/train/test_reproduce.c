@@ -273,7 +273,7 @@ static ledger_run *add(table *t, const char *pairs, double loss)
 {
     ledger_run *r = &t->runs[t->count++];
     check(t->count <= COUNT_OF(t->runs));
-    *r = (ledger_run){.id = t->count, .state = LEDGER_DONE, .c = tiny(pairs)};
+    *r = (ledger_run){.id = t->count, .result.state = RUN_DONE, .c = tiny(pairs)};
     r->result.loss = r->result.val_loss = loss;
     r->result.accuracy = NAN;
     return r;
@@ -415,7 +415,7 @@ static void batches_are_judged_by_the_rise(void **state)
         check(strstr(part(&j, "muon")->evidence, "scion 1.0000 to 1.2000 (+0.2000)") != NULL);
         for (int64_t k = 0; k < t->count; k++) /* a rival that has not come to an end decides nothing */
             if (strcmp(t->runs[k].c.optimizer.rule, "adamw") == 0)
-                t->runs[k].state = LEDGER_WAITING;
+                t->runs[k].result.state = RUN_WAITING;
         j = judged(t, "batch-size");
         check(part(&j, "adamw")->finding == STAT_UNDECIDED && reproduce_verdict_of(&j) != REPRODUCE_YES);
     }
@@ -443,7 +443,7 @@ static void an_edge_leaves_the_rise_open(void **state)
             const config *c = &t->runs[k].c;
             if (strcmp(c->optimizer.rule, cases[i].rule) == 0 && (c->training.accum == 8) == cases[i].large &&
                 c->training.lr == 0.5)
-                t->runs[k].state = LEDGER_WAITING;
+                t->runs[k].result.state = RUN_WAITING;
         }
         const reproduce_judgement j = judged(t, "batch-size");
         check(part(&j, "muon")->finding == cases[i].finding);
@@ -466,7 +466,7 @@ static void add_norms(ledger *l, const char *rule, int64_t steps, int seed, doub
     check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
     check_ok(ledger_take(l, &run, &found, &err), &err);
     check(found);
-    run.state = LEDGER_DONE;
+    run.result.state = RUN_DONE;
     run.result.steps = steps;
     run.result.loss = run.result.val_loss = 1;
     check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
@@ -614,7 +614,7 @@ static void the_better_rule_is_judged_by_its_best_loss(void **state)
         add_lengths(t, "uscion", cases[i].rival, cases[i].spread);
         for (int64_t k = 0; k < t->count; k++)
             if (strcmp(t->runs[k].c.optimizer.rule, cases[i].edge) == 0 && t->runs[k].c.training.lr == 0.5)
-                t->runs[k].state = LEDGER_WAITING;
+                t->runs[k].result.state = RUN_WAITING;
         reproduce_judge(reproduce_find("cnn-epochs"), l, t->runs, t->count, 0, &j);
         const reproduce_part *p = part(&j, "scion ends with a lower loss than uscion in the longest runs");
         at("case %lld: %s: %s", (long long)i, stat_name(p->finding), p->evidence);

@@ -14,7 +14,7 @@
 
 #include "image_files.h"
 #include "record/checkpoint.h"
-#include "record/metrics.h"
+#include "run/metrics_sink.h"
 #include "run/run.h"
 #include "record/run_dir.h"
 #include "record/run_record.h"
@@ -220,7 +220,7 @@ static void an_empty_policy_only_steps(void **state)
     scion_error err;
     (void)state;
     OK(run_train(t, &three, sinks, 1, &r, NULL, &err));
-    assert_true(r.state == RUN_UNFINISHED && r.step == 3 && r.steps == 10 && k.step == 3);
+    assert_true(r.state == RUN_RUNNING && r.step == 3 && r.steps == 10 && k.step == 3);
     OK(run_train(t, &nothing, sinks, 1, &r, NULL, &err));
     assert_true(r.state == RUN_DONE && r.taken == 7 && k.step == 10 && isnan(r.val_loss));
     assert_int_equal(k.validation + k.norms + k.saved, 0);

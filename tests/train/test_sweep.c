@@ -38,7 +38,7 @@ static void apart(void (*test)(void))
 
 static ledger_run train(const char *pairs, run_curves *curves)
 {
-    ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(pairs)};
+    ledger_run run = {.id = 1, .result.state = RUN_RUNNING, .c = tiny(pairs)};
     sweep_train(&run, curves, NULL, NULL, NULL);
     return run;
 }
@@ -55,7 +55,7 @@ static void compare_with_trainer(const char *pairs, bool images)
     int64_t seen = 0, validations = 0;
     trainer *t;
     must(trainer_create(&t, &c, NULL) == SCION_OK);
-    must(run.state == LEDGER_DONE && r->step == c.training.steps && r->steps == c.training.steps &&
+    must(run.result.state == RUN_DONE && r->step == c.training.steps && r->steps == c.training.steps &&
          r->parameters == t->elements);
     for (int64_t i = 0; i < c.training.steps; i++) {
         const double lr = trainer_lr(t);
@@ -105,7 +105,7 @@ static void long_curve(void)
 {
     run_curves curves;
     const ledger_run run = train(TINY_MLP FEW "steps=1003 width=8 batch=4 threads=1 eval_every=0", &curves);
-    must(run.state == LEDGER_DONE);
+    must(run.result.state == RUN_DONE);
     must(curves.point_count >= 200 && curves.point_count <= 210);
     for (int64_t i = 1; i < curves.point_count; i++)
         must(curves.points[i].step >= curves.points[i - 1].step);
@@ -130,9 +130,9 @@ static void huge_rates(void)
     for (int i = 0; i < COUNT_OF(pairs); i++) {
         run_curves curves;
         const ledger_run run = train(pairs[i], &curves);
-        fprintf(stderr, "%s: %s after %lld steps: %s\n", pairs[i], ledger_state_name(run.state),
+        fprintf(stderr, "%s: %s after %lld steps: %s\n", pairs[i], run_state_name(run.result.state),
                 (long long)run.result.step, run.result.message);
-        must(run.state == LEDGER_DIVERGED);
+        must(run.result.state == RUN_DIVERGED);
         must(run.result.step < 100 && run.result.message[0]);
         must(isnan(run.result.val_loss));
         run_curves_free(&curves);
@@ -154,8 +154,8 @@ static void bad_end(void)
         train(TINY_GPT FEW "rule=ssd lr=1e6 radius_first=1e-9 radius_hidden=1e9 radius_last=1e9 zero_init=1 steps=1 "
                            "threads=1",
               &curves);
-    fprintf(stderr, "%s: %s\n", ledger_state_name(run.state), run.result.message);
-    must(run.state == LEDGER_DIVERGED && run.result.message[0]);
+    fprintf(stderr, "%s: %s\n", run_state_name(run.result.state), run.result.message);
+    must(run.result.state == RUN_DIVERGED && run.result.message[0]);
     run_curves_free(&curves);
 }
 
@@ -176,7 +176,7 @@ static void no_data(void)
     for (int i = 0; i < COUNT_OF(cases); i++) {
         run_curves curves;
         const ledger_run run = train(cases[i].pairs, &curves);
-        must(run.state == LEDGER_FAILED && strstr(run.result.message, cases[i].says));
+        must(run.result.state == RUN_FAILED && strstr(run.result.message, cases[i].says));
         must(curves.point_count == 0 && isnan(run.result.loss) && isnan(run.result.val_loss));
         run_curves_free(&curves);
     }
@@ -196,11 +196,11 @@ static bool stop_at_third(void *ctx)
 /* The run asks after every step; it stops, and is as it was. */
 static void ask(void)
 {
-    ledger_run run = {.id = 1, .state = LEDGER_RUNNING, .c = tiny(TINY_MLP FEW "steps=100000000 threads=1")};
+    ledger_run run = {.id = 1, .result.state = RUN_RUNNING, .c = tiny(TINY_MLP FEW "steps=100000000 threads=1")};
     run_curves curves;
     int asked = 0;
     sweep_train(&run, &curves, stop_at_third, NULL, &asked);
-    must(asked == 3 && run.state == LEDGER_RUNNING && run.result.step == 3 && run.result.step < run.result.steps);
+    must(asked == 3 && run.result.state == RUN_RUNNING && run.result.step == 3 && run.result.step < run.result.steps);
     run_curves_free(&curves);
 }
 
@@ -255,18 +255,18 @@ static void jobs_change_no_loss(void **state)
         fill(path, TINY_MLP FEW "steps=10", 6);
         const sweep_options o = {.jobs = jobs, .threads = 1, .show = count_shows, .context = &shows};
         check_ok(sweep_work(path, &o, &end, &err), &err);
-        check(end.count[LEDGER_DONE] == 6 && end.count[LEDGER_WAITING] == 0 && end.runs == NULL && shows > 0);
+        check(end.count[RUN_DONE] == 6 && end.count[RUN_WAITING] == 0 && end.runs == NULL && shows > 0);
         ledger_run *runs = results(path, &count);
         check(count == 6);
         for (int i = 0; i < 6; i++) {
             at("jobs %d, run %d", jobs, i + 1);
-            check(runs[i].state == LEDGER_DONE && runs[i].attempts == 1 && runs[i].result.val_loss > 0);
+            check(runs[i].result.state == RUN_DONE && runs[i].attempts == 1 && runs[i].result.val_loss > 0);
             check(jobs == 1 || runs[i].result.val_loss == losses[i]);
             losses[i] = runs[i].result.val_loss;
         }
         free(runs);
         check_ok(sweep_work(path, &o, &end, &err), &err); /* nothing is left */
-        check(end.count[LEDGER_DONE] == 6);
+        check(end.count[RUN_DONE] == 6);
     }
 }
 
@@ -286,7 +286,7 @@ static void bad_runs_do_not_stop_a_sweep(void **state)
     ledger_close(l);
     const sweep_options o = {.threads = 1};
     check_ok(sweep_work(path, &o, &end, &err), &err);
-    check(end.count[LEDGER_DONE] == 1 && end.count[LEDGER_FAILED] == 1 && end.count[LEDGER_DIVERGED] == 1);
+    check(end.count[RUN_DONE] == 1 && end.count[RUN_FAILED] == 1 && end.count[RUN_DIVERGED] == 1);
 }
 
 static void a_bad_ledger_is_told(void **state)
@@ -329,10 +329,10 @@ static void a_stopped_run_waits_again(void **state)
     stop_time = now() + 0.3;
     const sweep_options o = {.jobs = 2, .threads = 1, .stopped = stop};
     check_ok(sweep_work(path, &o, &end, &err), &err);
-    check(end.count[LEDGER_WAITING] == 3 && end.count[LEDGER_RUNNING] == 0);
+    check(end.count[RUN_WAITING] == 3 && end.count[RUN_RUNNING] == 0);
     ledger_run *runs = results(path, &count);
     for (int i = 0; i < 3; i++)
-        check(runs[i].state == LEDGER_WAITING && runs[i].attempts == 0);
+        check(runs[i].result.state == RUN_WAITING && runs[i].attempts == 0);
     free(runs);
 }
 
@@ -348,10 +348,10 @@ static void a_sweep_runs_what_it_is_about(void **state)
     fill(path, TINY_MLP FEW "steps=10", 6);
     const sweep_options o = {.only = ids, .only_count = 2, .jobs = 2, .threads = 1};
     check_ok(sweep_work(path, &o, &end, &err), &err);
-    check(end.count[LEDGER_DONE] == 2 && end.count[LEDGER_WAITING] == 0 && end.run_count == 2);
+    check(end.count[RUN_DONE] == 2 && end.count[RUN_WAITING] == 0 && end.run_count == 2);
     ledger_run *runs = results(path, &count);
     for (int i = 0; i < 6; i++)
-        check(runs[i].state == (i == 1 || i == 4 ? LEDGER_DONE : LEDGER_WAITING));
+        check(runs[i].result.state == (i == 1 || i == 4 ? RUN_DONE : RUN_WAITING));
     free(runs);
 }
 
@@ -364,7 +364,7 @@ typedef struct expected_left {
 static void look_at_left(void *context, const sweep_progress *p)
 {
     expected_left *e = context;
-    if (p->count[LEDGER_DONE] > 0 || p->count[LEDGER_RUNNING] == 0 || !(p->left > e->above && p->left < e->below))
+    if (p->count[RUN_DONE] > 0 || p->count[RUN_RUNNING] == 0 || !(p->left > e->above && p->left < e->below))
         return;
     e->seen = true;
     stop_time = 0;
@@ -411,7 +411,7 @@ static void no_run_begins_when_the_time_is_up(void **state)
     fill(path, TINY_MLP FEW "steps=10", 3);
     const sweep_options o = {.threads = 1, .seconds = 1e-9};
     check_ok(sweep_work(path, &o, &end, &err), &err);
-    check(end.count[LEDGER_WAITING] == 3 && end.count[LEDGER_DONE] == 0);
+    check(end.count[RUN_WAITING] == 3 && end.count[RUN_DONE] == 0);
 }
 
 /* ---- Estimates ----------------------------------------------------------------------------------------- */

@@ -12,11 +12,11 @@ typedef struct table {
     int64_t count;
 } table;
 
-static ledger_run *add(table *t, const config *c, ledger_state state, double loss)
+static ledger_run *add(table *t, const config *c, run_state state, double loss)
 {
     ledger_run *r = &t->runs[t->count++];
     check(t->count <= MOST);
-    *r = (ledger_run){.id = t->count, .kind = LEDGER_TRAINING, .state = state, .c = *c};
+    *r = (ledger_run){.id = t->count, .kind = LEDGER_TRAINING, .result.state = state, .c = *c};
     r->result.loss = 100;
     r->result.val_loss = loss;
     r->result.accuracy = NAN;
@@ -32,7 +32,7 @@ static void add_grid(table *t, const config *base, const int *widths, const doub
             config c = *base;
             config_set_int(&c, "width", widths[i]);
             c.training.lr = ldexp(1, k);
-            add(t, &c, LEDGER_DONE, (k - best[i]) * (k - best[i]) + 1);
+            add(t, &c, RUN_DONE, (k - best[i]) * (k - best[i]) + 1);
         }
 }
 
@@ -112,7 +112,7 @@ static void seeds_are_averaged(void **state)
     (void)state;
     for (int seed = 1; seed <= 3; seed++) {
         c.training.seed = (uint64_t)seed;
-        add(t, &c, LEDGER_DONE, seed * seed)->result.accuracy = 0.1 * seed;
+        add(t, &c, RUN_DONE, seed * seed)->result.accuracy = 0.1 * seed;
     }
     transfer made = make(t);
     check(made.count == 1 && made.groups[0].count == 1 && made.groups[0].widths[0].count == 1);
@@ -137,11 +137,7 @@ static void a_diverged_seed_removes_the_point(void **state)
             c.training.lr = ldexp(1, power);
             c.training.seed = (uint64_t)seed;
             const bool odd = seed == 2 && power != -4;
-            add(t, &c,
-                !odd          ? LEDGER_DONE
-                : power == -3 ? LEDGER_DIVERGED
-                              : LEDGER_FAILED,
-                odd ? NAN : (double)-power);
+            add(t, &c, !odd ? RUN_DONE : power == -3 ? RUN_DIVERGED : RUN_FAILED, odd ? NAN : (double)-power);
         }
     transfer made = make(t);
     const transfer_width *w = &made.groups[0].widths[0];
@@ -223,16 +219,16 @@ static void only_what_has_ended_counts(void **state)
     table *t = room(sizeof *t);
     config c = tiny(TINY_MLP "lr=0.5");
     (void)state;
-    add(t, &c, LEDGER_WAITING, 1);
+    add(t, &c, RUN_WAITING, 1);
     c.training.seed = 2;
-    add(t, &c, LEDGER_RUNNING, 1);
+    add(t, &c, RUN_RUNNING, 1);
     c.training.seed = 3;
-    add(t, &c, LEDGER_DONE, 1)->kind = LEDGER_COORD;
+    add(t, &c, RUN_DONE, 1)->kind = LEDGER_COORD;
     transfer made = make(t);
     check(made.count == 0);
     transfer_free(&made);
     c.training.seed = 4;
-    add(t, &c, LEDGER_DONE, NAN);
+    add(t, &c, RUN_DONE, NAN);
     made = make(t);
     check(made.count == 1 && made.groups[0].widths[0].points[0].loss == 100);
     check(made.groups[0].widths[0].points[0].done.count == 1 && isnan(made.groups[0].widths[0].points[0].accuracy));
@@ -268,7 +264,7 @@ static void nothing_done_has_no_best(void **state)
     for (int i = 0; i < 4; i++) {
         config_set_int(&c, "width", i < 2 ? 64 : 128);
         c.training.lr = ldexp(1, -i % 2);
-        add(t, &c, i % 2 ? LEDGER_DIVERGED : LEDGER_FAILED, NAN);
+        add(t, &c, i % 2 ? RUN_DIVERGED : RUN_FAILED, NAN);
     }
     transfer made = make(t);
     check(made.count == 1 && made.groups[0].count == 2);
@@ -282,11 +278,11 @@ static void nothing_done_has_no_best(void **state)
 static void the_price_may_be_infinite_or_unknown(void **state)
 {
     static const struct {
-        ledger_state there; /* WAITING: no run */
+        run_state there; /* WAITING: no run */
         const char *says;
-    } cases[] = {{LEDGER_DIVERGED, "that of width 64 costs (diverges) at 128"},
-                 {LEDGER_FAILED, "that of width 64 costs (not trained) at 128"},
-                 {LEDGER_WAITING, "that of width 64 costs (not trained) at 128"}};
+    } cases[] = {{RUN_DIVERGED, "that of width 64 costs (diverges) at 128"},
+                 {RUN_FAILED, "that of width 64 costs (not trained) at 128"},
+                 {RUN_WAITING, "that of width 64 costs (not trained) at 128"}};
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         table *t = room(sizeof *t);
@@ -296,8 +292,8 @@ static void the_price_may_be_infinite_or_unknown(void **state)
                 config_set_int(&c, "width", width);
                 c.training.lr = ldexp(1, power);
                 const bool there = width == 128 && power == -2;
-                if (!there || cases[i].there != LEDGER_WAITING)
-                    add(t, &c, there ? cases[i].there : LEDGER_DONE, there ? NAN : (double)-power);
+                if (!there || cases[i].there != RUN_WAITING)
+                    add(t, &c, there ? cases[i].there : RUN_DONE, there ? NAN : (double)-power);
             }
         transfer made = make(t);
         const transfer_group *g = &made.groups[0];
@@ -340,7 +336,7 @@ static void labels_tell_groups_apart_and_no_more(void **state)
                 for (char *s = c.data.path; *s; s++)
                     *s = *s == '_' ? ' ' : *s;
                 config_set_int(&c, "width", width);
-                add(t, &c, LEDGER_DONE, 1);
+                add(t, &c, RUN_DONE, 1);
             }
         while (labels < 4 && cases[i].labels[labels])
             labels++;
@@ -365,7 +361,7 @@ static void long_values_do_not_break_labels(void **state)
         memset(c.data.path, 'd', CONFIG_TEXT - 1);
         memset(c.data.val, 'v', CONFIG_TEXT - 1);
         c.training.batch = 8 + i;
-        add(t, &c, LEDGER_DONE, 1);
+        add(t, &c, RUN_DONE, 1);
     }
     transfer made = make(t);
     check(made.count == 2);

@@ -103,12 +103,10 @@ static scion_status measure(void *context, tune *t, int64_t first, int64_t count
         }
         trial->seconds = b->seconds * (double)tune_share(t, 0) / (double)share;
         b->measured[trial->rung]++;
-        trial->state = b->fails                                  ? LEDGER_FAILED
-                       : trial->at.power[TUNE_LR] >= b->diverges ? LEDGER_DIVERGED
-                                                                 : LEDGER_DONE;
-        trial->loss = trial->state == LEDGER_DONE       ? valley_loss(b, &trial->at, share)
-                      : trial->state == LEDGER_DIVERGED ? INFINITY
-                                                        : NAN;
+        trial->state = b->fails ? RUN_FAILED : trial->at.power[TUNE_LR] >= b->diverges ? RUN_DIVERGED : RUN_DONE;
+        trial->loss = trial->state == RUN_DONE       ? valley_loss(b, &trial->at, share)
+                      : trial->state == RUN_DIVERGED ? INFINITY
+                                                     : NAN;
         if (b->fails)
             snprintf(t->failure, sizeof t->failure, "absent.txt: cannot open");
     }

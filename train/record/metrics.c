@@ -1,5 +1,4 @@
 /* See metrics.h. A line is one write, so that a killed run leaves at most its last line unfinished. */
-#define _GNU_SOURCE 1 /* asprintf */
 #include "record/metrics.h"
 
 #include <errno.h>
@@ -11,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "util/fail.h"
@@ -19,7 +17,6 @@
 #include "util/json.h"
 #include "util/path.h"
 #include "util/atomic_file.h"
-#include "record/mistakes.h"
 
 struct metrics {
     int fd;
@@ -178,20 +175,78 @@ void metrics_close(metrics *m)
 
 /* ---- Lines ------------------------------------------------------------------------------------------------- */
 
-/* A text as a JSON string, quotation marks included; the caller frees it. What is not UTF-8 becomes "?". */
-static char *json_quoted(const char *text)
+/* Writes a text as a JSON string; "?" if it is not UTF-8. */
+static void write_quoted(FILE *to, const char *text)
 {
     json_t *string = json_string(text);
-    char *quoted;
     if (!string)
         string = json_string("?");
-    quoted = json_dumps(string, JSON_ENCODE_ANY);
+    json_dumpf(string, to, JSON_ENCODE_ANY);
     json_decref(string);
-    return quoted;
 }
 
-static scion_status append(metrics *m, const char *line, scion_error *err)
+/* Ends a text that open_memstream began; NULL: out of memory. */
+static char *end_text(FILE *to, char **text)
 {
+    if (to && fclose(to) == 0)
+        return *text;
+    free(*text);
+    return NULL;
+}
+
+char *metrics_point_text(const run_point *p)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to) {
+        fprintf(to, "{\"step\":%" PRId64, p->step);
+        metrics_write(to, run_point_metrics, p, run_is_validation(p) ? METRIC_VALIDATION : METRIC_STEP, p->unit, "",
+                      ":");
+        fputs("}\n", to);
+    }
+    return end_text(to, &text);
+}
+
+char *metrics_norm_text(const run_norm *n)
+{
+    char *text = NULL, ratio[NUMBER_TEXT];
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to) {
+        fprintf(to, "{\"step\":%" PRId64 ",\"name\":", n->step);
+        write_quoted(to, n->name);
+        metrics_write(to, run_norm_metrics, n, METRIC_NORM, NULL, "", ":");
+        fprintf(to, ",\"ratio\":%s}\n", json_number_text(isinf(n->bound) ? NAN : n->norm / n->bound, ratio));
+    }
+    return end_text(to, &text);
+}
+
+char *metrics_summary_text(const run_result *r, const config *c, bool lines)
+{
+    const char *begin = lines ? "\n  " : "", *colon = lines ? ": " : ":";
+    char *text = NULL, *settings = config_to_values(c);
+    size_t bytes;
+    FILE *to = settings ? open_memstream(&text, &bytes) : NULL;
+    if (to) {
+        fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon,
+                r->state == RUN_RUNNING ? "stopped" : run_state_name(r->state));
+        metrics_write(to, run_result_metrics, r, METRIC_SUMMARY, config_unit(c), begin, colon);
+        if (r->changes) {
+            fprintf(to, ",%s\"changes\"%s", begin, colon);
+            write_quoted(to, r->changes);
+        }
+        fprintf(to, ",%s\"config\"%s%s%s}\n", begin, colon, settings, lines ? "\n" : "");
+    }
+    free(settings);
+    return end_text(to, &text);
+}
+
+/* Appends a line, which it frees; NULL: out of memory. */
+static scion_status append(metrics *m, char *line, scion_error *err)
+{
+    if (!line)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
     const size_t length = strlen(line);
     const off_t before = lseek(m->fd, 0, SEEK_END);
     size_t done = 0;
@@ -203,6 +258,7 @@ static scion_status append(metrics *m, const char *line, scion_error *err)
         else if (written == 0 || errno != EINTR)
             reason = written < 0 ? errno : ENOSPC;
     }
+    free(line);
     if (reason == 0 && !file_folder_gone(m->folder))
         return SCION_OK;
     if (reason == 0)
@@ -212,125 +268,23 @@ static scion_status append(metrics *m, const char *line, scion_error *err)
                       clean ? "" : "; its last line is unfinished");
 }
 
-enum { line_bytes = 512 };
-
-/* A line of a step or a validation. */
-static const char *point_line(const run_point *p, char line[line_bytes])
-{
-    char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], d[NUMBER_TEXT], clock[32];
-    struct tm utc;
-    const time_t seconds = (time_t)p->time;
-    int at;
-    if (run_is_validation(p))
-        at = snprintf(line, line_bytes, "{\"step\":%lld,\"val_loss\":%s,\"accuracy\":%s", (long long)p->step,
-                      json_number_text(p->val_loss, a), json_number_text(p->accuracy, b));
-    else
-        at = snprintf(line, line_bytes,
-                      "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"tokens_per_s\":%s,\"optimizer_share\":%s",
-                      (long long)p->step, json_number_text(p->loss, a), json_number_text(p->lr, b),
-                      json_number_text(p->samples_per_s, c), json_number_text(p->optimizer_share, d));
-    if (run_is_validation(p) && !isnan(p->top5))
-        at += snprintf(line + at, (size_t)(line_bytes - at), ",\"top5\":%s", json_number_text(p->top5, a));
-    if (p->unit && gmtime_r(&seconds, &utc) && strftime(clock, sizeof clock, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
-        at += snprintf(line + at, (size_t)(line_bytes - at), ",\"time\":\"%s\",\"elapsed\":%s,\"%s\":%s", clock,
-                       json_number_text(round(1e3 * p->elapsed) / 1e3, a), p->unit, json_number_text(p->samples, b));
-    snprintf(line + at, (size_t)(line_bytes - at), "}\n");
-    return line;
-}
-
 scion_status metrics_point(metrics *m, const run_point *p, scion_error *err)
 {
-    char line[line_bytes];
-    return append(m, point_line(p, line), err);
-}
-
-/* A line of a norm, which the caller frees; NULL: no memory. */
-static char *norm_line(const run_norm *n)
-{
-    char *line = NULL, a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT], *quoted = json_quoted(n->name);
-    const double ratio = isinf(n->bound) ? NAN : n->norm / n->bound;
-    if (quoted &&
-        asprintf(&line, "{\"step\":%lld,\"name\":%s,\"norm\":%s,\"bound\":%s,\"ratio\":%s}\n", (long long)n->step,
-                 quoted, json_number_text(n->norm, a), json_number_text(n->bound, b), json_number_text(ratio, c)) < 0)
-        line = NULL;
-    free(quoted);
-    return line;
+    return append(m, metrics_point_text(p), err);
 }
 
 scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err)
 {
-    char *line = norm_line(n);
-    const scion_status status =
-        line ? append(m, line, err) : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
-    free(line);
-    return status;
+    return append(m, metrics_norm_text(n), err);
 }
 
-/* ---- The summary ------------------------------------------------------------------------------------------- */
-
-/* The object as text, which the caller frees; NULL: no memory. In several lines, or in one. */
-static char *summary_text(const run_result *r, int64_t samples, const config *c, bool lines)
-{
-    static const char *const states[] = {
-        [RUN_UNFINISHED] = "stopped", [RUN_DONE] = "done", [RUN_DIVERGED] = "diverged", [RUN_FAILED] = "failed"};
-    const struct {
-        const char *key;
-        double value;
-    } numbers[] = {
-        {"steps", (double)r->step},
-        {"seconds", r->seconds},
-        {"elapsed", r->elapsed},
-        {"forward_s", r->forward_s},
-        {"backward_s", r->backward_s},
-        {"optimizer_s", r->optimizer_s},
-        {"tokens", (double)r->samples},
-        {"tokens_per_s", (double)(r->taken * samples) / r->seconds},
-        {"parameters", (double)r->parameters},
-        {"loss", r->last_loss},
-        {"val_loss", r->val_loss},
-        {"best_val_loss", r->best_val_loss},
-        {"accuracy", r->accuracy},
-        {"peak_bytes", r->peak_bytes},
-    };
-    char *text = NULL, number[NUMBER_TEXT], *settings = config_to_values(c);
-    size_t bytes = 0;
-    FILE *to = settings ? open_memstream(&text, &bytes) : NULL;
-    if (to) {
-        const char *begin = lines ? "\n  " : "", *colon = lines ? ": " : ":";
-        fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon, states[r->state]);
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            fprintf(to, ",%s\"%s\"%s%s", begin, numbers[i].key, colon, json_number_text(numbers[i].value, number));
-        if (r->data_hash != 0)
-            fprintf(to, ",%s\"data_hash\"%s\"%016" PRIx64 "\"", begin, colon, r->data_hash);
-        if (isfinite(r->accuracy) && isfinite(r->plain_accuracy) && r->plain_accuracy != r->accuracy)
-            fprintf(to, ",%s\"plain_accuracy\"%s%s", begin, colon, json_number_text(r->plain_accuracy, number));
-        if (isfinite(r->top5))
-            fprintf(to, ",%s\"top5\"%s%s", begin, colon, json_number_text(r->top5, number));
-        if (r->skipped != 0)
-            fprintf(to, ",%s\"skipped\"%s%" PRId64, begin, colon, r->skipped);
-        if (r->changes) {
-            char *changes = json_quoted(r->changes);
-            fprintf(to, ",%s\"changes\"%s%s", begin, colon, changes ? changes : "null");
-            free(changes);
-        }
-        fprintf(to, ",%s\"config\"%s%s%s}\n", begin, colon, settings, lines ? "\n" : "");
-        if (fclose(to) != 0) {
-            free(text);
-            text = NULL;
-        }
-    }
-    free(settings);
-    return text;
-}
-
-scion_status metrics_summary(int folder, const char *dir, const run_result *r, int64_t samples, const config *c,
-                             scion_error *err)
+scion_status metrics_summary(int folder, const char *dir, const run_result *r, const config *c, scion_error *err)
 {
     char path[4096];
     atomic_file file;
     if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
         return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    char *text = summary_text(r, samples, c, true);
+    char *text = metrics_summary_text(r, c, true);
     scion_status status = text ? atomic_begin_in(&file, folder, path, err)
                                : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     if (status == SCION_OK)
@@ -339,117 +293,4 @@ scion_status metrics_summary(int folder, const char *dir, const run_result *r, i
         status = atomic_commit(&file, err);
     free(text);
     return status;
-}
-
-/* ---- The sink ---------------------------------------------------------------------------------------------- */
-
-/* Writes mistakes.json, if the validation at the end collected any. */
-static scion_status save_mistakes(const run_dir *dir, const mistakes *wrong, scion_error *err)
-{
-    char path[4096];
-    if (!wrong)
-        return SCION_OK;
-    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", dir->path) >= sizeof path)
-        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir->path));
-    return mistakes_save(wrong, dir->fd, path, err);
-}
-
-static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
-{
-    metrics_folder *to = ctx;
-    atomic_remove_stale(to->dir->fd, to->dir->path);
-    return metrics_open(&to->m, to->dir->fd, to->dir->path, trainer_steps_taken(e->t), e->at->validation_due, err);
-}
-
-static scion_status sink_step(void *ctx, const run_event *e, scion_error *err)
-{
-    const metrics_folder *to = ctx;
-    return e->log ? metrics_point(to->m, e->point, err) : SCION_OK;
-}
-
-static scion_status sink_validation(void *ctx, const run_event *e, scion_error *err)
-{
-    const metrics_folder *to = ctx;
-    const scion_status status = metrics_point(to->m, e->point, err);
-    return status == SCION_OK ? save_mistakes(to->dir, e->wrong, err) : status;
-}
-
-static scion_status sink_norms(void *ctx, const run_event *e, scion_error *err)
-{
-    const metrics_folder *to = ctx;
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < e->count; i++)
-        status = metrics_norm(to->m, &e->norms[i], err);
-    return status;
-}
-
-static scion_status sink_saving(void *ctx, const run_event *e, scion_error *err)
-{
-    const metrics_folder *to = ctx;
-    (void)e;
-    return metrics_flush(to->m, err);
-}
-
-static scion_status sink_end(void *ctx, const run_event *e, scion_error *err)
-{
-    const metrics_folder *to = ctx;
-    return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_samples(e->t), trainer_config(e->t), err);
-}
-
-run_sink metrics_sink(metrics_folder *to)
-{
-    return (run_sink){.on = {[RUN_STARTS] = sink_start,
-                             [RUN_STEPPED] = sink_step,
-                             [RUN_VALIDATED] = sink_validation,
-                             [RUN_MEASURED] = sink_norms,
-                             [RUN_SAVING] = sink_saving,
-                             [RUN_ENDED] = sink_end},
-                      .ctx = to};
-}
-
-/* ---- The sink that prints ------------------------------------------------------------------------------- */
-
-static scion_status print_line(FILE *to, const char *line)
-{
-    if (line) {
-        fputs(line, to);
-        fflush(to); /* what could not be written is told at the end, as for everything that is printed */
-    }
-    return SCION_OK;
-}
-
-static scion_status print_point(void *ctx, const run_event *e, scion_error *err)
-{
-    char line[line_bytes];
-    (void)err;
-    return e->log || run_is_validation(e->point) ? print_line(ctx, point_line(e->point, line)) : SCION_OK;
-}
-
-static scion_status print_norms(void *ctx, const run_event *e, scion_error *err)
-{
-    (void)err;
-    for (int64_t i = 0; i < e->count; i++) {
-        char *line = norm_line(&e->norms[i]);
-        print_line(ctx, line);
-        free(line);
-    }
-    return SCION_OK;
-}
-
-static scion_status print_summary(void *ctx, const run_event *e, scion_error *err)
-{
-    char *text = summary_text(e->result, trainer_samples(e->t), trainer_config(e->t), false);
-    (void)err;
-    print_line(ctx, text);
-    free(text);
-    return SCION_OK;
-}
-
-run_sink metrics_print_sink(FILE *to)
-{
-    return (run_sink){.on = {[RUN_STEPPED] = print_point,
-                             [RUN_VALIDATED] = print_point,
-                             [RUN_MEASURED] = print_norms,
-                             [RUN_ENDED] = print_summary},
-                      .ctx = to};
 }

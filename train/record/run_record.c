@@ -15,29 +15,12 @@
 
 /* ---- Lines of metrics -------------------------------------------------------------------------------------- */
 
-/* A number; null, which stands for one that was not finite, is `other`, and so is one that is missing. */
-static double number(const json_t *object, const char *key, double other)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : other;
-}
-
-/* The same as a whole number; one that is beyond them is 0. */
-static int64_t whole(const json_t *object, const char *key)
-{
-    const double value = number(object, key, 0);
-    return fabs(value) < 0x1p63 ? (int64_t)value : 0;
-}
-
-/* Whether a line says something under each key that belongs there: a number, or null. */
+/* Whether an object has a measurement under a key: a number, or null. */
 static bool measured(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) || json_is_null(value);
 }
-
-/* Under which a line may say how many samples the run has seen: what trainer_unit returns. */
-static const char *const units[] = {"tokens", "images", "samples", NULL};
 
 typedef enum line_result { LINE_READ, LINE_STRANGE, LINE_MEMORY } line_result;
 
@@ -48,30 +31,21 @@ static line_result read_line(run_record *run, const json_t *o)
     if (at < 0)
         return LINE_STRANGE;
     if (json_is_string(name) && measured(o, "norm")) {
-        run_norm n = {
-            .step = at, .norm = number(o, "norm", NAN), .bound = number(o, "bound", INFINITY), .overshoot = 1};
+        run_norm n = {.step = at};
+        metrics_read(run_norm_metrics, &n, METRIC_NORM, o);
+        if (isnan(n.bound))
+            n.bound = INFINITY;
         snprintf(n.name, sizeof n.name, "%s", json_string_value(name));
         return run_curves_add_norm(&run->curves, &n) ? LINE_READ : LINE_MEMORY;
     }
-    run_point p = {.step = at,
-                   .loss = NAN,
-                   .lr = number(o, "lr", NAN),
-                   .val_loss = NAN,
-                   .accuracy = number(o, "accuracy", NAN),
-                   .top5 = number(o, "top5", NAN),
-                   .samples_per_s = number(o, "tokens_per_s", NAN),
-                   .optimizer_share = number(o, "optimizer_share", NAN),
-                   .seconds = NAN,
-                   .elapsed = number(o, "elapsed", NAN),
-                   .samples = NAN};
-    for (int i = 0; units[i] && isnan(p.samples); i++)
-        p.samples = number(o, units[i], NAN);
-    if (measured(o, "val_loss"))
-        p.val_loss = number(o, "val_loss", INFINITY);
-    else if (measured(o, "loss"))
-        p.loss = number(o, "loss", INFINITY);
-    else
+    const bool validation = measured(o, "val_loss");
+    run_point p = run_point_empty(at);
+    double *loss = validation ? &p.val_loss : &p.loss;
+    if (!validation && !measured(o, "loss"))
         return LINE_STRANGE;
+    metrics_read(run_point_metrics, &p, validation ? METRIC_VALIDATION : METRIC_STEP, o);
+    if (isnan(*loss)) /* null: not finite */
+        *loss = INFINITY;
     return run_curves_add_point(&run->curves, &p) ? LINE_READ : LINE_MEMORY;
 }
 
@@ -86,7 +60,7 @@ static scion_status read_lines(run_record *run, FILE *file, const char *path, sc
         const line_result result = json_is_object(object) ? read_line(run, object) : LINE_STRANGE;
         json_decref(object);
         at++;
-        /* The last line may be unfinished; whether it is the last is known when the next one comes. */
+        /* Only the last line may be unfinished; whether it is the last shows when the next one comes. */
         if (result == LINE_MEMORY)
             status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
         else if (strange > 0 || (result == LINE_STRANGE && line[n - 1] == '\n'))
@@ -138,25 +112,12 @@ static scion_status read_summary(run_record *run, const char *path, scion_error 
         goto done;
     }
     run->ended = true;
-    run->samples_per_s = number(object, "tokens_per_s", NAN);
-    run_result *r = &run->result;
-    r->step = whole(object, "steps");
-    r->parameters = whole(object, "parameters");
-    r->samples = whole(object, "tokens");
-    r->seconds = number(object, "seconds", NAN);
-    r->elapsed = number(object, "elapsed", NAN);
-    r->last_loss = number(object, "loss", NAN);
-    r->val_loss = number(object, "val_loss", NAN);
-    r->best_val_loss = number(object, "best_val_loss", INFINITY);
-    r->accuracy = number(object, "accuracy", NAN);
-    r->plain_accuracy = number(object, "plain_accuracy", NAN);
-    r->top5 = number(object, "top5", NAN);
-    r->peak_bytes = number(object, "peak_bytes", NAN);
+    metrics_read(run_result_metrics, &run->result, METRIC_SUMMARY, object);
     if (json_is_object(json_object_get(object, "config"))) {
         char *text = json_dumps(json_object_get(object, "config"), JSON_COMPACT);
         scion_error unread;
         config_init(&run->c);
-        /* The configuration of another version is not worth a failure: the figures do not need it. */
+        /* The figures do not need the configuration: one of another version is no failure. */
         run->configured = text && config_from_json(&run->c, text, &unread) == SCION_OK;
         free(text);
     }
@@ -165,7 +126,7 @@ done:
     return status;
 }
 
-/* The end of a path, without slashes behind it. */
+/* Names a run by the end of its path, without trailing slashes. */
 static void name_run(run_record *run, const char *dir)
 {
     file_name(dir, NULL, run->name, sizeof run->name);
@@ -176,7 +137,7 @@ static void name_run(run_record *run, const char *dir)
 scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
 {
     char path[4096];
-    *run = (run_record){.result = run_result_empty(), .samples_per_s = NAN};
+    *run = (run_record){.result = run_result_empty()};
     run->result.seconds = NAN;
     name_run(run, dir);
     if ((size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) >= sizeof path)

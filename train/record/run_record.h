@@ -1,11 +1,12 @@
-/* The record of a run: its configuration, result and curves, as they are read back from its folder (metrics.jsonl,
- * and once the run has ended summary.json and, of images, mistakes.json). A ledger has the same parts, without the
- * last: a ledger_run, and its ledger_curves. */
+/* The record of a run: its configuration, result and curves, read back from its folder (metrics.jsonl, and once the
+ * run has ended summary.json and, for images, mistakes.json). A ledger has the same parts except the last: a
+ * ledger_run, and its ledger_curves. */
 #ifndef TRAIN_RECORD_RUN_RECORD_H
 #define TRAIN_RECORD_RUN_RECORD_H
 
+#include "config/config.h"
 #include "record/mistakes.h"
-#include "run/run.h"
+#include "record/run_metrics.h"
 
 typedef struct run_record {
     char name[128];  /* the end of the folder's path */
@@ -13,14 +14,13 @@ typedef struct run_record {
     bool ended;
     config c;
     run_result result;
-    double samples_per_s; /* of the whole run, validations and checkpoints included; NAN: unknown */
     run_curves curves;
-    mistakes *wrong;           /* of the validation at its end; NULL: no images, or not ended yet, or */
-    scion_error wrong_damaged; /* its file cannot be used, and why; "" else */
+    mistakes *wrong;           /* of the validation at its end; NULL: no images, not ended yet, or damaged */
+    scion_error wrong_damaged; /* why its file cannot be used; "": it can */
 } run_record;
 
 /* Reads a folder. A loss that was not finite is INFINITY. An unfinished last line, which a killed run leaves, is
- * passed over. EINVAL: no such folder, no run in it; ESTATE: the files are something else. Free with
+ * ignored. EINVAL: no such folder, no run in it; ESTATE: the files are something else. Free with
  * run_record_free, also after an error. */
 scion_status run_record_read(run_record *run, const char *dir, scion_error *err);
 void run_record_free(run_record *run);

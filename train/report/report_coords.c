@@ -158,7 +158,7 @@ static scion_status read_checks(const ledger_view *v, coordcheck_run *checks, in
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < v->count; i++) {
         coordcheck_run *c = &checks[*count];
-        if (v->runs[i].kind != LEDGER_COORD || v->runs[i].state != LEDGER_DONE)
+        if (v->runs[i].kind != LEDGER_COORD || v->runs[i].result.state != RUN_DONE)
             continue;
         c->c = v->runs[i].c;
         status = ledger_coords(v->l, v->runs[i].id, &c->coords, &c->count, err);

@@ -30,7 +30,7 @@ static double cost_of(const ledger_run *r, const cost *k)
 
 static bool counts(const ledger_run *r, const config *like)
 {
-    return r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && r->result.step > 0 &&
+    return r->kind == LEDGER_TRAINING && r->result.state == RUN_DONE && r->result.step > 0 &&
            grid_same(&r->c, like, free_options);
 }
 

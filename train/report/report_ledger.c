@@ -12,9 +12,9 @@
 
 double section_loss(const ledger_run *r)
 {
-    if (r->state == LEDGER_DIVERGED)
+    if (r->result.state == RUN_DIVERGED)
         return INFINITY;
-    if (r->state != LEDGER_DONE)
+    if (r->result.state != RUN_DONE)
         return NAN;
     return isnan(r->result.val_loss) ? r->result.loss : r->result.val_loss;
 }
@@ -59,7 +59,7 @@ const ledger_run *section_best(const ledger_view *v, const transfer_group *g)
     const ledger_run *best = NULL;
     for (int64_t i = 0; i < v->count; i++) {
         const ledger_run *r = &v->runs[i];
-        if (r->kind == LEDGER_TRAINING && r->state == LEDGER_DONE && isfinite(section_loss(r)) &&
+        if (r->kind == LEDGER_TRAINING && r->result.state == RUN_DONE && isfinite(section_loss(r)) &&
             (!best || section_loss(r) < section_loss(best)) &&
             (!g || grid_same(&r->c, &g->c, SECTION_KEYS("lr", "width", "seed"))))
             best = r;
@@ -72,11 +72,11 @@ const ledger_run *section_best(const ledger_view *v, const transfer_group *g)
 static void cards(const ledger_view *v)
 {
     const ledger_run *best = section_best(v, NULL);
-    int64_t states[LEDGER_STATES] = {0};
+    int64_t states[RUN_STATES] = {0};
     double seconds = 0;
     char text[MARKUP_NUMBER], label[SECTION_LABEL];
     for (int64_t i = 0; i < v->count; i++) {
-        states[v->runs[i].state]++;
+        states[v->runs[i].result.state]++;
         if (isfinite(v->runs[i].result.seconds))
             seconds += v->runs[i].result.seconds;
     }
@@ -86,10 +86,10 @@ static void cards(const ledger_view *v)
                   markup_loss(section_loss(best), text), label);
     }
     page_card(v->p, "runs", markup_count(v->count, text), NULL);
-    static const ledger_state order[] = {LEDGER_DONE, LEDGER_DIVERGED, LEDGER_FAILED, LEDGER_RUNNING, LEDGER_WAITING};
-    for (int i = 0; i < LEDGER_STATES; i++)
+    static const run_state order[] = {RUN_DONE, RUN_DIVERGED, RUN_FAILED, RUN_RUNNING, RUN_WAITING};
+    for (int i = 0; i < RUN_STATES; i++)
         if (states[order[i]] > 0 && states[order[i]] < v->count)
-            page_card(v->p, ledger_state_name(order[i]), markup_count(states[order[i]], text), NULL);
+            page_card(v->p, run_state_name(order[i]), markup_count(states[order[i]], text), NULL);
     if (seconds > 0)
         page_card(v->p, "time of all runs", markup_duration(seconds, text), NULL);
 }
@@ -157,11 +157,11 @@ static void swept(const ledger_view *v)
 /* Best first, then finished ones without a loss, then those that diverged, failed, run and wait. */
 static int by_outcome(const void *a, const void *b)
 {
-    static const int rank[LEDGER_STATES] = {4, 3, 0, 1, 2};
+    static const int rank[RUN_STATES] = {4, 3, 0, 1, 2};
     const ledger_run *x = *(const ledger_run *const *)a, *y = *(const ledger_run *const *)b;
     const double p = section_loss(x), q = section_loss(y);
-    if (rank[x->state] != rank[y->state])
-        return rank[x->state] - rank[y->state];
+    if (rank[x->result.state] != rank[y->result.state])
+        return rank[x->result.state] - rank[y->result.state];
     if (isnan(p) != isnan(q))
         return isnan(p) - isnan(q);
     if (p < q || p > q)
@@ -176,7 +176,7 @@ static void run_row(const ledger_view *v, const ledger_run *r)
     char text[MARKUP_NUMBER], label[SECTION_LABEL];
     section_label(v, &r->c, SECTION_KEYS(NULL), label);
     page_cell(v->p, "%lld", (long long)r->id);
-    page_cell(v->p, "%s%s", ledger_state_name(r->state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
+    page_cell(v->p, "%s%s", run_state_name(r->result.state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
     page_cell(v->p, "%s", label);
     page_cell(v->p, "%s", markup_loss(r->result.val_loss, text));
     page_cell(v->p, "%s", markup_loss(r->result.loss, text));
@@ -223,7 +223,7 @@ static section *const sections[] = {
  * sizes of their own, and runs that wait (2), which may be of other settings. */
 static int rank_of(const ledger_run *r)
 {
-    return r->state == LEDGER_WAITING ? 2 : r->kind != LEDGER_TRAINING;
+    return r->result.state == RUN_WAITING ? 2 : r->kind != LEDGER_TRAINING;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -259,7 +259,7 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
     if (status != SCION_OK)
         goto done;
     for (int64_t i = 0; i < v.count; i++)
-        v.validated = v.validated || (v.runs[i].state == LEDGER_DONE && !isnan(v.runs[i].result.val_loss));
+        v.validated = v.validated || (v.runs[i].result.state == RUN_DONE && !isnan(v.runs[i].result.val_loss));
     if (v.count > 0)
         v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.shown, NULL, v.naming, SECTION_NAMING);
     if (name[0])

@@ -293,9 +293,9 @@ static void cards(page *p, const run_record *run)
         page_card(p, "parameters", markup_count(r->parameters, text), NULL);
     if (isfinite(r->seconds))
         page_card(p, "time", markup_duration(r->seconds, text), NULL);
-    if (isfinite(run->samples_per_s)) {
+    if (isfinite(r->overall_samples_per_s)) {
         snprintf(note, sizeof note, "%s per second, validations included", samples(run));
-        page_card(p, "speed", markup_count((long long)llround(run->samples_per_s), text), note);
+        page_card(p, "speed", markup_count(llround(r->overall_samples_per_s), text), note);
     }
     percent_card(p, "time in the optimizer", mean_share(run), 0, NULL);
     if (isfinite(r->peak_bytes))
@@ -349,7 +349,9 @@ static void run_table(page *p, const run_record *runs, int count)
         page_cell(p, "%s", r->result.parameters > 0 ? markup_count(r->result.parameters, a) : "\u2013");
         page_cell(p, "%s", markup_duration(r->result.seconds, a));
         page_cell(p, "%s",
-                  isfinite(r->samples_per_s) ? markup_count((long long)llround(r->samples_per_s), a) : "\u2013");
+                  isfinite(r->result.overall_samples_per_s)
+                      ? markup_count(llround(r->result.overall_samples_per_s), a)
+                      : "\u2013");
         differences(runs, count, i, text, sizeof text);
         page_cell(p, "%s", text);
     }

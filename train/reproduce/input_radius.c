@@ -32,9 +32,8 @@ static scion_status measure(const grid *g, coordcheck_run *runs, ledger *l, bool
 {
     scion_status status = SCION_OK;
     for (int64_t i = 0; status == SCION_OK && i < g->count; i++) {
-        ledger_run row = {.kind = LEDGER_COORD, .state = LEDGER_DONE, .c = g->points[i]};
+        const ledger_run row = {.kind = LEDGER_COORD, .c = g->points[i], .result = run_result_empty()};
         status = coordcheck_measure(&runs[i], &g->points[i], 0, NULL, NULL, err);
-        row.result.loss = row.result.val_loss = row.result.accuracy = NAN;
         if (status == SCION_OK)
             status = ledger_put_coords(l, &row, runs[i].coords, runs[i].count, err);
         if (status == SCION_OK && show && !show((double)(i + 1) / (double)g->count))

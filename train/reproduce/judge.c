@@ -65,13 +65,13 @@ static void count_runs(const ledger_run *runs, int64_t count, char *text, size_t
     for (int64_t i = 0; i < count; i++) {
         const ledger_run *r = &runs[i];
         bool known = false;
-        if (r->state != LEDGER_DONE && r->state != LEDGER_DIVERGED)
+        if (r->result.state != RUN_DONE && r->result.state != RUN_DIVERGED)
             continue;
         for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].state >= LEDGER_DONE && runs[k].c.training.seed == r->c.training.seed;
+            known = runs[k].result.state >= RUN_DONE && runs[k].c.training.seed == r->c.training.seed;
         seeds += !known;
         ended++;
-        if (r->state == LEDGER_DONE && r->result.steps > 0) {
+        if (r->result.state == RUN_DONE && r->result.steps > 0) {
             low = r->result.steps < low ? r->result.steps : low;
             high = r->result.steps > high ? r->result.steps : high;
         }
@@ -369,7 +369,7 @@ static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_r
     norms_end e = {0, 0, false};
     run_curves curves = {.points = NULL};
     int64_t used = 0;
-    if (run->state == LEDGER_DONE)
+    if (run->result.state == RUN_DONE)
         ledger_curves(l, run->id, &curves, NULL);
     const int64_t count = curves.norm_count;
     const run_norm *norms = curves.norms;

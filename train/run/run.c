@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "util/array.h"
 #include "util/clock.h"
 #include "util/fail.h"
 
@@ -34,44 +33,6 @@ typedef struct loop {
     bool saved_due;   /* the last checkpoint says that its validation is still due */
     bool save_failed; /* the last attempt at a checkpoint */
 } loop;
-
-run_result run_result_empty(void)
-{
-    return (run_result){.samples_per_s = NAN,
-                        .last_loss = NAN,
-                        .loss = NAN,
-                        .val_loss = NAN,
-                        .accuracy = NAN,
-                        .plain_accuracy = NAN,
-                        .top5 = NAN,
-                        .best_val_loss = INFINITY,
-                        .elapsed = NAN,
-                        .state_bytes = NAN,
-                        .peak_bytes = NAN};
-}
-
-bool run_curves_add_point(run_curves *c, const run_point *p)
-{
-    run_point *to = array_append(&c->points, &c->point_count, sizeof *to);
-    if (to)
-        *to = *p;
-    return to != NULL;
-}
-
-bool run_curves_add_norm(run_curves *c, const run_norm *n)
-{
-    run_norm *to = array_append(&c->norms, &c->norm_count, sizeof *to);
-    if (to)
-        *to = *n;
-    return to != NULL;
-}
-
-void run_curves_free(run_curves *c)
-{
-    free(c->points);
-    free(c->norms);
-    *c = (run_curves){.points = NULL};
-}
 
 run_policy run_policy_of(const config *c)
 {
@@ -127,9 +88,6 @@ static scion_status start_sinks(loop *l, scion_error *err)
 
 /* ---- Norms -------------------------------------------------------------------------------------------------- */
 
-/* Weights and norms are float32, whose sums of many terms are good to about 1e-4: this is more than rounding. */
-static const double norm_slack = 1e-3;
-
 static int64_t norm_count(const trainer *t)
 {
     return scion_optimizer_count(trainer_optimizer(t));
@@ -149,26 +107,6 @@ scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
     }
 done:
     return status;
-}
-
-/* Norm over bound, and over the overshoot; NAN: there is no bound. */
-static double share_of_bound(const run_norm *n)
-{
-    return isinf(n->bound) ? NAN : n->norm / n->bound / n->overshoot;
-}
-
-const run_norm *run_norms_worst(const run_norm *norms, int64_t count)
-{
-    const run_norm *worst = NULL;
-    for (int64_t i = 0; i < count; i++)
-        if (share_of_bound(&norms[i]) > (worst ? share_of_bound(worst) : -1))
-            worst = &norms[i];
-    return worst;
-}
-
-bool run_norm_exceeded(const run_norm *n)
-{
-    return share_of_bound(n) > 1 + norm_slack;
 }
 
 static bool is_first_rank(const loop *l)
@@ -285,20 +223,12 @@ static void evaluated(void *ctx, int64_t done, int64_t count)
 static run_point point_here(const loop *l)
 {
     const trainer *t = l->t;
-    const int64_t step = trainer_steps_taken(t);
-    return (run_point){.step = step,
-                       .loss = NAN,
-                       .lr = NAN,
-                       .val_loss = NAN,
-                       .accuracy = NAN,
-                       .top5 = NAN,
-                       .samples_per_s = NAN,
-                       .optimizer_share = NAN,
-                       .seconds = NAN,
-                       .elapsed = l->policy->elapsed + clock_now() - l->begin,
-                       .samples = (double)step * (double)trainer_samples(t),
-                       .unit = trainer_unit(t),
-                       .time = (int64_t)time(NULL)};
+    run_point p = run_point_empty(trainer_steps_taken(t));
+    p.time = (double)time(NULL);
+    p.elapsed = round(1e3 * (l->policy->elapsed + clock_now() - l->begin)) / 1e3;
+    p.samples = (double)p.step * (double)trainer_samples(t);
+    p.unit = trainer_unit(t);
+    return p;
 }
 
 static bool is_done(const trainer *t)
@@ -446,6 +376,7 @@ static void measure_end(loop *l)
     r->seconds = clock_now() - l->begin;
     r->elapsed = l->policy->elapsed + r->seconds;
     r->samples_per_s = busy > 0 ? (double)(r->taken * trainer_samples(l->t)) / busy : NAN;
+    r->overall_samples_per_s = (double)(r->taken * trainer_samples(l->t)) / r->seconds;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         r->peak_bytes = (double)usage.ru_maxrss * 1024;
 }
@@ -461,7 +392,7 @@ static void start_result(loop *l)
     r->steps = trainer_steps(t);
     r->parameters = trainer_parameters(t);
     r->samples = r->step * trainer_samples(t);
-    r->best_val_loss = l->at->best;
+    r->best_val_loss = isfinite(l->at->best) ? l->at->best : NAN;
     r->data_hash = d->hash;
     r->changes = l->at->changes;
     r->state_bytes = (double)(m->weights + m->gradients + m->state);

@@ -6,82 +6,8 @@
 #define TRAIN_RUN_RUN_H
 
 #include "record/run_dir.h"
+#include "record/run_metrics.h"
 #include "trainer/trainer.h"
-
-enum { RUN_NAME = 64 };
-
-/* A point of a curve: a training step, or a validation. What it has not is NAN; a loss that is not finite is INFINITY
- * where it would be taken for one that is not there. */
-typedef struct run_point {
-    int64_t step;
-    double loss, lr;                       /* training */
-    double val_loss, accuracy, top5;       /* validation; top5 of images with more than five classes */
-    double samples_per_s, optimizer_share; /* of a step; share of its time */
-    double seconds;                        /* of a step */
-    double elapsed;                        /* seconds of the run so far, with those before it was resumed */
-    double samples;                        /* trained on so far */
-    const char *unit;                      /* what they are; NULL: elapsed, samples and time are not known */
-    int64_t time;                          /* of the clock on the wall, in seconds since 1970 */
-} run_point;
-
-static inline bool run_is_validation(const run_point *p)
-{
-    return p->val_loss == p->val_loss; /* not NAN */
-}
-
-/* Norm of a parameter's weights against the bound that its rule promises. */
-typedef struct run_norm {
-    int64_t step;
-    char name[RUN_NAME];
-    double norm, bound; /* bound INFINITY: none */
-    double overshoot;   /* what the norm's iteration may exceed the bound by; 1 where it is not known */
-} run_norm;
-
-/* The curves of a run, in order of steps. All zero: none. */
-typedef struct run_curves {
-    run_point *points;
-    run_norm *norms;
-    int64_t point_count, norm_count;
-} run_curves;
-
-/* False: out of memory. */
-bool run_curves_add_point(run_curves *c, const run_point *p);
-bool run_curves_add_norm(run_curves *c, const run_norm *n);
-void run_curves_free(run_curves *c);
-
-typedef enum run_state {
-    RUN_UNFINISHED, /* going on, stopped, or out of time */
-    RUN_DONE,
-    RUN_DIVERGED, /* the loss was not finite, or grew without end */
-    RUN_FAILED
-} run_state;
-
-/* What a run has come to. NAN: not known. */
-typedef struct run_result {
-    run_state state;
-    int64_t step, steps; /* so far, of the whole run */
-    int64_t taken;       /* steps of this process */
-    int64_t parameters, samples;
-    double seconds;                            /* of this process */
-    double elapsed;                            /* of the run, with those before it was resumed */
-    double samples_per_s;                      /* of the steps alone */
-    double last_loss;                          /* of the last step */
-    double loss;                               /* running mean over the last steps */
-    double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
-    double plain_accuracy, top5;               /* without tta; top5 as in a point */
-    double best_val_loss;                      /* INFINITY: none */
-    uint64_t data_hash;                        /* of data_info; 0: not known */
-    int64_t skipped;                           /* files or symbols of the data that were left out */
-    double steps_s;                            /* of the steps, what they wait for included */
-    double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
-    double comm_s;                             /* ... waiting for other ranks */
-    double state_bytes, peak_bytes;            /* weights, gradients and optimizer; of the process */
-    char message[256];                         /* diverged, failed: why */
-    const char *changes;                       /* run_position.changes */
-} run_result;
-
-/* Nothing known yet. */
-run_result run_result_empty(void);
 
 /* Events of a run, and the members of run_event that they set beside t and at. */
 typedef enum run_event_kind {
@@ -157,9 +83,5 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
 
 /* Measures all parameters, as many as the trainer has. */
 scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err);
-/* The parameter nearest to its bound, or furthest beyond it; NULL: none has a bound. */
-const run_norm *run_norms_worst(const run_norm *norms, int64_t count);
-/* Whether a bound is exceeded by more than overshoot and rounding explain. */
-bool run_norm_exceeded(const run_norm *n);
 
 #endif

@@ -1,10 +1,12 @@
-/* See ledger.h. One table holds the runs; the columns of a result are rows of `result_fields`, which serve
- * reading and writing. SQLite's own locks keep processes apart: whatever reads and then writes is one immediate
- * transaction. */
+/* See ledger.h. Each table has columns of its own and those of the metrics it holds (metric_rows.c); statements are
+ * made from both. Columns that the file of an older version lacks are read as NULL, and added before the first write.
+ * SQLite's own locks keep processes apart: whatever reads and then writes is one immediate transaction. */
 #include "sweep/ledger.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -25,74 +27,83 @@
 
 enum {
     application = 0x5363696f, /* marks the file: "Scio" */
-    version = 1,
+    version = 2,              /* 1: the ledgers of 0.2, with fewer columns */
     wait_ms = 60000,
-    pulse = 10000,           /* instructions of SQLite's machine between two looks at how many there were */
-    most_pulses = 10000,     /* of one statement: a second; a million rows are read with a tenth of that */
-    longest_value = 1 << 24, /* bytes: configurations have a few thousand */
-    max_attempts = 3         /* a run whose processes died that often is itself at fault */
+    pulse = 10000,       /* instructions of SQLite's machine between two calls of count_pulse */
+    max_pulses = 10000,  /* per statement: a second; a million rows take a tenth of that */
+    max_value = 1 << 24, /* bytes: configurations have a few thousand */
+    max_attempts = 3,    /* a run whose processes died that often is itself at fault */
+    SQL_TEXT = 4096
 };
 
 struct ledger {
     sqlite3 *db;
     char path[CONFIG_TEXT];
     char worker[WORKER_TEXT];
+    bool complete;   /* all columns are known to be there */
     bool identified; /* the hashes are known to follow the present rules */
     bool limited;    /* to the runs in the table temp.wanted */
-    int64_t queries; /* instructions of SQLite's machine since the last statement began, in units of `pulse` */
+    int64_t pulses;  /* since the last statement began */
 };
 
-static const char schema[] =
-    "PRAGMA application_id = 1399023983;" /* application */
-    "PRAGMA user_version = 1;"
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);"
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
-    " revision INTEGER NOT NULL DEFAULT 0,"
-    " state TEXT NOT NULL, config TEXT NOT NULL, worker TEXT, beat REAL, attempts INTEGER NOT NULL DEFAULT 0,"
-    " step INTEGER, steps INTEGER, parameters INTEGER, seconds REAL, loss REAL, val_loss REAL, accuracy REAL,"
-    " samples_per_s REAL, forward_s REAL, backward_s REAL, optimizer_s REAL, state_bytes REAL, peak_bytes REAL,"
-    " message TEXT);"
-    "CREATE INDEX runs_by_state ON runs (state);"
-    "CREATE TABLE points (run INTEGER NOT NULL, step INTEGER NOT NULL, loss REAL, lr REAL, val_loss REAL, accuracy "
-    "REAL);"
-    "CREATE INDEX points_by_run ON points (run);"
-    "CREATE TABLE norms (run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, norm REAL, bound REAL);"
-    "CREATE INDEX norms_by_run ON norms (run);"
-    "CREATE TABLE coords (run INTEGER NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL,"
-    " rms REAL, change REAL);"
-    "CREATE INDEX coords_by_run ON coords (run);";
+/* ---- Tables ---- */
 
-/* The columns of a result, in the order of RESULT_COLUMNS. */
-static const struct {
-    size_t offset;
-    bool whole;
-} result_fields[] = {
-#define WHOLE(field)                      \
-    {                                     \
-        offsetof(run_result, field), true \
-    }
-#define REAL(field)                        \
-    {                                      \
-        offsetof(run_result, field), false \
-    }
-    WHOLE(step),       WHOLE(steps),      WHOLE(parameters),   REAL(seconds),   REAL(loss),
-    REAL(val_loss),    REAL(accuracy),    REAL(samples_per_s), REAL(forward_s), REAL(backward_s),
-    REAL(optimizer_s), REAL(state_bytes), REAL(peak_bytes)
-#undef WHOLE
-#undef REAL
-};
+typedef struct column {
+    const char *name, *type;
+} column;
 
-enum { fields = sizeof result_fields / sizeof *result_fields };
+static const column run_columns[] = {{"id", "INTEGER PRIMARY KEY"},
+                                     {"hash", "TEXT NOT NULL UNIQUE"},
+                                     {"kind", "INTEGER NOT NULL"},
+                                     {"state", "TEXT NOT NULL"},
+                                     {"config", "TEXT NOT NULL"},
+                                     {"revision", "INTEGER NOT NULL DEFAULT 0"},
+                                     {"worker", "TEXT"},
+                                     {"beat", "REAL"},
+                                     {"attempts", "INTEGER NOT NULL DEFAULT 0"},
+                                     {"message", "TEXT"},
+                                     {NULL, NULL}};
+static const column point_columns[] = {{"run", "INTEGER NOT NULL"}, {"step", "INTEGER NOT NULL"}, {NULL, NULL}};
+static const column norm_columns[] = {
+    {"run", "INTEGER NOT NULL"}, {"step", "INTEGER NOT NULL"}, {"name", "TEXT NOT NULL"}, {NULL, NULL}};
+static const column coord_columns[] = {{"run", "INTEGER NOT NULL"},
+                                       {"step", "INTEGER NOT NULL"},
+                                       {"place", "INTEGER NOT NULL"},
+                                       {"name", "TEXT NOT NULL"},
+                                       {"rms", "REAL"},
+                                       {"change", "REAL"},
+                                       {NULL, NULL}};
+static const column meta_columns[] = {{"key", "TEXT PRIMARY KEY"}, {"value", "TEXT"}, {NULL, NULL}};
+static const run_metric no_metrics[] = {{NULL}};
 
-#define RESULT_COLUMNS                                                                                   \
-    "step, steps, parameters, seconds, loss, val_loss, accuracy, samples_per_s, forward_s, backward_s, " \
-    "optimizer_s, state_bytes, peak_bytes, message"
+typedef struct ledger_table {
+    const char *name;
+    const column *columns;
+    const run_metric *metrics;
+    const char *index; /* column that rows are looked for by; NULL: none beside the keys */
+} ledger_table;
 
-static const char *const state_names[LEDGER_STATES] = {"waiting", "running", "done", "diverged", "failed"};
+static const ledger_table runs_table = {"runs", run_columns, run_result_metrics, "state"},
+                          points_table = {"points", point_columns, run_point_metrics, "run"},
+                          norms_table = {"norms", norm_columns, run_norm_metrics, "run"},
+                          coords_table = {"coords", coord_columns, no_metrics, "run"},
+                          meta_table = {"meta", meta_columns, no_metrics, NULL};
+static const ledger_table *const all_tables[] = {&runs_table,   &points_table, &norms_table,
+                                                 &coords_table, &meta_table,   NULL};
 
-const char *ledger_state_name(ledger_state s)
+static const char *sql_type(const run_metric *m)
 {
-    return state_names[s];
+    return m->type == METRIC_INT ? "INTEGER" : m->type == METRIC_HASH ? "TEXT" : "REAL";
+}
+
+/* Appends to a statement of SQL_TEXT bytes. */
+static void __attribute__((format(printf, 2, 3))) add_sql(char *sql, const char *format, ...)
+{
+    const size_t at = strlen(sql);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sql + at, SQL_TEXT - at, format, arguments);
+    va_end(arguments);
 }
 
 static double now(void)
@@ -124,11 +135,11 @@ static scion_status broken(const ledger *l, scion_error *err)
 
 static scion_status execute(ledger *l, const char *sql, scion_error *err)
 {
-    l->queries = 0;
+    l->pulses = 0;
     return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : broken(l, err);
 }
 
-/* Ends a transaction by what became of it. */
+/* Ends a transaction: commits, or rolls back after a failure. */
 static scion_status end(ledger *l, scion_status status, scion_error *err)
 {
     if (status == SCION_OK)
@@ -141,7 +152,7 @@ static scion_status end(ledger *l, scion_status status, scion_error *err)
 static sqlite3_stmt *prepare(ledger *l, const char *sql)
 {
     sqlite3_stmt *s = NULL;
-    l->queries = 0;
+    l->pulses = 0;
     return sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) == SQLITE_OK ? s : NULL;
 }
 
@@ -174,6 +185,106 @@ static void column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
     utf8_make_printable(to);
 }
 
+/* Binds the metrics of a table from parameter `first` on. */
+static void bind_metrics(sqlite3_stmt *s, int first, const run_metric *rows, const void *of)
+{
+    for (const run_metric *m = rows; m->key; m++, first++) {
+        const void *from = metric_in(m, of);
+        char hash[17];
+        if (m->type == METRIC_INT) {
+            sqlite3_bind_int64(s, first, *(const int64_t *)from);
+        } else if (m->type == METRIC_HASH) {
+            snprintf(hash, sizeof hash, "%016" PRIx64, *(const uint64_t *)from);
+            sqlite3_bind_text(s, first, hash, -1, SQLITE_TRANSIENT);
+        } else {
+            bind_real(s, first, *(const double *)from);
+        }
+    }
+}
+
+static void column_metrics(sqlite3_stmt *s, int first, const run_metric *rows, void *of)
+{
+    for (const run_metric *m = rows; m->key; m++, first++) {
+        void *to = metric_in(m, of);
+        const char *text = m->type == METRIC_HASH ? (const char *)sqlite3_column_text(s, first) : NULL;
+        if (m->type == METRIC_INT)
+            *(int64_t *)to = sqlite3_column_int64(s, first);
+        else if (m->type == METRIC_HASH)
+            *(uint64_t *)to = text ? strtoull(text, NULL, 16) : 0;
+        else
+            *(double *)to = column_real(s, first);
+    }
+}
+
+/* Whether a table of the file has a column. */
+static bool has_column(ledger *l, const ledger_table *t, const char *name)
+{
+    char sql[SQL_TEXT] = "";
+    add_sql(sql, "SELECT %s FROM %s LIMIT 0", name, t->name);
+    sqlite3_stmt *s = prepare(l, sql);
+    sqlite3_finalize(s);
+    return s != NULL;
+}
+
+/* "SELECT first, metrics ... FROM table ", with NULL for metrics that the file does not have. */
+static void select_from(ledger *l, const ledger_table *t, const char *first, char sql[SQL_TEXT])
+{
+    sql[0] = '\0';
+    add_sql(sql, "SELECT %s", first);
+    for (const run_metric *m = t->metrics; m->key; m++)
+        add_sql(sql, ", %s", l->complete || has_column(l, t, metric_column(m)) ? metric_column(m) : "NULL");
+    add_sql(sql, " FROM %s ", t->name);
+}
+
+static scion_status add_column(ledger *l, const ledger_table *t, const char *name, const char *type, scion_error *err)
+{
+    char sql[SQL_TEXT] = "";
+    add_sql(sql, "ALTER TABLE %s ADD COLUMN %s %s", t->name, name, type);
+    return has_column(l, t, name) ? SCION_OK : execute(l, sql, err);
+}
+
+/* Makes a table, or adds the columns that it lacks. */
+static scion_status make_table(ledger *l, const ledger_table *t, scion_error *err)
+{
+    char sql[SQL_TEXT] = "";
+    add_sql(sql, "CREATE TABLE IF NOT EXISTS %s (", t->name);
+    for (const column *c = t->columns; c->name; c++)
+        add_sql(sql, "%s%s %s", c == t->columns ? "" : ", ", c->name, c->type);
+    add_sql(sql, ");");
+    if (t->index)
+        add_sql(sql, "CREATE INDEX IF NOT EXISTS %s_by_%s ON %s (%s)", t->name, t->index, t->name, t->index);
+    scion_status status = execute(l, sql, err);
+    for (const column *c = t->columns; status == SCION_OK && c->name; c++)
+        status = add_column(l, t, c->name, c->type, err);
+    for (const run_metric *m = t->metrics; status == SCION_OK && m->key; m++)
+        status = add_column(l, t, metric_column(m), sql_type(m), err);
+    return status;
+}
+
+/* Makes all tables as they are to be, inside a transaction. */
+static scion_status make_tables(ledger *l, scion_error *err)
+{
+    char sql[SQL_TEXT] = "";
+    scion_status status = SCION_OK;
+    for (int i = 0; status == SCION_OK && all_tables[i]; i++)
+        status = make_table(l, all_tables[i], err);
+    add_sql(sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", application, version);
+    return status == SCION_OK ? execute(l, sql, err) : status;
+}
+
+/* Begins a transaction that writes; before the first one, adds the columns that an older file lacks. */
+static scion_status begin(ledger *l, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    if (!l->complete) {
+        status = execute(l, "BEGIN IMMEDIATE", err);
+        if (status == SCION_OK)
+            status = end(l, make_tables(l, err), err);
+        l->complete = status == SCION_OK;
+    }
+    return status == SCION_OK ? execute(l, "BEGIN IMMEDIATE", err) : status;
+}
+
 static int64_t pragma(ledger *l, const char *name, bool *read)
 {
     char sql[64];
@@ -188,7 +299,7 @@ static int64_t pragma(ledger *l, const char *name, bool *read)
 static int count_pulse(void *ctx)
 {
     ledger *l = ctx;
-    return ++l->queries > most_pulses;
+    return ++l->pulses > max_pulses;
 }
 
 /* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows
@@ -198,7 +309,7 @@ static void distrust(ledger *l)
 {
     sqlite3 *db = l->db;
     sqlite3_progress_handler(db, pulse, count_pulse, l);
-    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, longest_value);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, max_value);
     sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -217,11 +328,11 @@ static scion_status identify(ledger *l, bool create, scion_error *err)
     if (!read)
         status = broken(l, err);
     else if (create && mark == 0 && pragma(l, "schema_version", &read) == 0)
-        status = execute(l, schema, err);
+        status = make_tables(l, err);
     else if (mark != application)
         status = train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
-    else if (made != version)
-        status = train_fail(err, SCION_EINVAL, "%s is a ledger of version %lld, this program knows version %d",
+    else if (made < 1 || made > version)
+        status = train_fail(err, SCION_EINVAL, "%s is a ledger of version %lld, this program knows versions up to %d",
                             path_end(l->path), (long long)made, version);
     return create ? end(l, status, err) : status;
 }
@@ -341,17 +452,6 @@ static bool has_rules(ledger *l, const char *rules)
     return same;
 }
 
-/* What version 0.1.0 did not have. */
-static scion_status extend_schema(ledger *l, scion_error *err)
-{
-    scion_status status = execute(l, "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)", err);
-    sqlite3_stmt *s = prepare(l, "SELECT revision FROM runs LIMIT 1");
-    if (status == SCION_OK && !s)
-        status = execute(l, "ALTER TABLE runs ADD COLUMN revision INTEGER NOT NULL DEFAULT 0", err);
-    sqlite3_finalize(s);
-    return status;
-}
-
 /* Of runs that turn out to be the same the most finished one is found from now on. One that waits is removed; results
  * stay in the ledger, under a name that nobody looks for. */
 static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits, scion_error *err)
@@ -414,9 +514,7 @@ static scion_status check_identities(ledger *l, scion_error *err)
         l->identified = true;
         return SCION_OK;
     }
-    scion_status status = extend_schema(l, err);
-    if (status == SCION_OK)
-        status = rehash(l, err);
+    scion_status status = rehash(l, err);
     if (status == SCION_OK) {
         sqlite3_stmt *s = prepare(l, "INSERT OR REPLACE INTO meta (key, value) VALUES ('identity', ?)");
         sqlite3_bind_text(s, 1, rules, -1, SQLITE_TRANSIENT);
@@ -427,7 +525,7 @@ static scion_status check_identities(ledger *l, scion_error *err)
 
 /* ---- Runs --------------------------------------------------------------------------------------------------- */
 
-static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_state state, bool *added,
+static scion_status insert(ledger *l, ledger_kind kind, const config *c, run_state state, bool *added,
                            scion_error *err)
 {
     char hash[33], *json = config_to_json(c);
@@ -442,7 +540,7 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_
     sqlite3_bind_int(s, 5, revision);
     sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 2, (int)kind);
-    sqlite3_bind_text(s, 3, state_names[state], -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 3, run_state_name(state), -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 4, json, -1, SQLITE_TRANSIENT);
     scion_status status = step(l, s, err);
     *added = status == SCION_OK && sqlite3_changes(l->db) > 0;
@@ -453,7 +551,7 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, ledger_
 scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                         scion_error *err)
 {
-    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = begin(l, err);
     if (added)
         *added = 0;
     if (status != SCION_OK)
@@ -461,35 +559,38 @@ scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64
     status = check_identities(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         bool is_new;
-        status = insert(l, kind, &points[i], LEDGER_WAITING, &is_new, err);
+        status = insert(l, kind, &points[i], RUN_WAITING, &is_new, err);
         if (added)
             *added += is_new;
     }
     return end(l, status, err);
 }
 
-static const char select_runs[] = "SELECT id, kind, state, attempts, config, " RESULT_COLUMNS " FROM runs ";
+/* Columns of a run beside its metrics, which follow. */
+#define RUN_COLUMNS "id, kind, state, attempts, message, config"
+enum { run_metrics_at = 6 };
+
+/* Reads a run without its configuration. */
+static void read_result(sqlite3_stmt *s, ledger_run *run)
+{
+    const char *state = (const char *)sqlite3_column_text(s, 2);
+    run->result = run_result_empty();
+    run->result.state = RUN_WAITING;
+    for (int i = 0; i < RUN_STATES; i++)
+        if (state && strcmp(state, run_state_name((run_state)i)) == 0)
+            run->result.state = (run_state)i;
+    run->attempts = sqlite3_column_int(s, 3);
+    column_text(s, 4, run->result.message, sizeof run->result.message);
+    column_metrics(s, run_metrics_at, run_result_metrics, &run->result);
+}
 
 static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_error *err)
 {
-    enum { first = 5 };
+    const char *json = (const char *)sqlite3_column_text(s, 5);
     memset(run, 0, sizeof *run);
-    run->result = run_result_empty();
     run->id = sqlite3_column_int64(s, 0);
     run->kind = (ledger_kind)sqlite3_column_int(s, 1);
-    const char *state = (const char *)sqlite3_column_text(s, 2), *json = (const char *)sqlite3_column_text(s, 4);
-    for (int i = 0; i < LEDGER_STATES; i++)
-        if (state && strcmp(state, state_names[i]) == 0)
-            run->state = (ledger_state)i;
-    run->attempts = sqlite3_column_int(s, 3);
-    for (int i = 0; i < fields; i++) {
-        char *field = (char *)&run->result + result_fields[i].offset;
-        if (result_fields[i].whole)
-            *(int64_t *)(void *)field = sqlite3_column_int64(s, first + i);
-        else
-            *(double *)(void *)field = column_real(s, first + i);
-    }
-    column_text(s, first + fields, run->result.message, sizeof run->result.message);
+    read_result(s, run);
     scion_error wrong;
     config_init(&run->c);
     if (!json)
@@ -504,13 +605,13 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
 }
 
 /* Sets the state of one run; beside it `worker` (NULL: none). */
-static scion_status set_state(ledger *l, int64_t id, ledger_state state, const char *worker, int more_attempts,
+static scion_status set_state(ledger *l, int64_t id, run_state state, const char *worker, int more_attempts,
                               const char *message, scion_error *err)
 {
     sqlite3_stmt *s =
         prepare(l, "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
                    "WHERE id = ?");
-    sqlite3_bind_text(s, 1, state_names[state], -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 1, run_state_name(state), -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 2, worker, -1, SQLITE_TRANSIENT);
     sqlite3_bind_double(s, 3, now());
     sqlite3_bind_int(s, 4, more_attempts);
@@ -531,7 +632,7 @@ static scion_status free_orphans(ledger *l, scion_error *err)
         if (worker_alive(worker, now() - sqlite3_column_double(s, 2)))
             continue;
         const bool again = sqlite3_column_int(s, 3) < max_attempts;
-        status = set_state(l, sqlite3_column_int64(s, 0), again ? LEDGER_WAITING : LEDGER_FAILED, NULL, 0,
+        status = set_state(l, sqlite3_column_int64(s, 0), again ? RUN_WAITING : RUN_FAILED, NULL, 0,
                            again ? NULL : "its process died each time it was tried", err);
     }
     if (status == SCION_OK && code != SQLITE_DONE)
@@ -544,8 +645,9 @@ static scion_status free_orphans(ledger *l, scion_error *err)
 static scion_status select_one(ledger *l, const char *condition, const char *bound, ledger_run *run, bool *found,
                                scion_error *err)
 {
-    char sql[512];
-    snprintf(sql, sizeof sql, "%s %s", select_runs, condition);
+    char sql[SQL_TEXT];
+    select_from(l, &runs_table, RUN_COLUMNS, sql);
+    add_sql(sql, "%s", condition);
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
     if (bound)
@@ -591,11 +693,13 @@ scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_err
     status = execute(l, "CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY)", err);
     if (status == SCION_OK)
         status = execute(l, "DELETE FROM temp.wanted", err);
+    sqlite3_stmt *s = status == SCION_OK ? prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)") : NULL;
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)");
         sqlite3_bind_int64(s, 1, ids[i]);
-        status = step(l, s, err);
+        status = s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : broken(l, err);
+        sqlite3_reset(s);
     }
+    sqlite3_finalize(s);
     status = end(l, status, err);
     l->limited = status == SCION_OK && ids;
     return status;
@@ -614,7 +718,7 @@ scion_status ledger_others(ledger *l, int64_t *count, scion_error *err)
 
 scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err)
 {
-    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = begin(l, err);
     if (status != SCION_OK)
         return status;
     status = free_orphans(l, err);
@@ -630,7 +734,7 @@ scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err)
 
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err)
 {
-    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = begin(l, err);
     *found = false;
     if (status != SCION_OK)
         return status;
@@ -642,32 +746,28 @@ scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *e
                                   : "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1",
                        NULL, run, found, err);
     if (status == SCION_OK && *found) {
-        status = set_state(l, run->id, LEDGER_RUNNING, l->worker, 1, NULL, err);
-        run->state = LEDGER_RUNNING;
+        status = set_state(l, run->id, RUN_RUNNING, l->worker, 1, NULL, err);
+        run->result.state = RUN_RUNNING;
         run->attempts++;
     }
     return end(l, status, err);
 }
 
+/* Writes state and result; held: only if this worker still has the run. */
 static scion_status write_run(ledger *l, const ledger_run *run, bool held, bool *lost, scion_error *err)
 {
-    enum { first = 2 };
-    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = ?1, (" RESULT_COLUMNS ") = "
-                                 "(?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15), beat = ?16 "
-                                 "WHERE id = ?17 AND (NOT ?19 OR (state = 'running' AND worker = ?18))");
-    sqlite3_bind_text(s, 1, state_names[run->state], -1, SQLITE_STATIC);
-    for (int i = 0; i < fields; i++) {
-        const char *field = (const char *)&run->result + result_fields[i].offset;
-        if (result_fields[i].whole)
-            sqlite3_bind_int64(s, first + i, *(const int64_t *)(const void *)field);
-        else
-            bind_real(s, first + i, *(const double *)(const void *)field);
-    }
-    sqlite3_bind_text(s, 15, run->result.message, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_double(s, 16, now());
-    sqlite3_bind_int64(s, 17, run->id);
-    sqlite3_bind_text(s, 18, l->worker, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int(s, 19, held);
+    char sql[SQL_TEXT] = "UPDATE runs SET beat = ?, state = ?, message = ?";
+    for (const run_metric *m = run_result_metrics; m->key; m++)
+        add_sql(sql, ", %s = ?", metric_column(m));
+    add_sql(sql, " WHERE id = ?1000 AND (NOT ?1001 OR (state = 'running' AND worker = ?1002))");
+    sqlite3_stmt *s = prepare(l, sql);
+    sqlite3_bind_double(s, 1, now());
+    sqlite3_bind_text(s, 2, run_state_name(run->result.state), -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 3, run->result.message, -1, SQLITE_TRANSIENT);
+    bind_metrics(s, 4, run_result_metrics, &run->result);
+    sqlite3_bind_int64(s, 1000, run->id);
+    sqlite3_bind_int(s, 1001, held);
+    sqlite3_bind_text(s, 1002, l->worker, -1, SQLITE_TRANSIENT);
     scion_status status = step(l, s, err);
     *lost = status == SCION_OK && sqlite3_changes(l->db) == 0;
     return status;
@@ -706,7 +806,7 @@ scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_ru
     scion_status status = SCION_OK;
     *found = false;
     if (!l->identified && sqlite3_get_autocommit(l->db)) { /* not inside a transaction */
-        status = execute(l, "BEGIN IMMEDIATE", err);
+        status = begin(l, err);
         if (status == SCION_OK)
             status = end(l, check_identities(l, err), err);
     }
@@ -719,9 +819,10 @@ scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_ru
 
 scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_error *err)
 {
-    char sql[512];
+    char sql[SQL_TEXT];
     int code = SQLITE_DONE;
-    snprintf(sql, sizeof sql, "%s %s ORDER BY id", select_runs, l->limited ? "WHERE id IN temp.wanted" : "");
+    select_from(l, &runs_table, RUN_COLUMNS, sql);
+    add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
     *runs = NULL;
@@ -745,6 +846,26 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
     return status;
 }
 
+scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *same, scion_error *err)
+{
+    char sql[SQL_TEXT];
+    int64_t i = 0;
+    int code = SQLITE_DONE;
+    select_from(l, &runs_table, "id, NULL, state, attempts, message, NULL", sql);
+    add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
+    sqlite3_stmt *s = prepare(l, sql);
+    *same = s != NULL;
+    while (*same && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        *same = i < count && runs[i].id == sqlite3_column_int64(s, 0);
+        if (*same)
+            read_result(s, &runs[i++]);
+    }
+    *same = *same && i == count;
+    const scion_status status = s && (code == SQLITE_ROW || code == SQLITE_DONE) ? SCION_OK : broken(l, err);
+    sqlite3_finalize(s);
+    return status;
+}
+
 /* ---- The ends of runs, and their curves --------------------------------------------------------------------- */
 
 /* Removes what the tables of curves have of a run: a second attempt replaces the first. */
@@ -762,10 +883,21 @@ static scion_status clear(ledger *l, int64_t run, scion_error *err)
     return status;
 }
 
-/* Adds rows to a table of curves; the first column is the run, `bind` fills in the others from an element. */
-static scion_status add_rows(ledger *l, const char *sql, int64_t run, const void *rows, int64_t count, size_t bytes,
-                             void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
+/* Adds rows to a table of curves, whose first column is the run; `bind` fills in the others from an element. */
+static scion_status add_rows(ledger *l, const ledger_table *t, int64_t run, const void *rows, int64_t count,
+                             size_t bytes, void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
 {
+    char sql[SQL_TEXT] = "", values[SQL_TEXT] = "";
+    add_sql(sql, "INSERT INTO %s (", t->name);
+    for (const column *c = t->columns; c->name; c++) {
+        add_sql(sql, c == t->columns ? "%s" : ", %s", c->name);
+        add_sql(values, c == t->columns ? "?" : ", ?");
+    }
+    for (const run_metric *m = t->metrics; m->key; m++) {
+        add_sql(sql, ", %s", metric_column(m));
+        add_sql(values, ", ?");
+    }
+    add_sql(sql, ") VALUES (%s)", values);
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
@@ -781,21 +913,15 @@ static scion_status add_rows(ledger *l, const char *sql, int64_t run, const void
 
 static void bind_point(sqlite3_stmt *s, const void *row)
 {
-    const run_point *p = row;
-    sqlite3_bind_int64(s, 2, p->step);
-    bind_real(s, 3, p->loss);
-    bind_real(s, 4, p->lr);
-    bind_real(s, 5, p->val_loss);
-    bind_real(s, 6, p->accuracy);
+    sqlite3_bind_int64(s, 2, ((const run_point *)row)->step);
+    bind_metrics(s, 3, run_point_metrics, row);
 }
 
 static void bind_norm(sqlite3_stmt *s, const void *row)
 {
-    const run_norm *n = row;
-    sqlite3_bind_int64(s, 2, n->step);
-    sqlite3_bind_text(s, 3, n->name, -1, SQLITE_TRANSIENT);
-    bind_real(s, 4, n->norm);
-    bind_real(s, 5, n->bound);
+    sqlite3_bind_int64(s, 2, ((const run_norm *)row)->step);
+    sqlite3_bind_text(s, 3, ((const run_norm *)row)->name, -1, SQLITE_TRANSIENT);
+    bind_metrics(s, 4, run_norm_metrics, row);
 }
 
 static void bind_coord(sqlite3_stmt *s, const void *row)
@@ -808,18 +934,10 @@ static void bind_coord(sqlite3_stmt *s, const void *row)
     bind_real(s, 6, c->change);
 }
 
-/* Whether the ledger has the changes of coordinates, which version 0.1.0 did not measure. */
-static bool has_changes(ledger *l)
-{
-    sqlite3_stmt *s = prepare(l, "SELECT change FROM coords LIMIT 1");
-    sqlite3_finalize(s);
-    return s != NULL;
-}
-
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err)
 {
     static const run_curves none = {.points = NULL};
-    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = begin(l, err);
     curves = curves ? curves : &none;
     *lost = false;
     if (status != SCION_OK)
@@ -828,11 +946,11 @@ scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *c
     if (status == SCION_OK && !*lost) {
         status = clear(l, run->id, err);
         if (status == SCION_OK)
-            status = add_rows(l, "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)", run->id, curves->points,
-                              curves->point_count, sizeof *curves->points, bind_point, err);
+            status = add_rows(l, &points_table, run->id, curves->points, curves->point_count, sizeof *curves->points,
+                              bind_point, err);
         if (status == SCION_OK)
-            status = add_rows(l, "INSERT INTO norms VALUES (?, ?, ?, ?, ?)", run->id, curves->norms,
-                              curves->norm_count, sizeof *curves->norms, bind_norm, err);
+            status = add_rows(l, &norms_table, run->id, curves->norms, curves->norm_count, sizeof *curves->norms,
+                              bind_norm, err);
     }
     return end(l, status, err);
 }
@@ -842,33 +960,35 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
 {
     ledger_run stored;
     bool added, found, lost;
-    scion_status status = execute(l, "BEGIN IMMEDIATE", err);
+    scion_status status = begin(l, err);
     if (status != SCION_OK)
         return status;
     status = check_identities(l, err);
     if (status == SCION_OK)
-        status = insert(l, LEDGER_COORD, &run->c, LEDGER_DONE, &added, err);
+        status = insert(l, LEDGER_COORD, &run->c, RUN_DONE, &added, err);
     if (status == SCION_OK)
         status = ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err);
     if (status == SCION_OK) {
-        stored.state = LEDGER_DONE;
         stored.result = run->result;
+        stored.result.state = RUN_DONE;
         status = write_run(l, &stored, false, &lost, err);
     }
     if (status == SCION_OK)
         status = clear(l, stored.id, err);
-    if (status == SCION_OK && !has_changes(l))
-        status = execute(l, "ALTER TABLE coords ADD COLUMN change REAL", err);
     if (status == SCION_OK)
-        status = add_rows(l, "INSERT INTO coords (run, step, place, name, rms, change) VALUES (?, ?, ?, ?, ?, ?)",
-                          stored.id, coords, count, sizeof *coords, bind_coord, err);
+        status = add_rows(l, &coords_table, stored.id, coords, count, sizeof *coords, bind_coord, err);
     return end(l, status, err);
 }
 
-/* Reads the rows of a run into an array that grows; `read` fills in one element. */
-static scion_status read_rows(ledger *l, const char *sql, int64_t run, size_t bytes,
-                              void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count, scion_error *err)
+/* Reads the rows of a run (columns `first`, then the table's metrics) into an array that grows; `read` fills in one
+ * element. */
+static scion_status read_rows(ledger *l, const ledger_table *t, const char *first, const char *order, int64_t run,
+                              size_t bytes, void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count,
+                              scion_error *err)
 {
+    char sql[SQL_TEXT];
+    select_from(l, t, first, sql);
+    add_sql(sql, "WHERE run = ? ORDER BY %s", order);
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
     int code = SQLITE_DONE;
@@ -889,23 +1009,17 @@ static scion_status read_rows(ledger *l, const char *sql, int64_t run, size_t by
 
 static void read_point(sqlite3_stmt *s, void *row)
 {
-    *(run_point *)row = (run_point){.step = sqlite3_column_int64(s, 0),
-                                    .loss = column_real(s, 1),
-                                    .lr = column_real(s, 2),
-                                    .val_loss = column_real(s, 3),
-                                    .accuracy = column_real(s, 4),
-                                    .top5 = NAN,
-                                    .samples_per_s = NAN,
-                                    .optimizer_share = NAN,
-                                    .seconds = NAN};
+    run_point *p = row;
+    *p = (run_point){.step = sqlite3_column_int64(s, 0)};
+    column_metrics(s, 1, run_point_metrics, p);
 }
 
 static void read_norm(sqlite3_stmt *s, void *row)
 {
     run_norm *n = row;
-    *n = (run_norm){
-        .step = sqlite3_column_int64(s, 0), .norm = column_real(s, 2), .bound = column_real(s, 3), .overshoot = 1};
+    *n = (run_norm){.step = sqlite3_column_int64(s, 0)};
     column_text(s, 1, n->name, sizeof n->name);
+    column_metrics(s, 2, run_norm_metrics, n);
 }
 
 static void read_coord(sqlite3_stmt *s, void *row)
@@ -921,23 +1035,19 @@ static void read_coord(sqlite3_stmt *s, void *row)
 scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_error *err)
 {
     *curves = (run_curves){.points = NULL};
-    const scion_status status =
-        read_rows(l, "SELECT step, loss, lr, val_loss, accuracy FROM points WHERE run = ? ORDER BY step, rowid", run,
-                  sizeof *curves->points, read_point, &curves->points, &curves->point_count, err);
+    const scion_status status = read_rows(l, &points_table, "step", "step, rowid", run, sizeof *curves->points,
+                                          read_point, &curves->points, &curves->point_count, err);
     if (status != SCION_OK)
         return status;
-    return read_rows(l, "SELECT step, name, norm, bound FROM norms WHERE run = ? ORDER BY step, rowid", run,
-                     sizeof *curves->norms, read_norm, &curves->norms, &curves->norm_count, err);
+    return read_rows(l, &norms_table, "step, name", "step, rowid", run, sizeof *curves->norms, read_norm,
+                     &curves->norms, &curves->norm_count, err);
 }
 
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err)
 {
     *coords = NULL;
-    const scion_status status = read_rows(
-        l,
-        has_changes(l) ? "SELECT step, place, name, rms, change FROM coords WHERE run = ? ORDER BY step, place"
-                       : "SELECT step, place, name, rms, NULL FROM coords WHERE run = ? ORDER BY step, place",
-        run, sizeof **coords, read_coord, coords, count, err);
+    const scion_status status = read_rows(l, &coords_table, "step, place, name, rms, change", "step, place", run,
+                                          sizeof **coords, read_coord, coords, count, err);
     if (status != SCION_OK) {
         free(*coords);
         *coords = NULL;

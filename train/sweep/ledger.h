@@ -8,20 +8,10 @@
 #ifndef TRAIN_SWEEP_LEDGER_H
 #define TRAIN_SWEEP_LEDGER_H
 
-#include "run/run.h"
+#include "config/config.h"
+#include "record/run_metrics.h"
 
 typedef struct ledger ledger;
-
-typedef enum ledger_state {
-    LEDGER_WAITING,
-    LEDGER_RUNNING,
-    LEDGER_DONE,
-    LEDGER_DIVERGED, /* the loss was not finite, or grew without end */
-    LEDGER_FAILED,   /* could not be run: the message says why */
-    LEDGER_STATES
-} ledger_state;
-
-const char *ledger_state_name(ledger_state s);
 
 typedef enum ledger_kind {
     LEDGER_TRAINING,
@@ -31,10 +21,9 @@ typedef enum ledger_kind {
 typedef struct ledger_run {
     int64_t id;
     ledger_kind kind;
-    ledger_state state;
     int attempts;
     config c;
-    run_result result;
+    run_result result; /* its state is that of the run */
 } ledger_run;
 
 typedef struct ledger_coord {
@@ -71,7 +60,7 @@ scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err);
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
 /* Says that the worker is alive, and how far it is; *lost: the run is no longer this worker's. */
 scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);
-/* Writes the end of a run: run->state, run->result and its curves (NULL: none), in one transaction. */
+/* Writes the end of a run: run->result and its curves (NULL: none), in one transaction. */
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err);
 /* Puts a run back that this worker took (the user stopped the sweep). */
 scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err);
@@ -80,6 +69,9 @@ scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error 
 
 /* All runs, in the order in which they were added; the caller frees. */
 scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_error *err);
+/* Reads state, attempts and result of the runs that ledger_runs gave, but not their configurations; *same false: the
+ * ledger now has other runs. */
+scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *same, scion_error *err);
 /* The row of a configuration; *found false: it is not there. */
 scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_run *run, bool *found,
                          scion_error *err);

@@ -16,6 +16,7 @@
 
 #include "base/thread.h"
 #include "util/fail.h"
+#include "run/run.h"
 #include "util/clock.h"
 
 /* How a worker ends. */
@@ -90,17 +91,13 @@ static scion_status collect_norms(void *ctx, const run_event *e, scion_error *er
 
 static void fail_run(ledger_run *run, const char *message)
 {
-    run->state = LEDGER_FAILED;
+    run->result.state = RUN_FAILED;
     snprintf(run->result.message, sizeof run->result.message, "%s", message);
 }
 
 void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
                  void (*warn)(void *ctx, const char *message), void *ctx)
 {
-    static const ledger_state states[] = {[RUN_UNFINISHED] = LEDGER_RUNNING,
-                                          [RUN_DONE] = LEDGER_DONE,
-                                          [RUN_DIVERGED] = LEDGER_DIVERGED,
-                                          [RUN_FAILED] = LEDGER_FAILED};
     collector k = {.curves = curves};
     const run_sink sink = {.on = {[RUN_STEPPED] = collect_step,
                                   [RUN_VALIDATED] = collect_validation,
@@ -129,8 +126,7 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
     if (!trainer_reports_accuracy(t))
         run->result.accuracy = NAN;
     trainer_free(t);
-    run->state = states[run->result.state];
-    if (failed > 0 && run->state == LEDGER_DONE)
+    if (failed > 0 && run->result.state == RUN_DONE)
         fail_run(run, "out of memory");
 }
 
@@ -190,9 +186,9 @@ static int work(const char *path, const sweep_options *o, int threads, int repor
     }
     w.run.c.training.threads = threads;
     sweep_train(&w.run, &curves, worker_stops, worker_warns, &w);
-    scion_status status = w.lost                          ? SCION_OK
-                          : w.run.state == LEDGER_RUNNING ? ledger_put_back(w.l, &w.run, err)
-                                                          : ledger_finish(w.l, &w.run, &curves, &w.lost, err);
+    scion_status status = w.lost                              ? SCION_OK
+                          : w.run.result.state == RUN_RUNNING ? ledger_put_back(w.l, &w.run, err)
+                                                              : ledger_finish(w.l, &w.run, &curves, &w.lost, err);
     run_curves_free(&curves);
     ledger_close(w.l);
     return status == SCION_OK ? WORKED : BROKEN;
@@ -223,11 +219,15 @@ typedef struct pool {
     int jobs, threads;
     pid_t pid[SWEEP_JOBS];
     int working;
-    bool empty;                              /* the last to ask found nothing that waits */
-    int pipe[2];                             /* sentences of workers, SWEEP_MESSAGE bytes each */
+    double begin;                            /* clock */
+    bool empty;                              /* the last worker that asked found no waiting run */
+    int pipe[2];                             /* messages of workers, SWEEP_MESSAGE bytes each */
     bool broken;                             /* a worker could not use the ledger */
     char said[DATA_WARNINGS][SWEEP_MESSAGE]; /* warnings that were passed on */
     int said_count;
+    ledger_run *runs; /* that the sweep is about, as they were last read */
+    double *costs;    /* of each; NULL: not read yet */
+    int64_t run_count;
 } pool;
 
 static scion_status spawn(pool *c, scion_error *err)
@@ -269,6 +269,8 @@ static void stop_workers(pool *c)
     c->working = 0;
 }
 
+/* ---- Time left ---- */
+
 /* Operations of a run, up to a factor that a sweep does not change. */
 static double cost(const config *c)
 {
@@ -281,93 +283,93 @@ static double cost(const config *c)
 /* Seconds of a run from beginning to end, of one under way by its steps so far; NAN: not known yet. */
 static double seconds_of(const ledger_run *r)
 {
-    if (r->state == LEDGER_RUNNING && r->result.step > 0)
+    if (r->kind != LEDGER_TRAINING)
+        return NAN;
+    if (r->result.state == RUN_RUNNING && r->result.step > 0)
         return r->result.seconds * (double)r->result.steps / (double)r->result.step;
-    return r->state == LEDGER_DONE ? r->result.seconds : NAN;
+    return r->result.state == RUN_DONE ? r->result.seconds : NAN;
 }
 
-/* Seconds that a run will take, by the one that is most like it; NAN: none is known. */
-static double estimate_seconds(const ledger_run *run, const ledger_run *runs, int64_t count)
+/* Seconds that a run will take, by the one whose cost is nearest; NAN: none is known. */
+static double estimate_seconds(const pool *c, int64_t run)
 {
-    const double own = cost(&run->c);
     double nearest = INFINITY, seconds = NAN;
-    for (int64_t i = 0; i < count; i++) {
-        const double known = runs[i].kind == LEDGER_TRAINING ? seconds_of(&runs[i]) : NAN;
-        if (isnan(known))
-            continue;
-        const double other = cost(&runs[i].c), distance = fabs(log(own / other));
-        if (distance <= nearest) {
+    for (int64_t i = 0; i < c->run_count; i++) {
+        const double known = seconds_of(&c->runs[i]), distance = fabs(log(c->costs[run] / c->costs[i]));
+        if (!isnan(known) && distance <= nearest) {
             nearest = distance;
-            seconds = known * own / other;
+            seconds = known * c->costs[run] / c->costs[i];
         }
     }
     return seconds;
 }
 
 /* Whether a run is open that costs more than all whose time is known: small runs say little about it. */
-static bool costliest_unknown(const ledger_run *runs, int64_t count)
+static bool costliest_unknown(const pool *c)
 {
     double known = 0, open = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (runs[i].kind == LEDGER_TRAINING && !isnan(seconds_of(&runs[i])))
-            known = fmax(known, cost(&runs[i].c));
-        else if (runs[i].kind == LEDGER_TRAINING && runs[i].state < LEDGER_DONE)
-            open = fmax(open, cost(&runs[i].c));
+    for (int64_t i = 0; i < c->run_count; i++)
+        if (!isnan(seconds_of(&c->runs[i])))
+            known = fmax(known, c->costs[i]);
+        else if (c->runs[i].result.state < RUN_DONE)
+            open = fmax(open, c->costs[i]);
     return open > known;
 }
 
-/* Keeps of the runs, which are in order of their ids, those that the sweep is about; returns their number. */
-static int64_t keep_only(const sweep_options *o, ledger_run *runs, int64_t count)
-{
-    int64_t kept = 0;
-    for (int64_t i = 0, k = 0; i < count; i++) {
-        while (k < o->only_count && o->only[k] < runs[i].id)
-            k++;
-        if (k < o->only_count && o->only[k] == runs[i].id)
-            runs[kept++] = runs[i];
-    }
-    return kept;
-}
+/* ---- Progress ---- */
 
-/* Fills in p from the ledger, with runs that the caller frees. */
-static scion_status look(const pool *c, sweep_progress *p, ledger_run **runs, scion_error *err)
+/* Reads the runs that the sweep is about, with their configurations. */
+static scion_status read_runs(pool *c, ledger *l, scion_error *err)
 {
-    ledger *l;
-    scion_status status = ledger_open(&l, c->path, false, err);
-    *runs = NULL;
+    free(c->runs);
+    free(c->costs);
+    c->costs = NULL;
+    const scion_status status = ledger_runs(l, &c->runs, &c->run_count, err);
     if (status != SCION_OK)
         return status;
-    status = ledger_runs(l, runs, &p->run_count, err);
-    ledger_close(l);
-    if (status == SCION_OK && c->o->only)
-        p->run_count = keep_only(c->o, *runs, p->run_count);
-    p->runs = *runs;
-    memset(p->count, 0, sizeof p->count);
-    p->left = 0;
-    for (int64_t i = 0; status == SCION_OK && i < p->run_count; i++) {
-        const ledger_run *r = &p->runs[i];
-        if (r->kind != LEDGER_TRAINING)
+    c->costs = calloc((size_t)c->run_count + 1, sizeof *c->costs);
+    if (!c->costs)
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)c->run_count);
+    for (int64_t i = 0; i < c->run_count; i++)
+        c->costs[i] = cost(&c->runs[i].c);
+    return SCION_OK;
+}
+
+/* Brings the runs up to date, and counts them. */
+static scion_status look(pool *c, sweep_progress *p, scion_error *err)
+{
+    ledger *l = NULL;
+    bool same = false;
+    scion_status status = SCION_OK;
+    TRY(ledger_open(&l, c->path, false, err));
+    if (c->o->only)
+        TRY(ledger_only(l, c->o->only, c->o->only_count, err));
+    if (c->costs)
+        TRY(ledger_refresh(l, c->runs, c->run_count, &same, err));
+    if (!same)
+        TRY(read_runs(c, l, err));
+    *p = (sweep_progress){.seconds = clock_now() - c->begin, .runs = c->runs, .run_count = c->run_count};
+    for (int64_t i = 0; i < c->run_count; i++) {
+        const run_result *r = &c->runs[i].result;
+        const double share = r->state == RUN_RUNNING && r->steps > 0 ? (double)r->step / (double)r->steps : 0;
+        if (c->runs[i].kind != LEDGER_TRAINING)
             continue;
-        const double share = r->result.steps > 0 ? (double)r->result.step / (double)r->result.steps : 0;
         p->count[r->state]++;
-        if (r->state == LEDGER_WAITING || r->state == LEDGER_RUNNING)
-            p->left += estimate_seconds(r, p->runs, p->run_count) * (r->state == LEDGER_RUNNING ? 1 - share : 1);
+        if (r->state < RUN_DONE)
+            p->left += estimate_seconds(c, i) * (1 - share) / c->jobs;
     }
-    p->left /= c->jobs;
+    if (c->o->forecast > 0 && costliest_unknown(c))
+        p->left = fmax(0, c->o->forecast - p->seconds);
+done:
+    ledger_close(l);
     return status;
 }
 
-static scion_status show(const pool *c, const sweep_options *o, sweep_progress *p, double begin, scion_error *err)
+static scion_status show(pool *c, sweep_progress *p, scion_error *err)
 {
-    ledger_run *runs;
-    scion_status status = look(c, p, &runs, err);
-    p->seconds = clock_now() - begin;
-    if (status == SCION_OK && o->forecast > 0 && costliest_unknown(runs, p->run_count))
-        p->left = fmax(0, o->forecast - p->seconds);
-    if (status == SCION_OK && o->show)
-        o->show(o->context, p);
-    free(runs);
-    p->runs = NULL;
+    const scion_status status = look(c, p, err);
+    if (status == SCION_OK && c->o->show)
+        c->o->show(c->o->context, p);
     return status;
 }
 
@@ -411,25 +413,22 @@ static scion_status report_broken(const pool *c, scion_error *err)
 static bool others_work(pool *c, sweep_progress *p, scion_error *err)
 {
     const struct timespec pause = {0, 300000000};
-    ledger_run *runs;
-    if (look(c, p, &runs, err) != SCION_OK)
+    if (look(c, p, err) != SCION_OK)
         return false;
-    free(runs);
-    p->runs = NULL;
     nanosleep(&pause, NULL);
     c->empty = false; /* asked anew: dead workers' runs are taken over */
-    return p->count[LEDGER_WAITING] + p->count[LEDGER_RUNNING] > 0;
+    return p->count[RUN_WAITING] + p->count[RUN_RUNNING] > 0;
 }
 
-static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p, scion_error *err)
+static scion_status supervise(pool *c, sweep_progress *p, scion_error *err)
 {
+    const sweep_options *o = c->o;
     const struct timespec pause = {0, 20000000};
-    const double begin = clock_now();
     double looked = -INFINITY, spent = 0;
     scion_status status = SCION_OK;
     for (;;) {
         wait_ended(c);
-        const bool late = o->seconds > 0 && clock_now() - begin > o->seconds;
+        const bool late = o->seconds > 0 && clock_now() - c->begin > o->seconds;
         if (c->broken)
             return report_broken(c, err);
         pass_warnings(c);
@@ -444,7 +443,7 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
         if (o->show &&
             clock_now() - looked > fmax(1, 20 * spent)) { /* looking takes at most a twentieth of the time */
             const double before = clock_now();
-            status = show(c, o, p, begin, err);
+            status = show(c, p, err);
             looked = clock_now();
             spent = looked - before;
         }
@@ -452,13 +451,13 @@ static scion_status supervise(pool *c, const sweep_options *o, sweep_progress *p
     }
     stop_workers(c);
     pass_warnings(c);
-    return status == SCION_OK ? show(c, o, p, begin, err) : status;
+    return status == SCION_OK ? show(c, p, err) : status;
 }
 
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
     const int threads = scn_threads(o->threads), jobs = o->jobs > 0 ? o->jobs : 1;
-    pool c = {.path = path, .o = o, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS};
+    pool c = {.path = path, .o = o, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS, .begin = clock_now()};
     sweep_progress p = {.left = NAN};
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
@@ -469,11 +468,14 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
     c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
     signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a worker ended */
     if (status == SCION_OK) {
-        status = supervise(&c, o, &p, err);
+        status = supervise(&c, &p, err);
         stop_workers(&c);
         close(c.pipe[0]);
         close(c.pipe[1]);
     }
+    free(c.runs);
+    free(c.costs);
+    p.runs = NULL;
     if (end)
         *end = p;
     return status;

@@ -2,15 +2,14 @@
 #ifndef TRAIN_SWEEP_SWEEP_H
 #define TRAIN_SWEEP_SWEEP_H
 
-#include "trainer/trainer.h"
 #include "sweep/ledger.h"
 
 enum { SWEEP_JOBS = 64 };
 
 typedef struct sweep_progress {
-    int64_t count[LEDGER_STATES]; /* of the runs that the sweep is about, by state */
-    double seconds, left;         /* since the sweep began; until it ends, NAN: not known yet */
-    const ledger_run *runs;       /* these, while they are shown; NULL afterwards */
+    int64_t count[RUN_STATES]; /* of the runs that the sweep is about, by state */
+    double seconds, left;      /* since the sweep began; until it ends, NAN: not known yet */
+    const ledger_run *runs;    /* these, while they are shown; NULL afterwards */
     int64_t run_count;
 } sweep_progress;
 
@@ -35,7 +34,7 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
 
 /* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop`
  * may look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and
- * its state stays LEDGER_RUNNING. `warn` may be NULL; ctx is of both. */
+ * its state stays RUN_RUNNING. `warn` may be NULL; ctx is of both. */
 void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
                  void (*warn)(void *ctx, const char *message), void *ctx);
 

@@ -18,6 +18,7 @@
 #include "util/json.h"
 #include "util/statistics.h"
 #include "config/config.h"
+#include "run/run.h"
 #include "sweep/grid.h"
 
 /* Wrong scalings come as powers of at least 1/2; a right one, measured with one seed on three widths of a small GPT,

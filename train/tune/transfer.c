@@ -55,12 +55,12 @@ static bool add_run(transfer_point *p, const ledger_run *run)
     transfer_seed *s = array_append(&p->seeds, &p->seed_count, sizeof *s);
     if (!s)
         return false;
-    if (run->state != LEDGER_DONE)
-        loss = run->state == LEDGER_DIVERGED ? INFINITY : NAN;
+    if (run->result.state != RUN_DONE)
+        loss = run->result.state == RUN_DIVERGED ? INFINITY : NAN;
     *s = (transfer_seed){run->c.training.seed, loss};
-    p->diverged += run->state == LEDGER_DIVERGED;
-    p->failed += run->state == LEDGER_FAILED;
-    if (run->state != LEDGER_DONE || isnan(loss))
+    p->diverged += run->result.state == RUN_DIVERGED;
+    p->failed += run->result.state == RUN_FAILED;
+    if (run->result.state != RUN_DONE || isnan(loss))
         return true;
     stat_add(&p->done, loss);
     if (!isnan(r->accuracy))
@@ -182,7 +182,8 @@ scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, s
 {
     *t = (transfer){NULL, 0};
     for (int64_t i = 0; i < count; i++) {
-        if (runs[i].kind != LEDGER_TRAINING || runs[i].state == LEDGER_WAITING || runs[i].state == LEDGER_RUNNING)
+        if (runs[i].kind != LEDGER_TRAINING || runs[i].result.state == RUN_WAITING ||
+            runs[i].result.state == RUN_RUNNING)
             continue;
         transfer_group *g = group_of(t, &runs[i].c);
         transfer_width *w = g ? width_of(g, config_int(&runs[i].c, "width")) : NULL;

@@ -79,7 +79,7 @@ static scion_status add_trial(tune *t, const tune_point *p, int rung, scion_erro
         t->trials = larger;
         t->capacity = capacity;
     }
-    t->trials[t->count++] = (tune_trial){.at = *p, .rung = rung, .state = LEDGER_WAITING, .loss = NAN};
+    t->trials[t->count++] = (tune_trial){.at = *p, .rung = rung, .state = RUN_WAITING, .loss = NAN};
     return SCION_OK;
 }
 
@@ -215,7 +215,7 @@ static bool is_settled(const tune *t)
         if (!neighbour(t, t->best, step, &p))
             continue;
         const int64_t found = tune_find(t, &p, t->rungs - 1);
-        if (found < 0 || t->trials[found].state == LEDGER_WAITING || t->trials[found].state == LEDGER_FAILED)
+        if (found < 0 || t->trials[found].state == RUN_WAITING || t->trials[found].state == RUN_FAILED)
             return false;
     }
     return true;
@@ -310,20 +310,20 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, int
 /* Adds the run of one seed to its trial, whose state is the worst of its runs. */
 static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
 {
-    const bool ended = run->state != LEDGER_WAITING && run->state != LEDGER_RUNNING;
+    const bool ended = run->result.state != RUN_WAITING && run->result.state != RUN_RUNNING;
     const double loss = isfinite(run->result.val_loss) ? run->result.val_loss : run->result.loss;
     if (trial->id == 0)
         trial->id = run->id;
     if (!ended)
-        trial->state = LEDGER_WAITING;
-    else if (trial->state != LEDGER_WAITING && run->state > trial->state)
-        trial->state = run->state;
-    if (run->state == LEDGER_FAILED && !t->failure[0])
+        trial->state = RUN_WAITING;
+    else if (trial->state != RUN_WAITING && run->result.state > trial->state)
+        trial->state = run->result.state;
+    if (run->result.state == RUN_FAILED && !t->failure[0])
         snprintf(t->failure, sizeof t->failure, "%s", run->result.message);
     if (isfinite(run->result.seconds))
         trial->seconds += run->result.seconds;
     trial->loss += loss / t->seeds;
-    if (run->state == LEDGER_DONE)
+    if (run->result.state == RUN_DONE)
         stat_add(&trial->losses, loss);
 }
 
@@ -336,7 +336,7 @@ static scion_status look(const tune_runs *r, tune *t, int64_t first, const confi
     *waiting = 0;
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         tune_trial *trial = &t->trials[first + i];
-        trial->state = LEDGER_DONE;
+        trial->state = RUN_DONE;
         trial->loss = trial->seconds = 0;
         trial->losses = (stat_sample){0};
         for (int k = 0; status == SCION_OK && k < t->seeds; k++) {
@@ -348,11 +348,11 @@ static scion_status look(const tune_runs *r, tune *t, int64_t first, const confi
             if (status == SCION_OK)
                 count_run(t, trial, &run);
         }
-        if (trial->state == LEDGER_DIVERGED)
+        if (trial->state == RUN_DIVERGED)
             trial->loss = INFINITY;
-        else if (trial->state != LEDGER_DONE)
+        else if (trial->state != RUN_DONE)
             trial->loss = NAN;
-        *waiting += trial->state == LEDGER_WAITING;
+        *waiting += trial->state == RUN_WAITING;
     }
     ledger_close(l);
     return status;
@@ -424,7 +424,7 @@ const char *tune_loss_text(const tune_trial *trial, char text[32])
     else if (isfinite(trial->loss))
         snprintf(text, 32, "%.4f", trial->loss);
     else
-        snprintf(text, 32, "%s", trial->state == LEDGER_WAITING ? "not run" : ledger_state_name(trial->state));
+        snprintf(text, 32, "%s", trial->state == RUN_WAITING ? "not run" : run_state_name(trial->state));
     return text;
 }
 
@@ -457,8 +457,8 @@ static void write_search(FILE *to, const tune *t)
     char text[48];
     for (int64_t i = 0; i < t->count; i++) {
         seconds += t->trials[i].seconds;
-        failed += t->trials[i].state == LEDGER_FAILED;
-        diverged += t->trials[i].state == LEDGER_DIVERGED;
+        failed += t->trials[i].state == RUN_FAILED;
+        diverged += t->trials[i].state == RUN_DIVERGED;
     }
     fprintf(to, "; %lld runs of up to %s, %.3g seconds of training in all; %lld diverged, %lld failed.\n",
             (long long)t->count * t->seeds, length_text(t, t->rungs - 1, text), seconds, (long long)diverged,

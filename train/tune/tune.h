@@ -21,7 +21,7 @@ enum {
 typedef struct tune_trial {
     tune_point at;
     int rung;
-    ledger_state state; /* waiting until all its seeds have ended, then the worst of failed, diverged, done */
+    run_state state;    /* waiting until all its seeds have ended, then the worst of failed, diverged, done */
     double loss;        /* mean over the seeds; INFINITY: diverged; NAN: unknown */
     stat_sample losses; /* of the seeds that are done */
     double seconds;     /* of all its seeds */

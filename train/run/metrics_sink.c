@@ -1,0 +1,115 @@
+/* See metrics_sink.h. */
+#include "run/metrics_sink.h"
+
+#include <stdlib.h>
+
+#include "record/mistakes.h"
+#include "util/atomic_file.h"
+#include "util/fail.h"
+#include "util/path.h"
+
+/* ---- Into the folder ---- */
+
+static scion_status save_mistakes(const run_dir *dir, const mistakes *wrong, scion_error *err)
+{
+    char path[4096];
+    if (!wrong)
+        return SCION_OK;
+    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", dir->path) >= sizeof path)
+        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir->path));
+    return mistakes_save(wrong, dir->fd, path, err);
+}
+
+static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
+{
+    metrics_folder *to = ctx;
+    atomic_remove_stale(to->dir->fd, to->dir->path);
+    return metrics_open(&to->m, to->dir->fd, to->dir->path, trainer_steps_taken(e->t), e->at->validation_due, err);
+}
+
+static scion_status sink_step(void *ctx, const run_event *e, scion_error *err)
+{
+    const metrics_folder *to = ctx;
+    return e->log ? metrics_point(to->m, e->point, err) : SCION_OK;
+}
+
+static scion_status sink_validation(void *ctx, const run_event *e, scion_error *err)
+{
+    const metrics_folder *to = ctx;
+    const scion_status status = metrics_point(to->m, e->point, err);
+    return status == SCION_OK ? save_mistakes(to->dir, e->wrong, err) : status;
+}
+
+static scion_status sink_norms(void *ctx, const run_event *e, scion_error *err)
+{
+    const metrics_folder *to = ctx;
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < e->count; i++)
+        status = metrics_norm(to->m, &e->norms[i], err);
+    return status;
+}
+
+static scion_status sink_saving(void *ctx, const run_event *e, scion_error *err)
+{
+    const metrics_folder *to = ctx;
+    (void)e;
+    return metrics_flush(to->m, err);
+}
+
+static scion_status sink_end(void *ctx, const run_event *e, scion_error *err)
+{
+    const metrics_folder *to = ctx;
+    return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_config(e->t), err);
+}
+
+run_sink metrics_sink(metrics_folder *to)
+{
+    return (run_sink){.on = {[RUN_STARTS] = sink_start,
+                             [RUN_STEPPED] = sink_step,
+                             [RUN_VALIDATED] = sink_validation,
+                             [RUN_MEASURED] = sink_norms,
+                             [RUN_SAVING] = sink_saving,
+                             [RUN_ENDED] = sink_end},
+                      .ctx = to};
+}
+
+/* ---- Printed ---- */
+
+/* Prints and frees a line. Failures are reported at the end of the program, as for everything that is printed. */
+static scion_status print_line(FILE *to, char *line, scion_error *err)
+{
+    if (!line)
+        return train_fail(err, SCION_ENOMEM, "out of memory for a line of metrics");
+    fputs(line, to);
+    fflush(to);
+    free(line);
+    return SCION_OK;
+}
+
+static scion_status print_point(void *ctx, const run_event *e, scion_error *err)
+{
+    const bool wanted = e->log || run_is_validation(e->point);
+    return wanted ? print_line(ctx, metrics_point_text(e->point), err) : SCION_OK;
+}
+
+static scion_status print_norms(void *ctx, const run_event *e, scion_error *err)
+{
+    scion_status status = SCION_OK;
+    for (int64_t i = 0; status == SCION_OK && i < e->count; i++)
+        status = print_line(ctx, metrics_norm_text(&e->norms[i]), err);
+    return status;
+}
+
+static scion_status print_summary(void *ctx, const run_event *e, scion_error *err)
+{
+    return print_line(ctx, metrics_summary_text(e->result, trainer_config(e->t), false), err);
+}
+
+run_sink metrics_print_sink(FILE *to)
+{
+    return (run_sink){.on = {[RUN_STEPPED] = print_point,
+                             [RUN_VALIDATED] = print_point,
+                             [RUN_MEASURED] = print_norms,
+                             [RUN_ENDED] = print_summary},
+                      .ctx = to};
+}

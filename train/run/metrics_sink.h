@@ -1,0 +1,17 @@
+/* The sinks that write a run's metrics: into its folder, or as lines that are printed. */
+#ifndef TRAIN_RUN_METRICS_SINK_H
+#define TRAIN_RUN_METRICS_SINK_H
+
+#include "record/metrics.h"
+#include "run/run.h"
+
+/* Writes metrics.jsonl, summary.json and, for images, mistakes.json into a run's folder. */
+typedef struct metrics_folder {
+    const run_dir *dir;
+    metrics *m; /* opened by the sink; the caller closes it after the run */
+} metrics_folder;
+run_sink metrics_sink(metrics_folder *to);
+/* Prints the lines of metrics.jsonl, and the summary as the last one. */
+run_sink metrics_print_sink(FILE *to);
+
+#endif
