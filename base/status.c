@@ -14,7 +14,7 @@ const char *scion_status_string(int32_t status)
         [SCION_OK] = "success",
         [SCION_EINVAL] = "invalid argument",
         [SCION_ENOMEM] = "out of memory",
-        [SCION_ENONFINITE] = "gradient is not finite",
+        [SCION_ENONFINITE] = "a number is not finite",
         [SCION_ESTATE] = "saved state does not fit",
         [SCION_ESTOPPED] = "stopped by a callback",
     };

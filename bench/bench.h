@@ -20,7 +20,7 @@
 #ifndef BENCH_H
 #define BENCH_H
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
-# Header, libraries, pkg-config file, CMake package, man pages and licence. The installed tree can be moved:
+# Headers, libraries, pkg-config file, CMake package, man pages and licence. The installed tree can be moved:
 # both package files find it from where they lie.
 
+set(headers "${PROJECT_SOURCE_DIR}/include/scion.h" "${PROJECT_SOURCE_DIR}/include/scion_advanced.h")
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/scion")
 
 install(TARGETS scion_shared scion_static EXPORT scionTargets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/include/scion.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # ${name} is for pkg-config to replace, hence the brackets.
@@ -38,15 +39,14 @@ install(EXPORT scionTargets NAMESPACE scion:: DESTINATION "${package_dir}")
 file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/*.1")
 install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 
-# scion(3) is made from the header; every function has a page that points to it.
-set(header "${PROJECT_SOURCE_DIR}/include/scion.h")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}" "${PROJECT_SOURCE_DIR}/tools/man3")
+# scion(3) is made from the headers; every function has a page that points to it.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers} "${PROJECT_SOURCE_DIR}/tools/man3")
 set(man3 "${PROJECT_BINARY_DIR}/man3")
 file(REMOVE_RECURSE "${man3}")
 file(MAKE_DIRECTORY "${man3}")
-execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" "${header}" OUTPUT_FILE "${man3}/scion.3"
+execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" ${headers} OUTPUT_FILE "${man3}/scion.3"
     RESULT_VARIABLE failed)
-execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" --names "${header}" OUTPUT_VARIABLE functions)
+execute_process(COMMAND sh "${PROJECT_SOURCE_DIR}/tools/man3" --names ${headers} OUTPUT_VARIABLE functions)
 if(failed OR NOT functions)
     message(FATAL_ERROR "tools/man3 could not make scion.3")
 endif()

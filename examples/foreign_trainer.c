@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <scion.h>
+#include <scion_advanced.h>
 
 /* ---- The trainer's side: memory and gradients -------------------------------------------------------- */
 

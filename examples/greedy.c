@@ -31,7 +31,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <scion.h>
+#include <scion_advanced.h>
 
 enum { POSTS = 3, SHIFTS = 2, PLACES = POSTS * SHIFTS, TARGETS = 4 };
 

@@ -29,7 +29,7 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#include <scion.h>
+#include <scion_advanced.h>
 
 #include "fashion_data.h"
 #include "mlp_options.h"

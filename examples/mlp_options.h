@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <scion.h>
+#include <scion_advanced.h>
 
 #include "fashion_data.h" /* fail */
 

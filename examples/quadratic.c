@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <scion.h>
+#include <scion_advanced.h>
 
 enum { ROWS = 20, D_OUT = 8, D_IN = 6, STEPS = 100 };
 

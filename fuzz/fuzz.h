@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

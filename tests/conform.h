@@ -6,7 +6,7 @@
 #ifndef CONFORM_H
 #define CONFORM_H
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 #include <jansson.h>
 #include <stdbool.h>

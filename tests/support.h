@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 #define COUNT_OF(a) ((int64_t)(sizeof(a) / sizeof *(a)))
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 enum { PARAMS = 3, ROWS = 40, COLS = 56, MOST = ROWS * COLS, STEPS = 6, RUNS = 4 };
 

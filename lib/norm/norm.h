@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "linalg/polar.h"
+#include "scion_advanced.h"
 
 /* Into which independent tiles the lmo of a block can be cut. */
 typedef enum scn_granularity { SCN_WHOLE, SCN_BY_ENTRY, SCN_BY_ROW, SCN_BY_COL } scn_granularity;

@@ -24,7 +24,7 @@ typedef enum scn_joint {
     SCN_JOINT_DUAL  /* the dual of the joint norm: sum of rho dual(g); layerwise: the parameter's own */
 } scn_joint;
 
-/* Number of values in a state array: one for each entry, row or column (as stored) of every block, or for the block. */
+/* Number of values in a state array: one for each entry, row or column (as stored) of every block, or one a block. */
 typedef enum scn_state_shape { SCN_ENTRIES, SCN_ROWS, SCN_COLUMNS, SCN_ONE } scn_state_shape;
 
 typedef struct scn_state {
@@ -68,8 +68,8 @@ typedef struct scn_rule {
     bool (*takes)(const struct scn_rule *rule, const scion_param *p);
     /* The factor c of a block in place of the norm's; NULL: the norm's. */
     double (*factor)(const scion_options *o, int role, const scn_block *b);
-    /* Changes the lmo before the weights take it: scales rows, projects. NULL: nothing. A parameter of a rule that has
-     * it goes block by block, never in ranges. */
+    /* Changes the lmo before the weights take it: scales rows, projects. NULL: nothing. A parameter of such a
+     * rule goes block by block, never in ranges. */
     void (*after_lmo)(const scn_lmo *l);
     /* Rules without an lmo, whose states are all SCN_ENTRIES: steps n entries of weight and states. */
     void (*entries)(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);

@@ -2,7 +2,7 @@
 #ifndef SCN_SCHEDULE_H
 #define SCN_SCHEDULE_H
 
-#include "scion.h"
+#include "scion_advanced.h"
 
 /* Copies a caller's schedule, which may be shorter or longer than ours. */
 scion_status scn_schedule_take(scion_schedule *copy, const scion_schedule *s, scion_error *err);

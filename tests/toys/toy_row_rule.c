@@ -1,6 +1,6 @@
-/* A rule whose states are not of the weight's shape, in one file and one row of toy_library_rows.c: "normuon", after Li
- * et al. (2025). Each row of the lmo O is divided by a running root mean square of its own, and the whole brought to
- * the running Frobenius norm of O:
+/* A rule whose states are not of the weight's shape, in one file and one row of toy_library_rows.c: "normuon", after
+ * Li et al. (2025). Each row of the lmo O is divided by a running root mean square of its own, and the whole brought
+ * to the running Frobenius norm of O:
  *     v_i = b2 v_i + (1-b2) mean_j O_ij^2,   n = b2 n + (1-b2) ||O||_F^2,   both corrected by 1/(1-b2^k),
  *     Z_ij = O_ij / (sqrt(v_i) + eps),       w = (1 - lr mu)w + lr rho sqrt(n) Z / ||Z||_F. */
 #include <math.h>

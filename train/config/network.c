@@ -33,8 +33,8 @@ static double radius_of(const optimizer_options *o, const tape_value *v)
     return layer == FIRST ? o->radius_first : layer == LAST ? o->radius_last : o->radius_hidden;
 }
 
-/* input_scale=plain scales a first layer as a hidden one: without the max(1, ) of the spectral norm, to show why it is
- * there (appendix "Input radius scaling" of the paper). */
+/* input_scale=plain scales a first layer as a hidden one: without the max(1, ) of the spectral norm, to show why it
+ * is there (appendix "Input radius scaling" of the paper). */
 static double plain_factor(const scion_param *p, const scion_options *o)
 {
     scion_param hidden = *p;

@@ -3,6 +3,7 @@
 #define TRAIN_CONFIG_RUN_OPTIONS_H
 
 #include "base/bf16.h"
+#include "scion_advanced.h"
 #include "util/option.h"
 
 typedef struct training_options {

@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "comm/comm.h"
+#include "scion_advanced.h"
 #include "util/fail.h"
 
 /* An entry takes a few reads and writes of memory, whose time is that of so many operations of a product. */

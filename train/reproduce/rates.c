@@ -5,12 +5,13 @@
  *     no noise, constant momentum, step 1/sqrt(n):             n^(-1/2)
  *     Gaussian noise, momentum 1/sqrt(k), step 3/(4 n^(3/4)):  n^(-1/4) or faster
  *
- * examples/rates.c checks the theorems' explicit bounds as well, on a function that is not convex. */
+ * tests/test_rates.c checks the theorems' explicit bounds as well, on a function that is not convex. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "scion_advanced.h"
 #include "util/fail.h"
 #include "draw/page.h"
 #include "reproduce/reproduce.h"

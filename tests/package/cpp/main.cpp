@@ -1,6 +1,6 @@
 // A foreign C++ program: the spectral lmo of a multiple of the identity is minus the identity (the factor
 // sqrt(d_out/d_in) is 1), and an exception-free failure carries a sentence.
-#include <scion.h>
+#include <scion_advanced.h>
 
 #include <cmath>
 #include <iostream>
