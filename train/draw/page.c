@@ -13,7 +13,6 @@
 #include "util/fail.h"
 #include "util/path.h"
 #include "util/atomic_file.h"
-#include "data/image_file.h"
 
 /* A stream into memory. */
 typedef struct text_buffer {
@@ -311,14 +310,11 @@ void page_settings_end(page *p)
 
 /* ---- Images and matrices ----------------------------------------------------------------------------------- */
 
-void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, int64_t channels, const char *label,
+void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note)
 {
     FILE *to = in_group(p, GROUP_IMAGES);
-    uint8_t *png = NULL;
-    size_t bytes = 0;
-    const scion_status status = image_encode_png(pixels, height, width, channels, &png, &bytes, NULL);
-    char *text = status == SCION_OK ? malloc(base64_length(bytes) + 1) : NULL;
+    char *text = png ? malloc(base64_length(bytes) + 1) : NULL;
     p->images = true;
     if (text) {
         base64_encode(png, bytes, text);
@@ -334,7 +330,6 @@ void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, i
         run_out(p);
     }
     free(text);
-    free(png);
 }
 
 /* Em that the name of a row or column has. */

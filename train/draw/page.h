@@ -26,9 +26,9 @@ void page_heading(page *p, const char *title, const char *caption);
 /* A square table of whole numbers, cells[row * n + column], shaded by their share of the row's sum, the diagonal
  * in another colour; rows and columns have the same names. corner: what these are. */
 void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner);
-/* An image, bytes (height, width, channels) of one channel or three, with lines of text below. Consecutive images are
- * side by side. */
-void page_image(page *p, const uint8_t *pixels, int64_t height, int64_t width, int64_t channels, const char *label,
+/* An image, as the bytes of a PNG file (NULL: out of memory), with lines of text below. Consecutive images are side by
+ * side. */
+void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note);
 
 /* A table. columns: names; align: a letter each, l, r (numbers) or w (sentences). Then page_cell for each cell,

@@ -6,31 +6,39 @@
 #include "util/fail.h"
 #include "report/section.h"
 
-enum { norms_most = 4 }; /* figures of norms */
+enum { max_norms = 4 }; /* figures of norms */
 
-/* One of the two curves of a run; one point is no curve. */
-static void draw_curve(figure *f, const char *name, const run_curves *c, bool validation)
+/* The curves of the best runs: of the training loss and of the validation loss, against one clock. */
+typedef struct curve_figures {
+    figure *f[2];
+    report_clock clock;
+    double end;
+} curve_figures;
+
+static const char *const loss_names[] = {"training loss", "validation loss"};
+
+/* Draws one of the two curves of a run; one point is no curve. */
+static void draw_curve(const curve_figures *k, const char *name, const run_curves *c, bool validation)
 {
     int64_t known = 0;
     for (int64_t i = 0; i < c->point_count; i++)
-        known += run_is_validation(&c->points[i]) == validation;
+        known += run_is_validation(&c->points[i]) == validation && !isnan(report_at(&c->points[i], k->clock));
     if (known > 1 && validation)
-        report_curve(f, name, c, REPORT_STEPS, offsetof(run_point, val_loss), 1, NAN);
+        report_curve(k->f[1], name, c, k->clock, offsetof(run_point, val_loss), 1, NAN);
     else if (known > 1)
-        report_training(f, name, c, REPORT_STEPS);
+        report_training(k->f[0], name, c, k->clock);
 }
 
-static scion_status draw_group(const ledger_view *v, const transfer_group *g, figure *f[2], scion_error *err)
+static scion_status draw_group(const ledger_view *v, const transfer_group *g, curve_figures *k, scion_error *err)
 {
     const ledger_run *best = section_best(v, g);
     run_curves curves;
     char label[SECTION_LABEL];
-    if (!best)
-        return SCION_OK;
     const scion_status status = ledger_curves(v->l, best->id, &curves, err);
     section_label(v, &best->c, SECTION_KEYS("seed"), label);
     for (int i = 0; status == SCION_OK && i < 2; i++)
-        draw_curve(f[i], label[0] ? label : "best run", &curves, i > 0);
+        draw_curve(k, label[0] ? label : "best run", &curves, i > 0);
+    k->end = fmax(k->end, report_end(&curves, k->clock));
     run_curves_free(&curves);
     return status;
 }
@@ -39,7 +47,7 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
 {
     int64_t drawn = 0;
     scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < v->t.count && drawn < norms_most; i++) {
+    for (int64_t i = 0; status == SCION_OK && i < v->t.count && drawn < max_norms; i++) {
         const ledger_run *best = section_best(v, &v->t.groups[i]);
         run_curves curves = {.points = NULL};
         char id[REPORT_ID], title[SECTION_LABEL], label[SECTION_LABEL];
@@ -79,35 +87,41 @@ static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_M
     return count;
 }
 
+/* Draws the best groups against a clock. Ledgers of 0.2 know no other than steps. */
+static scion_status draw_curves(const ledger_view *v, const transfer_group *const *best, int count,
+                                report_clock clock, scion_error *err)
+{
+    static const char *const ids[] = {"curves-training", "curves-validation"};
+    static const char *const titles[] = {"Training loss of the best runs", "Validation loss of the best runs"};
+    curve_figures k = {.clock = clock};
+    scion_status status = SCION_OK;
+    for (int i = 0; i < 2; i++) {
+        char id[REPORT_ID];
+        section_id(v, ids[i], 0, id);
+        k.f[i] = report_losses(id, titles[i], "The best run of each group, best first.", loss_names[i], clock, "");
+        if (!k.f[i])
+            status = train_fail(err, SCION_ENOMEM, "out of memory for a figure");
+    }
+    for (int i = 0; status == SCION_OK && i < count; i++)
+        status = draw_group(v, best[i], &k, err);
+    if (status != SCION_OK || (figure_empty(k.f[0]) && figure_empty(k.f[1]))) {
+        figure_free(k.f[0]);
+        figure_free(k.f[1]);
+        return status;
+    }
+    if (clock == REPORT_STEPS)
+        section_begin(v, "Loss curves");
+    for (int i = 1; i >= 0; i--)
+        page_figure(v->p, report_losses_end(k.f[i], k.end));
+    return SCION_OK;
+}
+
 scion_status section_curves(const ledger_view *v, scion_error *err)
 {
     const transfer_group *best[FIGURE_MAX_SERIES];
     const int count = best_groups(v, best);
-    char id[2][REPORT_ID];
-    scion_status status = SCION_OK;
-    section_id(v, "curves-training", 0, id[0]);
-    section_id(v, "curves-validation", 0, id[1]);
-    figure *f[2] = {
-        figure_create(id[0], "Training loss of the best runs", "The best run of each group, best first."),
-        figure_create(id[1], "Validation loss of the best runs", "The best run of each group, best first."),
-    };
-    if (!f[0] || !f[1])
-        status = train_fail(err, SCION_ENOMEM, "out of memory for a figure");
-    for (int i = 0; status == SCION_OK && i < 2; i++)
-        figure_axes(f[i], "step", AXIS_LINEAR, i > 0 ? "validation loss" : "training loss", AXIS_LINEAR);
-    for (int i = 0; status == SCION_OK && i < count; i++)
-        status = draw_group(v, best[i], f, err);
-    for (int i = 0; status == SCION_OK && i < 2; i++) {
-        figure_auto_log(f[i]);
-        report_curves_limit(f[i]);
-    }
-    if (status != SCION_OK || (figure_empty(f[0]) && figure_empty(f[1]))) {
-        figure_free(f[0]);
-        figure_free(f[1]);
-    } else {
-        section_begin(v, "Loss curves");
-        page_figure(v->p, f[1]);
-        page_figure(v->p, f[0]);
-    }
+    scion_status status = draw_curves(v, best, count, REPORT_STEPS, err);
+    if (status == SCION_OK)
+        status = draw_curves(v, best, count, REPORT_TIME, err);
     return status == SCION_OK ? draw_norms(v, err) : status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/image_file.h"
 #include "report/section.h"
 
 enum {
@@ -87,7 +88,11 @@ static void draw_worst(page *p, const mistakes *m)
         markup_shorten(m->classes[w->answer].name, 24, answer, sizeof answer);
         snprintf(value, sizeof value, "taken for %s, %.1f %%", answer, 100 * w->probability);
         snprintf(note, sizeof note, "loss %s", markup_fixed(w->loss, 2, loss));
-        page_image(p, w->pixels, m->height, m->width, m->channels, label, value, note);
+        uint8_t *png = NULL;
+        size_t bytes = 0;
+        image_encode_png(w->pixels, m->height, m->width, m->channels, &png, &bytes, NULL); /* on failure NULL */
+        page_image(p, png, bytes, m->height, m->width, label, value, note);
+        free(png);
     }
 }
 

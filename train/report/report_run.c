@@ -5,6 +5,7 @@
 
 #include "report/section.h"
 #include "sweep/grid.h"
+#include "util/number.h"
 
 /* ---- One run ----------------------------------------------------------------------------------------------- */
 
@@ -82,7 +83,8 @@ void report_training(figure *f, const char *name, const run_curves *c, report_cl
     free(places);
 }
 
-void report_curves_limit(figure *f)
+/* Lets the first steps of the curves leave the figure at its upper edge if they would flatten the rest. */
+static void limit_curves(figure *f)
 {
     static const double early = 0.1, flattened = 1.6, margin = 0.1;
     double end = 0, low = INFINITY, high = -INFINITY, all = -INFINITY;
@@ -126,9 +128,8 @@ static const struct {
     [REPORT_SAMPLES] = {"-samples", " against ", NULL}, /* what they are called */
 };
 
-/* A figure of losses against a clock, to be ended by end_losses. */
-static figure *begin_losses(const char *id, const char *title, const char *caption, const char *label,
-                            report_clock clock, const char *unit)
+figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
+                      const char *unit)
 {
     char full[REPORT_ID], heading[128];
     snprintf(full, sizeof full, "%s%s", id, clocks[clock].id);
@@ -139,10 +140,10 @@ static figure *begin_losses(const char *id, const char *title, const char *capti
     return f;
 }
 
-static figure *end_losses(figure *f, double end)
+figure *report_losses_end(figure *f, double end)
 {
     figure_auto_log(f);
-    report_curves_limit(f);
+    limit_curves(f);
     figure_span(f, 0, end);
     return f;
 }
@@ -150,8 +151,8 @@ static figure *end_losses(figure *f, double end)
 static figure *loss_figure(const char *id, const run_record *run, report_clock clock)
 {
     const run_curves *c = &run->curves;
-    figure *f = begin_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
-                             samples(run));
+    figure *f = report_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
+                              samples(run));
     if (!f)
         return NULL;
     report_training(f, "training", c, clock);
@@ -159,18 +160,23 @@ static figure *loss_figure(const char *id, const run_record *run, report_clock c
         figure_mark_label(f, "lowest validation loss");
         report_curve(f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
-    return end_losses(f, report_end(c, clock));
+    return report_losses_end(f, report_end(c, clock));
 }
 
-/* One number of every logged step or validation. */
-static figure *curve_figure(const char *id, const char *title, const char *caption, const char *label,
-                            const run_record *run, size_t field, double factor)
+/* A figure of one metric at every logged step or validation. */
+static figure *metric_figure(const char *prefix, const run_record *run, const run_metric *m, const char *caption)
 {
-    figure *f = figure_create(id, title, caption);
+    char id[REPORT_ID], label[64];
+    snprintf(id, sizeof id, "%s%s", prefix, m->figure);
+    figure *f = figure_create(id, m->title, caption);
     if (!f)
         return NULL;
+    if (strncmp(m->label, "samples ", 8) == 0)
+        snprintf(label, sizeof label, "%s %s", samples(run), m->label + 8);
+    else
+        snprintf(label, sizeof label, "%s", m->label);
     figure_axes(f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
-    report_curve(f, label, &run->curves, REPORT_STEPS, field, factor, NAN);
+    report_curve(f, label, &run->curves, REPORT_STEPS, m->offset, m->factor > 0 ? m->factor : 1, NAN);
     figure_span(f, 0, (double)report_last_step(&run->curves));
     return f;
 }
@@ -187,57 +193,53 @@ static bool shows(const run_record *run, size_t field)
     return false;
 }
 
-/* Test-time augmentation raises the last point alone: who sees the step must know why. */
+/* Whether test-time augmentation changed the accuracy at the end. */
 static bool has_tta(const run_record *run)
 {
-    return run->configured && isfinite(run->result.plain_accuracy);
+    const run_result *r = &run->result;
+    return run->configured && isfinite(r->plain_accuracy) && r->plain_accuracy != r->accuracy;
 }
 
-static figure *accuracy_figure(const char *id, const run_record *run)
+/* Accuracy and, where it is known, that of the five likeliest classes. Only the last point uses tta: the caption says
+ * so. */
+static figure *accuracy_figure(const char *prefix, const run_record *run)
 {
+    static const run_metric accuracy = {.figure = "accuracy",
+                                        .title = "Accuracy",
+                                        .label = "accuracy, percent",
+                                        .offset = offsetof(run_point, accuracy),
+                                        .factor = 100};
     char caption[160];
     snprintf(caption, sizeof caption, "Share of the validation part whose likeliest prediction is right%s%.40s%s.",
              has_tta(run) ? "; at the end with tta=" : "", has_tta(run) ? run->c.run.tta : "",
              has_tta(run) ? ", on the way without" : "");
-    figure *f = curve_figure(id, "Accuracy", caption, "accuracy, percent", run, offsetof(run_point, accuracy), 100);
+    figure *f = metric_figure(prefix, run, &accuracy, caption);
     if (f && shows(run, offsetof(run_point, top5)))
         report_curve(f, "class among the likeliest five", &run->curves, REPORT_STEPS, offsetof(run_point, top5), 100,
                      NAN);
     return f;
 }
 
-/* The axis of a quantity that is never below 0 begins there. */
-static figure *from_zero(figure *f)
-{
-    if (f)
-        figure_include(f, 0);
-    return f;
-}
-
 static void draw_run(page *p, const char *prefix, const run_record *run)
 {
-    char id[REPORT_ID], label[64];
+    char id[REPORT_ID];
     snprintf(id, sizeof id, "%sloss", prefix);
     for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++)
         if (report_end(&run->curves, clock) > 0)
             page_figure(p, loss_figure(id, run, clock));
-    snprintf(id, sizeof id, "%saccuracy", prefix);
     if (shows(run, offsetof(run_point, accuracy)))
-        page_figure(p, accuracy_figure(id, run));
-    snprintf(id, sizeof id, "%slr", prefix);
-    page_figure(p, from_zero(curve_figure(id, "Learning rate", "The step size, as the schedule gives it.",
-                                          "learning rate", run, offsetof(run_point, lr), 1)));
+        page_figure(p, accuracy_figure(prefix, run));
     snprintf(id, sizeof id, "%snorms", prefix);
     report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count,
                  report_last_step(&run->curves));
-    snprintf(id, sizeof id, "%sspeed", prefix);
-    snprintf(label, sizeof label, "%s per second", samples(run));
-    page_figure(p, from_zero(curve_figure(id, "Speed", "Of the logged steps, without validation and saving.", label,
-                                          run, offsetof(run_point, samples_per_s), 1)));
-    snprintf(id, sizeof id, "%soptimizer", prefix);
-    page_figure(p, from_zero(curve_figure(id, "Time in the optimizer",
-                                          "Share of a step; the rest is the forward and backward pass.",
-                                          "percent of a step", run, offsetof(run_point, optimizer_share), 100)));
+    for (const run_metric *m = run_point_metrics; m->key; m++) {
+        figure *f = m->figure ? metric_figure(prefix, run, m, m->caption) : NULL;
+        if (!m->figure)
+            continue;
+        if (f)
+            figure_include(f, 0);
+        page_figure(p, f);
+    }
 }
 
 static double mean_share(const run_record *run)
@@ -276,6 +278,26 @@ static void accuracy_cards(page *p, const run_record *run, const run_point *val)
     percent_card(p, "top-5 accuracy", val->top5, 2, NULL);
 }
 
+/* A card for each metric of the result that has a title. */
+static void result_cards(page *p, const run_result *r)
+{
+    char text[MARKUP_NUMBER];
+    for (const run_metric *m = run_result_metrics; m->key; m++) {
+        const double value = m->title ? metric_value(m, r) : NAN;
+        if (!isfinite(value) || (m->type == METRIC_INT && value == 0))
+            continue;
+        if (m->unit && strcmp(m->unit, "s") == 0)
+            markup_duration(value, text);
+        else if (m->unit && strcmp(m->unit, "bytes") == 0)
+            markup_bytes(value, text);
+        else if (m->type == METRIC_INT)
+            markup_count(llround(value), text);
+        else
+            number_write(value, text);
+        page_card(p, m->title, text, NULL);
+    }
+}
+
 static void cards(page *p, const run_record *run)
 {
     char text[MARKUP_NUMBER], note[96];
@@ -289,17 +311,12 @@ static void cards(page *p, const run_record *run)
         accuracy_cards(p, run, val);
     page_card(p, "steps", markup_count(report_last_step(&run->curves), text),
               run->ended ? NULL : "the run has not ended");
-    if (r->parameters > 0)
-        page_card(p, "parameters", markup_count(r->parameters, text), NULL);
-    if (isfinite(r->seconds))
-        page_card(p, "time", markup_duration(r->seconds, text), NULL);
+    result_cards(p, r);
     if (isfinite(r->overall_samples_per_s)) {
         snprintf(note, sizeof note, "%s per second, validations included", samples(run));
         page_card(p, "speed", markup_count(llround(r->overall_samples_per_s), text), note);
     }
     percent_card(p, "time in the optimizer", mean_share(run), 0, NULL);
-    if (isfinite(r->peak_bytes))
-        page_card(p, "memory at its peak", markup_bytes(r->peak_bytes, text), NULL);
 }
 
 static void one_run(page *p, const char *prefix, const run_record *run)
@@ -361,7 +378,7 @@ static void run_table(page *p, const run_record *runs, int count)
 static figure *compare(const run_record *runs, int count, bool validation, report_clock clock)
 {
     double end = 0;
-    figure *f = begin_losses(
+    figure *f = report_losses(
         validation ? "compare-validation" : "compare-training", validation ? "Validation losses" : "Training losses",
         count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first." : "One line for each run, best first.",
         validation ? "validation loss" : "training loss", clock, samples(&runs[0]));
@@ -374,7 +391,7 @@ static figure *compare(const run_record *runs, int count, bool validation, repor
             report_training(f, runs[i].name, &runs[i].curves, clock);
         end = fmax(end, report_end(&runs[i].curves, clock));
     }
-    return end_losses(f, end);
+    return report_losses_end(f, end);
 }
 
 void report_runs(page *p, const run_record *runs, int count)

@@ -36,8 +36,11 @@ int report_curve(figure *f, const char *name, const run_curves *c, report_clock 
                  double mark);
 /* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
 void report_training(figure *f, const char *name, const run_curves *c, report_clock clock);
-/* Lets the first steps of the curves leave the figure at its upper edge if the rest would be flattened by them. */
-void report_curves_limit(figure *f);
+/* A figure of losses against a clock; NULL: out of memory. unit: what samples are called. report_losses_end sets its
+ * axes once the curves, which end at `end`, are drawn. */
+figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
+                      const char *unit);
+figure *report_losses_end(figure *f, double end);
 
 /* Norms over bounds by step, on an axis of steps from 0 to `last`. */
 void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count, int64_t last);
