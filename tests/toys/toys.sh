@@ -1,6 +1,7 @@
 #!/bin/sh
-# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each. The program with the
-# toys of this folder knows them in its help, checks, routing, training, checkpoints, evaluation, sweeps and reports.
+# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each, a metric is a row. The
+# program with the toys of this folder knows them in its help, checks, routing, training, checkpoints, evaluation, sweeps
+# and reports.
 #     toys.sh PATH-OF-SCION-WITH-TOYS PRESETS
 . "${0%/*}/../cli/opening"
 
@@ -47,6 +48,23 @@ holds out '0 new'
 "$scion" report run toys.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
 holds report.html 'copies'
 holds report.html 'images'
+
+# ---- A metric: in the lines of a run, its summary, the figures and their numbers, and the ledger
+python3 - run toys.db report/run1-toy.csv report/toy.csv << 'END' || fault 'the toy metric is not everywhere'
+import json, os, sqlite3, sys
+run, ledger, *figures = sys.argv[1:]
+lines = [json.loads(line) for line in open(run + "/metrics.jsonl")]
+steps = [line for line in lines if "loss" in line]
+assert steps and all(line["toy_s"] > 0 for line in steps), lines
+assert all("toy_s" not in line for line in lines if "val_loss" in line), lines
+assert json.load(open(run + "/summary.json"))["toys_s"] >= sum(line["toy_s"] for line in steps)
+(figure,) = [path for path in figures if os.path.exists(path)]
+assert sum("toy seconds," in line for line in open(figure)) == len(steps), open(figure).read()
+db = sqlite3.connect(ledger)
+assert db.execute("SELECT count(*) FROM runs WHERE toys_s > 0").fetchone()[0] == 6
+assert db.execute("SELECT count(*) FROM points WHERE toy_s > 0").fetchone()[0] >= 6
+END
+holds report.html 'toy time'
 
 # ---- A norm and a rule of the library
 holds one_line 'adamw sgd lion'
