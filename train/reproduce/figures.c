@@ -158,21 +158,6 @@ static const reproduce_figure table[] = {
         .judge = reproduce_judge_norms,
     },
     {
-        .name = "epochs-sweep",
-        .title = "Norms of the weights against the number of epochs",
-        .claim =
-            "with a fixed step size the norms of the weights grow like the square root of the number of steps under "
-            "Unconstrained Scion, and stay bounded under Scion",
-        .size = {"stand-in: an MLP of width 128, 1 to 16 epochs, for the paper's CNN on CIFAR-10",
-                 "stand-in: an MLP of width 512, 5 to 80 epochs, for the paper's CNN on CIFAR-10"},
-        .subjects = {"scion"},
-        .rivals = {"uscion"},
-        .data = &images,
-        .small = {"mlp rule=scion,uscion width=128 lr=2^-7 batch=512 epochs=1,2,4,8,16 schedule=constant"},
-        .full = {"mlp rule=scion,uscion width=512 lr=2^-7 epochs=5,10,20,40,80 schedule=constant"},
-        .judge = reproduce_judge_epochs,
-    },
-    {
         .name = "cnn-transfer",
         .title = "CNN: the best step size against width",
         .claim = "the best step size of Scion does not depend on the width of a convolutional network on CIFAR-10",

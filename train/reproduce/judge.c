@@ -9,13 +9,14 @@
 #include "reproduce/reproduce.h"
 #include "tune/transfer.h"
 
-const double reproduce_overshoot = 1.21;
-
 /* In log2: the loss is so flat around its minimum that half or twice the best lr is nearly as good. */
 static const double same_rate = 1;
 
 /* Exponents that count as a square root: norms begin at the boundary, not at zero. */
 static const double root_low = 0.3, root_high = 0.7;
+
+/* Norms are sums of float32, good to about 1e-4. */
+static const double rounding = 1e-3;
 
 #define ERRORS "+- is half of a 95% interval over the seeds"
 
@@ -361,12 +362,15 @@ void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_ru
 typedef struct norms_end {
     double log_mean; /* mean over the parameters of log(norm) */
     double ratio;    /* largest norm / bound; 0: no bounds */
+    double low,
+        high; /* largest norm / bound / overshoot; a range where a ledger of 0.2 does not know the overshoot */
+    double overshoot; /* largest */
     bool known;
 } norms_end;
 
 static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_run *run)
 {
-    norms_end e = {0, 0, false};
+    norms_end e = {.known = false};
     run_curves curves = {.points = NULL};
     int64_t used = 0;
     if (run->result.state == RUN_DONE)
@@ -378,9 +382,14 @@ static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_r
             (f->weights && !strstr(norms[i].name, f->weights)))
             continue;
         e.log_mean += log(norms[i].norm);
-        if (isfinite(norms[i].bound) && norms[i].bound > 0)
-            e.ratio = fmax(e.ratio, norms[i].norm / norms[i].bound);
         used++;
+        if (!isfinite(norms[i].bound) || !(norms[i].bound > 0))
+            continue;
+        const double ratio = norms[i].norm / norms[i].bound, overshoot = norms[i].overshoot;
+        e.ratio = fmax(e.ratio, ratio);
+        e.low = fmax(e.low, isnan(overshoot) ? 0 : ratio / overshoot);
+        e.high = fmax(e.high, isnan(overshoot) ? ratio : ratio / overshoot);
+        e.overshoot = fmax(e.overshoot, overshoot);
     }
     run_curves_free(&curves);
     e.known = used > 0;
@@ -394,20 +403,26 @@ static void not_finished(reproduce_part *p)
     snprintf(p->evidence, sizeof p->evidence, "too few runs have finished");
 }
 
-/* The norms of the first subject stay within their bounds, in all of its runs. */
-static void judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                         reproduce_judgement *j)
+/* Judges whether the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of
+ * their iteration and rounding. Returns the largest overshoot. */
+static double judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                           reproduce_judgement *j)
 {
-    double ratio = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (has_rule(f->subjects, &runs[i].c))
-            ratio = fmax(ratio, last_norms(f, l, &runs[i]).ratio);
-    reproduce_part *p = reproduce_add(j, stat_within((stat_estimate){ratio, 0}, 0, reproduce_overshoot),
+    norms_end all = {.overshoot = 1};
+    for (int64_t i = 0; i < count; i++) {
+        const norms_end e = has_rule(f->subjects, &runs[i].c) ? last_norms(f, l, &runs[i]) : all;
+        all.ratio = fmax(all.ratio, e.ratio);
+        all.low = fmax(all.low, e.low);
+        all.high = fmax(all.high, e.high);
+        all.overshoot = fmax(all.overshoot, e.overshoot);
+    }
+    reproduce_part *p = reproduce_add(j, stat_range_within(all.low, all.high, 0, 1 + rounding),
                                       "%s: the norms of the weights stay within their bounds", f->subjects[0]);
-    if (ratio == 0)
+    if (all.ratio == 0)
         not_finished(p);
     else
-        snprintf(p->evidence, sizeof p->evidence, "the largest norm is %.3f of its bound at the end", ratio);
+        snprintf(p->evidence, sizeof p->evidence, "the largest norm is %.3f of its bound at the end", all.ratio);
+    return all.overshoot;
 }
 
 void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
@@ -422,7 +437,7 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
             if (bounded.known && free_.known)
                 stat_add(&factor, bounded.log_mean - free_.log_mean);
         }
-    judge_bounds(f, l, runs, count, j);
+    const double overshoot = judge_bounds(f, l, runs, count, j);
     const stat_estimate e = stat_mean(&factor);
     reproduce_part *p = reproduce_add(j, stat_within(e, -INFINITY, 0), "they end smaller under %s than under %s",
                                       f->subjects[0], f->rivals[0]);
@@ -435,11 +450,10 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
         snprintf(p->evidence, sizeof p->evidence,
                  "they are %.3f times as large (95%% interval %.3f to %.3f; geometric mean over the parameters)",
                  exp(e.value), exp(e.value - e.error), exp(e.value + e.error));
-    snprintf(
-        j->margin, sizeof j->margin,
-        "norms up to %.2f of their bounds, which five Newton-Schulz steps allow; smaller: the 95%% interval over "
-        "the seeds is below 1",
-        reproduce_overshoot);
+    snprintf(j->margin, sizeof j->margin,
+             "norms up to %.2f of their bounds, which their iteration allows; smaller: the 95%% interval over "
+             "the seeds is below 1",
+             overshoot);
 }
 
 /* Exponent of the growth with the steps, of the runs of the first rival with one seed and one step size. */
@@ -503,19 +517,6 @@ static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run 
     snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " at lr 2^%.4g", log2(lr));
 }
 
-void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                            reproduce_judgement *j)
-{
-    transfer t = transfer_of(runs, count);
-    judge_growth(f, l, runs, count, best_rate(f, &t), j);
-    judge_bounds(f, l, runs, count, j);
-    transfer_free(&t);
-    snprintf(
-        j->margin, sizeof j->margin,
-        "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which five Newton-Schulz steps allow; %s",
-        root_low, root_high, reproduce_overshoot, ERRORS);
-}
-
 /* "scion: best lr 2^-3.12 at 1, 2^-3.40 at 2 epochs". */
 static void tell_best_rates(const transfer *t, const char *rule, reproduce_judgement *j)
 {
@@ -541,9 +542,13 @@ void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_
                              reproduce_judgement *j)
 {
     double shortest, longest;
-    reproduce_judge_epochs(f, l, runs, count, j);
-    size_range(length_of, runs, count, &shortest, &longest);
     transfer t = transfer_of(runs, count);
+    judge_growth(f, l, runs, count, best_rate(f, &t), j);
+    const double overshoot = judge_bounds(f, l, runs, count, j);
+    snprintf(j->margin, sizeof j->margin,
+             "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which their iteration allows; %s",
+             root_low, root_high, overshoot, ERRORS);
+    size_range(length_of, runs, count, &shortest, &longest);
     judge_best(f, &t, longest, " in the longest runs, each at its best lr", j);
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++)

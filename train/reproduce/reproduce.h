@@ -104,9 +104,6 @@ void reproduce_opening(page *p, const reproduce_figure *f, bool full, const repr
 scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduce_judgement *j,
                             const char *ledger_path, const char *out_html, scion_error *err);
 
-/* scion_info.overshoot of the default polar iteration: the factor by which spectral norms may exceed their bounds. */
-extern const double reproduce_overshoot;
-
 /* For the table. */
 void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                               reproduce_judgement *j);
@@ -114,10 +111,8 @@ void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_ru
                            reproduce_judgement *j);
 void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                            reproduce_judgement *j);
-void reproduce_judge_epochs(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                            reproduce_judgement *j);
 void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                             reproduce_judgement *j); /* epochs, and which rule is better */
+                             reproduce_judgement *j);
 void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                           reproduce_judgement *j);
 scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
