@@ -156,6 +156,49 @@ static void test_many_shards(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+/* The hash of a sparse shard of zeros, `count` tokens long, in which token `at` is `token`; 0: refused. */
+static uint64_t large_hash(int32_t count, int64_t at, uint16_t token)
+{
+    uint8_t head[SHARD_HEAD + 2];
+    data_set *d = NULL;
+    scion_error err = {0};
+    uint64_t hash = 0;
+    shard_bytes(head, 1, 0, 100);
+    memcpy(head + 8, &count, sizeof count);
+    const char *path = files_write("large.bin", head, SHARD_HEAD);
+    assert_int_equal(truncate(path, SHARD_HEAD + 2 * (off_t)count), 0);
+    FILE *f = fopen(path, "r+b");
+    assert_true(f && fseek(f, (long)(SHARD_HEAD + 2 * at), SEEK_SET) == 0 && fwrite(&token, 2, 1, f) == 1);
+    fclose(f);
+    if (open_case(&d, &(data_case){.path = path, .vocab = 100, .block = 4}, &err) == SCION_OK)
+        hash = data_about(d)->hash;
+    else
+        assert_non_null(strstr(err.message, "large.bin: token "));
+    data_close(d);
+    return hash;
+}
+
+/* Of a large shard opening reads pieces from its first token to its last; a token between them that is not in the
+ * vocabulary is refused when it is read. */
+static void test_large_shards(void **state)
+{
+    enum { count = 5000000, between = 600000 };
+    int32_t tokens[4], targets[4];
+    void *const arrays[DATA_ARRAYS] = {tokens, targets};
+    scion_error err = {0};
+    (void)state;
+    const uint64_t zeros = large_hash(count, 0, 0);
+    assert_true(zeros != 0 && zeros == large_hash(count, 0, 0));
+    assert_true(large_hash(count + 1, 0, 0) != zeros);
+    assert_true(large_hash(count, 0, 1) != zeros && large_hash(count, count - 1, 1) != zeros);
+    assert_true(large_hash(count, 0, 100) == 0 && large_hash(count, count - 1, 100) == 0);
+    assert_true(large_hash(count, between, 100) == zeros);
+    data_set *d = must_open(&(data_case){.path = files_path("large.bin"), .vocab = 100, .block = 4});
+    assert_int_equal(data_fill(d, DATA_TRAIN, between / 4, 1, arrays, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "large.bin: token 100 near byte "));
+    data_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_shard_errors),
         cmocka_unit_test(test_shards_that_change),
         cmocka_unit_test(test_many_shards),
+        cmocka_unit_test(test_large_shards),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -94,7 +94,7 @@ static void widen(const data_segment *s, int64_t from, int64_t count, int32_t *t
         memcpy(to, (const int32_t *)s->tokens + from, (size_t)count * sizeof *to);
 }
 
-/* The same from a file. It was checked when it was opened, and may have changed since. */
+/* The same from a file, with a check: it may have changed since it was opened. */
 static scion_status read_tokens(const data_segment *s, int64_t range, int64_t from, int64_t count, int32_t *to,
                                 scion_error *err)
 {
@@ -112,8 +112,8 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
             largest = tokens[k] > largest ? tokens[k] : largest;
         }
         if (largest >= range)
-            return data_fail(err, SCION_EINVAL, s->path, "token %d near byte %lld: it was changed while in use",
-                             (int)largest, (long long)offset);
+            return data_fail(err, SCION_EINVAL, s->path, "token %d near byte %lld, but the vocabulary has only %lld",
+                             (int)largest, (long long)offset, (long long)range);
     }
     return SCION_OK;
 }

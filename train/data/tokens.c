@@ -1,7 +1,8 @@
 /* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic 20240520, version 1, number of tokens), then
  * the tokens as uint16, little-endian as the machine must be. Training runs through the files in the order of their
- * names (as bytes, in any locale) and starts again. Every token is read once at opening, so that one outside of the
- * vocabulary is told of then; later, samples are read from the files, which stay open. */
+ * names (as bytes, in any locale) and starts again. Opening reads every token of a small shard and some of a large one,
+ * for the hash of the data and to find tokens outside of the vocabulary at once; each token is checked again when a
+ * sample is read from the file, which stays open. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,16 +81,22 @@ static uint16_t largest_of(const uint16_t *tokens, int64_t n)
     return largest;
 }
 
-/* Reads all tokens of a shard once. */
+/* Checks and hashes the tokens of a shard: all of them, or of more than max_pieces x piece so many pieces, spread from
+ * its first to its last token, and its size. FineWeb10B has 20 GB, which every rank opens. */
 static scion_status check_tokens(data_set *d, int file, const char *path, int64_t count, int64_t vocab,
                                  scion_error *err)
 {
-    enum { some = 1 << 19 };
-    uint16_t *tokens = malloc(some * sizeof *tokens);
+    enum { piece = 1 << 19, max_pieces = 8 };
+    const bool all = count <= (int64_t)max_pieces * piece;
+    const int64_t pieces = all ? (count + piece - 1) / piece : max_pieces;
+    uint16_t *tokens = malloc(piece * sizeof *tokens);
     scion_status status = tokens ? SCION_OK : data_fail(err, SCION_ENOMEM, path, "out of memory to read it");
-    for (int64_t done = 0, n; status == SCION_OK && done < count; done += n) {
-        n = count - done < some ? count - done : some;
-        status = data_read_at(file, path, header_bytes + 2 * done, tokens, (size_t)n * sizeof *tokens, err);
+    if (!all)
+        data_hash(d, &count, sizeof count);
+    for (int64_t i = 0; status == SCION_OK && i < pieces; i++) {
+        const int64_t first = all ? i * piece : i * (count - piece) / (pieces - 1);
+        const int64_t n = count - first < piece ? count - first : piece;
+        status = data_read_at(file, path, header_bytes + 2 * first, tokens, (size_t)n * sizeof *tokens, err);
         const uint16_t largest = status == SCION_OK ? largest_of(tokens, n) : 0;
         if (largest >= vocab)
             status = data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
