@@ -61,7 +61,7 @@ static void print_head(const forecast *f, const char *preset, const config *c, c
              "%s: %.4g M parameters, %lld %s a step, rule %s%s; forecast for ranks of %g Gflop/s, %g GB/s and "
              "%g us each; %s",
              preset, 1e-6 * (double)f->parameters, (long long)f->sequences,
-             strcmp(config_unit(c), "images") == 0 ? "images" : "sequences", c->optimizer.rule,
+             data_content_of(config_model(c)->inputs[0])->samples, c->optimizer.rule,
              c->optimizer.light ? " light" : "", 1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency, f->data);
     printf("%6s %10s %9s %7s %7s %7s %8s %9s %9s\n", "ranks", "step s", "compute", "oracle", "comm", "hidden",
            "share", "sent GB", "rank GB");

@@ -123,7 +123,7 @@ static void parts_make_the_whole(void **state)
     static const char *const names[] = {"a", "b", "c"};
     const data_image_info image = {
         .channels = 1, .height = 2, .width = 2, .classes = classes, .names = names, .mean = {0}, .scale = {1}};
-    const data_info d = {.image = &image, .arrays = {{.name = "image"}}};
+    const data_info d = {.image = &image, .arrays = {{.name = "image", .channels_last = true}}};
     mistakes *whole, *part[parts];
     scion_error err = {0};
     (void)state;

@@ -355,7 +355,8 @@ static void mixed_classes_mix_the_losses(void **state)
         const data_info hard = i == 0 ? tiny_images(20, classes) : tiny_pictures(2, 25, classes);
         const config c = tiny(cases[i]);
         data_info soft = hard;
-        soft.arrays[soft.array_count++] = (data_array){"target_weights", DATA_FLOAT32, 1, {classes}, classes, 0, 0};
+        soft.arrays[soft.array_count++] =
+            (data_array){"target_weights", DATA_FLOAT32, 1, {classes}, classes, 0, 0, false};
         run plain = start(&c, &hard, batch), r = start(&c, &soft, batch);
         double loss[3];
         float *grads[3];

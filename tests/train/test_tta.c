@@ -26,10 +26,8 @@ static int reflected(int i, int n)
 
 static void must_show(const tta_view *v, bool last)
 {
-    const data_array a = {.name = last ? "image" : "pixels",
-                          .shape = {last ? H : C, last ? W : H, last ? C : W},
-                          .ndim = 3,
-                          .count = H * W * C};
+    const data_array a = {
+        .channels_last = last, .shape = {last ? H : C, last ? W : H, last ? C : W}, .ndim = 3, .count = H * W * C};
     float from[COUNT * H * W * C], to[COUNT * H * W * C];
     for (int i = 0; i < COUNT * H * W * C; i++) {
         const int n = i / (H * W * C), k = i % (H * W * C);
@@ -61,7 +59,7 @@ static void views_move_and_mirror(void **state)
     const tta *t = tta_find("translate"); /* half of the weight is on the image in its place */
     assert_true(t->views[0].weight + t->views[1].weight == 0.5f && t->views[0].dy == 0 && t->views[1].dx == 0);
     float one = 7, same = 0;
-    const data_array pixel = {.name = "pixels", .shape = {1, 1, 1}, .ndim = 3, .count = 1};
+    const data_array pixel = {.shape = {1, 1, 1}, .ndim = 3, .count = 1};
     tta_apply(&t->views[3], &pixel, 1, &one, &same); /* no neighbours */
     assert_true(same == 7);
 }

@@ -273,7 +273,7 @@ const void *config_model_options(const config *c)
 
 const char *config_unit(const config *c)
 {
-    return data_unit(config_model(c)->inputs[0]);
+    return data_content_of(config_model(c)->inputs[0])->unit;
 }
 
 const char *config_foreign_option(const config *c, char *owner, size_t bytes)

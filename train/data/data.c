@@ -83,13 +83,16 @@ bool data_needs_path(const char *kind)
     return true;
 }
 
-const char *data_unit(const char *array)
+const data_content *data_content_of(const char *array)
 {
-    static const char *const units[][2] = {{"tokens", "tokens"}, {"pixels", "images"}, {"image", "images"}};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(array, units[i][0]) == 0)
-            return units[i][1];
-    return "samples";
+    static const data_content rows[] = {{"tokens", "tokens", "sequences", false, false},
+                                        {"pixels", "images", "images", true, false},
+                                        {"image", "images", "images", true, true},
+                                        {NULL, "samples", "samples", false, false}};
+    const data_content *row = rows;
+    while (row->array && strcmp(row->array, array) != 0)
+        row++;
+    return row;
 }
 
 /* ---- What a data set owns ------------------------------------------------------------------------------ */
@@ -127,15 +130,27 @@ void data_hash(data_set *d, const void *bytes, size_t n)
 
 void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range)
 {
-    data_array *a = &d->info.arrays[d->info.array_count++];
-    *a = (data_array){.name = name, .type = type, .ndim = ndim, .count = 1, .range = range};
+    const data_content *content = data_content_of(name);
+    const int index = d->info.array_count++;
+    data_array *a = &d->info.arrays[index];
+    *a = (data_array){.name = name,
+                      .type = type,
+                      .ndim = ndim,
+                      .count = 1,
+                      .range = range,
+                      .channels_last = content->channels_last};
     for (int i = 0; i < ndim; i++) {
         a->shape[i] = shape[i];
         a->count *= shape[i];
     }
-    a->pad = strcmp(name, "targets") == 0 ? -1 : 0;
-    if (d->info.array_count == 1)
-        d->info.unit = data_unit(name);
+    if (strcmp(name, "targets") == 0) {
+        d->info.targets = index;
+        a->pad = -1;
+    }
+    if (index == 0)
+        d->info.unit = content->unit;
+    if (content->array)
+        d->info.input = index;
 }
 
 /* ---- Warnings ------------------------------------------------------------------------------------------ */
@@ -265,7 +280,7 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
-    const bool images = context->images || (context->wants && strcmp(data_unit(context->wants[0]), "images") == 0);
+    const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
     if (o->path[0])
         looks = kind_of_path(o->path, images);
     if (images && !looks) /* it says what is missing */
@@ -338,6 +353,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     d->seed = context->seed;
     d->whole = context->whole;
     d->info.kind = kind->name;
+    d->info.targets = -1;
     scion_status status = make_warnings(d, err);
     if (status == SCION_OK)
         status = kind->open(d, &d->options, context, err);

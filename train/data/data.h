@@ -31,10 +31,19 @@ extern const option data_option_rows[];
 const char *data_kind_name(int i);
 /* Kind i: its own options (NULL: none) and where their struct is in data_options. False past the last. */
 bool data_kind_options(int i, const char **name, const option **rows, size_t *offset);
-/* Whether data of this kind are read from a path (synthetic data are not). */
+/* True if data of this kind are read from a path (synthetic data are not). */
 bool data_needs_path(const char *kind);
-/* What a sample with such an array is counted in: "tokens", "images", or "samples". */
-const char *data_unit(const char *array);
+
+/* What samples are, by the array that a model reads. */
+typedef struct data_content {
+    const char *array;   /* tokens; pixels (channels, height, width); image (height, width, channels) */
+    const char *unit;    /* they are counted in: "tokens", "images" */
+    const char *samples; /* and called, more than one: "sequences", "images" */
+    bool images, channels_last;
+} data_content;
+
+/* Any other array: "samples". */
+const data_content *data_content_of(const char *array);
 
 /* What a set is opened for, beside its options. */
 typedef struct data_context {
@@ -62,9 +71,10 @@ typedef struct data_array {
     data_type type;
     int ndim; /* 0: one number */
     int64_t shape[DATA_DIMS];
-    int64_t count; /* product of the shape */
-    int64_t range; /* INT32: values are below it */
-    int32_t pad;   /* INT32: what fills up the last batch of a part; floats are then 0 */
+    int64_t count;      /* product of the shape */
+    int64_t range;      /* INT32: values are below it */
+    int32_t pad;        /* INT32: fills up the last batch of a part, where floats are 0 */
+    bool channels_last; /* images: (height, width, channels) */
 } data_array;
 
 /* What images are. A pixel, a byte, is given as (byte - mean) scale, by channel. */
@@ -81,12 +91,14 @@ typedef struct data_image_info {
 typedef struct data_info {
     data_array arrays[DATA_ARRAYS];
     int array_count;
-    const char *unit;             /* tokens or images */
-    int64_t sample_units;         /* of them in a sample */
-    int64_t units[DATA_PARTS];    /* and in a part */
-    int64_t samples[DATA_PARTS];  /* whole ones in a part */
-    int64_t symbols;              /* text: tokens that data_decode knows; 0: no text */
-    const char *vocabulary;       /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
+    int input, targets;          /* arrays[] that a model reads, and learns to predict; targets -1: none */
+    int64_t classes;             /* targets are classes, and samples scored by the logits of these; 0: they are not */
+    const char *unit;            /* tokens or images */
+    int64_t sample_units;        /* of them in a sample */
+    int64_t units[DATA_PARTS];   /* and in a part */
+    int64_t samples[DATA_PARTS]; /* whole ones in a part */
+    int64_t symbols;             /* text: tokens that data_decode knows; 0: no text */
+    const char *vocabulary;      /* text: the symbols, valid UTF-8 (the form is the kind's); NULL: none */
     const data_image_info *image; /* images: what they are; NULL: no images */
     const char *images;           /* the same as JSON, for checkpoints */
     char description[200];        /* one line for people: files, sizes */

@@ -127,10 +127,12 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
 /* The targets of a sample that is `weight` of the first class and the rest of the second; -1: it does not count. */
 static void put_targets(const data_set *d, int32_t first, int32_t second, double weight, void *const arrays[])
 {
-    if (arrays[1])
-        *(int32_t *)arrays[1] = weight >= 0.5 ? first : second;
-    float *weights = d->info.array_count > 2 ? arrays[2] : NULL;
-    for (int64_t k = 0; weights && k < d->info.image->classes; k++)
+    int32_t *target = arrays[d->info.targets];
+    const int mixed = data_find(&d->info, "target_weights");
+    float *weights = mixed >= 0 ? arrays[mixed] : NULL;
+    if (target)
+        *target = weight >= 0.5 ? first : second;
+    for (int64_t k = 0; weights && k < d->info.classes; k++)
         weights[k] = 0;
     if (weights && first >= 0 && second >= 0) {
         weights[first] += (float)weight;
@@ -155,10 +157,11 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     const data_placing one = {whole, mix.mixes && !pastes ? (float)mix.weight : 1, false};
     const data_placing other = {pastes ? mix.box : whole, pastes ? 1 : (float)(1 - mix.weight), !pastes};
     scion_status status = SCION_OK;
-    if (arrays[0])
-        status = put(d, part, &sample, number, epoch, &one, arrays[0], err);
-    if (arrays[0] && status == SCION_OK && mix.mixes)
-        status = put(d, part, &mix.partner, mix.number, epoch, &other, arrays[0], err);
+    float *pixels = arrays[d->info.input];
+    if (pixels)
+        status = put(d, part, &sample, number, epoch, &one, pixels, err);
+    if (pixels && status == SCION_OK && mix.mixes)
+        status = put(d, part, &mix.partner, mix.number, epoch, &other, pixels, err);
     const int32_t *labels = m->part[part].labels;
     const int32_t label = sample >= 0 ? labels[sample] : -1;
     put_targets(d, label, mix.mixes ? labels[mix.partner] : label, mix.weight, arrays);
@@ -421,6 +424,7 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
     if (status == SCION_OK)
         status = name_classes(d, &m->about, err);
     d->info.image = &m->about;
+    d->info.classes = m->about.classes;
     if (status == SCION_OK)
         status = describe(d, err);
     if (status != SCION_OK)

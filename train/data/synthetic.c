@@ -3,7 +3,6 @@
  *         0.94 nats, so a model that learns falls from ln(vocab) to about that.
  *     images: noise around one prototype per class; 28 x 28 grey pixels, or image_size x image_size in colour. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "data/images.h"
@@ -74,19 +73,13 @@ static scion_status make_images(data_set *d, const data_options *o, const data_c
     return data_images_ready(d, context, err);
 }
 
-static const struct {
-    const char *array; /* that it has */
-    scion_status (*make)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
-} makers[] = {{"tokens", make_text}, {"pixels", make_images}, {"image", make_images}};
-
-/* What the model wants, else a text. */
+/* Makes images if the model reads some, else a text. */
 static scion_status open_synthetic(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    for (int i = 0; i < 3; i++)
-        for (const char *const *want = context->wants; want && *want; want++)
-            if (strcmp(*want, makers[i].array) == 0)
-                return makers[i].make(d, o, context, err);
-    return makers[0].make(d, o, context, err);
+    for (const char *const *want = context->wants; want && *want; want++)
+        if (data_content_of(*want)->images)
+            return make_images(d, o, context, err);
+    return make_text(d, o, context, err);
 }
 
 const data_kind data_kind_synthetic = {

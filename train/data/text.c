@@ -141,8 +141,8 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
 {
     const data_text *t = d->state;
     const data_stream *s = &t->streams[part];
-    const int64_t range = d->info.arrays[0].range;
-    int32_t *tokens = arrays[0], *targets = arrays[1];
+    const int64_t range = d->info.arrays[d->info.input].range;
+    int32_t *tokens = arrays[d->info.input], *targets = arrays[d->info.targets];
     int64_t first = sample * t->block;
     scion_status status = SCION_OK;
     if (sample < 0) /* drawn; below the number of places, since the product is rounded to no more */

@@ -37,8 +37,8 @@ const tta *tta_find(const char *name)
 void tta_apply(const tta_view *v, const data_array *a, int64_t count, const float *from, float *to)
 {
     /* Images one after another: an array `pixels` is planes of one channel, `image` has them side by side. */
-    const bool last = strcmp(a->name, "image") == 0;
-    const int64_t *shape = a->shape + !last, height = shape[0], width = shape[1], depth = last ? shape[2] : 1;
+    const int64_t *shape = a->shape + !a->channels_last, height = shape[0], width = shape[1];
+    const int64_t depth = a->channels_last ? shape[2] : 1;
     const int64_t planes = count * a->count / (height * width * depth);
     for (int64_t p = 0; p < planes; p++)
         for (int64_t y = 0; y < height; y++) {

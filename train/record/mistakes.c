@@ -78,9 +78,8 @@ scion_status mistakes_create(mistakes **out, const data_info *d, scion_error *er
 static double byte_at(const data_info *d, const float *pixels, int64_t y, int64_t x, int64_t c)
 {
     const data_image_info *image = d->image;
-    const bool last = strcmp(d->arrays[0].name, "image") == 0; /* the channel */
-    const int64_t at =
-        last ? (y * image->width + x) * image->channels + c : (c * image->height + y) * image->width + x;
+    const int64_t at = d->arrays[d->input].channels_last ? (y * image->width + x) * image->channels + c
+                                                         : (c * image->height + y) * image->width + x;
     return (double)pixels[at] / (double)image->scale[c] + (double)image->mean[c];
 }
 
