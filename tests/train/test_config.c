@@ -217,16 +217,17 @@ static void norms_follow_the_model(void **state)
     }
 }
 
-/* Stored configurations of 0.1.0 lack these options: they take what their runs did, and keep their identity. */
+/* A stored configuration without an option takes what runs did before it existed, and keeps its identity. */
 static void runs_before_an_option_keep_their_meaning(void **state)
 {
     static const struct {
-        const char *stored; /* of 0.1.0 */
-        const char *now;    /* the same today */
+        const char *stored;
+        const char *now; /* the same today */
         const char *key, *value;
         const char *changed, *line; /* what today's default, or another value, adds to the identity; NULL: nothing */
     } cases[] = {
-        {"{\"rule\":\"ssd\"}", "rule=ssd layerwise=yes", "layerwise", "yes", "rule=ssd", "layerwise=no\n"},
+        {"{\"rule\":\"ssd\",\"layerwise\":\"yes\"}", "rule=ssd layerwise=yes", "layerwise", "yes", "rule=ssd",
+         "layerwise=no\n"},
         {"{\"rule\":\"nsgd\"}", "rule=nsgd", "layerwise", "no", "rule=nsgd layerwise=yes", "layerwise=yes\n"},
         {"{\"rule\":\"mnsgd\"}", "rule=mnsgd", "layerwise", "no", "rule=mnsgd layerwise=yes", "layerwise=yes\n"},
         {"{\"rule\":\"scion\"}", "rule=scion", "layerwise", "no", NULL, NULL},
@@ -486,9 +487,9 @@ static void options_that_contradict_are_refused(void **state)
         {"rule=muon muon_multiplier=0", "muon_multiplier 0"},
         {"rule=ssd layerwise=yes", NULL},
         {"rule=muon adam_lr=1e-3 first_full=yes", NULL},
-        {"layerwise=yes", "layerwise: rule scion has no norm of all layers"},
-        {"rule=nsgd first_full=yes", "first_full: rule nsgd has no average"},
-        {"rule=adamw adam_lr=1e-3", "adam_lr: rule adamw has no AdamW part"},
+        {"layerwise=yes", "layerwise has no effect: rule scion has no joint norm of all layers"},
+        {"rule=nsgd first_full=yes", "first_full has no effect: rule nsgd keeps no average"},
+        {"rule=adamw adam_lr=1e-3", "adam_lr has no effect: rule adamw has no AdamW part"},
         {"rule=muon adam_lr=1e-3 lr=0", "adam_lr is 0.001, but lr is 0"},
         {"model=mlp bias_radius=hidden", NULL},
         {"bias_radius=hidden", "bias_radius is for model mlp, model gpt has none"},

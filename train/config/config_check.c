@@ -169,14 +169,15 @@ static scion_status check_rule_reads(const config *c, const scion_options *o, sc
 {
     const scion_rule_properties *rule = scion_rule_info(o->rule);
     if (c->optimizer.layerwise && !rule->joint)
-        return train_fail(err, SCION_EINVAL, "layerwise: rule %s has no norm of all layers", rule->name);
+        return train_fail(err, SCION_EINVAL, "layerwise has no effect: rule %s has no joint norm of all layers",
+                          rule->name);
     if (!c->optimizer.decay_vectors && rule->weight_decay != 0)
         return train_fail(err, SCION_EINVAL, "decay_vectors=no has no effect: rule %s always decays by lr",
                           rule->name);
     if (c->optimizer.first_full && !rule->averages)
-        return train_fail(err, SCION_EINVAL, "first_full: rule %s has no average", rule->name);
+        return train_fail(err, SCION_EINVAL, "first_full has no effect: rule %s keeps no average", rule->name);
     if (c->optimizer.adam_lr > 0 && rule->others == o->rule)
-        return train_fail(err, SCION_EINVAL, "adam_lr: rule %s has no AdamW part", rule->name);
+        return train_fail(err, SCION_EINVAL, "adam_lr has no effect: rule %s has no AdamW part", rule->name);
     if (c->optimizer.adam_lr > 0 && !(c->training.lr > 0))
         return train_fail(err, SCION_EINVAL, "adam_lr is %g, but lr is 0", c->optimizer.adam_lr);
     return SCION_OK;
@@ -211,16 +212,13 @@ scion_status config_check_lr(const config *c, scion_error *err)
 scion_status config_check(const config *c, scion_error *err)
 {
     int32_t norm[3];
-    scion_status status = check_model(c, err);
-    if (status == SCION_OK)
-        status = check_data(c, err);
-    if (status == SCION_OK)
-        status = config_check_schedule(c, err);
-    if (status == SCION_OK)
-        status = config_norms(c, norm, err);
-    if (status == SCION_OK)
-        status = check_radii(c, err);
-    if (status == SCION_OK)
-        status = check_optimizer(c, err);
+    scion_status status;
+    TRY(check_model(c, err));
+    TRY(check_data(c, err));
+    TRY(config_check_schedule(c, err));
+    TRY(config_norms(c, norm, err));
+    TRY(check_radii(c, err));
+    TRY(check_optimizer(c, err));
+done:
     return status;
 }

@@ -464,17 +464,6 @@ static const char *value_text(const json_t *value, char text[NUMBER_TEXT])
     return text;
 }
 
-/* Origins that other options decide, of the options that `object` does not have. */
-static scion_status set_origins(config *c, const json_t *object, scion_error *err)
-{
-    scion_status status = SCION_OK;
-    const config_option *o;
-    for (int i = 0; status == SCION_OK && (o = config_option_at(i)) != NULL; i++)
-        if (o->origin_of && !json_object_get(object, o->key))
-            status = config_set(c, o->key, o->origin_of(c), "stored configuration", err);
-    return status;
-}
-
 scion_status config_from_json(config *c, const char *json, scion_error *err)
 {
     json_error_t why;
@@ -505,8 +494,6 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
             status = train_fail(err, SCION_ESTATE,
                                 "stored configuration: %.40s is not a string, a number or a boolean", key);
     }
-    if (status == SCION_OK)
-        status = set_origins(&copy, object, err);
     json_decref(object);
     if (status == SCION_OK)
         *c = copy;
