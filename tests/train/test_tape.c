@@ -221,7 +221,7 @@ static void test_buffers(void **unused)
     assert_true(plan_forward(p, &training) == 1 && buffers[0] == 4); /* half of the way to 5 */
     int64_t recomputed = 0;
     for (int64_t e = p->forward; e < p->events; e++)
-        recomputed += p->event[e].what == PLAN_RECOMPUTE;
+        recomputed += p->event[e].kind == PLAN_RECOMPUTE;
     assert_true(recomputed > 0);
     plan_backward(p, &training);
     assert_true(grads[0] == -3 && grads[1] == 3);
@@ -459,10 +459,17 @@ static void test_recording_errors(void **unused)
         wrong_recording *record;
         const char *word;
     } cases[] = {
-        {two_names, "twin"},      {name_of_a_buffer, "twin"},     {long_name, "63"},
-        {empty_shape, "nothing"}, {huge_shape, "huge"},           {five_dims, "deep"},
-        {nine_inputs, "9"},       {foreign_input, "tape"},        {nested, "nest"},
-        {end_alone, "not begun"}, {from_a_builder, "3 is not 4"},
+        {two_names, "twin"},
+        {name_of_a_buffer, "twin"},
+        {long_name, "63"},
+        {empty_shape, "nothing"},
+        {huge_shape, "huge"},
+        {five_dims, "deep"},
+        {nine_inputs, "9"},
+        {foreign_input, "tape"},
+        {nested, "nest"},
+        {end_alone, "without a beginning"},
+        {from_a_builder, "3 is not 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tape *t = tape_create();

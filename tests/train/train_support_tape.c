@@ -145,7 +145,7 @@ static void poison_after(tape_plan *p, int64_t event)
 
 float poisoned_run(tape_plan *p, const tape_run *run)
 {
-    const tape_run now = plan_settle(p, run);
+    const tape_run now = plan_prepare(p, run);
     const tape_value *target = &p->value[p->target].own;
     float loss = 0;
     poison_after(p, -1);

@@ -301,8 +301,8 @@ tape_value *op_batchnorm(tape *t, tape_value *x, tape_value *scale, tape_value *
         n->reals[0] = momentum;
         n->reals[1] = eps;
         n->fixed = f;
-        mean->moves = var->moves = true;
-        mean->keep = var->keep = momentum;
+        mean->running = var->running = true;
+        mean->decay = var->decay = momentum;
     }
     return op_result(n);
 }

@@ -192,7 +192,7 @@ static void forward(const tape_node *n, const tape_run *run)
     compute(n, run, false, NULL);
 }
 
-static void of_logits(const tape_node *n, const tape_run *run, float *logits)
+static void forward_logits(const tape_node *n, const tape_run *run, float *logits)
 {
     compute(n, run, false, logits);
 }
@@ -240,7 +240,7 @@ const tape_op op_cross_entropy_row = {
     .name = "cross_entropy",
     .forward = forward,
     .forward_backward = forward_backward,
-    .of_logits = of_logits,
+    .forward_logits = forward_logits,
     .scratch = scratch,
     .flops = flops,
     .score = score,

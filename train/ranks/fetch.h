@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "ranks/shard.h"
+#include "scion_advanced.h"
 
 /* Finds array k of a parameter as far as this rank has it; false: it has no such array, or no part of it. */
 typedef bool fetch_find(const void *ctx, int64_t param, int k, scion_array *a);

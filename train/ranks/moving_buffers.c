@@ -11,7 +11,7 @@ static const tape_value *next_moving(const tape *t, int64_t *i)
 {
     while (*i < tape_buffer_count(t)) {
         const tape_value *v = tape_buffer_at(t, (*i)++);
-        if (v->moves)
+        if (v->running)
             return v;
     }
     return NULL;
@@ -70,6 +70,6 @@ void moving_apply(const moving_buffers *m, comm *c, const float *before, int64_t
                 continue;
             for (int64_t i = 0; (v = next_moving(m->tape, &i)) != NULL; part += v->count)
                 for (int64_t e = 0; e < v->count; e++)
-                    v->data[e] = (float)(v->keep * (double)v->data[e] + (double)part[e]);
+                    v->data[e] = (float)(v->decay * (double)v->data[e] + (double)part[e]);
         }
 }

@@ -1,39 +1,38 @@
-/* plan.c - which operations run when, which arrays hold something when, and so where they can live.
+/* plan.c - decides when operations run, when arrays are in use, and where they can live.
  *
- * 1. What is needed. Only nodes that the target depends on are planned. A view has no node: its root's arrays are
- * its.
+ * 1. Needed nodes. Only nodes that the target depends on are planned. A view has no node, but its root's arrays.
  *
  * 2. Gradients. A value requires a gradient if the target depends on it and it depends on a parameter; exactly the
  *    nodes that compute such values run backwards.
  *
  * 3. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
- *    backward pass of the nodes in reverse. Where the reverse walk comes to the end of a segment of recomputation,
- *    the segment's nodes run forward again before the first of them runs backwards; only those do whose result or
- *    `saved` is still going to be read. Two layers of two nodes, the first layer a segment:
+ *    backward pass of the nodes in reverse. Where the reverse walk reaches the end of a segment of recomputation, the
+ *    segment's nodes run forward again before the first of them runs backward, as far as their result or `saved` will
+ *    still be read. Two layers of two nodes, the first layer a segment:
  *
  *        event  0   1   2   3  |  4   5   6   7   8
  *        node   A   B   C   D  |  D'  C'  A   B'  A'       (X' is the backward pass of X)
  *
- *    A target with forward_backward runs by that as the last event of the forward pass, and has no backward event.
+ *    A target with forward_backward runs it as the last event of the forward pass, and has no backward event.
  *
- * 4. Liveness. The list of events is walked once. A write of an array opens a span of time, each read extends the
- *    span that was opened last. Above, A's result lives in the spans [0,1], for B, and [6,7], for B' (if B' reads
- *    it at all): in between its memory belongs to others. That rule is all that recomputation needs.
- *        data    written by forward, read by forward of its users, by backward of those that say so
+ * 4. Liveness. The list of events is walked once. A write to an array opens a span of time, each read extends
+ *    it. Above, A's result lives in the spans [0,1], for B, and [6,7], for B' (if B' reads it at all): in between its
+ *    memory belongs to others. Recomputation needs no other rule.
+ *        data    written by forward, read by forward of its users, and by backward where backward_reads says so
  *        saved   written by forward, read by backward of the same node
  *        grad    written by backward of its users (the first overwrites, the others accumulate), read by backward of
- *                its maker; that of the target is written before the first backward event
- *    The data of the target is read at the end of each pass, by the caller.
+ *                its maker; the target's is written before the first backward event
+ *    The caller reads the data of the target at the end of each pass.
  *
- * 5. Storage (bf16). Data that waits for the backward pass is stored as bfloat16 after its last use in the forward
- *    pass and loaded before the first one in the backward pass. These are events too, a read of one array and a write
- *    of another, and the list is walked once more: the float32 array then has two spans, as if it were recomputed.
+ * 5. Storage (bf16). Data for the backward pass is stored as bfloat16 after its last use in the forward pass and
+ *    loaded before its first use in the backward pass. These are events too, a read of one array and a write of
+ *    another, and the list is walked again: the float32 array then has two spans, as if it were recomputed.
  *
- * 6. In place. A result moves into the array of its node's first input if the operator allows that and the spans of
- *    both touch only where the node runs: then nobody reads the input afterwards.
+ * 6. In place. A result moves into the array of its node's first input if the operator allows it and their spans
+ *    touch only where the node runs, so that the input is not read afterwards.
  *
- * 7. Places. Arrays get offsets in one block, such that no two of them overlap in time and in space.
- *    Inputs of the tape, packed weights and scratch memory live for ever, behind the others. */
+ * 7. Offsets. Arrays get offsets in one block, such that no two of them overlap in both time and space. Inputs of the
+ *    tape, packed weights and scratch memory live as long as the plan, behind the others. */
 #include "tensor/plan_struct.h"
 
 #include <assert.h>
@@ -62,7 +61,7 @@ static bool is_bound(const tape_value *v)
     return v->kind == TAPE_PARAM || v->kind == TAPE_BUFFER;
 }
 
-/* ---- 1. What is needed --------------------------------------------------------------------------------- */
+/* ---- 1. Needed nodes ----------------------------------------------------------------------------------- */
 
 static void find_needed(tape_plan *p, const tape_value *target)
 {
@@ -103,7 +102,7 @@ static void copy_nodes(tape_plan *p)
 
 /* ---- 2. Gradients -------------------------------------------------------------------------------------- */
 
-/* All that is planned leads to the target, so it only remains to ask what depends on a parameter. */
+/* Every planned value leads to the target: mark those that depend on a parameter. */
 static scion_status find_gradients(tape_plan *p, scion_error *err)
 {
     for (int64_t i = 0; i < p->values; i++)
@@ -134,8 +133,8 @@ static bool ends_segment(const tape_plan *p, int64_t i)
     return segment && (i + 1 == p->nodes || p->node[i + 1].own.segment != segment);
 }
 
-/* A node of a segment is recomputed if backward needs what it saved, or if its result is read when the segment runs
- * again or backwards. The last result of a segment outlives it and need not be recomputed for its own sake. */
+/* A node of a segment is recomputed if backward reads its saved array, or if its result is read when the segment runs
+ * again or backward. The last result of a segment outlives it and is not recomputed for its own sake. */
 static scion_status find_recomputed(tape_plan *p, scion_error *err)
 {
     bool *read = calloc((size_t)p->values, sizeof *read); /* inside its segment, after the forward pass */
@@ -160,9 +159,9 @@ static scion_status find_recomputed(tape_plan *p, scion_error *err)
     return SCION_OK;
 }
 
-static void add_event(tape_plan *p, plan_what what, int64_t index)
+static void add_event(tape_plan *p, plan_event_kind kind, int64_t index)
 {
-    p->event[p->events++] = (plan_event){what, index};
+    p->event[p->events++] = (plan_event){kind, index};
 }
 
 static void list_events(tape_plan *p)
@@ -199,7 +198,7 @@ static void read_at(plan_array *a, int64_t event)
         a->span[a->spans - 1].last = event;
 }
 
-/* Data is read, and if it is what the forward pass computed, when it is used is noted for storage. */
+/* Reads data; if the forward pass computed it, notes the event for storage. */
 static void read_data(tape_plan *p, plan_entry *v, int64_t event)
 {
     read_at(&v->data, event);
@@ -225,7 +224,7 @@ static void live_forward(tape_plan *p, plan_node *pn, int64_t event)
         write_at(&pn->saved, event);
 }
 
-/* The gradients that backward, or forward_backward, writes. */
+/* Gradients that backward or forward_backward writes. */
 static void live_gradients(tape_plan *p, plan_node *pn, int64_t event)
 {
     tape_node *n = &pn->own;
@@ -263,7 +262,7 @@ static void live_backward(tape_plan *p, plan_node *pn, int64_t event)
 static void live_event(tape_plan *p, int64_t e)
 {
     const int64_t i = p->event[e].index;
-    switch (p->event[e].what) {
+    switch (p->event[e].kind) {
     case PLAN_FORWARD:
     case PLAN_RECOMPUTE: live_forward(p, &p->node[i], e); break;
     case PLAN_FUSED:
@@ -306,7 +305,7 @@ static void find_spans(tape_plan *p)
 
 /* ---- 5. Storage ---------------------------------------------------------------------------------------- */
 
-/* Data that waits: used in the backward pass as it was computed in the forward pass, with other events between. */
+/* Chooses data that the backward pass uses as the forward pass computed it, with other events in between. */
 static void choose_stored(tape_plan *p)
 {
     for (int64_t i = 0; i < p->values; i++) {
@@ -323,7 +322,7 @@ static void add_storage(tape_plan *p, const tape_value *v, int64_t event, bool b
         add_event(p, before ? PLAN_LOAD : PLAN_STORE, in->own.index);
 }
 
-/* The loads before, or the stores after, event e of the old list. */
+/* Adds the loads before, or the stores after, event e of the old list. */
 static void add_storage_of(tape_plan *p, plan_event old, int64_t e, bool before)
 {
     const tape_node *n = &p->node[old.index].own;
@@ -364,7 +363,7 @@ static scion_status insert_storage(tape_plan *p, scion_error *err)
 
 /* ---- 6. In place --------------------------------------------------------------------------------------- */
 
-/* Whether `later` can live in the array of `home`: wherever they meet, later begins when home ends. */
+/* True if `later` can live in the array of `home`: where their spans meet, later begins when home ends. */
 static bool fits(const plan_array *home, const plan_array *later)
 {
     for (int i = 0; i < home->spans; i++) {
@@ -377,18 +376,18 @@ static bool fits(const plan_array *home, const plan_array *later)
     return home->spans + later->spans <= PLAN_SPANS;
 }
 
-/* A span of `later` begins where one of home ends, and prolongs it, or it is a load of stored data. */
+/* A span of `later` begins where one of home ends and extends it, or is a load of stored data. */
 static void move_into(plan_array *home, plan_array *later)
 {
     const int spans = home->spans;
     for (int j = 0; j < later->spans; j++) {
-        bool prolongs = false;
-        for (int i = 0; i < spans && !prolongs; i++) {
-            prolongs = home->span[i].last == later->span[j].first;
-            if (prolongs)
+        bool extends = false;
+        for (int i = 0; i < spans && !extends; i++) {
+            extends = home->span[i].last == later->span[j].first;
+            if (extends)
                 home->span[i].last = later->span[j].last;
         }
-        if (!prolongs)
+        if (!extends)
             home->span[home->spans++] = later->span[j];
     }
     later->bytes = 0;
@@ -412,7 +411,7 @@ static void share_in_place(tape_plan *p)
     }
 }
 
-/* ---- 7. Places ----------------------------------------------------------------------------------------- */
+/* ---- 7. Offsets ---------------------------------------------------------------------------------------- */
 
 static bool live_together(const plan_array *a, const plan_array *b)
 {
@@ -435,7 +434,7 @@ static size_t lowest_gap(plan_array *const *placed, int64_t n, const plan_array 
     return low;
 }
 
-/* Largest first; among equals the one that is needed first. The number makes every run sort alike. */
+/* Largest first; among equals the one needed first. The number makes the order unique. */
 static int compare_size(const void *x, const void *y)
 {
     const plan_array *a = *(plan_array *const *)x, *b = *(plan_array *const *)y;
@@ -507,9 +506,9 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
     return SCION_OK;
 }
 
-/* ---- All together -------------------------------------------------------------------------------------- */
+/* ---- Making a plan ------------------------------------------------------------------------------------- */
 
-/* Sizes of everything; returns the bytes of scratch memory. */
+/* Sets the sizes of all arrays; returns the bytes of scratch memory. */
 static size_t find_sizes(tape_plan *p)
 {
     size_t scratch = 0;
@@ -561,7 +560,7 @@ scion_status plan_make(tape_plan **out, const tape *t, const tape_value *target,
     if (!target || target->index >= tape_value_count(t) || tape_value_at(t, target->index) != target)
         return train_fail(err, SCION_EINVAL, "the target of a plan is not a value of this tape");
     if (o->threads < 1)
-        return train_fail(err, SCION_EINVAL, "%d threads: at least one is needed", o->threads);
+        return train_fail(err, SCION_EINVAL, "%d threads, expected at least 1", o->threads);
     tape_plan *p = calloc(1, sizeof *p);
     if (!p)
         return train_fail(err, SCION_ENOMEM, "out of memory while planning");
@@ -611,7 +610,7 @@ static float *address(const tape_plan *p, const plan_array *a)
     return (float *)(void *)(p->block + a->offset);
 }
 
-/* The memory of a value that is no view. */
+/* Sets the pointers of a value that is no view. */
 static void set_pointers(tape_plan *p, plan_entry *v)
 {
     const size_t bytes = (size_t)v->own.count * sizeof(float);
@@ -624,7 +623,7 @@ static void set_pointers(tape_plan *p, plan_entry *v)
     v->own.grad = v->grad.bytes ? address(p, &v->grad) : NULL;
 }
 
-/* Views have their root's pointers; parameters and buffers may have been bound anew. */
+/* Gives views their root's pointers, on every run: parameters and buffers may have moved. */
 static void set_views(tape_plan *p)
 {
     for (int64_t i = 0; i < p->values; i++) {
@@ -643,7 +642,7 @@ scion_status plan_commit(tape_plan *p, scion_error *err)
     assert(!p->block && "a plan is committed once");
     p->block = aligned_alloc(PLAN_ALIGN, p->bytes);
     if (!p->block)
-        return train_fail(err, SCION_ENOMEM, "there is no memory for %zu bytes of activations", p->bytes);
+        return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of activations", p->bytes);
     scn_large_pages(p->block, p->bytes);
     for (int64_t i = 0; i < p->values; i++) {
         if (p->value[i].needed && p->value[i].root == i)
@@ -701,7 +700,7 @@ int64_t plan_completion(const tape_plan *p, const tape_value *param)
 
 /* ---- Runs ---------------------------------------------------------------------------------------------- */
 
-tape_run plan_settle(tape_plan *p, const tape_run *run)
+tape_run plan_prepare(tape_plan *p, const tape_run *run)
 {
     assert(p->block && "plan_commit comes first");
     tape_run now = *run;
@@ -713,7 +712,7 @@ tape_run plan_settle(tape_plan *p, const tape_run *run)
     return now;
 }
 
-enum { STORE_ELEMENTS = 1 << 16 }; /* of one iteration: small enough to share, large enough to be worth a thread */
+enum { STORE_ELEMENTS = 1 << 16 }; /* per iteration: small enough to share, large enough to be worth a thread */
 
 /* To bfloat16, rounded to nearest even, or back. */
 static void convert(const tape_plan *p, const plan_entry *v, bool store, int threads)
@@ -736,11 +735,11 @@ static void convert(const tape_plan *p, const plan_entry *v, bool store, int thr
 void plan_run_event(tape_plan *p, int64_t e, const tape_run *run)
 {
     const int64_t i = p->event[e].index;
-    const bool stored = p->event[e].what == PLAN_STORE || p->event[e].what == PLAN_LOAD;
+    const bool stored = p->event[e].kind == PLAN_STORE || p->event[e].kind == PLAN_LOAD;
     const tape_node *n = stored ? NULL : &p->node[i].own;
     tape_run second = *run;
     second.update_buffers = false;
-    switch (p->event[e].what) {
+    switch (p->event[e].kind) {
     case PLAN_FORWARD: n->op->forward(n, run); break;
     case PLAN_FUSED: n->op->forward_backward(n, run); break;
     case PLAN_RECOMPUTE: n->op->forward(n, &second); break;
@@ -752,7 +751,7 @@ void plan_run_event(tape_plan *p, int64_t e, const tape_run *run)
 
 float plan_forward(tape_plan *p, const tape_run *run)
 {
-    const tape_run now = plan_settle(p, run);
+    const tape_run now = plan_prepare(p, run);
     for (int64_t e = 0; e < p->forward; e++)
         plan_run_event(p, e, &now);
     return p->value[p->target].own.data[0];
@@ -761,7 +760,7 @@ float plan_forward(tape_plan *p, const tape_run *run)
 /* Calls run->complete for the parameters whose gradients event e completes. */
 static void report_complete(const tape_plan *p, int64_t e, const tape_run *run)
 {
-    const bool adds = p->event[e].what == PLAN_BACKWARD || p->event[e].what == PLAN_FUSED;
+    const bool adds = p->event[e].kind == PLAN_BACKWARD || p->event[e].kind == PLAN_FUSED;
     const tape_node *n = adds ? &p->node[p->event[e].index].own : NULL;
     for (int k = 0; n && k < n->inputs; k++) {
         plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
@@ -778,18 +777,18 @@ static void report_complete(const tape_plan *p, int64_t e, const tape_run *run)
 float plan_forward_logits(tape_plan *p, const tape_run *run, float *logits)
 {
     const tape_node *n = plan_target(p);
-    if (!n->op->of_logits)
+    if (!n->op->forward_logits)
         return plan_forward(p, run);
-    const tape_run now = plan_settle(p, run);
-    n->op->of_logits(n, &now, logits);
+    const tape_run now = plan_prepare(p, run);
+    n->op->forward_logits(n, &now, logits);
     return p->value[p->target].own.data[0];
 }
 
 void plan_backward(tape_plan *p, const tape_run *run)
 {
-    const tape_run now = plan_settle(p, run);
+    const tape_run now = plan_prepare(p, run);
     const tape_value *target = &p->value[p->target].own;
-    assert(p->options.mode == PLAN_TRAINING && "only a plan for training goes backwards");
+    assert(p->options.mode == PLAN_TRAINING && "only a training plan has a backward pass");
     if (target->grad) {
         memset(target->grad, 0, (size_t)target->count * sizeof(float));
         target->grad[0] = run->loss_scale;
@@ -812,14 +811,14 @@ void plan_score(const tape_plan *p, double *hits, double *rows)
         n->op->score(n, hits, rows);
 }
 
-const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_look *look, void *context)
+const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_watcher *watch, void *context)
 {
-    tape_run now = plan_settle(p, run);
+    tape_run now = plan_prepare(p, run);
     now.update_buffers = false;
     for (int64_t i = 0; i < p->nodes; i++) {
         const tape_node *n = &p->node[i].own;
         n->op->forward(n, &now);
-        if (!look(context, n))
+        if (!watch(context, n))
             return n;
     }
     return NULL;

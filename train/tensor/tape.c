@@ -8,7 +8,7 @@
 
 #include "util/fail.h"
 
-/* A quarter of a million gigabytes: far more than any machine, and sums of sizes do not overflow. */
+/* 256 TB in float32: more than any machine has, and sums of sizes do not overflow. */
 static const int64_t MAX_ELEMENTS = (int64_t)1 << 46;
 
 /* A growing list of pointers. */
@@ -19,11 +19,11 @@ typedef struct list {
 
 struct tape {
     list values, nodes;
-    list params, buffers; /* those of the values that are parameters or buffers: not owned */
-    int segments;         /* of recomputation so far */
+    list params, buffers; /* the values that are parameters or buffers; not owned */
+    int segments;         /* segments of recomputation so far */
     bool recomputing;     /* between begin and end */
     const tape_value *last_param;
-    int64_t elements[2]; /* of all parameters, of all buffers */
+    int64_t elements[2]; /* sums over all parameters, all buffers */
     scion_error failure;
 };
 
@@ -50,7 +50,7 @@ void tape_free(tape *t)
     free(t);
 }
 
-/* ---- Errors of recording: the first one stays ---------------------------------------------------------- */
+/* ---- Errors of recording: the first is kept ------------------------------------------------------------ */
 
 void tape_fail(tape *t, const char *format, ...)
 {
@@ -81,7 +81,7 @@ scion_status tape_check(const tape *t, scion_error *err)
     if (tape_failed(t))
         return train_fail(err, t ? t->failure.status : SCION_ENOMEM, "%s", tape_failed(t));
     if (t->recomputing)
-        return train_fail(err, SCION_EINVAL, "a segment of recomputation was begun and not ended");
+        return train_fail(err, SCION_EINVAL, "a segment of recomputation was not ended");
     return SCION_OK;
 }
 
@@ -110,13 +110,13 @@ static void *item_at(const list *l, int64_t i)
 static int64_t count_of(tape *t, const char *name, int ndim, const int64_t *shape)
 {
     if (ndim < 0 || ndim > TAPE_DIMS) {
-        tape_fail(t, "%s has %d dimensions: 0 to %d are possible", name, ndim, TAPE_DIMS);
+        tape_fail(t, "%s has %d dimensions, expected 0 to %d", name, ndim, TAPE_DIMS);
         return 0;
     }
     int64_t count = 1;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 1) {
-            tape_fail(t, "dimension %d of %s is %lld: it must be positive", i, name, (long long)shape[i]);
+            tape_fail(t, "dimension %d of %s is %lld, expected at least 1", i, name, (long long)shape[i]);
             return 0;
         }
         if (shape[i] > MAX_ELEMENTS / count) {
@@ -133,7 +133,7 @@ static tape_value *add_value(tape *t, tape_kind kind, const char *name, int ndim
     if (tape_failed(t))
         return NULL;
     if (strlen(name) >= sizeof(((tape_value *)0)->name))
-        tape_fail(t, "the name %.80s is too long: at most 63 bytes are possible", name);
+        tape_fail(t, "the name %.80s is longer than 63 bytes", name);
     int64_t count = count_of(t, name, ndim, shape);
     if (tape_failed(t))
         return NULL;
@@ -183,12 +183,12 @@ static bool has_name(const list *l, const char *name)
     return false;
 }
 
-/* A value of the flat arrays; elements: of those before it. */
+/* Adds a value of the flat arrays; *elements counts those before it. */
 static tape_value *add_bound(tape *t, tape_kind kind, list *among, int64_t *elements, const char *name, int ndim,
                              const int64_t *shape)
 {
     if (has_name(&t->params, name) || has_name(&t->buffers, name))
-        tape_fail(t, "there are two parameters or buffers called %s", name);
+        tape_fail(t, "two parameters or buffers are called %s", name);
     tape_value *v = add_value(t, kind, name, ndim, shape);
     if (!v)
         return NULL;
@@ -248,13 +248,13 @@ int64_t tape_buffer_elements(const tape *t)
     return t->elements[1];
 }
 
-/* A multiple of four: the next one may be float32. */
+/* A multiple of 4, because the next parameter may be float32. */
 static size_t stored_bytes(scion_dtype type, int64_t count)
 {
     return (scn_stored_bytes(type, count) + 3) / 4 * 4;
 }
 
-/* Whether all nodes that use a parameter, of which there is one, take it as bfloat16. */
+/* True if a parameter is used, and every node that uses it supports bfloat16. */
 static bool takes_half(const tape *t, const tape_value *v)
 {
     bool used = false;
@@ -301,7 +301,7 @@ size_t tape_grad_bytes(const tape *t)
     return v ? v->grad_at + stored_bytes(v->grad_type, v->count) : 0;
 }
 
-/* One of a parameter's two arrays, into the pointer of its type. */
+/* Sets the pointer of the array's type, and the other to NULL. */
 static void bind_array(void *flat, size_t at, scion_dtype type, float **floats, uint16_t **halves)
 {
     void *array = flat ? (char *)flat + at : NULL;
@@ -344,10 +344,10 @@ void tape_init_buffers(tape *t)
 static bool check_inputs(tape *t, const tape_op *op, tape_value *const *in, int inputs)
 {
     if (inputs < 0 || inputs > TAPE_INPUTS)
-        tape_fail(t, "operator %s has %d inputs: at most %d are possible", op->name, inputs, TAPE_INPUTS);
+        tape_fail(t, "operator %s has %d inputs, expected at most %d", op->name, inputs, TAPE_INPUTS);
     for (int i = 0; i < inputs && !tape_failed(t); i++) {
         if (in[i] && (in[i]->index >= t->values.count || tape_value_at(t, in[i]->index) != in[i]))
-            tape_fail(t, "input %d of operator %s, %s, is of another tape", i, op->name, in[i]->name);
+            tape_fail(t, "input %d of operator %s, %s, belongs to another tape", i, op->name, in[i]->name);
     }
     return !tape_failed(t);
 }
@@ -403,7 +403,7 @@ void tape_recompute_end(tape *t)
     if (tape_failed(t))
         return;
     if (!t->recomputing)
-        tape_fail(t, "a segment of recomputation was ended that was not begun");
+        tape_fail(t, "a segment of recomputation was ended without a beginning");
     t->recomputing = false;
 }
 
