@@ -74,11 +74,11 @@ static scion_status measure(check *k, scion_error *err)
 /* Widths that fit in a line: the first ones, and the last. */
 static bool shows(const coordcheck_group *g, int64_t width)
 {
-    enum { most = 4 };
-    return width < most - (g->width_count > most) || width == g->width_count - 1;
+    enum { max = 4 };
+    return width < max - (g->width_count > max) || width == g->width_count - 1;
 }
 
-/* In eight columns, with a space before it. */
+/* Prints a value in eight columns, the first a space. */
 static void print_value(double value)
 {
     if (value >= 1000 && value < 9999999)
@@ -108,7 +108,7 @@ static void print_row(const coordcheck_group *g, int64_t layer, int64_t step)
     print_slope(slope);
 }
 
-/* What the first step changes. */
+/* Prints the changes in the first step. */
 static void print_change(const coordcheck_group *g, int64_t layer)
 {
     const double slope = coordcheck_change_slope(g, layer, 1);

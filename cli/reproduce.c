@@ -79,7 +79,7 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
     return SCION_OK;
 }
 
-/* The runs that a ledger has, and those of more seeds if asked for: of its first seed and the ones that follow. */
+/* The runs of a ledger with more seeds, if asked for: its first seed and the following ones. */
 static scion_status more_seeds(const job *j, const ledger_run *runs, int64_t before, config **points, int64_t *count,
                                scion_error *err)
 {

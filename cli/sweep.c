@@ -22,10 +22,10 @@ typedef struct sweep_view {
     int64_t capacity;
     const config_option *columns[max_columns]; /* options in which the runs differ */
     int column_count;
-    bool estimated; /* the time left was said, where no status line says it */
+    bool estimated; /* the time left was printed, where there is no status line */
 } sweep_view;
 
-/* Numbers first, so that they stand below each other whatever the run is called. */
+/* Prints the end of a run, numbers first so that they are aligned whatever its name. */
 static void print_end(sweep_view *v, const ledger_run *r, const char *text)
 {
     char took[16], loss[32], accuracy[32] = "";
@@ -58,7 +58,7 @@ static bool grow(sweep_view *v, const sweep_progress *p)
     return true;
 }
 
-/* Seconds left that are told in a log. */
+/* Seconds left that are worth a line in a log. */
 static const double worth_saying = 60;
 
 static void show_progress(void *context, const sweep_progress *p)
@@ -149,7 +149,7 @@ static void print_cell(const transfer_width *w, double lr, int columns)
     printf(" %*s ", columns, "-");
 }
 
-/* Of a loss, as it is printed. */
+/* Width of a printed loss. */
 static int columns_of(const transfer_group *g)
 {
     char text[32];
@@ -184,7 +184,7 @@ static void print_group(const transfer_group *g)
     cli_fill(stdout, 0, "%s", sentence);
 }
 
-/* The JSON file takes the place of what was there: not of the ledger that it is made from. */
+/* False, after an error, if the JSON file would replace the ledger that it is made from. */
 static bool spares(const char *path, const char *json)
 {
     if (!json || !file_same(path, json))
@@ -207,7 +207,7 @@ static void print_table(const char *path, const transfer *t, const ledger_run *r
             printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
 }
 
-/* Of the runs `only` (NULL: of all). */
+/* Prints the table of the runs `only` (NULL: of all). */
 static int show_runs(const char *path, const int64_t *only, int64_t only_count, const char *json)
 {
     ledger *l = NULL;
@@ -322,7 +322,7 @@ bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop
 
 enum { LEDGER, JOBS, THREADS, BUDGET, MINUTES, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
 
-/* Adds the runs to the ledger, and does to those in it what the switches say. */
+/* Adds the runs to the ledger, and applies the switches to those in it. */
 static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
 {
     ledger *l = NULL;
@@ -412,7 +412,7 @@ static int work(plan *p, const cli_arguments *a)
     cli_outlive_reader();
     if (cli_sweep_work(p->ledger, &p->work, &end, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    if (launcher_find().rank > 0) /* the first tells */
+    if (launcher_find().rank > 0) /* the first process reports */
         return end.count[RUN_FAILED] > 0 ? CLI_FAILED : CLI_OK;
     return finish(p, a->values[JSON], &end);
 }

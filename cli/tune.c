@@ -329,8 +329,8 @@ static char *command_text(int argc, char **argv)
     return text;
 }
 
-/* Runs of other settings that wait in the ledger: removes them, or says that they are there. Of those that wait now
- * none will be missed: the search adds what it needs. */
+/* Removes runs of other settings that wait in the ledger, or mentions them. None that waits now will be missed: the
+ * search adds what it needs. */
 static scion_status other_runs(const tuning *u, bool drop, scion_error *err)
 {
     static const int64_t none[1];

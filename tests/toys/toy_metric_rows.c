@@ -1,4 +1,4 @@
-/* The metrics that the other toys need, with a toy in each table, in place of metric_rows.c: the seconds of a step, which
+/* Metrics that the other toys need, with a toy in two tables, in place of metric_rows.c: the seconds of a step, which
  * no file has otherwise, and those of all steps. */
 #include "record/run_metrics.h"
 

@@ -267,7 +267,7 @@ static void plain_input_scale_goes_as_the_root(void **state)
     }
 }
 
-/* What blows up is a finding, and not the end of the check. */
+/* A network that diverges is a finding, not the end of the check. */
 static void divergence_is_infinite(void **state)
 {
     const config c = tiny(MLP "width=16 rule=sgd lr=1e6");

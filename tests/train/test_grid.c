@@ -198,7 +198,7 @@ static void numbers_are_exact(void **state)
     grid_free(&g);
 }
 
-/* What may differ between two descriptions of the same run. */
+/* Options that may differ between two descriptions of the same run. */
 static void options_beside_the_run_compute_nothing(void **state)
 {
     static const char beside[] = " preset threads recompute out max_minutes keep log_every eval_every "

@@ -136,7 +136,7 @@ static void make_0_2(const char *path)
         sql(path, text[i]);
 }
 
-/* Whether the run that 0.2 finished is as it was, what 0.2 did not know being unknown. */
+/* Checks that the run which 0.2 finished is as it was, and metrics that 0.2 did not have are unknown. */
 static void check_0_2(ledger *l)
 {
     ledger_run *runs;
@@ -443,7 +443,7 @@ static void a_bad_configuration_is_told_with_its_run(void **state)
     }
 }
 
-/* What terminals take for commands is not handed on. */
+/* Control characters for terminals do not get through. */
 static void texts_of_a_ledger_are_printable(void **state)
 {
     char *path = scratch("texts.db");

@@ -329,7 +329,7 @@ static void transfer_is_judged_part_by_part(void **state)
     }
 }
 
-/* What a figure's claim does not speak of is told, and not judged; what is missing is undecided. */
+/* Rules outside a figure's claim are mentioned and not judged; missing ones are undecided. */
 static void transfer_judges_what_is_claimed(void **state)
 {
     table *t = room(sizeof *t);
@@ -497,8 +497,8 @@ static void norms_are_judged_by_bounds_and_size(void **state)
     }
 }
 
-/* A bound may be exceeded by the overshoot that the run measured; where a ledger of 0.2 does not know it, a norm beyond
- * its bound decides nothing. */
+/* A bound may be exceeded by the overshoot that the run measured; in a ledger of 0.2, which does not know it, a norm
+ * beyond its bound decides nothing. */
 static void bounds_are_judged_by_the_overshoot(void **state)
 {
     static const struct {

@@ -317,7 +317,7 @@ static bool stop(void)
     return now() > stop_time;
 }
 
-/* What was running when a sweep is stopped waits again, and lost no attempt. */
+/* Runs of a sweep that is stopped wait again, and have lost no attempt. */
 static void a_stopped_run_waits_again(void **state)
 {
     char *path = scratch("stopped.db");

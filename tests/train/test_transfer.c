@@ -280,9 +280,9 @@ static void the_price_may_be_infinite_or_unknown(void **state)
     static const struct {
         run_state there; /* WAITING: no run */
         const char *says;
-    } cases[] = {{RUN_DIVERGED, "that of width 64 costs (diverges) at 128"},
-                 {RUN_FAILED, "that of width 64 costs (not trained) at 128"},
-                 {RUN_WAITING, "that of width 64 costs (not trained) at 128"}};
+    } cases[] = {{RUN_DIVERGED, "using width 64's lr costs (diverges) at 128"},
+                 {RUN_FAILED, "using width 64's lr costs (not trained) at 128"},
+                 {RUN_WAITING, "using width 64's lr costs (not trained) at 128"}};
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         table *t = room(sizeof *t);

@@ -331,7 +331,7 @@ static void the_file_reads_back(void **state)
     tune_free(&t);
 }
 
-/* What an .ini file cannot hold is refused, and nothing is left behind. */
+/* A value that an .ini file cannot hold is refused, and nothing is left behind. */
 static void a_file_that_would_not_read_back_is_not_written(void **state)
 {
     tune t = tune_of(wide);

@@ -1,4 +1,4 @@
-/* What scion tune searches: every direction that it leaves out is one in which a run does not change, shown by
+/* The search space of scion tune: every direction that it leaves out is one in which a run does not change, shown by
  * training along it, and one that it keeps is not. */
 #include "tiny.h"
 

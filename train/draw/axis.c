@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What an axis can show. Margins, differences and products with pixels stay within double. */
+/* Values that an axis can show: margins, differences and products with pixels stay within double. */
 static const double smallest = 1e-300, largest = 1e300;
 
 bool axis_holds(axis_scale scale, double value)
@@ -37,7 +37,7 @@ static void add(axis *a, double value)
         a->ticks[a->count++] = value;
 }
 
-/* Round steps, at max_ticks `max_ticks` ticks. */
+/* Round steps, at most `max_ticks` ticks. */
 static void linear_ticks(axis *a, int max_ticks)
 {
     static const double nice[] = {1, 2, 2.5, 5, 10};
@@ -63,7 +63,7 @@ static void log2_ticks(axis *a, int max_ticks)
         add(a, ldexp(1, e));
 }
 
-/* The densest of 1 2 5, 1 3 and 1 in each decade for which there is room, or every n-th decade. */
+/* The densest of 1 2 5, 1 3 and 1 in each decade that fits, or every n-th decade. */
 static void log10_ticks(axis *a, int max_ticks)
 {
     static const struct {

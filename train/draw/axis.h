@@ -27,7 +27,7 @@ typedef struct axis {
  * pixels from each other. low > high: there are no data, and it shows 0 to 1 (or 1 to 10). */
 void axis_fit(axis *a, axis_scale scale, double low, double high, bool tight, double from, double to, double apart);
 
-/* Whether a value can be shown: a logarithmic axis has no zero, and no axis goes beyond 10^300. */
+/* True if a value can be shown: a logarithmic axis has no zero, and no axis goes beyond 10^300. */
 bool axis_holds(axis_scale scale, double value);
 double axis_at(const axis *a, double value); /* in pixels */
 

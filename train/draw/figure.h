@@ -25,7 +25,7 @@ typedef enum figure_style {
     FIGURE_DOTS,  /* markers alone */
     FIGURE_BOUND, /* dashed, thin, no markers, in the colour of the text: a limit */
     FIGURE_FIT,   /* dashed, in the colour of the series before: a line fitted to it */
-    FIGURE_FAINT  /* thin and pale, in the colour of the series before: what that is the mean of */
+    FIGURE_FAINT  /* thin and pale, in the colour of the series before, which is its mean */
 } figure_style;
 
 enum { FIGURE_MAX_SERIES = 12 }; /* that can be distinguished */
@@ -53,7 +53,7 @@ typedef struct figure {
     bool ordered;          /* the colours are a ramp */
     bool failed;           /* out of memory */
     figure_line *lines;
-    int count, looks; /* of lines, and of looks given out */
+    int count, looks; /* lines, and styles given out */
 } figure;
 
 /* id: letters, digits and -, unique on its page; it names the files. All texts are copied; NULL: no memory. */
@@ -73,7 +73,7 @@ void figure_span(figure *f, double first, double last);
 void figure_include(figure *f, double y);
 /* The series are steps of one quantity (widths), in order: their colours are a ramp. */
 void figure_ordered(figure *f);
-/* What a mark means, for the legend: "minimum". */
+/* Meaning of a mark, for the legend: "minimum". */
 void figure_mark_label(figure *f, const char *text);
 
 /* Adds a series, and returns its number. */
@@ -84,7 +84,7 @@ void figure_range(figure *f, int series, double x, double y, double low, double 
 /* Draws a ring around the last point that was added to the series. */
 void figure_mark(figure *f, int series);
 
-/* Whether there is nothing to draw: no value is finite or diverged. */
+/* True if there is nothing to draw: no value is finite or diverged. */
 bool figure_empty(const figure *f);
 
 /* alone: a complete file with title and style; else for a page that has figure_style_sheet. */

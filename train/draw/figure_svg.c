@@ -11,8 +11,8 @@
 /* In units of the drawing. */
 enum { figure_width = 400, plot_height = 210, font_size = 13, legend_row = 19 };
 
-/* A series with more than `dense` points has a few markers and tooltips only, and its line leaves out what
- * cannot be seen. */
+/* A series with more than `dense` points has only a few markers and tooltips, and its line leaves out invisible
+ * points. */
 enum { dense = 48, max_tooltips = 60, sparse_marks = 8 };
 
 static const double cross = 5, marker_size = 4;
@@ -180,7 +180,7 @@ static void above_entry(const legend_cursor *at)
     fprintf(at->to, "</g><text x=\"%.2f\" y=\"%.2f\">%s</text>\n", x + sample + gap, y + 4.5, above_name);
 }
 
-/* Whether a point is an arrow at the upper edge. */
+/* True if a point is an arrow at the upper edge. */
 static bool is_above(const figure *f, const figure_line *l, const figure_value *p)
 {
     return isfinite(p->y) && p->y > f->limit && !f->cropped && (l->style == FIGURE_LINE || l->style == FIGURE_DOTS);
@@ -397,7 +397,7 @@ static bool drawn(const figure *f, const figure_value *p)
     return axis_holds(f->x_scale, p->x) && axis_holds(f->y_scale, p->y);
 }
 
-/* Of the points in one column of pixels, the first, the last, the lowest and the highest are enough. */
+/* The first, last, lowest and highest point of a column of pixels are enough. */
 static bool needed(const figure *f, const frame *r, const figure_line *l, int64_t k)
 {
     const figure_value *p = &l->values[k];
@@ -591,7 +591,7 @@ scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
     const frame r = frame_of(f, alone);
     draw_head(f, &r, alone, to);
     draw_axes(f, &r, to);
-    for (int bounds = 1; bounds >= 0; bounds--) /* what is measured lies above what it is measured against */
+    for (int bounds = 1; bounds >= 0; bounds--) /* measured series lie above bounds and fits */
         for (int i = 0; i < f->count; i++)
             if ((f->lines[i].style != FIGURE_LINE && f->lines[i].style != FIGURE_DOTS) == bounds)
                 draw_series(f, &r, i, to);

@@ -9,7 +9,7 @@
 
 static const char replacement[] = "\xEF\xBF\xBD";
 
-/* Whether a character of `bytes` bytes (0: not UTF-8) may stand in a page or a table. */
+/* True if a character of `bytes` bytes (0: not UTF-8) may stand in a page or a table. */
 static bool is_plain(const unsigned char *s, size_t bytes)
 {
     const bool none = bytes == 3 && s[0] == 0xEF && s[1] == 0xBF && s[2] >= 0xBE; /* U+FFFE, U+FFFF */

@@ -34,8 +34,8 @@ struct page {
     int columns, column; /* of the table that is open */
     char align[32];
     bool fold;
-    bool images;        /* there are some: style and policy say so */
-    scion_error failed; /* the first thing that went wrong */
+    bool images;        /* the page has images: style and policy allow them */
+    scion_error failed; /* first error */
 };
 
 /* ---- Making and freeing ------------------------------------------------------------------------------------ */
@@ -46,7 +46,7 @@ static bool has_end(const char *text, const char *end)
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-/* Whether a folder is that of a run, which is no place for figures. */
+/* True if a folder belongs to a run, which is no place for figures. */
 static bool holds_run(const char *folder)
 {
     char file[4096];
@@ -123,7 +123,7 @@ const char *page_folder(const page *p)
 
 /* ---- Adding ------------------------------------------------------------------------------------------------ */
 
-/* Ends the group that is open, unless it is this one, which is begun. */
+/* Ends the open group and begins this one, unless it is this one already. */
 static FILE *in_group(page *p, group wanted)
 {
     static const char *const begin[] = {"", "<div class=\"cards\">\n", "<div class=\"figures\">\n",
@@ -174,7 +174,7 @@ static void run_out(page *p)
         train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
 }
 
-/* What a format gives, escaped. */
+/* Writes formatted text, escaped. */
 static void write_format(page *p, FILE *to, const char *format, va_list args)
 {
     va_list copy;
@@ -332,7 +332,7 @@ void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64
     free(text);
 }
 
-/* Em that the name of a row or column has. */
+/* Width in em of the name of a row or column. */
 static const double name_width = 12;
 
 static void matrix_name(page *p, const char *scope, const char *name)
@@ -349,7 +349,7 @@ static void matrix_name(page *p, const char *scope, const char *name)
 /* A number, on a ground whose strength is its share; zeros are empty. */
 static void matrix_cell(page *p, int64_t number, double share, bool diagonal)
 {
-    static const double strongest = 0.6, errors = 4; /* of a quarter the colour is full */
+    static const double strongest = 0.6, errors = 4; /* a share of a quarter has the full colour */
     FILE *to = p->body.to;
     const double strength = diagonal ? share : share * errors < 1 ? share * errors : 1;
     if (number > 0)
@@ -434,7 +434,7 @@ static const char page_style[] =
     "th,td{padding-right:8px}td.long{min-width:0}thead th{position:static}"
     "details::details-content{content-visibility:visible;display:block;block-size:auto}}\n";
 
-/* Of pages that have such. */
+/* Only on pages with images or matrices. */
 static const char image_style[] =
     ".heading{margin:2em 0 .3em}.heading p{color:var(--soft);font-size:.88rem;margin:.15em 0}\n"
     ".matrix th,.matrix td{padding:3px 7px;text-align:right;vertical-align:middle;border:1px solid var(--paper)}\n"

@@ -26,7 +26,7 @@ struct metrics {
 
 /* ---- Going on ---------------------------------------------------------------------------------------------- */
 
-/* The step of a line, -1: it is no line of metrics. */
+/* The step of a line; -1: not a line of metrics. */
 static int64_t step_of(const char *line, size_t length, bool *validation)
 {
     json_t *object = json_loadb(line, length, 0, NULL);
@@ -37,9 +37,8 @@ static int64_t step_of(const char *line, size_t length, bool *validation)
     return value;
 }
 
-/* Length of the lines up to `step`, or to its validation (which is its last line). What follows is later, or the end
- * that a killed run or a power failure left. A line that cannot be read before one that stays is neither: *bad is its
- * number, else 0. */
+/* Length of the lines up to `step`, or to its validation (which is its last line). The rest is later, or the torn end
+ * that a killed run or a power failure left. *bad: number of an unreadable line before one that stays, else 0. */
 static off_t kept_length(FILE *file, int64_t step, bool validation_due, long *bad)
 {
     char *line = NULL;
@@ -90,7 +89,7 @@ static scion_status cut(const metrics *m, int64_t step, bool validation_due, sci
     return SCION_OK;
 }
 
-/* The number under a key of an object, if that is of a step up to `step`; else `other`. */
+/* Elapsed seconds of an object, if it is of a step up to `step`, or `other` if that is more. */
 static double elapsed_of(const json_t *object, const char *step_key, int64_t step, double other)
 {
     const json_t *at = json_object_get(object, step_key), *value = json_object_get(object, "elapsed");
@@ -139,7 +138,7 @@ scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t st
     if (status == SCION_OK) {
         m->fd = openat(file_at(folder), file_in(folder, m->path),
                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
-        if (m->fd < 0 && errno == ELOOP) /* it is cut: not where somebody else wants it */
+        if (m->fd < 0 && errno == ELOOP) /* the file will be cut: not one that somebody else chose */
             status = train_fail(err, SCION_EINVAL, "%s: is a link, not a file", path_end(m->path));
         else if (m->fd < 0 || fstat(m->fd, &about) != 0)
             status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));

@@ -94,7 +94,7 @@ void run_curves_free(run_curves *c);
 
 /* The parameter nearest to its bound, or furthest beyond it; NULL: none has a bound. */
 const run_norm *run_norms_worst(const run_norm *norms, int64_t count);
-/* Whether a bound is exceeded by more than overshoot and rounding explain. */
+/* True if a bound is exceeded by more than overshoot and rounding explain. */
 bool run_norm_exceeded(const run_norm *n);
 
 /* ---- Rows ---- */

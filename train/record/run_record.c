@@ -15,7 +15,7 @@
 
 /* ---- Lines of metrics -------------------------------------------------------------------------------------- */
 
-/* Whether an object has a measurement under a key: a number, or null. */
+/* True if an object has a measurement under a key: a number, or null. */
 static bool measured(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

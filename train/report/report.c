@@ -62,7 +62,7 @@ static int by_loss(const void *a, const void *b)
     return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
 }
 
-/* What stands behind the last slash that is not at the end. */
+/* Part of a path after its last slash that is not at the end. */
 static const char *end_of(const char *path)
 {
     const char *end = path;
@@ -110,14 +110,14 @@ static void list_figures(const page *p, const report_options *o)
         o->wrote(o->context, page_figure_at(p, i)->id, page_figure_at(p, i)->title, page_folder(p));
 }
 
-/* The page takes the place of an earlier page, not of a ledger, of a run's files, or of what else is there. */
+/* Refuses to replace anything but an earlier page: a ledger, a file of a run. */
 static scion_status check_place(const char *path, scion_error *err)
 {
     static const char begin[] = "<!doctype html>";
     char head[sizeof begin] = "";
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* do not wait for a pipe */
     if (fd < 0)
-        return SCION_OK; /* nothing there, or writing it tells why not */
+        return SCION_OK; /* nothing there, or writing it will fail with a reason */
     const ssize_t n = read(fd, head, sizeof begin - 1);
     close(fd);
     return n <= 0 || strcasecmp(head, begin) == 0

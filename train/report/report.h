@@ -6,7 +6,7 @@
 
 typedef struct report_options {
     const char *title; /* NULL: made of the sources' names */
-    /* Writes what stands first on the page. May be NULL. */
+    /* Writes the beginning of the page. May be NULL. */
     void (*opening)(void *context, page *p);
     void *opening_context;
     /* Called for each figure that was written. May be NULL. */

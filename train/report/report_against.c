@@ -6,7 +6,7 @@
 
 #include "report/section.h"
 
-/* What a figure is drawn against. */
+/* The x axis of a figure. */
 typedef struct against {
     const char *id, *title, *caption, *label;
     const char *const *except; /* options that may differ in a series */
@@ -43,7 +43,7 @@ static int by_place(const void *a, const void *b)
     return p->series != q->series ? p->series - q->series : (p->x > q->x) - (p->x < q->x);
 }
 
-/* The same number of steps, or of samples. */
+/* True if two runs have the same number of steps, or of samples. */
 static bool same_length(const config *a, const config *b)
 {
     return a->training.steps == b->training.steps || a->training.steps * a->training.batch * a->training.accum ==
@@ -133,7 +133,7 @@ static void show(const ledger_view *v, const against *k, const char *heading)
 
 scion_status section_batch(const ledger_view *v, scion_error *err)
 {
-    /* The number of steps follows from the batch size, and what is counted in steps with it. */
+    /* Steps, warm-up and decay follow from the batch size. */
     static const char *const except[] = {"lr", "width", "seed", "batch", "accum", "steps", "warmup", "decay", NULL};
     static const against batch = {
         .id = "batch",

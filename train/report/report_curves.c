@@ -87,7 +87,7 @@ static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_M
     return count;
 }
 
-/* Draws the best groups against a clock. Ledgers of 0.2 know no other than steps. */
+/* Draws the best groups against a clock. Ledgers of 0.2 have only steps. */
 static scion_status draw_curves(const ledger_view *v, const transfer_group *const *best, int count,
                                 report_clock clock, scion_error *err)
 {

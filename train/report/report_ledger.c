@@ -94,7 +94,7 @@ static void cards(const ledger_view *v)
         page_card(v->p, "time of all runs", markup_duration(seconds, text), NULL);
 }
 
-/* Whether option o of run a is a larger number than that of run b; other options stay in the order of the runs. */
+/* True if option o of run a is a larger number than that of run b; other options stay in the order of the runs. */
 static bool comes_after(const ledger_view *v, const config_option *o, int64_t a, int64_t b)
 {
     char x[CONFIG_TEXT], y[CONFIG_TEXT];
@@ -154,7 +154,7 @@ static void swept(const ledger_view *v)
 
 /* ---- All runs ---------------------------------------------------------------------------------------------- */
 
-/* Best first, then finished ones without a loss, then those that diverged, failed, run and wait. */
+/* Orders by loss, then finished runs without one, then those that diverged, failed, run and wait. */
 static int by_outcome(const void *a, const void *b)
 {
     static const int rank[RUN_STATES] = {4, 3, 0, 1, 2};
@@ -219,8 +219,8 @@ static section *const sections[] = {
     section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs,
 };
 
-/* 0: the page is about such runs. About others only where there are none: coordinate checks (1), which have data and
- * sizes of their own, and runs that wait (2), which may be of other settings. */
+/* Rank of a run: the page is about runs of rank 0, and about others only where there are none: coordinate checks (1),
+ * which have data and sizes of their own, and waiting runs (2), which may have other settings. */
 static int rank_of(const ledger_run *r)
 {
     return r->result.state == RUN_WAITING ? 2 : r->kind != LEDGER_TRAINING;

@@ -1,5 +1,5 @@
-/* What a classifier gets wrong: the confusion matrix, or of many classes the pairs that are confused most and the
- * classes that are known worst, and the images whose class it thought least likely. */
+/* Mistakes of a classifier: the confusion matrix, or for many classes the most confused pairs and the worst classes,
+ * and the images whose class it thought least likely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "report/section.h"
 
 enum {
-    matrix_most = 20, /* classes that a matrix can be read of */
-    rows_most = 20    /* of the tables in its place */
+    max_matrix = 20, /* classes of a matrix that can still be read */
+    max_rows = 20    /* rows of the tables in its place */
 };
 
 static double share_of(int64_t part, int64_t all)
@@ -18,8 +18,8 @@ static double share_of(int64_t part, int64_t all)
 
 static void draw_matrix(page *p, const mistakes *m)
 {
-    const char *names[matrix_most];
-    int64_t cells[matrix_most * matrix_most] = {0};
+    const char *names[max_matrix];
+    int64_t cells[max_matrix * max_matrix] = {0};
     const int n = (int)m->class_count;
     for (int i = 0; i < n; i++) {
         names[i] = m->classes[i].name;
@@ -36,7 +36,7 @@ static void draw_pairs(page *p, const mistakes *m)
     static const char *const columns[] = {"class", "taken for", "images", "of its class"};
     page_heading(p, "Most confused classes", "How many images of one class were taken for another one.");
     page_table(p, NULL, 4, columns, "llrr");
-    for (int64_t i = 0; i < m->pair_count && i < rows_most; i++) {
+    for (int64_t i = 0; i < m->pair_count && i < max_rows; i++) {
         const mistakes_pair *pair = &m->pairs[i];
         page_cell(p, "%s", m->classes[pair->target].name);
         page_cell(p, "%s", m->classes[pair->answer].name);
@@ -65,7 +65,7 @@ static void draw_classes(page *p, const mistakes *m)
         qsort(order, (size_t)count, sizeof *order, worse_known);
     page_heading(p, "Classes known worst", NULL);
     page_table(p, NULL, 4, columns, "lrrr");
-    for (int64_t i = 0; i < count && i < rows_most; i++) {
+    for (int64_t i = 0; i < count && i < max_rows; i++) {
         page_cell(p, "%s", order[i]->name);
         page_cell(p, "%lld", (long long)order[i]->right);
         page_cell(p, "%lld", (long long)order[i]->images);
@@ -101,7 +101,7 @@ void report_mistakes(page *p, const mistakes *m)
     if (!m || mistakes_measured(m) == 0)
         return;
     const int64_t all = mistakes_measured(m), right = mistakes_right(m);
-    if (m->class_count <= matrix_most)
+    if (m->class_count <= max_matrix)
         draw_matrix(p, m);
     else if (m->pair_count > 0) {
         draw_pairs(p, m);

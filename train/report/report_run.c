@@ -40,13 +40,13 @@ int report_curve(figure *f, const char *name, const run_curves *c, report_clock 
     return s;
 }
 
-/* From so many points on a curve is smoothed, over this part of its points on either side. */
+/* A curve of so many points or more is smoothed, over this part of its points on either side. */
 enum { smooth_from = 40, smooth_part = 50 };
 
 /* The mean of the finite losses within `half` points of the one at `at`. */
 static double mean_around(const double *losses, int64_t count, int64_t at, int64_t half)
 {
-    const int64_t room = at < count - 1 - at ? at : count - 1 - at, reach = half < room ? half : room;
+    const int64_t edge = at < count - 1 - at ? at : count - 1 - at, reach = half < edge ? half : edge;
     double sum = 0;
     int64_t known = 0;
     for (int64_t i = at - reach; i <= at + reach; i++)
@@ -119,13 +119,13 @@ static const char *samples(const run_record *run)
     return run->configured ? config_unit(&run->c) : "samples";
 }
 
-/* How figures against a clock are called: the end of their id and of their title, and the axis. */
+/* Names of figures against a clock: the end of their id and of their title, and the axis. */
 static const struct {
     const char *id, *title, *axis;
 } clocks[] = {
     [REPORT_STEPS] = {"", "", "step"},
     [REPORT_TIME] = {"-time", " against time", "minutes"},
-    [REPORT_SAMPLES] = {"-samples", " against ", NULL}, /* what they are called */
+    [REPORT_SAMPLES] = {"-samples", " against ", NULL}, /* the unit */
 };
 
 figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
@@ -181,7 +181,7 @@ static figure *metric_figure(const char *prefix, const run_record *run, const ru
     return f;
 }
 
-/* Whether a field of the points (offsetof(run_point, ...)) is known somewhere. */
+/* True if a field of the points (offsetof(run_point, ...)) is known somewhere. */
 static bool shows(const run_record *run, size_t field)
 {
     for (int64_t i = 0; i < run->curves.point_count; i++) {
@@ -193,7 +193,7 @@ static bool shows(const run_record *run, size_t field)
     return false;
 }
 
-/* Whether test-time augmentation changed the accuracy at the end. */
+/* True if test-time augmentation changed the accuracy at the end. */
 static bool has_tta(const run_record *run)
 {
     const run_result *r = &run->result;
@@ -332,7 +332,7 @@ static void one_run(page *p, const char *prefix, const run_record *run)
 
 /* ---- Several ----------------------------------------------------------------------------------------------- */
 
-/* Options in which the runs differ, as "lr=2^-5 width=64". */
+/* Writes the options in which the runs differ, as "lr=2^-5 width=64". */
 static void differences(const run_record *runs, int count, int which, char *text, size_t bytes)
 {
     const config_option *o;

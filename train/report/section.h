@@ -22,12 +22,12 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
 
 /* ---- What sections share ----------------------------------------------------------------------------------- */
 
-/* What a curve is drawn against: steps; minutes of the run; samples. */
+/* The x axis of a curve: steps, minutes of the run, or samples. */
 typedef enum report_clock { REPORT_STEPS, REPORT_TIME, REPORT_SAMPLES } report_clock;
 
-/* Where a point lies; NAN: it was not recorded (by version 0.1). */
+/* Place of a point on that axis; NAN: not recorded. */
 double report_at(const run_point *p, report_clock clock);
-/* Where the curves end: the last step, at least 1; 0 if the clock was not recorded. */
+/* End of the curves: the last step, at least 1; 0 if the clock was not recorded. */
 double report_end(const run_curves *c, report_clock clock);
 
 /* Draws a field of the curves' points (offsetof(run_point, ...)) where it is not NAN, times a factor, as a
@@ -36,8 +36,8 @@ int report_curve(figure *f, const char *name, const run_curves *c, report_clock 
                  double mark);
 /* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
 void report_training(figure *f, const char *name, const run_curves *c, report_clock clock);
-/* A figure of losses against a clock; NULL: out of memory. unit: what samples are called. report_losses_end sets its
- * axes once the curves, which end at `end`, are drawn. */
+/* Begins a figure of losses against a clock; NULL: out of memory. unit: name of the samples. report_losses_end sets
+ * its axes after the curves, which end at `end`, are drawn. */
 figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
                       const char *unit);
 figure *report_losses_end(figure *f, double end);
@@ -47,7 +47,7 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
 /* The last step in the curves. */
 int64_t report_last_step(const run_curves *c);
 
-/* What a classifier gets wrong at the end of a run. NULL: nothing is shown. */
+/* Shows the mistakes of a classifier at the end of a run. NULL: shows nothing. */
 void report_mistakes(page *p, const mistakes *m);
 
 /* blocks.3.attn.q -> blocks.N.attn.q if `fold`: all layers of one kind become one series where there are too many. */
@@ -69,7 +69,7 @@ typedef struct ledger_view {
     const char *prefix; /* of the ids */
     const char *name;   /* of the ledger; "": the only source */
     ledger_run *runs;
-    int64_t count, shown; /* `shown` of them, the first, are what the page is about (report_ledger.c) */
+    int64_t count, shown; /* the page is about the first `shown` of them (report_ledger.c) */
     transfer t;
     bool validated;                              /* losses are validation losses */
     const config_option *naming[SECTION_NAMING]; /* options in which the runs differ, the most interesting first */
@@ -96,7 +96,7 @@ void section_id(const ledger_view *v, const char *name, int64_t n, char id[REPOR
 void section_begin(const ledger_view *v, const char *title);
 /* The best finished run of a transfer group (NULL: of all), or NULL. */
 const ledger_run *section_best(const ledger_view *v, const transfer_group *g);
-/* Title of a figure on one of several groups: "Loss against learning rate, rule=scion". */
+/* Title of a figure about one of several groups: "Loss against learning rate, rule=scion". */
 void section_title(const char *title, const char *label, char text[SECTION_LABEL]);
 
 typedef scion_status section(const ledger_view *v, scion_error *err);

@@ -290,11 +290,11 @@ scion_status reproduce_points(const reproduce_figure *f, bool full, const char *
     return status;
 }
 
-int64_t reproduce_afford(double seconds, double budget, int64_t least, int64_t most, double *share)
+int64_t reproduce_afford(double seconds, double budget, int64_t min, int64_t max, double *share)
 {
     static const double enough = 0.25, shortest = 0.05; /* of the steps; below the shortest a run says nothing */
-    int64_t seeds = most;
-    while (budget > 0 && seeds > least && seconds * (double)seeds * enough > budget)
+    int64_t seeds = max;
+    while (budget > 0 && seeds > min && seconds * (double)seeds * enough > budget)
         seeds--;
     *share = budget > 0 ? fmin(1, fmax(shortest, budget / (seconds * (double)seeds))) : 1;
     return seeds;

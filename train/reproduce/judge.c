@@ -59,7 +59,7 @@ static bool has_rule(const char *const *rules, const config *c)
     return false;
 }
 
-/* How many runs, seeds and steps the judgement stands on. */
+/* Writes how many runs, seeds and steps the judgement rests on. */
 static void count_runs(const ledger_run *runs, int64_t count, char *text, size_t bytes)
 {
     int64_t ended = 0, seeds = 0, low = INT64_MAX, high = 0;
@@ -176,7 +176,7 @@ void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger
 
 /* ---- The best loss of a rule ----------------------------------------------------------------------------------*/
 
-/* What a figure varies beside lr: batches, or the length of the runs. */
+/* Quantity that a figure varies beside lr: the batch, or the length of the runs. */
 typedef double size_of(const config *c);
 
 static double batch_of(const config *c)
@@ -220,8 +220,8 @@ static best_loss best_at(const transfer *t, const char *rule, size_of *size, dou
     return best;
 }
 
-/* Whether the loss of rule a is below that of b, each at its best lr. An edge can hide a lower loss of its own rule
- * alone. */
+/* Judges if the loss of rule a is below that of b, each at its best lr. An edge can hide a lower loss of its own rule
+ * only. */
 static void compare_best(const char *a, const char *b, const best_loss *of_a, const best_loss *of_b,
                          const stat_pool *spread, const char *where, reproduce_judgement *j)
 {
@@ -245,7 +245,7 @@ static void compare_best(const char *a, const char *b, const best_loss *of_a, co
         snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, "; a best lr lies on the edge of its grid");
 }
 
-/* The first subject against each rival, in the longest runs. */
+/* Compares the first subject with each rival, in the longest runs. */
 static void judge_best(const reproduce_figure *f, const transfer *t, double length, const char *where,
                        reproduce_judgement *j)
 {
@@ -262,7 +262,7 @@ static void judge_best(const reproduce_figure *f, const transfer *t, double leng
     }
 }
 
-/* Of nothing where memory is out: everything is undecided then. */
+/* Without memory there are no groups, and everything is undecided. */
 static transfer transfer_of(const ledger_run *runs, int64_t count)
 {
     transfer t;
@@ -286,7 +286,7 @@ void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run
 
 /* ---- Loss against batch size ----------------------------------------------------------------------------------*/
 
-/* From the smallest to the largest batch. */
+/* Best losses of a rule with the smallest and the largest batch. */
 typedef struct batch_rise {
     const char *rule;
     best_loss small, large;
@@ -297,7 +297,7 @@ static double rise_of(const batch_rise *r)
     return r->large.losses.mean - r->small.losses.mean;
 }
 
-/* Whether the losses of a rise less than those of b. */
+/* Judges if the losses of a rise less than those of b. */
 static void compare_rises(const batch_rise *a, const batch_rise *b, const stat_pool *spread, reproduce_judgement *j)
 {
     const stat_sample *all[] = {&a->small.losses, &a->large.losses, &b->small.losses, &b->large.losses};
@@ -403,8 +403,8 @@ static void not_finished(reproduce_part *p)
     snprintf(p->evidence, sizeof p->evidence, "too few runs have finished");
 }
 
-/* Judges whether the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of
- * their iteration and rounding. Returns the largest overshoot. */
+/* Judges if the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of their
+ * iteration and rounding. Returns the largest overshoot. */
 static double judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                            reproduce_judgement *j)
 {
@@ -456,7 +456,7 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
              overshoot);
 }
 
-/* Exponent of the growth with the steps, of the runs of the first rival with one seed and one step size. */
+/* Exponent of the growth with the steps, in the runs of the first rival with one seed and one step size. */
 static bool growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
                    double lr, double *slope)
 {

@@ -1,11 +1,9 @@
 /* The theorems' rates on a function whose constants are known: f(X) = |X - X*|^2 / 2 over 12 x 8 matrices, X* of norm
- * 0.6 rho inside the ball of radius rho, started at 0. Measured is the mean over all iterates, which is what the
- * theorems bound: of the dual norm of the gradient for uSCG, of the Frank-Wolfe gap for SCG.
+ * 0.6 rho inside the ball of radius rho, started at 0. Measured is the mean over all iterates, which the theorems
+ * bound: of the dual norm of the gradient for uSCG, of the Frank-Wolfe gap for SCG.
  *
  *     no noise, constant momentum, step 1/sqrt(n):             n^(-1/2)
- *     Gaussian noise, momentum 1/sqrt(k), step 3/(4 n^(3/4)):  n^(-1/4) or faster
- *
- * tests/test_rates.c checks the theorems' explicit bounds as well, on a function that is not convex. */
+ *     Gaussian noise, momentum 1/sqrt(k), step 3/(4 n^(3/4)):  n^(-1/4) or faster */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The paper's figures: each is one or more grids of runs, a claim, and a judgement of its parts; a row of the table
- * in figures.c. What counts is the rule of base/statistics.h. */
+ * in figures.c. Differences count by the rule of util/statistics.h. */
 #ifndef TRAIN_REPRODUCE_REPRODUCE_H
 #define TRAIN_REPRODUCE_REPRODUCE_H
 
@@ -29,8 +29,8 @@ typedef struct reproduce_part {
 typedef struct reproduce_judgement {
     reproduce_part parts[REPRODUCE_PARTS];
     int count;
-    char margin[256];           /* what counts as kept */
-    char aside[REPRODUCE_TEXT]; /* numbers of which the claim says nothing; "": none */
+    char margin[256];           /* margin within which a part counts as kept */
+    char aside[REPRODUCE_TEXT]; /* numbers that the claim says nothing about; "": none */
     char runs[160];             /* "840 runs, 3 seeds, 30 steps"; "": no sweep */
     bool incomplete;            /* runs are left: undecided, whatever the others say */
 } reproduce_judgement;
@@ -51,7 +51,7 @@ typedef struct reproduce_data {
     bool full_has_own; /* the presets of the full size name their data */
 } reproduce_data;
 
-/* How a figure is to be made. */
+/* Order for a figure. */
 typedef struct reproduce_order {
     const char *folder;
     bool full;
@@ -67,9 +67,9 @@ struct reproduce_figure {
     const reproduce_data *data; /* NULL: none */
     /* "PRESET key=values ...", as scion sweep would take it: for two cores, and full. */
     const char *small[REPRODUCE_GRIDS], *full[REPRODUCE_GRIDS];
-    /* The claim says something of the first rules, and the contrary, or that they do worse, of the others. */
+    /* Rules that the claim is about, and those it compares them with. */
     const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
-    /* Norms of weights: those whose names have this in them count; NULL: all. */
+    /* Part of the names of the weights whose norms count; NULL: all. */
     const char *weights;
     void (*judge)(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                   reproduce_judgement *j);
@@ -89,9 +89,9 @@ scion_status reproduce_points(const reproduce_figure *f, bool full, const char *
 /* Fewer steps, epochs, warm-up and decay by a factor, at least one step. */
 void reproduce_shorten(config *points, int64_t count, double factor);
 
-/* How many seeds, from `least` to `most`, leave the runs a quarter of their steps if those of one seed take
+/* Number of seeds, from `min` to `max`, that leaves the runs a quarter of their steps if those of one seed take
  * `seconds` and all may take `budget` (0: no limit). *share: the fraction of the steps that fits, at least 0.05. */
-int64_t reproduce_afford(double seconds, double budget, int64_t least, int64_t most, double *share);
+int64_t reproduce_afford(double seconds, double budget, int64_t min, int64_t max, double *share);
 
 /* Judges the runs of a ledger; `left`: how many have not ended. */
 void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, int64_t left,

@@ -16,7 +16,7 @@
 
 enum { timed_steps = 2 };
 
-/* What a process that measures one size sends back. */
+/* Result that a process measuring one size sends back. */
 typedef struct probe {
     double create, step, evaluation; /* seconds: to begin, of one step, of one batch of validation */
     int64_t steps, passes;           /* of the whole run; forward passes of its validation */
@@ -69,7 +69,7 @@ static scion_status measure_apart(const config *c, probe *p, scion_error *err)
     }
     close(ends[1]);
     struct pollfd answer = {.fd = ends[0], .events = POLLIN};
-    const bool stopped = pid > 0 && poll(&answer, 1, -1) < 0; /* Ctrl-C: read would be restarted */
+    const bool stopped = pid > 0 && poll(&answer, 1, -1) < 0; /* Ctrl-C ends poll, but would restart read */
     const bool heard = pid > 0 && !stopped && read(ends[0], p, sizeof *p) == (ssize_t)sizeof *p;
     close(ends[0]);
     if (stopped)

@@ -73,7 +73,7 @@ static int64_t split(const config *first, size_t stride, int64_t n, const config
     return classes;
 }
 
-/* The options in the order in which they name runs: what people ask about first. */
+/* Options in the order in which they name runs: first those that people ask about first. */
 static const config_option *naming_option(int i)
 {
     static const char *const ahead[] = {"rule", "norms"};
@@ -112,7 +112,7 @@ void grid_label(const config *c, const config_option *const *options, int count,
         grid_pretty(c, options[i], value);
         snprintf(text + at, bytes - at, "%s%s=%.80s", at > 0 ? " " : "", options[i]->key, value);
     }
-    utf8_make_printable(text); /* values may come from a file of somebody else */
+    utf8_make_printable(text); /* values may come from a foreign file */
 }
 
 void grid_name_groups(const config *first, size_t stride, int64_t count, const char *const *axes, char *label,

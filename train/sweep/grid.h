@@ -24,27 +24,27 @@ typedef struct grid {
 scion_status grid_make(grid *g, const config *base, const char *const *pairs, int count, scion_error *err);
 void grid_free(grid *g);
 
-/* Whether an option decides what a run computes; the others (threads, out, intervals, ...) may differ between two
+/* True if an option decides what a run computes; others (threads, out, intervals, ...) may differ between two
  * descriptions of the same run. */
 bool grid_computes(const config_option *o);
 
-/* Whether two configurations are the same run except for the options whose keys are in `axes` (up to a NULL). */
+/* True if two configurations are the same run except for the options whose keys are in `axes` (up to a NULL). */
 bool grid_same(const config *a, const config *b, const char *const *axes);
 bool grid_is_axis(const config_option *o, const char *const *axes);
 
-/* Whether option o has more than one value among count configurations, `stride` bytes apart. */
+/* True if option o has more than one value among count configurations, `stride` bytes apart. */
 bool grid_varies(const config *first, size_t stride, int64_t count, const config_option *o);
 
-/* The fewest options (rule and norms first, then as in the table) whose values tell the configurations apart as well
- * as all together do; those in `axes` (up to a NULL; NULL: none) are left out. Returns their number. Of very many
- * configurations a sample is looked at. */
+/* Finds the fewest options (rule and norms first, then in table order) whose values distinguish the configurations as
+ * well as all options do, without those in `axes` (up to a NULL; NULL: none). Returns their number. Among very many
+ * configurations it looks at a sample. */
 int grid_naming(const config *first, size_t stride, int64_t count, const char *const *axes,
                 const config_option *options[], int max);
 /* "rule=scion width=64": the values of some options. */
 void grid_label(const config *c, const config_option *const *options, int count, char *text, size_t bytes);
 
-/* The two together: labels of groups of runs, each `stride` bytes after the one before, as the configurations are;
- * "" if there is one group. */
+/* Labels groups of runs by both functions above; labels and configurations are `stride` bytes apart. "" if there is
+ * one group. */
 void grid_name_groups(const config *first, size_t stride, int64_t count, const char *const *axes, char *label,
                       size_t bytes);
 

@@ -177,7 +177,7 @@ static double column_real(sqlite3_stmt *s, int i)
     return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
 }
 
-/* The file may be anybody's, and its texts are printed. */
+/* Texts of the file, which may be foreign, are printed: only printable characters stay. */
 static void column_text(sqlite3_stmt *s, int i, char *to, size_t bytes)
 {
     const char *text = (const char *)sqlite3_column_text(s, i);
@@ -216,7 +216,7 @@ static void column_metrics(sqlite3_stmt *s, int first, const run_metric *rows, v
     }
 }
 
-/* Whether a table of the file has a column. */
+/* True if a table of the file has a column. */
 static bool has_column(ledger *l, const ledger_table *t, const char *name)
 {
     char sql[SQL_TEXT] = "";
@@ -261,7 +261,7 @@ static scion_status make_table(ledger *l, const ledger_table *t, scion_error *er
     return status;
 }
 
-/* Makes all tables as they are to be, inside a transaction. */
+/* Makes or completes all tables, inside a transaction. */
 static scion_status make_tables(ledger *l, scion_error *err)
 {
     char sql[SQL_TEXT] = "";
@@ -302,9 +302,9 @@ static int count_pulse(void *ctx)
     return ++l->pulses > max_pulses;
 }
 
-/* The file may be anybody's. Views and triggers of it are not run: ledgers have none, and a view may have rows
- * without end. So may a tree of pages that points into itself, hence the limit of each statement. Functions with
- * effects are not called, the schema is not edited. */
+/* Protects against foreign files. Views and triggers do not run: ledgers have none, and a view may have endless rows.
+ * So may a tree of pages that points into itself, hence the limit on each statement. Functions with side effects are
+ * not called, and the schema cannot be edited directly. */
 static void distrust(ledger *l)
 {
     sqlite3 *db = l->db;
@@ -317,7 +317,7 @@ static void distrust(ledger *l)
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 }
 
-/* Makes the tables in an empty file, if `create`; refuses what is no ledger. */
+/* Makes the tables in an empty file, if `create`; refuses files that are no ledger. */
 static scion_status identify(ledger *l, bool create, scion_error *err)
 {
     bool read;
@@ -337,7 +337,7 @@ static scion_status identify(ledger *l, bool create, scion_error *err)
     return create ? end(l, status, err) : status;
 }
 
-/* Why a file could not be opened for writing. SQLite then tried to read it, so errno speaks of that. */
+/* Reason why a file could not be opened for writing. SQLite then tried to read it, so errno is of no use. */
 static const char *why_not(const char *path)
 {
     char folder[CONFIG_TEXT + 2];
@@ -410,7 +410,7 @@ static bool hash_text(XXH3_state_t *state, char hash[33])
     return true;
 }
 
-/* 128 bits over everything that decides what the run computes. False: out of memory. */
+/* Hashes everything that decides what the run computes, to 128 bits. False: out of memory. */
 static bool hash_of(ledger_kind kind, int revision_of, const config *c, char hash[33])
 {
     XXH3_state_t *state = XXH3_createState();
@@ -425,7 +425,7 @@ static bool hash_of(ledger_kind kind, int revision_of, const config *c, char has
     return hash_text(state, hash);
 }
 
-/* The rules of config_identity: the options, what they were before they existed, and which are neutral. */
+/* Hashes the rules of config_identity: the options, their origins, and which are neutral. */
 static bool rules_hash(char hash[33])
 {
     XXH3_state_t *state = XXH3_createState();
@@ -442,7 +442,7 @@ static bool rules_hash(char hash[33])
     return hash_text(state, hash);
 }
 
-/* Whether the hashes of the file follow the present rules. */
+/* True if the hashes of the file follow the present rules. */
 static bool has_rules(ledger *l, const char *rules)
 {
     sqlite3_stmt *s = prepare(l, "SELECT 1 FROM meta WHERE key = 'identity' AND value = ?");
@@ -452,8 +452,8 @@ static bool has_rules(ledger *l, const char *rules)
     return same;
 }
 
-/* Of runs that turn out to be the same the most finished one is found from now on. One that waits is removed; results
- * stay in the ledger, under a name that nobody looks for. */
+/* Sets the hash of a run. If runs turn out to be the same, the most finished one keeps it; a waiting one is removed,
+ * and results stay under a hash that nobody looks for. */
 static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits, scion_error *err)
 {
     sqlite3_stmt *s = prepare(l, "SELECT 1 FROM runs WHERE hash = ?");
@@ -471,8 +471,8 @@ static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits
     return step(l, s, err);
 }
 
-/* Hashes of all runs from their configurations, the most finished first. A configuration that this program cannot
- * read keeps its hash. */
+/* Computes the hashes of all runs from their configurations, the most finished first. A configuration that this
+ * program cannot read keeps its hash. */
 static scion_status rehash(ledger *l, scion_error *err)
 {
     scion_status status = execute(l, "UPDATE runs SET hash = 'old ' || id || ' ' || hash", err);
@@ -502,7 +502,7 @@ static scion_status rehash(ledger *l, scion_error *err)
     return status;
 }
 
-/* Before a run is looked for by its hash. Inside a transaction. */
+/* Updates the hashes, inside a transaction, before a run is looked for by its hash. */
 static scion_status check_identities(ledger *l, scion_error *err)
 {
     char rules[33];
@@ -604,7 +604,7 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
     return SCION_OK;
 }
 
-/* Sets the state of one run; beside it `worker` (NULL: none). */
+/* Sets state and worker (NULL: none) of a run. */
 static scion_status set_state(ledger *l, int64_t id, run_state state, const char *worker, int more_attempts,
                               const char *message, scion_error *err)
 {
@@ -641,7 +641,7 @@ static scion_status free_orphans(ledger *l, scion_error *err)
     return status;
 }
 
-/* The first run that a condition selects. */
+/* Reads the first run that a condition selects. */
 static scion_status select_one(ledger *l, const char *condition, const char *bound, ledger_run *run, bool *found,
                                scion_error *err)
 {
@@ -868,7 +868,7 @@ scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *sa
 
 /* ---- The ends of runs, and their curves --------------------------------------------------------------------- */
 
-/* Removes what the tables of curves have of a run: a second attempt replaces the first. */
+/* Removes the curves of a run: a second attempt replaces the first. */
 static scion_status clear(ledger *l, int64_t run, scion_error *err)
 {
     static const char *const tables[] = {"points", "norms", "coords"};

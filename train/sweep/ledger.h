@@ -31,7 +31,7 @@ typedef struct ledger_coord {
     int64_t place; /* of the layer, in forward order */
     char name[64]; /* layer: the parameter it applies */
     double rms;    /* of the layer's result */
-    double change; /* RMS of what the last step changed in it; NAN: not known, as at step 0 */
+    double change; /* RMS of its change in the last step; NAN: not known, as at step 0 */
 } ledger_coord;
 
 /* Opens a ledger; create: makes one where there is no file. Errors name the file: no such file, not a ledger, a newer
@@ -45,20 +45,20 @@ void ledger_close(ledger *l);
 scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                         scion_error *err);
 
-/* The ids of configurations that are in the ledger, into ids[count], ascending. */
+/* Finds the ids of configurations, ids[count], ascending. EINVAL: one is not in the ledger. */
 scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *ids,
                         scion_error *err);
-/* From now on take, retry and runs see only these runs of the ledger; NULL: all. */
+/* Limits take, retry and runs to these runs of the ledger; NULL: all. */
 scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err);
-/* Counts the waiting training runs that ledger_only leaves out; removes them (all that wait, if there is no such
- * limit; those of workers that died wait). */
+/* ledger_others counts the waiting training runs outside the limit of ledger_only, ledger_drop removes them (without
+ * a limit, all that wait). Runs of dead workers count as waiting. */
 scion_status ledger_others(ledger *l, int64_t *count, scion_error *err);
 scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err);
 
 /* Takes the next waiting training run, first putting back the runs of workers that died; *found false: none
  * is waiting. A run whose workers died three times is failed instead. */
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err);
-/* Says that the worker is alive, and how far it is; *lost: the run is no longer this worker's. */
+/* Stores the progress of a run, as a sign of life; *lost: the run is no longer this worker's. */
 scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scion_error *err);
 /* Writes the end of a run: run->result and its curves (NULL: none), in one transaction. */
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err);
@@ -80,7 +80,7 @@ scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_err
 /* Coordinates in order of steps and places; the caller frees. */
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err);
 
-/* A coordinate check: replaces what the ledger has of this configuration by a run that is done. */
+/* Stores a coordinate check as a run that is done, in place of an earlier one of this configuration. */
 scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_coord *coords, int64_t count,
                                scion_error *err);
 

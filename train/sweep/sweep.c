@@ -19,7 +19,7 @@
 #include "run/run.h"
 #include "util/clock.h"
 
-/* How a worker ends. */
+/* Exit status of a worker. */
 enum { SWEEP_MESSAGE = 256 };
 enum { WORKED = 0, NOTHING_WAITS = 10, BROKEN = 11 };
 
@@ -33,7 +33,7 @@ static void on_signal(int number)
     asked_to_stop = 1;
 }
 
-/* Points of the curves that a run leaves in the ledger, about. */
+/* Approximate number of points in the curves that a run leaves in the ledger. */
 enum { curve_points = 200, norm_points = 10 };
 
 /* A smoothed loss this many times that of the first step will not come back in time: networks begin near the loss of
@@ -135,11 +135,11 @@ typedef struct worker {
     ledger_run run;
     double heartbeat; /* clock of the last one */
     bool lost;
-    int report; /* where its sentences go */
+    int report; /* pipe for its messages */
 } worker;
 
-/* A sentence to the process that shows progress, in one write of its size: sentences do not mix. If nobody reads for
- * long, the pipe is full and the sentence is lost; a worker never waits for that. */
+/* Sends a message to the process that shows progress. Each is one write of fixed size, so that messages do not mix.
+ * If the pipe is full, the message is lost: a worker never waits. */
 static void tell(int report, const char *message)
 {
     char text[SWEEP_MESSAGE] = "";
@@ -304,7 +304,7 @@ static double estimate_seconds(const pool *c, int64_t run)
     return seconds;
 }
 
-/* Whether a run is open that costs more than all whose time is known: small runs say little about it. */
+/* True if an open run costs more than all runs whose time is known: small runs say little about it. */
 static bool costliest_unknown(const pool *c)
 {
     double known = 0, open = 0;
@@ -373,7 +373,7 @@ static scion_status show(pool *c, sweep_progress *p, scion_error *err)
     return status;
 }
 
-/* Passes on what workers warn of. A sweep reads the same files in every run: what was said is not said again. */
+/* Passes on a warning once: all runs of a sweep read the same files. */
 static void pass_warning(pool *c, const char *message)
 {
     for (int i = 0; i < c->said_count; i++)
@@ -385,7 +385,7 @@ static void pass_warning(pool *c, const char *message)
     c->o->warn(c->o->context, message);
 }
 
-/* The next sentence of a worker; false: none. */
+/* Reads the next message of a worker; false: none. */
 static bool next_message(const pool *c, char message[SWEEP_MESSAGE])
 {
     if (read(c->pipe[0], message, SWEEP_MESSAGE) != SWEEP_MESSAGE)
@@ -400,7 +400,7 @@ static void pass_warnings(pool *c)
         pass_warning(c, message);
 }
 
-/* Workers that can do nothing say why: it is the last that they say. */
+/* Reports why workers could not go on: their last message says so. */
 static scion_status report_broken(const pool *c, scion_error *err)
 {
     char message[SWEEP_MESSAGE] = "a worker could not use the ledger";
@@ -409,14 +409,14 @@ static scion_status report_broken(const pool *c, scion_error *err)
     return train_fail(err, SCION_EINVAL, "%s", message);
 }
 
-/* Whether runs are left with other processes, or wait because one of those was lost. */
+/* True if runs are left with other processes, or wait because one of those died. */
 static bool others_work(pool *c, sweep_progress *p, scion_error *err)
 {
     const struct timespec pause = {0, 300000000};
     if (look(c, p, err) != SCION_OK)
         return false;
     nanosleep(&pause, NULL);
-    c->empty = false; /* asked anew: dead workers' runs are taken over */
+    c->empty = false; /* ask again: runs of dead workers are taken over */
     return p->count[RUN_WAITING] + p->count[RUN_RUNNING] > 0;
 }
 
@@ -461,12 +461,12 @@ scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress
     sweep_progress p = {.left = NAN};
     scion_status status =
         pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
-    if (status == SCION_OK) { /* this process has both ends: nobody waits for what the other would do */
+    if (status == SCION_OK) { /* this process has both ends: neither may block */
         fcntl(c.pipe[0], F_SETFL, O_NONBLOCK);
         fcntl(c.pipe[1], F_SETFL, O_NONBLOCK);
     }
     c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
-    signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a worker ended */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, the exit status of workers would be lost */
     if (status == SCION_OK) {
         status = supervise(&c, &p, err);
         stop_workers(&c);

@@ -18,12 +18,12 @@ typedef struct sweep_options {
     int64_t only_count;
     int jobs, threads;     /* processes, and threads of all of them together; 0: one, all */
     double seconds;        /* no run is begun after that time; 0: no limit */
-    double forecast;       /* what the runs were measured to take (sweep_estimate); 0: not measured */
+    double forecast;       /* estimated seconds of all runs (sweep_estimate); 0: none */
     bool together;         /* other processes work on the same runs: wait for theirs too */
     bool (*stopped)(void); /* asked often; may be NULL */
     void (*show)(void *context, const sweep_progress *p); /* about once a second; may be NULL */
-    /* What a run warns of (files of the data that cannot be read): each sentence once, whichever runs say it, and
-     * DATA_WARNINGS of them at most. May be NULL. */
+    /* Called for warnings of runs (unreadable data files), once for each text, at most DATA_WARNINGS times. May be
+     * NULL. */
     void (*warn)(void *context, const char *message);
     void *context;
 } sweep_options;
@@ -32,9 +32,9 @@ typedef struct sweep_options {
  * *end may be NULL. OK even if runs failed: see the counts. No OpenMP region may have been opened before. */
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
 
-/* Trains one configuration, as scion train would without a folder, and fills in the state, the result (which `stop`
- * may look at) and the curves, which the caller frees. `stop` is asked often (NULL: never); true ends the run, and
- * its state stays RUN_RUNNING. `warn` may be NULL; ctx is of both. */
+/* Trains one configuration, as scion train would without a folder, and fills in the result (which `stop` may read)
+ * and the curves, which the caller frees. `stop` is called often (NULL: never); true ends the run, whose state is
+ * then RUN_RUNNING. `warn` may be NULL. ctx is passed to both. */
 void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
                  void (*warn)(void *ctx, const char *message), void *ctx);
 

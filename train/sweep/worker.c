@@ -7,8 +7,8 @@
 
 /* Heartbeats come every second, but a machine that sleeps or swaps may be late by much. */
 static const double longest_silence = 120;
-/* The clock of another machine may be wrong by summer time. What is later still is no clock, and says nothing about
- * its worker. */
+/* The clock of another machine may be ahead by an hour of summer time. A time beyond that is no clock and says
+ * nothing about its worker. */
 static const double farthest_ahead = 4000;
 
 /* Field 22 of /proc/PID/stat, in clock ticks since boot; 0: there is no such process (or no /proc). */

@@ -71,7 +71,7 @@ static bool add_coord(meter *m, const char *name, double rms, double change)
     return true;
 }
 
-/* What has been kept of the layer at this place; NULL: out of memory. */
+/* Rows kept of the layer at this place; NULL: out of memory. */
 static kept_rows *kept_of(meter *m, int64_t count)
 {
     if (m->place < m->kept_count)
@@ -178,7 +178,7 @@ static scion_status measure_diverged(meter *m, int64_t step, scion_error *err)
     return SCION_OK;
 }
 
-/* What a run of the check carries. */
+/* State of a run of the check. */
 typedef struct check {
     trainer *t;
     meter m;
@@ -211,7 +211,7 @@ static bool check_stops(void *ctx)
     return k->stopped || k->failed.status != SCION_OK;
 }
 
-/* The steps, and what stands for those that a network which diverged did not take. */
+/* Takes the steps; those that a diverged network does not take are filled in. */
 static scion_status check_run(check *k, scion_error *err)
 {
     const run_sink sink = {.on = {[RUN_STEPPED] = check_step}, .ctx = k}, *const sinks[] = {&sink};
@@ -355,7 +355,7 @@ static scion_status add_run(coordcheck_group *g, const coordcheck_run *run, int6
 }
 
 /* Least squares of log2 rms over log2 width. A result of 0 (projections that start at zero) has no logarithm. x and
- * y: room for as many numbers as widths. */
+ * y: space for as many numbers as widths. */
 static double fit(const coordcheck_group *g, const double *rms, double *x, double *y)
 {
     int64_t n = 0;
@@ -450,7 +450,7 @@ const char *coordcheck_verdict_name(coordcheck_verdict v)
     return names[v];
 }
 
-/* How far a slope is from what it should be. */
+/* Distance of a slope from flat. */
 static double fault(const coordcheck_group *g, int64_t layer, int64_t step)
 {
     const double slope = coordcheck_slope(g, layer, step);

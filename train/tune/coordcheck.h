@@ -34,7 +34,7 @@ typedef struct coordcheck_group {
     int64_t seeds; /* at each width */
     double *rms;   /* layer_count x (steps + 1) x width_count; INFINITY: a seed diverged */
     double *slope; /* layer_count x (steps + 1); INFINITY: some width diverged; NAN: fewer than two are above 0 */
-    /* The same of the changes in each step; NAN at step 0, and where a ledger of 0.1 does not have them. */
+    /* The same for the changes in each step; NAN at step 0. */
     double *change, *change_slope;
 } coordcheck_group;
 
@@ -81,7 +81,7 @@ static inline double coordcheck_change_slope(const coordcheck_group *g, int64_t 
     return g->change_slope[layer * (g->steps + 1) + step];
 }
 
-/* Whether a layer has changes to show: those of the first step. */
+/* True if layers have changes to show: those of the first step. */
 bool coordcheck_has_changes(const coordcheck_group *g);
 
 coordcheck_verdict coordcheck_judge(double slope);

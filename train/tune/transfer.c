@@ -13,7 +13,7 @@
 /* The axes of a transfer; everything else makes a group. */
 static const char *const axes[] = {"lr", "width", "seed", NULL};
 
-/* Each finds its element or adds it; NULL: out of memory. */
+/* These find an element or add it; NULL: out of memory. */
 static transfer_group *group_of(transfer *t, const config *c)
 {
     for (int64_t i = 0; i < t->count; i++)
@@ -89,7 +89,7 @@ static double seed_loss(const transfer_point *p, uint64_t seed)
     return NAN;
 }
 
-/* The best lr of each seed that the best point has. x and y: room for as many numbers as points. */
+/* Fits the best lr of each seed of the best point. x and y: space for as many numbers as points. */
 static void fit_seeds(transfer_width *w, double *x, double *y)
 {
     const transfer_point *best = &w->points[w->best];
@@ -128,7 +128,7 @@ static bool finish_width(transfer_width *w)
     return x && y;
 }
 
-/* Of a learning rate in place of the best one, by the differences of each seed. */
+/* Cost of a learning rate in place of the best one, by the differences of each seed. */
 static stat_estimate cost_of(const transfer_width *w, double lr)
 {
     const transfer_point *best = &w->points[w->best];
@@ -260,7 +260,7 @@ static const char *error_text(double error, int digits, char text[32])
     return text;
 }
 
-/* What the value of the smallest width costs at the others. */
+/* Writes what the smallest width's lr costs at the others. */
 static void costs_text(const transfer_group *g, char *text, size_t bytes)
 {
     const transfer_width *small = NULL;
@@ -273,7 +273,7 @@ static void costs_text(const transfer_group *g, char *text, size_t bytes)
             continue;
         if (!small) {
             small = w;
-            snprintf(text, bytes, "; that of width %lld costs", (long long)w->width);
+            snprintf(text, bytes, "; using width %lld's lr costs", (long long)w->width);
             continue;
         }
         if (isnan(w->cost.value))

@@ -1,8 +1,8 @@
-/* Does the best learning rate of a small model hold for a large one? A group is all runs that differ in lr, width and
- * seed only (one group per rule, norms, batch, ...).
+/* Transfer of the best learning rate from small models to large ones. A group is all runs that differ in lr, width
+ * and seed only (one group per rule, norms, batch, ...).
  *
  * The best learning rate of a width is the vertex of a parabola in log2 lr through the lowest loss and its two
- * neighbours, once for each seed; spreads and errors are those of base/statistics.h.
+ * neighbours, once for each seed; spreads and errors are those of util/statistics.h.
  *
  *     moved = largest difference of log2(best lr) between any two widths
  *     cost  = loss(width, smallest width's best lr of the grid) - loss(width, its own best lr of the grid)  */
@@ -54,15 +54,15 @@ typedef struct transfer {
     int64_t count;
 } transfer;
 
-/* Of the training runs that have ended. */
+/* Groups the training runs that have ended. */
 scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, scion_error *err);
 void transfer_free(transfer *t);
 
 /* log2 of the best lr of a width, with the spread of its group; NAN: it has none. */
 stat_estimate transfer_best(const transfer_group *g, const transfer_width *w);
 
-/* Whether the best lr of all widths is the same up to a factor of 2^margin: for each pair of widths, by its interval,
- * which is open towards an edge. */
+/* Finds out if the best lr of all widths is the same up to a factor of 2^margin: for each pair of widths, by its
+ * interval, which is open towards an edge. */
 stat_finding transfer_stays(const transfer_group *g, double margin);
 
 /* The loss by stat_text; "diverged", "failed". */
@@ -70,8 +70,8 @@ const char *transfer_loss_text(const transfer_point *p, char text[32]);
 
 enum { TRANSFER_TEXT = 768 };
 
-/* One sentence: "the best lr moves most from width 64 (2^-5.02) to 512 (2^-6.10): by 2^(-1.08 +- 0.20); that of width
- * 64 costs 0.0021 +- 0.0010 at 256, 0.0120 +- 0.0020 at 512". */
+/* One sentence: "the best lr moves most from width 64 (2^-5.02) to 512 (2^-6.10): by 2^(-1.08 +- 0.20); using
+ * width 64's lr costs 0.0021 +- 0.0010 at 256, 0.0120 +- 0.0020 at 512". */
 void transfer_sentence(const transfer_group *g, char text[TRANSFER_TEXT]);
 
 /* Writes everything to a JSON file. */

@@ -44,7 +44,7 @@ int64_t tune_find(const tune *t, const tune_point *p, int rung)
     return -1;
 }
 
-/* Candidates that a rung keeps of `count` in the first. */
+/* Number of candidates in a rung, of `count` in the first. */
 static int64_t kept(int64_t count, int rung)
 {
     for (; rung > 0; rung--)
@@ -83,7 +83,7 @@ static scion_status add_trial(tune *t, const tune_point *p, int rung, scion_erro
     return SCION_OK;
 }
 
-/* Lower losses first, then what diverged, then what is not known; among equals the earlier one. */
+/* Orders by loss, then diverged trials, then unknown ones; among equals the earlier one. */
 static bool better(const tune *t, int64_t a, int64_t b)
 {
     const double x = t->trials[a].loss, y = t->trials[b].loss;
@@ -288,7 +288,7 @@ static config *configs_of(const tune *t, int64_t first, int64_t count)
     return points;
 }
 
-/* Adds what is new, and retries what failed in an earlier attempt: the cause may be gone. */
+/* Adds new runs, and retries those that failed before: the cause may be gone. */
 static scion_status enter(tune_runs *r, const config *points, int64_t count, int64_t *ids, scion_error *err)
 {
     ledger *l = NULL;
@@ -473,7 +473,7 @@ static void write_search(FILE *to, const tune *t)
             fprintf(to, "; %s was not searched: %s.\n", tune_option((tune_axis)a)->key, t->space.fixed[a]);
 }
 
-/* The winner beside its neighbours in lr and the preset's own point. */
+/* Writes the winner beside its neighbours in lr and the preset's own point. */
 static void write_comparison(FILE *to, const tune *t)
 {
     static const char *const names[] = {"lr x 1/2", "found", "lr x 2"};
@@ -495,7 +495,7 @@ static void write_comparison(FILE *to, const tune *t)
         fprintf(to, ";   %-14s lr %-10s %s\n", "the preset's", lr, tune_loss_text(&t->trials[t->own], loss));
 }
 
-/* What follows from the numbers. */
+/* Writes what follows from the numbers. */
 static void write_meaning(FILE *to, const tune *t, const config *target)
 {
     const tune_trial *best = &t->trials[t->best];

@@ -90,11 +90,11 @@ int64_t tune_order(const tune *t, int rung, int64_t *order);
 void tune_value_text(const tune *t, const tune_point *p, tune_axis axis, char text[CONFIG_TEXT]);
 const char *tune_loss_text(const tune_trial *trial, char text[32]);
 
-/* How many other trials of the winner's rung have a loss that cannot be told from the winner's, by the rule of
- * base/statistics.h; -1: one seed, which tells nothing apart. */
+/* Number of other trials in the winner's rung whose loss cannot be distinguished from the winner's, by the rule of
+ * util/statistics.h; -1: one seed, which distinguishes nothing. */
 int64_t tune_ties(const tune *t);
 
-/* Whether a radius of the winner is at the edge of the space: the best value may be outside. */
+/* True if a radius of the winner is at the edge of the space: the best value may be outside. */
 bool tune_at_edge(const tune *t, tune_axis axis);
 
 /* Writes an .ini file that config_load reads as tune_result, with the measurements in its comments. Replaces `path`

@@ -65,7 +65,7 @@ static const scion_rule_properties *rule_of(const config *c)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
 }
 
-/* Whether the rule takes each parameter by an lmo step in the parameter's own norm. */
+/* True if the rule takes an lmo step in each parameter's own norm. */
 static bool uses_norms(const scion_rule_properties *rule)
 {
     return rule->lmo && rule->norm == SCION_NORM_AUTO;
@@ -76,7 +76,7 @@ bool tune_carries(const config *c)
     return uses_norms(rule_of(c)) && !rule_of(c)->sharp;
 }
 
-/* Whether one of the norms that the configuration names does not start on its boundary. */
+/* True if a norm of the configuration does not start on its boundary. */
 static bool has_zero_start(const config *c)
 {
     char name[CONFIG_TEXT];
@@ -89,7 +89,7 @@ static bool has_zero_start(const config *c)
     return false;
 }
 
-/* Which radii are not searched, and why. */
+/* Finds the radii that are not searched, and why. */
 static void find_fixed(const config *c, const char *fixed[TUNE_AXES])
 {
     const scion_rule_properties *rule = rule_of(c);

@@ -36,7 +36,7 @@ int64_t tune_candidates(const tune_space *s, uint64_t seed, tune_point *points, 
  * schedule keeps its shape), steps or epochs, warmup and decay divided. */
 config tune_config(const config *base, const tune_point *p, int64_t share);
 
-/* Whether the rule's best values are expected to hold at other widths. */
+/* True if the rule's best values are expected to hold at other widths. */
 bool tune_carries(const config *c);
 
 #endif
