@@ -5,8 +5,8 @@
  *     gelu          z Phi(z)              sqrt2_gelu     sqrt(2) z Phi(z)          tanh
  *
  * Phi is the standard normal distribution function itself and not the tanh fit. ScaledReLU keeps the mean square
- * of a symmetric input, E f(z)^2 = E z^2; ScaledReLU^2 is its square (paper, appendix "Scaled ReLU^2"). NaN comes
- * through as NaN, so that a run that has gone wrong is seen.
+ * of a symmetric input, E f(z)^2 = E z^2; ScaledReLU^2 is its square (paper, appendix "Scaled ReLU^2"). NaN stays
+ * NaN, so that a diverged run is noticed.
  *
  * Every function is arithmetic and selection only, so that the loops vectorise; errors are those of float32
  * rounding, about 2e-7 of the value (and of gelu's left tail, where it is of size e^(-z^2/2), z^2/2 times that). */
@@ -223,7 +223,7 @@ tape_value *op_activation(tape *t, tape_value *x, const activation *f)
     if (!x)
         return NULL;
     if (!f) {
-        tape_fail(t, "activation: there is no such function");
+        tape_fail(t, "activation: no function given");
         return NULL;
     }
     tape_value *const in[] = {x};

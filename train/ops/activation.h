@@ -8,7 +8,7 @@
 typedef struct activation {
     const char *name;
     float factor; /* first argument of the two functions below */
-    int degree;   /* k of f(a z) = a^k f(z) for a > 0, 0: there is none */
+    int degree;   /* k of f(a z) = a^k f(z) for a > 0, 0: none */
     /* y = f(z) for n values; y may be z. */
     void (*forward)(float factor, int64_t n, const float *z, float *y);
     /* dz = dy f'(z) for n values, or dz += that; z as given to `forward`. At a kink f' is that of the side where f is
@@ -16,7 +16,7 @@ typedef struct activation {
     void (*backward)(float factor, int64_t n, const float *z, const float *dy, bool accumulate, float *dz);
 } activation;
 
-/* The row of that name, or NULL. */
+/* Row by name, or NULL. */
 const activation *activation_find(const char *name);
 
 /* Row i from 0, or NULL past the last one; its name alone. */

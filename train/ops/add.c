@@ -13,7 +13,7 @@ static void forward(const tape_node *n, const tape_run *run)
         op_sum(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
 }
 
-/* One input after the other: they may be the same. */
+/* One input after the other, because they may be the same value. */
 static void backward(const tape_node *n, const tape_run *run)
 {
     for (int i = 0; i < 2; i++)
@@ -28,7 +28,7 @@ tape_value *op_add(tape *t, tape_value *a, tape_value *b)
     if (!a || !b)
         return NULL;
     if (a->count != b->count || op_width(a) != op_width(b)) {
-        tape_fail(t, "add: rows of %lld and of %lld, or numbers of rows, differ", (long long)op_width(a),
+        tape_fail(t, "add: rows of %lld and %lld elements, or different numbers of rows", (long long)op_width(a),
                   (long long)op_width(b));
         return NULL;
     }

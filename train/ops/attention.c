@@ -15,16 +15,16 @@
 #include "product/kernel.h"
 #include "product/transpose.h"
 
-/* Queries at a time: few waste little above the diagonal, many make better products. */
+/* Queries per block: few waste little work above the diagonal, many make better products. */
 enum { max_queries = 48 };
 
-/* keys rounded up to whole vectors and tiles: what lies between is computed and not used. */
+/* Keys rounded up to whole vectors and tiles; the columns beyond are computed and not used. */
 SCN_INLINE int64_t columns(int64_t keys)
 {
     return (keys + SCN_VECTOR - 1) / SCN_VECTOR * SCN_VECTOR;
 }
 
-/* C = alpha op(A) B, or C + that, where the operands are (kernel.h). One thread. */
+/* C = alpha op(A) B, or C + that, without packing (kernel.h), on one thread. */
 static void small_gemm(const scn_kernel *kernel, bool transpose_a, int64_t m, int64_t n, int64_t k, float alpha,
                        const float *a, int64_t lda, const float *b, int64_t ldb, bool accumulate, float *c,
                        int64_t ldc)
@@ -35,7 +35,7 @@ static void small_gemm(const scn_kernel *kernel, bool transpose_a, int64_t m, in
 /* Sizes of one node. */
 typedef struct heads {
     int64_t batch, time, width, size; /* B T C D */
-    int64_t block, stride;            /* queries at a time; distance of the rows of a block of P */
+    int64_t block, stride;            /* queries per block; distance of the rows of a block of P */
     bool causal;
     float scale; /* 1/sqrt(D) */
     const scn_kernel *kernel;
@@ -73,13 +73,13 @@ static workspace workspace_of(const heads *a, float *scratch)
     return m;
 }
 
-/* to = x', x a head; columns behind the last position are zero. A few positions at a time fill whole cache lines. */
+/* to = x', x a head; columns behind the last position are zero. A chunk of positions fills whole cache lines. */
 static void transpose_head(const heads *a, const float *x, float *to)
 {
-    enum { some = 16 };
+    enum { chunk = 16 };
     const int64_t T = a->time, C = a->width, ld = a->stride;
-    for (int64_t t = 0; t < T; t += some)
-        scn_transpose(to + t, ld, x + t * C, C, T - t < some ? T - t : some, a->size);
+    for (int64_t t = 0; t < T; t += chunk)
+        scn_transpose(to + t, ld, x + t * C, C, T - t < chunk ? T - t : chunk, a->size);
     for (int64_t i = 0; i < a->size; i++)
         memset(to + i * ld + T, 0, (size_t)(columns(T) - T) * sizeof *to);
 }
@@ -100,14 +100,14 @@ SCN_INLINE void clear_rest(float *s, int64_t end, int64_t keys)
         memset(s + end, 0, (size_t)(keys - end) * sizeof *s);
 }
 
-/* Where head h of sequence b begins in (B, T, C), h and b given by one index. */
+/* Offset of head h of sequence b in (B, T, C), h and b given by one index. */
 static int64_t head_offset(const heads *a, int64_t index)
 {
     const int64_t count = a->width / a->size;
     return index / count * a->time * a->width + index % count * a->size;
 }
 
-/* Row i of a block that begins at query `first` sees this many keys. */
+/* Number of keys that row i of a block that begins at query `first` sees. */
 SCN_INLINE int64_t seen(const heads *a, int64_t first, int64_t i)
 {
     return a->causal ? first + i + 1 : a->time;
@@ -235,7 +235,7 @@ static size_t scratch(const tape_node *n, int threads)
     return (size_t)(threads > 1 ? threads : 1) * scratch_each(&a);
 }
 
-/* Pairs of query and key that see each other, twice D multiply-adds each. */
+/* Two products of D multiply-adds for each pair of a query and a key that it sees. */
 static double flops(const tape_node *n)
 {
     const heads a = heads_of(n);

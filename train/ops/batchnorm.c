@@ -1,9 +1,9 @@
-/* Batch normalisation of rows of C channels, with an activation f on top (which may be absent):
+/* Batch normalisation of rows of C channels, and an optional activation f:
  *
  *     y = f(z),   z = scale h + shift,   h = (x - mean)/sqrt(var + eps)
  *
- * mean and var of each channel are those of the batch in training, var being the mean square of x - mean. In
- * evaluation they are the running ones, two buffers, which move in every step of training:
+ * In training, mean and var of each channel are the batch's, var being the mean square of x - mean. In evaluation
+ * they are running averages, two buffers, which every micro-batch of training updates:
  *
  *     running = momentum running + (1 - momentum) of the batch,       var there with rows - 1 in its denominator
  *
@@ -11,9 +11,9 @@
  *
  *     dshift = sum dz,   dscale = sum dz h,   dx = scale/sqrt(var + eps) (dz - dshift/N - h dscale/N)
  *
- * Large images make this memory-bound: the activation is part of it, so that neither z nor h is ever in memory, and
- * the backward pass computes dz twice. Sums go by pieces of rows, whose bounds depend on the shape alone: a piece's
- * own mean and squares around it in float32, put together in double. */
+ * Large images make this memory-bound: the activation is part of the operator, so that neither z nor h is ever in
+ * memory, and the backward pass computes dz twice. Sums are taken over pieces of rows, whose bounds depend only on
+ * the shape: mean and centred squares of a piece in float32, combined in double. */
 #include "ops/ops.h"
 
 #include <math.h>
@@ -101,7 +101,7 @@ static void batch_moments(const tape_node *n, const tape_run *run, float *mean, 
 
 /* ---- Forward -------------------------------------------------------------------------------------------------- */
 
-/* z of some rows. scale and shift may be NULL; z may be x. */
+/* z of the given rows. scale and shift may be NULL; z may be x. */
 SCN_CLONES static void normalise(int64_t rows, int64_t C, const float *x, const float *mean, const float *inverse,
                                  const float *scale, const float *shift, float *z)
 {
@@ -137,7 +137,7 @@ static void forward(const tape_node *n, const tape_run *run)
 
 /* ---- Backward ------------------------------------------------------------------------------------------------- */
 
-/* Rows at a time, whose dz is in the cache between being computed and being used. */
+/* Rows per chunk: their dz stays in the cache between its computation and its use. */
 enum { block_floats = 2048 };
 
 static int64_t block_rows(int64_t C)
@@ -150,7 +150,7 @@ static int64_t block_size(int64_t C)
     return (block_rows(C) * C + 15) / 16 * 16;
 }
 
-/* dz of some rows into `dz`, by way of z there; dy itself where there is no activation. */
+/* dz of the given rows, computed in `dz` by way of z; dy itself where there is no activation. */
 static const float *gradient_of_z(const tape_node *n, int64_t rows, int64_t at, float *dz)
 {
     const int64_t C = channels_of(n);
@@ -164,7 +164,7 @@ static const float *gradient_of_z(const tape_node *n, int64_t rows, int64_t at, 
     return dz;
 }
 
-/* Adds dz and dz h of some rows to a piece's sums. */
+/* Adds dz and dz h of the given rows to a piece's sums. */
 SCN_CLONES static void add_products(int64_t rows, int64_t C, const float *x, const float *mean, const float *inverse,
                                     const float *dz, float *sum, float *product)
 {
@@ -195,7 +195,7 @@ SCN_CLONES static void put_dx(int64_t rows, int64_t C, const float *x, const flo
     OP_WITH_FLAG(accumulate, dx_loop, rows, C, x, mean, inverse, dz, factors, dx);
 }
 
-/* One pass over a piece: its sums, or, if factors are given, its part of dx. */
+/* One pass over a piece: its sums or, with factors, its part of dx. */
 static void backward_piece(const tape_node *n, const op_pieces *p, int64_t i, float *dz, float *sums,
                            const float *factors)
 {
@@ -229,7 +229,7 @@ static void put_sum(const tape_node *n, int input, int64_t c, double sum)
         op_put(n->accumulate[input], n->in[input]->grad + c, (float)sum);
 }
 
-/* The sums of the pieces to those of the batch: the gradients of scale and shift, and the factors of dx. */
+/* Adds up the pieces' sums: gradients of scale and shift, and the factors of dx. */
 static void join_sums(const tape_node *n, const op_pieces *p, const float *sums, float *factors)
 {
     const int64_t C = channels_of(n);

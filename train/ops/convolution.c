@@ -4,55 +4,41 @@
  *
  * with stride s and p zeros around the image. For one pixel (i, j) of the result this is a product of matrices with
  * the images of the batch as rows: a line of its patch is kw C_in elements of x that follow each other, and rows are
- * an image apart. So nothing is copied, and what lies outside of the image is left out, which for 3 x 3 kernels on
- * 7 x 7 pixels is a sixth of all products. The gradient of x is the same with the kernel turned around, and, where
- * s > 1, only some pixels of dy within reach; that of w sums over the images, pixel by pixel:
+ * an image apart. So nothing is copied, and pixels outside of the image are left out, a sixth of all products for
+ * 3 x 3 kernels on 7 x 7 pixels. The gradient of x is the same with the kernel rotated by 180 degrees, and, where
+ * s > 1, only every s-th pixel of dy; the gradient of w sums over the images, pixel by pixel:
  *
  *     dw[o, c, u, v] = sum over i, j of (sum over b of dy[b, i, j, o] x[b, i s + u - p, j s + v - p, c])
  *
- * dy and x are packed once for some images at a time, pixel after pixel, such that pixels side by side make one
- * longer sum. docs/numerics.md has what else was measured. */
+ * dy and x are packed for a chunk of images at a time, pixel after pixel, so that adjacent pixels make one longer
+ * sum. docs/numerics.md has the measurements. */
 #include "ops/ops.h"
 
+#include "base/arith.h"
 #include "ops/parallel.h"
 
 enum {
-    max_depth = 256,      /* of a product: its part of the weights stays in the second-level cache */
-    strips_per_block = 8, /* of weights, likewise */
+    max_depth = 256,      /* depth of a product: its part of the weights stays in the second-level cache */
+    strips_per_block = 8, /* strips of weights, likewise */
     images_at_once = 64,  /* rows of a product */
-    strip_gap = 16,       /* floats between strips, which would all begin in the same set of the cache */
+    strip_gap = 16,       /* floats between strips, so that they do not all begin in the same set of the cache */
     max_packed = 1 << 21, /* floats of dy and x together */
-    max_slices = 32,      /* of the images, each with a gradient of w of its own, */
-    max_sliced = 1 << 24, /* floats together */
+    max_slices = 32,      /* slices of the images, each with its own gradient of w, */
+    max_sliced = 1 << 24, /* and their floats together */
 };
 
-static int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
+/* ---- Source pixels ------------------------------------------------------------------------------------------- */
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t pieces(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
-
-/* ---- Which pixels meet ---------------------------------------------------------------------------------------- */
-
-/* Pixel (i, j) of a result of rows x cols pixels sees through tap (u, v) of a kernel the pixel
+/* Pixel (i, j) of a result of rows x cols pixels reads, through tap (u, v) of a kernel, the pixel
  * ((i multiply + u - pad_y) / divide, (j multiply + v - pad_x) / divide) of an image of h x w pixels with c channels,
- * if there is such a one. */
+ * if it exists. */
 typedef struct view {
     int64_t images, h, w, c;
     int64_t rows, cols, n; /* of the result, and its channels */
     int64_t kh, kw, multiply, divide, pad_y, pad_x;
 } view;
 
-/* The source of place `at` of a line of `size` pixels; -1: there is none. */
+/* Source pixel in a line of `size` pixels; -1: none. */
 static int64_t source(int64_t at, int64_t divide, int64_t size)
 {
     return at >= 0 && at % divide == 0 && at / divide < size ? at / divide : -1;
@@ -72,7 +58,7 @@ static int64_t next_taps(const view *s, int64_t j, int64_t *v, int64_t *col)
         if ((*col = source(j * s->multiply + *v - s->pad_x, s->divide, s->w)) >= 0)
             break;
     if (*v < s->kw)
-        count = s->divide > 1 ? 1 : min64(s->kw - *v, s->w - *col);
+        count = s->divide > 1 ? 1 : scn_min(s->kw - *v, s->w - *col);
     return count;
 }
 
@@ -84,7 +70,7 @@ static int64_t next_columns(const view *s, int64_t v, int64_t *j, int64_t *col)
         if ((*col = source(*j * s->multiply + v - s->pad_x, s->divide, s->w)) >= 0)
             break;
     if (*j < s->cols)
-        count = s->multiply > 1 ? 1 : min64(s->cols - *j, s->w - *col);
+        count = s->multiply > 1 ? 1 : scn_min(s->cols - *j, s->w - *col);
     return count;
 }
 
@@ -112,12 +98,12 @@ typedef struct strips {
 static strips strips_of(const scn_kernel *k, int64_t rows, int64_t cols, float *at)
 {
     const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr;
-    return (strips){at, rows, wide, rest, round_up(rest, k->vl), k->block_nr * rows + strip_gap};
+    return (strips){at, rows, wide, rest, scn_round_up(rest, k->vl), k->block_nr * rows + strip_gap};
 }
 
 static int64_t strips_floats(const strips *s)
 {
-    return round_up(s->wide * s->stride + s->last * s->rows, 16) + strip_gap;
+    return scn_round_up(s->wide * s->stride + s->last * s->rows, 16) + strip_gap;
 }
 
 /* C (m x all columns of the strips) += A B, B the strips' rows first .. first + depth - 1; C is overwritten if not
@@ -125,38 +111,38 @@ static int64_t strips_floats(const strips *s)
 static void multiply(const scn_kernel *k, const strips *b, int64_t first, int64_t depth, int64_t m, const float *a,
                      int64_t lda, bool accumulate, float *c, int64_t ldc)
 {
-    const int64_t nr = k->block_nr, pass = pieces(depth, pieces(depth, max_depth));
+    const int64_t nr = k->block_nr, pass = scn_pieces(depth, scn_pieces(depth, max_depth));
     for (int64_t s = 0; s < b->wide; s += strips_per_block)
         for (int64_t p = 0; p < depth; p += pass)
-            k->block(m, nr * min64(strips_per_block, b->wide - s), min64(pass, depth - p), 1,
+            k->block(m, nr * scn_min(strips_per_block, b->wide - s), scn_min(pass, depth - p), 1,
                      a + p * (lda < 0 ? k->block_mr : 1), lda, b->at + s * b->stride + (first + p) * nr, b->stride,
                      accumulate || p > 0, c + s * nr, ldc);
     for (int64_t p = 0; b->rest > 0 && p < depth; p += pass)
-        k->block(m, b->rest, min64(pass, depth - p), 1, a + p * (lda < 0 ? k->block_mr : 1), lda,
+        k->block(m, b->rest, scn_min(pass, depth - p), 1, a + p * (lda < 0 ? k->block_mr : 1), lda,
                  b->at + b->wide * b->stride + (first + p) * b->last, 0, accumulate || p > 0, c + b->wide * nr, ldc);
 }
 
 /* ---- y, and the gradient of x --------------------------------------------------------------------------------- */
 
-/* Where element (row, col) of the matrix is. */
+/* Address of element (row, col) of the matrix. */
 static float *strip_element(const scn_kernel *k, const strips *s, int64_t row, int64_t col)
 {
     const int64_t strip = col / k->block_nr, width = strip < s->wide ? k->block_nr : s->last;
     return s->at + strip * s->stride + row * width + col % k->block_nr;
 }
 
-/* w as rows (u, v, c) of C_out elements; or, turned around, as rows (u, v, o) of C_in. */
-static void pack_weights(const scn_kernel *k, const strips *s, int threads, const tape_value *w, bool turned)
+/* w as rows (u, v, c) of C_out elements; or, rotated by 180 degrees, as rows (u, v, o) of C_in. */
+static void pack_weights(const scn_kernel *k, const strips *s, int threads, const tape_value *w, bool rotated)
 {
-    const int64_t taps = w->shape[2] * w->shape[3], n = w->shape[turned ? 1 : 0], c = w->shape[turned ? 0 : 1];
-    const int64_t by_n = turned ? taps : w->shape[1] * taps, by_c = turned ? w->shape[1] * taps : taps;
+    const int64_t taps = w->shape[2] * w->shape[3], n = w->shape[rotated ? 1 : 0], c = w->shape[rotated ? 0 : 1];
+    const int64_t by_n = rotated ? taps : w->shape[1] * taps, by_c = rotated ? w->shape[1] * taps : taps;
     const int64_t width = s->wide * k->block_nr + s->last;
     SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < c; i++)
         for (int64_t t = 0; t < taps; t++)
             for (int64_t j = 0; j < width; j++)
                 *strip_element(k, s, t * c + i, j) =
-                    j < n ? w->data[j * by_n + i * by_c + (turned ? taps - 1 - t : t)] : 0;
+                    j < n ? w->data[j * by_n + i * by_c + (rotated ? taps - 1 - t : t)] : 0;
 }
 
 typedef struct job {
@@ -193,28 +179,28 @@ static void convolve_pixel(const job *t, int64_t first, int64_t count, int64_t i
     }
 }
 
-/* One line of the result, of some images. */
+/* One line of the result, for a chunk of images. */
 static void convolve_line(const job *t, int64_t task)
 {
     const int64_t first = task / t->s.rows * t->step, i = task % t->s.rows;
     for (int64_t j = 0; j < t->s.cols; j++)
-        convolve_pixel(t, first, min64(t->step, t->s.images - first), i, j);
+        convolve_pixel(t, first, scn_min(t->step, t->s.images - first), i, j);
 }
 
-static void convolve(const view *s, const tape_value *w, bool turned, const float *from, const float *bias,
+static void convolve(const view *s, const tape_value *w, bool rotated, const float *from, const float *bias,
                      bool accumulate, float *to, const tape_run *run)
 {
     const scn_kernel *k = scn_kernel_best();
-    const int64_t blocks = pieces(s->images, images_at_once);
-    const job t = {k,  *s,         strips_of(k, s->kh * s->kw * s->c, s->n, run->scratch), from, bias,
-                   to, accumulate, round_up(pieces(s->images, blocks), k->block_mr)};
-    pack_weights(k, &t.weights, run->threads, w, turned);
-    SCN_PARALLEL(run->threads, i, pieces(s->images, t.step) * s->rows, convolve_line(&t, i));
+    const int64_t blocks = scn_pieces(s->images, images_at_once);
+    const job t = {k,  *s,         strips_of(k, s->kh * s->kw * s->c, s->n, run->scratch),  from, bias,
+                   to, accumulate, scn_round_up(scn_pieces(s->images, blocks), k->block_mr)};
+    pack_weights(k, &t.weights, run->threads, w, rotated);
+    SCN_PARALLEL(run->threads, i, scn_pieces(s->images, t.step) * s->rows, convolve_line(&t, i));
 }
 
 /* ---- The gradient of w ---------------------------------------------------------------------------------------- */
 
-/* How the images are cut. */
+/* Division of the images into chunks and slices. */
 typedef struct cut {
     int64_t chunk;  /* images that are packed together */
     int64_t slices; /* of so many chunks each: */
@@ -224,17 +210,19 @@ typedef struct cut {
 
 static cut cut_of(const scn_kernel *k, const view *s)
 {
-    const int64_t dw = s->n * s->kh * s->kw * s->c, c = round_up(s->c, k->block_nr), n = round_up(s->n, k->block_mr);
+    const int64_t dw = s->n * s->kh * s->kw * s->c, c = scn_round_up(s->c, k->block_nr),
+                  n = scn_round_up(s->n, k->block_mr);
     const int64_t image = s->rows * s->cols * n + s->h * s->w * c;
-    const int64_t most = min64(s->images, 1 + (max_packed - 1) / image);
-    const int64_t wanted = pieces(max_depth, s->multiply > 1 ? 4 : s->cols); /* for a sum of about max_depth */
-    cut t = {.chunk = min64(wanted, most)};
-    t.chunk = pieces(s->images, pieces(s->images, t.chunk));
-    const int64_t chunks = pieces(s->images, t.chunk), slices = min64(min64(chunks, max_slices), 1 + max_sliced / dw);
-    t.chunks = pieces(chunks, slices);
-    t.slices = pieces(chunks, t.chunks);
+    const int64_t most = scn_min(s->images, 1 + (max_packed - 1) / image);
+    const int64_t wanted = scn_pieces(max_depth, s->multiply > 1 ? 4 : s->cols); /* for a sum of about max_depth */
+    cut t = {.chunk = scn_min(wanted, most)};
+    t.chunk = scn_pieces(s->images, scn_pieces(s->images, t.chunk));
+    const int64_t chunks = scn_pieces(s->images, t.chunk),
+                  slices = scn_min(scn_min(chunks, max_slices), 1 + max_sliced / dw);
+    t.chunks = scn_pieces(chunks, slices);
+    t.slices = scn_pieces(chunks, t.chunks);
     const strips x = strips_of(k, s->h * s->w * t.chunk, s->c, NULL);
-    t.dy = round_up(n * (s->rows * s->cols * t.chunk + SCN_TILE_GAP), 16);
+    t.dy = scn_round_up(n * (s->rows * s->cols * t.chunk + SCN_TILE_GAP), 16);
     t.x = strips_floats(&x);
     return t;
 }
@@ -242,11 +230,11 @@ static cut cut_of(const scn_kernel *k, const view *s)
 static size_t gradient_floats(const scn_kernel *k, const view *s, int threads)
 {
     const cut t = cut_of(k, s);
-    const int64_t dw = round_up(s->n * s->kh * s->kw * s->c, 16);
+    const int64_t dw = scn_round_up(s->n * s->kh * s->kw * s->c, 16);
     return (size_t)(t.slices * dw + (threads > 1 ? threads : 1) * (t.dy + t.x));
 }
 
-/* dy of some images as tiles, pixel after pixel; returns the distance of tiles in columns. */
+/* Packs dy of a chunk of images as tiles, pixel after pixel; returns the distance of tiles in columns. */
 static int64_t pack_dy(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *dy, float *out)
 {
     const int64_t pixels = s->rows * s->cols, columns = pixels * count + SCN_TILE_GAP;
@@ -299,11 +287,11 @@ static void add_slice(const gradient_job *t, int64_t slice)
     const view *s = &t->s;
     const cut *how = &t->how;
     const int64_t floats = s->n * s->kh * s->kw * s->c;
-    float *dw = t->slices + slice * round_up(floats, 16);
+    float *dw = t->slices + slice * scn_round_up(floats, 16);
     float *packed = t->packed + (t->many ? scn_thread_index() : 0) * (how->dy + how->x);
     memset(dw, 0, (size_t)floats * sizeof *dw);
     for (int64_t i = slice * how->chunks; i < (slice + 1) * how->chunks && i * how->chunk < s->images; i++) {
-        const int64_t first = i * how->chunk, count = min64(how->chunk, s->images - first);
+        const int64_t first = i * how->chunk, count = scn_min(how->chunk, s->images - first);
         const strips x = strips_of(t->kernel, s->h * s->w * count, s->c, packed + how->dy);
         const int64_t tile = pack_dy(t->kernel, s, first, count, t->dy, packed);
         pack_x(t->kernel, s, first, count, t->x, &x);
@@ -314,7 +302,7 @@ static void add_slice(const gradient_job *t, int64_t slice)
 /* dw of filter o: the sum of the slices, from (u, v, c) to (c, u, v). */
 static void add_filter(const gradient_job *t, int64_t o, bool accumulate, float *dw)
 {
-    const int64_t taps = t->s.kh * t->s.kw, c = t->s.c, size = taps * c, stride = round_up(t->s.n * size, 16);
+    const int64_t taps = t->s.kh * t->s.kw, c = t->s.c, size = taps * c, stride = scn_round_up(t->s.n * size, 16);
     for (int64_t i = 0; i < taps; i++)
         for (int64_t j = 0; j < c; j++) {
             float sum = 0;
@@ -335,7 +323,7 @@ static void weight_gradient(const tape_node *n, const tape_run *run)
                             n->in[0]->data,
                             n->out->grad,
                             run->scratch,
-                            run->scratch + how.slices * round_up(n->in[1]->count, 16),
+                            run->scratch + how.slices * scn_round_up(n->in[1]->count, 16),
                             run->threads > 1};
     SCN_PARALLEL(run->threads, i, how.slices, add_slice(&t, i));
     SCN_PARALLEL(run->threads, i, s.n, add_filter(&t, i, n->accumulate[1], n->in[1]->grad));
@@ -379,7 +367,7 @@ static size_t scratch(const tape_node *n, int threads)
     return floats;
 }
 
-/* Of a direct convolution, with the zeros around the image. */
+/* Operations of a direct convolution, zeros around the image included. */
 static double flops(const tape_node *n)
 {
     return 2.0 * (double)n->out->count * (double)(n->in[1]->count / n->in[1]->shape[0]);
@@ -407,7 +395,7 @@ tape_value *op_convolution(tape *t, tape_value *x, tape_value *w, tape_value *bi
     if (x->ndim != 4 || w->ndim != 4 || w->shape[1] != x->shape[3] || stride < 1 || pad < 0 || pad >= w->shape[2] ||
         pad >= w->shape[3] || x->shape[1] + 2 * pad < w->shape[2] || x->shape[2] + 2 * pad < w->shape[3]) {
         tape_fail(t,
-                  "convolution: %s does not fit to images of %lld channels (channels last), or is larger than the "
+                  "convolution: %s does not match images of %lld channels (channels last), or is larger than the "
                   "image with its border, or the border as wide as the kernel",
                   w->name, (long long)op_width(x));
         return NULL;

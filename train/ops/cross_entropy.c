@@ -11,18 +11,18 @@
  *
  *     ((1-s) U + s) log(sum_j e^(z_j)) - (1-s) sum_j u_j z_j - s mean_j(z_j)
  *
- * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and the gradients
- * are computed while it is there: by forward_backward, since backward would have to compute z again.
+ * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and
+ * forward_backward computes the gradients while it is there: backward would have to compute z again.
  *
- * The result has three elements: the loss, the rows whose largest logit is the target's (the first of equals
- * counts), and the rows that count. Row losses are summed in double, in order. */
+ * The result has three elements: the loss, the number of rows whose largest logit (the first of equals) is the
+ * target's, and the number of rows that count. Row losses are summed in double, in order. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
 #include "ops/softmax.h"
 
-/* Logits of a chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB there: with smaller
- * chunks that would be felt. A node's whole[0] holds the number, so that tests can make it smaller. */
+/* Logits per chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB for GPT-2, which would
+ * cost time with smaller chunks. The node's ints[0] holds the number, so that tests can make it smaller. */
 enum { chunk_elements = 256 * 50304, chunk_rows_min = 16 };
 
 static int64_t chunk_rows(const tape_node *n)
@@ -38,14 +38,14 @@ static size_t chunk_floats(const tape_node *n)
     return ((size_t)(chunk_rows(n) * (n->in[1]->shape[0] + 2)) + 15) / 16 * 16;
 }
 
-/* What one row needs to know. */
+/* Settings of a row's loss. */
 typedef struct row_task {
     int64_t vocab;
     double smoothing;
-    float weight; /* 1/rows, or 0: no gradient is computed */
+    float weight; /* 1/rows, or 0: no gradient */
 } row_task;
 
-/* Whether the target is the first of the largest. */
+/* True if the target's logit is the largest, and the first of equals. */
 SCN_INLINE bool is_hit(const float *z, int64_t target, float top)
 {
     if (z[target] != top)
@@ -56,7 +56,7 @@ SCN_INLINE bool is_hit(const float *z, int64_t target, float top)
     return true;
 }
 
-/* Loss of one row; z becomes dz if the gradient is wanted, else it is spoilt. */
+/* Loss of one row; overwrites z, with dz if the gradient is wanted. */
 SCN_CLONES static float row_loss(const row_task *k, float *z, int64_t target, float *hit)
 {
     const int64_t V = k->vocab;
@@ -151,7 +151,7 @@ static int64_t counting_rows(const tape_value *targets)
     return rows;
 }
 
-/* logits: of all rows, which are spoilt; NULL: they are computed here. */
+/* logits: of all rows, overwritten; NULL: computed here. */
 static void compute(const tape_node *n, const tape_run *run, bool gradients, float *logits)
 {
     const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3], *weights = n->in[4];
@@ -256,7 +256,7 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
         return NULL;
     if (w->kind != TAPE_PARAM || w->ndim != 2 || w->shape[1] != op_width(x) ||
         (bias && (bias->kind != TAPE_PARAM || bias->count != w->shape[0]))) {
-        tape_fail(t, "cross_entropy: %s and its bias must be parameters that fit to inputs of width %lld", w->name,
+        tape_fail(t, "cross_entropy: %s and its bias must be parameters that match inputs of width %lld", w->name,
                   (long long)op_width(x));
         return NULL;
     }

@@ -1,5 +1,5 @@
-/* What a network drops in training, so as to depend on no part of itself: y = mask x,  dx = mask dy. In evaluation
- * the mask is 1. It is the same whenever it is asked for, and is not kept for the backward pass.
+/* Dropout of elements and of samples in training: y = mask x,  dx = mask dy. In evaluation the mask is 1. The
+ * backward pass computes the same mask again.
  *
  * dropout (Srivastava et al., 2014): an element of the mask is 0 with probability `rate`, else 1/(1 - rate). Random
  * numbers are 16 bits each, eight in one block of the generator: element e of sample s (counted over the whole run)
@@ -15,12 +15,12 @@
 #include "base/random.h"
 #include "ops/parallel.h"
 
-enum { lanes = 8, levels = 1 << 16, chunk = 1024 }; /* elements that are treated at a time, of one sample */
+enum { lanes = 8, levels = 1 << 16, chunk = 1024 }; /* chunk: elements at a time, of one sample */
 
 typedef struct mask {
     uint64_t seed, stream;
-    uint32_t limit; /* numbers below it drop */
-    float factor;   /* of what stays */
+    uint32_t limit; /* elements with smaller numbers are dropped */
+    float factor;   /* of the others */
 } mask;
 
 static mask mask_of(const tape_node *n, const tape_run *run)
@@ -30,7 +30,7 @@ static mask mask_of(const tape_node *n, const tape_run *run)
                   (float)levels / (float)(levels - limit)};
 }
 
-/* `count` elements from the first of a block on. */
+/* Mask of `count` elements from the first of a block on. */
 static void draw(const mask *m, uint64_t block, int64_t count, float *to)
 {
     for (int64_t i = 0; i < count; i += lanes, block++) {

@@ -2,10 +2,10 @@
  *
  *     dtable_v += sum of dy_n over the n with tokens_n = v
  *
- * In backward each iteration owns a range of columns and goes through all tokens in order, so that nobody
- * else adds to the same element and sums do not depend on the number of threads. A bfloat16 gradient is added to once
- * a pass: the rows of a token are summed in float32 first, in their order. A token outside 0..V-1 gives a
- * row of NaN: the loss shows it. */
+ * In backward each iteration owns a range of columns and goes through all tokens in order, so that no other thread
+ * adds to the same element and sums do not depend on the number of threads. A bfloat16 gradient is added to once per
+ * pass: the rows of a token are summed in float32 first, in order. A token outside 0..V-1 gives a row of NaN, which
+ * the loss shows. */
 #include "ops/ops.h"
 
 #include <math.h>
@@ -38,15 +38,15 @@ static void forward(const tape_node *n, const tape_run *run)
         }
 }
 
-/* Columns of an iteration: as many as give each thread one, in whole cache lines. */
+/* Columns per iteration: one iteration per thread, in whole cache lines. */
 static int64_t columns_at_once(int64_t width, int threads)
 {
     const int64_t line = 16, lines = (width + line - 1) / line;
     return (lines + threads - 1) / threads * line;
 }
 
-/* The scratch memory of a bfloat16 gradient: for each token the first of its rows and for each row the next one of
- * its token, -1: none; then a row of sums. */
+/* Scratch memory of a bfloat16 gradient: the first row of each token, the next row of the same token for each row
+ * (-1: none), and a row of sums. */
 static size_t scratch(const tape_node *n, int threads)
 {
     const tape_value *table = n->in[1];
@@ -70,7 +70,7 @@ static void link_rows(const tape_value *tokens, int64_t vocab, int32_t *first, i
     }
 }
 
-/* The part of a row that begins at column `at`: what the rows of its token from r on bring, added to it. */
+/* Adds the rows of a token from r on, `cols` columns from column `at` on, to the table's gradient. */
 static void add_half(const tape_node *n, const scn_rounding *how, int64_t r, int64_t at, int64_t cols,
                      const int32_t *next, float *sums)
 {
@@ -139,7 +139,7 @@ tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table)
     if (!tokens || !table)
         return NULL;
     if (tokens->kind != TAPE_INTS || tokens->ndim >= TAPE_DIMS || table->ndim != 2) {
-        tape_fail(t, "embedding: %s must hold whole numbers and %s be a matrix", tokens->name, table->name);
+        tape_fail(t, "embedding: %s must hold integers and %s must be a matrix", tokens->name, table->name);
         return NULL;
     }
     tape_value *const in[] = {tokens, table};

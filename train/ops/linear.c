@@ -16,7 +16,7 @@ static op_layer products_of(const tape_node *n)
     return op_layer_products(n, 0, op_rows(n->in[0]), n->out->data, n->out->grad);
 }
 
-/* The same, with w packed where that is possible; w packed for y, then for dx. */
+/* With w packed where possible, for y, then for dx. */
 static op_layer packed_products(const tape_node *n, const tape_run *run)
 {
     op_layer p = products_of(n);
@@ -56,7 +56,7 @@ static size_t scratch(const tape_node *n, int threads)
     return floats;
 }
 
-/* A weight alone is worth it: no other input stays the same. */
+/* Only a parameter stays the same from run to run. */
 static size_t packed(const tape_node *n, int threads)
 {
     const op_layer p = products_of(n);
@@ -87,7 +87,7 @@ tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias)
     if (!x || !w)
         return NULL;
     if (w->ndim != 2 || w->shape[1] != op_width(x)) {
-        tape_fail(t, "linear: %s has rows of %lld and does not fit to inputs of width %lld", w->name,
+        tape_fail(t, "linear: %s has rows of %lld, expected %lld, the width of the inputs", w->name,
                   (long long)op_width(w), (long long)op_width(x));
         return NULL;
     }

@@ -2,10 +2,10 @@
  *
  *     y[b, i, j, c] = max over u, v < size of x[b, i size + u, j size + v, c]
  *
- * H and W are cut down to a multiple of size: what is left over is not read, and its gradient is zero. dy goes to the
- * first of the largest. A NaN is larger than all others, so that it is seen.
+ * H and W are cut down to a multiple of size: pixels beyond are not read, and their gradient is zero. dy goes to the
+ * first of the largest. A NaN counts as larger than all others, so that it is not lost.
  *
- * Which one it was is kept, a byte each: the backward pass needs neither x nor y. */
+ * Saved: the number of the largest pixel, one byte each; the backward pass needs neither x nor y. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
@@ -22,7 +22,7 @@ static sizes sizes_of(const tape_node *n)
     return (sizes){x[1], x[2], x[3], n->ints[0], y[1], y[2]};
 }
 
-/* Channels at a time: the largest so far and its number stay in the cache. Numbers are floats, for lanes of one
+/* Channels per chunk: the largest so far and its number stay in the cache. Numbers are floats, for lanes of one
  * width. */
 enum { channels_at_once = 64 };
 

@@ -1,4 +1,4 @@
-/* The operators: for each its row, and the builder that records it on a tape.
+/* The operators: a row each, and the builder that records it on a tape.
  *
  * Shapes: B batch, T positions, N = B*T rows, C width, H heads, D = C/H head size, V vocabulary or classes.
  * A value of shape (N, C) and one of shape (B, T, C) are the same to every operator that works on rows. One
@@ -13,7 +13,7 @@
 extern const tape_op op_linear_row;
 tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias);
 
-/* y_n = table[tokens_n]: tokens TAPE_INTS (B, T), table (V, C). A token that is not in 0..V-1 gives NaN. */
+/* y_n = table[tokens_n]: tokens TAPE_INTS (B, T), table (V, C). A token outside 0..V-1 gives NaN. */
 extern const tape_op op_embedding_row;
 tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table);
 
@@ -45,7 +45,7 @@ tape_value *op_add(tape *t, tape_value *a, tape_value *b);
 
 /* Mean over rows of the cross-entropy of softmax(x w' + bias) against targets (TAPE_INTS, N; a negative target is
  * left out), with label smoothing s: target distribution (1-s) one-hot + s/V. Soft targets: with weights
- * (TAPE_FLOATS, N x V; NULL: none) row n's distribution is (1-s) weights_n + s/V; targets then only say which rows
+ * (TAPE_FLOATS, N x V; NULL: none) row n's distribution is (1-s) weights_n + s/V; targets then only decide which rows
  * count, and what is a hit. Output layer and loss are one operator: logits exist for a chunk of rows at a time, and
  * in training the gradients are computed from the same logits (forward_backward), so that nothing is computed
  * twice; so it can be trained as the target of a plan only. w and bias (which may be NULL) are parameters, w
@@ -76,8 +76,7 @@ extern const tape_op op_mean_positions_row;
 tape_value *op_mean_positions(tape *t, tape_value *x);
 
 /* In training, each element is zero with probability `rate` < 1 (a multiple of 2^-16), and else x / (1 - rate); y = x
- * in evaluation. B is the first dimension: what is dropped is a function of seed, number of the sample, result and
- * element. */
+ * in evaluation. B is the first dimension: the mask is a function of seed, sample index, result and element. */
 extern const tape_op op_dropout_row;
 tape_value *op_dropout(tape *t, tape_value *x, double rate);
 
@@ -101,7 +100,7 @@ extern const tape_op op_batchnorm_row;
 tape_value *op_batchnorm(tape *t, tape_value *x, tape_value *scale, tape_value *shift, tape_value *mean,
                          tape_value *var, const activation *f, double momentum, double eps);
 
-/* The largest of each size x size square; pixels at the end that fill none are left out. */
+/* The largest of each size x size square; pixels at the end that fill no square are left out. */
 extern const tape_op op_max_pool_row;
 tape_value *op_max_pool(tape *t, tape_value *x, int64_t size);
 
@@ -118,10 +117,10 @@ tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape);
 /* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);
 
-/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL: it failed. */
+/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL: error. */
 tape_node *op_record(tape *t, const tape_op *op, const tape_value *like, int64_t width, tape_value *const *in,
                      int inputs);
-/* The node's result; NULL of NULL. */
+/* The node's result; NULL for NULL. */
 static inline tape_value *op_result(const tape_node *n)
 {
     return n ? n->out : NULL;

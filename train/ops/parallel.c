@@ -94,10 +94,10 @@ void op_sum(int64_t n, const float *a, const float *b, float *y)
     sum(n, a, b, y);
 }
 
-/* Columns that one iteration sums: wide enough to read whole cache lines, and the sums stay in registers. */
+/* Columns per iteration: wide enough to read whole cache lines, and the sums stay in registers. */
 enum { columns_at_once = 64 };
 
-/* Eight rows are summed before they are added to the sum so far: shorter chains, smaller errors. */
+/* Sums eight rows before adding them to the total: shorter chains, smaller errors. */
 SCN_CLONES static void add_columns(int64_t rows, int64_t cols, int64_t stride, float factor, const float *x,
                                    bool accumulate, float *sums)
 {

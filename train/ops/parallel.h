@@ -1,7 +1,7 @@
 /* Work on the rows of a value, shared among threads.
  *
- * Rows are cut into pieces whose size does not depend on the number of threads, and what is summed over rows is
- * summed piece by piece in a fixed order: results do not depend on the number of threads either. */
+ * Rows are cut into pieces whose size does not depend on the number of threads, and sums over rows are taken piece by
+ * piece in a fixed order: results do not depend on the number of threads. */
 #ifndef TRAIN_OPS_PARALLEL_H
 #define TRAIN_OPS_PARALLEL_H
 
@@ -32,7 +32,7 @@ static inline op_pieces op_split(int threads, int64_t rows, int64_t width)
     const int64_t piece = 1 << 14; /* elements: about the second-level cache's share of three arrays */
     op_pieces p = {.rows = rows, .step = width < piece ? piece / width : 1};
     p.count = (rows + p.step - 1) / p.step;
-    /* waking threads takes longer than two pieces */
+    /* waking threads takes longer than two pieces do */
     p.threads = p.count <= 2 || threads < 1 ? 1 : p.count < threads ? (int)p.count : threads;
     return p;
 }
@@ -43,8 +43,8 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
     return left < p->step ? left : p->step;
 }
 
-/* C = alpha op(A) op(B) or C + that (product/gemm.h), each array with rows as long as it has columns; in float32, but
- * what belongs to a parameter, B or C, may be stored as bfloat16. `workspace` has op_product_floats floats. */
+/* C = alpha op(A) op(B) or C + that (product/gemm.h), all arrays dense, in float32; B or C may be a
+ * parameter's bfloat16 array. `workspace` has op_product_floats floats. */
 typedef struct op_product {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
@@ -57,25 +57,25 @@ typedef struct op_product {
     float alpha;        /* 0 means 1 */
     const float *bias;  /* added to every row of C while it is in the cache; NULL: none */
     float *packed;      /* op_packed_floats floats for B in packed form, or NULL */
-    bool packed_before; /* ... which is there from an earlier product */
+    bool packed_before; /* ... filled by an earlier product */
 } op_product;
 
-/* How the node rounds what it adds to a bfloat16 gradient; part: the how manieth time in this pass. */
+/* Rounding of what the node adds to a bfloat16 gradient; part: how often it has added to it in this pass. */
 scn_rounding op_rounding(const tape_node *n, const tape_run *run, int64_t part);
 
 size_t op_product_floats(const op_product *p, int threads);
-/* 0: this product has no use for it. */
+/* 0: packing does not help this product. */
 size_t op_packed_floats(const op_product *p, int threads);
 void op_multiply(const op_product *p, int threads, float *workspace);
 
-/* The products of a layer y = x w' + bias, a node whose first inputs are x, w and bias (or NULL), for `rows` rows from
- * `first` on: y, dx = dy w and dw = dy' x. y and dy begin at that row. */
+/* The products of a layer y = x w' + bias, a node whose first inputs are x, w and bias (or NULL), for `rows` rows
+ * from `first` on: y, dx = dy w and dw = dy' x. y and dy begin at that row. */
 typedef struct op_layer {
     op_product y, dx, dw;
 } op_layer;
 op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy);
 
-/* For products and rows of scratch: as much as the largest of several uses needs. */
+/* Scratch memory that serves two uses, one after the other. */
 static inline size_t op_larger(size_t a, size_t b)
 {
     return a > b ? a : b;

@@ -19,7 +19,7 @@ static sizes sizes_of(const tape_node *n)
     return (sizes){x[2], x[3], size, x[2] / size, x[3] * size * size, x[2] * x[3] * size};
 }
 
-/* Where element (u, v) of channel c of square j of a row of squares is in the image, counted from its first pixel. */
+/* Offset of element (u, v) of channel c of square j of a row of squares, from the row's first pixel. */
 SCN_INLINE int64_t place(const sizes *s, int64_t j, int64_t c, int64_t u, int64_t v)
 {
     return (u * s->w + j * s->size + v) * s->c + c;

@@ -40,7 +40,7 @@ static rope_table table_at(const tape_node *n, float *memory, int64_t position)
     return a;
 }
 
-/* sign -1: the tables in float32 are for the opposite angle. */
+/* sign -1: float32 tables for the opposite angle. */
 SCN_CLONES static void table_to_float(rope_table *a, float sign)
 {
     SCN_SIMD

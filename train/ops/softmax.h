@@ -1,4 +1,4 @@
-/* The parts of a softmax over one row, for inlining into functions compiled with SCN_CLONES. */
+/* Parts of a softmax over one row, for inlining into functions compiled with SCN_CLONES. */
 #ifndef TRAIN_OPS_SOFTMAX_H
 #define TRAIN_OPS_SOFTMAX_H
 
@@ -6,7 +6,7 @@
 
 #include "ops/vectorise.h"
 
-/* Largest of n >= 1 elements; NaN are passed over. */
+/* Largest of n >= 1 elements; NaN are skipped. */
 SCN_INLINE float op_row_max(int64_t n, const float *s)
 {
     float top = s[0];
@@ -16,8 +16,8 @@ SCN_INLINE float op_row_max(int64_t n, const float *s)
     return top;
 }
 
-/* e^x for x <= 0, but 0 below -64: beside the 1 that every softmax holds, what is smaller does not count, and as
- * factors of further products such numbers would end as denormals, which are slow. */
+/* e^x for x <= 0, but 0 below -64: such a value is lost beside the 1 that every softmax contains, and further
+ * products of it would be denormals, which are slow. */
 SCN_INLINE float op_exp_below(float x)
 {
     const float e = op_exp(x);

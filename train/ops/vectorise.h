@@ -1,4 +1,4 @@
-/* For loops that vectorise (base/simd.h): how they write gradients, and an exponential function without branches and
+/* Helpers for loops that vectorise (base/simd.h): writing gradients, and an exponential function without branches and
  * calls. */
 #ifndef TRAIN_OPS_VECTORISE_H
 #define TRAIN_OPS_VECTORISE_H
@@ -34,7 +34,7 @@ SCN_INLINE uint32_t op_bits_of(float x)
 /* x = k ln 2 + r with k whole and |r| <= ln(2)/2. Returns r; *power = 2^k. For |x| <= 88. */
 SCN_INLINE float op_exp_reduce(float x, float *power)
 {
-    const float magic = 0x1.8p23f; /* adding it rounds to a whole number, which then stands in the low bits */
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer, which is then in the low bits */
     const float shifted = x * 1.44269504089f + magic;
     const float k = shifted - magic;
     *power = op_float_of((op_bits_of(shifted) - op_bits_of(magic) + 127u) << 23);

@@ -41,13 +41,15 @@
 #include <string.h>
 
 #include "util/fail.h"
+#include "base/arith.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "base/bf16.h"
 
-static size_t round_up(size_t bytes)
+/* Bytes of an array of n elements. */
+static size_t array_bytes(size_t n, size_t size)
 {
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    return (size_t)scn_round_up((int64_t)(n * size), PLAN_ALIGN);
 }
 
 /* The entry that has the arrays of a value: its root's. */
@@ -311,7 +313,7 @@ static void choose_stored(tape_plan *p)
     for (int64_t i = 0; i < p->values; i++) {
         plan_entry *v = &p->value[i];
         if (v->data.bytes && v->first_backward > v->last_forward + 1 && i != p->value[p->target].root)
-            v->stored.bytes = round_up((size_t)v->own.count * sizeof(uint16_t));
+            v->stored.bytes = array_bytes((size_t)v->own.count, sizeof(uint16_t));
     }
 }
 
@@ -492,7 +494,7 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
         plan_entry *v = &p->value[i];
         if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS)) {
             v->data.offset = p->bytes;
-            p->bytes += round_up((size_t)v->own.count * sizeof(float));
+            p->bytes += array_bytes((size_t)v->own.count, sizeof(float));
         }
     }
     for (int64_t i = 0; i < p->nodes; i++) {
@@ -516,12 +518,12 @@ static size_t find_sizes(tape_plan *p)
         plan_node *pn = &p->node[i];
         const tape_node *n = &pn->own;
         plan_entry *out = entry_of(p, n->out);
-        pn->saved.bytes = pn->backward && n->op->saved ? round_up(n->op->saved(n) * sizeof(float)) : 0;
-        out->data.bytes = round_up((size_t)n->out->count * sizeof(float));
+        pn->saved.bytes = pn->backward && n->op->saved ? array_bytes(n->op->saved(n), sizeof(float)) : 0;
+        out->data.bytes = array_bytes((size_t)n->out->count, sizeof(float));
         out->grad.bytes = pn->backward ? out->data.bytes : 0;
         const bool packs = p->options.pack && n->op->packed;
-        pn->packed.bytes = packs ? round_up(n->op->packed(n, p->options.threads) * sizeof(float)) : 0;
-        size_t own = n->op->scratch ? round_up(n->op->scratch(n, p->options.threads) * sizeof(float)) : 0;
+        pn->packed.bytes = packs ? array_bytes(n->op->packed(n, p->options.threads), sizeof(float)) : 0;
+        size_t own = n->op->scratch ? array_bytes(n->op->scratch(n, p->options.threads), sizeof(float)) : 0;
         scratch = own > scratch ? own : scratch;
     }
     return scratch;
@@ -719,7 +721,7 @@ static void convert(const tape_plan *p, const plan_entry *v, bool store, int thr
 {
     float *data = v->own.data;
     uint16_t *stored = (uint16_t *)(void *)(p->block + v->stored.offset);
-    const int64_t count = v->own.count, blocks = (count + STORE_ELEMENTS - 1) / STORE_ELEMENTS;
+    const int64_t count = v->own.count, blocks = scn_pieces(count, STORE_ELEMENTS);
     const int used = blocks < threads ? (int)blocks : threads;
     SCN_PARALLEL_FOR(used)
     for (int64_t i = 0; i < blocks; i++) {
