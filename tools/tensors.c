@@ -211,11 +211,20 @@ static void read_file(file *f)
 
 /* ---- Comparing ---------------------------------------------------------------------------------------------- */
 
+/* The number at `at`: a float32, or the upper half of one. */
+static double real(const char *at, uint64_t bytes)
+{
+    char whole[4] = {0};
+    float x;
+    memcpy(whole + 4 - bytes, at, bytes);
+    memcpy(&x, whole, sizeof x);
+    return (double)x;
+}
+
 /* Prints where two tensors of the same type and shape differ; whether they do. */
 static bool differ(const char *name, const char *dtype, const char *a, const char *b, uint64_t bytes)
 {
-    const bool floats = strcmp(dtype, "F32") == 0;
-    const uint64_t unit = floats ? 4 : 1;
+    const uint64_t unit = strcmp(dtype, "F32") == 0 ? 4 : strcmp(dtype, "BF16") == 0 ? 2 : 1;
     uint64_t first = 0, count = 0;
     for (uint64_t i = 0; i + unit <= bytes; i += unit)
         if (memcmp(a + i, b + i, unit) != 0 && count++ == 0)
@@ -223,12 +232,8 @@ static bool differ(const char *name, const char *dtype, const char *a, const cha
     if (count == 0)
         return false;
     printf("%s[%" PRIu64 "]", name, first / unit);
-    if (floats) {
-        float x, y;
-        memcpy(&x, a + first, sizeof x);
-        memcpy(&y, b + first, sizeof y);
-        printf(" is %.9g and %.9g", (double)x, (double)y);
-    }
+    if (unit > 1)
+        printf(" is %.9g and %.9g", real(a + first, unit), real(b + first, unit));
     printf(", %" PRIu64 " of %" PRIu64 " differ\n", count, bytes / unit);
     return true;
 }
