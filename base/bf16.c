@@ -68,7 +68,7 @@ SCN_CLONES static void random_bf16_loop(int64_t n, const float *restrict from, c
 
 enum { draws = 64, draw_numbers = 8 };
 
-/* Eight numbers of 16 bits to a draw of four words, the lower half of a word first. */
+/* A draw of four words makes eight numbers of 16 bits, the lower half of each word first. */
 static void draw_numbers_of(uint64_t seed, uint64_t stream, int64_t draw, int64_t n, uint16_t *numbers)
 {
     uint32_t words[4 * draws];
@@ -84,11 +84,11 @@ static void draw_numbers_of(uint64_t seed, uint64_t stream, int64_t draw, int64_
 void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first)
 {
     uint16_t numbers[draw_numbers * draws];
-    for (int64_t i = 0, some; i < n; i += some) {
+    for (int64_t i = 0, count; i < n; i += count) {
         const int64_t skip = (first + i) % draw_numbers, left = n - i;
-        some = scn_min(left, draw_numbers * draws - skip);
-        draw_numbers_of(seed, stream, (first + i) / draw_numbers, scn_pieces(skip + some, draw_numbers), numbers);
-        random_bf16_loop(some, from + i, numbers + skip, to + i);
+        count = scn_min(left, draw_numbers * draws - skip);
+        draw_numbers_of(seed, stream, (first + i) / draw_numbers, scn_pieces(skip + count, draw_numbers), numbers);
+        random_bf16_loop(count, from + i, numbers + skip, to + i);
     }
 }
 
@@ -98,8 +98,8 @@ scn_rounding scn_rounding_by(uint64_t seed, uint64_t stream)
     return (scn_rounding){true, (uint64_t)r.w[1] << 32 | r.w[0]};
 }
 
-/* A hash of a number of 32 bits in which every bit of it changes every bit of the result with probability 1/2 (two
- * rounds of multiply and shift), with a second key between the rounds. */
+/* A hash of 32 bits: two rounds of multiply and shift, with a second key between them. Every input bit changes every
+ * output bit with probability 1/2. */
 SCN_INLINE uint32_t hash(uint32_t x, uint32_t key)
 {
     x = (x ^ x >> 16) * 0x7feb352du ^ key;
@@ -107,7 +107,7 @@ SCN_INLINE uint32_t hash(uint32_t x, uint32_t key)
     return x ^ x >> 16;
 }
 
-/* Elements first .. of an array; of every hash the lower half. */
+/* Rounds n elements, number `first` onwards, by the lower half of each hash. */
 SCN_CLONES static void hashed_bf16_loop(int64_t n, const float *restrict from, uint32_t first, uint32_t key,
                                         uint16_t *restrict to)
 {

@@ -12,7 +12,7 @@ static inline size_t scn_stored_bytes(int32_t type, int64_t n)
     return (size_t)n * (type == SCION_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* How sums become bfloat16: to nearest (all zero), or up and down at random (scn_rounding_by). */
+/* Rounding of sums to bfloat16: to nearest (all zero), or up and down at random (scn_rounding_by). */
 typedef struct scn_rounding {
     bool random;
     uint64_t key;
@@ -26,11 +26,11 @@ void scn_add_bf16(int64_t n, const uint16_t *from, float *to);
 void scn_to_bf16(int64_t n, const float *from, uint16_t *to);
 /* Up or down at random, so that the mean is right: number first + i of the random stream decides for element i. */
 void scn_to_bf16_random(int64_t n, const float *from, uint16_t *to, uint64_t seed, uint64_t stream, int64_t first);
-/* Rounding at random whose numbers are a hash of the key, which (seed, stream) draw, and of the element: a quarter of
- * the cost of Philox, for sums that are rounded as soon as they are made (a gradient of weights over 256 rows takes
- * two nanoseconds an element, and Philox one). */
+/* Random rounding by a hash of the element and of a key drawn from (seed, stream): a quarter of the cost of Philox,
+ * for sums that are rounded as soon as they are made (a gradient of weights over 256 rows takes two nanoseconds an
+ * element, and Philox one). */
 scn_rounding scn_rounding_by(uint64_t seed, uint64_t stream);
-/* As `how` says; the first element is number `first` of the array that is rounded by it. */
+/* Rounds as `how` says; from[0] is element number `first` of the whole array. */
 void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first);
 
 bool scn_all_finite_bf16(int64_t n, const uint16_t *x);

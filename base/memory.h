@@ -27,7 +27,7 @@ void *scn_take(scn_arena *arena, size_t bytes);
  * columns touch a page with every element. A hint; blocks below a few megabytes are left alone. */
 void scn_large_pages(void *memory, size_t bytes);
 
-/* A name that outlives the caller's, or NULL. */
+/* Copies a string; NULL: out of memory. */
 char *scn_copy_string(const scion_allocator *a, const char *s);
 
 #endif

@@ -94,7 +94,7 @@ static uint64_t far_stream(uint64_t kind, int64_t param, int64_t block, int64_t 
     return (uint64_t)1 << 63 | (uint64_t)b.w[1] << 32 | b.w[0];
 }
 
-/* The numbers of version 0.1.0 wherever they are nobody else's: those by position from 2^28 on and a few of
+/* Streams of version 0.1.0 wherever no other use has them: those by position are from 2^28 on, with a few of
  * parameter 0, the others below 2^28. */
 uint64_t scn_stream_boundary(int64_t param, int64_t block, int64_t position, bool by_position)
 {

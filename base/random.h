@@ -33,12 +33,12 @@ enum {
     SCN_STREAM_WINDOWS = 0x2000,           /* where the samples of a text begin */
     SCN_STREAM_SHUFFLE = 0x3000,           /* order of the samples of an epoch */
     SCN_STREAM_FLIP = 0x3100,              /* which images are mirrored in the first epoch, */
-    SCN_STREAM_AUGMENT = 0x3101,           /* how each sample is changed, */
+    SCN_STREAM_AUGMENT = 0x3101,           /* changes of each sample, */
     SCN_STREAM_ERASE = 0x3102,             /* the noise in it, */
-    SCN_STREAM_MIX = 0x3103,               /* what it is mixed with, */
-    SCN_STREAM_REPLACE = 0x3104,           /* what takes the place of a file that cannot be read, */
+    SCN_STREAM_MIX = 0x3103,               /* the sample it is mixed with, */
+    SCN_STREAM_REPLACE = 0x3104,           /* replacement of a file that cannot be read, */
     SCN_STREAM_RANDAUGMENT = 0x3105,       /* RandAugment's operations, */
-    SCN_STREAM_RANDAUGMENT_LEVEL = 0x3106, /* and how strong they are */
+    SCN_STREAM_RANDAUGMENT_LEVEL = 0x3106, /* and their strength */
     SCN_STREAM_TEXT = 0x4000,              /* synthetic data */
     SCN_STREAM_NEXT = 0x4001,
     SCN_STREAM_PROTOTYPE = 0x4002,
@@ -54,13 +54,13 @@ uint64_t scn_stream_uniform(int64_t param);
 /* Rounding of bfloat16 weights, and of the averages that `light` leaves (under the optimizer's seed). */
 uint64_t scn_stream_rounding(int64_t step, int64_t param);
 uint64_t scn_stream_average(int64_t step, int64_t param);
-/* Rounding of what node `node` of a tape adds to a bfloat16 gradient in the backward pass over the batch that begins
- * with `sample`; part: if it adds several times. */
+/* Rounding of sums that node `node` of a tape adds to a bfloat16 gradient, in the backward pass over the batch that
+ * begins with `sample`; part: counts if it adds several times. */
 uint64_t scn_stream_addition(int64_t step, int64_t sample, int64_t node, int64_t part);
 /* Rounding of the sum of two parts of a step's gradient in bfloat16, the later of which begins with sequence `first`
- * of the step; 0: of the whole that an average takes in. */
+ * of the step; 0: for adding the whole to an average. */
 uint64_t scn_stream_meeting(int64_t step, int64_t first);
-/* What an operator of a network drops: a stream for each of its results. */
+/* Dropout: a stream for each result of an operator. */
 uint64_t scn_stream_dropped(int64_t result);
 
 #endif

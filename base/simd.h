@@ -6,7 +6,7 @@
  *
  * Only static functions take SCN_CLONES, and their names are unique in the whole program: clang 14 calls the wrong
  * address where a cloned function is called from another file, and gives each a global symbol NAME.resolver.
- * tools/check-symbols looks after both. */
+ * tools/check-symbols checks both. */
 #ifndef SCN_SIMD_H
 #define SCN_SIMD_H
 

@@ -1,5 +1,5 @@
-/* Public structs begin with their size and grow at their end. An older program's struct is shorter: what it lacks has
- * its default. A newer program's is longer: what we do not know must be zero. */
+/* Public structs begin with their size and grow at their end. An older program's struct is shorter: missing
+ * members take their defaults. A newer program's is longer: members that we do not know must be zero. */
 #ifndef SCN_SIZED_STRUCT_H
 #define SCN_SIZED_STRUCT_H
 

@@ -253,7 +253,7 @@ typedef enum scion_polar_set {
                                 above 1; singular values above 0.055 of that norm end above 0.99 */
 } scion_polar_set;
 
-/* How a step rounds to bfloat16. STOCHASTIC: up or down at random, so that the mean is right and steps below half a
+/* Rounding to bfloat16 in a step. STOCHASTIC: up or down at random, so that the mean is right and steps below half a
  * spacing add up. NEAREST loses them: for comparison. */
 typedef enum scion_rounding { SCION_ROUNDING_STOCHASTIC = 0, SCION_ROUNDING_NEAREST } scion_rounding;
 

@@ -7,8 +7,8 @@
  * 8 MB that stay in the last-level cache; where C has few, each block packs its own.
  *
  * Where C is small and the depth large, as in the gradient of a weight, the depth is cut into slices, each with a
- * result of its own, and the results are added in order: so that there is work for many threads. How many slices
- * there are depends on the shape alone. */
+ * result of its own, and the results are added in order: so that there is work for many threads. The number of
+ * slices depends on the shape alone. */
 #include "product/gemm.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static bool packs_a(const scn_gemm *g)
     return g->shape.transpose_a || g->shape.a != SCION_F32;
 }
 
-/* C is computed in memory of the thread, and put where it belongs at the end. */
+/* C is computed in the thread's memory and stored at the end. */
 static bool keeps_c(const scn_gemm *g)
 {
     return g->shape.c != SCION_F32;
@@ -56,15 +56,15 @@ static void cut_blocks(scn_gemm *g)
     const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
     const int64_t cols = scn_min(g->group_cols, g->shape.n);
     g->block_cols = scn_round_up(even(cols, strips_per_block * nr), nr);
-    const int64_t most = g->depth < g->shape.k ? max_block_rows : single_pass_rows;
-    g->most_rows = g->block_rows = scn_round_up(even(g->shape.m, most), mr);
+    const int64_t rows = g->depth < g->shape.k ? max_block_rows : single_pass_rows;
+    g->max_rows = g->block_rows = scn_round_up(even(g->shape.m, rows), mr);
     const int64_t across = scn_pieces(cols, g->block_cols);
     while (g->block_rows > mr &&
            scn_pieces(g->shape.m, g->block_rows) * across < (int64_t)tasks_per_thread * g->threads)
         g->block_rows = scn_round_up(g->block_rows / 2, mr);
 }
 
-/* Blocks as large as local packing wants them; slices, if there are too few. */
+/* Blocks as large as local packing likes them; slices, if there are too few. */
 static void cut_local(scn_gemm *g)
 {
     const scn_gemm_shape *s = &g->shape;
@@ -72,7 +72,7 @@ static void cut_local(scn_gemm *g)
     g->group_cols = scn_round_up(s->n, nr);
     g->group_depth = s->k;
     g->block_cols = scn_round_up(even(s->n, strips_per_block * nr), nr);
-    g->most_rows = g->block_rows = scn_round_up(even(s->m, max_local_rows), mr);
+    g->max_rows = g->block_rows = scn_round_up(even(s->m, max_local_rows), mr);
     const int64_t blocks = scn_pieces(s->m, g->block_rows) * scn_pieces(s->n, g->block_cols);
     if (blocks < max_slices && s->m * s->n <= max_sliced)
         g->slices = scn_max(1, scn_min(scn_pieces(max_slices, blocks), s->k / min_slice));
@@ -115,12 +115,12 @@ static size_t packed_floats(const scn_gemm *g)
 
 static size_t packed_a_floats(const scn_gemm *g)
 {
-    return packs_a(g) ? (size_t)(g->most_rows * (g->depth + SCN_TILE_GAP)) : 0;
+    return packs_a(g) ? (size_t)(g->max_rows * (g->depth + SCN_TILE_GAP)) : 0;
 }
 
 static size_t kept_c_floats(const scn_gemm *g)
 {
-    return keeps_c(g) && g->slices == 1 ? (size_t)(g->most_rows * g->block_cols) : 0;
+    return keeps_c(g) && g->slices == 1 ? (size_t)(g->max_rows * g->block_cols) : 0;
 }
 
 static size_t packed_b_floats(const scn_gemm *g)
@@ -149,21 +149,21 @@ size_t scn_gemm_floats(const scn_gemm *g)
 
 /* ---- Packing --------------------------------------------------------------------------------------------- */
 
-enum { turned_depth = 64, max_nr = 48 };
+enum { transposed_depth = 64, max_nr = 48 };
 
 /* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
  * of an n x k one: `depth` rows of `width` floats. */
 static void convert_strip(const scn_kernel *k, float *out, int64_t width, const uint16_t *from, bool transposed,
                           int64_t ld, int64_t first, int64_t depth, int64_t col, int64_t cols)
 {
-    float rows[max_nr * turned_depth];
+    float rows[max_nr * transposed_depth];
     for (int64_t p = 0; p < depth && !transposed; p++) {
         scn_from_bf16(cols, from + (first + p) * ld + col, out + p * width);
         if (cols < width)
             memset(out + p * width + cols, 0, (size_t)(width - cols) * sizeof *out);
     }
-    for (int64_t p = 0; p < depth && transposed; p += turned_depth) {
-        const int64_t n = scn_min(turned_depth, depth - p);
+    for (int64_t p = 0; p < depth && transposed; p += transposed_depth) {
+        const int64_t n = scn_min(transposed_depth, depth - p);
         for (int64_t i = 0; i < cols; i++)
             scn_from_bf16(n, from + (col + i) * ld + first + p, rows + i * n);
         k->pack_columns(out + p * width, width, rows, n, n, cols);
@@ -181,7 +181,7 @@ typedef struct job {
     float alpha;
     bool accumulate;
     const scn_gemm_epilogue *epilogue;
-    int threads;                     /* that take part: one inside a parallel region, whatever was planned */
+    int threads;                     /* in use: one inside a parallel region, whatever was planned */
     float *packed, *own, *sliced;    /* the parts of the workspace */
     const float *whole;              /* all of B, packed beforehand; NULL: it is not */
     int64_t col, cols, first, depth; /* the present group */
@@ -232,7 +232,7 @@ static void pack_task(const job *t, int64_t i)
         pack_b_strip(t, t->packed + i * strip, t->first, t->depth, t->col + i * nr, scn_min(nr, t->cols - i * nr));
 }
 
-/* What a block needs of B for a pass. */
+/* The part of B that a block needs for a pass. */
 static void pack_b(const job *t, float *out, int64_t first, int64_t depth, int64_t col, int64_t cols)
 {
     const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, depth);
@@ -296,7 +296,7 @@ static void finish_rows(const job *t, int64_t row, int64_t rows, int64_t col, in
             t->epilogue->row(t->epilogue, row + i, t->col + col, cols, c + i * ldc);
 }
 
-/* Puts a row of a block, or of the sum of the slices, where it belongs. */
+/* Stores a row of a block, or of the sum of the slices. */
 static void emit_bf16(const job *t, int64_t row, int64_t col, int64_t cols, float *from)
 {
     const int64_t at = t->col + col, first = row * t->g->shape.n + at;

@@ -19,12 +19,12 @@
 typedef struct scn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    scion_dtype a, b, c; /* of what type they are stored */
+    scion_dtype a, b, c; /* as they are stored */
 } scn_gemm_shape;
 
-/* What becomes of a finished piece of a row of C, while it is in the cache: columns col .. col + cols - 1 of a row.
- * C holds alpha op(A) op(B), with what was there before if that was asked for; a bias, an activation, a residual or a
- * second result are computed from it here. Called by several threads, once for each element. */
+/* Work on a finished piece of a row of C while it is in the cache: columns col .. col + cols - 1. C holds
+ * alpha op(A) op(B), plus its old values with accumulate; a bias, an activation, a residual or a second result are
+ * computed from it here. Called by several threads, once for each element. */
 typedef struct scn_gemm_epilogue {
     void (*row)(const struct scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *c);
     const void *context;
@@ -40,18 +40,18 @@ typedef struct scn_gemm {
     int64_t group_cols, group_depth; /* of B, at a time */
     int64_t slices;                  /* along k in a group, each with a result of its own */
     int64_t block_rows, block_cols;  /* of C, by one thread at a time */
-    int64_t most_rows;               /* block_rows with the fewest threads, so that fewer need no more memory */
+    int64_t max_rows;                /* block_rows with the fewest threads, so that fewer need no more memory */
     scn_rounding rounding;           /* of a bfloat16 C: to nearest, unless the caller sets another */
 } scn_gemm;
 
 /* With the kernel of this CPU (kernel.h), for up to `threads` threads. */
 scn_gemm scn_gemm_plan(const scn_gemm_shape *shape, int threads);
 
-/* Floats of workspace; with fewer threads not more. */
+/* Floats of workspace; fewer threads need no more. */
 size_t scn_gemm_floats(const scn_gemm *g);
 
-/* A B that serves many products of one plan can be packed once: floats that it takes, 0 if the plan does not pack B
- * as a whole (few rows, or a B that is packed by blocks), and the packing. */
+/* Packs a B that serves many products of one plan. packed_floats: floats that it takes; 0: the plan does not pack B
+ * as a whole (few rows, or a B that is packed by blocks). */
 size_t scn_gemm_packed_floats(const scn_gemm *g);
 void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed);
 

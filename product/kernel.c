@@ -1,4 +1,4 @@
-/* Which kernels this CPU runs, and which of them is used. */
+/* Chooses among the kernels that this CPU can run. */
 #include "product/kernel.h"
 
 #include <stdlib.h>

@@ -41,7 +41,7 @@ typedef struct scn_kernel {
      * for j < cols; the others are zero. */
     void (*pack_columns)(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols);
     /* Multiply-adds on registers alone, `rounds` times: the limit of the arithmetic, to measure others by. Returns
-     * how many operations that were, a multiply-add counted as two. */
+     * the number of operations, a multiply-add counted as two. */
     double (*registers)(int64_t rounds);
 } scn_kernel;
 

@@ -299,9 +299,9 @@ static void pack_rows(int tiles, float *out, int64_t stride, const float *from, 
 /* Sixteen elements of each row at a time, which is a cache line; the lines after it are fetched meanwhile. */
 static void pack_columns(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols)
 {
-    enum { some = 16, ahead = 64 };
-    for (int64_t p = 0; p < depth; p += some, out += some * width, from += some) {
-        const int64_t rows = depth - p < some ? depth - p : some;
+    enum { chunk = 16, ahead = 64 };
+    for (int64_t p = 0; p < depth; p += chunk, out += chunk * width, from += chunk) {
+        const int64_t rows = depth - p < chunk ? depth - p : chunk;
         if (p + ahead < depth)
             for (int64_t j = 0; j < cols; j++)
                 __builtin_prefetch(from + j * ld + ahead);

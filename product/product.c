@@ -70,10 +70,10 @@ SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t
  * are transposed, then scaled while they are in the cache. */
 SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
 {
-    enum { some = 32 };
+    enum { columns = 32 };
     const int64_t width = scn_min(nr, from.rows - row);
-    for (int64_t i = 0; i < from.cols; i += some, out += some * nr) {
-        const int64_t n = scn_min(some, from.cols - i);
+    for (int64_t i = 0; i < from.cols; i += columns, out += columns * nr) {
+        const int64_t n = scn_min(columns, from.cols - i);
         if (width < nr)
             memset(out, 0, (size_t)(n * nr) * sizeof *out);
         scn_transpose(out, nr, scn_row(from, row) + i, from.ld, width, n);
@@ -94,7 +94,7 @@ void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_f
     SCN_PARALLEL(e->threads, s, strips, pack_transposed_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
-/* What to do with a finished tile. */
+/* Destination of a finished tile. */
 typedef struct emitter {
     double alpha, beta, gamma; /* of A'B, of D or w, of I */
     const scn_panels *add;     /* D */

@@ -1,10 +1,11 @@
 /* Matrix products in panels.
  *
- * The room: kernel_isa.c computes a tile, and is compiled for each instruction set; kernel.c chooses among them;
- * product.c is the loops around the tile: packing, blocks for the cache, threads, and what becomes of a finished
- * tile. transpose.h and matrix.h serve both. The library (spectral lmo, QR) uses panels; the program's attention uses
- * kernel->small, on operands where they are. Nothing here allocates: memory comes from an arena that was planned by
- * the same calls. Nothing here has state: an engine is a kernel, a number of threads and their scratch.
+ * This folder: kernel_isa.c computes tiles and is compiled for each instruction set; kernel.c chooses among them.
+ * product.c has the loops around a tile for operands in panels: packing, blocks for the cache, threads, and the
+ * treatment of a finished tile; the library's spectral lmo and QR use it. gemm.c has those for row-major operands of
+ * float32 or bfloat16; the program's layers use it, its attention calls kernel->small on operands where they are.
+ * transpose.h and matrix.h serve all. Nothing here allocates: memory comes from an arena that was planned by the same
+ * calls, or from the caller. Nothing here has state: an engine is a kernel, a number of threads and their scratch.
  *
  * A matrix in panels has its columns cut into strips of nr columns, nr the width of the kernel's tile; in a strip,
  * row follows row; the last strip is padded with zero columns. Both operands of C = A'B can then be read by the
@@ -16,15 +17,15 @@
  * triangle into panels of sgemm costs 25 to 35 % (docs/numerics.md has the measurements). A tile is always computed
  * in the same order, so results do not depend on the number of threads.
  *
- * Where to add what:
- *   - what is done to a finished tile (a bias, an activation, a rounding to another type): a field of `emitter` and
- *     its code in emit_panels or emit_matrix, and a function here that sets it. A tile is in the first-level cache
- *     there, and the sum is complete.
+ * Additions:
+ *   - work on a finished tile (a bias, an activation, a rounding to another type): a field of `emitter`, its code in
+ *     emit_panels or emit_matrix, and a function here that sets it. The tile is in the first-level cache there, and
+ *     the sum is complete.
  *   - operands of another type (bfloat16): packing that converts (pack_strip, pack_transposed_strip) needs no new
  *     kernel; panels that stay in that type need a member beside `tile` in scn_kernel and an element type in
  *     scn_panels.
  *   - a product whose operand is used many times (weights of a linear layer): keep its scn_panels and pack once.
- *   - how a result is cut for threads and caches: cut_of, and the sizes at the top of product.c.
+ *   - the division of a result for threads and caches: cut_of, and the sizes at the top of product.c.
  *   - another instruction set: kernel.h says how. */
 #ifndef SCN_PRODUCT_H
 #define SCN_PRODUCT_H
@@ -40,7 +41,7 @@ typedef struct scn_panels {
     int64_t rows, cols;
 } scn_panels;
 
-/* How products run: kernel, threads, and a block of memory for each thread. */
+/* The means of a product: kernel, threads, and a block of memory for each thread. */
 typedef struct scn_engine {
     const scn_kernel *kernel;
     int threads;

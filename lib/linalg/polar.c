@@ -62,7 +62,7 @@ double scn_polar_overshoot(const scn_polar_set *set, int steps)
     return steps > 5 ? 1.01 : steps == 5 ? 1.13 : 2; /* the first steps of Polar Express swing as far as 2 */
 }
 
-/* Where G has low rank, Q still multiplies the null directions by a^5 = 485, and its rounding shows: 2e-3 to 4e-3 of
+/* For G of low rank, Q still multiplies the null directions by a^5 = 485, and its rounding shows: 2e-3 to 4e-3 of
  * the result for ranks 1 to 4, where a restart leaves 1e-4 or less. Small matrices are cheap: they restart. */
 enum { small = 256, small_interval = 3 };
 
@@ -141,7 +141,7 @@ static void coefficients(const scn_polar_set *set, int i, double size, double c[
         c[j] = step[j] / divisor;
 }
 
-/* Strip k of a symmetric matrix in panels, without what pads it. */
+/* Strip k of a symmetric matrix in panels, without its padding. */
 static scn_mat strip_of(const scn_engine *e, scn_panels r, int64_t k)
 {
     const int64_t nr = e->kernel->nr, left = r.cols - k * nr;
@@ -182,7 +182,7 @@ static void polynomial(const scn_engine *e, scn_panels p, const double c[3], scn
         SCN_PARALLEL(e->threads, k, strips(e, r), linear_strip(e, p, c, r, k));
 }
 
-/* R of the present X, then `length` steps; returns Q. eps: what the set's norm of X gets in the first step. */
+/* R of the present X, then `length` steps; returns Q. eps: added to the set's norm of X in the first step. */
 static scn_panels gram_interval(const scn_polar_work *w, const scn_polar_set *set, int first, int length, double eps)
 {
     const scn_engine *e = &w->engine;

@@ -4,7 +4,7 @@
 
 #include "product/product.h"
 
-/* What a coefficient set promises. */
+/* A coefficient set and its guarantees. */
 typedef struct scn_polar_set {
     const char *name;
     int default_steps;

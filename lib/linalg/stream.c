@@ -57,10 +57,10 @@ typedef void run_of(int64_t n, double a, const float *x, double beta, float *z);
 
 static void stream_run(int64_t n, double a, const float *x, float *z, run_of *kernel)
 {
-    enum { some = 1024 };
-    float buffer[some];
-    for (int64_t i = 0; i < n; i += some) {
-        int64_t m = n - i < some ? n - i : some;
+    enum { chunk = 1024 };
+    float buffer[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+        int64_t m = n - i < chunk ? n - i : chunk;
         scn_prefetch(m, x + i + m);
         kernel(m, a, x + i, 0, buffer);
         store_past_cache(m, buffer, z + i);
@@ -92,14 +92,14 @@ SCN_CLONES static void multiply_add(int64_t n, const float *restrict f, const fl
 
 void scn_multiply(int64_t n, const float *f, const float *x, double beta, float *z, bool stream)
 {
-    enum { some = 1024 };
-    float buffer[some];
+    enum { chunk = 1024 };
+    float buffer[chunk];
     if (beta != 0) {
         multiply_add(n, f, x, (float)beta, z);
         return;
     }
-    for (int64_t i = 0; i < n; i += some) {
-        int64_t m = n - i < some ? n - i : some;
+    for (int64_t i = 0; i < n; i += chunk) {
+        int64_t m = n - i < chunk ? n - i : chunk;
         if (stream && z != x) {
             multiply(m, f + i, x + i, buffer);
             store_past_cache(m, buffer, z + i);

@@ -1,5 +1,5 @@
-/* Results that are stored past the cache. Where they are larger than it, nobody finds them there, and storing past it
- * saves reading the lines of z before they are overwritten. */
+/* Results that are stored past the cache. If they are larger than it, nobody would find them there, and the lines of
+ * z need not be read before they are overwritten. */
 #ifndef SCN_STREAM_H
 #define SCN_STREAM_H
 

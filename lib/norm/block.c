@@ -1,4 +1,4 @@
-/* Blocks: how they are cut into tiles that threads share, and what is done with a whole one. */
+/* Blocks: their division into tiles, which threads share, and operations on a whole one. */
 #include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/stream.h"
@@ -7,7 +7,7 @@
 /* Entries that one thread takes at a time: a few arrays of them stay in the second-level cache. */
 enum { tile_entries = SCN_TILE_ENTRIES, tile_cols_min = 64, tile_cols_max = 512 };
 
-/* Results of 16 MiB and more will not be found in a cache by whoever reads them. */
+/* Results of 16 MiB and more will not be found in a cache. */
 enum { stream_entries = 1 << 22 };
 
 /* Rows and columns of a full tile. */

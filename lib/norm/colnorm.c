@@ -17,10 +17,10 @@ static double factor(int role, scn_dims d)
 const scn_norm scn_norm_col = {
     .about = {sizeof(scion_norm_properties), "colnorm", "1 -> RMS: largest column", 0, 0},
     .factor = factor,
-    .granularity = scn_lines_granularity,
-    .size = scn_lines_size,
-    .dual_size = scn_lines_dual,
-    .lmo = scn_lines_lmo,
-    .init = scn_lines_init,
-    .memory = scn_lines_memory,
+    .granularity = scn_row_col_granularity,
+    .size = scn_row_col_size,
+    .dual_size = scn_row_col_dual,
+    .lmo = scn_row_col_lmo,
+    .init = scn_row_col_init,
+    .memory = scn_row_col_memory,
 };

@@ -3,7 +3,7 @@
  *     transposed                d_in x d_out
  *     convolution out,in,k...   out x (in k...)
  *     vector of n               1 x n, transposed (it is the n x 1 matrix of a layer with one input)
- * and RMS, EUCLID and MAX see all entries of whatever it is. */
+ * and RMS, EUCLID and MAX see all entries in any case. */
 #include "norm/layout.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* From what the caller says of a parameter to the blocks that lmos are taken of. */
+/* From the caller's description of a parameter to its blocks, each of which has an lmo of its own. */
 #ifndef SCN_LAYOUT_H
 #define SCN_LAYOUT_H
 
@@ -19,7 +19,7 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing,
 /* Block i. split_sizes is the parameter's. */
 scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int i);
 
-/* Its name in messages: the caller's, or "parameter" (buffer of 32 bytes) and its number. */
+/* Its name in messages: the caller's, or "param" and its number (in a buffer of 32 bytes). */
 const char *scn_param_name(const scion_param *p, int64_t index, char *buffer);
 
 #endif

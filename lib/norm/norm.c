@@ -1,7 +1,7 @@
 /* Looking up norms, and the table of routings. */
 #include "norm/norm.h"
 
-/* Which norm each place of a network takes. */
+/* Norms of the places in a network. */
 static const struct {
     const char *name;
     int first, hidden, last, vector;

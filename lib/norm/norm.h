@@ -1,5 +1,5 @@
-/* Norms as descriptors: one file each, one row in the table of norm_rows.c. The row says everything that anybody asks
- * of a norm; no code outside compares a norm with a constant.
+/* Norms as descriptors: one file each, one row in the table of norm_rows.c. The row says everything about
+ * a norm; no code outside compares a norm with a constant.
  *
  * A norm owes, for a block S (rows x cols as stored) and the factor c that norm and role fix:
  *     value(S) = size(S) / c,    dual(S) = c * dual_size(S),    lmo(S) = -c * direction(S),
@@ -13,10 +13,10 @@
 #include "linalg/polar.h"
 #include "scion_advanced.h"
 
-/* Into which independent tiles the lmo of a block can be cut. */
+/* Independent tiles into which the lmo of a block can be cut. */
 typedef enum scn_granularity { SCN_WHOLE, SCN_BY_ENTRY, SCN_BY_ROW, SCN_BY_COL } scn_granularity;
 
-/* What a computation brings along. The arena is a copy: each call starts from the same free memory. */
+/* Settings and memory of a computation. The arena is a copy: each call starts from the same free memory. */
 typedef struct scn_work {
     scn_arena arena;
     int threads;
@@ -45,7 +45,7 @@ typedef struct scn_start {
 
 struct scn_norm;
 
-/* A block of a parameter with its norm: what one lmo is taken of. */
+/* A block of a parameter with its norm: the unit of an lmo. */
 typedef struct scn_block {
     const struct scn_norm *norm;
     double c;
@@ -82,10 +82,10 @@ extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_si
 extern const scn_norm *const scn_norm_rows[];
 extern const int scn_norm_count;
 
-/* The descriptor of a norm, or NULL for AUTO and for what is no norm. */
+/* The descriptor of a norm; NULL: AUTO, or no norm. */
 const scn_norm *scn_norm_at(int norm);
 
-/* Which norm AUTO means for a role, and for a parameter of one dimension. */
+/* The norm that AUTO means for a role, and for a parameter of one dimension. */
 int scn_route(int routing, int role, int32_t ndim);
 /* Names, or NULL: there is no such routing, no such role. */
 const char *scn_routing_name(int routing);

@@ -16,7 +16,7 @@ enum { tile_cols = 1024, slices = 16, tall_rows = 4096, sums_bytes = slices * ti
 
 static int64_t tile_width(scn_mat x, int64_t first)
 {
-    return x.cols - first < tile_cols ? x.cols - first : tile_cols;
+    return scn_min(x.cols - first, tile_cols);
 }
 
 /* sums[j] = sum of the squares of column j. */
@@ -30,7 +30,7 @@ static void column_squares(scn_mat x, double *sums)
     }
 }
 
-/* The largest norm of the lines, and their sum. */
+/* The largest norm of the rows (or columns), and their sum. */
 static void norms_of_part(scn_mat x, bool along_rows, double *largest, double *sum)
 {
     *largest = *sum = 0;
@@ -56,18 +56,18 @@ static void norms_of_part(scn_mat x, bool along_rows, double *largest, double *s
 /* `chunk` rows or columns of x, or the fewer that are left. */
 static scn_mat part_of(scn_mat x, bool along_rows, int64_t first, int64_t chunk)
 {
-    const int64_t lines = along_rows ? x.rows : x.cols;
-    first = first < lines ? first : lines;
-    const int64_t n = scn_min(lines - first, chunk);
+    const int64_t count = along_rows ? x.rows : x.cols;
+    first = scn_min(first, count);
+    const int64_t n = scn_min(count - first, chunk);
     return along_rows ? scn_sub(x, first, 0, n, x.cols) : scn_sub(x, 0, first, x.rows, n);
 }
 
-/* The same by threads: parts of the lines, whose bounds depend on the shape alone. */
+/* The same by threads, in parts whose bounds depend on the shape alone. */
 static void norms_of(scn_mat x, bool along_rows, double *largest, double *sum, int threads)
 {
     enum { parts = 64 };
     double part_largest[parts], part_sum[parts];
-    const int64_t lines = along_rows ? x.rows : x.cols, chunk = scn_pieces(lines, parts);
+    const int64_t chunk = scn_pieces(along_rows ? x.rows : x.cols, parts);
     if (x.rows * x.cols < 32768)
         threads = 1;
     SCN_PARALLEL(threads, p, parts,
@@ -84,34 +84,34 @@ static bool along_rows(const scn_block *b)
     return b->norm->along_rows != b->transposed;
 }
 
-scn_granularity scn_lines_granularity(const scn_block *b)
+scn_granularity scn_row_col_granularity(const scn_block *b)
 {
     if (along_rows(b))
         return SCN_BY_ROW;
     return b->rows < tall_rows ? SCN_BY_COL : SCN_WHOLE;
 }
 
-double scn_lines_size(const scn_block *b, scn_mat x, const scn_work *w)
+double scn_row_col_size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     double largest, sum;
     norms_of(x, along_rows(b), &largest, &sum, w->threads);
     return largest;
 }
 
-double scn_lines_dual(const scn_block *b, scn_mat s, const scn_work *w)
+double scn_row_col_dual(const scn_block *b, scn_mat s, const scn_work *w)
 {
     double largest, sum;
     norms_of(s, along_rows(b), &largest, &sum, w->threads);
     return sum;
 }
 
-/* -step / (norm / c + eps): what a line is multiplied by. */
+/* Factor of a row or column: -step / (norm / c + eps). */
 static double multiplier(double norm, double step, double c, double eps)
 {
     return norm > 0 ? -step / (norm / c + eps) : 0;
 }
 
-/* What the columns of a tile are multiplied by: power * rest. Where all of it fits float32, power is not used. */
+/* Factors power * rest of the columns of a tile. If all of them fit float32, power is not used. */
 typedef struct factors {
     float power[tile_cols], rest[tile_cols];
     bool extreme;
@@ -199,7 +199,7 @@ static void cols_lmo(const scn_block *b, scn_mat z, double beta, double step, sc
     SCN_PARALLEL(threads, k, slices, add_slice(&f, slice(s, (int)k), beta, slice(z, (int)k), w->stream));
 }
 
-void scn_lines_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
+void scn_row_col_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     if (along_rows(b)) {
         rows_lmo(b, z, beta, step, s, w);
@@ -211,14 +211,14 @@ void scn_lines_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_
     }
 }
 
-size_t scn_lines_memory(const scn_block *b, scn_use use, const scn_work *w)
+size_t scn_row_col_memory(const scn_block *b, scn_use use, const scn_work *w)
 {
     (void)w;
     const bool needed = use == SCN_USE_LMO || use == SCN_USE_INIT;
     return needed && !along_rows(b) && b->rows >= tall_rows ? sums_bytes : 0;
 }
 
-void scn_lines_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
+void scn_row_col_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
     const uint64_t stream = scn_stream_boundary(start.param, start.block, 0, false);
     const int64_t even = (z.cols + 1) / 2 * 2;
@@ -226,5 +226,5 @@ void scn_lines_init(const scn_block *b, scn_mat z, double radius, scn_start star
     exact.eps = 0;
     for (int64_t i = 0; i < z.rows; i++)
         scn_normals(start.seed, stream, i * even, z.cols, scn_row(z, i));
-    scn_lines_lmo(b, z, 0, -radius, z, &exact);
+    scn_row_col_lmo(b, z, 0, -radius, z, &exact);
 }

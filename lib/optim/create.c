@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "optim/optimizer.h"
 
-/* An array that the optimizer uses: what this caller owns of it. */
+/* The part of an array that this caller owns. */
 typedef struct piece {
     uintptr_t first, end;
     int64_t tensor;
@@ -25,7 +25,7 @@ static int add_piece(piece *out, int at, const void *array, int type, int64_t fi
     return at + 1;
 }
 
-/* The caller's arrays of a tensor, of what it owns; none if it owns nothing. */
+/* The caller's arrays of a tensor, as far as it owns them. */
 static int pieces_of(const scn_tensor *t, int64_t tensor, piece *out)
 {
     const int64_t first = t->own_first, n = t->own_count;
@@ -38,7 +38,7 @@ static int pieces_of(const scn_tensor *t, int64_t tensor, piece *out)
         count = add_piece(out, count, t->grad_prev, t->grad_type, first, n, "grad_prev");
     for (int k = 0; k < SCN_STATES_MAX; k++) {
         const scion_array array = scn_state_array(t, k);
-        if (t->lent[k])
+        if (t->borrowed[k])
             count = add_piece(out, count, array.data, array.type, 0, array.count, array.name);
     }
     for (int k = 0; k < count; k++)
@@ -52,7 +52,7 @@ static int by_address(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Sorts the pieces: neighbours that overlap are refused. */
+/* Sorts the pieces and refuses neighbours that overlap. */
 static scion_status check_apart(const scion_optimizer *opt, piece *all, size_t n, scion_error *err)
 {
     qsort(all, n, sizeof *all, by_address);
@@ -123,7 +123,7 @@ static scion_status check_param(const scn_tensor *t, const scion_param *p, const
     return SCION_OK;
 }
 
-/* Everything about a tensor but its arrays. */
+/* Fills in a tensor but for its arrays. */
 static scion_status set_up(scion_optimizer *opt, scn_tensor *t, const scion_param *p, int64_t i, scion_error *err)
 {
     char buffer[32];
@@ -164,7 +164,7 @@ static scion_status make_states(const scion_optimizer *opt, scn_tensor *t, const
         if (!is_aligned(theirs, about.type))
             return scn_fail(err, SCION_EINVAL, i, "%s: the state array %s is not aligned to its type", t->name,
                             about.name);
-        t->lent[index] = theirs != NULL;
+        t->borrowed[index] = theirs != NULL;
         t->state[index] = theirs ? theirs : scn_alloc(opt->o.allocator, scn_stored_bytes(about.type, about.count));
         if (!t->state[index])
             return SCION_ENOMEM;
@@ -267,7 +267,7 @@ void scion_optimizer_free(scion_optimizer *opt)
         scn_free(a, t->split_sizes);
         scn_free(a, t->block);
         for (int k = 0; k < SCN_STATES_MAX; k++)
-            scn_free(a, t->lent[k] ? NULL : t->state[k]);
+            scn_free(a, t->borrowed[k] ? NULL : t->state[k]);
     }
     scn_free(a, opt->tensors);
     scn_free(a, opt->sums);

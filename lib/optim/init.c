@@ -1,4 +1,4 @@
-/* Where weights start, and from which norm their bounds are counted. */
+/* The start of weights, and the norm that their bounds are counted from. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the optimizer knows: routing, norms against bounds, dual norms, memory, state arrays. */
+/* Inspection: routing, norms against bounds, dual norms, memory, state arrays. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -162,7 +162,7 @@ static void zero_grads(run *r)
         memset(r->params[i].grad, 0, grad_bytes(r, i));
 }
 
-/* Adds what the gradient buffers hold to a report. */
+/* Fills in a report from the gradient buffers. */
 static scion_status measure(run *r, scion_report *report, scion_error *err)
 {
     report->dual_norm = report->fw_gap = 0;

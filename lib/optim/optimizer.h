@@ -1,4 +1,4 @@
-/* Inside of the optimizer: what the files of this folder share. */
+/* The inside of the optimizer, for the files of this folder. */
 #ifndef SCN_OPTIMIZER_H
 #define SCN_OPTIMIZER_H
 
@@ -8,7 +8,7 @@
 
 /* ---- Rules (rules.c) ---- */
 
-/* What is averaged, and where the lmo comes in. */
+/* The average d of a rule. */
 typedef enum scn_average {
     SCN_AVERAGE_NONE,  /* the gradient itself */
     SCN_AVERAGE_EMA,   /* d = (1-a)d + a g */
@@ -17,7 +17,7 @@ typedef enum scn_average {
     SCN_AVERAGE_LMO    /* d = (1-a)d + a lmo(g) */
 } scn_average;
 
-/* What the step of a parameter needs of the others, unless `layerwise`. */
+/* Sums over all parameters that a step needs, unless `layerwise`. */
 typedef enum scn_joint {
     SCN_JOINT_NONE,
     SCN_JOINT_FLAT, /* the 2-norm of all averages as one vector */
@@ -64,7 +64,7 @@ typedef struct scn_rule {
     bool layerwise, nesterov; /* defaults */
     /* State arrays, up to one without a name. A rule that averages has its average first; `light` leaves it out. */
     scn_state states[SCN_STATES_MAX];
-    /* Whether it takes the parameter itself, else about.others does; NULL: it takes all. */
+    /* True if it steps the parameter itself, else about.others does; NULL: it steps all. */
     bool (*takes)(const struct scn_rule *rule, const scion_param *p);
     /* The factor c of a block in place of the norm's; NULL: the norm's. */
     double (*factor)(const scion_options *o, int role, const scn_block *b);
@@ -116,12 +116,12 @@ typedef struct scn_tensor {
     int32_t group;
     int start_kind;
     bool frozen, vanishing;
-    bool stepped;                 /* since it was made or loaded: its weights were found finite */
-    int64_t own_first, own_count; /* entries that this caller steps; state arrays hold these only */
-    void *state[SCN_STATES_MAX];  /* the rule's state arrays, or NULL */
-    bool lent[SCN_STATES_MAX];    /* the array is the caller's */
-    int64_t steps;                /* that this parameter took part in */
-    double next_alpha;            /* light: what the gradient was shrunk for if a step said so, else 0 */
+    bool stepped;                  /* since it was made or loaded; its weights were found finite */
+    int64_t own_first, own_count;  /* entries that this caller steps; state arrays hold these only */
+    void *state[SCN_STATES_MAX];   /* the rule's state arrays, or NULL */
+    bool borrowed[SCN_STATES_MAX]; /* the array is the caller's */
+    int64_t steps;                 /* that this parameter took part in */
+    double next_alpha;             /* light: the alpha that the gradient was shrunk for, if a step said so, else 0 */
     /* For the bound: a step w <- beta w + lr rho lmo multiplies start by beta and makes pushed
      * beta pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
     double start, start_norm, pushed;
@@ -163,7 +163,7 @@ struct scion_optimizer {
 
 /* Jobs and workspace of an optimizer whose tensors are made; false: out of memory. */
 bool scn_plan(scion_optimizer *opt);
-/* Is block k of the tensor a job? */
+/* True if block k of the tensor is a job. */
 bool scn_is_job(const scn_tensor *t, int k);
 /* Settings and memory of thread `index`, or with index < 0 of a team of `threads`. */
 scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, scn_scratch *scratch);
@@ -172,11 +172,11 @@ scn_work scn_optimizer_work(const scion_optimizer *opt, int index, int threads, 
 
 /* Fills in all that follows from the parameter's description and the options: rule, layout, types, owned entries. */
 scion_status scn_describe(scn_tensor *t, const scion_options *o, const scion_param *p, int64_t i, scion_error *err);
-/* Can it be stepped in ranges of entries? */
+/* True if it can be stepped in ranges of entries. */
 bool scn_has_ranges(const scn_tensor *t);
 /* The index in the rule's row of state array k, among those that exist under o; -1: there are no more. */
 int scn_state_at(const scn_tensor *t, const scion_options *o, int k);
-/* A state array as its rule's row describes it, for what is owned here. */
+/* A state array as its rule's row describes it, with the entries that are owned here. */
 scion_array scn_state_array(const scn_tensor *t, int index);
 size_t scn_state_bytes(const scn_tensor *t, const scion_options *o);
 /* Block k's part of a state array. */
@@ -193,7 +193,7 @@ void *scn_previous(const scn_tensor *t);
 
 /* alpha of the tensor's step number k (from 1). */
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
-/* Takes part in steps now, by whoever owns it. */
+/* True if it is stepped now, here or by its owner. */
 bool scn_active(const scn_tensor *t);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
@@ -208,12 +208,12 @@ float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *
 bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, scn_work *w);
 /* The norm of a tensor's weight; 0 where there is none. */
 scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, scion_error *err);
-/* NULL if a setting (scion_setting) of the tensor may have that value, else what is expected of it. */
+/* NULL if a setting (scion_setting) of the tensor may have that value, else the expected values. */
 const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value);
-/* Whether these may be the arrays of parameter i, whose types are set: aligned, weight and grad apart (create.c). */
+/* Checks that the arrays of parameter i are aligned to its types, and weight and grad apart (create.c). */
 scion_status scn_check_pointers(const scn_tensor *t, const char *name, int64_t i, const void *weight,
                                 const void *grad, const void *grad_prev, scion_error *err);
-/* Is there a parameter i? */
+/* Refuses an index that no parameter has. */
 scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err);
 
 /* Steps of the rules that take no lmo: n entries from `first` on. */

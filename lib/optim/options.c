@@ -1,4 +1,4 @@
-/* What callers hand in: defaults, and the checks of options. */
+/* Structs of the caller: defaults, and the checks of options. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* A parameter before any memory is spent on it: the rule that steps it, its norm and blocks, its state arrays, and
- * which of its entries this caller owns. */
+ * the entries that this caller owns. */
 #include <stddef.h>
 #include <string.h>
 

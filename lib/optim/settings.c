@@ -1,4 +1,4 @@
-/* What may change between steps: settings of parameters and groups, their memory, MARS's exchange. */
+/* Changes between steps: settings of parameters and groups, their memory, MARS's exchange. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value
             return NULL;
         return "momentum in (0, 1], 1 where the rule has none";
     case SCION_SET_FROZEN: return value == 0 || value == 1 ? NULL : "frozen 0 or 1";
-    default: return "a setting that there is";
+    default: return "one of radius, lr_scale, weight_decay, momentum, frozen";
     }
 }
 

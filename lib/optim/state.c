@@ -5,9 +5,9 @@
  *     for each parameter
  *         record: name, shape, rule; settings; counters of the bound
  *         number of arrays, and for each: name (version 2: its number), type, first entry, entries, data
- * A record begins with its length, so that members can be added at its end: what a shorter (older) one lacks keeps
- * the value that it has, what a longer (newer) one has beyond must be zero. Loading checks all of it before it
- * changes anything, values too: the checksum finds damage, it does not say who wrote the state. */
+ * A record begins with its length, so that members can be added at its end: values that a shorter (older) one lacks
+ * stay as they are, those that a longer (newer) one has beyond ours must be zero. Loading checks everything before it
+ * changes anything, values too: the checksum finds damage, not hostile writers. */
 #include <string.h>
 
 #include "optim/optimizer.h"
@@ -27,26 +27,26 @@ typedef struct cursor {
     bool in_record;    /* between begin and end */
     bool optional;     /* values that older records lack */
     bool skip_arrays;  /* SCION_WITHOUT_ARRAYS */
-    const char *wrong; /* what does not fit, once something does not */
-    bool value;        /* it is a value out of range, and `wrong` says what was expected */
+    const char *error; /* what does not fit; NULL: all does so far */
+    bool value;        /* `error` names the values that were expected */
 } cursor;
 
 /* ---- Values ---- */
 
-/* Are there `bytes` more? An optional value keeps what it is if its record ends before. */
+/* True if there are `bytes` more. An optional value stays as it is if its record ends before. */
 static bool has(cursor *c, size_t bytes)
 {
     if (c->mode == COUNT)
         return true;
-    if (c->wrong)
+    if (c->error)
         return false;
     if (c->mode != WRITE && c->in_record && bytes > c->record - c->at) {
         c->at = c->record;
-        c->wrong = c->optional ? NULL : "it ends too early";
+        c->error = c->optional ? NULL : "it ends too early";
         return false;
     }
     if (bytes > c->size - c->at) {
-        c->wrong = "it ends too early";
+        c->error = "it ends too early";
         return false;
     }
     return true;
@@ -60,7 +60,7 @@ static void same(cursor *c, const void *value, size_t bytes, const char *what)
     if (c->mode == WRITE)
         memcpy(c->to + c->at, value, bytes);
     else if (c->mode == CHECK && memcmp(c->from + c->at, value, bytes) != 0)
-        c->wrong = what;
+        c->error = what;
     c->at += bytes;
 }
 
@@ -83,7 +83,7 @@ static void data(cursor *c, void *value, size_t bytes)
 
 static void out_of_range(cursor *c, const char *expected)
 {
-    c->wrong = expected;
+    c->error = expected;
     c->value = true;
 }
 
@@ -108,8 +108,8 @@ static void setting(cursor *c, const scn_tensor *t, int32_t what, double *value)
     data(c, value, sizeof *value);
 }
 
-/* A momentum that a step was told, or 0. */
-static void told_momentum(cursor *c, double *value)
+/* A momentum that a step was given, or 0. */
+static void given_momentum(cursor *c, double *value)
 {
     double seen;
     if (peek(c, &seen, sizeof seen) && !(seen >= 0 && seen <= 1))
@@ -117,7 +117,7 @@ static void told_momentum(cursor *c, double *value)
     data(c, value, sizeof *value);
 }
 
-/* Steps, of which there is always room for more. */
+/* A number of steps, to which more can be added. */
 static void counter(cursor *c, int64_t *value)
 {
     int64_t seen;
@@ -135,7 +135,7 @@ static void flag(cursor *c, bool *value)
     *value = wide != 0;
 }
 
-/* A number of the file itself: written from value, read into it in both passes. */
+/* A number that steers the walk: written from value, read into it in both passes. */
 static void number(cursor *c, int64_t *value)
 {
     if (!has(c, sizeof *value))
@@ -154,10 +154,10 @@ static void begin_record(cursor *c)
     int64_t length = 0;
     c->record = c->at;
     number(c, &length);
-    if (c->mode == COUNT || c->mode == WRITE || c->wrong)
+    if (c->mode == COUNT || c->mode == WRITE || c->error)
         return;
     if (length < 0 || (uint64_t)length > c->size - c->at) {
-        c->wrong = "it ends too early";
+        c->error = "it ends too early";
         return;
     }
     c->record = c->at + (size_t)length;
@@ -172,11 +172,11 @@ static void end_record(cursor *c)
         memcpy(c->to + c->record, &length, sizeof length);
     }
     c->in_record = false;
-    if (c->mode == COUNT || c->mode == WRITE || c->wrong)
+    if (c->mode == COUNT || c->mode == WRITE || c->error)
         return;
     for (; c->at < c->record; c->at++)
         if (c->from[c->at] != 0)
-            c->wrong = "a newer version saved more than this one knows";
+            c->error = "a newer version saved more than this one knows";
 }
 
 /* ---- Arrays ---- */
@@ -190,7 +190,7 @@ static void array_data(cursor *c, const scion_array *a, int64_t first, int64_t c
     if (c->mode == WRITE)
         memcpy(c->to + c->at, a->data, bytes);
     else if (a->data && !c->skip_arrays && (a->first < first || a->first + a->count > first + count))
-        c->wrong = "it has not all entries that are owned here";
+        c->error = "it has not all entries that are owned here";
     else if (c->mode == READ && a->data && !c->skip_arrays)
         memcpy(a->data, c->from + c->at + scn_stored_bytes(a->type, a->first - first),
                scn_stored_bytes(a->type, a->count));
@@ -213,7 +213,7 @@ static int read_name(cursor *c, const scn_tensor *t)
     int64_t length = 0;
     const char *name = "";
     number(c, &length);
-    if (c->wrong || length < 0 || (c->version > 2 && !has(c, (size_t)length)))
+    if (c->error || length < 0 || (c->version > 2 && !has(c, (size_t)length)))
         return -1;
     if (c->version > 2) {
         name = (const char *)c->from + c->at;
@@ -261,28 +261,28 @@ static void read_arrays(cursor *c, const scn_tensor *t)
     bool found[SCN_STATES_MAX] = {false};
     int64_t present = 0;
     number(c, &present);
-    for (int64_t n = 0; n < present && !c->wrong; n++) {
+    for (int64_t n = 0; n < present && !c->error; n++) {
         const int index = read_name(c, t);
         int64_t type = 0, first = 0, count = 0;
         number(c, &type);
         number(c, &first);
         number(c, &count);
-        if (c->wrong)
+        if (c->error)
             return;
         const scion_array a = scn_state_array(t, index < 0 ? 0 : index);
         const int64_t all = entries_of(&a);
         if (index < 0 || first < 0 || count < 0 || first > all || count > all - first ||
             (type != SCION_F32 && type != SCION_BF16))
-            c->wrong = "its arrays are of another kind";
+            c->error = "its arrays are of another kind";
         else if (type != a.type)
-            c->wrong = "its weight type is another";
+            c->error = "its weight type is another";
         else
             array_data(c, &a, first, count);
         found[index < 0 ? 0 : index] = true;
     }
-    for (int k = 0; k < SCN_STATES_MAX && !c->skip_arrays && !c->wrong; k++)
+    for (int k = 0; k < SCN_STATES_MAX && !c->skip_arrays && !c->error; k++)
         if (t->state[k] && !found[k])
-            c->wrong = "a state array is missing";
+            c->error = "a state array is missing";
 }
 
 /* ---- The walk ---- */
@@ -308,7 +308,7 @@ static void settings(cursor *c, scn_tensor *t)
     flag(c, &t->frozen);
     flag(c, &t->vanishing);
     counter(c, &t->steps);
-    data(c, &t->start, sizeof t->start); /* these three only make the bound, and may be anything */
+    data(c, &t->start, sizeof t->start); /* these three are for the bound alone: any value will do */
     data(c, &t->start_norm, sizeof t->start_norm);
     data(c, &t->pushed, sizeof t->pushed);
 }
@@ -318,7 +318,7 @@ static void walk_tensor(cursor *c, scn_tensor *t, bool arrays)
     begin_record(c);
     same_shape(c, t);
     settings(c, t);
-    told_momentum(c, &t->next_alpha);
+    given_momentum(c, &t->next_alpha);
     c->optional = true; /* members that later versions add go here */
     end_record(c);
     if (arrays && (c->mode == COUNT || c->mode == WRITE))
@@ -342,9 +342,9 @@ static void walk(cursor *c, scion_optimizer *opt, int64_t *tensor)
     flag(c, &opt->swapped);
     number(c, &present);
     end_record(c);
-    if (!present && !c->skip_arrays && !c->wrong)
-        c->wrong = "it was saved without its arrays (SCION_WITHOUT_ARRAYS)";
-    for (int64_t i = 0; i < opt->count && !c->wrong; i++) {
+    if (!present && !c->skip_arrays && !c->error)
+        c->error = "it was saved without its arrays (SCION_WITHOUT_ARRAYS)";
+    for (int64_t i = 0; i < opt->count && !c->error; i++) {
         *tensor = i;
         walk_tensor(c, &opt->tensors[i], present != 0);
     }
@@ -431,13 +431,13 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
                 .version = head[0],
                 .skip_arrays = (flags & SCION_WITHOUT_ARRAYS) != 0};
     walk(&c, opt, &tensor);
-    if (!c.wrong && c.at != c.size)
-        c.wrong = "it is longer than expected";
-    if (c.wrong && tensor >= 0)
+    if (!c.error && c.at != c.size)
+        c.error = "it is longer than expected";
+    if (c.error && tensor >= 0)
         return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit at parameter %s: %s%s",
-                        opt->tensors[tensor].name, c.value ? "expected " : "", c.wrong);
-    if (c.wrong)
-        return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s%s", c.value ? "expected " : "", c.wrong);
+                        opt->tensors[tensor].name, c.value ? "expected " : "", c.error);
+    if (c.error)
+        return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s%s", c.value ? "expected " : "", c.error);
     c.mode = READ;
     c.at = 0;
     walk(&c, opt, &tensor);

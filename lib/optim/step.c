@@ -3,7 +3,7 @@
  * the paper's algorithm "(Unconstrained) Scion" for mu = 0 (unconstrained) and mu = 1.
  *
  * A step has four phases, so that several callers can share it: the gradients are checked before anything is
- * written; then what parameters have in common is computed; then each parameter is stepped by its owner; then the
+ * written; then sums over all parameters are computed; then each parameter is stepped by its owner; then the
  * step is counted. A block goes tile by tile, as its norm allows: averaging, lmo and update of a tile follow each
  * other while it is in the cache, so that every array is read from memory once. Blocks whose norm has a cost (the
  * spectral one) are whole tiles and cost far more than memory: they are jobs of their own, one per thread, largest
@@ -29,13 +29,13 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A parameter of others has no gradient here; whether it is stepped is theirs to know, unless it is frozen. */
+/* A parameter of another caller has no gradient here; it counts as active unless it is frozen. */
 bool scn_active(const scn_tensor *t)
 {
     return (t->grad || t->own_count == 0) && !t->frozen;
 }
 
-/* Active, and at least some of it is ours to step. */
+/* Active, and this caller owns some of it. */
 static bool steps_here(const scn_tensor *t)
 {
     return t->own_count > 0 && scn_active(t);
@@ -50,7 +50,7 @@ double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k)
     return opt->o.first_full && k == 1 ? 1 : t->momentum;
 }
 
-/* alpha of the tensor's next step, which is told `momentum`. */
+/* alpha of the tensor's step k, for which the caller gave `momentum`. */
 static double step_alpha(const scion_optimizer *opt, const scn_tensor *t, double momentum, int64_t k)
 {
     return momentum > 0 && t->rule->about.averages ? momentum : scn_alpha(opt, t, k);
@@ -131,8 +131,8 @@ static scion_status check_light(const scion_optimizer *opt, const scion_step *s,
         const double alpha = s->momentum > 0 ? s->momentum : own;
         if (scn_active(t) && t->steps > 0 && alpha != expected)
             return scn_fail(err, SCION_EINVAL, i,
-                            "%s: momentum is %g, but with light the last step was told to expect %g (next_momentum)",
-                            t->name, alpha, expected);
+                            "%s: momentum is %g, but with light the last step had next_momentum %g", t->name, alpha,
+                            expected);
     }
     return SCION_OK;
 }
@@ -190,7 +190,7 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
 
 /* ---- A tile ---- */
 
-/* What all tiles of a block share in a step. */
+/* Numbers that all tiles of a block share in a step. */
 typedef struct update {
     const scion_optimizer *opt;
     scn_tensor *t;
@@ -198,7 +198,7 @@ typedef struct update {
     double alpha, beta, push; /* w = beta w + push lmo */
     double grad_scale;
     double flat;   /* 2-norm of all averages as one vector, or 0: not that rule */
-    double shrink; /* light: what stays of the gradient */
+    double shrink; /* light: factor of the gradient that stays */
     bool averaged; /* the averages were updated before */
 } update;
 
@@ -271,13 +271,13 @@ static scn_mat average_of(const update *u, scn_tile p)
     return (scn_mat){scn_average_array(t) + (entry(u->b, p, 0) - t->own_first), p.rows, p.cols, u->b->ld};
 }
 
-/* Is the lmo taken of the gradient itself? */
+/* True if the lmo is taken of the gradient itself. */
 static bool of_gradient(const scn_tensor *t)
 {
     return !scn_average_array(t) || t->rule->average == SCN_AVERAGE_LMO;
 }
 
-/* What the lmo is taken of. */
+/* The matrix s of lmo(s). */
 static scn_mat source(const update *u, scn_tile p, const scn_scratch *scratch)
 {
     const scn_tensor *t = u->t;
@@ -298,7 +298,7 @@ static scn_mat source(const update *u, scn_tile p, const scn_scratch *scratch)
     return out;
 }
 
-/* After the step the gradient of a light rule holds what is left of the average. */
+/* Leaves the rest of the average in the gradient, for light rules. */
 static void shrink(const update *u, scn_tile p, scn_mat g)
 {
     for (int64_t i = 0; i < p.rows; i++) {
@@ -324,7 +324,7 @@ static void step_tile(const update *u, scn_tile p, scn_work w, const scn_scratch
     average_tile(u, p, w.threads);
     scn_mat from = source(u, p, scratch);
     scn_mat to = rows_of(t->weight, t->weight_type, u->b, p, scratch->weight);
-    if (of_gradient(t)) { /* the lmo of a multiple is the lmo, but for what is added to denominators */
+    if (of_gradient(t)) { /* the lmo of a multiple is the lmo, but for the eps of its denominators */
         w.eps /= u->grad_scale;
         w.polar_eps /= u->grad_scale;
     }
@@ -416,7 +416,7 @@ static void step_all_jobs(const scion_optimizer *opt, const scion_step *s)
                  step_job(opt, s, &opt->jobs[opt->team_jobs + i], s->threads > 1 ? scn_thread_index() : 0));
 }
 
-/* The jobs of one tensor, one after the other: by all threads if the workspace has room for it. */
+/* The jobs of one tensor, one after the other: by all threads if the workspace suffices for it. */
 static void step_jobs_of(const scion_optimizer *opt, const scion_step *s, int64_t tensor)
 {
     for (int64_t i = 0; i < opt->job_count; i++)
@@ -425,7 +425,7 @@ static void step_jobs_of(const scion_optimizer *opt, const scion_step *s, int64_
                      opt->scratch_bytes + opt->jobs[i].team_bytes <= opt->memory_bytes ? -1 : 0);
 }
 
-/* ---- What parameters share ---- */
+/* ---- Sums over all parameters ---- */
 
 static bool is_flat(const scion_optimizer *opt, const scn_tensor *t)
 {
@@ -445,7 +445,7 @@ static double flat_squares(const scion_optimizer *opt, const scion_step *s, int6
         scn_scratch scratch;
         scn_optimizer_work(opt, 0, 1, &scratch);
         update u = plan_update(opt, s, i, k, 0);
-        scn_tile whole = scn_tile_at(u.b, 0); /* the Euclidean norm does not fall apart */
+        scn_tile whole = scn_tile_at(u.b, 0); /* the Euclidean norm is not cut into tiles */
         average_tile(&u, whole, s->threads);
         sum += scn_sum_squares_mat(source(&u, whole, &scratch), s->threads);
     }
@@ -492,7 +492,7 @@ static void joint(scion_optimizer *opt, const scion_step *s, double *sums)
     opt->joined = true;
 }
 
-/* What the sums of all callers mean for each tensor's step. */
+/* The sums of all callers, as each tensor's step uses them. */
 typedef struct shared {
     double flat; /* 2-norm of all averages, or 0 */
     double dual; /* of the joint norm, or 0 */

@@ -1,5 +1,5 @@
-/* The plan of a step, made once: which blocks are jobs of their own, which of them take all threads, and how much
- * workspace that needs. */
+/* The plan of a step, made once: blocks that are jobs of their own, those among them that take all threads, and the
+ * workspace for both. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,7 +67,7 @@ static double makespan(const scion_optimizer *opt, int64_t teams)
     return time + last;
 }
 
-/* All threads on one matrix only for as many (of the largest) as shortens the whole. */
+/* Gives all threads to the largest matrices, as many as shortens the step. */
 static void schedule(scion_optimizer *opt)
 {
     qsort(opt->jobs, (size_t)opt->job_count, sizeof *opt->jobs, by_cost);
@@ -108,7 +108,7 @@ static bool plan_jobs(scion_optimizer *opt)
 
 /* ---- Memory ---- */
 
-/* Bytes of arena that blocks which are no jobs, and joint dual norms, need: of a thread, and of a team. */
+/* Bytes of arena for blocks that are no jobs, and for joint dual norms: of a thread, and of a team. */
 static void other_memory(const scion_optimizer *opt, size_t *one, size_t *team)
 {
     const scn_work single = scn_work_of(&opt->o, 1), all = scn_work_of(&opt->o, opt->threads);
@@ -123,7 +123,7 @@ static void other_memory(const scion_optimizer *opt, size_t *one, size_t *team)
     }
 }
 
-/* Memory of a thread, and of a team: scratch, then what the lmo needs. */
+/* Memory of a thread, and of a team: scratch, then that of the lmo. */
 static bool plan_memory(scion_optimizer *opt)
 {
     scn_arena scratch = {0};

@@ -28,7 +28,7 @@ static scion_status check_data(const config *c, scion_error *err)
 
 /* ---- Schedules ------------------------------------------------------------------------------------------------- */
 
-/* Does a kind of schedule read the i-th of warmup, decay, lr_start and lr_end? */
+/* True if a kind of schedule reads the i-th of warmup, decay, lr_start and lr_end. */
 static bool schedule_reads(int kind, int i)
 {
     const scion_schedule_properties *s = scion_schedule_info(kind);

@@ -9,9 +9,9 @@
 #include "scion_advanced.h"
 #include "util/fail.h"
 
-/* An entry takes a few reads and writes of memory, whose time is that of so many operations of a product. */
+/* Reading and writing an entry takes the time of so many operations of a product. */
 static const double entry_cost = 100;
-/* Below that many operations a parameter goes with the one before it. */
+/* A parameter of fewer operations goes with the one before it. */
 static const double small_cost = 1e6;
 
 typedef struct item {
@@ -27,7 +27,7 @@ static int costly_first(const void *x, const void *y)
     return (a->param > b->param) - (a->param < b->param);
 }
 
-/* What sharing out needs to know of a parameter. */
+/* Facts about a parameter that its division depends on. */
 typedef struct share {
     int64_t count;
     bool cut;     /* it is cut into ranges */
@@ -84,7 +84,7 @@ static void give(shard_plan *s, const share *of, int64_t param, int rank)
     s->flops[rank] += of[param].flops;
 }
 
-/* The costliest first, to the rank that has least; ranges are equal, and count for nobody. */
+/* Gives the costliest first, to the rank with the smallest load; ranges are equal and not counted. */
 static void own_wholes(shard_plan *s, const share *of, item *items, double *load)
 {
     int64_t n = 0;
@@ -121,7 +121,7 @@ static void own_small(shard_plan *s, const share *of)
             give(s, of, i, last_owner(s, i - 1));
 }
 
-/* Whether b goes on where a ends, in both arrays, and fits into the same bucket. */
+/* True if b follows a in both arrays and fits into the same bucket. */
 static bool joins(const shard_bucket *a, const shard_bucket *b)
 {
     return a->owner == b->owner && a->count + b->count <= SHARD_BUCKET && a->weight_type == b->weight_type &&
@@ -142,7 +142,7 @@ static shard_bucket range_of(const tape_value *v, int64_t first, int64_t count, 
                           .grad_at = v->grad_at + scn_stored_bytes(v->grad_type, first)};
 }
 
-/* Adds a range with one owner to the list, which has room, in equal pieces; to the last bucket if that is small. */
+/* Adds a range with one owner to the list, in equal pieces; to the last bucket if it fits there. */
 static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t count, int owner)
 {
     shard_bucket *last = s->count > 0 ? &s->buckets[s->count - 1] : NULL;
@@ -158,7 +158,7 @@ static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t
     }
 }
 
-/* At most so many: every range of every parameter begins one, and so does every SHARD_BUCKET entries. */
+/* Largest number of buckets: one for every range of every parameter and for every SHARD_BUCKET entries. */
 static size_t buckets_max(const shard_plan *s, int64_t elements)
 {
     size_t ranges = 0;

@@ -1,10 +1,10 @@
-/* Who owns what: the parameters of a model shared out among ranks, each of which steps its own and has their state.
+/* Ownership: the parameters of a model divided among ranks, each of which steps its own and has their state.
  *
  * Elementwise parameters are cut into equal ranges, so that every rank has as many of their entries as any other. The
  * rest have one owner each, balanced by the cost of the oracle: the costliest first, always to the rank that has
- * least. What costs next to nothing (a bias) goes with the parameter before it, and travels with it.
+ * least. A parameter that costs next to nothing (a bias) goes with the one before it.
  *
- * Travelling is done by the bucket: a row of at most SHARD_BUCKET entries of the flat arrays, stored alike, with one
+ * Ranks exchange buckets: runs of at most SHARD_BUCKET entries of the flat arrays, stored alike, with one
  * owner. The gradients of a bucket are summed along the tree of its owner (comm.h), its weights go back along the
  * same tree: size - 1 messages each way. */
 #ifndef TRAIN_RANKS_SHARD_H
@@ -27,8 +27,8 @@ typedef struct shard_plan {
     int64_t count;
     int64_t params;
     int64_t *first, *own; /* (ranks, params): entries of a parameter that a rank owns, and where they begin */
-    double *flops;        /* of each rank: operations of the oracles of what it owns */
-    int64_t *entries;     /* of each rank: that it owns */
+    double *flops;        /* of each rank: operations of the oracles of its parameters */
+    int64_t *entries;     /* of each rank: number that it owns */
 } shard_plan;
 
 /* Shares out the tape's parameters, of which `params` and `o` say how they are stepped. `whole`: nothing is cut, so
@@ -47,7 +47,7 @@ static inline int64_t shard_own(const shard_plan *s, int rank, int64_t param)
     return s->own[rank * s->params + param];
 }
 
-/* How the gradients of a bucket travel, where those in float32 go as `wire`: bfloat16 stays what it is. */
+/* Type in which the gradients of a bucket are sent: bfloat16 as it is, float32 as `wire`. */
 static inline scion_dtype shard_wire(const shard_bucket *b, scion_dtype wire)
 {
     return b->grad_type == SCION_BF16 ? SCION_BF16 : wire;
