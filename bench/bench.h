@@ -191,7 +191,7 @@ void bench_report_json(const bench_report *r);
 
 /* ---- The parts of the run ---------------------------------------------------------------------------- */
 
-/* Whether --only asks for this row. */
+/* True if --only asks for this row. */
 int bench_wanted(const bench_options *o, const char *name);
 void bench_spectral(const bench_options *o, bench_report *r);
 void bench_elementwise(const bench_options *o, bench_report *r);

@@ -232,7 +232,7 @@ static void shuffle(int64_t count, int64_t *order, uint64_t *state)
     }
 }
 
-/* Where the training is. The sums are over the epoch so far. */
+/* Progress of the training. The sums are over the epoch so far. */
 struct progress {
     int64_t step, steps, per_epoch, images, right;
     double loss, start, last;
@@ -326,7 +326,7 @@ static void train(struct network *net, scion_optimizer *opt, const struct settin
     free(labels);
 }
 
-/* What the rule promised of each weight, and what came of it. */
+/* The bound that the rule promised for each weight, and its norm. */
 static void print_bounds(scion_optimizer *opt)
 {
     printf("\n%-8s%-10s%-22s%10s%10s\n", "weight", "rule", "norm, role", "norm", "bound");

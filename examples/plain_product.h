@@ -54,7 +54,7 @@ static void pack(int64_t rows, int64_t k, struct view v, int64_t width, float *s
             }
 }
 
-/* c (m x n, contiguous) += a (m x k) b (k x n). strips[0] has room for (m + STRIP_M) k numbers, strips[1]
+/* c (m x n, contiguous) += a (m x k) b (k x n). strips[0] holds (m + STRIP_M) k numbers, strips[1]
  * for (n + STRIP_N) k. */
 static void product(int64_t m, int64_t n, int64_t k, struct view a, struct view b, float *c, float *const strips[2])
 {

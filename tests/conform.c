@@ -4,8 +4,8 @@
  *
  * A file has one JSON record per line; `kind` says what it holds (docs/testing.md describes the format). Each
  * record passes when every array is within the record's own `tol` of its golden one. Records marked `quirk` or
- * `note` hold behaviour that the paper does not ask for: they are reported apart and never fail. What the runner
- * does not know, or cannot read, is a failure, so that no record is ever silently left out. */
+ * `note` hold behaviour that the paper does not ask for: they are reported apart and never fail. A record
+ * that the runner does not know, or cannot read, is a failure, so that none is left out silently. */
 #define _POSIX_C_SOURCE 200809L /* getline, open_memstream */
 
 #include "conform.h"
@@ -121,10 +121,10 @@ static void run_file(tally *t, const char *path)
 {
     FILE *file = fopen(path, "r");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t length;
     long number = 0;
-    while (file && (length = getline(&line, &room, file)) >= 0) {
+    while (file && (length = getline(&line, &capacity, file)) >= 0) {
         char place[512];
         snprintf(place, sizeof place, "%s:%ld", path, ++number);
         if (!is_blank(line, (size_t)length))

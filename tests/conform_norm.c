@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the reference adds to its denominators, and to the Frobenius norm before orthogonalising. */
+/* Constants that the reference adds to its denominators, and to the Frobenius norm before orthogonalising. */
 #define REFERENCE_EPS 1e-8
 #define REFERENCE_POLAR_EPS 1e-7
 

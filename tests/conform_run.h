@@ -1,5 +1,5 @@
-/* Runs of an optimizer in conformance records: what the reference's runs (conform_trajectory.c) and the paper's
- * (conform_methods.c) share.
+/* Runs of an optimizer in conformance records, shared by the reference's runs (conform_trajectory.c) and the paper's
+ * (conform_methods.c).
  *
  * Each run goes through the public calls alone: create, bind (with no gradient where the record has null), begin,
  * step. Every weight is compared after every step. The averages that stay inside the optimizer (`momentum_buffer`,
@@ -48,7 +48,7 @@ void conform_replay_average(conform_case *c, const conform_run *r, conform_membe
 /* `steps`, and the step sizes under `key`: one for all steps or one for each. */
 void conform_read_steps(conform_case *c, conform_run *r, const char *key);
 
-/* The list of parameters, with room for a member each. */
+/* The list of parameters, and memory for a member each. */
 const json_t *conform_read_params(conform_case *c, conform_run *r);
 
 /* Memory, start, gradients and golden weights of member i, whose parameter and count have been read. `start` and

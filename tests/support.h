@@ -1,7 +1,7 @@
-/* What the tests share: random numbers with a printed seed, memory that a test need not free, an allocator
+/* Shared by the tests: random numbers with a printed seed, memory that a test need not free, an allocator
  * that counts and fails, checks that name the case at hand, and the oracle: every norm, lmo and rule written
- * again in double precision, naively and straight from the paper's tables, with LAPACK's SVD for what is
- * spectral. Nothing here shares code with the library.
+ * again in double precision, naively and straight from the paper's tables, with LAPACK's SVD for the
+ * spectral ones. Nothing here shares code with the library.
  *
  * A test program is a list of LAW(function); SCION_TEST_SEED in the environment replaces the seed. */
 #ifndef SCION_TESTS_SUPPORT_H
@@ -112,7 +112,7 @@ void oracle_lmo(const scion_param *p, int steps, const double *s, double *out);
 /* The factor c of the first block, and its d_out and d_in (a kernel's positions counted in d_in). */
 double oracle_scale(const scion_param *p);
 void oracle_block(const scion_param *p, int64_t *d_out, int64_t *d_in);
-/* Which norm a configuration gives to a role. */
+/* The norm that a configuration gives to a role. */
 scion_norm oracle_route(scion_routing routing, scion_role role, int32_t ndim);
 
 /* ---- The oracle: matrices, row-major ------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ typedef struct oracle_param {
     double *w, *d; /* weight and average (or Muon's and SGD's accumulation, or with light the gradient) */
     double *m, *v; /* AdamW */
     int skipped;   /* NULL gradient in this step */
-    int64_t steps; /* that it took part in: what AdamW's bias correction and MARS's start count */
+    int64_t steps; /* that it took part in, for AdamW's bias correction and MARS's start */
 } oracle_param;
 
 typedef struct oracle_run {
@@ -153,7 +153,7 @@ typedef struct oracle_run {
 
 /* Weights are read from the float32 weights of params; all memory is room. */
 oracle_run *oracle_start(const scion_options *o, const scion_param *params, int64_t count);
-/* One step; g[i] (and for MARS g_prev[i]) are this step's gradients; with light, what backpropagation adds. */
+/* One step; g[i] (and for MARS g_prev[i]) are this step's gradients; with light, the ones that backpropagation adds. */
 void oracle_step(oracle_run *run, double lr, const float *const *g, const float *const *g_prev);
 
 /* ---- A problem for scion_minimize -------------------------------------------------------------------------- */

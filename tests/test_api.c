@@ -1,4 +1,4 @@
-/* What is wrong is refused before anything happens: EINVAL, and a sentence that names the parameter or the
+/* Wrong input is refused before anything happens: EINVAL, and a sentence that names the parameter or the
  * option. One table of wrong parameters, one of wrong options, then calls with wrong arguments. */
 #include "support.h"
 

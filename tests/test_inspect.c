@@ -382,7 +382,7 @@ static void test_schedules_end(void **state)
         }
 }
 
-/* What makes no sense is named: NaN alone would only show in the first step. */
+/* A schedule that makes no sense is named: NaN alone would only show in the first step. */
 static void test_schedules_are_checked(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* The polar factor by polynomial iterations: against the same iteration in double precision, for every kernel
- * that this CPU runs, every kind of spectrum, and sizes that fit no tile; and what each coefficient set promises
+ * that this CPU runs, every kind of spectrum, and sizes that fit no tile; and the bounds of each coefficient set
  * for the singular values. */
 #include "support.h"
 
@@ -17,9 +17,9 @@ typedef enum spectrum { GAUSSIAN, ORTHOGONAL, HARMONIC, DECAY, LOW_RANK_NOISE, L
 static const char *const spectrum_name[] = {"Gaussian",           "orthogonal", "1/i",   "10^(-4i/m)",
                                             "low rank and noise", "low rank",   "rank 1"};
 
-/* What e = ||X - X_double||_F / ||X_double||_F may be after `steps` steps; u = 6e-8, sums of n terms round at
+/* Bound of e = ||X - X_double||_F / ||X_double||_F after `steps` steps; u = 6e-8, sums of n terms round at
  * u sqrt(n), m <= n. A direction that starts at x grows by at most a = 3.4445 a step until it is about 1, so by
- * g = min(a^steps, 1.2/x_min), and so does what was rounded into it.
+ * g = min(a^steps, 1.2/x_min), and so does its rounding error.
  *  - X is rounded in each step, and the first rounding grows by g:     u sqrt(n) (4 steps + g / ||X||).
  *  - Between restarts the Gram form rounds three products of two rounded factors a step. What that mixes of one
  *    direction of R into another grows by a in each of the s - 2 updates of R that remain, enters P times b, and is

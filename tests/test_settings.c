@@ -1,4 +1,4 @@
-/* What changes between steps: radius, step size, decay, momentum, freezing, groups, missing gradients, other
+/* Changes between steps: radius, step size, decay, momentum, freezing, groups, missing gradients, other
  * memory. Each against the double-precision rules with the same change. And the bounds on the norms of the
  * weights that the rules promise. */
 #include "support.h"
@@ -105,7 +105,7 @@ static void test_lr_scale_and_decay(void **state)
     scion_optimizer_free(s.opt);
 }
 
-/* Muon's AdamW part has a step size of its own: as if each of its parameters had that lr_scale, and nobody else. */
+/* Muon's AdamW part has a step size of its own: as if these parameters alone had that lr_scale. */
 static void test_adam_lr_scale(void **state)
 {
     (void)state;

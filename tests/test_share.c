@@ -1,5 +1,5 @@
-/* A step that callers share: whoever owns what, the weights are those of one caller, bit for bit, under every rule.
- * And what a step may be told beside lr: momentum, gradient scale, threads. */
+/* A step that callers share: however they divide it, the weights are those of one caller, bit for bit, under every
+ * rule. And settings of a step beside lr: momentum, gradient scale, threads. */
 #include "support.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static size_t bytes_of(const caller *c, int i, int64_t n)
     return (size_t)n * (c->p[i].weight_type == SCION_BF16 ? 2 : 4);
 }
 
-/* Can LARGE be cut under these options? */
+/* True if LARGE can be cut under these options. */
 static int can_be_cut(const scion_options *o, const scion_param *params)
 {
     scion_param_properties about;
@@ -114,7 +114,7 @@ static double rate(const scion_options *o, int k)
     return (scion_rule_info(o->rule)->sharp ? 1e-4 : 0.05) / (1 + k);
 }
 
-/* Everybody gets what its owner has. */
+/* All callers get the weights from their owners. */
 static void exchange(caller **c, int callers)
 {
     for (int i = 0; i < PARAMS; i++)
@@ -229,7 +229,7 @@ static void test_shared(void **state)
     for_each_rule(shared_by_two_and_three);
 }
 
-/* What others own takes no memory, and what is cut only its range. */
+/* Parameters of others take no memory, and a parameter that is cut only its range. */
 static void test_memory_is_shared(void **state)
 {
     (void)state;
@@ -384,7 +384,7 @@ static void test_grad_scale(void **state)
     for_each_rule(scaled);
 }
 
-/* Momentum that a step is told is momentum that was set before it. */
+/* The momentum of a step has the effect of scion_optimizer_set before it. */
 static void told_momentum(const char *name, scion_options *o)
 {
     static const double alpha[STEPS + 1] = {0.3, 0.1, 0.5, 0.2, 0.4};
@@ -402,7 +402,7 @@ static void told_momentum(const char *name, scion_options *o)
         check_ok(scion_optimizer_step_with(b->opt, &s, &err), &err);
         compare("momentum", name, a, b, o->light ? 1e-5 : 0);
     }
-    if (o->light) { /* the last step was told 0.4 */
+    if (o->light) { /* the last step had next_momentum 0.4 */
         scion_step s = step_of(0.01);
         backward(b, STEPS);
         s.momentum = 0.3;

@@ -1,5 +1,5 @@
-/* Saving and loading: a loaded run goes on bit for bit under every rule; what is damaged, cut short, or from
- * another optimizer is refused with a sentence and changes nothing. */
+/* Saving and loading: a loaded run goes on bit for bit under every rule; a state that is damaged, cut short, or
+ * from another optimizer is refused with a sentence and changes nothing. */
 #include "support.h"
 
 #include <math.h>
@@ -220,7 +220,7 @@ static void test_damage(void **state)
     check_damage(SCION_RULE_SIGNSGD);
 }
 
-/* The version stands after eight bytes of magic: what another version wrote is refused, and the sentence says so. */
+/* The version stands after eight bytes of magic: another one is refused, and the sentence says so. */
 static void test_other_versions(void **state)
 {
     (void)state;
@@ -251,8 +251,8 @@ static uint64_t checksum_of(const unsigned char *bytes, size_t n)
     return h;
 }
 
-/* A record with more fields than this version knows is taken if they are zero, and refused if one is not: what a
- * later version saved must not be lost in silence. */
+/* A record with more fields than this version knows is taken if they are zero, and refused if one is not, so
+ * that nothing of a later version is lost in silence. */
 static void test_longer_records(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@
 
 enum { PARAMS = 3, ROWS = 40, COLS = 56, MOST = ROWS * COLS, STEPS = 6, RUNS = 4 };
 
-/* What one thread owns. */
+/* One thread's own data. */
 typedef struct job {
     scion_rule rule;
     int32_t threads;

@@ -1,4 +1,4 @@
-/* What the toys of this folder declare for each other. */
+/* Declarations that the toys of this folder share. */
 #ifndef TESTS_TOYS_H
 #define TESTS_TOYS_H
 
