@@ -48,53 +48,32 @@ struct ledger {
 
 /* ---- Tables ---- */
 
-typedef struct column {
-    const char *name, *type;
-} column;
+/* The tables without their metrics, whose columns are added one by one. */
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);"
+    "CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
+    " state TEXT NOT NULL, config TEXT NOT NULL, worker TEXT, beat REAL, attempts INTEGER NOT NULL DEFAULT 0,"
+    " message TEXT);"
+    "CREATE TABLE IF NOT EXISTS points (run INTEGER NOT NULL, step INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS norms (run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS coords (run INTEGER NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL,"
+    " name TEXT NOT NULL, rms REAL, change REAL);"
+    "CREATE INDEX IF NOT EXISTS runs_by_state ON runs (state);"
+    "CREATE INDEX IF NOT EXISTS points_by_run ON points (run);"
+    "CREATE INDEX IF NOT EXISTS norms_by_run ON norms (run);"
+    "CREATE INDEX IF NOT EXISTS coords_by_run ON coords (run);";
 
-static const column run_columns[] = {{"id", "INTEGER PRIMARY KEY"},
-                                     {"hash", "TEXT NOT NULL UNIQUE"},
-                                     {"kind", "INTEGER NOT NULL"},
-                                     {"state", "TEXT NOT NULL"},
-                                     {"config", "TEXT NOT NULL"},
-                                     {"revision", "INTEGER NOT NULL DEFAULT 0"},
-                                     {"worker", "TEXT"},
-                                     {"beat", "REAL"},
-                                     {"attempts", "INTEGER NOT NULL DEFAULT 0"},
-                                     {"message", "TEXT"},
-                                     {NULL, NULL}};
-static const column point_columns[] = {{"run", "INTEGER NOT NULL"}, {"step", "INTEGER NOT NULL"}, {NULL, NULL}};
-static const column norm_columns[] = {
-    {"run", "INTEGER NOT NULL"}, {"step", "INTEGER NOT NULL"}, {"name", "TEXT NOT NULL"}, {NULL, NULL}};
-static const column coord_columns[] = {{"run", "INTEGER NOT NULL"},
-                                       {"step", "INTEGER NOT NULL"},
-                                       {"place", "INTEGER NOT NULL"},
-                                       {"name", "TEXT NOT NULL"},
-                                       {"rms", "REAL"},
-                                       {"change", "REAL"},
-                                       {NULL, NULL}};
-static const column meta_columns[] = {{"key", "TEXT PRIMARY KEY"}, {"value", "TEXT"}, {NULL, NULL}};
-static const run_metric no_metrics[] = {{NULL}};
-
+/* A table as it is read and written: the columns `first`, then the metrics. */
 typedef struct ledger_table {
-    const char *name;
-    const column *columns;
+    const char *name, *first;
     const run_metric *metrics;
-    const char *index; /* column that rows are looked for by; NULL: none beside the keys */
 } ledger_table;
 
-static const ledger_table runs_table = {"runs", run_columns, run_result_metrics, "state"},
-                          points_table = {"points", point_columns, run_point_metrics, "run"},
-                          norms_table = {"norms", norm_columns, run_norm_metrics, "run"},
-                          coords_table = {"coords", coord_columns, no_metrics, "run"},
-                          meta_table = {"meta", meta_columns, no_metrics, NULL};
-static const ledger_table *const all_tables[] = {&runs_table,   &points_table, &norms_table,
-                                                 &coords_table, &meta_table,   NULL};
-
-static const char *sql_type(const run_metric *m)
-{
-    return m->type == METRIC_INT ? "INTEGER" : m->type == METRIC_HASH ? "TEXT" : "REAL";
-}
+static const run_metric no_metrics[] = {{NULL}};
+static const ledger_table runs_table = {"runs", "id, kind, state, attempts, message, config", run_result_metrics},
+                          points_table = {"points", "run, step", run_point_metrics},
+                          norms_table = {"norms", "run, step, name", run_norm_metrics},
+                          coords_table = {"coords", "run, step, place, name, rms, change", no_metrics};
 
 /* Appends to a statement of SQL_TEXT bytes. */
 static void __attribute__((format(printf, 2, 3))) add_sql(char *sql, const char *format, ...)
@@ -216,6 +195,17 @@ static void column_metrics(sqlite3_stmt *s, int first, const run_metric *rows, v
     }
 }
 
+static int64_t pragma(ledger *l, const char *name, bool *read)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA %s", name);
+    sqlite3_stmt *s = prepare(l, sql);
+    *read = s && sqlite3_step(s) == SQLITE_ROW;
+    const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return value;
+}
+
 /* True if a table of the file has a column. */
 static bool has_column(ledger *l, const ledger_table *t, const char *name)
 {
@@ -227,49 +217,36 @@ static bool has_column(ledger *l, const ledger_table *t, const char *name)
 }
 
 /* "SELECT first, metrics ... FROM table ", with NULL for metrics that the file does not have. */
-static void select_from(ledger *l, const ledger_table *t, const char *first, char sql[SQL_TEXT])
+static void select_from(ledger *l, const ledger_table *t, char sql[SQL_TEXT])
 {
     sql[0] = '\0';
-    add_sql(sql, "SELECT %s", first);
+    add_sql(sql, "SELECT %s", t->first);
     for (const run_metric *m = t->metrics; m->key; m++)
         add_sql(sql, ", %s", l->complete || has_column(l, t, metric_column(m)) ? metric_column(m) : "NULL");
     add_sql(sql, " FROM %s ", t->name);
 }
 
-static scion_status add_column(ledger *l, const ledger_table *t, const char *name, const char *type, scion_error *err)
-{
-    char sql[SQL_TEXT] = "";
-    add_sql(sql, "ALTER TABLE %s ADD COLUMN %s %s", t->name, name, type);
-    return has_column(l, t, name) ? SCION_OK : execute(l, sql, err);
-}
-
-/* Makes a table, or adds the columns that it lacks. */
-static scion_status make_table(ledger *l, const ledger_table *t, scion_error *err)
-{
-    char sql[SQL_TEXT] = "";
-    add_sql(sql, "CREATE TABLE IF NOT EXISTS %s (", t->name);
-    for (const column *c = t->columns; c->name; c++)
-        add_sql(sql, "%s%s %s", c == t->columns ? "" : ", ", c->name, c->type);
-    add_sql(sql, ");");
-    if (t->index)
-        add_sql(sql, "CREATE INDEX IF NOT EXISTS %s_by_%s ON %s (%s)", t->name, t->index, t->name, t->index);
-    scion_status status = execute(l, sql, err);
-    for (const column *c = t->columns; status == SCION_OK && c->name; c++)
-        status = add_column(l, t, c->name, c->type, err);
-    for (const run_metric *m = t->metrics; status == SCION_OK && m->key; m++)
-        status = add_column(l, t, metric_column(m), sql_type(m), err);
-    return status;
-}
-
-/* Makes or completes all tables, inside a transaction. */
+/* Makes the tables, or adds the columns that they lack, inside a transaction. */
 static scion_status make_tables(ledger *l, scion_error *err)
 {
-    char sql[SQL_TEXT] = "";
-    scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && all_tables[i]; i++)
-        status = make_table(l, all_tables[i], err);
-    add_sql(sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", application, version);
-    return status == SCION_OK ? execute(l, sql, err) : status;
+    static const ledger_table *const tables[] = {&runs_table, &points_table, &norms_table};
+    char mark[SQL_TEXT] = "";
+    bool read;
+    scion_status status = execute(l, schema, err);
+    add_sql(mark, "PRAGMA application_id = %d; PRAGMA user_version = %d", application, version);
+    for (int i = 0; i < 3; i++)
+        for (const run_metric *m = tables[i]->metrics; status == SCION_OK && m->key; m++) {
+            char sql[SQL_TEXT] = "";
+            add_sql(sql, "ALTER TABLE %s ADD COLUMN %s %s", tables[i]->name, metric_column(m),
+                    m->type == METRIC_INT    ? "INTEGER"
+                    : m->type == METRIC_HASH ? "TEXT"
+                                             : "REAL");
+            if (!has_column(l, tables[i], metric_column(m)))
+                status = execute(l, sql, err);
+        }
+    if (status == SCION_OK && pragma(l, "user_version", &read) != version) /* not written without need */
+        status = execute(l, mark, err);
+    return status;
 }
 
 /* Begins a transaction that writes; before the first one, adds the columns that an older file lacks. */
@@ -283,17 +260,6 @@ static scion_status begin(ledger *l, scion_error *err)
         l->complete = status == SCION_OK;
     }
     return status == SCION_OK ? execute(l, "BEGIN IMMEDIATE", err) : status;
-}
-
-static int64_t pragma(ledger *l, const char *name, bool *read)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA %s", name);
-    sqlite3_stmt *s = prepare(l, sql);
-    *read = s && sqlite3_step(s) == SQLITE_ROW;
-    const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    return value;
 }
 
 static int count_pulse(void *ctx)
@@ -394,9 +360,6 @@ void ledger_close(ledger *l)
  * only so that SQLite can look for it: it is computed anew from the stored configurations when the rules of
  * config_identity are not those that wrote it. */
 
-/* Raise this when runs compute something else although no option says so: earlier runs are then other runs. */
-enum { revision = 0 };
-
 static void add_line(void *ctx, const char *line, size_t length)
 {
     XXH3_128bits_update(ctx, line, length);
@@ -411,17 +374,14 @@ static bool hash_text(XXH3_state_t *state, char hash[33])
 }
 
 /* Hashes everything that decides what the run computes, to 128 bits. False: out of memory. */
-static bool hash_of(ledger_kind kind, int revision_of, const config *c, char hash[33])
+static bool hash_of(ledger_kind kind, const config *c, char hash[33])
 {
     XXH3_state_t *state = XXH3_createState();
-    char line[32];
     if (!state)
         return false;
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, &kind, sizeof kind);
     config_identity(c, add_line, state);
-    if (revision_of > 0)
-        add_line(state, line, (size_t)snprintf(line, sizeof line, "revision=%d\n", revision_of));
     return hash_text(state, hash);
 }
 
@@ -477,7 +437,7 @@ static scion_status rehash(ledger *l, scion_error *err)
 {
     scion_status status = execute(l, "UPDATE runs SET hash = 'old ' || id || ' ' || hash", err);
     sqlite3_stmt *s =
-        prepare(l, "SELECT id, kind, revision, config, state = 'waiting', "
+        prepare(l, "SELECT id, kind, config, state = 'waiting', "
                    "substr(hash, length('old ' || id || ' ') + 1) FROM runs ORDER BY CASE state "
                    "WHEN 'done' THEN 0 WHEN 'diverged' THEN 1 WHEN 'running' THEN 2 WHEN 'failed' THEN 3 "
                    "ELSE 4 END, id");
@@ -485,16 +445,16 @@ static scion_status rehash(ledger *l, scion_error *err)
     if (status == SCION_OK && !s)
         status = broken(l, err);
     while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        const char *json = (const char *)sqlite3_column_text(s, 3);
+        const char *json = (const char *)sqlite3_column_text(s, 2);
         config c;
         char hash[64];
         config_init(&c);
         if (!json || config_from_json(&c, json, NULL) != SCION_OK)
-            column_text(s, 5, hash, sizeof hash);
-        else if (!hash_of((ledger_kind)sqlite3_column_int(s, 1), sqlite3_column_int(s, 2), &c, hash))
+            column_text(s, 4, hash, sizeof hash);
+        else if (!hash_of((ledger_kind)sqlite3_column_int(s, 1), &c, hash))
             status = train_fail(err, SCION_ENOMEM, "out of memory");
         if (status == SCION_OK)
-            status = set_hash(l, sqlite3_column_int64(s, 0), hash, sqlite3_column_int(s, 4), err);
+            status = set_hash(l, sqlite3_column_int64(s, 0), hash, sqlite3_column_int(s, 3), err);
     }
     if (status == SCION_OK && code != SQLITE_DONE)
         status = broken(l, err);
@@ -531,13 +491,11 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, run_sta
     char hash[33], *json = config_to_json(c);
     if (!json)
         return train_fail(err, SCION_ENOMEM, "out of memory");
-    if (!hash_of(kind, revision, c, hash)) {
+    if (!hash_of(kind, c, hash)) {
         free(json);
         return train_fail(err, SCION_ENOMEM, "out of memory");
     }
-    sqlite3_stmt *s =
-        prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config, revision) VALUES (?, ?, ?, ?, ?)");
-    sqlite3_bind_int(s, 5, revision);
+    sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
     sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 2, (int)kind);
     sqlite3_bind_text(s, 3, run_state_name(state), -1, SQLITE_STATIC);
@@ -566,10 +524,6 @@ scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64
     return end(l, status, err);
 }
 
-/* Columns of a run beside its metrics, which follow. */
-#define RUN_COLUMNS "id, kind, state, attempts, message, config"
-enum { run_metrics_at = 6 };
-
 /* Reads a run without its configuration. */
 static void read_result(sqlite3_stmt *s, ledger_run *run)
 {
@@ -581,7 +535,7 @@ static void read_result(sqlite3_stmt *s, ledger_run *run)
             run->result.state = (run_state)i;
     run->attempts = sqlite3_column_int(s, 3);
     column_text(s, 4, run->result.message, sizeof run->result.message);
-    column_metrics(s, run_metrics_at, run_result_metrics, &run->result);
+    column_metrics(s, 6, run_result_metrics, &run->result);
 }
 
 static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_error *err)
@@ -646,7 +600,7 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
                                scion_error *err)
 {
     char sql[SQL_TEXT];
-    select_from(l, &runs_table, RUN_COLUMNS, sql);
+    select_from(l, &runs_table, sql);
     add_sql(sql, "%s", condition);
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
@@ -687,18 +641,19 @@ scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64
 
 scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err)
 {
+    sqlite3_stmt *s = NULL;
     scion_status status = execute(l, "BEGIN", err);
     if (status != SCION_OK)
         return status;
-    status = execute(l, "CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY)", err);
-    if (status == SCION_OK)
-        status = execute(l, "DELETE FROM temp.wanted", err);
-    sqlite3_stmt *s = status == SCION_OK ? prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)") : NULL;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+    TRY(execute(l, "CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY)", err));
+    TRY(execute(l, "DELETE FROM temp.wanted", err));
+    s = prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)");
+    for (int64_t i = 0; i < count; i++) {
         sqlite3_bind_int64(s, 1, ids[i]);
-        status = s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : broken(l, err);
+        TRY(s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : broken(l, err));
         sqlite3_reset(s);
     }
+done:
     sqlite3_finalize(s);
     status = end(l, status, err);
     l->limited = status == SCION_OK && ids;
@@ -719,16 +674,16 @@ scion_status ledger_others(ledger *l, int64_t *count, scion_error *err)
 scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err)
 {
     scion_status status = begin(l, err);
+    *count = 0;
     if (status != SCION_OK)
         return status;
-    status = free_orphans(l, err);
-    if (status == SCION_OK)
-        status = step(l,
-                      prepare(l, l->limited ? "DELETE FROM runs WHERE state = 'waiting' AND kind = 0 AND "
-                                              "id NOT IN temp.wanted"
-                                            : "DELETE FROM runs WHERE state = 'waiting' AND kind = 0"),
-                      err);
-    *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
+    TRY(free_orphans(l, err));
+    TRY(step(l,
+             prepare(l, l->limited ? "DELETE FROM runs WHERE state = 'waiting' AND kind = 0 AND id NOT IN temp.wanted"
+                                   : "DELETE FROM runs WHERE state = 'waiting' AND kind = 0"),
+             err));
+    *count = sqlite3_changes(l->db);
+done:
     return end(l, status, err);
 }
 
@@ -738,18 +693,17 @@ scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *e
     *found = false;
     if (status != SCION_OK)
         return status;
-    status = free_orphans(l, err);
-    if (status == SCION_OK)
-        status =
-            select_one(l,
-                       l->limited ? "WHERE state = 'waiting' AND kind = 0 AND id IN temp.wanted ORDER BY id LIMIT 1"
-                                  : "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1",
-                       NULL, run, found, err);
-    if (status == SCION_OK && *found) {
-        status = set_state(l, run->id, RUN_RUNNING, l->worker, 1, NULL, err);
+    TRY(free_orphans(l, err));
+    TRY(select_one(l,
+                   l->limited ? "WHERE state = 'waiting' AND kind = 0 AND id IN temp.wanted ORDER BY id LIMIT 1"
+                              : "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1",
+                   NULL, run, found, err));
+    if (*found) {
+        TRY(set_state(l, run->id, RUN_RUNNING, l->worker, 1, NULL, err));
         run->result.state = RUN_RUNNING;
         run->attempts++;
     }
+done:
     return end(l, status, err);
 }
 
@@ -812,7 +766,7 @@ scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_ru
     }
     if (status != SCION_OK)
         return status;
-    if (!hash_of(kind, revision, c, hash))
+    if (!hash_of(kind, c, hash))
         return train_fail(err, SCION_ENOMEM, "out of memory");
     return select_one(l, "WHERE hash = ?", hash, run, found, err);
 }
@@ -821,7 +775,7 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
 {
     char sql[SQL_TEXT];
     int code = SQLITE_DONE;
-    select_from(l, &runs_table, RUN_COLUMNS, sql);
+    select_from(l, &runs_table, sql);
     add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
@@ -851,7 +805,7 @@ scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *sa
     char sql[SQL_TEXT];
     int64_t i = 0;
     int code = SQLITE_DONE;
-    select_from(l, &runs_table, "id, NULL, state, attempts, message, NULL", sql);
+    select_from(l, &runs_table, sql);
     add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
     sqlite3_stmt *s = prepare(l, sql);
     *same = s != NULL;
@@ -887,12 +841,10 @@ static scion_status clear(ledger *l, int64_t run, scion_error *err)
 static scion_status add_rows(ledger *l, const ledger_table *t, int64_t run, const void *rows, int64_t count,
                              size_t bytes, void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
 {
-    char sql[SQL_TEXT] = "", values[SQL_TEXT] = "";
-    add_sql(sql, "INSERT INTO %s (", t->name);
-    for (const column *c = t->columns; c->name; c++) {
-        add_sql(sql, c == t->columns ? "%s" : ", %s", c->name);
-        add_sql(values, c == t->columns ? "?" : ", ?");
-    }
+    char sql[SQL_TEXT] = "", values[SQL_TEXT] = "?";
+    for (const char *comma = t->first; (comma = strchr(comma, ',')) != NULL; comma++)
+        add_sql(values, ", ?");
+    add_sql(sql, "INSERT INTO %s (%s", t->name, t->first);
     for (const run_metric *m = t->metrics; m->key; m++) {
         add_sql(sql, ", %s", metric_column(m));
         add_sql(values, ", ?");
@@ -936,22 +888,20 @@ static void bind_coord(sqlite3_stmt *s, const void *row)
 
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err)
 {
-    static const run_curves none = {.points = NULL};
     scion_status status = begin(l, err);
-    curves = curves ? curves : &none;
     *lost = false;
     if (status != SCION_OK)
         return status;
-    status = write_run(l, run, true, lost, err);
-    if (status == SCION_OK && !*lost) {
-        status = clear(l, run->id, err);
-        if (status == SCION_OK)
-            status = add_rows(l, &points_table, run->id, curves->points, curves->point_count, sizeof *curves->points,
-                              bind_point, err);
-        if (status == SCION_OK)
-            status = add_rows(l, &norms_table, run->id, curves->norms, curves->norm_count, sizeof *curves->norms,
-                              bind_norm, err);
-    }
+    TRY(write_run(l, run, true, lost, err));
+    if (*lost)
+        goto done;
+    TRY(clear(l, run->id, err));
+    if (!curves)
+        goto done;
+    TRY(add_rows(l, &points_table, run->id, curves->points, curves->point_count, sizeof *curves->points, bind_point,
+                 err));
+    TRY(add_rows(l, &norms_table, run->id, curves->norms, curves->norm_count, sizeof *curves->norms, bind_norm, err));
+done:
     return end(l, status, err);
 }
 
@@ -963,31 +913,24 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
     scion_status status = begin(l, err);
     if (status != SCION_OK)
         return status;
-    status = check_identities(l, err);
-    if (status == SCION_OK)
-        status = insert(l, LEDGER_COORD, &run->c, RUN_DONE, &added, err);
-    if (status == SCION_OK)
-        status = ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err);
-    if (status == SCION_OK) {
-        stored.result = run->result;
-        stored.result.state = RUN_DONE;
-        status = write_run(l, &stored, false, &lost, err);
-    }
-    if (status == SCION_OK)
-        status = clear(l, stored.id, err);
-    if (status == SCION_OK)
-        status = add_rows(l, &coords_table, stored.id, coords, count, sizeof *coords, bind_coord, err);
+    TRY(check_identities(l, err));
+    TRY(insert(l, LEDGER_COORD, &run->c, RUN_DONE, &added, err));
+    TRY(ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err));
+    stored.result = run->result;
+    stored.result.state = RUN_DONE;
+    TRY(write_run(l, &stored, false, &lost, err));
+    TRY(clear(l, stored.id, err));
+    TRY(add_rows(l, &coords_table, stored.id, coords, count, sizeof *coords, bind_coord, err));
+done:
     return end(l, status, err);
 }
 
-/* Reads the rows of a run (columns `first`, then the table's metrics) into an array that grows; `read` fills in one
- * element. */
-static scion_status read_rows(ledger *l, const ledger_table *t, const char *first, const char *order, int64_t run,
-                              size_t bytes, void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count,
-                              scion_error *err)
+/* Reads the rows of a run into an array that grows; `read` fills in one element. */
+static scion_status read_rows(ledger *l, const ledger_table *t, const char *order, int64_t run, size_t bytes,
+                              void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count, scion_error *err)
 {
     char sql[SQL_TEXT];
-    select_from(l, t, first, sql);
+    select_from(l, t, sql);
     add_sql(sql, "WHERE run = ? ORDER BY %s", order);
     sqlite3_stmt *s = prepare(l, sql);
     scion_status status = s ? SCION_OK : broken(l, err);
@@ -1010,44 +953,44 @@ static scion_status read_rows(ledger *l, const ledger_table *t, const char *firs
 static void read_point(sqlite3_stmt *s, void *row)
 {
     run_point *p = row;
-    *p = (run_point){.step = sqlite3_column_int64(s, 0)};
-    column_metrics(s, 1, run_point_metrics, p);
+    *p = (run_point){.step = sqlite3_column_int64(s, 1)};
+    column_metrics(s, 2, run_point_metrics, p);
 }
 
 static void read_norm(sqlite3_stmt *s, void *row)
 {
     run_norm *n = row;
-    *n = (run_norm){.step = sqlite3_column_int64(s, 0)};
-    column_text(s, 1, n->name, sizeof n->name);
-    column_metrics(s, 2, run_norm_metrics, n);
+    *n = (run_norm){.step = sqlite3_column_int64(s, 1)};
+    column_text(s, 2, n->name, sizeof n->name);
+    column_metrics(s, 3, run_norm_metrics, n);
 }
 
 static void read_coord(sqlite3_stmt *s, void *row)
 {
     ledger_coord *c = row;
-    *c = (ledger_coord){.step = sqlite3_column_int64(s, 0),
-                        .place = sqlite3_column_int64(s, 1),
-                        .rms = column_real(s, 3),
-                        .change = column_real(s, 4)};
-    column_text(s, 2, c->name, sizeof c->name);
+    *c = (ledger_coord){.step = sqlite3_column_int64(s, 1),
+                        .place = sqlite3_column_int64(s, 2),
+                        .rms = column_real(s, 4),
+                        .change = column_real(s, 5)};
+    column_text(s, 3, c->name, sizeof c->name);
 }
 
 scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_error *err)
 {
     *curves = (run_curves){.points = NULL};
-    const scion_status status = read_rows(l, &points_table, "step", "step, rowid", run, sizeof *curves->points,
-                                          read_point, &curves->points, &curves->point_count, err);
+    const scion_status status = read_rows(l, &points_table, "step, rowid", run, sizeof *curves->points, read_point,
+                                          &curves->points, &curves->point_count, err);
     if (status != SCION_OK)
         return status;
-    return read_rows(l, &norms_table, "step, name", "step, rowid", run, sizeof *curves->norms, read_norm,
-                     &curves->norms, &curves->norm_count, err);
+    return read_rows(l, &norms_table, "step, rowid", run, sizeof *curves->norms, read_norm, &curves->norms,
+                     &curves->norm_count, err);
 }
 
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err)
 {
     *coords = NULL;
-    const scion_status status = read_rows(l, &coords_table, "step, place, name, rms, change", "step, place", run,
-                                          sizeof **coords, read_coord, coords, count, err);
+    const scion_status status =
+        read_rows(l, &coords_table, "step, place", run, sizeof **coords, read_coord, coords, count, err);
     if (status != SCION_OK) {
         free(*coords);
         *coords = NULL;
