@@ -253,36 +253,12 @@ static void name_ledger(const char *preset, char path[CONFIG_TEXT])
 
 /* The runs that a command is about. */
 typedef struct plan {
-    config *points; /* the grid of each preset, one after the other; none: all of the ledger */
-    int64_t count;
+    grid g; /* the grid of each preset, one after the other; empty: all of the ledger */
     int64_t *ids;
     char ledger[CONFIG_TEXT];
     sweep_options work;
     FILE *say; /* text for people: standard output, unless JSON goes there */
 } plan;
-
-/* Adds the grid of one preset (NULL: of the defaults). */
-static scion_status name_grid(plan *p, const char *preset, const cli_arguments *a, scion_error *err)
-{
-    config base;
-    grid g;
-    config_init(&base);
-    scion_status status = preset ? config_preset(&base, preset, err) : SCION_OK;
-    if (status != SCION_OK)
-        return status;
-    base.run.out[0] = '\0';
-    status = grid_make(&g, &base, a->pairs, a->pair_count, err);
-    config *more = status == SCION_OK ? realloc(p->points, (size_t)(p->count + g.count) * sizeof *more) : NULL;
-    if (more) {
-        memcpy(more + p->count, g.points, (size_t)g.count * sizeof *more);
-        p->points = more;
-        p->count += g.count;
-    } else if (status == SCION_OK) {
-        status = train_fail(err, SCION_ENOMEM, "out of memory");
-    }
-    grid_free(&g);
-    return status;
-}
 
 /* Nothing is added to a ledger if a part is wrong. Returns the exit status. */
 static int name_runs(plan *p, const cli_arguments *a)
@@ -291,16 +267,16 @@ static int name_runs(plan *p, const cli_arguments *a)
     scion_error err;
     const int grids = a->word_count > 0 ? a->word_count : a->pair_count > 0;
     for (int i = 0; status == SCION_OK && i < grids; i++)
-        status = name_grid(p, a->word_count > 0 ? a->words[i] : NULL, a, &err);
+        status = grid_add(&p->g, a->word_count > 0 ? a->words[i] : NULL, a->pairs, a->pair_count, &err);
     if (status != SCION_OK)
         return cli_error(CLI_USAGE, "%s", err.message);
-    if (p->count == 1)
+    if (p->g.count == 1)
         return cli_error(CLI_USAGE,
                          "nothing to sweep: give a setting several values, such as lr=2^-8..2^-3; or did you "
                          "mean scion train?");
-    for (int64_t i = 0; i < p->count; i++)
-        if ((i == 0 || strcmp(p->points[i].data.path, p->points[i - 1].data.path) != 0) &&
-            !cli_find_data(&p->points[i]))
+    for (int64_t i = 0; i < p->g.count; i++)
+        if ((i == 0 || strcmp(p->g.points[i].data.path, p->g.points[i - 1].data.path) != 0) &&
+            !cli_find_data(&p->g.points[i]))
             return CLI_FAILED;
     return CLI_OK;
 }
@@ -328,24 +304,24 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
     ledger *l = NULL;
     int64_t added = 0, again = 0;
     const bool diverged = a->values[RETRY_DIVERGED] != NULL;
-    if (strncmp(p->ledger, "sweeps/", 7) == 0 && p->count > 0)
+    if (strncmp(p->ledger, "sweeps/", 7) == 0 && p->g.count > 0)
         mkdir("sweeps", 0777); /* if it fails, ledger_open reports why */
-    scion_status status = ledger_open(&l, p->ledger, p->count > 0, err);
-    if (status == SCION_OK && p->count > 0)
-        status = ledger_add(l, LEDGER_TRAINING, p->points, p->count, &added, err);
-    if (status == SCION_OK && p->count > 0)
-        status = ledger_ids(l, LEDGER_TRAINING, p->points, p->count, p->ids, err);
-    if (status == SCION_OK && p->count > 0)
-        status = ledger_only(l, p->ids, p->count, err);
+    scion_status status = ledger_open(&l, p->ledger, p->g.count > 0, err);
+    if (status == SCION_OK && p->g.count > 0)
+        status = ledger_add(l, LEDGER_TRAINING, p->g.points, p->g.count, &added, err);
+    if (status == SCION_OK && p->g.count > 0)
+        status = ledger_ids(l, LEDGER_TRAINING, p->g.points, p->g.count, p->ids, err);
+    if (status == SCION_OK && p->g.count > 0)
+        status = ledger_only(l, p->ids, p->g.count, err);
     if (status == SCION_OK) {
-        if (p->count > 0)
+        if (p->g.count > 0)
             fprintf(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
         if (!cli_sweep_others(p->say, l, p->ledger, a->values[ALL] != NULL, a->values[DROP] != NULL, err))
             status = SCION_EINVAL;
     }
-    if (status == SCION_OK && p->count > 0 && !a->values[ALL]) {
+    if (status == SCION_OK && p->g.count > 0 && !a->values[ALL]) {
         p->work.only = p->ids;
-        p->work.only_count = p->count;
+        p->work.only_count = p->g.count;
     }
     if (status == SCION_OK && (a->values[RETRY] || diverged)) {
         status = ledger_only(l, p->work.only, p->work.only_count, err);
@@ -401,7 +377,7 @@ static int work(plan *p, const cli_arguments *a)
 {
     sweep_progress end;
     scion_error err;
-    p->ids = calloc((size_t)p->count + 1, sizeof *p->ids);
+    p->ids = calloc((size_t)p->g.count + 1, sizeof *p->ids);
     if (!p->ids)
         return cli_error(CLI_FAILED, "out of memory");
     if (enter(p, a, &err) != SCION_OK)
@@ -441,7 +417,7 @@ static int run_sweep(cli_arguments *a)
     int status = name_runs(&p, a);
     if (status == CLI_OK)
         status = work(&p, a);
-    free(p.points);
+    grid_free(&p.g);
     free(p.ids);
     return status;
 }

@@ -84,35 +84,14 @@ static void show_plan(const tune *t, const config *target, const char *ledger_pa
     fflush(stdout);
 }
 
-/* The full-length runs, the best first. */
+/* Prints the full-length runs, the best first. */
 static void show_table(const tune *t)
 {
-    const tune_trial *winner = &t->trials[t->best];
-    int64_t *order = calloc((size_t)t->count, sizeof *order);
-    const int64_t count = order ? tune_order(t, winner->rung, order) : 0;
-    if (!order)
-        return;
     putchar('\n');
-    for (int a = 0; a < TUNE_AXES; a++)
-        if (!t->space.fixed[a])
-            printf("%8s ", tune_option((tune_axis)a)->key);
-    printf("%12s\n", "loss");
-    for (int64_t i = 0; i < count; i++) {
-        char value[CONFIG_TEXT], loss[32];
-        for (int a = 0; a < TUNE_AXES; a++)
-            if (!t->space.fixed[a]) {
-                tune_value_text(t, &t->trials[order[i]].at, (tune_axis)a, value);
-                printf("%*s ", (int)fmax(8, (double)strlen(tune_option((tune_axis)a)->key)), value);
-            }
-        printf("%12s%s%s\n", tune_loss_text(&t->trials[order[i]], loss), order[i] == t->best ? "  found" : "",
-               order[i] != t->own    ? ""
-               : order[i] == t->best ? " (own)"
-                                     : "  the preset's own");
-    }
-    free(order);
+    tune_table(stdout, t, t->trials[t->best].rung, "");
     const int64_t ties = tune_ties(t);
     if (ties >= 0)
-        cli_fill(stdout, 4, "%lld of the others cannot be told from it with %d seeds (95%% intervals)",
+        cli_fill(stdout, 4, "%lld of the others cannot be distinguished from it with %d seeds (95%% intervals)",
                  (long long)ties, t->seeds);
 }
 

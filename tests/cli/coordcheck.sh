@@ -22,9 +22,12 @@ holds out 'step 2'
 [ "$(grep -c 'after 2 steps' out)" -eq 2 ] || fault 'one sentence a group'
 [ "$(grep -c 'the change in the first step goes as width' out)" -eq 2 ] || fault 'one on changes as well'
 [ "$(grep -c '^ *change ' out)" -eq 6 ] || fault 'a row of changes for each layer'
-for text in '"label": "rule=adamw"' '"seeds": 2' '"name": "logits"' '"slope": [' '"verdict":' '"rms": [' '"change": [' '"change_slope": [' '"change_sentence": "' '"width": '; do
-    holds out.json "$text"
-done
+[ "$(json out.json '[g["label"] for g in o]' | tr '\n' ' ')" = 'rule=scion rule=adamw ' ] || fault "labels: $(cat out.json)"
+[ "$(json out.json 'sorted(o[0])' | tr '\n' ' ')" = \
+    'change_sentence config label layers seeds sentence steps verdict widths worst ' ] || fault "keys: $(cat out.json)"
+[ "$(json out.json '[o[1]["seeds"], *o[1]["widths"], o[1]["layers"][-1]["name"], *sorted(o[1]["layers"][0])]' | tr '\n' ' ')" = \
+    '2 16 32 logits change change_slope name rms slope verdict ' ] || fault "layers: $(cat out.json)"
+[ "$(json out.json 'len(o[0]["layers"][0]["rms"])')" -eq 3 ] || fault "the start and two steps: $(cat out.json)"
 [ -s out.db ] || fault 'no ledger'
 
 # ---- The same numbers again; a text; a GPT

@@ -28,7 +28,7 @@ same() {
 # A B DIFFERENCE: losses of all steps and validations are as near as that, relatively, and not all equal to nothing.
 near() {
     for folder in "$1" "$2"; do
-        sed -n 's/.*"\(loss\|val_loss\)":\([0-9.e-]*\).*/\2/p' "$folder/metrics.jsonl" > "$folder.losses"
+        json "$folder/metrics.jsonl" '[line.get("loss", line.get("val_loss")) for line in o if "name" not in line]' > "$folder.losses"
     done
     paste "$1.losses" "$2.losses" | awk -v most="$3" '
         NF != 2 { bad = 1 }

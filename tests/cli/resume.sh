@@ -11,7 +11,7 @@ tiny='width=32 head_size=16 layers=1 block=32 batch=4 threads=1 eval_batches=2'
 
 # FILE STEP: the learning rate of a step.
 rate() {
-    sed -n "s/^{\"step\":$2,\"loss\":[^,]*,\"lr\":\([^,]*\),.*/\1/p" "$1/metrics.jsonl"
+    json "$1/metrics.jsonl" "[line['lr'] for line in o if line['step'] == $2 and 'lr' in line]"
 }
 
 # ---- To more steps: what becomes of lr is said, and is so
@@ -38,7 +38,7 @@ holds tuned/summary.json '"init":"run"'
 holds tuned/summary.json '"width":32'
 # FOLDER: the loss of its first step.
 first() {
-    sed -n 's/^{"step":1,"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"
+    json "$1/metrics.jsonl" '[line["loss"] for line in o if line["step"] == 1 and "loss" in line]'
 }
 awk -v a="$(first tuned)" -v b="$(first run)" 'BEGIN { exit !(a > 0 && a < b - 0.5) }' ||
     fault "init=run begins at a loss of $(first tuned), a new run at $(first run)"

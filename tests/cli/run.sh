@@ -40,7 +40,7 @@ holds again 'already holds a run'
 last=$(sed -n 's/^step 60  validation loss //p' shown)
 holds evaluated "validation loss $last"
 "$scion" eval run > evaluated 2>&1 || fault "eval run: $?"
-best=$(sed -n 's/.*"best_val_loss": \([0-9]*\.[0-9]\).*/\1/p' run/summary.json)
+best=$(json run/summary.json '"%.4f" % o["best_val_loss"]')
 holds evaluated "validation loss $best"
 "$scion" eval run data=absent.txt > out 2>&1 && fault 'eval of absent data'
 holds out 'absent.txt: cannot open'

@@ -69,23 +69,23 @@ narrow 'sweep show'
 narrow tune
 
 # ---- --json: the lines of metrics.jsonl and a summary, and nothing else; --quiet: nothing
-# KEY: its value in the last line of `shown`, which is JSON.
+# KEY: its value in the summary, the last line of `shown`, or in its settings.
 key() {
-    sed -n '$s/.*"'"$1"'":\([^,}]*\)[,}].*/\1/p' shown
+    json shown "{**o[-1]['config'], **o[-1]}['$1']"
 }
 "$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=20 log_every=10 eval_every=10 eval_batches=2 \
     norm_every=20 out=json --json > shown 2> warned || fault "train --json: $?"
 sed '$d' shown | cmp -s - json/metrics.jsonl || fault "--json prints other lines than metrics.jsonl: $(cat shown)"
-[ "$(key state)" = '"done"' ] && [ "$(key steps)" = 20 ] && [ "$(key layers)" = 1 ] && [ "$(key light)" = false ] ||
+[ "$(key state)" = done ] && [ "$(key steps)" = 20 ] && [ "$(key layers)" = 1 ] && [ "$(key light)" = False ] ||
     fault "--json: the summary is $(tail -n 1 shown)"
-[ "$(grep -c '"time":"20[0-9-]*T[0-9:]*Z","elapsed":[0-9.]*,"tokens":[0-9]' shown)" -eq 5 ] ||
+[ "$(json shown 'sum(l["time"][:2] == "20" and l["elapsed"] > 0 and l["tokens"] > 0 for l in o if "time" in l)')" -eq 5 ] ||
     fault "time, elapsed and tokens: $(cat shown)"
 [ -s warned ] && fault "--json: standard error has $(cat warned)"
 "$scion" resume json steps=30 --quiet > shown 2>&1 || fault "resume --quiet: $?"
 [ -s shown ] && fault "--quiet: $(cat shown)"
 "$scion" resume json steps=40 --json > shown 2>&1 || fault "resume --json: $?"
 [ "$(key steps)" = 40 ] || fault "resume --json: $(cat shown)"
-sed -n 's/.*"elapsed":\([0-9.]*\).*/\1/p' json/metrics.jsonl > seconds
+json json/metrics.jsonl '[line["elapsed"] for line in o if "elapsed" in line]' > seconds
 sort -n -c seconds || fault "elapsed seconds go back where a run was resumed: $(cat seconds)"
 "$scion" train shakespeare data=absent.txt --quiet > shown 2> warned && fault '--quiet: absent data'
 [ -s shown ] && fault "an error on standard output: $(cat shown)"

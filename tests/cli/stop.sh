@@ -25,8 +25,9 @@ check_end() { # NAME FOLDER
     [ -s "$2/$last" ] || { fault "$1: no last checkpoint in $(ls "$2")"; return; }
     tensors "$2/$last" > got
     cmp -s want got || fault "$1: other tensors"
-    sed -n 's/^{"step":\([0-9]*\),"loss".*/\1/p' whole/metrics.jsonl > a
-    sed -n 's/^{"step":\([0-9]*\),"loss".*/\1/p' "$2/metrics.jsonl" > b
+    logged='[line["step"] for line in o if "loss" in line]'
+    json whole/metrics.jsonl "$logged" > a
+    json "$2/metrics.jsonl" "$logged" > b
     cmp -s a b || fault "$1: other steps are logged: $(tr '\n' ' ' < b)"
     for kind in val_loss name; do
         grep -c "\"$kind\":" whole/metrics.jsonl > a

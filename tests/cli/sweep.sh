@@ -20,12 +20,16 @@ holds out 'from width 8 (2^-4.00) to 16'
 "$scion" sweep show a.db --json a.json > shown 2>&1 || fault "show: $?"
 sed -n '/^validation/,$p' out > table
 cmp -s table shown || fault "show prints something else: $(cat shown)"
-for key in label moved cost at_edge verdict width best_lr best_loss points lr loss accuracy seeds diverged failed; do
-    holds a.json "\"$key\":"
-done
+[ "$(json a.json '[len(o["groups"]), *sorted(o["groups"][0])]' | tr '\n' ' ')" = \
+    '1 at_edge cost label moved moved_error moved_from moved_to verdict widths ' ] || fault "a.json: groups: $(cat a.json)"
+[ "$(json a.json '[w["width"] for w in o["groups"][0]["widths"] if w["best_lr"] and w["best_loss"]]' | tr '\n' ' ')" = '8 16 ' ] ||
+    fault "a.json: widths: $(cat a.json)"
+[ "$(json a.json 'sorted(o["groups"][0]["widths"][0]["points"][0])' | tr '\n' ' ')" = \
+    'accuracy deviation diverged failed loss lr seeds ' ] || fault "a.json: points: $(cat a.json)"
+points='[p["seeds"] for g in o["groups"] for w in g["widths"] for p in w["points"]]'
 "$scion" sweep show a.db --json > b.json 2> log || fault "show --json: $?"
 tail -n 1 b.json | grep -q '^}$' && [ "$(cat b.json)" = "$(cat a.json)" ] || fault "show --json prints something else: $(cat b.json)"
-[ "$(grep -c '"seeds": 1' a.json)" -eq 6 ] || fault "a.json: six points of one seed"
+[ "$(json a.json "$points" | tr '\n' ' ')" = '1 1 1 1 1 1 ' ] || fault "a.json: six points of one seed"
 
 # ---- Again: nothing new, nothing done, the same table
 "$scion" sweep $tiny width=8,16 lr=2^-6..2^-4 ledger=a.db > out 2> log || fault "again: $?"
@@ -82,7 +86,7 @@ holds out '4 new runs in add.db'
 holds out 'no run has finished yet'
 "$scion" sweep ledger=add.db threads=1 --json add.json > out 2>&1 || fault "ledger alone: $?"
 holds out '4 runs done'
-[ "$(grep -c '"seeds": 2' add.json)" -eq 2 ] || fault "sweep --json: two points of two seeds"
+[ "$(json add.json "$points" | tr '\n' ' ')" = '2 2 ' ] || fault "sweep --json: two points of two seeds"
 
 # ---- Several presets in one ledger; the ledger's own name
 "$scion" sweep shallow-gpt shallow-gpt-adamw data_kind=synthetic vocab=16 layers=1 width=16,32 head_size=16 block=8 \

@@ -68,6 +68,6 @@ while [ $tries -lt 20 ]; do
 done
 grep -q "^$runs runs done, 0 diverged, 0 failed;" out || fault "not all runs are done: $(cat out)"
 "$scion" sweep show wild.db --json wild.json > /dev/null 2>&1 || fault 'show'
-[ "$(grep -c '"seeds": 2,' wild.json)" -eq $((runs / 2)) ] || fault "not every run is there once: $(cat wild.json)"
+[ "$(json wild.json 'sum(p["seeds"] == 2 for g in o["groups"] for w in g["widths"] for p in w["points"])')" -eq $((runs / 2)) ] || fault "not every run is there once: $(cat wild.json)"
 cmp -s calm.json wild.json || { fault 'other losses than in the sweep that nobody disturbed:'; diff calm.json wild.json; }
 [ $faults -eq 0 ]

@@ -335,20 +335,17 @@ static void one_run(page *p, const char *prefix, const run_record *run)
 /* Writes the options in which the runs differ, as "lr=2^-5 width=64". */
 static void differences(const run_record *runs, int count, int which, char *text, size_t bytes)
 {
-    const config_option *o;
-    size_t at = 0;
+    enum { max_options = 32 };
+    const config_option *o, *differing[max_options];
+    int found = 0;
     text[0] = '\0';
     for (int i = 0; i < count; i++)
         if (!runs[i].configured)
             return;
-    for (int i = 0; (o = config_option_at(i)) != NULL && at < bytes; i++) {
-        char value[CONFIG_TEXT];
-        if (!grid_computes(o) || !grid_varies(&runs[0].c, sizeof *runs, count, o))
-            continue;
-        grid_pretty(&runs[which].c, o, value);
-        snprintf(text + at, bytes - at, "%s%s=%.80s", at > 0 ? " " : "", o->key, value);
-        at += strlen(text + at);
-    }
+    for (int i = 0; found < max_options && (o = config_option_at(i)) != NULL; i++)
+        if (grid_computes(o) && grid_varies(&runs[0].c, sizeof *runs, count, o))
+            differing[found++] = o;
+    grid_label(&runs[which].c, differing, found, text, bytes);
 }
 
 static void run_table(page *p, const run_record *runs, int count)

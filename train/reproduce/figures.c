@@ -241,15 +241,13 @@ const reproduce_figure *reproduce_find(const char *name)
     return NULL;
 }
 
-/* Adds a grid to points. */
-static scion_status add_grid(const char *part, const char *data, config **points, int64_t *count, scion_error *err)
+/* Adds the grid of "PRESET key=values ...". */
+static scion_status add_grid(grid *g, const char *part, const char *data, scion_error *err)
 {
     enum { max_words = 32 };
     char line[1024], path[CONFIG_TEXT + 8];
     const char *words[max_words];
     int found = 0;
-    config base;
-    grid g = {NULL, 0};
     snprintf(line, sizeof line, "%s", part);
     for (char *at = strtok(line, " "); at && found < max_words - 1; at = strtok(NULL, " "))
         words[found++] = at;
@@ -257,36 +255,24 @@ static scion_status add_grid(const char *part, const char *data, config **points
         snprintf(path, sizeof path, "data=%.255s", data);
         words[found++] = path;
     }
-    config_init(&base);
-    scion_status status = config_preset(&base, words[0], err);
-    if (status == SCION_OK)
-        status = grid_make(&g, &base, words + 1, found - 1, err);
-    config *more = status == SCION_OK ? realloc(*points, (size_t)(*count + g.count) * sizeof *more) : NULL;
-    if (status == SCION_OK && !more)
-        status = train_fail(err, SCION_ENOMEM, "out of memory for the runs of a figure");
-    if (more) {
-        *points = more;
-        memcpy(more + *count, g.points, (size_t)g.count * sizeof *more);
-        *count += g.count;
-    }
-    grid_free(&g);
-    return status;
+    return grid_add(g, words[0], words + 1, found - 1, err);
 }
 
 scion_status reproduce_points(const reproduce_figure *f, bool full, const char *data, int64_t seeds, config **points,
                               int64_t *count, scion_error *err)
 {
     const char *const *grids = full ? f->full : f->small;
+    grid g = {NULL, 0};
     scion_status status = SCION_OK;
-    *points = NULL;
-    *count = 0;
     for (int64_t s = 0; s < seeds; s++) {
-        const int64_t first = *count;
+        const int64_t first = g.count;
         for (int i = 0; status == SCION_OK && i < REPRODUCE_GRIDS && grids[i]; i++)
-            status = add_grid(grids[i], data, points, count, err);
-        for (int64_t i = first; i < *count; i++)
-            (*points)[i].training.seed += (uint64_t)s;
+            status = add_grid(&g, grids[i], data, err);
+        for (int64_t i = first; i < g.count; i++)
+            g.points[i].training.seed += (uint64_t)s;
     }
+    *points = g.points;
+    *count = g.count;
     return status;
 }
 

@@ -133,19 +133,28 @@ scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduc
     return report_write(&ledger_path, 1, out_html, &o, err);
 }
 
+/* Without memory there are no groups, and everything is undecided. */
+static transfer transfer_of(const ledger_run *runs, int64_t count)
+{
+    transfer t;
+    if (transfer_make(&t, runs, count, NULL) == SCION_OK)
+        return t;
+    transfer_free(&t);
+    return (transfer){NULL, 0};
+}
+
 /* ---- The best step size against width -------------------------------------------------------------------------- */
 
 void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                               reproduce_judgement *j)
 {
-    transfer t;
+    transfer t = transfer_of(runs, count);
     (void)l;
     snprintf(j->margin, sizeof j->margin,
              "a best lr that moves by at most a factor of two between any two widths does not depend on the width; "
              "%s, open towards an edge of the grid",
              ERRORS);
-    const bool made = transfer_make(&t, runs, count, NULL) == SCION_OK;
-    for (int64_t i = 0; made && i < t.count; i++) {
+    for (int64_t i = 0; i < t.count; i++) {
         const transfer_group *g = &t.groups[i];
         const char *name = g->label[0] ? g->label : g->c.optimizer.rule;
         char sentence[TRANSFER_TEXT];
@@ -165,11 +174,11 @@ void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
             bool found = false;
-            for (int64_t i = 0; made && i < t.count && !found; i++)
+            for (int64_t i = 0; i < t.count && !found; i++)
                 found = strcmp(t.groups[i].c.optimizer.rule, *rule) == 0;
             if (!found)
-                snprintf(reproduce_add(j, STAT_UNDECIDED, "%s", *rule)->evidence, REPRODUCE_TEXT, "%s",
-                         made ? "no run has finished" : "out of memory");
+                snprintf(reproduce_add(j, STAT_UNDECIDED, "%s", *rule)->evidence, REPRODUCE_TEXT,
+                         "no run has finished");
         }
     transfer_free(&t);
 }
@@ -262,16 +271,6 @@ static void judge_best(const reproduce_figure *f, const transfer *t, double leng
     }
 }
 
-/* Without memory there are no groups, and everything is undecided. */
-static transfer transfer_of(const ledger_run *runs, int64_t count)
-{
-    transfer t;
-    if (transfer_make(&t, runs, count, NULL) == SCION_OK)
-        return t;
-    transfer_free(&t);
-    return (transfer){NULL, 0};
-}
-
 void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
                           reproduce_judgement *j)
 {
@@ -332,17 +331,14 @@ void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_ru
     batch_rise rises[2 * REPRODUCE_RULES];
     stat_pool spread = {0, 0};
     int rules = 0;
-    transfer t;
+    transfer t = transfer_of(runs, count);
     (void)l;
     size_range(batch_of, runs, count, &small, &large);
-    const bool made = transfer_make(&t, runs, count, NULL) == SCION_OK;
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
-            batch_rise r = {.rule = *rule};
-            if (made) {
-                r.small = best_at(&t, *rule, batch_of, small);
-                r.large = best_at(&t, *rule, batch_of, large);
-            }
+            const batch_rise r = {.rule = *rule,
+                                  .small = best_at(&t, *rule, batch_of, small),
+                                  .large = best_at(&t, *rule, batch_of, large)};
             stat_pool_add(&spread, &r.small.losses);
             stat_pool_add(&spread, &r.large.losses);
             rises[rules++] = r;

@@ -60,6 +60,11 @@ typedef struct reproduce_order {
 } reproduce_order;
 
 typedef struct reproduce_figure reproduce_figure;
+typedef void reproduce_judging(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
+                               reproduce_judgement *j);
+typedef scion_status reproduce_making(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
+                                      scion_error *err);
+
 struct reproduce_figure {
     const char *name, *title;
     const char *claim;          /* of the paper, in one sentence */
@@ -71,11 +76,9 @@ struct reproduce_figure {
     const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
     /* Part of the names of the weights whose norms count; NULL: all. */
     const char *weights;
-    void (*judge)(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                  reproduce_judgement *j);
+    reproduce_judging *judge;
     /* A figure that is not a sweep has this instead, which measures, judges and writes the page. */
-    scion_status (*make)(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
-                         scion_error *err);
+    reproduce_making *make;
 };
 
 const reproduce_figure *reproduce_at(int i);              /* NULL past the last */
@@ -105,19 +108,8 @@ scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduc
                             const char *ledger_path, const char *out_html, scion_error *err);
 
 /* For the table. */
-void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                              reproduce_judgement *j);
-void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                           reproduce_judgement *j);
-void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                           reproduce_judgement *j);
-void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                             reproduce_judgement *j);
-void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                          reproduce_judgement *j);
-scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
-                                    scion_error *err);
-scion_status reproduce_rates(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
-                             scion_error *err);
+reproduce_judging reproduce_judge_transfer, reproduce_judge_batch, reproduce_judge_norms, reproduce_judge_lengths,
+    reproduce_judge_best;
+reproduce_making reproduce_input_radius, reproduce_rates;
 
 #endif

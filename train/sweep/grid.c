@@ -334,6 +334,27 @@ scion_status grid_make(grid *g, const config *base, const char *const *pairs, in
     return status;
 }
 
+scion_status grid_add(grid *g, const char *preset, const char *const *pairs, int count, scion_error *err)
+{
+    grid more = {NULL, 0};
+    config base, *points;
+    scion_status status = SCION_OK;
+    config_init(&base);
+    if (preset)
+        TRY(config_preset(&base, preset, err));
+    base.run.out[0] = '\0';
+    TRY(grid_make(&more, &base, pairs, count, err));
+    points = realloc(g->points, (size_t)(g->count + more.count) * sizeof *points);
+    if (!points)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for a grid of %lld points", (long long)more.count));
+    memcpy(points + g->count, more.points, (size_t)more.count * sizeof *points);
+    g->points = points;
+    g->count += more.count;
+done:
+    grid_free(&more);
+    return status;
+}
+
 void grid_free(grid *g)
 {
     free(g->points);

@@ -22,6 +22,8 @@ typedef struct grid {
 /* Every combination, on top of `base`; the first key varies slowest. Each point passes config_check. EINVAL: a value
  * that config_set refuses, an empty range, too many points. Free with grid_free, also after an error. */
 scion_status grid_make(grid *g, const config *base, const char *const *pairs, int count, scion_error *err);
+/* Appends the grid of a preset (NULL: of the defaults) to g, which is empty or was made before. */
+scion_status grid_add(grid *g, const char *preset, const char *const *pairs, int count, scion_error *err);
 void grid_free(grid *g);
 
 /* True if an option decides what a run computes; others (threads, out, intervals, ...) may differ between two

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "util/array.h"
 #include "util/atomic_file.h"
 #include "util/clock.h"
 #include "util/fail.h"
@@ -25,7 +26,7 @@ void tune_free(tune *t)
 {
     free(t->trials);
     t->trials = NULL;
-    t->count = t->capacity = 0;
+    t->count = 0;
 }
 
 int64_t tune_share(const tune *t, int rung)
@@ -71,15 +72,10 @@ double tune_estimate(const tune *t, int64_t candidates, double seconds)
 
 static scion_status add_trial(tune *t, const tune_point *p, int rung, scion_error *err)
 {
-    if (t->count == t->capacity) {
-        const int64_t capacity = 2 * t->capacity + 32;
-        tune_trial *larger = realloc(t->trials, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return train_fail(err, SCION_ENOMEM, "out of memory");
-        t->trials = larger;
-        t->capacity = capacity;
-    }
-    t->trials[t->count++] = (tune_trial){.at = *p, .rung = rung, .state = RUN_WAITING, .loss = NAN};
+    tune_trial *trial = array_append(&t->trials, &t->count, sizeof *trial);
+    if (!trial)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    *trial = (tune_trial){.at = *p, .rung = rung, .state = RUN_WAITING, .loss = NAN};
     return SCION_OK;
 }
 
@@ -528,32 +524,47 @@ static void write_meaning(FILE *to, const tune *t, const config *target)
             proxy, width, target->optimizer.rule);
 }
 
-static void write_rung(FILE *to, const tune *t, int rung, int64_t *order)
+void tune_table(FILE *to, const tune *t, int rung, const char *begin)
 {
-    char text[CONFIG_TEXT], loss[32], length[48];
-    const int64_t count = tune_order(t, rung, order);
+    char text[CONFIG_TEXT], loss[32];
+    int64_t *order = calloc((size_t)t->count, sizeof *order);
+    const int64_t count = order ? tune_order(t, rung, order) : 0;
+    for (int64_t i = -1; order && i < count; i++) { /* -1: the names */
+        const tune_trial *trial = i < 0 ? NULL : &t->trials[order[i]];
+        fputs(begin, to);
+        for (int a = 0; a < TUNE_AXES; a++) {
+            const char *key = tune_option((tune_axis)a)->key;
+            if (t->space.fixed[a])
+                continue;
+            if (trial)
+                tune_value_text(t, &trial->at, (tune_axis)a, text);
+            fprintf(to, "%*s ", (int)fmax(8, (double)strlen(key)), trial ? text : key);
+        }
+        fprintf(to, "%12s", trial ? tune_loss_text(trial, loss) : "loss");
+        if (trial && order[i] == t->best)
+            fputs("  found", to);
+        if (trial && order[i] == t->own)
+            fputs(order[i] == t->best ? " (own)" : "  the preset's own", to);
+        fputc('\n', to);
+    }
+    free(order);
+}
+
+static void write_rung(FILE *to, const tune *t, int rung)
+{
+    char length[48];
+    int64_t count = 0;
+    for (int64_t i = 0; i < t->count; i++)
+        count += t->trials[i].rung == rung;
     if (count == 0)
         return;
-    fprintf(to, ";\n; Rung %d of %d, %s:\n; ", rung + 1, t->rungs, length_text(t, rung, length));
-    for (int a = 0; a < TUNE_AXES; a++)
-        if (!t->space.fixed[a])
-            fprintf(to, " %13s", tune_option((tune_axis)a)->key);
-    fputs("           loss\n", to);
-    for (int64_t i = 0; i < count; i++) {
-        const tune_trial *trial = &t->trials[order[i]];
-        fputs("; ", to);
-        for (int a = 0; a < TUNE_AXES; a++)
-            if (!t->space.fixed[a]) {
-                tune_value_text(t, &trial->at, (tune_axis)a, text);
-                fprintf(to, " %13s", text);
-            }
-        fprintf(to, "  %13s\n", tune_loss_text(trial, loss));
-    }
+    fprintf(to, ";\n; Rung %d of %d, %s:\n", rung + 1, t->rungs, length_text(t, rung, length));
+    tune_table(to, t, rung, ";  ");
 }
 
 /* ---- The file ------------------------------------------------------------------------------------------ */
 
-static void write_all(FILE *to, const tune *t, const config *target, const char *command, int64_t *order)
+static void write_all(FILE *to, const tune *t, const config *target, const char *command)
 {
     const config c = tune_result(t, target);
     char line[2 * CONFIG_TEXT];
@@ -568,7 +579,7 @@ static void write_all(FILE *to, const tune *t, const config *target, const char 
     write_comparison(to, t);
     write_meaning(to, t, target);
     for (int rung = t->rungs - 1; rung >= 0; rung--)
-        write_rung(to, t, rung, order);
+        write_rung(to, t, rung);
     fputc('\n', to);
     config_write(&c, to, true);
 }
@@ -594,27 +605,22 @@ scion_status tune_write(const tune *t, const config *target, const char *command
 {
     const config c = tune_result(t, target);
     atomic_file r;
-    scion_status status = SCION_ENOMEM;
     char *text = NULL;
     size_t bytes = 0;
-    int64_t *order = calloc((size_t)t->count, sizeof *order);
     FILE *memory = open_memstream(&text, &bytes);
-    if (order && memory)
-        write_all(memory, t, target, command, order);
-    if (memory && fclose(memory) == 0 && order)
-        status = atomic_begin(&r, path, err);
-    else
-        train_fail(err, status, "%s: out of memory", path_end(path));
+    scion_status status = SCION_OK;
+    if (memory)
+        write_all(memory, t, target, command);
+    if (!memory || fclose(memory) != 0)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path)));
+    TRY(atomic_begin(&r, path, err));
+    TRY(atomic_write(&r, text, bytes, err));
+    status = check_file(r.temporary, &c, path, err);
     if (status == SCION_OK)
-        status = atomic_write(&r, text, bytes, err);
-    if (status == SCION_OK) {
-        status = check_file(r.temporary, &c, path, err);
-        if (status == SCION_OK)
-            status = atomic_commit(&r, err);
-        else
-            atomic_abort(&r);
-    }
+        status = atomic_commit(&r, err);
+    else
+        atomic_abort(&r);
+done:
     free(text);
-    free(order);
     return status;
 }

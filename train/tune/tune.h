@@ -36,7 +36,7 @@ typedef struct tune {
     double budget; /* seconds, 0: no limit */
     int jobs;      /* runs at a time, for the estimate of the budget */
     tune_trial *trials;
-    int64_t count, capacity;
+    int64_t count;
     bool refining;     /* now measuring neighbours of the winner */
     int64_t best;      /* trial that won, -1: none */
     int64_t own;       /* the preset's own point in the last rung, -1: not run there */
@@ -85,6 +85,9 @@ config tune_result(const tune *t, const config *target);
 
 /* The trials of a rung, the best first: their indices in t->trials, into order[t->count]. Returns their number. */
 int64_t tune_order(const tune *t, int rung, int64_t *order);
+
+/* The trials of a rung as a table, the best first, each line after `begin`. */
+void tune_table(FILE *to, const tune *t, int rung, const char *begin);
 
 /* A value of a trial as text: 2^-5 for powers of two, losses with four digits or "diverged". */
 void tune_value_text(const tune *t, const tune_point *p, tune_axis axis, char text[CONFIG_TEXT]);
