@@ -35,7 +35,7 @@ static void read_batch(const data_set *d, data_part part, int64_t at)
     void *arrays[DATA_ARRAYS] = {NULL};
     scion_error err = {0};
     for (int i = 0; i < info->array_count; i++) {
-        arrays[i] = malloc((size_t)(batch * info->arrays[i].count) * 4);
+        arrays[i] = malloc((size_t)(batch * info->arrays[i].count) * DATA_TYPE_BYTES);
         fuzz_require(arrays[i]);
     }
     fuzz_require(data_fill(d, part, at * batch, batch, arrays, &err) == SCION_OK);
@@ -54,7 +54,7 @@ static void read_batch(const data_set *d, data_part part, int64_t at)
 void fuzz_data_read(const data_set *d)
 {
     for (int part = 0; part < DATA_PARTS; part++) {
-        const int64_t batches = data_batches(d, (data_part)part, batch);
+        const int64_t batches = (data_about(d)->samples[part] + batch - 1) / batch;
         for (int64_t i = 0; i < batches && i < max_batches; i++)
             read_batch(d, (data_part)part, i);
     }

@@ -202,6 +202,11 @@ scion_status open_pairs(data_set **out, const char *path, const data_context *co
     return data_open(out, &c.data, context, err);
 }
 
+int64_t batches_in(const data_set *d, data_part part, int64_t batch)
+{
+    return (data_about(d)->samples[part] + batch - 1) / batch;
+}
+
 void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, void *inputs, int32_t *targets)
 {
     void *const arrays[DATA_ARRAYS] = {inputs, targets};

@@ -58,6 +58,8 @@ data_set *must_open(const data_case *c);
 /* Must not open; the sentence must have all of the NULL-ended words in it, be whole and end there. */
 void must_refuse(const data_case *c, ...);
 
+/* Batches that cover a part once, rounded up. */
+int64_t batches_in(const data_set *d, data_part part, int64_t batch);
 /* Batch `index` of a part: the set's two arrays. */
 void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, void *inputs, int32_t *targets);
 /* The range of the targets: symbols or classes. */

@@ -20,7 +20,7 @@ enum { max_tokens = 4096 };
 /* All tokens of a part that is read in order: windows of 1 and the last target are the text. */
 static int64_t all_tokens(const data_set *d, data_part part, int32_t *tokens)
 {
-    const int64_t n = data_batches(d, part, 1);
+    const int64_t n = batches_in(d, part, 1);
     int32_t target = -1;
     for (int64_t i = 0; i < n; i++) {
         must_fill(d, part, i, 1, tokens + i, &target);
@@ -160,8 +160,8 @@ static void test_vocabulary_alone(void **state)
     char text[DATA_TOKEN_TEXT];
     assert_int_equal(range_of(d), 5);
     assert_int_equal(data_about(d)->units[DATA_TRAIN], 0);
-    assert_int_equal(data_batches(d, DATA_TRAIN, 1), 0);
-    assert_int_equal(data_batches(d, DATA_VAL, 4), 0);
+    assert_int_equal(batches_in(d, DATA_TRAIN, 1), 0);
+    assert_int_equal(batches_in(d, DATA_VAL, 4), 0);
     assert_int_equal(data_encode(d, "c\xc3\xa4\n", tokens, 8, &err), 3);
     assert_int_equal(tokens[0], 3);
     assert_int_equal(tokens[1], 4);
@@ -233,7 +233,7 @@ static void test_validation_windows(void **state)
     int32_t inputs[batch * block], targets[batch * block], next = n - fifth;
     assert_int_equal(data_about(d)->units[DATA_VAL], fifth);
     assert_int_equal(data_about(d)->units[DATA_TRAIN], n - fifth);
-    assert_int_equal(data_batches(d, DATA_VAL, batch), 3); /* 10 windows of 4 have targets */
+    assert_int_equal(batches_in(d, DATA_VAL, batch), 3); /* 10 windows of 4 have targets */
     for (int64_t i = 0; i < 3; i++) {
         must_fill(d, DATA_VAL, i, batch, inputs, targets);
         for (int k = 0; k < batch * block; k++) {

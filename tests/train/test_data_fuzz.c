@@ -33,7 +33,7 @@ static void read_tokens(const data_set *d)
     enum { batch = 2 };
     int32_t inputs[batch * block], targets[batch * block];
     for (int part = 0; part < 2; part++) {
-        const int64_t batches = data_batches(d, (data_part)part, batch);
+        const int64_t batches = batches_in(d, (data_part)part, batch);
         for (int64_t i = 0; i < batches; i++) {
             must_fill(d, (data_part)part, i, batch, inputs, targets);
             for (int k = 0; k < batch * block; k++) {
@@ -51,7 +51,7 @@ static void read_images(const data_set *d)
     const int64_t features = data_about(d)->arrays[0].count;
     assert_in_range(features, 1, 3072);
     for (int part = 0; part < 2; part++) {
-        const int64_t batches = data_batches(d, (data_part)part, 2);
+        const int64_t batches = batches_in(d, (data_part)part, 2);
         for (int64_t i = 0; i < batches; i++) {
             must_fill(d, (data_part)part, i, 2, pixels, labels);
             for (int b = 0; b < 2; b++)

@@ -101,8 +101,8 @@ static void test_validation_order(void **state)
     (void)state;
     data_set *d = open_points(20, n, 0, 1);
     assert_int_equal(data_about(d)->units[DATA_VAL], n);
-    assert_int_equal(data_batches(d, DATA_VAL, batch), 3);
-    assert_int_equal(data_batches(d, DATA_TRAIN, batch), 5);
+    assert_int_equal(batches_in(d, DATA_VAL, batch), 3);
+    assert_int_equal(batches_in(d, DATA_TRAIN, batch), 5);
     for (int64_t i = 0; i < 3; i++) {
         float pixels[batch];
         int32_t labels[batch];

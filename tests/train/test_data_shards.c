@@ -36,7 +36,7 @@ static void must_count_on(const data_set *d, int64_t batch, int64_t block)
     const int64_t windows = (total - 1) / block;
     assert_int_equal(data_about(d)->units[DATA_TRAIN], total);
     assert_int_equal(data_about(d)->units[DATA_VAL], 9);
-    assert_int_equal(data_batches(d, DATA_TRAIN, batch), (windows + batch - 1) / batch);
+    assert_int_equal(batches_in(d, DATA_TRAIN, batch), (windows + batch - 1) / batch);
     for (int64_t i = 0; i < 3 * windows; i++) {
         must_fill(d, DATA_TRAIN, i, batch, inputs, targets);
         for (int64_t k = 0; k < batch * block; k++) {
@@ -45,7 +45,7 @@ static void must_count_on(const data_set *d, int64_t batch, int64_t block)
             assert_int_equal(targets[k], place + 1);
         }
     }
-    assert_int_equal(data_batches(d, DATA_VAL, 1), 8 / block);
+    assert_int_equal(batches_in(d, DATA_VAL, 1), 8 / block);
     if (block > 8)
         return;
     must_fill(d, DATA_VAL, 0, 1, inputs, targets);

@@ -20,7 +20,7 @@ static const char sample[] = "Gr\xc3\xb6\xc3\x9f"
 static const char *text_of(const data_set *d, data_part part)
 {
     static char text[4096];
-    const int64_t n = data_batches(d, part, 1);
+    const int64_t n = batches_in(d, part, 1);
     size_t at = 0;
     int32_t token = -1, target = -1;
     text[0] = '\0';

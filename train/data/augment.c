@@ -2,7 +2,7 @@
  *
  * Flip and translation are airbench's (K. Jordan, "94% on CIFAR-10 in 3.29 seconds"), random erasing that of Zhong
  * et al. (2017), mixup that of Zhang et al. (2018), cutmix that of Yun et al. (2019); the last three with the
- * constants of DeiT's recipe, but drawn for each sample: a batch is nothing that a data set knows of. */
+ * constants of DeiT's recipe, but drawn for each sample: a data set does not know batches. */
 #include "data/augment.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { draws = 128 };
 
-/* The draws of a sample: erasing and cropping take four for each attempt. */
+/* Draws of a sample: erasing and cropping take four for each attempt. */
 enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DRAW_BOX, DRAW_CROP = 64 };
 
 const option data_image_option_rows[] = {DATA_IMAGE_ROWS, OPTION_END};
@@ -35,7 +35,7 @@ static bool flip_random(uint64_t seed, int64_t epoch, int64_t sample, int64_t nu
     return scn_uniform(seed, SCN_STREAM_AUGMENT, (uint64_t)number * draws + DRAW_FLIP) < 0.5;
 }
 
-/* At random in the first epoch, in each other one the other way: after two, every image was seen both ways. */
+/* Random in the first epoch, then the other way each epoch: after two, every image was seen both ways. */
 static bool flip_alternate(uint64_t seed, int64_t epoch, int64_t sample, int64_t number)
 {
     (void)number;
@@ -69,19 +69,19 @@ static double draw(uint64_t seed, int64_t number, int64_t k)
     return scn_uniform(seed, SCN_STREAM_AUGMENT, (uint64_t)number * draws + (uint64_t)k);
 }
 
-/* One of the whole numbers from `low` to `high`. */
+/* Integer from `low` to `high`, for u in [0, 1). */
 static int64_t whole(double u, int64_t low, int64_t high)
 {
     return low + (int64_t)(u * (double)(high - low + 1));
 }
 
-/* A rectangle of 2 % to a third of the area, its sides in a ratio of 0.3 to 1/0.3; the first of ten that fits. */
+/* Draws a rectangle of 2 % to a third of the area, with sides in a ratio of 0.3 to 1/0.3: the first of ten that fits. */
 static data_box draw_erased(uint64_t seed, int64_t number, int64_t height, int64_t width)
 {
-    static const double least = 0.02, most = 1.0 / 3, ratio = 0.3;
+    static const double min_area = 0.02, max_area = 1.0 / 3, ratio = 0.3;
     enum { attempts = 10 };
     for (int64_t k = DRAW_BOX; k < DRAW_BOX + 4 * attempts; k += 4) {
-        const double area = (least + (most - least) * draw(seed, number, k)) * (double)(height * width);
+        const double area = (min_area + (max_area - min_area) * draw(seed, number, k)) * (double)(height * width);
         const double aspect = exp(log(ratio) * (1 - 2 * draw(seed, number, k + 1)));
         const int64_t h = llround(sqrt(area * aspect)), w = llround(sqrt(area / aspect));
         if (h < 1 || w < 1 || h >= height || w >= width)
@@ -93,13 +93,13 @@ static data_box draw_erased(uint64_t seed, int64_t number, int64_t height, int64
     return (data_box){0};
 }
 
-/* Ten attempts, as torchvision makes them; then as much as the ratios allow of the middle. */
-data_box data_draw_crop(double least, uint64_t seed, int64_t height, int64_t width, int64_t number)
+/* Ten attempts, as in torchvision; then the largest box in the middle that the ratios allow. */
+data_box data_draw_crop(double crop_min, uint64_t seed, int64_t height, int64_t width, int64_t number)
 {
     static const double ratio = 4.0 / 3;
     enum { attempts = 10 };
     for (int64_t k = DRAW_CROP; k < DRAW_CROP + 4 * attempts; k += 4) {
-        const double area = (least + (1 - least) * draw(seed, number, k)) * (double)(height * width);
+        const double area = (crop_min + (1 - crop_min) * draw(seed, number, k)) * (double)(height * width);
         const double aspect = exp(log(ratio) * (2 * draw(seed, number, k + 1) - 1));
         const int64_t h = llround(sqrt(area / aspect)), w = llround(sqrt(area * aspect));
         if (h < 1 || w < 1 || h > height || w > width)
@@ -125,7 +125,7 @@ data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t
     if (o->randaugment > 0)
         randaugment_draw(o->randaugment, seed, number, a.ops);
     for (int k = 0; o->randaugment > 0 && k < RANDAUGMENT_OPS; k++)
-        a.touched = a.touched || a.ops[k].row >= 0;
+        a.randaugment = a.randaugment || a.ops[k].row >= 0;
     if (o->cutout > 0) {
         const int64_t y = whole(draw(seed, number, DRAW_CUTOUT_Y), 0, height - o->cutout);
         const int64_t x = whole(draw(seed, number, DRAW_CUTOUT_X), 0, width - o->cutout);
@@ -151,7 +151,7 @@ double data_draw_beta(double a, uint64_t seed, uint64_t stream, uint64_t first)
     return 0.5;
 }
 
-/* A rectangle of `share` of the area and the image's own shape, its middle anywhere, cut off at the border. */
+/* Rectangle of `share` of the area and the image's aspect ratio, its centre anywhere, cut off at the border. */
 static data_box draw_pasted(double share, double u, double v, int64_t height, int64_t width)
 {
     const int64_t h = (int64_t)((double)height * sqrt(share)), w = (int64_t)((double)width * sqrt(share));
@@ -166,14 +166,15 @@ static int64_t box_area(data_box b)
 
 bool data_unchanged(const data_change *a)
 {
-    return !a->flip && !a->touched && a->dy == 0 && a->dx == 0 && box_area(a->cutout) == 0 && box_area(a->erase) == 0;
+    return !a->flip && !a->randaugment && a->dy == 0 && a->dx == 0 && box_area(a->cutout) == 0 &&
+           box_area(a->erase) == 0;
 }
 
 data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t samples,
                        int64_t number)
 {
     enum { DRAW_WHICH, DRAW_PARTNER, DRAW_Y, DRAW_X, DRAW_BETA };
-    static const int64_t apart = (int64_t)1 << 35; /* no sample has such a number; their noise fits in 63 bits */
+    static const int64_t apart = (int64_t)1 << 35; /* above all numbers of samples; their noise fits in 63 bits */
     const uint64_t first = (uint64_t)number * draws;
     const double which = scn_uniform(seed, SCN_STREAM_MIX, first + DRAW_WHICH);
     if (!(o->mixup > 0 || o->cutmix > 0))
@@ -194,7 +195,7 @@ data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t heigh
 
 /* ---- Pixels -------------------------------------------------------------------------------------------- */
 
-/* Columns [x0, x1) of b that row y has, relative to x; *n of them. */
+/* Part of row y, columns [x, x + count), that b covers: *n columns from the returned one on, relative to x. */
 static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t *n)
 {
     const int64_t from = b.x0 > x ? b.x0 - x : 0, to = b.x1 < x + count ? b.x1 - x : count;
@@ -202,16 +203,16 @@ static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t 
     return from;
 }
 
-enum { run = 128 }; /* pixels at a time */
+enum { chunk = 128 }; /* pixels at a time */
 
-/* The column of `from` that column x of the changed image shows. */
+/* Column of `from` that column x of the changed image shows. */
 static int64_t column_of(const data_image_info *about, const data_pixels *from, const data_change *a, int64_t x)
 {
     const int64_t i = data_reflected(x + a->dx, about->width);
     return (a->flip ? about->width - 1 - i : i) * from->column;
 }
 
-void data_touch_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes)
+void data_change_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes)
 {
     const int64_t height = about->height, width = about->width, channels = about->channels;
     randaugment_image m = {bytes, bytes + height * width * channels, height, width, channels, about->mean};
@@ -227,7 +228,7 @@ void data_touch_bytes(const data_image_info *about, data_pixels *from, data_chan
     *change = (data_change){.cutout = change->cutout, .erase = change->erase, .number = change->number};
 }
 
-/* `count` pixels of channel c from (y, x) on, changed. */
+/* Computes `count` changed pixels of channel c from (y, x) on. */
 static void take(const data_image_info *about, const data_pixels *from, const data_change *a, uint64_t seed,
                  int64_t c, int64_t y, int64_t x, const int64_t *columns, int64_t count, float *value)
 {
@@ -240,30 +241,30 @@ static void take(const data_image_info *about, const data_pixels *from, const da
     for (int64_t k = at; k < at + n; k++)
         value[k] = 0;
     at = covered(a->erase, y, x, count, &n);
-    if (n > 0) { /* number y width + x of the channel, from an even one on */
+    if (n > 0) { /* scn_normals starts at an even number */
         const int64_t area = (about->height * about->width + 1) / 2 * 2, place = c * area + y * about->width + x + at;
-        float noise[run + 2];
+        float noise[chunk + 2];
         scn_normals(seed, SCN_STREAM_ERASE, a->number * DATA_CHANNELS * area + place / 2 * 2, (n + 2) / 2 * 2, noise);
         memcpy(value + at, noise + place % 2, (size_t)n * sizeof *value);
     }
 }
 
 void data_put_image(const data_image_info *about, const data_pixels *from, const data_change *change, uint64_t seed,
-                    const data_placing *placing, bool last, float *to)
+                    const data_placing *placing, bool channels_last, float *to)
 {
-    const int64_t area = about->height * about->width, step = last ? about->channels : 1;
+    const int64_t area = about->height * about->width, step = channels_last ? about->channels : 1;
     const data_box b = placing->box;
     const float weight = placing->weight;
-    for (int64_t x = b.x0; x < b.x1; x += run) {
-        const int64_t count = b.x1 - x < run ? b.x1 - x : run;
-        int64_t columns[run];
+    for (int64_t x = b.x0; x < b.x1; x += chunk) {
+        const int64_t count = b.x1 - x < chunk ? b.x1 - x : chunk;
+        int64_t columns[chunk];
         for (int64_t k = 0; k < count; k++)
             columns[k] = column_of(about, from, change, x + k);
         for (int64_t y = b.y0; y < b.y1; y++)
             for (int64_t c = 0; c < about->channels; c++) {
-                float value[run];
+                float value[chunk];
                 take(about, from, change, seed, c, y, x, columns, count, value);
-                float *out = to + (last ? c : c * area) + (y * about->width + x) * step;
+                float *out = to + (channels_last ? c : c * area) + (y * about->width + x) * step;
                 if (placing->add)
                     for (int64_t k = 0; k < count; k++)
                         out[k * step] += weight * value[k];

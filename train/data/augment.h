@@ -1,13 +1,12 @@
-/* Images as training sees them: shifted, mirrored, covered in part, mixed. What happens to a sample is a pure
- * function of the seed, its number and its image, so that it does not depend on threads, batches or where a run
- * was resumed. */
+/* Augmentation of training images: shifted, mirrored, covered in part, mixed. The changes of a sample are a pure
+ * function of the seed, its number and its image; they do not depend on threads, batches or where a run was resumed. */
 #ifndef TRAIN_DATA_AUGMENT_H
 #define TRAIN_DATA_AUGMENT_H
 
 #include "data/data.h"
 #include "data/randaugment.h"
 
-/* Options of every kind of images. A kind with more begins its struct with these, and its rows with
+/* Options of every kind of images. A kind with more options begins its struct with these, and its rows with
  * DATA_IMAGE_ROWS. */
 typedef struct data_image_options {
     char flip[OPTION_NAME]; /* none, random, alternate */
@@ -23,92 +22,93 @@ const char *data_flip_name(int i); /* NULL past the last */
 
 #define DATA_IMAGE_ROWS                                                                                              \
     OPTION_ENUM_ROW(data_image_options, flip, "flip", "none", data_flip_name,                                        \
-                    "mirror half; alternate: the other half by epoch"),                                              \
+                    "mirror half of the images; alternate: the other half each epoch"),                              \
         OPTION_INT_ROW(data_image_options, translate, "translate", "0", 0, 1024,                                     \
-                       "shift by up to so many pixels, reflecting"),                                                 \
+                       "largest shift in pixels; the border is reflected"),                                          \
         OPTION_INT_ROW(data_image_options, cutout, "cutout", "0", 0, OPTION_MANY,                                    \
-                       "side of a square that is covered"),                                                          \
+                       "side of a square that is covered by zeros"),                                                 \
         OPTION_REAL_ROW(data_image_options, randaugment, "randaugment", "0", 0, RANDAUGMENT_LEVELS,                  \
                         "strength of RandAugment's two operations (DeiT: 9), 0: none"),                              \
         OPTION_REAL_ROW(data_image_options, erase, "erase", "0", 0, 1, "probability of random erasing (by noise)"),  \
         OPTION_REAL_ROW(data_image_options, mixup, "mixup", "0", 0, 1, "blend two images by Beta(mixup, mixup)"),    \
         OPTION_REAL_ROW(data_image_options, cutmix, "cutmix", "0", 0, 1, "paste a part of another image, as mixup"), \
         OPTION_INT_ROW(data_image_options, image_size, "image_size", "0", 0, 4096,                                   \
-                       "pixels of a side; 0: as they are, of files 224")
+                       "pixels on each side; 0: as they are, files: 224")
 
-/* Larger images would need more random numbers than 63 bits can count: number x channels x pixels, number < 2^36. */
+/* Largest image for `erase`: number x channels x pixels counts random numbers in 63 bits, number < 2^36. */
 enum { DATA_ERASE_PIXELS = 1 << 24 };
 
-/* Those rows alone. */
+/* DATA_IMAGE_ROWS alone. */
 extern const option data_image_option_rows[];
 
-/* Rows [y0, y1) and columns [x0, x1); empty if there are none. */
+/* Rows [y0, y1) and columns [x0, x1); may be empty. */
 typedef struct data_box {
     int64_t y0, x0, y1, x1;
 } data_box;
 
-/* What happens to one image. */
+/* Changes of one image. */
 typedef struct data_change {
     bool flip;
-    randaugment_op ops[RANDAUGMENT_OPS]; /* after flip and shift, if `touched` */
-    bool touched;
-    int64_t dy, dx;         /* pixel (y, x) is that of (y + dy, x + dx), reflected at the border */
-    data_box cutout, erase; /* covered by zeros; by noise */
-    int64_t number;         /* of the noise */
+    bool randaugment;
+    randaugment_op ops[RANDAUGMENT_OPS]; /* after flip and shift, if `randaugment` */
+    int64_t dy, dx;                      /* pixel (y, x) shows (y + dy, x + dx), reflected at the border */
+    data_box cutout, erase;              /* covered by zeros; by noise */
+    int64_t number;                      /* of the noise */
 } data_change;
 
-/* Draws the changes of sample `number` of an epoch; image `sample` of its part. */
+/* Draws the changes of sample `number` in an epoch, which is image `sample` of its part. */
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
                              int64_t sample, int64_t number);
 
-/* The part of an image of this size that training sees as sample `number` (random resized crop): `least` to all of
+/* Draws the box of an image of this size that training sees as sample `number` (random resized crop): crop_min to all of
  * its area, sides in a ratio of 3/4 to 4/3, anywhere. */
-data_box data_draw_crop(double least, uint64_t seed, int64_t height, int64_t width, int64_t number);
+data_box data_draw_crop(double crop_min, uint64_t seed, int64_t height, int64_t width, int64_t number);
 
-/* Index i of n, beyond the ends mirrored at the outermost pixel: -1 is 1. |i| < n or so: one mirroring is enough. */
+/* Index i of n, reflected at the outermost pixels: -1 becomes 1. i is in (-n, 2 n - 1): one reflection is enough. */
 static inline int64_t data_reflected(int64_t i, int64_t n)
 {
     const int64_t k = i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
     return k >= 0 && k < n ? k : 0; /* a single pixel has no neighbours */
 }
 
-/* Whether nothing happens. */
+/* True if nothing changes. */
 bool data_unchanged(const data_change *a);
 
-/* Where the bytes of an image are: pixel (c, y, x) is at[c channel + y row + x column]. */
+/* Strides of an image in bytes: pixel (c, y, x) is at[c channel + y row + x column]. */
 typedef struct data_pixels {
     const uint8_t *at;
     int64_t channel, row, column;
 } data_pixels;
 
-/* How an image goes into a sample: in `box`, out = weight x (pixel - mean) scale, or that added to what is there. */
+/* Placing of an image in a sample: in `box`, out = weight x (pixel - mean) scale, or out += that. */
 typedef struct data_placing {
     data_box box;
     float weight;
     bool add;
 } data_placing;
 
-/* Puts an image, changed, into a sample. last: `to` is (height, width, channels), else (channels, height, width). */
+/* Puts a changed image into a sample: `to` is (height, width, channels) if channels_last, else (channels, height,
+ * width). */
 void data_put_image(const data_image_info *about, const data_pixels *from, const data_change *change, uint64_t seed,
-                    const data_placing *placing, bool last, float *to);
+                    const data_placing *placing, bool channels_last, float *to);
 
-/* Does to the bytes what `change` says of flip, shift and RandAugment: `bytes` has room for twice the image, and
- * holds it afterwards, as *from says. What is left to do is in *change. */
-void data_touch_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes);
+/* Applies flip, shift and RandAugment to the bytes of an image: `bytes` has capacity for two images, and holds the result,
+ * which *from then describes. *change keeps the other changes. */
+void data_change_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes);
 
-/* A second image in a sample. */
+/* A second image in a sample (mixup, cutmix). */
 typedef struct data_mix {
     bool mixes;
     int64_t partner; /* its place in the part */
-    int64_t number;  /* under which its changes are drawn */
-    double weight;   /* of the first image, and of its class; the second has the rest */
-    data_box box;    /* where the second is put, if it is pasted; empty: they are blended */
+    int64_t number;  /* of its random changes */
+    double weight;   /* of the first image and its class; the second has the rest */
+    data_box box;    /* cutmix: of the second image; empty: they are blended */
 } data_mix;
 
 data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t samples,
                        int64_t number);
 
-/* Number in [0, 1] from Beta(a, a), 0 < a <= 1: numbers `first`, first + 1, ... of a stream decide. */
+/* Draws a number in [0, 1] from Beta(a, a), 0 < a <= 1, with numbers `first`, first + 1, ... of a stream. */
 double data_draw_beta(double a, uint64_t seed, uint64_t stream, uint64_t first);
 
 #endif

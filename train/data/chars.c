@@ -1,9 +1,9 @@
-/* Text at the level of characters. Symbols are the code points of a UTF-8 text, or the bytes of any other; a token is
- * the place of its symbol in their order. A model's vocabulary fixes them; it may stand alone, without a text, for
- * sampling. A text is a file or a folder of them (text_files.c), its end or another text is for validation.
+/* Text by characters. Symbols are the code points of a UTF-8 text, or the bytes of any other text; a token is the rank
+ * of its symbol. A model's vocabulary fixes them; sampling opens one without a text. A text is a file or a folder of
+ * files (text_files.c); its end or another text is for validation.
  *
- * The vocabulary is a string of valid UTF-8, for it is kept in the JSON of a checkpoint: the symbols as code points,
- * strictly ascending. What that cannot say is said by doubled symbols at its start, which no such order has:
+ * The vocabulary is a string of valid UTF-8, since a checkpoint keeps it in JSON: the symbols as code points, strictly
+ * ascending. Two special cases are marked by doubled symbols at its start, which that order excludes:
  *     U+FFFD U+FFFD  the symbols are bytes, written as the code points of the same number
  *     U+FFFE U+FFFE  the symbol 0, which a string cannot hold */
 #include <stdarg.h>
@@ -44,9 +44,7 @@ static bool detect(const char *path)
     return !file_is_folder(path) || data_has_files(path);
 }
 
-/* ---- UTF-8 --------------------------------------------------------------------------------------------- */
-
-/* The symbol at s and its length: a code point (0: not UTF-8), or a byte. */
+/* Reads the symbol at s, a code point or a byte; returns its length, 0: not UTF-8. */
 static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 {
     *symbol = s[0];
@@ -55,11 +53,11 @@ static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 
 /* ---- Vocabulary ---------------------------------------------------------------------------------------- */
 
-/* Which of all code points are symbols: first 1, then the symbol's token + 1; 0: it is none. */
+/* The set of symbols among all code points. */
 typedef struct alphabet {
-    int32_t *at;
+    int32_t *at;                        /* 0: no symbol; else 1, and once they are counted, the symbol's token + 1 */
     uint32_t end;                       /* 1 + the largest symbol */
-    bool pages[UTF8_CODE_POINTS / 256]; /* some of these 256 are symbols */
+    bool pages[UTF8_CODE_POINTS / 256]; /* one of these 256 is a symbol */
 } alphabet;
 
 static void add_symbol(alphabet *a, uint32_t symbol)
@@ -69,7 +67,7 @@ static void add_symbol(alphabet *a, uint32_t symbol)
     a->end = symbol >= a->end ? symbol + 1 : a->end;
 }
 
-/* The first symbol from c on, a->end or more: there is none. */
+/* The first symbol from c on; a->end or more: none. */
 static uint32_t next_symbol(const alphabet *a, uint32_t c)
 {
     while (c < a->end && !a->at[c])
@@ -77,7 +75,7 @@ static uint32_t next_symbol(const alphabet *a, uint32_t c)
     return c;
 }
 
-/* Counts out the tokens of an alphabet, takes its symbols as those of d, and writes the vocabulary. */
+/* Numbers the tokens of an alphabet, makes its symbols those of d, and writes the vocabulary. */
 static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
 {
     chars *t = d->state;
@@ -104,7 +102,7 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
     return SCION_OK;
 }
 
-/* Is the code point doubled at the start of the text? Then steps over both. */
+/* Steps over a code point that is doubled at the start of the text; false: it is not. */
 static bool take_mark(const char **text, uint32_t code)
 {
     char mark[2 * mark_length];
@@ -138,7 +136,7 @@ static scion_status read_vocabulary(const char *text, bool *utf8, alphabet *a, s
     return SCION_OK;
 }
 
-/* Place of a symbol in the order, -1: none. */
+/* Rank of a symbol, -1: it is none. */
 static int64_t token_of(const data_set *d, uint32_t symbol)
 {
     const chars *t = d->state;
@@ -166,7 +164,7 @@ static void find_symbols(bool utf8, const data_texts *t, alphabet *a)
     }
 }
 
-/* A symbol that is not in the vocabulary (length 0: bytes that are not UTF-8), as an error. */
+/* Refuses a symbol that is not in the vocabulary (length 0: bytes that are not UTF-8). */
 static scion_status refuse_symbol(const data_set *d, const data_texts *texts, size_t at, int length, uint32_t symbol,
                                   bool learned, scion_error *err)
 {
@@ -180,10 +178,10 @@ static scion_status refuse_symbol(const data_set *d, const data_texts *texts, si
                          (long long)line, owner);
     return data_fail(err, SCION_EINVAL, path, "line %lld has %s%04X, which is not in the %s%s", (long long)line,
                      t->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol, owner,
-                     "; skip_unknown=yes leaves such out");
+                     "; skip_unknown=yes leaves them out");
 }
 
-/* The texts as tokens, which d owns. learned: the vocabulary is a model's. */
+/* Encodes the texts; d owns the tokens. learned: the vocabulary is a model's. */
 static scion_status tokenise(data_set *d, const data_texts *texts, const alphabet *a, bool learned,
                              data_segment *tokens, scion_error *err)
 {
@@ -222,7 +220,7 @@ static void __attribute__((format(printf, 2, 3))) add_note(data_set *d, const ch
     va_end(args);
 }
 
-/* Which symbols there are: those of the model's vocabulary if it is given, else those of the text. */
+/* Takes the symbols from the model's vocabulary if there is one, else from the text. */
 static scion_status choose_symbols(data_set *d, const char *vocabulary, const data_texts *texts, alphabet *a,
                                    scion_error *err)
 {
@@ -242,7 +240,7 @@ static scion_status choose_symbols(data_set *d, const char *vocabulary, const da
     return SCION_OK;
 }
 
-/* "corpus, 12 texts, 1115394 characters of 65 kinds, the last 111539 for validation". */
+/* Writes "corpus, 12 texts, 1115394 characters of 65 kinds, the last 111539 for validation". */
 static void describe(data_set *d, const data_texts *texts, const data_texts *val)
 {
     const chars *t = d->state;
@@ -275,7 +273,7 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
                  t->utf8 ? "characters" : "bytes");
 }
 
-/* The texts to their parts: the end of the one for validation, or another. */
+/* Divides the texts into parts: validation is the end of the first text, or the second. */
 static scion_status take_texts(data_set *d, const data_texts *texts, const data_texts *val, const alphabet *a,
                                bool learned, scion_error *err)
 {
@@ -297,7 +295,7 @@ static scion_status take_texts(data_set *d, const data_texts *texts, const data_
     return status;
 }
 
-/* The byte order mark of UTF-8 is none of the symbols, unless a model learned it as one. */
+/* The byte order mark of UTF-8 is no symbol, unless a model learned it as one. */
 static unsigned how_to_read(const data_context *context)
 {
     const char *vocabulary = context->vocabulary;

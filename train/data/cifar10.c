@@ -1,6 +1,6 @@
 /* CIFAR-10, binary version: a folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin; records of one
- * byte label and 3 x 32 x 32 bytes, channel by channel. All files have the same number of records (10000 as
- * published): that finds a file that was cut off between two records. */
+ * byte label and 3 x 32 x 32 bytes, channel by channel. All files must have the same number of records (10000 as
+ * published): this finds a file that was cut off between two records. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { features = 3 * 32 * 32, record = 1 + features, classes = 10, train_files 
 static const char *const names[classes] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                            "dog",      "frog",       "horse", "ship", "truck"};
 
-/* One of its files: reading says which are missing. */
+/* True if one of its files is there: opening then reports the missing ones. */
 static bool detect(const char *path)
 {
     char train[data_path_bytes], test[data_path_bytes];
@@ -51,7 +51,7 @@ static scion_status read_file(const char *path, uint8_t **bytes, int64_t *count,
     return status;
 }
 
-/* `files` files into one array of pixels and one of labels. *records: of the files before, 0 if there are none. */
+/* Reads `files` files into one array of pixels and one of labels. *records: those of each file before, 0 if none. */
 static scion_status read_part(data_set *d, const char *folder, data_part part, int files, int64_t *records,
                               scion_error *err)
 {

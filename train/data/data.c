@@ -1,4 +1,4 @@
-/* Opening and closing, the order of samples, and what the kinds share. */
+/* Opening and closing, warnings, and the order of samples. */
 #include "data/data.h"
 
 #include <pthread.h>
@@ -25,6 +25,14 @@ static const data_kind *kind_at(int i)
     return i >= 0 && i < count ? data_kinds[i] : NULL;
 }
 
+static const data_kind *kind_of_name(const char *name)
+{
+    for (int i = 0; data_kinds[i]; i++)
+        if (strcmp(data_kinds[i]->name, name) == 0)
+            return data_kinds[i];
+    return NULL;
+}
+
 const char *data_kind_name(int i)
 {
     return i == 0 ? "auto" : kind_at(i - 1) ? kind_at(i - 1)->name : NULL;
@@ -34,7 +42,7 @@ const option data_option_rows[] = {
     OPTION_STRING_ROW(data_options, path, "data", "",
                       "file or folder to learn from; token shards: also a pattern such as 'fineweb/*.bin'",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
-    OPTION_ENUM_ROW(data_options, kind, "data_kind", "auto", data_kind_name, "what data is; auto: look at it",
+    OPTION_ENUM_ROW(data_options, kind, "data_kind", "auto", data_kind_name, "format of the data; auto: detected",
                     .change = OPTION_ON_EVAL),
     OPTION_STRING_ROW(data_options, val, "val_data", "",
                       "text or token shards for validation; default: val_fraction; shards named *val*",
@@ -77,10 +85,8 @@ const void *data_own_options(const data_set *d)
 
 bool data_needs_path(const char *kind)
 {
-    for (int i = 0; data_kinds[i]; i++)
-        if (strcmp(data_kinds[i]->name, kind) == 0)
-            return !data_kinds[i]->no_path;
-    return true;
+    const data_kind *k = kind_of_name(kind);
+    return !k || !k->no_path;
 }
 
 const data_content *data_content_of(const char *array)
@@ -95,7 +101,7 @@ const data_content *data_content_of(const char *array)
     return row;
 }
 
-/* ---- What a data set owns ------------------------------------------------------------------------------ */
+/* ---- Memory and files of a set ------------------------------------------------------------------------------ */
 
 void *data_own(data_set *d, size_t bytes, scion_error *err)
 {
@@ -157,8 +163,8 @@ void data_add_array(data_set *d, const char *name, data_type type, int ndim, con
 
 struct data_warnings {
     pthread_mutex_t lock;
-    int64_t count; /* of all */
-    int kept, told;
+    int64_t count; /* of all, also those without a sentence */
+    int kept, taken;
     scion_error sentence[DATA_WARNINGS];
 };
 
@@ -215,11 +221,11 @@ bool data_next_warning(const data_set *d, scion_error *warning)
 {
     data_warnings *w = d->warnings;
     pthread_mutex_lock(&w->lock);
-    const bool news = w->told < w->kept;
-    if (news)
-        *warning = w->sentence[w->told++];
+    const bool found = w->taken < w->kept;
+    if (found)
+        *warning = w->sentence[w->taken++];
     pthread_mutex_unlock(&w->lock);
-    return news;
+    return found;
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
@@ -229,7 +235,7 @@ static bool is_auto(const data_options *o)
     return !o->kind[0] || strcmp(o->kind, "auto") == 0;
 }
 
-/* The first kind that a path looks like, of those of images if it must be one; NULL: none. */
+/* The first kind that detects a path, among those of images if it must be one; NULL: none. */
 static const data_kind *kind_of_path(const char *path, bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
@@ -246,16 +252,7 @@ static const data_kind *kind_of_vocabulary(const char *vocabulary)
     return NULL;
 }
 
-static const data_kind *kind_of_name(const char *name)
-{
-    for (int i = 0; data_kinds[i]; i++)
-        if (strcmp(data_kinds[i]->name, name) == 0)
-            return data_kinds[i];
-    return NULL;
-}
-
-/* The kind that needs no path for images. */
-static const data_kind *kind_alone(scion_error *err)
+static const data_kind *kind_for_images(scion_error *err)
 {
     for (int i = 0; data_kinds[i]; i++)
         if (data_kinds[i]->default_for_images)
@@ -264,10 +261,10 @@ static const data_kind *kind_alone(scion_error *err)
     return NULL;
 }
 
-/* By name, else by the model's vocabulary, which the path must not contradict, else by what the path looks like. */
+/* Finds the kind by name, else by the model's vocabulary, which the path must not contradict, else by the path. */
 static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
-    const data_kind *kind, *looks = NULL;
+    const data_kind *kind, *detected = NULL;
     if (!is_auto(o)) {
         kind = kind_of_name(o->kind);
         if (!kind)
@@ -275,21 +272,21 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         return kind;
     }
     if (!o->path[0] && context->images)
-        return kind_alone(err);
+        return kind_for_images(err);
     if (!o->path[0] && !context->vocabulary) {
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
     const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
     if (o->path[0])
-        looks = kind_of_path(o->path, images);
-    if (images && !looks) /* it says what is missing */
-        return kind_alone(err);
-    kind = context->vocabulary ? kind_of_vocabulary(context->vocabulary) : looks;
+        detected = kind_of_path(o->path, images);
+    if (images && !detected) /* its error says what is missing */
+        return kind_for_images(err);
+    kind = context->vocabulary ? kind_of_vocabulary(context->vocabulary) : detected;
     if (!kind) {
         data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
-    } else if (looks && looks != kind) {
-        data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", looks->help, kind->help);
+    } else if (detected && detected != kind) {
+        data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);
         return NULL;
     }
     return kind;
@@ -303,8 +300,8 @@ static bool has_option(const data_kind *kind, const char *key)
     return false;
 }
 
-/* An option that is set, of kind i and not of these data; NULL: none. A struct of zeros has the defaults too. */
-static const char *set_for(const data_set *d, int i)
+/* An option of kind i that is set although these data do not have it; NULL: none. Structs of zeros count as not set. */
+static const char *foreign_option(const data_set *d, int i)
 {
     const char *values = (const char *)&d->options + kind_offset(i);
     for (const option *o = data_kinds[i]->options; o && o->key; o++) {
@@ -323,7 +320,7 @@ static scion_status check_options(const data_set *d, const data_context *context
     if (d->info.image && (d->kind->no_path || context->stored))
         return SCION_OK;
     for (int i = 0; data_kinds[i]; i++) {
-        const char *key = d->info.image || data_kinds[i]->images ? set_for(d, i) : NULL;
+        const char *key = d->info.image || data_kinds[i]->images ? foreign_option(d, i) : NULL;
         if (key && !d->info.image)
             return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
                               d->kind->name);
@@ -354,20 +351,18 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     d->whole = context->whole;
     d->info.kind = kind->name;
     d->info.targets = -1;
-    scion_status status = make_warnings(d, err);
-    if (status == SCION_OK)
-        status = kind->open(d, &d->options, context, err);
-    if (status == SCION_OK)
-        status = check_options(d, context, err);
-    if (status != SCION_OK) {
-        data_close(d);
-        return status;
-    }
     d->ahead = context->ahead;
+    scion_status status = SCION_OK;
+    TRY(make_warnings(d, err));
+    TRY(kind->open(d, &d->options, context, err));
+    TRY(check_options(d, context, err));
     if (d->background && d->ahead > 0 && context->workers > 0)
-        d->pool = data_pool_create(d, context->ahead, context->workers);
+        d->pool = data_pool_create(d, d->ahead, context->workers);
     *out = d;
-    return SCION_OK;
+done:
+    if (status != SCION_OK)
+        data_close(d);
+    return status;
 }
 
 void data_close(data_set *d)
@@ -400,11 +395,6 @@ int data_find(const data_info *info, const char *name)
     return -1;
 }
 
-int64_t data_batches(const data_set *d, data_part part, int64_t batch)
-{
-    return d->info.samples[part] / batch + (d->info.samples[part] % batch != 0);
-}
-
 int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err)
 {
     if (d->kind->encode)
@@ -421,7 +411,7 @@ int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT])
 
 /* ---- Samples ------------------------------------------------------------------------------------------- */
 
-/* 32 bits mixed so that each depends on all (the finalizer of MurmurHash3, by A. Appleby). */
+/* Mixes 32 bits so that each depends on all (the finalizer of MurmurHash3, by A. Appleby). */
 static uint32_t mixed(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x85ebca6bu;
@@ -451,7 +441,7 @@ static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t i, int64_t n)
     return (int64_t)x;
 }
 
-/* Samples of a sequence that ends; training goes on over all epochs. */
+/* Samples in a sequence; training goes on over all epochs. */
 static int64_t length_of(const data_set *d, data_sequence s)
 {
     if (s.part == DATA_TRAIN && !s.plain)
@@ -481,18 +471,11 @@ scion_status data_fetch_one(const data_set *d, data_sequence s, int64_t number, 
     return d->fetch(d, s.part, sample, s.plain ? -1 : s.even > 0 ? sample : number, arrays, err);
 }
 
-static size_t element_bytes(const data_array *a)
-{
-    return a->type == DATA_INT32 ? sizeof(int32_t) : sizeof(float);
-}
-
-/* The arrays of row `row` of a batch. */
+/* Points to row `row` of a batch. */
 static void row_of(const data_info *info, void *const arrays[], int64_t row, void *to[DATA_ARRAYS])
 {
     for (int i = 0; i < info->array_count; i++)
-        to[i] = arrays[i]
-                    ? (char *)arrays[i] + (size_t)(row * info->arrays[i].count) * element_bytes(&info->arrays[i])
-                    : NULL;
+        to[i] = arrays[i] ? (char *)arrays[i] + row * info->arrays[i].count * DATA_TYPE_BYTES : NULL;
 }
 
 static void pad_row(const data_info *info, void *const row[])
@@ -501,7 +484,7 @@ static void pad_row(const data_info *info, void *const row[])
         const data_array *a = &info->arrays[i];
         if (!row[i])
             continue;
-        memset(row[i], 0, (size_t)a->count * element_bytes(a));
+        memset(row[i], 0, (size_t)a->count * DATA_TYPE_BYTES);
         for (int64_t k = 0; a->type == DATA_INT32 && k < a->count; k++)
             ((int32_t *)row[i])[k] = a->pad;
     }

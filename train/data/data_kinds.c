@@ -1,5 +1,5 @@
-/* The table of kinds of data, in the order in which "auto" asks them (any file is a text). It is a file of its
- * own, so that a test can link another. */
+/* The table of kinds of data, in the order in which "auto" asks them (any file is a text). A file of its own, so that
+ * tests can link another table. */
 #include "data/data_kind.h"
 
 extern const data_kind data_kind_synthetic, data_kind_idx, data_kind_cifar10, data_kind_folder, data_kind_tokens,

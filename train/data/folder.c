@@ -1,9 +1,9 @@
-/* A folder of images: PATH/train/CLASS/..., PATH/val/CLASS/... as ImageNet has them, or PATH/CLASS/... alone, of
- * which the last val_fraction of each class, in the order of their names, are kept for validation. A class is called
- * as its folder; the images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
+/* A folder of images: PATH/train/CLASS/... and PATH/val/CLASS/..., like ImageNet, or PATH/CLASS/... alone; then the last
+ * val_fraction of each class, in the order of names, is kept for validation. A class has the name of its folder; its
+ * images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
  *
- * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and
- * a part of it becomes image_size x image_size pixels: in training one that is drawn, in evaluation the middle. */
+ * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and a
+ * box of it becomes image_size x image_size pixels: drawn at random in training, the middle in evaluation. */
 #define _DEFAULT_SOURCE 1 /* DT_DIR */
 #include <dirent.h>
 #include <errno.h>
@@ -27,8 +27,8 @@
 
 enum { colours = 3, default_side = 224, attempts = 16 };
 
-/* Mean and standard deviation of ImageNet's training images, in units of 255: what everybody uses, for other
- * photographs too. */
+/* Mean and standard deviation of ImageNet's training images, in units of 255; commonly used for other photographs,
+ * too. */
 static const double usual_mean[colours] = {0.485, 0.456, 0.406}, usual_deviation[colours] = {0.229, 0.224, 0.225};
 
 typedef struct folder_options {
@@ -40,27 +40,27 @@ typedef struct folder_options {
 static const option options[] = {
     DATA_IMAGE_ROWS,
     OPTION_REAL_ROW(folder_options, crop_min, "crop_min", "0.08", 0.001, 1,
-                    "least share of an image that training sees; 1: what evaluation sees"),
+                    "smallest share of an image that training sees; 1: as in evaluation"),
     OPTION_REAL_ROW(folder_options, eval_crop, "eval_crop", "0.875", 0.01, 1,
-                    "evaluation sees the middle: this share of the shorter side", .change = OPTION_FROM_INIT),
-    OPTION_ENUM_ROW(folder_options, resample, "resample", "bilinear", resample_name,
-                    "filter by which images get their size", .change = OPTION_FROM_INIT),
+                    "evaluation sees the middle square: this share of the shorter side", .change = OPTION_FROM_INIT),
+    OPTION_ENUM_ROW(folder_options, resample, "resample", "bilinear", resample_name, "filter that resizes images",
+                    .change = OPTION_FROM_INIT),
     OPTION_END,
 };
 
-/* Files of a part, class by class; names from the root on. */
+/* Files of a part, class by class; names are relative to the root. */
 typedef struct image_list {
-    char **name;
+    data_names files;
     int32_t *label;
-    int64_t names, labels;
-    atomic_uchar *bad; /* was told of */
+    int64_t labels;
+    atomic_uchar *bad; /* cannot be read */
 } image_list;
 
 typedef struct folder {
     data_images images;
     image_list files[DATA_PARTS];
-    int64_t others, empty; /* files that are no images, folders without any */
-    int64_t beside;        /* images in no folder of a class */
+    int64_t others, empty; /* other files, folders without images */
+    int64_t beside;        /* images outside the folder of a class */
     int64_t unused;        /* folders beside train/ and val/ */
     bool split;            /* there is no val/ */
 } folder;
@@ -77,7 +77,7 @@ static bool is_image(const char *name)
     return false;
 }
 
-/* Whether an entry is a folder; links to folders count if they are followed. */
+/* True for a folder; links to folders count if they are followed. */
 static bool is_folder(const char *path, const struct dirent *e, bool follow)
 {
     struct stat s;
@@ -86,8 +86,8 @@ static bool is_folder(const char *path, const struct dirent *e, bool follow)
     return (follow ? stat(path, &s) : lstat(path, &s)) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* What is in root/inside: images go to *images, folders to *folders (NULL: they are entered), with their paths from
- * the root on; inside "": the root itself. *others counts the other files. */
+/* Lists root/inside ("": the root): images go to *images, folders to *folders (NULL: they are entered), with paths
+ * relative to the root. *others counts the other files. */
 static scion_status list(const char *root, const char *inside, data_names *images, data_names *folders,
                          int64_t *others, scion_error *err)
 {
@@ -116,7 +116,7 @@ static scion_status list(const char *root, const char *inside, data_names *image
     return status;
 }
 
-/* Folders in root/inside, sorted, and how many images and other files stand beside them. */
+/* Lists the folders in root/inside, sorted, and counts the images and other files beside them. */
 static scion_status list_classes(const char *root, const char *inside, data_names *folders, int64_t *images,
                                  int64_t *others, scion_error *err)
 {
@@ -129,8 +129,8 @@ static scion_status list_classes(const char *root, const char *inside, data_name
     return status;
 }
 
-/* PATH/train is a part, and not a class of that name: it has folders, and no images beside them. Where it has nothing
- * at all, but stands beside val/, something is missing. */
+/* True if root/train is a part, and not a class of that name: it has folders, and no images beside them. An empty train/
+ * beside val/ is a part, too, whose images are missing. */
 static bool has_parts(const char *root)
 {
     char path[data_path_bytes];
@@ -143,16 +143,16 @@ static bool has_parts(const char *root)
     return parts;
 }
 
-/* Folders of images: of the first few, each one that has files. One such folder among other files may be the figures
+/* True if each of the first few folders that has files has images. One such folder among other files may be the figures
  * of a text. */
 static bool detect(const char *path)
 {
-    enum { most = 8 };
+    enum { max_folders = 8 };
     data_names folders = {NULL, 0};
     int64_t beside = 0, others = 0, with_images = 0, with_others = 0;
     bool listed = file_is_folder(path) &&
                   list_classes(path, has_parts(path) ? "train" : "", &folders, &beside, &others, NULL) == SCION_OK;
-    for (int64_t i = 0; listed && i < folders.count && i < most; i++) {
+    for (int64_t i = 0; listed && i < folders.count && i < max_folders; i++) {
         data_names images = {NULL, 0};
         int64_t texts = 0;
         listed = list(path, folders.name[i], &images, NULL, &texts, NULL) == SCION_OK;
@@ -166,29 +166,23 @@ static bool detect(const char *path)
 
 /* ---- Files of the classes ------------------------------------------------------------------------------ */
 
-static scion_status add_file(image_list *f, char *name, int32_t label, scion_error *err)
+static scion_status add_file(image_list *l, const char *name, int32_t label, scion_error *err)
 {
-    char **to = array_append(&f->name, &f->names, sizeof *to);
-    int32_t *of = to ? array_append(&f->label, &f->labels, sizeof *of) : NULL;
-    if (to)
-        *to = name;
-    if (!of) {
-        if (!to)
-            free(name);
+    int32_t *to = array_append(&l->label, &l->labels, sizeof *to);
+    if (!to)
         return train_fail(err, SCION_ENOMEM, "out of memory for the names of images");
-    }
-    *of = label;
-    return SCION_OK;
+    *to = label;
+    return data_add_name(&l->files, name, err);
 }
 
-/* What a folder of a class is called: its last name. */
+/* Name of a class: the last name of its folder. */
 static const char *class_of(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash ? slash + 1 : name;
 }
 
-/* The files of a class: to `part`, but the last `share` of them to the validation part. */
+/* Adds the files of a class to `part`, but the last `share` of them to the validation part. */
 static scion_status add_class(data_set *d, const char *inside, data_part part, double share, int32_t label,
                               int64_t *count, scion_error *err)
 {
@@ -198,11 +192,8 @@ static scion_status add_class(data_set *d, const char *inside, data_part part, d
     data_sort_names(&images);
     *count = status == SCION_OK ? images.count : 0;
     const int64_t train = images.count - (int64_t)(share * (double)images.count);
-    for (int64_t i = 0; status == SCION_OK && i < images.count; i++) {
-        char *name = images.name[i];
-        images.name[i] = NULL; /* it is the list's, whatever happens */
-        status = add_file(&f->files[i < train ? part : DATA_VAL], name, label, err);
-    }
+    for (int64_t i = 0; status == SCION_OK && i < images.count; i++)
+        status = add_file(&f->files[i < train ? part : DATA_VAL], images.name[i], label, err);
     data_free_names(&images);
     return status;
 }
@@ -215,7 +206,7 @@ static int64_t find_name(const data_image_info *m, const char *name)
     return -1;
 }
 
-/* The next class, in a list with room for all. */
+/* Adds a class to a list with capacity for all. */
 static scion_status new_class(data_set *d, const char **to, const char *name, scion_error *err)
 {
     data_image_info *m = &((folder *)d->state)->images.about;
@@ -229,8 +220,8 @@ static scion_status new_class(data_set *d, const char **to, const char *name, sc
     return SCION_OK;
 }
 
-/* All folders of root/inside. They are the classes, if it `learns` them; else a class that is not known is refused,
- * for `who` does not have it. */
+/* Adds all folders of root/inside. learns: they become the classes; else a folder that is not one of `who`'s classes is
+ * refused. */
 static scion_status add_part(data_set *d, const char *inside, data_part part, double share, bool learns,
                              const char *who, scion_error *err)
 {
@@ -272,22 +263,23 @@ static const folder_options *options_of(const data_set *d)
     return data_own_options(d);
 }
 
-/* One file as the pixels of a sample, in memory that the caller frees. */
+/* Decodes one file to the pixels of a sample, in memory that the caller frees. */
 static scion_status view(const data_set *d, data_part part, int64_t index, int64_t number, uint8_t **bytes,
                          scion_error *err)
 {
     const folder *f = d->state;
     const data_image_info *about = &f->images.about;
-    const double least = options_of(d)->crop_min;
+    const double crop_min = options_of(d)->crop_min;
     char path[data_path_bytes];
     image from = {0};
-    if (!data_path(path, "%s/%s", d->options.path, f->files[part].name[index]))
-        return data_fail(err, SCION_EINVAL, f->files[part].name[index], "the path is too long");
+    if (!data_path(path, "%s/%s", d->options.path, f->files[part].files.name[index]))
+        return data_fail(err, SCION_EINVAL, f->files[part].files.name[index], "the path is too long");
     scion_status status = image_read(&from, path, err);
     if (status != SCION_OK)
         return status;
-    const data_box box = number >= 0 && least < 1 ? data_draw_crop(least, d->seed, from.height, from.width, number)
-                                                  : data_middle(about, &from);
+    const data_box box = number >= 0 && crop_min < 1
+                             ? data_draw_crop(crop_min, d->seed, from.height, from.width, number)
+                             : data_middle(about, &from);
     *bytes = malloc((size_t)(about->height * about->width * about->channels));
     status = *bytes ? data_view_image(about, &from, box, *bytes, err)
                     : data_fail(err, SCION_ENOMEM, path, "out of memory for its pixels");
@@ -295,12 +287,12 @@ static scion_status view(const data_set *d, data_part part, int64_t index, int64
     return status;
 }
 
-/* Which image takes the place of one that cannot be read, at the k-th attempt. */
+/* Draws the image that replaces one that cannot be read, at the k-th attempt. */
 static int64_t replacement(const data_set *d, data_part part, int64_t sample, int64_t k)
 {
     const folder *f = d->state;
     const scn_words random = scn_philox(d->seed, SCN_STREAM_REPLACE, (uint64_t)(sample * attempts + k));
-    return (int64_t)(((uint64_t)random.w[0] << 32 | random.w[1]) % (uint64_t)f->files[part].names);
+    return (int64_t)(((uint64_t)random.w[0] << 32 | random.w[1]) % (uint64_t)f->files[part].files.count);
 }
 
 static scion_status get(const data_set *d, data_part part, int64_t *sample, int64_t number, data_pixels *pixels,
@@ -324,7 +316,7 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
             return train_fail(err, status, "%s", why.message);
         if (atomic_exchange(&f->files[part].bad[index], 1) == 0)
             data_warn(d, &why);
-        if (number < 0) { /* nothing may count twice */
+        if (number < 0) { /* evaluation counts no image twice */
             *sample = -1;
             return SCION_OK;
         }
@@ -332,7 +324,7 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
     return train_fail(err, SCION_EINVAL, "none of %d images can be read; the last: %.180s", attempts, why.message);
 }
 
-/* ---- The whole ----------------------------------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------------------------------------- */
 
 static int64_t count_folders(const char *root)
 {
@@ -363,21 +355,21 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     return status;
 }
 
-/* Hands the lists over to what all images have in common. */
+/* Gives the lists to the part that all kinds of images share. */
 static scion_status take_files(data_set *d, scion_error *err)
 {
     folder *f = d->state;
     for (int part = 0; part < DATA_PARTS; part++) {
         image_list *l = &f->files[part];
-        l->bad = data_own(d, (size_t)l->names * sizeof *l->bad, err);
+        l->bad = data_own(d, (size_t)l->files.count * sizeof *l->bad, err);
         if (!l->bad)
             return SCION_ENOMEM;
         d->bad[part] = l->bad;
-        d->bad_count[part] = l->names;
-        for (int64_t i = 0; i < l->names; i++)
-            data_hash(d, l->name[i], strlen(l->name[i]) + 1);
+        d->bad_count[part] = l->files.count;
+        for (int64_t i = 0; i < l->files.count; i++)
+            data_hash(d, l->files.name[i], strlen(l->files.name[i]) + 1);
         f->images.part[part].labels = l->label;
-        f->images.part[part].count = l->names;
+        f->images.part[part].count = l->files.count;
     }
     return SCION_OK;
 }
@@ -451,9 +443,7 @@ static void close_folder(data_set *d)
 {
     folder *f = d->state;
     for (int part = 0; f && part < DATA_PARTS; part++) {
-        for (int64_t i = 0; i < f->files[part].names; i++)
-            free(f->files[part].name[i]);
-        free(f->files[part].name);
+        data_free_names(&f->files[part].files);
         free(f->files[part].label);
     }
 }

@@ -1,4 +1,4 @@
-/* Images in idx files, gzipped or not, as MNIST and Fashion-MNIST come: a folder with
+/* Images in idx files, gzipped or not, the format of MNIST and Fashion-MNIST: a folder with
  *     train-images-idx3-ubyte   train-labels-idx1-ubyte   t10k-images-idx3-ubyte   t10k-labels-idx1-ubyte
  * Numbers are big-endian; the magic is 0x0803 for images (count, height, width) and 0x0801 for labels (count). */
 #include <errno.h>
@@ -15,12 +15,12 @@
 
 enum { magic_images = 0x0803, magic_labels = 0x0801, max_dims = 3 };
 
-/* Deflate makes at most 1032 bytes out of one: a header that promises more is wrong; no memory is taken for it. */
+/* Largest expansion by deflate: a header that promises more is refused before memory is allocated. */
 enum { max_expansion = 1032 };
 
 static const char *const stems[2] = {"train", "t10k"};
 
-/* The file of a name in a folder, gzipped if only that exists. */
+/* Path of a file in a folder; of the gzipped one if only that exists. */
 static bool path_of(char path[data_path_bytes], const char *folder, const char *stem, const char *what)
 {
     if (data_path(path, "%s/%s-%s.gz", folder, stem, what) && file_exists(path)) {
@@ -55,7 +55,7 @@ static bool read_bytes(gzFile f, void *to, size_t n)
     return true;
 }
 
-/* The header: `dims` numbers behind the magic. *bytes: how many the data have, which the file of `size` may hold. */
+/* Reads the header: `dims` numbers after the magic. *bytes: size of the data, which a file of `size` bytes can hold. */
 static scion_status read_head(gzFile f, const char *path, double size, uint32_t magic, int dims,
                               int64_t shape[max_dims], size_t *bytes, scion_error *err)
 {
@@ -64,7 +64,7 @@ static scion_status read_head(gzFile f, const char *path, double size, uint32_t 
     if (!read_bytes(f, head, 4 + 4 * (size_t)dims))
         return data_fail(err, SCION_EINVAL, path, "cut off, damaged or too short for an idx header");
     if (big_endian(head) != magic)
-        return data_fail(err, SCION_EINVAL, path, "magic 0x%08x, expected 0x%08x: not the idx file it should be",
+        return data_fail(err, SCION_EINVAL, path, "magic 0x%08x, expected 0x%08x: not an idx file of this kind",
                          (unsigned)big_endian(head), (unsigned)magic);
     for (int i = 0; i < dims; i++) {
         shape[i] = big_endian(head + 4 + 4 * i);
@@ -79,7 +79,7 @@ static scion_status read_head(gzFile f, const char *path, double size, uint32_t 
     return SCION_OK;
 }
 
-/* A whole idx file with `dims` dimensions into memory of d's. */
+/* Reads a whole idx file with `dims` dimensions into memory of d. */
 static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int dims, int64_t shape[max_dims],
                              const uint8_t **data, scion_error *err)
 {
@@ -95,7 +95,7 @@ static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int 
         status = data_fail(err, SCION_ENOMEM, path, "out of memory: its header says %zu bytes of data", bytes);
     if (status == SCION_OK && !read_bytes(f, memory, bytes))
         status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: expected %zu bytes of data", bytes);
-    /* One byte more, to reach the checksum at the end of a .gz; that it is cut off only the closing tells. */
+    /* Read one byte more to reach the checksum at the end of a .gz; gzclose then reports a file that is cut off. */
     const int more = status == SCION_OK ? gzread(f, &beyond, 1) : 0;
     const bool whole = gzclose(f) == Z_OK && more >= 0;
     if (more > 0)
@@ -106,7 +106,7 @@ static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int 
     return status;
 }
 
-/* Labels as int32, and whether each is below the number of classes, which the training part counts. */
+/* Converts labels to int32. The training part defines the number of classes, the validation part must respect it. */
 static scion_status take_labels(data_set *d, data_part part, const uint8_t *bytes, int64_t count, const char *path,
                                 scion_error *err)
 {
@@ -192,7 +192,7 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
 
 const data_kind data_kind_idx = {
     .name = "idx",
-    .help = "images as MNIST has them",
+    .help = "images in the format of MNIST",
     .images = true,
     .detect = detect,
     .open = open_idx,

@@ -1,5 +1,5 @@
-/* See image_file.h. Both libraries leave a damaged file by a longjmp out of their callbacks: what must survive it
- * is in a struct, `decoder`, that the function with the setjmp does not change in between. */
+/* See image_file.h. Both libraries leave a damaged file by a longjmp out of their callbacks. Variables that must
+ * survive it are in a struct, `decoder`, that the function with the setjmp does not change in between. */
 #include "data/image_file.h"
 
 #include <setjmp.h>
@@ -20,16 +20,16 @@ enum { channels = 3 };
 typedef struct decoder {
     image *out;
     const uint8_t *bytes;
-    size_t count, at; /* at: read so far */
+    size_t count, at; /* at: bytes read so far */
     const char *name;
     png_bytep *rows;
-    char why[96];   /* what the library says is wrong */
-    bool no_memory; /* it is not the file */
+    char why[96];   /* the library's message */
+    bool no_memory; /* the reason is not the file */
     jmp_buf leave;
 } decoder;
 
-/* Memory for the pixels of an image of that size. */
-static scion_status make_room(decoder *d, int64_t width, int64_t height, scion_error *err)
+/* Checks the size of an image and allocates its pixels. */
+static scion_status allocate_pixels(decoder *d, int64_t width, int64_t height, scion_error *err)
 {
     if (width < 1 || height < 1 || width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
         width > IMAGE_MAX_PIXELS / height)
@@ -52,7 +52,7 @@ static void png_wrong(png_structp png, png_const_charp message)
     longjmp(d->leave, 1);
 }
 
-/* Leaves a damaged file, or one that there is no memory for. */
+/* Reports a damaged file, or no memory for it. */
 static scion_status fail_by_library(const decoder *d, const char *format, scion_error *err)
 {
     if (d->no_memory)
@@ -89,7 +89,7 @@ static void png_more(png_structp png, png_bytep to, size_t n)
     d->at += n;
 }
 
-/* Any colour type as 8 bit RGB. */
+/* Converts any colour type to 8 bit RGB. */
 static void png_as_rgb(png_structp png, png_infop info)
 {
     png_set_expand(png);
@@ -108,7 +108,7 @@ static scion_status png_pixels(decoder *d, png_structp png, png_infop info, scio
     png_read_info(png, info);
     png_as_rgb(png, info);
     const int64_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
-    const scion_status status = make_room(d, width, height, err);
+    const scion_status status = allocate_pixels(d, width, height, err);
     if (status != SCION_OK)
         return status;
     d->rows = malloc((size_t)height * sizeof *d->rows);
@@ -150,8 +150,8 @@ static void jpeg_wrong(j_common_ptr jpeg)
     longjmp(d->leave, 1);
 }
 
-/* A warning where pixels were made up: for the library it is no error. Others (bytes between segments, say) leave the
- * image whole. */
+/* Refuses files with warnings after which the library invents pixels. After others (bytes between segments, say) the
+ * image is whole. */
 static void jpeg_remark(j_common_ptr jpeg, int level)
 {
     static const int made_up[] = {JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE,
@@ -169,10 +169,10 @@ static scion_status jpeg_pixels(decoder *d, struct jpeg_decompress_struct *jpeg,
     jpeg_mem_src(jpeg, d->bytes, d->count);
     jpeg_read_header(jpeg, TRUE);
     if (jpeg->num_components == 4)
-        return data_fail(err, SCION_EINVAL, d->name, "a JPEG in CMYK, the colours of printing; expected grey or RGB");
+        return data_fail(err, SCION_EINVAL, d->name, "a JPEG in CMYK; expected grey or RGB");
     jpeg->out_color_space = JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW; /* the same bits on every machine */
-    const scion_status status = make_room(d, jpeg->image_width, jpeg->image_height, err);
+    const scion_status status = allocate_pixels(d, jpeg->image_width, jpeg->image_height, err);
     if (status != SCION_OK)
         return status;
     jpeg_start_decompress(jpeg);
@@ -248,11 +248,11 @@ scion_status image_encode_png(const uint8_t *pixels, int64_t height, int64_t wid
                        .width = (png_uint_32)width,
                        .height = (png_uint_32)height,
                        .format = depth == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
-    png_alloc_size_t room = PNG_IMAGE_PNG_SIZE_MAX(about);
-    *bytes = malloc(room);
-    const bool fine = *bytes && png_image_write_to_memory(&about, *bytes, &room, 0, pixels, 0, NULL) != 0;
+    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(about);
+    *bytes = malloc(size);
+    const bool fine = *bytes && png_image_write_to_memory(&about, *bytes, &size, 0, pixels, 0, NULL) != 0;
     png_image_free(&about);
-    *n = room;
+    *n = size;
     if (fine)
         return SCION_OK;
     free(*bytes);

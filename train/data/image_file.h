@@ -1,4 +1,4 @@
-/* Images as files: PNG and JPEG, told apart by their first bytes, whatever they are called. */
+/* Image files: PNG and JPEG, told apart by their first bytes and not by their names. */
 #ifndef TRAIN_DATA_IMAGE_FILE_H
 #define TRAIN_DATA_IMAGE_FILE_H
 
@@ -7,25 +7,25 @@
 
 #include "scion.h"
 
-/* Pixels are bytes (height, width, 3): red, green, blue, as the file has them. Grey becomes three equal channels, 16
- * bits become 8, transparency is left out; colour profiles and gamma are not looked at. */
+/* Pixels are bytes (height, width, 3): red, green, blue, as in the file. Grey becomes three equal channels, 16 bits
+ * become 8; transparency, colour profiles and gamma are ignored. */
 typedef struct image {
     int64_t width, height;
     uint8_t *pixels; /* freed by image_free */
 } image;
 
-/* An image of more pixels, or longer, is refused before memory is taken for it. */
+/* Larger images are refused before memory is allocated. */
 #define IMAGE_MAX_PIXELS ((int64_t)1 << 27)
 enum { IMAGE_MAX_SIDE = 65535 };
 
-/* Reads a file. What cannot be read is refused with a sentence that names the file: neither PNG nor JPEG, cut off,
- * damaged, colours of printing (CMYK), too large. Thread-safe. On failure *out is empty. */
+/* Reads a file. Refuses, with a sentence that names the file, other formats, cut off or damaged files, CMYK, and images
+ * that are too large. Thread-safe. On failure *out is empty. */
 scion_status image_read(image *out, const char *path, scion_error *err);
 /* The same from memory; `name` is for messages. */
 scion_status image_decode(image *out, const void *bytes, size_t n, const char *name, scion_error *err);
 void image_free(image *m);
 
-/* Bytes (height, width, depth), of one channel or three, as a PNG file in memory, which the caller frees. */
+/* Encodes bytes (height, width, depth), of one channel or three, as a PNG file in memory, which the caller frees. */
 scion_status image_encode_png(const uint8_t *pixels, int64_t height, int64_t width, int64_t depth, uint8_t **bytes,
                               size_t *n, scion_error *err);
 

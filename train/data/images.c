@@ -1,5 +1,5 @@
-/* Images: standardised by channel to mean 0 and mean square 1 as they are given out, in training changed as the
- * options say (augment.h). */
+/* See images.h. Pixels are standardised by channel to mean 0 and mean square 1; in training the options change them
+ * (augment.h). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- Mean and scale ------------------------------------------------------------------------------------ */
 
-/* Sum and sum of squares of n bytes: whole numbers, so exact in any order; 4096 squares of bytes fit in 32 bits. */
+/* Adds n bytes and their squares: integers, so exact in any order; 4096 squares of bytes fit in 32 bits. */
 static void add_moments(const uint8_t *x, int64_t n, uint64_t *sum, uint64_t *squares)
 {
     enum { run = 4096 };
@@ -51,7 +51,7 @@ static const data_image_options *options_of(const data_set *d)
     return data_own_options(d);
 }
 
-/* Where a sample is: of a whole set, the training images come first. */
+/* Finds a sample of a whole set, in which the training images come first. */
 static void place_of(const data_set *d, data_part *part, int64_t *sample)
 {
     const data_images *m = d->state;
@@ -73,7 +73,7 @@ static scion_status get_from_memory(const data_set *d, data_part part, int64_t *
     return SCION_OK;
 }
 
-/* An image as it is, channel by channel: what data_put_image does, in one piece. */
+/* Puts an unchanged image, channel by channel, like data_put_image but faster. */
 static void put_unchanged(const data_image_info *about, const data_pixels *from, float *to)
 {
     const int64_t area = about->height * about->width;
@@ -92,7 +92,7 @@ static bool is_whole(const data_placing *p, const data_image_info *about)
            p->box.x1 == about->width;
 }
 
-/* Puts an image into a sample; number < 0: unchanged. *sample: which image it is, perhaps another one; -1: none. */
+/* Puts an image into a sample; number < 0: unchanged. *sample becomes the image that was used; -1: none. */
 static scion_status put(const data_set *d, data_part part, int64_t *sample, int64_t number, int64_t epoch,
                         const data_placing *placing, float *to, scion_error *err)
 {
@@ -102,15 +102,15 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
     data_change change = {0};
     data_pixels pixels;
     void *memory = NULL;
-    uint8_t *touched = NULL;
+    uint8_t *changed = NULL;
     if (number >= 0)
         change = data_draw_change(options_of(d), d->seed, height, width, epoch, *sample, number);
     scion_status status = m->get(d, part, sample, number, &pixels, &memory, err);
-    if (status == SCION_OK && *sample >= 0 && change.touched) {
-        touched = malloc((size_t)(2 * height * width * about->channels));
-        status = touched ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image");
-        if (touched)
-            data_touch_bytes(about, &pixels, &change, touched);
+    if (status == SCION_OK && *sample >= 0 && change.randaugment) {
+        changed = malloc((size_t)(2 * height * width * about->channels));
+        status = changed ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image");
+        if (changed)
+            data_change_bytes(about, &pixels, &change, changed);
     }
     if (status == SCION_OK && *sample < 0)
         memset(to, 0, (size_t)(height * width * about->channels) * sizeof *to);
@@ -119,12 +119,12 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
         put_unchanged(about, &pixels, to);
     else if (status == SCION_OK)
         data_put_image(about, &pixels, &change, d->seed, placing, m->channels_last, to);
-    free(touched);
+    free(changed);
     free(memory);
     return status;
 }
 
-/* The targets of a sample that is `weight` of the first class and the rest of the second; -1: it does not count. */
+/* Writes the targets of a sample that is `weight` of the first class and the rest of the second; -1: ignored. */
 static void put_targets(const data_set *d, int32_t first, int32_t second, double weight, void *const arrays[])
 {
     int32_t *target = arrays[d->info.targets];
@@ -168,7 +168,7 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     return status;
 }
 
-/* The next image, which in a random order no machine foresees. */
+/* Prefetches an image into the cache: no processor predicts a random order. */
 static void hint(const data_set *d, data_part part, int64_t sample)
 {
     enum { line = 64 };
@@ -181,7 +181,7 @@ static void hint(const data_set *d, data_part part, int64_t sample)
 
 /* ---- Images of any size -------------------------------------------------------------------------------- */
 
-data_box data_middle(const data_image_info *about, const struct image *from)
+data_box data_middle(const data_image_info *about, const image *from)
 {
     const int64_t shorter = from->width < from->height ? from->width : from->height;
     const int64_t kept = llround(about->crop * (double)shorter), side = kept > 0 ? kept : 1;
@@ -189,14 +189,14 @@ data_box data_middle(const data_image_info *about, const struct image *from)
     return (data_box){y, x, y + side, x + side};
 }
 
-/* Grey from red, green and blue as JPEG and television have it; equal colours give that grey. */
+/* Converts to grey with the weights of JPEG; equal colours give that grey. */
 static void make_grey(const uint8_t *rgb, int64_t n, uint8_t *to)
 {
     for (int64_t i = 0; i < n; i++)
         to[i] = (uint8_t)((299 * rgb[3 * i] + 587 * rgb[3 * i + 1] + 114 * rgb[3 * i + 2] + 500) / 1000);
 }
 
-scion_status data_view_image(const data_image_info *about, const struct image *from, data_box box, uint8_t *to,
+scion_status data_view_image(const data_image_info *about, const image *from, data_box box, uint8_t *to,
                              scion_error *err)
 {
     enum { colours = 3 };
@@ -215,7 +215,7 @@ scion_status data_put_file(const data_set *d, const char *path, void *array, sci
     const data_images *m = d->state;
     const data_image_info *about = d->info.image;
     if (!about || (about->channels != 1 && about->channels != 3))
-        return data_fail(err, SCION_EINVAL, path, "a file is an image, but the model learned from other data");
+        return data_fail(err, SCION_EINVAL, path, "an image, but the model learned from other data");
     const int64_t channels = about->channels, height = about->height, width = about->width;
     uint8_t *bytes = malloc((size_t)(height * width * channels));
     image from = {0};
@@ -242,8 +242,8 @@ static json_t *floats(const float *x, int64_t n)
     return all;
 }
 
-/* {"size": [height, width, channels], "mean": [...], "scale": [...], "classes": ["cat", ...], "crop": 0.875,
- * "resample": "bicubic"}; the last two where they are not 1 and bilinear. */
+/* Writes {"size": [height, width, channels], "mean": [...], "scale": [...], "classes": ["cat", ...], "crop": 0.875,
+ * "resample": "bicubic"}; the last two unless they are 1 and bilinear. */
 static scion_status describe(data_set *d, scion_error *err)
 {
     const data_image_info *m = d->info.image;
@@ -268,7 +268,7 @@ static scion_status describe(data_set *d, scion_error *err)
     return kept ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the data");
 }
 
-/* n numbers of an array. */
+/* Reads an array of n numbers. */
 static bool read_floats(const json_t *all, float *x, int64_t n)
 {
     bool fine = (int64_t)json_array_size(all) == n;
@@ -339,7 +339,7 @@ static scion_status adopt(data_set *d, data_image_info *m, const char *text, sci
     return SCION_OK;
 }
 
-/* The names of the classes: their numbers, unless the kind has some. */
+/* Names the classes by their numbers, unless the kind has names. */
 static scion_status name_classes(data_set *d, data_image_info *m, scion_error *err)
 {
     enum { digits = 12 };
@@ -357,7 +357,7 @@ static scion_status name_classes(data_set *d, data_image_info *m, scion_error *e
     return SCION_OK;
 }
 
-/* What the options ask for must be possible with images of this size. */
+/* Refuses options that images of this size do not allow. */
 static scion_status check_options(const data_set *d, const data_image_info *m, scion_error *err)
 {
     const data_image_options *o = options_of(d);

@@ -34,7 +34,7 @@ struct data_pool {
 
 static size_t array_bytes(const data_array *a)
 {
-    return ((size_t)a->count * 4 + 63) / 64 * 64; /* both types have 4 bytes */
+    return ((size_t)a->count * DATA_TYPE_BYTES + 63) / 64 * 64;
 }
 
 static size_t sample_bytes(const data_set *d)
@@ -181,7 +181,7 @@ bool data_pool_take(data_pool *p, data_sequence of, int64_t number, void *const 
         arrays_of(p, s, from);
         for (int i = 0; s->status == SCION_OK && i < p->d->info.array_count; i++)
             if (arrays[i])
-                memcpy(arrays[i], from[i], (size_t)p->d->info.arrays[i].count * 4);
+                memcpy(arrays[i], from[i], (size_t)p->d->info.arrays[i].count * DATA_TYPE_BYTES);
         *status = s->status;
         if (s->status != SCION_OK && err)
             *err = s->error;

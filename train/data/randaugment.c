@@ -1,6 +1,6 @@
-/* See randaugment.h. The operations and how a level becomes a strength are those of the "increasing" set of DeiT's
- * recipe, in which a higher level is a larger change; what an operation does to pixels is as in Pillow. Geometry is
- * interpolated by cubics (a = -1); beyond the border lies the mean colour. */
+/* See randaugment.h. Operations and strengths are those of the "increasing" set of DeiT's recipe, in which a higher level
+ * is a larger change; pixels are computed as in Pillow. Geometry is interpolated by cubics (a = -1); beyond the border
+ * is the mean colour. */
 #include "data/randaugment.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void count_bytes(const randaugment_image *m, int64_t c, int64_t counts[25
         counts[m->at[i]]++;
 }
 
-/* The darkest becomes 0 and the brightest 255. */
+/* Stretches the darkest value to 0 and the brightest to 255. */
 static void autocontrast(randaugment_image *m, double strength)
 {
     (void)strength;
@@ -57,7 +57,7 @@ static void autocontrast(randaugment_image *m, double strength)
     }
 }
 
-/* Each brightness as often as any other, as far as whole numbers go. */
+/* Makes each brightness about equally frequent. */
 static void equalize(randaugment_image *m, double strength)
 {
     (void)strength;
@@ -88,7 +88,7 @@ static void invert(randaugment_image *m, double strength)
     look_up_all(m, table);
 }
 
-/* Keeps so many bits. */
+/* Keeps the highest bits. */
 static void posterize(randaugment_image *m, double bits)
 {
     const int shift = 8 - (int)bits;
@@ -98,7 +98,7 @@ static void posterize(randaugment_image *m, double bits)
     look_up_all(m, table);
 }
 
-/* Inverts from the threshold on. */
+/* Inverts values from the threshold on. */
 static void solarize(randaugment_image *m, double threshold)
 {
     uint8_t table[256];
@@ -123,7 +123,7 @@ static uint8_t blend(double other, double x, double factor)
     return to_byte(other + factor * (x - other));
 }
 
-/* Grey of a pixel, as television has it; of images that are not of three colours, the first channel. */
+/* Grey value of a pixel; its first channel, unless there are three. */
 static uint8_t grey(const randaugment_image *m, const uint8_t *pixel)
 {
     if (m->channels != 3)
@@ -149,7 +149,7 @@ static void blend_all(randaugment_image *m, double other, double factor)
     look_up_all(m, table);
 }
 
-/* Away from the mean grey. */
+/* Blends with the mean grey. */
 static void contrast(randaugment_image *m, double factor)
 {
     const int64_t area = m->height * m->width;
@@ -164,7 +164,7 @@ static void brightness(randaugment_image *m, double factor)
     blend_all(m, 0, factor);
 }
 
-/* Away from the image smoothed by (1 1 1, 1 5 1, 1 1 1)/13, except at the border. */
+/* Blends with the image smoothed by (1 1 1, 1 5 1, 1 1 1)/13, except at the border. */
 static void sharpness(randaugment_image *m, double factor)
 {
     const int64_t step = m->channels, row = m->width * step;
@@ -185,7 +185,7 @@ static int64_t clamped(int64_t i, int64_t n)
     return i < 0 ? 0 : i < n ? i : n - 1;
 }
 
-/* Weights of the four neighbours of a point that is t behind the second. */
+/* Weights of the four neighbours of a point at distance t from the second. */
 static void cubic(double t, double w[4])
 {
     const double a = -1, s = 1 - t;
@@ -195,7 +195,7 @@ static void cubic(double t, double w[4])
     w[3] = a * s * t * t;
 }
 
-/* The pixel at (y, x), in units of pixels from the image's corner. */
+/* Interpolates the pixel at (y, x), in pixels from the image's corner. */
 static void sample_at(const randaugment_image *m, double y, double x, uint8_t *to)
 {
     const int64_t i = (int64_t)floor(y - 0.5), j = (int64_t)floor(x - 0.5);
@@ -218,7 +218,7 @@ static void sample_at(const randaugment_image *m, double y, double x, uint8_t *t
     }
 }
 
-/* Pixel (x, y) becomes what is at (a x + b y + c, d x + e y + f). */
+/* Pixel (x, y) takes the value at (a x + b y + c, d x + e y + f). */
 typedef struct affine {
     double a, b, c, d, e, f;
 } affine;
@@ -236,7 +236,7 @@ static void transform(randaugment_image *m, affine t)
     m->at = to;
 }
 
-/* Counterclockwise about the middle, in degrees. */
+/* Rotates counterclockwise about the centre. */
 static void rotate(randaugment_image *m, double degrees)
 {
     const double angle = degrees * 3.14159265358979323846 / 180, c = cos(angle), s = sin(angle);
@@ -266,8 +266,8 @@ static void translate_y(randaugment_image *m, double share)
 
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
-/* From a level to a strength: base + level/10 range, or base - that in the other direction; whole numbers are rounded
- * towards base. */
+/* A level gives the strength base + level/10 range, or base - level/10 range in the other direction; `whole` strengths are
+ * rounded towards base. */
 static const struct {
     const char *name;
     void (*apply)(randaugment_image *m, double strength);

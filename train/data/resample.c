@@ -1,6 +1,6 @@
-/* Separable resampling with a filter as wide as the pixels that it makes: pixel i of n, made of m, has its middle at
- * c = (i + 1/2) m/n, and is sum_k w_k x_k / sum_k w_k with w_k = f((k + 1/2 - c) / s), s = max(1, m/n). Shrinking
- * averages over all pixels, as Pillow does and torchvision with it; a filter of fixed width would leave some out.
+/* Separable resampling, as in Pillow, with a filter as wide as the new pixels: pixel i of n, made from m, has its centre
+ * at c = (i + 1/2) m/n, and is sum_k w_k x_k / sum_k w_k with w_k = f((k + 1/2 - c) / s), s = max(1, m/n). Shrinking
+ * averages over all pixels; a filter of fixed width would skip some.
  *
  * Weights are fixed-point numbers of 22 bits, and rows are rounded to bytes between the two passes, as in Pillow. The
  * sum of |w| is below 1.5 for both filters: 255 x 1.5 x 2^22 fits in 31 bits. */
@@ -49,11 +49,11 @@ static const filter *find_filter(const char *name)
     return &filters[0];
 }
 
-/* The weights of each of n results: those of pixels first[i] to first[i] + count[i]. */
+/* Weights of each of n results, for pixels first[i] to first[i] + count[i]. */
 typedef struct axis {
-    int64_t n, most; /* most: weights of one result */
+    int64_t n, capacity; /* capacity: weights of one result */
     int64_t *first, *count;
-    int32_t *weight; /* (n, most) */
+    int32_t *weight; /* (n, capacity) */
 } axis;
 
 static void free_axis(axis *a)
@@ -63,7 +63,7 @@ static void free_axis(axis *a)
     free(a->weight);
 }
 
-/* Weights of a result that sum to 1, rounded. */
+/* Computes the rounded weights of a result, whose sum is 1. */
 static void weigh(const filter *f, double middle, double stretch, int64_t first, int64_t count, int32_t *weight)
 {
     double sum = 0;
@@ -73,15 +73,15 @@ static void weigh(const filter *f, double middle, double stretch, int64_t first,
         weight[k] = (int32_t)lround(f->value(((double)(first + k) + 0.5 - middle) / stretch) / sum * (1 << bits));
 }
 
-/* n results of m pixels. False: out of memory; free it in any case. */
+/* Makes the weights of n results from m pixels. False: out of memory; free it in any case. */
 static bool make_axis(axis *a, const filter *f, int64_t m, int64_t n)
 {
     const double step = (double)m / (double)n, stretch = step > 1 ? step : 1, reach = f->radius * stretch;
     a->n = n;
-    a->most = 2 * (int64_t)ceil(reach) + 1;
+    a->capacity = 2 * (int64_t)ceil(reach) + 1;
     a->first = malloc((size_t)n * sizeof *a->first);
     a->count = malloc((size_t)n * sizeof *a->count);
-    a->weight = malloc((size_t)(n * a->most) * sizeof *a->weight);
+    a->weight = malloc((size_t)(n * a->capacity) * sizeof *a->weight);
     if (!a->first || !a->count || !a->weight)
         return false;
     for (int64_t i = 0; i < n; i++) {
@@ -89,7 +89,7 @@ static bool make_axis(axis *a, const filter *f, int64_t m, int64_t n)
         const int64_t low = (int64_t)floor(middle - reach + 0.5), high = (int64_t)floor(middle + reach + 0.5);
         a->first[i] = low > 0 ? low : 0;
         a->count[i] = (high < m ? high : m) - a->first[i];
-        weigh(f, middle, stretch, a->first[i], a->count[i], a->weight + i * a->most);
+        weigh(f, middle, stretch, a->first[i], a->count[i], a->weight + i * a->capacity);
     }
     return true;
 }
@@ -100,12 +100,12 @@ static uint8_t rounded(int32_t sum)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* One row, of `a` pixels. */
+/* Resizes one row. */
 static void across(const axis *a, const uint8_t *from, uint8_t *to)
 {
     for (int64_t i = 0; i < a->n; i++) {
         const uint8_t *x = from + a->first[i] * channels;
-        const int32_t *w = a->weight + i * a->most;
+        const int32_t *w = a->weight + i * a->capacity;
         int32_t sum[channels] = {0};
         for (int64_t k = 0; k < a->count[i]; k++)
             for (int c = 0; c < channels; c++)
@@ -115,10 +115,10 @@ static void across(const axis *a, const uint8_t *from, uint8_t *to)
     }
 }
 
-/* Row i of the result from rows of n bytes. */
+/* Computes row i of the result from rows of n bytes. */
 static void down(const axis *a, int64_t i, const uint8_t *from, int64_t n, int32_t *sums, uint8_t *to)
 {
-    const int32_t *w = a->weight + i * a->most;
+    const int32_t *w = a->weight + i * a->capacity;
     memset(sums, 0, (size_t)n * sizeof *sums);
     for (int64_t k = 0; k < a->count[i]; k++) {
         const uint8_t *restrict x = from + (a->first[i] + k) * n;
@@ -134,7 +134,7 @@ bool resample(const image *from, data_box box, const char *filter_name, int64_t 
     const filter *f = find_filter(filter_name);
     const int64_t h = box.y1 - box.y0, w = box.x1 - box.x0, row = width * channels;
     axis x = {0}, y = {0};
-    uint8_t *rows = malloc((size_t)(h * row)); /* of the right width */
+    uint8_t *rows = malloc((size_t)(h * row)); /* of the new width */
     int32_t *sums = malloc((size_t)row * sizeof *sums);
     const bool fine = rows && sums && make_axis(&x, f, w, width) && make_axis(&y, f, h, height);
     for (int64_t i = 0; fine && i < h; i++)

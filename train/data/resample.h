@@ -1,4 +1,4 @@
-/* Images of another size. */
+/* Resizing images. */
 #ifndef TRAIN_DATA_RESAMPLE_H
 #define TRAIN_DATA_RESAMPLE_H
 
@@ -10,9 +10,9 @@
 /* Name i of the filters, "bilinear" first; NULL past the last. */
 const char *resample_name(int i);
 
-/* The pixels in `box`, which is inside the image and not empty, as height x width pixels: to is (height, width, 3).
- * What is outside the box has no part in it. Whole numbers: the same bits on every machine. A box of height x width
- * is copied. False: out of memory. */
+/* Resizes the pixels in `box`, which is inside the image and not empty, to height x width: to is (height, width, 3).
+ * Pixels outside the box are not used. Integer arithmetic: the same bits on every machine. A box of height x width is
+ * copied. False: out of memory. */
 bool resample(const image *from, data_box box, const char *filter, int64_t height, int64_t width, uint8_t *to);
 
 #endif

@@ -1,6 +1,6 @@
-/* Synthetic data, for tests and benchmarks; deterministic in the seed.
- *     tokens: each symbol is followed by one of four successors of its own, the first with probability 0.7: entropy
- *         0.94 nats, so a model that learns falls from ln(vocab) to about that.
+/* Synthetic data for tests and benchmarks, determined by the seed.
+ *     tokens: each symbol has four successors of its own, the first with probability 0.7: entropy 0.94 nats, so the
+ *         loss of a model that learns falls from ln(vocab) to about that.
  *     images: noise around one prototype per class; 28 x 28 grey pixels, or image_size x image_size in colour. */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Text as streams of tokens. A sample is a window of `block` tokens, its targets are the same shifted by one. */
+/* See text.h. A sample is a window of `block` tokens; its targets are the tokens that follow each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ void data_describe_split(data_set *d, const char *name)
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */
 
-/* The segment that holds token `first`: the last that starts at or before it. */
+/* Index of the segment that holds token `first`: the last that starts at or before it. */
 static int segment_of(const data_stream *s, int64_t first)
 {
     int low = 0, high = s->count - 1;
@@ -94,14 +94,14 @@ static void widen(const data_segment *s, int64_t from, int64_t count, int32_t *t
         memcpy(to, (const int32_t *)s->tokens + from, (size_t)count * sizeof *to);
 }
 
-/* The same from a file, with a check: it may have changed since it was opened. */
+/* The same from a file. Its tokens are checked: opening has not read all, and it may have changed. */
 static scion_status read_tokens(const data_segment *s, int64_t range, int64_t from, int64_t count, int32_t *to,
                                 scion_error *err)
 {
-    enum { some = 2048 };
-    uint16_t tokens[some];
+    enum { chunk = 2048 };
+    uint16_t tokens[chunk];
     for (int64_t done = 0, n; done < count; done += n) {
-        n = count - done < some ? count - done : some;
+        n = count - done < chunk ? count - done : chunk;
         const int64_t offset = s->offset + (from + done) * (int64_t)sizeof *tokens;
         const scion_status status = data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err);
         if (status != SCION_OK)
@@ -118,7 +118,7 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
     return SCION_OK;
 }
 
-/* Tokens [first, first + n) of a stream, which has that many. */
+/* Copies tokens [first, first + n) of a stream, which has that many. */
 static scion_status copy_tokens(const data_stream *s, int64_t range, int64_t first, int64_t n, int32_t *to,
                                 scion_error *err)
 {
@@ -145,7 +145,7 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     int32_t *tokens = arrays[d->info.input], *targets = arrays[d->info.targets];
     int64_t first = sample * t->block;
     scion_status status = SCION_OK;
-    if (sample < 0) /* drawn; below the number of places, since the product is rounded to no more */
+    if (sample < 0) /* drawn; rounding does not reach s->total - block */
         first = (int64_t)(scn_uniform(d->seed, SCN_STREAM_WINDOWS, (uint64_t)number) * (double)(s->total - t->block));
     if (tokens)
         status = copy_tokens(s, range, first, t->block, tokens, err);

@@ -1,9 +1,9 @@
-/* Texts as files: one file, or all texts of a folder and its folders in the order of their paths, put together as cat
- * does. gzip and zstd are unpacked (what a file is, its first bytes say, not its name); UTF-16 with a byte order mark
+/* See text_files.h. The texts of a folder and its folders are put together in the order of their paths, as cat does.
+ * gzip and zstd, told by the first bytes of a file and not by its name, are unpacked; UTF-16 with a byte order mark
  * becomes UTF-8, and the mark of a UTF-8 text is dropped. In a folder a text is a file without a zero in its first
- * 8000 bytes, as git has it, or with the mark of UTF-16; hidden files and folders are left out.
+ * 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
  *
- * Files are read and not mapped: one that shrinks meanwhile is a shorter text, not a signal. */
+ * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum { chunk = 1 << 20 };
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-/* Room for n more bytes behind those that t has. */
+/* Makes capacity for n more bytes. */
 static scion_status reserve(data_texts *t, size_t n, const char *path, scion_error *err)
 {
     if (t->capacity - t->count >= n)
@@ -39,8 +39,8 @@ static scion_status reserve(data_texts *t, size_t n, const char *path, scion_err
     return SCION_OK;
 }
 
-/* Up to n bytes, fewer only at the end of the file; -1: an error. */
-static ssize_t read_some(int file, void *to, size_t n)
+/* Reads n bytes, fewer only at the end of the file; -1: an error. */
+static ssize_t read_chunk(int file, void *to, size_t n)
 {
     size_t done = 0;
     while (done < n) {
@@ -66,7 +66,7 @@ static scion_status read_plain(data_texts *t, int file, const char *path, scion_
     for (;;) {
         if (reserve(t, expected, path, err) != SCION_OK)
             return SCION_ENOMEM;
-        const ssize_t got = read_some(file, t->bytes + t->count, expected);
+        const ssize_t got = read_chunk(file, t->bytes + t->count, expected);
         if (got < 0)
             return read_failed(path, err);
         t->count += (size_t)got;
@@ -104,11 +104,11 @@ static scion_status read_zstd(data_texts *t, int file, const char *path, scion_e
     scion_status status = z && packed ? SCION_OK : data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
     size_t left = 0; /* 0: a frame has ended */
     for (ssize_t got = 1; status == SCION_OK && got > 0;) {
-        got = read_some(file, packed, chunk);
+        got = read_chunk(file, packed, chunk);
         if (got < 0)
             status = read_failed(path, err);
         ZSTD_inBuffer in = {packed, got > 0 ? (size_t)got : 0, 0};
-        bool full = false; /* the last call filled all its room: there may be more without input */
+        bool full = false; /* the last call filled its buffer: there may be more without input */
         while (status == SCION_OK && (in.pos < in.size || full)) {
             status = reserve(t, chunk, path, err);
             if (status != SCION_OK)
@@ -128,7 +128,7 @@ static scion_status read_zstd(data_texts *t, int file, const char *path, scion_e
     return status;
 }
 
-/* Ways to read a file, by its first bytes; the last takes any. */
+/* Readers by the first bytes of a file; the last takes any. */
 static const struct {
     const char *magic;
     scion_status (*read)(data_texts *t, int file, const char *path, scion_error *err);
@@ -141,7 +141,7 @@ static bool starts(const uint8_t *bytes, size_t n, const char *mark, size_t leng
     return n >= length && memcmp(bytes, mark, length) == 0;
 }
 
-/* UTF-16 to UTF-8, which takes at most 3 bytes for 2. Returns its bytes; 0: it is not UTF-16. */
+/* Converts UTF-16 to UTF-8, which takes at most 3 bytes for 2. Returns its bytes; 0: it is not UTF-16. */
 static size_t from_utf16(const uint8_t *from, size_t n, bool big, char *to)
 {
     size_t done = 0;
@@ -161,7 +161,7 @@ static size_t from_utf16(const uint8_t *from, size_t n, bool big, char *to)
     return done;
 }
 
-/* Turns what t has from `first` on into UTF-8 if its mark says how. What is not what its mark says stays as it is. */
+/* Converts t from `first` on to UTF-8, as its byte order mark says; text that contradicts its mark is left alone. */
 static scion_status decode(data_texts *t, size_t first, bool keep_mark, const char *path, scion_error *err)
 {
     const uint8_t *from = t->bytes + first;
@@ -194,14 +194,14 @@ static scion_status decode(data_texts *t, size_t first, bool keep_mark, const ch
 
 static bool is_text(const uint8_t *bytes, size_t n)
 {
-    enum { looked_at = 8000 };
+    enum { examined = 8000 };
     return starts(bytes, n, "\xff\xfe", 2) || starts(bytes, n, "\xfe\xff", 2) ||
-           !memchr(bytes, 0, n < looked_at ? n : looked_at);
+           !memchr(bytes, 0, n < examined ? n : examined);
 }
 
 /* ---- Files and folders --------------------------------------------------------------------------------- */
 
-/* Adds a file. In a folder one that is no text is only counted. */
+/* Adds a file. A file of a folder that is no text is only counted. */
 static scion_status add_file(data_texts *t, const char *path, unsigned how, bool in_folder, scion_error *err)
 {
     const size_t first = t->count;
@@ -235,15 +235,15 @@ static scion_status add_file(data_texts *t, const char *path, unsigned how, bool
     return how & DATA_RAW ? SCION_OK : decode(t, first, how & DATA_KEEP_MARK, path, err);
 }
 
-/* Adds the paths of the files in a folder and in its folders, but for `except` and what is in it. Links to folders
- * are not followed: they may lead back. At most `most` paths. */
-static scion_status list_folder(data_names *n, const char *folder, const char *except, int64_t most, scion_error *err)
+/* Adds up to `max` paths of the files in a folder and in its folders, except the file or folder `except`. Links to
+ * folders are not followed: they may lead back. */
+static scion_status list_folder(data_names *n, const char *folder, const char *except, int64_t max, scion_error *err)
 {
     scion_status status = SCION_OK;
     DIR *d = opendir(folder);
     if (!d)
         return data_fail(err, SCION_EINVAL, folder, "cannot open: %s", strerror(errno));
-    for (const struct dirent *e; status == SCION_OK && n->count < most && (e = readdir(d)) != NULL;) {
+    for (const struct dirent *e; status == SCION_OK && n->count < max && (e = readdir(d)) != NULL;) {
         char path[data_path_bytes];
         struct stat s;
         if (e->d_name[0] == '.')
@@ -253,7 +253,7 @@ static scion_status list_folder(data_names *n, const char *folder, const char *e
         } else if (except && except[0] && file_same(path, except)) {
             continue;
         } else if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
-            status = list_folder(n, path, except, most, err);
+            status = list_folder(n, path, except, max, err);
         } else if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0) {
             status = data_add_name(n, path, err);
         }

@@ -65,7 +65,7 @@ static bool detect(const char *path)
     return found;
 }
 
-/* The largest of n tokens, by sixteen so that a compiler sees vectors. */
+/* Largest of n tokens, sixteen at a time so that the compiler vectorises the loop. */
 static uint16_t largest_of(const uint16_t *tokens, int64_t n)
 {
     enum { lanes = 16 };

@@ -36,7 +36,7 @@ const tta *tta_find(const char *name)
 
 void tta_apply(const tta_view *v, const data_array *a, int64_t count, const float *from, float *to)
 {
-    /* Images one after another: an array `pixels` is planes of one channel, `image` has them side by side. */
+    /* An array `pixels` is planes of one channel each, an array `image` planes of all channels. */
     const int64_t *shape = a->shape + !a->channels_last, height = shape[0], width = shape[1];
     const int64_t depth = a->channels_last ? shape[2] : 1;
     const int64_t planes = count * a->count / (height * width * depth);

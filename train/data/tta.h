@@ -1,4 +1,4 @@
-/* Test-time augmentation: a model looks at an image in several ways, and the mean of its logits decides. */
+/* Test-time augmentation: a model sees several views of an image, and the mean of its logits decides. */
 #ifndef TRAIN_DATA_TTA_H
 #define TRAIN_DATA_TTA_H
 
@@ -20,7 +20,7 @@ typedef struct tta {
 const char *tta_name(int i); /* "none" first; NULL past the last */
 const tta *tta_find(const char *name);
 
-/* `count` images of an array `pixels` or `image` as a view has them. */
+/* Writes a view of `count` images of an array `pixels` or `image`. */
 void tta_apply(const tta_view *v, const data_array *a, int64_t count, const float *from, float *to);
 
 #endif

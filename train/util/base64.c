@@ -21,7 +21,7 @@ void base64_encode(const uint8_t *bytes, size_t n, char *text)
     *text = '\0';
 }
 
-/* -1: none. */
+/* -1: no digit. */
 static int value_of(char c)
 {
     for (int i = 0; i < 64; i++)
@@ -39,7 +39,7 @@ bool base64_decode(const char *text, size_t length, uint8_t *bytes, size_t n)
     for (int i = 0; i < 256; i++)
         value[i] = value_of((char)i);
     for (size_t i = 0; i < length; i++) {
-        const size_t byte = i / 4 * 3 + (i % 4 > 0 ? i % 4 - 1 : 0); /* that this digit completes */
+        const size_t byte = i / 4 * 3 + (i % 4 > 0 ? i % 4 - 1 : 0); /* completed by this digit */
         const bool padding = i % 4 > 1 && byte >= n;
         const int v = padding && text[i] == '=' ? 0 : value[(unsigned char)text[i]];
         if (v < 0 || (padding && text[i] != '='))
