@@ -278,20 +278,17 @@ static scion_status take_texts(data_set *d, const data_texts *texts, const data_
                                bool learned, scion_error *err)
 {
     data_segment tokens, held;
-    scion_status status = tokenise(d, texts, a, learned, &tokens, err);
-    if (status == SCION_OK && val->count > 0)
-        status = tokenise(d, val, a, learned, &held, err);
-    if (status != SCION_OK)
-        return status;
+    scion_status status;
+    TRY(tokenise(d, texts, a, learned, &tokens, err));
     if (val->count == 0) {
-        status = data_split(d, tokens.tokens, tokens.width, tokens.count, err);
+        TRY(data_split(d, tokens.tokens, tokens.width, tokens.count, err));
     } else {
-        status = data_add_segment(d, DATA_TRAIN, &tokens, err);
-        if (status == SCION_OK)
-            status = data_add_segment(d, DATA_VAL, &held, err);
+        TRY(tokenise(d, val, a, learned, &held, err));
+        TRY(data_add_segment(d, DATA_TRAIN, &tokens, err));
+        TRY(data_add_segment(d, DATA_VAL, &held, err));
     }
-    if (status == SCION_OK)
-        describe(d, texts, val);
+    describe(d, texts, val);
+done:
     return status;
 }
 
@@ -305,47 +302,35 @@ static unsigned how_to_read(const data_context *context)
     return bytes && context->as_0_1 ? DATA_RAW : strstr(vocabulary, "\xef\xbb\xbf") ? DATA_KEEP_MARK : 0;
 }
 
-static scion_status open_texts(data_set *d, const data_context *context, data_texts *texts, data_texts *val,
-                               scion_error *err)
-{
-    const data_options *o = &d->options;
-    const char *vocabulary = context->vocabulary, *held = context->as_0_1 || d->whole ? "" : o->val;
-    const unsigned how = how_to_read(context);
-    chars *t = d->state;
-    scion_status status = SCION_OK;
-    if (o->path[0])
-        status = data_read_texts(texts, o->path, held, how, err);
-    else if (!vocabulary)
-        status = train_fail(err, SCION_EINVAL, "no text is given");
-    if (status == SCION_OK && o->path[0] && held[0])
-        status = data_read_texts(val, held, NULL, how, err);
-    if (status != SCION_OK)
-        return status;
-    alphabet a = {.at = calloc(UTF8_CODE_POINTS, sizeof *a.at)};
-    if (!a.at)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    status = choose_symbols(d, vocabulary, texts, &a, err);
-    if (status == SCION_OK)
-        status = set_symbols(d, &a, err);
-    if (status == SCION_OK && o->path[0])
-        status = take_texts(d, texts, val, &a, vocabulary != NULL, err);
-    else if (status == SCION_OK)
-        snprintf(d->info.description, sizeof d->info.description, "no text, %lld kinds of %s",
-                 (long long)d->info.symbols, t->utf8 ? "characters" : "bytes");
-    free(a.at);
-    return status == SCION_OK ? data_text_ready(d, d->info.symbols, true, err) : status;
-}
-
 static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
+    const char *vocabulary = context->vocabulary, *held = context->as_0_1 || d->whole ? "" : o->val;
+    const unsigned how = how_to_read(context);
     data_texts texts = {.bytes = NULL}, val = {.bytes = NULL};
-    (void)o;
-    d->state = data_own(d, sizeof(chars), err);
-    if (!d->state)
-        return SCION_ENOMEM;
-    const scion_status status = open_texts(d, context, &texts, &val, err);
+    alphabet a = {.at = calloc(UTF8_CODE_POINTS, sizeof *a.at)};
+    chars *t = d->state = data_own(d, sizeof *t, err);
+    scion_status status = t ? SCION_OK : SCION_ENOMEM;
+    if (t && !a.at)
+        status = train_fail(err, SCION_ENOMEM, "out of memory for the data");
+    else if (t && !o->path[0] && !vocabulary)
+        status = train_fail(err, SCION_EINVAL, "no text is given");
+    TRY(status);
+    if (o->path[0])
+        TRY(data_read_texts(&texts, o->path, held, how, err));
+    if (o->path[0] && held[0])
+        TRY(data_read_texts(&val, held, NULL, how, err));
+    TRY(choose_symbols(d, vocabulary, &texts, &a, err));
+    TRY(set_symbols(d, &a, err));
+    if (o->path[0])
+        TRY(take_texts(d, &texts, &val, &a, vocabulary != NULL, err));
+    else
+        snprintf(d->info.description, sizeof d->info.description, "no text, %lld kinds of %s",
+                 (long long)d->info.symbols, t->utf8 ? "characters" : "bytes");
+    status = data_text_ready(d, d->info.symbols, true, err);
+done:
     data_free_texts(&texts);
     data_free_texts(&val);
+    free(a.at);
     return status;
 }
 

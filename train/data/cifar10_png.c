@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "util/atomic_file.h"
+#include "util/fail.h"
 #include "data/paths.h"
 #include "data/image_file.h"
 
@@ -41,24 +42,21 @@ static scion_status convert(const char *png, const char *json, int64_t first, co
 {
     image m;
     atomic_file file;
-    scion_status status = image_read(&m, png, err);
-    if (status != SCION_OK)
-        return status;
-    uint8_t *labels = malloc((size_t)m.height), *records = malloc((size_t)m.height * record);
+    uint8_t *labels = NULL, *records = NULL;
+    scion_status status;
+    TRY(image_read(&m, png, err));
+    if (m.width != pixels)
+        TRY(data_fail(err, SCION_EINVAL, png, "%lld pixels wide, expected %d", (long long)m.width, pixels));
+    labels = malloc((size_t)m.height);
+    records = malloc((size_t)m.height * record);
     if (!labels || !records)
-        status = data_fail(err, SCION_ENOMEM, path, "out of memory");
-    else if (m.width != pixels)
-        status = data_fail(err, SCION_EINVAL, png, "%lld pixels wide, expected %d", (long long)m.width, pixels);
-    else
-        status = read_labels(json, first, m.height, labels, err);
-    if (status == SCION_OK) {
-        write_records(&m, labels, records);
-        status = atomic_begin(&file, path, err);
-        if (status == SCION_OK)
-            status = atomic_write(&file, records, (size_t)m.height * record, err);
-        if (status == SCION_OK)
-            status = atomic_commit(&file, err);
-    }
+        TRY(data_fail(err, SCION_ENOMEM, path, "out of memory"));
+    TRY(read_labels(json, first, m.height, labels, err));
+    write_records(&m, labels, records);
+    TRY(atomic_begin(&file, path, err));
+    TRY(atomic_write(&file, records, (size_t)m.height * record, err));
+    status = atomic_commit(&file, err);
+done:
     free(records);
     free(labels);
     image_free(&m);

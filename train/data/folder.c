@@ -348,8 +348,8 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     scion_status status =
         add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err);
     if (status == SCION_OK && !known && m->classes < 2)
-        status = data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
-                           m->names[0]);
+        return data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
+                         m->names[0]);
     if (status == SCION_OK && !f->split)
         status = add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err);
     return status;
@@ -408,34 +408,29 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
     const folder_options *own = options_of(d);
     data_image_info known = {
         .channels = colours, .height = default_side, .crop = own->eval_crop, .resample = own->resample};
+    scion_status status = SCION_OK;
     if (!f)
         return SCION_ENOMEM;
-    scion_status status = context->images ? data_images_read(d, context->images, &known, err) : SCION_OK;
-    const int64_t side = own->image.image_size > 0 ? own->image.image_size : known.height;
     if (!o->path[0] && !context->images)
         return train_fail(err, SCION_EINVAL, "no folder of images is given");
-    f->images.about = (data_image_info){.channels = known.channels,
-                                        .height = side,
-                                        .width = side,
-                                        .classes = known.classes,
-                                        .names = known.names,
-                                        .crop = known.crop,
-                                        .resample = known.resample};
-    for (int c = 0; c < colours; c++) {
-        f->images.about.mean[c] = (float)(255 * usual_mean[c]);
-        f->images.about.scale[c] = (float)(1 / (255 * usual_deviation[c]));
-    }
-    if (!o->path[0])
-        f->images.about = known;
-    else if (status == SCION_OK)
-        status = read_names(d, o, context->images != NULL, err);
+    if (context->images)
+        TRY(data_images_read(d, context->images, &known, err));
+    f->images.about = known;
     f->images.get = get;
-    if (status == SCION_OK)
-        status = take_files(d, err);
-    if (status == SCION_OK)
-        status = data_images_ready(d, context, err);
+    if (o->path[0]) {
+        data_image_info *m = &f->images.about;
+        m->height = m->width = own->image.image_size > 0 ? own->image.image_size : known.height;
+        for (int c = 0; c < colours; c++) {
+            m->mean[c] = (float)(255 * usual_mean[c]);
+            m->scale[c] = (float)(1 / (255 * usual_deviation[c]));
+        }
+        TRY(read_names(d, o, context->images != NULL, err));
+    }
+    TRY(take_files(d, err));
+    TRY(data_images_ready(d, context, err));
     d->background = true;
     describe(d);
+done:
     return status;
 }
 

@@ -418,17 +418,14 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
         d->hint = hint;
         standardise(m);
     }
-    scion_status status = check_options(d, &m->about, err);
-    if (status == SCION_OK && context->images)
-        status = adopt(d, &m->about, context->images, err);
-    if (status == SCION_OK)
-        status = name_classes(d, &m->about, err);
+    scion_status status;
+    TRY(check_options(d, &m->about, err));
+    if (context->images)
+        TRY(adopt(d, &m->about, context->images, err));
+    TRY(name_classes(d, &m->about, err));
     d->info.image = &m->about;
     d->info.classes = m->about.classes;
-    if (status == SCION_OK)
-        status = describe(d, err);
-    if (status != SCION_OK)
-        return status;
+    TRY(describe(d, err));
     add_arrays(d, m);
     hash_images(d, m);
     d->info.sample_units = 1;
@@ -440,5 +437,6 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
              d->options.path[0] ? path_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
     d->fetch = fetch;
     d->order = DATA_SHUFFLED;
-    return SCION_OK;
+done:
+    return status;
 }

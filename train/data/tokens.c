@@ -139,10 +139,10 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     if (size != expected)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
                          (long long)size, (long long)count, (long long)expected);
-    status = check_tokens(d, file, path, count, vocab, err);
     const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept_path(d, path, err)};
-    if (status == SCION_OK && !s.path)
-        status = SCION_ENOMEM;
+    if (!s.path)
+        return SCION_ENOMEM;
+    status = check_tokens(d, file, path, count, vocab, err);
     return status == SCION_OK ? data_add_segment(d, part, &s, err) : status;
 }
 
