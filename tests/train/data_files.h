@@ -19,8 +19,8 @@ const char *files_path(const char *name);
 const char *files_write(const char *name, const void *bytes, size_t n);
 const char *files_text(const char *name, const char *text);
 const char *files_write_gz(const char *name, const void *bytes, size_t n);
-/* Bytes of a file in the folder, at most `most`. */
-size_t files_read(const char *name, void *bytes, size_t most);
+/* Reads a file in the folder, at most `max` bytes. */
+size_t files_read(const char *name, void *bytes, size_t max);
 
 /* ---- Formats: fill `to` and return the number of bytes ------------------------------------------------- */
 
@@ -40,7 +40,7 @@ void cifar_folder(const char *folder, int records);
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
-/* What is opened: the fields of data_options and data_context. */
+/* Fields of data_options and data_context. */
 typedef struct data_case {
     const char *kind, *path, *val; /* NULL: "auto", none, none */
     double val_fraction;
@@ -67,7 +67,7 @@ int64_t range_of(const data_set *d);
 
 /* ---- Random numbers ------------------------------------------------------------------------------------ */
 
-/* Of the run: SCION_TEST_SEED or a fixed number; printed once. */
+/* Seed of the run: SCION_TEST_SEED or a fixed number; printed once. */
 uint64_t files_seed(void);
 uint64_t files_random(uint64_t *state);
 

@@ -199,7 +199,7 @@ static void cutout_covers_a_square(void **state)
     data_close(d);
 }
 
-/* What is erased is a rectangle of noise: the rest is the image. Its area is 2 % to a third of the image, but for
+/* The erased part is a rectangle of noise: the rest is the image. Its area is 2 % to a third of the image, but for
  * sides that are rounded; the noise has mean 0 and variance 1, to five deviations of some 2000 numbers. */
 static void erasing_puts_noise_into_a_rectangle(void **state)
 {

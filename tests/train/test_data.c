@@ -181,7 +181,7 @@ static void test_vocabulary_alone(void **state)
     data_close(d);
 }
 
-/* What a model's vocabulary does not have is named with its line; a vocabulary that is none is refused. */
+/* A symbol that a model's vocabulary lacks is named with its line; a damaged vocabulary is refused. */
 static void test_vocabulary_errors(void **state)
 {
     static const char *const damaged[] = {

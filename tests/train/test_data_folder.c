@@ -252,7 +252,7 @@ static void images_are_expected_where_a_model_wants_them(void **state)
     data_close(d);
 }
 
-/* What does nothing is refused, unless a model was trained with it. */
+/* Options without effect are refused, unless a model was trained with them. */
 static void options_of_other_kinds_are_refused(void **state)
 {
     const data_context context = {.seed = 1};

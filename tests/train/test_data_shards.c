@@ -178,7 +178,7 @@ static uint64_t large_hash(int32_t count, int64_t at, uint16_t token)
     return hash;
 }
 
-/* Of a large shard opening reads pieces from its first token to its last; a token between them that is not in the
+/* Opening reads pieces of a large shard, from its first token to its last; a token between them that is not in the
  * vocabulary is refused when it is read. */
 static void test_large_shards(void **state)
 {

@@ -1,6 +1,5 @@
-/* Kinds that fetch samples one by one, slowly: what comes out of the background is what a direct fetch gives, from
- * any number of threads, in any order, whether or not it was asked for; errors arrive where the sample is used; it
- * is faster; and a set can be closed while it decodes. */
+/* Decoding ahead gives the same samples as a direct fetch, with any number of threads, in any order, whether or not they
+ * were asked for; errors arrive where the sample is used; it is faster; and a set can be closed while it decodes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@
 
 enum { features = 12, train = 50, val = 13, classes = 1000, bad = 1000, stream_pixels = 1, stream_labels = 2 };
 
-/* How long a fetch takes, and how many there were. */
+/* Duration of a fetch, and number of fetches. */
 static int delay_us;
 static int fetches;
 /* The first `meeting` fetches wait for each other: they end only if they run on as many threads. */

@@ -251,7 +251,7 @@ static void files_are_told_by_their_first_bytes(void **state)
     assert_non_null(strstr(err.message, "nowhere.png: cannot open"));
 }
 
-/* What we write, we read. */
+/* A file that was written reads back. */
 static void written_pngs_come_back(void **state)
 {
     uint8_t pixels[H * W * 3];

@@ -123,7 +123,7 @@ static void running_statistics_are_kept_and_used(void **state)
 
 /* ---- Maximum ----------------------------------------------------------------------------------------------- */
 
-/* Of equals the first has the gradient; a NaN is seen wherever it stands; pixels that fill no square have none. */
+/* The first of equals has the gradient; a NaN is seen wherever it stands; pixels that fill no square have none. */
 static void maxima_are_single_and_show_nan(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static size_t zstd(uint8_t *to, size_t room, const char *text)
     return n;
 }
 
-/* What a file is packed in makes no difference, whatever its name; several frames are one text. */
+/* Packing a file makes no difference, whatever its name; several frames are one text. */
 static void test_packed(void **state)
 {
     uint8_t packed[512];

@@ -39,7 +39,7 @@ bool catalogue_here(const catalogue_set *s, catalogue_copy *copy);
 /* The script that fetches sets: SCION_GET_DATA in the environment, or where presets are, too. False: not found. */
 bool catalogue_script(char path[CATALOGUE_PATH]);
 
-/* What data=TEXT means: TEXT, or where the set of this name is if there is no such file. Fails if the set is not
+/* Path that data=TEXT means: TEXT, or that of the set of this name if there is no such file. Fails if the set is not
  * here. path may be text. */
 scion_status catalogue_path(const char *text, char path[OPTION_TEXT], scion_error *err);
 

@@ -34,7 +34,7 @@ bool data_kind_options(int i, const char **name, const option **rows, size_t *of
 /* True if data of this kind are read from a path (synthetic data are not). */
 bool data_needs_path(const char *kind);
 
-/* Samples of one content, told by the array that a model reads. */
+/* Content of samples, by the array that a model reads. */
 typedef struct data_content {
     const char *array;   /* tokens; pixels (channels, height, width); image (height, width, channels) */
     const char *unit;    /* of counts: "tokens", "images" */
@@ -45,7 +45,7 @@ typedef struct data_content {
 /* The row of an array; unknown arrays hold "samples". */
 const data_content *data_content_of(const char *array);
 
-/* How a set is used, beside its options. With a vocabulary, or images, the path may be empty: such a set has no
+/* Purpose of a set, beside its options. With a vocabulary, or images, the path may be empty: such a set has no
  * samples; it encodes and decodes text, or reads single images. */
 typedef struct data_context {
     uint64_t seed;            /* for the order of samples, augmentation and synthetic data */

@@ -12,9 +12,9 @@ typedef struct data_kind {
     bool takes_val;          /* has the option val_data */
     bool images;             /* gives images, and has their options */
     bool default_for_images; /* opens without a path for a model's images (data_context.images) */
-    /* Is path of this kind? data_kind=auto asks in the order of the table. NULL: only by name. */
+    /* True if path is of this kind. data_kind=auto asks in the order of the table. NULL: only by name. */
     bool (*detect)(const char *path);
-    /* Text: is this vocabulary of this kind? NULL: the kind has no vocabulary. */
+    /* Text: true if this vocabulary is of this kind. NULL: the kind has no vocabulary. */
     bool (*accepts_vocabulary)(const char *vocabulary);
     /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, d->state. Memory of data_own and
      * files of data_keep_file are freed with d, whether or not open succeeds. */

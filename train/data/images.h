@@ -1,4 +1,4 @@
-/* What all kinds of images share. */
+/* Images of all kinds: description, augmentation, samples. */
 #ifndef TRAIN_DATA_IMAGES_H
 #define TRAIN_DATA_IMAGES_H
 
