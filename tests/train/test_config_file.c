@@ -83,11 +83,11 @@ static void files_that_are_no_configuration_are_refused(void **state)
     (void)state;
     scratch_put(path, "lr = 1\n\0\0width = 8\n", 19);
     check_status(config_load(&c, path, &err), SCION_EINVAL, &err);
-    check(strstr(err.message, "odd.ini:2: holds a zero byte") != NULL);
+    check(strstr(err.message, "odd.ini:2: contains a zero byte") != NULL);
     memset(large, ' ', 1 << 21);
     scratch_put(path, large, 1 << 21);
     check_status(config_load(&c, path, &err), SCION_EINVAL, &err);
-    check(strstr(err.message, "odd.ini: has 2097152 bytes, which is no configuration") != NULL);
+    check(strstr(err.message, "odd.ini: has 2097152 bytes, too many for a configuration") != NULL);
     memset(large, 'x', 5000);
     scratch_put(path, large, 5000);
     check_status(config_load(&c, path, &err), SCION_EINVAL, &err);

@@ -65,16 +65,16 @@ bool comm_done(comm *c, int request)
     return c->kind->done(c, request);
 }
 
-/* ---- Waiting, and who is silent ----------------------------------------------------------------------------- */
+/* ---- Waiting and liveness ---------------------------------------------------------------------------------- */
 
-/* A rank that waits polls: first it only lets others run, which costs a microsecond; after `patient` rounds it
- * sleeps, so that ranks which share a core do not take it from each other. Clocks are read every few rounds. */
-enum { patient = 200, look_rounds = 64 };
+/* A waiting rank polls: it yields for the first rounds, which costs a microsecond each, then sleeps, so that ranks
+ * which share a core do not take it from each other. Clocks are read every few rounds. */
+enum { yield_rounds = 200, check_rounds = 64 };
 static const long sleep_ns = 50000;
-/* A rank that waits says so that often in a timeout, and who was not heard for that part of it is silent. */
-static const double beats = 8, silence = 0.5;
+/* Heartbeats per timeout, and the part of it after which a rank counts as silent. */
+static const double heartbeats = 8, silence = 0.5;
 
-static const char beat_byte = 1;
+static const char heartbeat_byte = 1;
 
 static void name_peer(const comm *c, int rank, char text[COMM_HOST + 64])
 {
@@ -93,7 +93,7 @@ void comm_fail(comm *c, int whom, const char *why)
     c->kind->abort(c);
 }
 
-/* Names those that rank 0 has not heard; `whom`, if it has heard all. */
+/* Ends all ranks; names the first that rank 0 has not heard from, or `whom`. */
 static void give_up(comm *c, double waited, int whom)
 {
     char why[96];
@@ -108,7 +108,7 @@ static void give_up(comm *c, double waited, int whom)
     comm_fail(c, c->rank == 0 ? whom : 0, why);
 }
 
-static void hear(comm *c, double now)
+static void take_heartbeats(comm *c, double now)
 {
     for (int r; (r = c->kind->heartbeat(c)) >= 0;)
         c->peers[r].heard = now;
@@ -119,15 +119,15 @@ static void watch(comm *c, comm_waiting *w, int whom)
     const double now = clock_now(), limit = c->rank == 0 ? c->timeout : 2 * c->timeout;
     if (c->timeout <= 0)
         return;
-    /* Who was stopped himself, or had no core, has not waited so long for others. */
-    w->waited += fmin(now - w->looked, c->timeout / beats);
-    w->looked = now;
+    /* Time in which this process itself did not run is not counted. */
+    w->waited += fmin(now - w->checked, c->timeout / heartbeats);
+    w->checked = now;
     if (c->rank == 0)
-        hear(c, now);
+        take_heartbeats(c, now);
     if (c->beat_request >= 0 && c->kind->done(c, c->beat_request))
         c->beat_request = -1;
-    if (c->rank != 0 && c->beat_request < 0 && now - c->beat > c->timeout / beats) {
-        c->beat_request = c->kind->send(c, 0, COMM_HEARTBEAT, 0, &beat_byte, 1);
+    if (c->rank != 0 && c->beat_request < 0 && now - c->beat > c->timeout / heartbeats) {
+        c->beat_request = c->kind->send(c, 0, COMM_HEARTBEAT, 0, &heartbeat_byte, 1);
         c->beat = now;
     }
     if (w->waited > limit)
@@ -136,17 +136,17 @@ static void watch(comm *c, comm_waiting *w, int whom)
 
 comm_waiting comm_wait_begin(void)
 {
-    return (comm_waiting){.looked = clock_now()};
+    return (comm_waiting){.checked = clock_now()};
 }
 
 void comm_wait_more(comm *c, comm_waiting *w, int whom)
 {
     w->rounds++;
-    if (w->rounds < patient) {
+    if (w->rounds < yield_rounds) {
         sched_yield();
         return;
     }
-    if (w->rounds % look_rounds == 0)
+    if (w->rounds % check_rounds == 0)
         watch(c, w, whom);
     nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
 }
@@ -165,7 +165,7 @@ static bool power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* The number of a rank as seen from root, and back. */
+/* Number of a rank relative to the root, and back. */
 static int seen(const comm *c, int root, int rank)
 {
     return power_of_two(c->size) ? rank ^ root : (rank - root + c->size) % c->size;
@@ -197,7 +197,7 @@ int comm_tree_meeting(const comm *c, int root, int child)
 
 /* ---- All ranks together ------------------------------------------------------------------------------------- */
 
-/* Messages are counted in int by MPI. */
+/* MPI counts bytes in an int. */
 enum { piece_bytes = 1 << 30 };
 
 static void pass(comm *c, int to, int from, void *data, size_t bytes)
@@ -226,7 +226,7 @@ void comm_broadcast(comm *c, int root, void *data, size_t bytes)
     }
 }
 
-/* Up the tree of rank 0, where a subtree is a row of ranks: the part of rank `first` and those behind it. */
+/* Gathers up the tree of rank 0, where a subtree is a range of ranks that begins with its root. */
 void comm_gather(comm *c, const void *mine, size_t bytes, void *all)
 {
     char *to = all;
@@ -262,7 +262,7 @@ scion_status comm_sum(comm *c, double *values, int64_t count, scion_error *err)
 
 scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who)
 {
-    /* What matters is the lowest rank that failed: the smallest of these numbers. */
+    /* The lowest rank that failed decides: the smallest of these numbers. */
     int32_t worst = status == SCION_OK ? c->size : c->rank;
     if (who)
         *who = status == SCION_OK ? -1 : c->rank;
@@ -313,7 +313,7 @@ void comm_leave(void)
     char all[1] = {0};
     if (!c)
         return;
-    /* Nothing is under way when everybody has passed here twice: heartbeats too. */
+    /* After two barriers no message is under way, not even a heartbeat. */
     if (c->beat_request >= 0)
         comm_wait(c, c->beat_request, 0);
     c->beat_request = -1;
@@ -323,7 +323,7 @@ void comm_leave(void)
     c->timeout = 0;
     comm_broadcast(c, 0, all, sizeof all);
     if (timeout > 0 && c->rank == 0)
-        hear(c, clock_now());
+        take_heartbeats(c, clock_now());
     free(c->peers);
     world = NULL;
     c->kind->free(c);

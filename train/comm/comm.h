@@ -1,13 +1,13 @@
-/* Processes that train one model together, the ranks of a run, and what they send each other.
+/* The ranks of a run, processes that train one model together, and their messages.
  *
- * A communicator is a descriptor: who we are among how many, and the functions of a kind (comm_kind) that carry bytes
- * from one rank to another. There are two kinds: comm_self.c, a rank alone, and comm_mpi.c, the only file that knows
- * MPI. What several ranks do together (broadcast, gather, agree) is written here once, on top of messages between
- * two, so that the order of every sum is ours.
+ * A communicator has this process's rank, the number of ranks, and the functions of a kind (comm_kind) that carry
+ * bytes from one rank to another. There are two kinds: comm_self.c, a single rank, and comm_mpi.c, the only file that
+ * uses MPI. Collective operations (broadcast, gather, agree) are written here once, on top of messages between two
+ * ranks, which fixes the order of every sum.
  *
- * Liveness. A rank that waits says so to rank 0 from time to time. Rank 0, when it has waited for `timeout` seconds,
- * knows who was silent, says who it was and ends all ranks; the others do that after twice the time, when it must be
- * rank 0 that is silent. Who computes for longer than that is taken for dead. */
+ * Liveness. A waiting rank sends heartbeats to rank 0. When rank 0 has waited for `timeout` seconds, it names the
+ * silent rank and ends all ranks; the others do so after twice that time, when only rank 0 can be silent. A rank that
+ * computes for longer than that without waiting is taken for dead. */
 #ifndef TRAIN_COMM_COMM_H
 #define TRAIN_COMM_COMM_H
 
@@ -17,22 +17,22 @@
 
 #include "scion.h"
 
-/* What a message is for. Each has its own messages, and its own count of bytes. */
+/* Purpose of a message. Messages of different uses do not mix, and their bytes are counted apart. */
 typedef enum comm_use { COMM_GRADIENTS, COMM_WEIGHTS, COMM_CONTROL, COMM_HEARTBEAT, COMM_USES } comm_use;
 
-/* Between two ranks messages of one use and tag arrive in the order in which they were sent. */
+/* Messages of one use and tag between two ranks arrive in the order in which they were sent. */
 enum { COMM_TAGS = 4096, COMM_HOST = 64 };
 
 typedef struct comm comm;
 
 typedef struct comm_kind {
     const char *name;
-    /* Begin to send or to receive; `data` stays where it is until `done` says so. A request, >= 0. */
+    /* Begin to send or to receive; return a request, >= 0. `data` must stay valid until it is done. */
     int (*send)(comm *c, int to, comm_use use, int tag, const void *data, size_t bytes);
     int (*receive)(comm *c, int from, comm_use use, int tag, void *data, size_t bytes);
-    /* Whether a request is finished; it is then free. */
+    /* True if a request is finished; it is then free. */
     bool (*done)(comm *c, int request);
-    /* Takes the next heartbeat that has arrived; -1: none has, else the rank that sent it. */
+    /* Takes the next heartbeat that has arrived and returns its sender; -1: none. */
     int (*heartbeat)(comm *c);
     /* Ends every rank at once. Does not return. */
     void (*abort)(comm *c);
@@ -45,26 +45,26 @@ struct comm {
     int local_rank, local_size;                   /* on this host */
     double timeout;                               /* seconds; 0: wait for ever */
     int64_t sent[COMM_USES], received[COMM_USES]; /* bytes */
-    /* Told once, before the ranks are ended because one of them is lost; may be NULL. */
+    /* Called once before all ranks are ended because one of them is lost; may be NULL. */
     void (*lost)(void *ctx, const char *message);
     void *lost_ctx;
-    /* Of each rank: where it runs, and when it was last heard (clock_now). */
+    /* Host and process of each rank, and the time of its last heartbeat (clock_now). */
     struct comm_peer {
         char host[COMM_HOST];
         int64_t process;
         double heard;
     } * peers;
-    double beat; /* when this rank last said that it waits */
+    double beat; /* time of this rank's last heartbeat */
     int beat_request;
-    void *own; /* of the kind */
+    void *own; /* the kind's data */
 };
 
-/* The communicator of this process: a rank alone, until comm_join. */
+/* The communicator of this process: a single rank until comm_join. */
 comm *comm_world(void);
-/* Joins the ranks that mpirun or srun started with this one; nothing happens if nobody did. EINVAL: they cannot be
- * joined (the program was built without MPI, or srun was not told to speak to it). */
+/* Joins the ranks that mpirun or srun started with this one; does nothing without them. EINVAL: they cannot be joined
+ * (the program was built without MPI, or srun without --mpi). */
 scion_status comm_join(scion_error *err);
-/* Waits for the others and parts from them. */
+/* Waits for the other ranks, then leaves them. */
 void comm_leave(void);
 /* Ends every rank at once with exit status 1, if there are others; else returns. */
 void comm_abort(void);
@@ -77,30 +77,30 @@ int comm_send(comm *c, int to, comm_use use, int tag, const void *data, size_t b
 int comm_receive(comm *c, int from, comm_use use, int tag, void *data, size_t bytes);
 bool comm_done(comm *c, int request);
 
-/* Waiting, for whoever polls: begin, then once in each round of the loop. `whom`: the rank that something is expected
- * of, for the message. */
+/* For loops that poll: begin, then call comm_wait_more once per round. `whom`: the rank that a message is expected
+ * from, for the error. */
 typedef struct comm_waiting {
-    double waited; /* seconds; those in which this rank itself did not run count little */
-    double looked; /* clock */
+    double waited;  /* seconds; time in which this rank itself did not run counts little */
+    double checked; /* clock */
     int rounds;
 } comm_waiting;
 
 comm_waiting comm_wait_begin(void);
 void comm_wait_more(comm *c, comm_waiting *w, int whom);
-/* Until a request with `whom` is finished. */
+/* Waits until a request with `whom` is finished. */
 void comm_wait(comm *c, int request, int whom);
 
 /* ---- All ranks together ------------------------------------------------------------------------------------- */
 
-/* Trees. Seen from `root`, a rank's number v is (rank - root) mod size, or rank xor root where the size is a power of
- * two: then the ranks of a subtree are the same whatever the root, and a sum along the tree has the same bits. At
- * level l = 0, 1, ... v with v mod 2^(l+1) = 2^l sends its part of a sum to v - 2^l. */
+/* Trees. Relative to `root`, a rank's number v is (rank - root) mod size, or rank xor root where the size is a power
+ * of two: subtrees then have the same ranks for every root, and a sum along the tree has the same bits. At level l =
+ * 0, 1, ... v with v mod 2^(l+1) = 2^l sends its part of a sum to v - 2^l. */
 int comm_tree_parent(const comm *c, int root); /* -1: the root itself */
-/* The rank that sends to this one at `level`, -1: none does. *more: whether there may be others above. */
+/* The rank that sends to this one at `level`, -1: none. *more: true if there may be others at higher levels. */
 int comm_tree_child(const comm *c, int root, int level, bool *more);
-/* The first rank of the later of the two parts that meet where `child` sends its own to this rank. Parts that meet on
- * the way to a root have different ones, and none has 0; where the size is a power of two the root does not matter.
- * */
+/* First rank of the later of the two parts that meet where `child` sends its part to this rank. It identifies the
+ * meeting: all meetings on the way to a root differ, and none is 0. It does not depend on the root where the size is
+ * a power of two. */
 int comm_tree_meeting(const comm *c, int root, int child);
 
 void comm_broadcast(comm *c, int root, void *data, size_t bytes);
@@ -114,9 +114,9 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 
 /* ---- For kinds ---- */
 
-/* Fills in the peers and becomes comm_world's. */
+/* Fills in the peers and makes c the communicator of comm_world. */
 scion_status comm_install(comm *c, scion_error *err);
-/* Says that a rank is lost, and ends all. */
+/* Reports a lost rank and ends all ranks. */
 void comm_fail(comm *c, int whom, const char *why);
 /* comm_mpi.c, or comm_no_mpi.c in its place. */
 scion_status comm_mpi_join(scion_error *err);

@@ -1,6 +1,6 @@
-/* Ranks by MPI: the only file that includes mpi.h. Messages between two ranks, without waiting, are all that is taken
- * of it (MPI 1): sums, trees and agreements are comm.c's. MPI_Wait is never called: it takes a whole core while it
- * waits, and does not return if the other rank is gone. */
+/* Ranks by MPI: the only file that includes mpi.h. It uses only nonblocking messages between two ranks (MPI 1):
+ * sums, trees and agreements are comm.c's. MPI_Wait is never called: it takes a whole core while it waits, and does
+ * not return if the other rank is gone. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +12,18 @@
 typedef struct world {
     MPI_Comm all;
     MPI_Request *requests;
-    int *next; /* of free requests; `last_free` is where they begin, -1: none */
+    int *next; /* list of free requests, which begins at first_free, -1: none */
     int capacity, first_free;
 } world;
 
-enum { first_requests = 256 };
+enum { initial_capacity = 256 };
 
-/* Room for more requests. MPI itself has no place to return an error to in the middle of a step: without memory for
- * some kilobytes the run is over. */
+/* Makes space for more requests. There is no way to return an error in the middle of a step: out of memory ends the
+ * run. */
 static void grow(comm *c)
 {
     world *w = c->own;
-    const int more = w->capacity > 0 ? 2 * w->capacity : first_requests;
+    const int more = w->capacity > 0 ? 2 * w->capacity : initial_capacity;
     MPI_Request *requests = realloc(w->requests, (size_t)more * sizeof *requests);
     int *next = requests ? realloc(w->next, (size_t)more * sizeof *next) : NULL;
     if (requests)

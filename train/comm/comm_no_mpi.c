@@ -1,4 +1,4 @@
-/* In the place of comm_mpi.c where the program is built without MPI (SCION_MPI=OFF, or there is none). */
+/* Replaces comm_mpi.c in a program built without MPI (SCION_MPI=OFF, or MPI was not found). */
 #include "util/fail.h"
 #include "comm/comm.h"
 

@@ -1,4 +1,4 @@
-/* A rank alone: there is nobody to send anything to. */
+/* A single rank: there is no one to send messages to. */
 #include "comm/comm_self.h"
 
 #include <stdlib.h>

@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Variables of one launcher. size and rank must be there and numbers; the local ones may be missing. `given` says
- * that a person decided where processes are bound; NULL: the launcher is never overruled. */
+/* Environment variables of one launcher. size and rank must be set to numbers; the local ones may be missing.
+ * `binding` is set if the user chose how processes are bound; NULL: the launcher's binding is never changed. */
 typedef struct dialect {
     const char *name, *size, *rank, *local_size, *local_rank;
-    const char *given;
+    const char *binding;
     bool mpi;
 } dialect;
 
-/* The first that speaks is believed: Open MPI and Hydra may themselves run in a job of Slurm. A batch script of Slurm
- * is no step with tasks, hence SLURM_STEP_NUM_TASKS; srun speaks PMI to MPI if it is told so (--mpi). */
+/* The first match wins: Open MPI and Hydra may themselves run in a job of Slurm. A batch script of Slurm is not a
+ * step with tasks, hence SLURM_STEP_NUM_TASKS; srun supports MPI if given --mpi. */
 static const dialect dialects[] = {
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_hwloc_base_binding_policy", true},
@@ -27,7 +27,7 @@ static const dialect dialects[] = {
     {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID", NULL, false},
 };
 
-/* The number that a variable begins with ("2(x3)": two tasks on each of three nodes); -1: none. */
+/* Number at the start of a variable ("2(x3)": two tasks on each of three nodes); -1: none. */
 static int number_of(const char *variable)
 {
     const char *text = variable ? getenv(variable) : NULL;
@@ -53,12 +53,12 @@ launcher launcher_find(void)
     return (launcher){.name = NULL, .size = 1, .local_size = 1};
 }
 
-/* Whether somebody who knows better than the launcher's habits decided where processes are bound. */
-static bool bound_on_purpose(const launcher *l)
+/* True if the user or Slurm decided how processes are bound, not the launcher's default. */
+static bool binding_chosen(const launcher *l)
 {
     for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++)
         if (dialects[i].name == l->name)
-            return !dialects[i].given || getenv(dialects[i].given);
+            return !dialects[i].binding || getenv(dialects[i].binding);
     return true;
 }
 
@@ -67,10 +67,10 @@ int launcher_share_cores(const launcher *l)
     cpu_set_t own, parents;
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         return 1;
-    /* Narrower than the launcher itself: bound to cores of its own. */
+    /* fewer cores than the launcher itself has: bound */
     bool bound = l->local_size > 1 && sched_getaffinity(getppid(), sizeof parents, &parents) == 0 &&
                  CPU_COUNT(&parents) > CPU_COUNT(&own);
-    if (bound && !bound_on_purpose(l) && sched_setaffinity(0, sizeof parents, &parents) == 0) {
+    if (bound && !binding_chosen(l) && sched_setaffinity(0, sizeof parents, &parents) == 0) {
         own = parents;
         bound = false;
     }

@@ -1,23 +1,22 @@
-/* What mpirun, mpiexec or srun say in the environment of the processes that they start. No MPI is needed to read it:
- * commands that fork, and programs that were built without MPI, want to know as well. */
+/* Reads what mpirun, mpiexec or srun put into the environment of the processes that they start, without MPI: commands
+ * that fork, and programs built without MPI, need it too. */
 #ifndef TRAIN_COMM_LAUNCHER_H
 #define TRAIN_COMM_LAUNCHER_H
 
 #include <stdbool.h>
 
 typedef struct launcher {
-    const char *name; /* "Open MPI", "MPICH or PMI", "Slurm"; NULL: nobody started this process with others */
-    int rank, size;   /* of this process among all; 0 and 1 if nobody */
-    int local_rank, local_size; /* among those on this host; 0 and 1 where it is not known */
-    bool mpi;                   /* MPI can be started: the launcher speaks its language */
+    const char *name;           /* "Open MPI", "MPICH", "Slurm"; NULL: this process was started alone */
+    int rank, size;             /* 0 and 1 without a launcher */
+    int local_rank, local_size; /* on this host; 0 and 1 if not known */
+    bool mpi;                   /* the launcher supports MPI */
 } launcher;
 
 launcher launcher_find(void);
 
-/* The cores that this process may use, if those on its host share them out: at least 1. A launcher that binds each
- * process to one core (Open MPI does with two or fewer, if it is not told otherwise) is overruled: from then on this
- * process and threads that it starts may run where the launcher itself may. What a person asked for by --bind-to, or
- * Slurm decided, stays. */
+/* This process's share of the cores of its host, at least 1. Undoes the default of launchers that bind each process
+ * to one core (Open MPI with two or fewer processes): from then on this process and its threads may run on all cores
+ * of the launcher. A binding that the user chose (--bind-to) or Slurm is kept. */
 int launcher_share_cores(const launcher *l);
 
 #endif

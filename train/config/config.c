@@ -1,4 +1,4 @@
-/* The list of options, put together from the rows of the rooms; values from text and to text. */
+/* The list of options, collected from all rows; values from and to text. */
 #include "config/config.h"
 
 #include <assert.h>
@@ -17,13 +17,12 @@ enum { max_options = 192, max_owners = 16, help_bytes = 256 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------ */
 
-/* An option of the list. One that several models (or several kinds of data) have stands in several places of struct
- * config. */
+/* An option of the list. An option of several models or kinds of data has several places in struct config. */
 typedef struct entry {
-    option row; /* first: config_option_at gives its address; its offset is that of the first place */
+    option row; /* first member: config_option_at returns its address; its offset is the first place's */
     int places;
     size_t at[max_owners];         /* offsets in struct config */
-    const char *owner[max_owners]; /* the model or kind of data whose place it is; NULL: nobody's */
+    const char *owner[max_owners]; /* the model or kind of data; NULL: none */
     const char *helps[max_owners];
     const char *of; /* "model", "data"; NULL: no owner */
     char help[help_bytes];
@@ -64,7 +63,7 @@ static void add_option(const option *o, const char *section, size_t base, const 
         e->row.offset += base;
         e->of = of;
     }
-    /* A key that owners share is one option: it has one type, default and range. */
+    /* A shared key is one option, with one type, default and range. */
     assert(e->places == 0 ||
            (of && e->of == of && e->places < max_owners && e->row.type == o->type &&
             strcmp(e->row.initial, o->initial) == 0 && e->row.min == o->min && e->row.max == o->max &&
@@ -80,7 +79,7 @@ static void add_group(const option *rows, const char *section, size_t base, cons
         add_option(rows, section, base, of, owner);
 }
 
-/* "gpt: blocks; mlp: weight matrices"; once, if all of `owners` say the same. */
+/* "gpt: blocks; mlp: weight matrices"; just the text if all `owners` have the same. */
 static void merge_help(entry *e, int owners)
 {
     size_t at = 0;
@@ -111,7 +110,7 @@ static scion_status set_places(config *c, const entry *e, const char *text, cons
         o.offset = e->at[i];
         scion_status status = option_set(&o, c, text, where, err);
         if (status != SCION_OK)
-            return status; /* of the first place: the rows agree */
+            return status; /* at the first place, because the rows agree */
     }
     return SCION_OK;
 }
@@ -198,7 +197,7 @@ void config_init_origins(config *c)
 
 /* ---- Values -------------------------------------------------------------------------------------------------- */
 
-/* Whether the option is nobody's, or a place of it is the chosen model's. */
+/* True if the option is not a model's, or is the chosen model's. */
 static bool has_option(const config *c, const entry *e)
 {
     bool own = e->of != of_model;
@@ -296,7 +295,7 @@ const char *config_foreign_option(const config *c, char *owner, size_t bytes)
 
 /* ---- Keys ---------------------------------------------------------------------------------------------------- */
 
-enum { word = 64 }; /* letters that are compared */
+enum { max_letters = 64 }; /* compared; further ones are ignored */
 
 static int min_of(int a, int b)
 {
@@ -305,8 +304,8 @@ static int min_of(int a, int b)
 
 int config_distance(const char *a, const char *b)
 {
-    int row[3][word + 1]; /* the row of a letter of a, the one before, and the one before that */
-    const int n = min_of((int)strlen(a), word), m = min_of((int)strlen(b), word);
+    int row[3][max_letters + 1]; /* rows of the last three letters of a */
+    const int n = min_of((int)strlen(a), max_letters), m = min_of((int)strlen(b), max_letters);
     for (int j = 0; j <= m; j++)
         row[0][j] = j;
     for (int i = 1; i <= n; i++) {
@@ -328,7 +327,7 @@ bool config_near(const char *name, int distance)
     return distance <= (letters < 6 ? 1 : letters / 3);
 }
 
-/* Whether `part` stands in `key` between underscores or ends: batch in batch_size, not out in dropout. */
+/* True if `part` is one or more whole words of `key`: batch in batch_size, not out in dropout. */
 static bool has_words(const char *key, const char *part)
 {
     const size_t length = strlen(part);
@@ -338,12 +337,12 @@ static bool has_words(const char *key, const char *part)
     return false;
 }
 
-/* Distance of an unknown key from an option: least if one has the other's words (batch_size, radius) and begins with
- * them; then if the help has its words (learning_rate), else the number of typing errors; INT_MAX if these are too
- * many to guess. */
+/* Distance of an unknown key from an option: negative if one contains the other's words (batch_size, radius), smaller
+ * if it begins with them; 0 if the help contains the key's words (learning_rate); else the number of typing errors,
+ * or INT_MAX if these are too many. */
 static int key_distance(const char *key, const config_option *o)
 {
-    char words[word + 1];
+    char words[max_letters + 1];
     if (has_words(key, o->key) || has_words(o->key, key))
         return strncmp(key, o->key, 3) == 0 ? -2 : -1;
     snprintf(words, sizeof words, "%s", key);
@@ -391,7 +390,7 @@ scion_status config_set(config *c, const char *key, const char *value, const cha
     return set_places(c, entry_of(o), value, where, err);
 }
 
-/* A preset replaces what was said before it, so it has to be said first. */
+/* A preset replaces all options, so it must come first. */
 static scion_status set_preset(config *c, const char *name, scion_error *err)
 {
     const config_option *o;

@@ -1,6 +1,6 @@
-/* The configuration of a run. Its options are rows that each room contributes for a struct of its own: the models
- * (models/), the data (data/), training, optimizer and run (run_options.h). Here they become one list, which gives
- * the keys of files and of the command line, the help, and the entries of logs and checkpoints. */
+/* The configuration of a run. Models (models/), data (data/), training, optimizer and run (run_options.h) each have
+ * rows of options for their own struct. Here the rows become one list: keys of files and of the command line, help,
+ * and entries of logs and checkpoints. */
 #ifndef TRAIN_CONFIG_CONFIG_H
 #define TRAIN_CONFIG_CONFIG_H
 
@@ -30,27 +30,27 @@ typedef struct config {
 
 /* Option i of the list, NULL past the last. An option of several models is one entry, with the help of each. */
 const config_option *config_option_at(int i);
-/* The option of a key or of an old name of it (config_aliases), or NULL. */
+/* The option with that key or former key (config_aliases), or NULL. */
 const config_option *config_find(const char *key);
-/* Whether an option has the same value in both, and means the same. */
+/* True if an option has the same value in both; "auto" counts as the value it stands for. */
 bool config_same(const config *a, const config *b, const config_option *o);
-/* Whether an option has the value that runs had before it existed, or is for other models: it then has no part in the
+/* True if an option has the value that runs had before it existed, or is another model's: it is then not part of the
  * identity of a run. */
 bool config_at_origin(const config *c, const config_option *o);
 
-/* The identity of a run, line by line: "key=value\n" of the options that decide what it computes. It does not change
- * when an option is added or renamed or gets another default. */
+/* The identity of a run, line by line: "key=value\n" for each option that decides what it computes. It does not
+ * change when an option is added, renamed or gets another default. */
 typedef void config_line(void *ctx, const char *line, size_t length);
 void config_identity(const config *c, config_line *add, void *ctx);
 
-/* Former names of options, ended by {NULL, NULL}. Files, checkpoints and ledgers that have them stay readable. */
+/* Former names of options, ended by {NULL, NULL}, for reading older files, checkpoints and ledgers. */
 typedef struct config_alias {
     const char *old, *key; /* key NULL: the option was removed, and files that set it are read without it */
 } config_alias;
 extern const config_alias config_aliases[];
 bool config_removed(const char *key);
 
-/* What an option is called elsewhere: `key` here, or a sentence where there is no such option. Ended by a row of
+/* An option's name in other programs: its key here, or a sentence where there is no such option. Ended by a row of
  * NULLs. */
 typedef struct config_foreign_name {
     const char *name, *key, *sentence;
@@ -61,66 +61,64 @@ extern const config_foreign_name config_foreign_names[];
 void config_init(config *c);
 void config_init_origins(config *c);
 
-/* key=value; see option_set. An unknown key is refused as config_unknown says. `where` names the file and line or
- * "command line" in messages. */
+/* key=value; see option_set. An unknown key is refused with config_unknown's sentence. `where` is the file and line,
+ * or "command line", for messages. */
 scion_status config_set(config *c, const char *key, const char *value, const char *where, scion_error *err);
 /* "key=value". */
 scion_status config_set_pair(config *c, const char *pair, scion_error *err);
 
-/* Value of an option as text that config_set reads back to the same value; in place of "auto" what it stands for. */
+/* Value of an option as text that config_set reads back to the same value; "auto" is replaced by its meaning. */
 void config_get(const config *c, const config_option *o, char *text, size_t bytes);
-/* The value of an option by its key, for those who know a key but not the room; it must exist and have the type. */
+/* Value of an option by its key, where the struct is not known; the option must exist and be an INT. */
 int64_t config_int(const config *c, const char *key);
 void config_set_int(config *c, const char *key, int64_t value);
 
 /* The chosen model and its options, as its own struct. */
 const model_row *config_model(const config *c);
 const void *config_model_options(const config *c);
-/* The key of an option that the chosen model does not have and that is not at its default, or NULL; `owner`: the
+/* Key of an option that is not at its default although the chosen model does not have it, or NULL; `owner`: the
  * models that have it. */
 const char *config_foreign_option(const config *c, char *owner, size_t bytes);
-/* What the model's samples are counted in: "tokens", "images". */
+/* Unit of the model's samples: "tokens", "images". */
 const char *config_unit(const config *c);
 
 /* An .ini file (sections are for people; keys are unique). `preset = NAME` on top reads that preset first. */
 scion_status config_load(config *c, const char *path, scion_error *err);
 /* A preset by name: NAME.ini in SCION_PRESETS, ./presets, beside the program, or where it was installed; or a path.
- * What it does not set stays as it was. On failure nothing changes, here and above. */
+ * Options that it does not set keep their values. On failure nothing changes, here and above. */
 scion_status config_preset(config *c, const char *name, scion_error *err);
 /* Finds the file of a preset; false: not found. */
 bool config_preset_path(const char *name, char *path, size_t bytes);
 /* Calls back for each preset that can be found: name, first comment line. */
 void config_presets(void (*each)(void *ctx, const char *name, const char *about), void *ctx);
 
-/* Checks what no single option can see (width divisible by head_size, rule and light, options of another model,
- * ...). */
+/* Checks that involve several options: width divisible by head_size, rule and light, options of another model, ... */
 scion_status config_check(const config *c, scion_error *err);
-/* Whether every step of a run can be taken with these learning rates: not so if lr times weight decay exceeds 1. */
+/* Checks that lr times weight decay does not exceed 1 in any step. */
 scion_status config_check_lr(const config *c, scion_error *err);
-/* The part of config_check that the step sizes are subject to: what a resumed run may change. */
+/* The part of config_check that concerns the schedule, which a resumed run may change. */
 scion_status config_check_schedule(const config *c, scion_error *err);
-/* What `norms` says, and for the first layer, the hidden ones and the last: SCION_NORM_AUTO if it names a routing. */
+/* Value of `norms`, and its norms of the first, hidden and last layers: SCION_NORM_AUTO if it names a routing. */
 const char *config_norms_text(const config *c);
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
 /* The optimizer's options as the library takes them. */
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err);
 
-/* As an .ini file; only_changed: what differs from the defaults. */
+/* Writes an .ini file; only_changed: options that differ from the defaults. */
 void config_write(const config *c, FILE *to, bool only_changed);
-/* As one JSON object of strings, and back (checkpoints, ledgers). The string is the caller's to free. Keys that are
- * missing did not exist when it was written: they take their origin. A key that no option has is refused. */
+/* As one JSON object of strings, and back (checkpoints, ledgers). The caller frees the string. Missing keys did not
+ * exist when it was written: they take their origin. Unknown keys are refused. */
 char *config_to_json(const config *c);
-/* The same with numbers and booleans as JSON has them (for people and other programs). */
+/* The same with JSON's numbers and booleans (for people and other programs). */
 char *config_to_values(const config *c);
 /* Reads both. */
 scion_status config_from_json(config *c, const char *json, scion_error *err);
 
 /* Number of letters to insert, delete, replace or swap to turn a into b, ignoring case. */
 int config_distance(const char *a, const char *b);
-/* Whether `distance` is small enough to guess that another name was meant: up to a third of the letters. */
+/* True if `distance` is small enough to suggest the other name: up to a third of the letters. */
 bool config_near(const char *name, int distance);
-/* Answers a key that no option has: what it is called here (config_foreign_names), or which option was probably
- * meant. */
+/* Sentence about an unknown key: its name here (config_foreign_names), or the option that was probably meant. */
 void config_unknown(const char *key, char *text, size_t bytes);
 
 #endif

@@ -123,7 +123,7 @@ static scion_status check_radii(const config *c, scion_error *err)
     static const char *const names[] = {"radius_first", "radius_hidden", "radius_last"};
     for (int i = 0; i < 3; i++)
         if (!(radius[i] > 0))
-            return train_fail(err, SCION_EINVAL, "%s is 0, expected more", names[i]);
+            return train_fail(err, SCION_EINVAL, "%s is 0, expected a positive number", names[i]);
     return SCION_OK;
 }
 
@@ -199,8 +199,7 @@ scion_status config_check_lr(const config *c, scion_error *err)
     const scion_rule_properties *rule = scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
     const double peak = fmax(t->lr, fmax(t->lr_start, t->lr_end));
     if (rule->weight_decay > 0 && peak * rule->weight_decay > 1)
-        return train_fail(err, SCION_EINVAL,
-                          "lr=%g: expected at most %g with rule %s, which keeps the part 1 - lr of the weights", peak,
+        return train_fail(err, SCION_EINVAL, "lr=%g, expected at most %g: rule %s multiplies weights by 1 - lr", peak,
                           1 / rule->weight_decay, rule->name);
     if (rule->weight_decay == 0 && rule->others == scion_enum_value(SCION_ENUM_RULE, rule->name) &&
         peak * c->optimizer.weight_decay > 1)

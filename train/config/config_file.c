@@ -18,13 +18,13 @@
 
 /* ---- .ini files ------------------------------------------------------------------------------------------------ */
 
-/* No configuration is larger, and one that includes that many others includes itself. */
+/* Larger files are not configurations, and deeper presets include themselves. */
 enum { max_bytes = 1 << 20, max_depth = 8 };
 
-static const char byte_order_mark[] = "\xef\xbb\xbf"; /* some editors put it in front of UTF-8 */
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* written by some editors */
 
-/* `depth` counts the presets that led here: a circle of them ends in an error. `beside`: the file that names the
- * preset, whose folder is looked in first, or NULL. */
+/* `depth` counts the presets that led here, to detect circles. `beside`: the file that names the preset, whose folder
+ * is searched first, or NULL. */
 static scion_status preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err);
 
 /* A file being read. */
@@ -40,11 +40,11 @@ typedef struct source {
     scion_error *err;
 } source;
 
-/* Remembers the first fault of the file: what is wrong in which line. */
-static void fault(source *s, const char *what)
+/* Reports the first error of the file, with its line. */
+static void bad_line(source *s, const char *why)
 {
     if (s->status == SCION_OK)
-        s->status = train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, what);
+        s->status = train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, why);
 }
 
 /* Removes spaces at both ends. */
@@ -75,14 +75,14 @@ static void set_option(source *s, const char *key, const char *value)
         if (config_option_at(i) == o) {
             if (s->first[i] > 0) {
                 snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
-                fault(s, what);
+                bad_line(s, what);
                 return;
             }
             s->first[i] = s->line;
         }
     if (strcmp(key, "preset") == 0) {
         if (s->any)
-            fault(s, "preset must be the first key, because it sets all others");
+            bad_line(s, "preset must be the first key, because it sets all others");
         else
             s->status = preset_at(s->c, value, s->path, s->depth + 1, s->err);
     } else if (!config_removed(key)) {
@@ -100,7 +100,7 @@ static void read_line(source *s, char *text)
     if (*line == '\0' || (*line == '[' && strchr(line, ']')))
         return;
     if (*line == '[' || *value == '\0') {
-        fault(s, "expected key = value or [section]");
+        bad_line(s, "expected key = value or [section]");
         return;
     }
     *value = '\0';
@@ -116,16 +116,16 @@ static void read_lines(source *s)
         s->line++;
         const bool marked = s->line == 1 && strncmp(text, byte_order_mark, 3) == 0;
         if (strlen(text) != (size_t)length)
-            fault(s, "holds a zero byte: this is not a text file");
+            bad_line(s, "contains a zero byte: not a text file");
         else
             read_line(s, text + (marked ? 3 : 0));
     }
     if (s->status == SCION_OK && !feof(s->file))
-        fault(s, "the file could not be read to its end");
+        bad_line(s, "the file could not be read to its end");
     free(text);
 }
 
-/* A regular file of a size that a configuration can have, open; NULL: err says why not. */
+/* Opens a regular file of plausible size; NULL: err says why not. */
 static FILE *open_source(const char *path, scion_error *err)
 {
     struct stat about;
@@ -135,7 +135,7 @@ static FILE *open_source(const char *path, scion_error *err)
     else if (!S_ISREG(about.st_mode))
         train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
     else if (about.st_size > max_bytes)
-        train_fail(err, SCION_EINVAL, "%s: has %lld bytes, which is no configuration", path_end(path),
+        train_fail(err, SCION_EINVAL, "%s: has %lld bytes, too many for a configuration", path_end(path),
                    (long long)about.st_size);
     else if (!(file = fopen(path, "re")))
         train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
@@ -147,7 +147,7 @@ static scion_status load_at(config *c, const char *path, int depth, scion_error 
     config copy = *c;
     int count = 0;
     if (depth > max_depth)
-        return train_fail(err, SCION_EINVAL, "%s: its presets name each other in a circle", path_end(path));
+        return train_fail(err, SCION_EINVAL, "%s: its presets include each other in a circle", path_end(path));
     while (config_option_at(count))
         count++;
     source s = {.path = path, .c = &copy, .depth = depth, .status = SCION_OK, .err = err};
@@ -172,8 +172,7 @@ scion_status config_load(config *c, const char *path, scion_error *err)
     return load_at(c, path, 0, err);
 }
 
-/* ---- Presets: .ini files in these folders; the first folder that has a name wins
- * -------------------------------- */
+/* ---- Presets: .ini files in several folders, searched in order ---------------------------------------------- */
 
 enum { path_bytes = 4096, about_bytes = 160 };
 
@@ -181,7 +180,7 @@ static const char ending[] = ".ini";
 
 enum { folders = 5 };
 
-/* Folder i of those that presets are looked for in; false: there is none. */
+/* Folder i to search for presets; false: none. */
 static bool folder_at(int i, char *folder, size_t bytes)
 {
     const char *named = NULL;
@@ -205,7 +204,7 @@ static bool is_file(const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Whether a file name has the ending of a preset and something before it. */
+/* True for NAME.ini. */
 static bool has_ending(const char *name)
 {
     const size_t length = strlen(name), tail = sizeof ending - 1;
@@ -243,7 +242,7 @@ typedef struct list {
     int64_t count;
 } list;
 
-/* First line of a file, if it is a comment, without the comment's sign. */
+/* First line of a file, if it is a comment, without the comment sign. */
 static void read_about(const char *path, char about[about_bytes])
 {
     char line[about_bytes] = "";
@@ -368,8 +367,7 @@ scion_status config_preset(config *c, const char *name, scion_error *err)
     return preset_at(c, name, NULL, 0, err);
 }
 
-/* ---- Writing, and JSON
- * -------------------------------------------------------------------------------------------- */
+/* ---- Writing, and JSON -------------------------------------------------------------------------------------- */
 
 void config_write(const config *c, FILE *to, bool only_changed)
 {
@@ -378,7 +376,7 @@ void config_write(const config *c, FILE *to, bool only_changed)
     char text[CONFIG_TEXT];
     config fresh;
     config_init(&fresh);
-    /* A comment: all that the preset said is below, and a file that names it would depend on finding it. */
+    /* Only a comment: the preset's options are all written below, so the file does not depend on it. */
     if (c->preset[0])
         fprintf(to, "# preset: %s\n", c->preset);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
@@ -409,7 +407,7 @@ char *config_to_json(const config *c)
     return json;
 }
 
-/* What JSON has no number for (a seed of 2^63, say) stays a string. False: no memory. */
+/* Values that JSON has no number for (a seed of 2^63) stay strings. False: out of memory. */
 static bool print_value(FILE *to, const config *c, const config_option *o)
 {
     char text[CONFIG_TEXT], number[NUMBER_TEXT];
@@ -448,7 +446,7 @@ char *config_to_values(const config *c)
     return json;
 }
 
-/* A number or a boolean as text that config_set reads; NULL: neither. */
+/* A string, number or boolean as text that config_set reads; NULL: another type. */
 static const char *value_text(const json_t *value, char text[NUMBER_TEXT])
 {
     if (json_is_string(value))

@@ -1,4 +1,4 @@
-/* What other trainers call our options, to answer those who come from them. */
+/* Names of our options in other trainers, for helpful errors. */
 #include "config/config.h"
 
 static const char heads[] = "the number of heads is width / head_size here",
@@ -10,8 +10,8 @@ static const char heads[] = "the number of heads is width / head_size here",
                   no_baseline[] = "there is no recorded baseline any more: scion report RUN RUN compares two runs",
                   resume[] = "scion resume RUN goes on with a run; init=RUN starts a new one from its weights";
 
-/* Of nanoGPT, llm.c, Hugging Face's Trainer and configurations, PyTorch. They are refused with what they are here:
- * a second name for each option would make two of every script, and some mean something slightly different. */
+/* From nanoGPT, llm.c, Hugging Face's Trainer and configurations, and PyTorch. They are refused with our name: a
+ * second name for each option would make scripts differ for no reason, and some mean something slightly different. */
 const config_foreign_name config_foreign_names[] = {
     {"n_layer", "layers", NULL},
     {"n_layers", "layers", NULL},

@@ -1,8 +1,8 @@
-/* The identity of a run: a text of the options that decide what it computes. Ledgers hold a hash of it, so it must
- * not change when options are added, renamed, moved or get another default. Therefore
- *   - the options of version 0.1.0 always count, in the order and under the names that they had there;
- *   - one that appeared later counts where the model has it and it differs from its origin: what runs did before it
- *     existed. These come in alphabetical order. */
+/* The identity of a run: a text of the options that decide what it computes. Ledgers store its hash, so it must not
+ * change when options are added, renamed, moved or get another default. Therefore
+ *   - the options of the first version always count, in the order and with the names that they had then;
+ *   - a later option counts where the model has it and it differs from its origin, the value that runs had before it
+ *     existed. These follow in alphabetical order. */
 #include "config/config.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ enum { max_lines = 192 };
 
 typedef struct line {
     const config_option *option;
-    char key[OPTION_NAME]; /* as it was in 0.1.0 */
+    char key[OPTION_NAME]; /* in the first version */
 } line;
 
 static line lines[max_lines];

@@ -35,8 +35,8 @@ static const char *norms_of_model(const void *configuration)
     return row->norms ? row->norms : "onehot";
 }
 
-/* Before the option existed, each layer had its own norm where the step grows with the dual norm (ssd), and all layers
- * had one in nsgd and mnsgd. */
+/* Before the option existed, each layer had its own norm where the step grows with the dual norm (ssd), and all
+ * layers had one in nsgd and mnsgd. */
 static const char *layerwise_origin(const void *configuration)
 {
     const char *rule = ((const config *)configuration)->optimizer.rule;

@@ -1,4 +1,4 @@
-/* Options of training, of the optimizer and of the run. */
+/* Options of training, optimizer and run. */
 #ifndef TRAIN_CONFIG_RUN_OPTIONS_H
 #define TRAIN_CONFIG_RUN_OPTIONS_H
 
@@ -15,12 +15,12 @@ typedef struct training_options {
     double lr_start, lr_end;
     uint64_t seed;
     int64_t threads;
-    bool deterministic;              /* sums of a step along a tree that does not depend on the number of ranks */
+    bool deterministic;              /* sum micro-batches along a tree that does not depend on the number of ranks */
     int wire;                        /* scn_type of gradients between ranks */
     double comm_timeout;             /* seconds after which a silent rank ends the run; 0: never */
     int weights, grads, activations; /* scn_type in which they are stored */
     int rounding;                    /* scion_rounding of weights and grads to bfloat16 */
-    char init[OPTION_TEXT];          /* run or checkpoint whose weights the run starts from, "": it draws its own */
+    char init[OPTION_TEXT];          /* run or checkpoint whose weights the run starts from, "": random weights */
 } training_options;
 
 /* Factor of the spectral norm of a first layer of images: max(1, sqrt(d_out/d_in)), or without the max. */
@@ -41,8 +41,8 @@ typedef struct optimizer_options {
 typedef struct run_options {
     char out[OPTION_TEXT];
     int64_t log_every, eval_every, eval_batches, norm_every, save_every, keep; /* steps; 0: off */
-    int64_t eval_tokens, eval_end; /* samples' units of a validation, and of that at the end; 0: all, as the others */
-    char tta[OPTION_NAME];         /* of the validation at the end, and of eval (data/tta.h) */
+    int64_t eval_tokens, eval_end; /* tokens or images per validation, and of the last one; 0: all; as the others */
+    char tta[OPTION_NAME];         /* test-time augmentation of the last validation and of eval (data/tta.h) */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
 

@@ -20,11 +20,11 @@ typedef struct cnn_options {
     double logit_divisor, smoothing;
 } cnn_options;
 
-/* Of the part that the running statistics keep in a step, and of airbench's layers. */
+/* Decay of the running statistics, and the epsilons of airbench's layers. */
 static const double norm_momentum = 0.6, norm_eps = 1e-12, whitening_eps = 5e-4;
 
 enum { groups = 3, whitening_side = 2, whitening_images = 5000, kernel = 3, last_pool = 3 };
-/* Pixels: one less by the whitening layer, half three times, and last_pool are left. */
+/* The whitening layer takes one pixel, the groups halve the side three times, and last_pool pixels must be left. */
 enum { min_side = last_pool * (1 << groups) + 1 };
 static const int64_t widths[groups] = {1, 4, 4}; /* times C */
 
@@ -50,7 +50,7 @@ typedef struct cnn {
     tape *t;
     const cnn_options *o;
     const activation *f;
-    int group, layer; /* of the network, from 0; of the group, from 1 */
+    int group, layer; /* from 0; in the group, from 1 */
 } cnn;
 
 /* "groups.0.conv1", "groups.0.norm1.shift". */
@@ -128,7 +128,7 @@ static void record(model *m, const void *from)
     m->loss = op_cross_entropy(n.t, x, head, NULL, targets, weights, o->smoothing);
 }
 
-/* Filter i passes channel i on, as far as there are as many of both. */
+/* Filter i copies channel i, as far as both exist. */
 static void start_dirac(const tape_value *w)
 {
     const int64_t taps = w->shape[2] * w->shape[3], size = w->shape[1] * taps;
@@ -156,7 +156,7 @@ static void radii(const void *from, model_radii *r)
         r->first = "the first layer is not trained";
 }
 
-/* The convolutions on images of 32 x 32 pixels. */
+/* Counts the convolutions on images of 32 x 32 pixels. */
 static double cost(const void *from, int64_t block)
 {
     const cnn_options *o = from;

@@ -14,7 +14,7 @@
 #include "models/model.h"
 #include "ops/ops.h"
 
-static const double norm_eps = 0x1p-23; /* as the reference has it: float32's own epsilon */
+static const double norm_eps = 0x1p-23; /* float32's epsilon, as in the reference */
 
 #define REAL(field, ...) OPTION_REAL_ROW(gpt_options, field, #field, __VA_ARGS__)
 #define BOOL(field, ...) OPTION_BOOL_ROW(gpt_options, field, #field, __VA_ARGS__)
@@ -39,7 +39,7 @@ typedef struct gpt {
     int block;
 } gpt;
 
-/* Parameter `name` of the present block. */
+/* Parameter `name` of the current block. */
 static tape_value *weight(const gpt *g, const char *name, int64_t d_out, int64_t d_in)
 {
     char full[64];
@@ -133,7 +133,7 @@ static void radii(const void *from, model_radii *r)
         r->first_scale = "only its ratio to the square of radius_hidden matters";
 }
 
-/* The matrices, a vocabulary of about a hundred symbols, attention. */
+/* Counts the matrices, a vocabulary of about a hundred symbols, and attention. */
 static double cost(const void *from, int64_t block)
 {
     const gpt_options *o = from;

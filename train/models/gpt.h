@@ -15,8 +15,8 @@ typedef struct gpt_options {
     double smoothing; /* label smoothing */
 } gpt_options;
 
-/* The forward pass for one position at a time, with the keys and values of earlier positions kept. When the
- * context is full, its second half is fed again from position 0 and the rest is forgotten. */
+/* The forward pass for one position at a time, with a cache of the keys and values of earlier positions. When the
+ * context is full, its second half is fed again from position 0 and the first half is dropped. */
 extern const model_decode gpt_decode;
 
 #endif

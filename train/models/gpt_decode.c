@@ -1,5 +1,5 @@
-/* The forward pass of gpt.c for one position, written out: rows instead of matrices, and attention over the kept keys
- * and values. A test holds it against the tape. */
+/* The forward pass of gpt.c for one position: rows instead of matrices, and attention over cached keys and values. A
+ * test compares it with the tape. */
 #include "models/gpt.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void destroy(void *from)
     free(d);
 }
 
-/* Parameter `name`, or that parameter of a block; NULL: there is none. */
+/* Parameter `name`, or that of block i (i >= 0); NULL: none. */
 static const tape_value *param(const model *m, int64_t i, const char *name, scion_error *err)
 {
     char full[64];

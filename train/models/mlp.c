@@ -23,8 +23,8 @@ static const option options[] = {
     MODEL_ACTIVATION(mlp_options),
     MODEL_BIAS(mlp_options),
     OPTION_CHOICE_ROW(mlp_options, bias_radius, "bias_radius", "layer", bias_radius,
-                      "biases have the radius of their layer, or that of the hidden layers as in 0.1.0",
-                      .origin = "hidden", .change = OPTION_ON_INIT),
+                      "biases have the radius of their layer, or that of the hidden layers", .origin = "hidden",
+                      .change = OPTION_ON_INIT),
     MODEL_SMOOTHING(mlp_options),
     OPTION_END,
 };
@@ -87,7 +87,7 @@ static void radii(const void *from, model_radii *r)
         r->first_scale = r->hidden_scale = "only the product of the radii matters";
 }
 
-/* The matrices; images have about 800 pixels. */
+/* Counts the matrices; images have about 800 pixels. */
 static double cost(const void *from, int64_t block)
 {
     const mlp_options *o = from;

@@ -1,6 +1,5 @@
-/* Models: each records itself on a tape, binds its inputs to the arrays of the data by name, and declares its
- * parameters with roles. None ever sees an optimizer, nor options other than its own. One file each, one row in
- * model_rows.c. */
+/* Models: each records itself on a tape, binds its inputs to arrays of the data by name, and declares its parameters
+ * with roles. A model knows no optimizer and only its own options. One file each, one row in model_rows.c. */
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
@@ -14,68 +13,68 @@ typedef struct model_row model_row;
 typedef struct model {
     const model_row *row;
     tape *tape;
-    const data_info *data;           /* what the inputs are bound to */
+    const data_info *data;           /* the data that the inputs are bound to */
     int64_t batch;                   /* samples */
-    tape_value *inputs[DATA_ARRAYS]; /* of each array of the data; NULL: the model does not read it */
+    tape_value *inputs[DATA_ARRAYS]; /* one per array of the data; NULL: the model does not read it */
     tape_value *loss;
-    tape_value *logits; /* for plans that evaluate; the loss does not need it */
+    tape_value *logits; /* for evaluation; the loss does not need it */
 } model;
 
 /* Writes text with a trained model, one token at a time. */
 typedef struct model_decode {
-    /* Reads its weights from the parameters of a recorded model, which must outlive it. `context`: positions that it
-     * remembers. NULL: err says why. */
+    /* Uses the weights of a recorded model, which must outlive it. `context`: positions that it remembers. NULL: err
+     * says why. */
     void *(*create)(const model *m, const void *options, int64_t context, scion_error *err);
     /* Appends a token; logits of the next one (the range of the data's tokens), valid until the next call. */
     const float *(*step)(void *decoder, int32_t token);
     void (*free)(void *decoder);
 } model_decode;
 
-/* Why a radius need not be searched; NULL: it must. */
+/* Reasons why a radius need not be searched; NULL: it must be. */
 typedef struct model_radii {
     const char *first, *hidden; /* no parameter has this radius alone */
-    /* While weights start and stay on their balls, another radius, or lr, has the same effect. */
+    /* Changing this radius has the effect of changing another, or lr, while weights start and stay on their balls. */
     const char *first_scale, *hidden_scale;
 } model_radii;
 
 struct model_row {
     const char *name, *help;
-    /* Names of the arrays that it reads, ended by NULL. */
+    /* Names of the arrays that the model reads, ended by NULL. */
     const char *const *inputs;
-    /* Options, in a struct of the model's own. A key that other models have too means the same type, default and
-     * range there; it is set for all of them. */
+    /* Options, in the model's own struct. A key that several models have must have the same type, default and range
+     * in all of them; it is set for all. */
     const option *options;
     size_t options_size;
-    /* What no single option can see. NULL: nothing to check. */
+    /* Checks that involve several options. NULL: none. */
     scion_status (*check)(const void *options, scion_error *err);
     /* Binds the inputs (model_input), records the operators, sets m->loss. */
     void (*record)(model *m, const void *options);
-    /* Weights and buffers that begin otherwise than by their role, perhaps by the data: called with all of them bound
-     * and started. Random numbers of parameter i come from its scn_stream_uniform. NULL: there are none. */
+    /* Model-specific initialisation; may read the data. Called after all parameters and buffers have been initialised
+     * by their roles. Random numbers of parameter i come from its scn_stream_uniform. NULL: none. */
     scion_status (*start)(model *m, const void *options, const data_set *data, uint64_t seed, scion_error *err);
-    /* Routing of scion.h that norms=auto stands for: this one (NULL: onehot), or as norms_by says (NULL: this one). */
+    /* Routing of scion.h that norms=auto stands for: norms_by's result, or norms (NULL: onehot). */
     const char *norms;
     const char *(*norms_by)(const void *options);
-    bool accuracy;              /* the share of right answers is worth reporting */
+    bool accuracy;              /* report the share of right answers */
     const model_decode *decode; /* NULL: it writes no text */
-    /* For tuning: which radii there is no need to search. NULL: all are searched. */
+    /* For tuning: names radii that need no search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
-    /* For tuning on a smaller model, of a quarter of the width: the least width, and the option that divides it (NULL:
+    /* For tuning on a proxy of a quarter of the width: the minimum width, and the option that must divide it (NULL:
      * none). */
     int64_t proxy_min;
     const char *proxy_divisor;
-    /* For estimates of time: operations of a sample of `block` tokens (1 where a sample is no text), up to a factor.
-     * NULL: all of them cost the same. */
+    /* For estimates of time before a run is recorded: operations per sample of `block` tokens (1: not text), up to a
+     * factor. NULL: the same for all. */
     double (*cost)(const void *options, int64_t block);
 };
 
-/* All models, ended by NULL. A test may bring a table of its own. */
+/* All models, ended by NULL. Tests may link another table. */
 extern const model_row *const model_rows[];
 
 const char *model_name(int i); /* NULL past the last */
 
-/* Records a model for batches of such data, which must outlive it. Errors name what is wrong with the options, or the
- * array that the data do not have. */
+/* Records a model for batches of such data, which must outlive it. Errors name the wrong option, or the array that
+ * the data do not have. */
 scion_status model_record(model *m, const model_row *row, const void *options, const data_info *data, int64_t batch,
                           scion_error *err);
 void model_free(model *m);
@@ -99,14 +98,13 @@ void model_free(model *m);
 /* For models with attention: head_size must divide width. */
 scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *err);
 
-/* The description of an array of row->inputs: the data have them all. */
+/* Description of an array of row->inputs, which the data all have. */
 const data_array *model_array(const model *m, const char *name);
-/* An input for a batch of that array, of a shape of the model's choice with as many elements (ndim 0: batch, then the
- * array's own shape). */
+/* An input for a batch of that array, in any shape with as many elements (ndim 0: batch, then the array's shape). */
 tape_value *model_input(model *m, const char *name, int ndim, const int64_t *shape);
-/* The same of an array that the data may not have, in its own shape; NULL: they do not. */
+/* The same for an array that the data may lack, in its own shape; NULL: they do. */
 tape_value *model_optional_input(model *m, const char *name);
-/* A parameter by name; NULL: there is none, and err says so. */
+/* A parameter by name; NULL: none, and err says so. */
 const tape_value *model_param(const model *m, const char *name, scion_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of models. It is a file of its own, so that a test can link another. */
+/* The table of models, in its own file so that tests can link another. */
 #include "models/model.h"
 
 extern const model_row model_gpt, model_mlp, model_cnn, model_vit;

@@ -9,8 +9,8 @@
  * wanted. In training whole branches are left out (stochastic depth, linearly from 0 in the first block to its rate
  * in the last), and elements dropped after the positions, O, f and W_3.
  *
- * What is computed of a row after the last block's attention needs that row alone, so with a class token all of that
- * is computed for x_0 only: the result is the same.
+ * After the last block's attention each row depends on itself alone, so with a class token only x_0 is computed: the
+ * result is the same.
  *
  * W_1 is a linear layer of images, C x (channels patch^2). With patch_factor=convolution it is declared as the
  * convolution that it also is, kernel and stride patch: the spectral norm then divides by the patch^2 positions and
@@ -45,7 +45,7 @@ typedef struct vit {
     const vit_options *o;
     const activation *f;
     int64_t block, channels;
-    bool last; /* block, of which the class token alone is needed in the end */
+    bool last; /* the last block: only the class token is needed after it */
 } vit;
 
 /* ---- Choices ------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static tape_value *bias(const vit *v, const char *name, int64_t n)
     return v->o->bias ? vector(v, name, ".bias", SCION_ROLE_VECTOR, n) : NULL;
 }
 
-/* W x + b, W parameter `part` of the present block. */
+/* W x + b, W parameter `part` of the current block. */
 static tape_value *linear(const vit *v, tape_value *x, const char *part, int64_t d_out, int64_t d_in)
 {
     char name[64];
@@ -113,7 +113,7 @@ static tape_value *linear(const vit *v, tape_value *x, const char *part, int64_t
     return op_linear(v->t, x, w, bias(v, name, d_out));
 }
 
-/* N(x); the parameters of layer normalisation are called after `name`. */
+/* N(x); the parameters of layer normalisation are named after `name`. */
 static tape_value *normalised(const vit *v, tape_value *x, const char *name)
 {
     const int64_t C = v->o->width;
@@ -135,7 +135,7 @@ static tape_value *dropped(const vit *v, tape_value *x)
     return v->o->dropout > 0 ? op_dropout(v->t, x, v->o->dropout) : x;
 }
 
-/* x + branch, which training leaves out now and then. */
+/* x + branch, which training drops at random. */
 static tape_value *residual(const vit *v, tape_value *x, tape_value *branch)
 {
     const double depth = v->o->layers > 1 ? (double)v->block / (double)(v->o->layers - 1) : 1;
@@ -144,7 +144,7 @@ static tape_value *residual(const vit *v, tape_value *x, tape_value *branch)
     return op_add(v->t, x, rate > 0 ? op_drop_samples(v->t, branch, rate) : branch);
 }
 
-/* What the rest of the network needs of x. */
+/* The part of x that the rest of the network needs. */
 static tape_value *needed(const vit *v, tape_value *x)
 {
     return v->last && has_class_token(v->o) ? op_pick(v->t, x, 0) : x;
@@ -181,7 +181,7 @@ static tape_value *embedding(const vit *v, tape_value *image)
     return op_linear(v->t, op_patches(v->t, image, p), linear_layer ? w : op_reshape(v->t, w, 2, flat), b);
 }
 
-/* With class token and positions. */
+/* Patches with class token and positions. */
 static tape_value *tokens(const vit *v, tape_value *image)
 {
     tape_value *x = embedding(v, image);
@@ -249,7 +249,7 @@ static scion_status start(model *m, const void *from, const data_set *data, uint
     return SCION_OK;
 }
 
-/* The matrices and attention; images have about 64 patches. */
+/* Counts the matrices and attention; images have about 64 patches. */
 static double cost(const void *from, int64_t block)
 {
     const vit_options *o = from;

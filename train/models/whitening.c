@@ -37,8 +37,8 @@ static void add_image(const patches *p, const float *image, double *patch, doubl
         }
 }
 
-/* Images that are in memory at once, and how many of them a slice of the sums has. Both depend on the size of the
- * images alone: the sums are the same with any number of threads. */
+/* Images in memory at once, and images per slice of the sums. Both depend only on the size of the images: the sums
+ * are the same with any number of threads. */
 typedef struct pieces {
     int64_t images, slice;
 } pieces;
@@ -57,7 +57,7 @@ static int64_t slices_in(int64_t count, int64_t slice)
     return (count + slice - 1) / slice;
 }
 
-/* Sums of each slice of `count` images; `sums` has room for all slices, each followed by a patch. */
+/* Sums of each slice of `count` images; `sums` holds all slices, each followed by a patch. */
 static void add_slices(const patches *p, int64_t count, int64_t slice, const float *images, double *sums)
 {
     const int64_t slices = slices_in(count, slice), room = p->size * (p->size + 1);
@@ -153,7 +153,7 @@ void whitening_eigenvectors(int64_t n, double *a, double *values, double *vector
             }
 }
 
-/* ---- Together ------------------------------------------------------------------------------------------------- */
+/* ---- The layer ------------------------------------------------------------------------------------------------- */
 
 /* w from the second moment m. */
 static scion_status filters_of(int64_t n, double *m, double eps, float *w, scion_error *err)

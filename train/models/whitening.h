@@ -4,7 +4,7 @@
 
 #include "data/data.h"
 
-/* Filters of the layer on images of so many channels: twice the size of a patch. */
+/* Number of filters for images of that many channels: twice the size of a patch. */
 int64_t whitening_filters(int64_t channels, int64_t side);
 
 /* w (filters, channels, side, side) from the first `images` samples of the training part, as evaluation sees them,
@@ -15,7 +15,7 @@ int64_t whitening_filters(int64_t channels, int64_t side);
 scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, double eps, float *w,
                                scion_error *err);
 
-/* Eigenvalues of a symmetric n x n matrix, largest first, and its eigenvectors as rows. Spoils a. */
+/* Eigenvalues of a symmetric n x n matrix, largest first, and its eigenvectors as rows. Overwrites a. */
 void whitening_eigenvectors(int64_t n, double *a, double *values, double *vectors);
 
 #endif

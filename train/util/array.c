@@ -7,8 +7,8 @@
 void *array_append(void *array, int64_t *count, size_t bytes)
 {
     void *items;
-    memcpy(&items, array, sizeof items); /* a pointer to whatever the caller's elements are */
-    if ((*count & (*count - 1)) == 0) {  /* full at powers of two */
+    memcpy(&items, array, sizeof items); /* the caller's pointer, of any element type */
+    if ((*count & (*count - 1)) == 0) {  /* the capacity is a power of two */
         void *larger = realloc(items, (size_t)(*count > 0 ? 2 * *count : 1) * bytes);
         if (!larger)
             return NULL;

@@ -1,13 +1,13 @@
-/* Arrays that grow, and the order of numbers. */
+/* Growing arrays, and a comparison for sorting. */
 #ifndef TRAIN_UTIL_ARRAY_H
 #define TRAIN_UTIL_ARRAY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes an array one longer and returns its new last element, which holds anything; NULL: out of memory, and nothing
- * has changed. `array` points to the pointer (NULL at first), whose memory the caller frees; *count is 0 at first and
- * changed by nobody else. */
+/* Appends an uninitialised element to an array and returns it; NULL: out of memory, nothing has changed. `array`
+ * points to the pointer (NULL at first), which the caller frees; *count is 0 at first and must not be changed
+ * elsewhere. */
 void *array_append(void *array, int64_t *count, size_t bytes);
 
 /* For qsort: doubles, ascending. */

@@ -37,7 +37,7 @@ static scion_status failed(atomic_file *r, const char *what, int reason, scion_e
     return train_fail(err, SCION_EINVAL, "%s: %s: %s", path_end(r->path), what, strerror(reason));
 }
 
-/* A temporary name for a file in the same folder, which the caller frees; NULL: no memory. */
+/* Temporary name in the same folder, freed by the caller; NULL: out of memory. */
 static char *temporary_name(const char *name)
 {
     const size_t bytes = strlen(name) + sizeof mark + 24;
@@ -59,20 +59,20 @@ scion_status atomic_begin_in(atomic_file *r, int folder, const char *path, scion
     *r = (atomic_file){path, folder, temporary_name(name), -1};
     if (!r->temporary)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    /* rename would put a file in the place of a device or a pipe, too. */
+    /* rename would replace even a device or a pipe. */
     if (fstatat(file_at(folder), name, &about, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(about.st_mode) &&
         !S_ISLNK(about.st_mode)) {
         free(r->temporary);
         r->temporary = NULL;
         return train_fail(err, SCION_EINVAL, "%s: cannot be written: it exists and is not a file", path_end(path));
     }
-    /* No O_EXCL: a process of the same number, killed long ago, may have left its file here. */
+    /* No O_EXCL: an earlier process with this number may have left its file here. */
     do
         r->fd = openat(file_at(folder), r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     while (r->fd < 0 && errno == EINTR);
     if (r->fd < 0) {
         const int reason = errno;
-        free(r->temporary); /* it is not ours to remove */
+        free(r->temporary); /* not ours to remove */
         r->temporary = NULL;
         return failed(r, "cannot be written", reason, err);
     }
@@ -101,8 +101,8 @@ scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t
     return atomic_write(r, data, bytes, err);
 }
 
-/* Makes the new name last. A file system that cannot flush a folder still has a whole file under the name, the old
- * one or the new one: no reason to fail. */
+/* Makes the rename durable. If a file system cannot flush a folder, the name still refers to a whole file, old or
+ * new: no error. */
 static void flush_folder(int folder, const char *path)
 {
     if (folder >= 0)
@@ -134,18 +134,18 @@ bool atomic_link(int folder, const char *from, const char *path)
     char *temporary = temporary_name(name);
     if (!temporary)
         return false;
-    unlinkat(at, temporary, 0); /* a process of the same number may have left it */
+    unlinkat(at, temporary, 0); /* left by an earlier process with this number */
     bool done = linkat(at, file_in(folder, from), at, temporary, 0) == 0;
     if (done) {
         done = renameat(at, temporary, at, name) == 0;
-        unlinkat(at, temporary, 0); /* still there if it failed, and if path was this file already */
+        unlinkat(at, temporary, 0); /* still there if rename failed, or if path was this file already */
         flush_folder(folder, path);
     }
     free(temporary);
     return done;
 }
 
-/* The process that a temporary file's name ends in, 0: the name is none. */
+/* Process number at the end of a temporary file's name, 0: not such a name. */
 static long owner_of(const char *name)
 {
     const char *at = NULL;

@@ -1,8 +1,8 @@
-/* Time that passes. */
+/* A monotonic clock. */
 #ifndef TRAIN_UTIL_CLOCK_H
 #define TRAIN_UTIL_CLOCK_H
 
-/* Seconds since some moment. Only differences mean something; setting the machine's clock does not change them. */
+/* Seconds since an arbitrary moment; not affected by setting the machine's clock. */
 double clock_now(void);
 
 #endif

@@ -51,7 +51,7 @@ DIR *file_list(int folder, const char *path)
 {
     if (folder < 0)
         return opendir(path);
-    const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a position of its own */
+    const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with its own position */
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
     if (fd >= 0 && !list)
         close(fd);

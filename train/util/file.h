@@ -10,23 +10,23 @@
 
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
-/* Whether two paths lead to one file; false if one of them leads nowhere. */
+/* True if two paths lead to the same file; false if one of them does not exist. */
 bool file_same(const char *a, const char *b);
 
-/* A path whose last name is looked up in the open folder `folder`, whatever has become of the rest of the path;
- * folder < 0: the path itself. For openat and its kin: file_at(folder), file_in(folder, path). */
+/* Arguments of openat and similar calls, file_at(folder) and file_in(folder, path): the last name of a path in the
+ * open folder, even if the rest of the path has changed; folder < 0: the path itself. */
 int file_at(int folder);
 const char *file_in(int folder, const char *path);
-/* Whether an open folder was removed (rm -r): nothing can be made in it any more. */
+/* True if an open folder was removed (rm -r): nothing can be created in it. */
 bool file_folder_gone(int folder);
-/* The names in a folder, given open (>= 0) or by its path: for readdir and closedir. NULL: it cannot be read. */
+/* Opens a folder for readdir, given open (>= 0) or by its path. NULL: it cannot be read. */
 DIR *file_list(int folder, const char *path);
 
-/* fsync, which is not given up when interrupted; of an open file, and of the folder that a path lies in. */
+/* fsync, repeated when interrupted: of an open file, and of the folder of a path. */
 int file_flush(int fd);
 void file_flush_folder(const char *path);
 
-/* Makes a folder and those above it; one that exists is fine. */
+/* Makes a folder and its parents, where they do not exist. */
 scion_status file_make_folder(const char *path, scion_error *err);
 
 /* The last name of a path, without slashes after it and without `ending` (".ini"; NULL: keep it). */

@@ -1,4 +1,4 @@
-/* JSON that is written. JSON has no NaN and no infinity: they are null. */
+/* Writing JSON. NaN and infinity, which JSON does not have, become null. */
 #ifndef TRAIN_UTIL_JSON_H
 #define TRAIN_UTIL_JSON_H
 
@@ -9,7 +9,7 @@
 
 /* A number, or null. */
 json_t *json_number(double value);
-/* The same as text, the shortest that reads back to the same number. */
+/* The same as the shortest text that reads back to the same number. */
 const char *json_number_text(double value, char text[NUMBER_TEXT]);
 
 /* Writes path as a whole (atomic_file.h), or to standard output if it is "-"; flags are those of json_dumps. Takes

@@ -16,7 +16,7 @@ static void lower(memory_limit *to, memory_limit by)
 
 /* ---- Control groups ------------------------------------------------------------------------------------------ */
 
-/* The number in a file of the kernel's; 0: there is none ("max" is no limit). */
+/* Number in a file of the kernel; 0: none ("max" is no limit). */
 static size_t limit_in(const char *path)
 {
     unsigned long long bytes = 0;
@@ -29,8 +29,8 @@ static size_t limit_in(const char *path)
     return (size_t)bytes;
 }
 
-/* The limits of a group and of those above it. In a container the group's path may be one that only the host has: the
- * root is always looked at. */
+/* Limits of a group and its parents. In a container the group's path may exist only on the host: the root is always
+ * read. */
 static void lower_by_group(memory_limit *to, const char *root, const char *mount, const char *file, char *group)
 {
     for (;;) {
@@ -47,7 +47,7 @@ static void lower_by_group(memory_limit *to, const char *root, const char *mount
     }
 }
 
-/* Whether a list "cpu,memory" has the word. */
+/* True if a list such as "cpu,memory" contains the word. */
 static bool has_controller(const char *list, size_t length, const char *word)
 {
     const size_t n = strlen(word);
@@ -83,7 +83,7 @@ static void lower_by_groups(memory_limit *to, const char *root)
 
 /* ---- Limits of the process ----------------------------------------------------------------------------------- */
 
-/* Bytes of address space, and of data, that the process has now; 0: unknown. */
+/* Bytes of address space and of data in use; 0: unknown. */
 static void used_now(const char *root, size_t page, size_t *space, size_t *data)
 {
     char path[PATH_MAX];
@@ -107,7 +107,7 @@ static void lower_by_rlimit(memory_limit *to, int resource, size_t used, const c
 
 memory_limit memory_usable(const char *root, int threads)
 {
-    const size_t default_stack = (size_t)8 << 20; /* of a thread, if the limit is none */
+    const size_t default_stack = (size_t)8 << 20; /* of a thread, if unlimited */
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     struct rlimit stack;
     size_t space, data;

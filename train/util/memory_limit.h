@@ -1,4 +1,4 @@
-/* How much memory this process may still take: what the machine has, or less, where a limit is lower. */
+/* Memory that this process may use: the machine's, or less, where a limit is lower. */
 #ifndef TRAIN_UTIL_MEMORY_LIMIT_H
 #define TRAIN_UTIL_MEMORY_LIMIT_H
 
@@ -7,13 +7,13 @@
 
 typedef struct memory_limit {
     size_t bytes;     /* 0: unknown */
-    const char *what; /* whose limit it is, before a number: "this machine has" */
-    bool left;        /* what is in use already is not in it */
+    const char *what; /* source of the limit, before a number: "this machine has" */
+    bool left;        /* memory in use already is subtracted */
 } memory_limit;
 
 /* The lowest of: the machine's memory; the limits of its cgroup and those above it (containers, systemd; versions 1
- * and 2); what RLIMIT_AS (ulimit -v) and RLIMIT_DATA (ulimit -d) leave beside what is in use already and the stacks
- * of `threads` threads. root: "", or a folder in the place of /, for tests. */
+ * and 2); what RLIMIT_AS (ulimit -v) and RLIMIT_DATA (ulimit -d) leave after memory in use and the stacks of
+ * `threads` threads. root: "", or a folder in the place of /, for tests. */
 memory_limit memory_usable(const char *root, int threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* See number.h. strtod and its kin do the work; they depend on the locale, which the program leaves at "C". */
+/* See number.h. strtod and similar functions depend on the locale, which the program leaves at "C". */
 #include "util/number.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole numbers up to here are exact in a double. */
+/* Integers up to here are exact in a double. */
 static const double exact = 0x1p53;
 
 /* strtod without its spaces, nan and inf; moves *text behind what it read. */
@@ -46,7 +46,7 @@ bool number_real(const char *text, double *value)
     return true;
 }
 
-/* Base of a whole number: a leading 0 alone does not make it octal. */
+/* Base of an integer: a leading 0 alone does not make it octal. */
 static int base_of(const char *text)
 {
     text += *text == '-' || *text == '+';

@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NUMBER_TEXT = 32 }; /* room for any number as text */
+enum { NUMBER_TEXT = 32 }; /* bytes of any number as text */
 
-/* All of `text`: 0.1, 1e-3, 0x10, 2^-5, 1k (thousand), 2.5m (million). False: it is no finite number. */
+/* All of `text`: 0.1, 1e-3, 0x10, 2^-5, 1k (thousand), 2.5m (million). False: not a finite number. */
 bool number_real(const char *text, double *value);
-/* The same for whole numbers; without ^, e, k and m they are exact up to the ends of their types. False: no whole
- * number, or one that the type cannot hold. */
+/* The same for integers; without ^, e, k and m they are exact over the range of their types. False: not an integer,
+ * or out of range. */
 bool number_int(const char *text, int64_t *value);
 bool number_seed(const char *text, uint64_t *value);
 

@@ -21,7 +21,7 @@ size_t option_size(const option *o)
     return sizes[o->type];
 }
 
-/* `value` without the spaces around it. False: it is too long for an option. */
+/* Copies `value` without surrounding spaces. False: too long. */
 static bool trim(const char *value, char text[OPTION_TEXT])
 {
     while (isspace((unsigned char)*value))
@@ -36,7 +36,7 @@ static bool trim(const char *value, char text[OPTION_TEXT])
     return true;
 }
 
-/* Why a text cannot be written to an .ini file or to JSON and read back; NULL: it can. */
+/* Reason why a text cannot be written to an .ini file or to JSON and read back; NULL: it can. */
 static const char *unwritable(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -45,9 +45,9 @@ static const char *unwritable(const char *text)
         if (n == 0)
             return "is not UTF-8";
         if (*s < 0x20 || *s == 0x7f)
-            return "holds a control character";
+            return "contains a control character";
         if ((*s == ';' || *s == '#') && (s == (const unsigned char *)text || s[-1] == ' '))
-            return "holds what starts a comment in a file (';' or '#' after a space)";
+            return "contains the start of a comment (';' or '#' after a space)";
     }
     return NULL;
 }

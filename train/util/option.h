@@ -1,6 +1,6 @@
-/* Options. A row says everything about one setting: its key in files and on the command line, its type, default
- * and range, its help, and what it means to the identity of a run. Each room has rows for a struct of its own (a
- * model, the data, the optimizer); config/ puts them together. */
+/* Options. A row has everything about one setting: its key in files and on the command line, type, default, range,
+ * help, and its part in the identity of a run. A model, the data, the optimizer each have rows for their own struct;
+ * config/ collects them. */
 #ifndef TRAIN_UTIL_OPTION_H
 #define TRAIN_UTIL_OPTION_H
 
@@ -22,18 +22,18 @@ typedef enum option_type {
     OPTION_SEED    /* uint64_t */
 } option_type;
 
-/* When an option may be changed for a run that exists. */
+/* When an option may be changed for an existing run. */
 enum {
     OPTION_ON_RESUME = 1,
     OPTION_ON_FORCE = 4,   /* on resume, if asked for explicitly: it is no longer the same run */
-    OPTION_ON_INIT = 8,    /* a model's: may differ from those of the weights that `init` names */
-    OPTION_FROM_INIT = 16, /* not a model's, but taken from there as well */
+    OPTION_ON_INIT = 8,    /* a model's: may differ from that of the run that `init` names */
+    OPTION_FROM_INIT = 16, /* not a model's, but taken from that run as well */
     OPTION_ON_EVAL = 2
 };
 
 typedef struct option {
     const char *key;
-    const char *section; /* set by the configuration: the group's */
+    const char *section; /* of .ini files; set by config.c */
     const char *help;
     option_type type;
     size_t offset;                /* in the struct of its owner */
@@ -41,16 +41,15 @@ typedef struct option {
     double min, max;              /* INT, REAL */
     const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
     const char *const *names;     /* CHOICE: the names, ended by NULL */
-    bool neutral;                 /* has no influence on what a run computes (threads, intervals of the log, ...) */
-    const char
-        *origin; /* the value that runs had before the option existed, as text; NULL: the default. It stays as it
-                           is when the default changes, so that runs keep their identity */
-    /* Where other options decide: the origin in a configuration, in place of `origin`; and what "auto" stands for in
-     * one (STRING). Values that are read, compared and stored are what it stands for. NULL: they do not. */
+    bool neutral;                 /* does not change what a run computes (threads, intervals of the log, ...) */
+    /* The value that runs had before the option existed, as text; NULL: the default. It stays when the default
+     * changes, so that runs keep their identity. origin_of, if not NULL, computes it from other options. */
+    const char *origin;
     const char *(*origin_of)(const void *configuration);
+    /* STRING: the value that "auto" stands for; this is what is compared and stored. NULL: "auto" has no meaning. */
     const char *(*derive)(const void *configuration);
-    char list;       /* STRING: what separates the values of a list in a sweep; 0: no lists */
-    unsigned change; /* OPTION_ON_RESUME, OPTION_ON_EVAL */
+    char list;       /* STRING: separator of the values of a list in a sweep; 0: no lists */
+    unsigned change; /* OPTION_ON_RESUME, ... */
 } option;
 
 /* Rows. `owner` is the struct, `...` further columns such as .neutral = true. */
@@ -86,8 +85,8 @@ typedef struct option {
 /* Bytes of a value. */
 size_t option_size(const option *o);
 /* Reads a value from text into its field of `values`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
- * yes/no, true/false, on/off. `where` starts the message of an error, which names the range or the choices; then
- * nothing has changed. */
+ * yes/no, true/false, on/off. `where` begins an error's message, which names the range or the choices; nothing has
+ * changed then. */
 scion_status option_set(const option *o, void *values, const char *text, const char *where, scion_error *err);
 /* The value as text that option_set reads back to the same value. */
 void option_get(const option *o, const void *values, char *text, size_t bytes);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { shown = 90 }; /* of the 231 bytes of a message */
+enum { shown = 90 }; /* of a message's 231 bytes */
 
 const char *path_tail(const char *path, size_t max)
 {

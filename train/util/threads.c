@@ -5,18 +5,18 @@
 
 #include "base/thread.h"
 
-/* A thread that waits for work spins for some 10 microseconds, then sleeps. To wake it costs as much (in a virtual
+/* A waiting thread spins for about 10 microseconds, then sleeps. To wake it costs as much (in a virtual
  * machine more), and the loops of a step follow each other faster than that; libgomp's own choice, milliseconds,
  * would take the core from other programs: a second one on the machine cost a factor of four. libgomp reads its
  * variables when the program is loaded. It is linked into the program (cmake/program.cmake), and this runs before it
- * does. Who sets one of the variables decides for himself. */
+ * does. A user who sets one of the variables decides for himself. */
 __attribute__((constructor(101))) static void choose_waiting(void)
 {
     if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
         setenv("GOMP_SPINCOUNT", "1000", 1);
 }
 
-static int at_start; /* what 0 means; 0: not known yet */
+static int at_start; /* default number of threads; 0: not known yet */
 
 void threads_share(int n)
 {

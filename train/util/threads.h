@@ -2,11 +2,11 @@
 #ifndef TRAIN_UTIL_THREADS_H
 #define TRAIN_UTIL_THREADS_H
 
-/* From now on parallel regions use n threads; 0: as many as the process was started with (OMP_NUM_THREADS, or all
- * cores). Returns the number. Threads that have been started are not ended. */
+/* Sets the number of threads of parallel regions; 0: the default (OMP_NUM_THREADS, or all cores). Returns the number.
+ * Running threads are not ended. */
 int threads_set(int n);
-/* What 0 means from now on, in place of that: the share of a process that has others beside it on its host. Who sets
- * OMP_NUM_THREADS has decided, and nothing changes. */
+/* Sets the default: the share of a process that shares its host with others. Has no effect if OMP_NUM_THREADS is set.
+ * */
 void threads_share(int n);
 
 #endif

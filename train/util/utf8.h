@@ -14,10 +14,10 @@ int utf8_decode(const char *s, size_t n, uint32_t *code);
 int utf8_encode(uint32_t code, char *out);
 /* Length of the character at the start of a string; 0: not UTF-8. */
 int utf8_length(const char *text);
-/* Bytes of s before the first that is no UTF-8: n if all are. */
+/* Bytes of s before the first that is not UTF-8; n if all are. */
 size_t utf8_bytes(const char *s, size_t n);
-/* Puts a '?' in the place of each byte of a control character (newlines and escapes of terminals are some) and of
- * what is not UTF-8: a text of others can then be printed on one line. */
+/* Replaces each byte of control characters (newlines, terminal escapes) and of invalid UTF-8 by '?', so that foreign
+ * text can be printed on one line. */
 void utf8_make_printable(char *text);
 
 #endif
