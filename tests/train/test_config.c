@@ -345,7 +345,7 @@ static void switches_have_four_pairs_of_words(void **state)
 
 /* ---- Sentences ----------------------------------------------------------------------------------------- */
 
-/* What others call our options is no option here, and what it points to is one. */
+/* A foreign name is no option here, stands in one row, and its key is an option. */
 static void foreign_names_point_to_options(void **state)
 {
     static const char *const asked[] = {
@@ -353,13 +353,21 @@ static void foreign_names_point_to_options(void **state)
         "init_from", "heads",      "seq_len",     "device",     "context",      "d_model",
         "wandb_log", "checkpoint", "hidden_size", "n_head",     "warmup_iters", "num_hidden_layers"};
     (void)state;
-    for (const config_foreign_name *f = config_foreign_names; f->name; f++) {
-        at("%s", f->name);
-        check(config_find(f->name) == NULL || strcmp(f->name, "depth") == 0); /* an alias of this test */
+    char all[8192] = " ";
+    for (const config_foreign_name *f = config_foreign_names; f->names; f++) {
         check((f->key != NULL) != (f->sentence != NULL));
         check(!f->key || config_find(f->key) != NULL);
-        for (const config_foreign_name *other = f + 1; other->name; other++)
-            check(strcmp(f->name, other->name) != 0);
+        for (const char *from = f->names; *from; from += strspn(from, " ")) {
+            const int length = (int)strcspn(from, " ");
+            char name[64], spaced[66];
+            snprintf(name, sizeof name, "%.*s", length, from);
+            snprintf(spaced, sizeof spaced, " %s ", name);
+            at("%s", name);
+            check(config_find(name) == NULL || strcmp(name, "depth") == 0); /* an alias of this test */
+            check(strstr(all, spaced) == NULL);
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", name);
+            from += length;
+        }
     }
     for (int64_t i = 0; i < COUNT_OF(asked); i++) {
         char sentence[160];

@@ -354,15 +354,25 @@ static int key_distance(const char *key, const config_option *o)
     return config_near(key, distance) ? distance : INT_MAX;
 }
 
+/* True if a list of words contains `word`, in any case. */
+static bool in_list(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (size_t n; (n = strcspn(list, " ")) > 0; list += n + strspn(list + n, " "))
+        if (n == length && strncasecmp(list, word, n) == 0)
+            return true;
+    return false;
+}
+
 void config_unknown(const char *key, char *text, size_t bytes)
 {
     const config_option *o;
     const char *best = NULL;
     int nearest = INT_MAX;
-    for (const config_foreign_name *f = config_foreign_names; f->name; f++)
-        if (strcasecmp(f->name, key) == 0) {
+    for (const config_foreign_name *f = config_foreign_names; f->names; f++)
+        if (in_list(f->names, key)) {
             if (f->key)
-                snprintf(text, bytes, "%s is called %s here", f->name, f->key);
+                snprintf(text, bytes, "%.40s is called %s here", key, f->key);
             else
                 snprintf(text, bytes, "%s", f->sentence);
             return;
