@@ -11,6 +11,7 @@
 
 #include "util/array.h"
 #include "util/fail.h"
+#include "util/file.h"
 #include "util/json.h"
 #include "util/number.h"
 #include "util/path.h"
@@ -340,11 +341,9 @@ static bool path_beside(const char *name, const char *beside, char *path, size_t
 {
     const char *slash = strrchr(beside, '/');
     const int folder = slash ? (int)(slash - beside) + 1 : 0;
-    struct stat one, other;
     if (is_path(name) || (size_t)snprintf(path, bytes, "%.*s%s%s", folder, beside, name, ending) >= bytes)
         return false;
-    return is_file(path) && stat(path, &one) == 0 && stat(beside, &other) == 0 &&
-           (one.st_dev != other.st_dev || one.st_ino != other.st_ino);
+    return is_file(path) && !file_same(path, beside);
 }
 
 static scion_status preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err)

@@ -226,12 +226,6 @@ static void record(model *m, const void *from)
 
 /* ---- The row ------------------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 static scion_status start(model *m, const void *from, const data_set *data, uint64_t seed, scion_error *err)
 {
     (void)from;
@@ -239,7 +233,7 @@ static scion_status start(model *m, const void *from, const data_set *data, uint
     (void)err;
     for (int64_t i = 0; i < tape_param_count(m->tape); i++) {
         const tape_value *v = tape_param_at(m->tape, i);
-        const bool gain = ends_with(v->name, ".gain");
+        const bool gain = strstr(v->name, ".gain") != NULL;
         if (!gain && strcmp(v->name, "positions") != 0 && strcmp(v->name, "class_token") != 0)
             continue;
         scn_normals(seed, scn_stream_uniform(i), 0, v->count, v->data);

@@ -56,16 +56,24 @@ SCN_INLINE bool is_hit(const float *z, int64_t target, float top)
     return true;
 }
 
+/* True for a target that is not a class; *loss is then 0 (negative: the row does not count) or NaN. */
+SCN_INLINE bool has_no_class(const row_task *k, float *z, int64_t target, float *loss)
+{
+    if (target >= 0 && target < k->vocab)
+        return false;
+    if (k->weight != 0)
+        memset(z, 0, (size_t)k->vocab * sizeof *z);
+    *loss = target < 0 ? 0 : NAN;
+    return true;
+}
+
 /* Loss of one row; overwrites z, with dz if the gradient is wanted. */
 SCN_CLONES static float row_loss(const row_task *k, float *z, int64_t target, float *hit)
 {
     const int64_t V = k->vocab;
-    *hit = 0;
-    if (target < 0 || target >= V) {
-        if (k->weight != 0)
-            memset(z, 0, (size_t)V * sizeof *z);
-        return target < 0 ? 0 : NAN;
-    }
+    float loss = *hit = 0;
+    if (has_no_class(k, z, target, &loss))
+        return loss;
     const float top = op_row_max(V, z), own = z[target];
     double mean = 0;
     *hit = is_hit(z, target, top) ? 1 : 0;
@@ -91,12 +99,9 @@ SCN_CLONES static float row_loss(const row_task *k, float *z, int64_t target, fl
 SCN_CLONES static float soft_row_loss(const row_task *k, float *z, int64_t target, const float *u, float *hit)
 {
     const int64_t V = k->vocab;
-    *hit = 0;
-    if (target < 0 || target >= V) {
-        if (k->weight != 0)
-            memset(z, 0, (size_t)V * sizeof *z);
-        return target < 0 ? 0 : NAN;
-    }
+    float loss = *hit = 0;
+    if (has_no_class(k, z, target, &loss))
+        return loss;
     const float top = op_row_max(V, z);
     double mean = 0, total = 0, product = 0;
     *hit = is_hit(z, target, top) ? 1 : 0;
