@@ -1,6 +1,6 @@
-/* scion completion: the scripts that let shells complete its command line. They ask the program, which answers from
- * the tables that help and parsing come from: `scion --complete WORD ...` prints what the last word may become, one
- * per line with its meaning after a tab, and ":files" if it may be a file. */
+/* scion completion: scripts for shells that complete the command line. They call `scion --complete WORD ...`, which
+ * prints candidates for the last word, one per line with its meaning after a tab, and ":files" if it may be a file;
+ * it reads the same tables as help and parsing. */
 #include <string.h>
 
 #include "cli.h"
@@ -12,7 +12,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A candidate: `before` and `name` and `after`, if it begins as the last word does. */
+/* Prints the candidate before + name + after if it begins with the last word. */
 static void offer(const char *last, const char *before, const char *name, const char *after, const char *about)
 {
     char text[2 * CONFIG_TEXT];
@@ -44,7 +44,7 @@ static bool takes_option(const cli_command *c, const config_option *o)
     return c->options == CLI_ALL_OPTIONS || (c->options != CLI_NO_OPTIONS && (o->change & change[c->options]));
 }
 
-/* The values of an option. Of a list, such as rule=scion,ad, the last one. */
+/* Offers the values of an option; in a list, such as rule=scion,ad, for the last one. */
 static void offer_values(const char *last, const config_option *o)
 {
     static const char *const truth[] = {"yes", "no"};
@@ -59,7 +59,7 @@ static void offer_values(const char *last, const config_option *o)
         offer_files();
 }
 
-/* The values that an argument lists: "val|all". */
+/* Offers the values that an argument lists: "val|all". */
 static void offer_choices(const char *last, size_t length, const char *choices)
 {
     char before[CONFIG_TEXT], name[CONFIG_TEXT];
@@ -71,7 +71,7 @@ static void offer_choices(const char *last, size_t length, const char *choices)
     }
 }
 
-/* What follows key= . */
+/* Offers values after key= . */
 static void offer_after_equal(const cli_command *c, const char *last)
 {
     const size_t length = strcspn(last, "=");
@@ -88,7 +88,7 @@ static void offer_after_equal(const cli_command *c, const char *last)
         offer_values(last, o);
 }
 
-/* Whether a word before the last one is this switch, or sets this key. */
+/* True if a word before the last one is this switch, or sets this key. */
 static bool given(int count, char **words, const char *name)
 {
     const size_t length = strlen(name);
@@ -98,7 +98,7 @@ static bool given(int count, char **words, const char *name)
     return false;
 }
 
-/* Switches, and keys that are not set yet. */
+/* Offers switches, and keys that are not set yet. */
 static void offer_arguments(const cli_command *c, int count, char **words)
 {
     const char *last = words[count - 1];

@@ -83,9 +83,9 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-/* Treats subnormal numbers as zero: the processor needs a hundred times as long for them, and a network that has
- * diverged is full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode.
- * The library itself does not change it. */
+/* Treats subnormal numbers as zero: the processor takes a hundred times as long for them, and a diverged network is
+ * full of them (a step of such a GPT took 20 times as long). Threads started later inherit the mode. The library
+ * itself does not change it. */
 static void flush_subnormals(void)
 {
 #if defined(__x86_64__)
@@ -121,7 +121,7 @@ static int help(const char *name)
     return finish(CLI_OK);
 }
 
-/* Prepares a process that was started together with others; false: it has nothing to do. */
+/* Prepares a process that a launcher started with others; false: it has nothing to do. */
 static bool take_part(const cli_command *c)
 {
     const launcher l = launcher_find();
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         return CLI_OK;
     cli_arguments a;
     flush_subnormals();
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a write that fails, and is told so */
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a failed write, which is reported */
     const int status = cli_parse(&a, c, argc - 2, argv + 2) ? c->run(&a) : CLI_USAGE;
     cli_parse_free(&a);
     const int end = finish(status);

@@ -1,4 +1,4 @@
-/* Lists and ranges of a sweep, a pair in a line. Every point of a grid is a configuration that can be checked. */
+/* Lists and ranges of a sweep, one pair per line. Every point of a grid is a configuration that can be checked. */
 #include <string.h>
 
 #include "fuzz_config.h"

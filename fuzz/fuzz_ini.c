@@ -1,4 +1,4 @@
-/* Configurations as .ini files. What is read and written again is read as the same; what is refused changes
+/* Configurations as .ini files. A file that was read, written and read again gives the same; a refused one changes
  * nothing. */
 #include <string.h>
 

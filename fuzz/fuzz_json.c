@@ -1,4 +1,4 @@
-/* Configurations as JSON, as checkpoints, summaries and ledgers hold them. */
+/* Configurations as JSON, from checkpoints, summaries and ledgers. */
 #include <string.h>
 
 #include "fuzz_config.h"

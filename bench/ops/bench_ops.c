@@ -1,5 +1,5 @@
 /* bench_ops - time of each operator, forward and backward, at the sizes of GPT-2 with 124M parameters and 4 x 256
- * tokens: the table of cases of tests/train/op_cases.c, of which the tests have the correctness.
+ * tokens: the table of cases of tests/train/op_cases.c, whose results test_ops checks.
  *     bench_ops [--threads N] [--seconds S] [CASE ...]
  * A row is the median over S seconds (0.5) of calls. Forward and backward of a loss that has only forward_backward
  * are one number, in the last column. */
@@ -21,7 +21,7 @@ static int compare(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Median time of one call in milliseconds; NAN: there is no such function. */
+/* Median time of one call in milliseconds; NAN: the operator has no such function. */
 static double measure(void (*call)(const tape_node *n, const tape_run *run), const op_fixture *f, double seconds)
 {
     static double ms[max_rounds];

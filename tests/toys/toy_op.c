@@ -1,5 +1,5 @@
-/* An operator in one file: "center", y = x - mean of each column; in training the mean of the batch, otherwise the
- * one that the buffer `mean` has come to: it moves half of the way to the batch's in each update. `updates` counts
+/* An operator in one file: "center", y = x - mean of each column: the mean of the batch in training, otherwise the
+ * buffer `mean`, which each update moves half of the way to the batch's. `updates` counts
  * them. */
 #include "toys.h"
 

@@ -1,5 +1,4 @@
-/* What the tests of single operators' laws share: a case by its name, at sizes of the test's own, run forward and
- * backward. */
+/* Shared by the tests of single operators' laws: runs a case by name, at chosen sizes, forward and backward. */
 #ifndef SCION_TESTS_OP_LAW_CASES_H
 #define SCION_TESTS_OP_LAW_CASES_H
 

@@ -1,4 +1,4 @@
-/* The small things that all rooms use: names of files, folders, arrays that grow, JSON that is written. */
+/* Laws of train/util: file names, folders, growing arrays, written JSON. */
 #include "scratch.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ static void json_is_written_to_files_and_pipes(void **state)
     assert_int_equal(json_save(NULL, 0, scratch("a.json"), &err), SCION_ENOMEM);
 }
 
-/* Every code point comes back; what is not UTF-8 has no length. */
+/* Every code point comes back; invalid UTF-8 has no length. */
 static void utf8_is_decoded_and_encoded(void **state)
 {
     static const char *const wrong[] = {
@@ -177,7 +177,7 @@ static void memory_is_what_the_lowest_limit_leaves(void **state)
     kernel_file(one, "sys/fs/cgroup/memory/docker/12/memory.limit_in_bytes", "2097152\n");
     assert_true(memory_usable(one, 1).bytes == 2097152);
 
-    /* In a container the path may be the host's: the root of what is mounted counts. */
+    /* In a container the path may be the host's: the mounted root counts. */
     const char *inside = kernel_file(scratch("inside"), "proc/self/cgroup", "0::/host/only\n");
     kernel_file(inside, "sys/fs/cgroup/memory.max", "4194304\n");
     assert_true(memory_usable(inside, 1).bytes == 4194304);

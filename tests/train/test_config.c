@@ -1,4 +1,4 @@
-/* Options: laws of the table, every value through text and back, sentences for what is wrong. */
+/* Options: laws of the table, every value through text and back, error messages. */
 #include "support.h"
 
 #include <math.h>
@@ -169,7 +169,7 @@ static void add_line(void *ctx, const char *line, size_t length)
     strncat(text, line, length);
 }
 
-/* Whether the identity has a line that begins so. */
+/* Checks that the identity has, or lacks, a line that begins so. */
 static void check_identity(const config *c, const char *line, bool expected)
 {
     char text[8192] = "\n", wanted[80];
@@ -179,7 +179,7 @@ static void check_identity(const config *c, const char *line, bool expected)
     check((strstr(text, wanted) != NULL) == expected);
 }
 
-/* The default of norms is the model's; it is stored, compared and identified as what it stands for. */
+/* The default of norms is the model's; it is stored, compared and identified by its meaning. */
 static void norms_follow_the_model(void **state)
 {
     static const struct {
@@ -259,7 +259,7 @@ static void runs_before_an_option_keep_their_meaning(void **state)
     }
 }
 
-/* What the options of the optimizer become. */
+/* Options of the optimizer as the library sees them. */
 static void options_reach_the_library(void **state)
 {
     const config c = with("rule=muon lr=0.5 adam_lr=0.125 first_full=yes polar=cubic"), ssd = with("rule=ssd"),

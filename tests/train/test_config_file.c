@@ -110,7 +110,7 @@ static config shuffled(rng *r)
     c.optimizer.light = rng_uniform(r) < 0.5;
     c.optimizer.eps = 1e-8 * rng_uniform(r);
     strcpy(c.optimizer.rule, rng_uniform(r) < 0.5 ? "muon" : "scion");
-    strcpy(c.optimizer.norms, "shared"); /* "auto" is written as what it stands for */
+    strcpy(c.optimizer.norms, "shared"); /* "auto" is written as its meaning */
     memset(c.data.path, 'd', (size_t)(rng_uniform(r) * CONFIG_TEXT));
     memset(c.run.out, '=', (size_t)(rng_uniform(r) * CONFIG_TEXT));
     return c;
@@ -229,7 +229,7 @@ static void a_circle_of_presets_ends(void **state)
     check(strstr(err.message, "in a circle") != NULL);
 }
 
-/* On the command line a preset comes first, for it would silently undo what came before. */
+/* On the command line a preset must come first: it would silently undo earlier settings. */
 static void a_preset_among_pairs_comes_first(void **state)
 {
     config c = fresh();

@@ -1,5 +1,5 @@
-/* The decoder, which writes the forward pass of gpt.c out for one position, against the tape: the probability of
- * every next token, and what happens when the context is full. */
+/* The decoder, gpt.c's forward pass for one position, against the tape: the probability of every next token, also
+ * after the context is full. */
 #include "tiny.h"
 
 #include "base/random.h"
@@ -72,7 +72,7 @@ static double cost(const float *logits, int32_t target)
     return log(sum) + most - (double)logits[target];
 }
 
-/* What the tape says that `target` costs at position `at`, all other positions masked. */
+/* The tape's loss of `target` at position `at`, all other positions masked. */
 static double tape_cost(bench *b, int64_t at, int32_t target)
 {
     tape_run run = {.threads = 2, .loss_scale = 1};
@@ -111,7 +111,7 @@ static void the_decoder_is_the_model(void **state)
     }
 }
 
-/* A full context goes on with its second half: what a fresh decoder says that was fed those tokens alone. */
+/* A full context goes on with its second half, as a new decoder that was fed only those tokens. */
 static void a_full_context_goes_on_with_its_second_half(void **state)
 {
     bench *b = start("layers=2 width=32 head_size=16");

@@ -37,8 +37,8 @@ static void same_bits(const trainer *a, const trainer *b)
 
 /* ---- Which parameters are stored so, and where ----------------------------------------------------------- */
 
-/* Matrices of layers are; vectors are not, nor is what an operator sees that knows nothing of it. Arrays follow each
- * other, float32 ones aligned. */
+/* Matrices of layers are; vectors and parameters of operators without support are not. Arrays follow each other,
+ * float32 ones aligned. */
 static void matrices_are_stored_as_bfloat16(void **state)
 {
     tape *t = tape_create();
@@ -274,7 +274,7 @@ static void parameters_take_six_and_four_bytes(void **state)
     }
 }
 
-/* Waiting in half the room, and close to what waits in full. */
+/* Half the memory, and gradients close to those of float32 storage. */
 static void activations_wait_in_less_room(void **state)
 {
     trainer *full = create(TINY_GPT), *half = create(TINY_GPT "activations=bf16");

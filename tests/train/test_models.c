@@ -1,4 +1,4 @@
-/* Models record what they say: names, shapes, roles, numbers of parameters; the loss of a model that knows
+/* Laws of models: names, shapes, roles and numbers of parameters; the loss of a model that knows
  * nothing is ln V; the gradient is the derivative of the loss; recomputation changes no bit. */
 #include "tiny.h"
 
@@ -250,7 +250,7 @@ static tape_plan *planned(const model *m, const tape_value *target, plan_mode mo
     return p;
 }
 
-/* A random batch; what the plan does not need has no memory. */
+/* Fills a random batch; inputs that the plan does not need have no memory. */
 static void fill(const model *m, const data_info *data, tape_plan *p)
 {
     const double symbols = (double)data->arrays[1].range;
@@ -704,7 +704,7 @@ static void refuse(const char *pairs, const data_info *data, const char *part)
     assert_int_equal(model_record(&m, config_model(&c), config_model_options(&c), data, 3, &err), SCION_EINVAL);
     assert_null(m.tape);
     if (!strstr(err.message, part))
-        fail_msg("\"%s\" should hold \"%s\"", err.message, part);
+        fail_msg("\"%s\" should contain \"%s\"", err.message, part);
 }
 
 static void wrong_configurations_get_a_sentence(void **state)

@@ -1,5 +1,5 @@
-/* Laws of single operators beyond the comparison of test_ops.c: what attention may see, what rotation preserves,
- * small products, activations over their whole range, what is dropped, patches as convolutions, refusals. */
+/* Laws of single operators beyond the comparison of test_ops.c: positions that attention may see, invariants of
+ * rotation, small products, activations over their whole range, dropout, patches as convolutions, errors. */
 #include "support.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ static void activations_are_exact_to_rounding(void **state)
 
 /* ---- What is dropped --------------------------------------------------------------------------------------- */
 
-/* A number near what is expected of n draws with probability p: six deviations. */
+/* True within six deviations of the expected number of n draws with probability p. */
 static void check_share(double dropped, double n, double p)
 {
     check_le(fabs(dropped / n - p), 6 * sqrt(p * (1 - p) / n));
@@ -207,7 +207,7 @@ static void patches_are_a_convolution(void **state)
 
 /* ---- Refusals ---------------------------------------------------------------------------------------------- */
 
-/* What does not fit is refused in recording, with a sentence; what follows returns NULL and changes nothing. */
+/* Wrong shapes are refused in recording, with a sentence; later calls return NULL and change nothing. */
 static void builders_refuse_what_does_not_fit(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static double difference(const op_case *c, const op_sizes *s, const op_fixture *
     return (side[1] - side[0]) / (2 * step);
 }
 
-/* Of a large input, this many elements are compared. */
+/* Elements of a large input to compare. */
 enum { elements_compared = 40 };
 
 static void check_input(const op_case *c, const op_sizes *s, const op_fixture *f, int i, const float *before, rng *r)
@@ -110,7 +110,7 @@ static void check_input(const op_case *c, const op_sizes *s, const op_fixture *f
     check_le(error, GRADIENT_TOL * size);
 }
 
-/* Without accumulation: what was there must not matter, so it is NaN. Parameters' gradients are always added to. */
+/* Without accumulation the old content must not matter, so it is NaN. Parameters' gradients are always added to. */
 static void check_backward(const op_case *c, const op_sizes *s, uint64_t seed, bool accumulate)
 {
     op_fixture *f = fixture(c, s, 2, seed);
@@ -221,7 +221,7 @@ static void results_repeat_and_do_not_depend_on_threads(void **state)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------ */
 
-/* The fixture has 16 floats or more behind what was asked for; operators write no further than they said. */
+/* The fixture has 16 floats or more behind the requested memory; operators must not write there. */
 static void check_room(const op_case *c, const op_sizes *s, uint64_t seed)
 {
     (void)seed;
@@ -240,7 +240,7 @@ static void operators_stay_in_their_memory(void **state)
     for_each_op_case(check_room);
 }
 
-/* Without memory for what backward would need, as in a tape planned for inference; and in place. */
+/* Without memory for backward, as in a plan for inference; and in place. */
 static void check_lean(const op_case *c, const op_sizes *s, uint64_t seed)
 {
     op_fixture *f = fixture(c, s, 1, seed), *lean = fixture(c, s, 1, seed);

@@ -1,5 +1,5 @@
-/* The tape as a caller sees it: gradients of small networks known by hand, accumulation, names, errors. What
- * memory a plan uses is test_tape_plan.c, who allocates it is test_tape_alloc.c. */
+/* The tape as a caller sees it: gradients of small networks known by hand, accumulation, names, errors. Memory:
+ * test_tape_plan.c; allocation: test_tape_alloc.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static void test_used_twice(void **unused)
     assert_true(g == (-2 * 81.0f) * (-8 * 27)); /* dz/dw = -8 w^3 */
 }
 
-/* Inputs, and what depends on inputs alone, have no gradient; neither has what the loss does not depend on. */
+/* Values that depend on inputs alone have no gradient, nor have values that the loss does not depend on. */
 static void test_needs_grad(void **unused)
 {
     (void)unused;
@@ -184,7 +184,7 @@ static void test_views(void **unused)
     tape_plan *p = toy_plan(t, toy_energy(t, sum), PLAN_TRAINING); /* of w (6 + x) */
     float weights[2][6] = {{1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2}}, grads[6] = {0};
     plan_value(p, in)->data[0] = 4;
-    for (int i = 0; i < 2; i++) { /* views follow what is bound */
+    for (int i = 0; i < 2; i++) { /* views follow the bound arrays */
         memset(grads, 0, sizeof grads);
         tape_bind(t, weights[i], grads, NULL);
         assert_true(plan_forward(p, &training) == (float)(100 + 5 * 36) / 2 * (float)((i + 1) * (i + 1)));
@@ -234,8 +234,8 @@ static void test_buffers(void **unused)
     tape_free(t);
 }
 
-/* Random numbers are a function of the run and the node: recomputation and backward see what forward saw, and neither
- * training in other plans nor evaluation matters. */
+/* Random numbers are a function of the run and the node: recomputation and backward see the same as forward, and
+ * other plans have no influence. */
 static void test_dropout(void **unused)
 {
     (void)unused;
@@ -335,7 +335,7 @@ static void test_first_nonfinite(void **unused)
     tape_free(t);
 }
 
-/* What a look saw: the nodes in order, a copy of each result, and the node at which it ends the run (-1: none). */
+/* Record of a watched run: the nodes in order, a copy of each result, and the node at which it ends (-1: none). */
 typedef struct sight {
     const tape_plan *p;
     int64_t count, end;
@@ -479,7 +479,7 @@ static void test_recording_errors(void **unused)
         assert_null(cases[i].record(t));
         assert_non_null(tape_failed(t));
         if (!strstr(tape_failed(t), cases[i].word))
-            fail_msg("\"%s\" does not speak of %s", tape_failed(t), cases[i].word);
+            fail_msg("\"%s\" does not mention %s", tape_failed(t), cases[i].word);
         /* the first error stays, nothing is recorded any more, and planning reports it */
         assert_null(toy_param(t, "later", 0));
         assert_null(toy_energy(t, loss));

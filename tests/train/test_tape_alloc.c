@@ -1,4 +1,4 @@
-/* Who allocates: recording and planning do, and every allocation of theirs may fail; a step does not.
+/* Allocation: recording and planning allocate, and each of their allocations may fail; a step allocates nothing.
  *
  * glibc lets a program replace malloc, so this one counts the calls of the whole process. A sanitizer has replaced
  * malloc already: under one, and with another C library, these tests are skipped. */

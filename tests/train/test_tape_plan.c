@@ -1,5 +1,5 @@
-/* Laws of the memory plan: what lives at the same time does not overlap, what is called dead is never read (dead
- * memory is poisoned), results do not depend on the plan, and sizes are what can be worked out by hand. */
+/* Laws of the memory plan: arrays that live at the same time do not overlap, dead memory is never read (it is
+ * poisoned), results do not depend on the plan, and sizes are those worked out by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static bool lives_at(const plan_array *a, int64_t event)
     return false;
 }
 
-/* Event by event, byte by byte: nobody else has the byte. */
+/* In every event each byte belongs to at most one array. */
 static void check_no_overlap(const tape_plan *p)
 {
     const plan_array *list[512];
@@ -81,7 +81,7 @@ static bool comes_before(const plan_array *a, const plan_array *b)
     return a->span[0].first != b->span[0].first ? a->span[0].first < b->span[0].first : a->number < b->number;
 }
 
-/* Whether array i could lie at `offset`, among those that were placed before it. */
+/* True if array i could lie at `offset` beside the arrays placed before it. */
 static bool is_free(const plan_array *const *list, int64_t n, int64_t i, size_t offset)
 {
     for (int64_t k = 0; k < n; k++)
@@ -156,7 +156,7 @@ static tape_plan *stored_plan(const tape *t, const tape_value *loss)
     return p;
 }
 
-/* Stored activations lose bits, but what the plan calls dead is not read: the poisoned run is as the other. */
+/* Stored activations lose bits, but dead memory is not read: the poisoned run has the same result. */
 static void try_stored(tape *t, const tape_value *loss, const tape_run *run, uint64_t inputs, arrays *a,
                        int64_t trial)
 {
@@ -345,7 +345,7 @@ static void test_recompute(void **unused)
     free(weights);
 }
 
-/* The last result of a segment is kept, so it is not computed again for its own sake, nor what it is made of. */
+/* The last result of a segment is kept, so neither it nor its inputs are recomputed for its own sake. */
 static void test_last_of_segment(void **unused)
 {
     (void)unused;
@@ -433,7 +433,7 @@ static void test_view_bytes(void **unused)
 
 /* ---- Storage in bfloat16 --------------------------------------------------------------------------------- */
 
-/* Of DEPTH results that wait for their backward pass, half of the memory; the loss is the same, since forward reads
+/* Half of the memory for DEPTH results that wait for their backward pass; the loss is the same, since forward reads
  * float32, and gradients are off by the rounding of tanh's result, 2^-9 of it, in 1 - y^2. */
 static void test_storage(void **unused)
 {

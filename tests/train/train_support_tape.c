@@ -122,7 +122,7 @@ static void mark(const plan_array *a, int64_t event, char *live)
     }
 }
 
-/* Inputs and what lies behind them are not planned: they count as live here, except scratch. */
+/* Inputs and packed weights are not planned: they count as live; scratch does not. */
 static void poison_after(tape_plan *p, int64_t event)
 {
     char *live = zeros(p->bytes, 1);

@@ -1,5 +1,5 @@
-/* What the tests of the tape share: toy operators, a naive interpreter that keeps every array apart, and a run of
- * the plan that poisons all memory which the plan calls dead. */
+/* Shared by the tests of the tape: toy operators, a naive interpreter with separate arrays, and a run of a plan that
+ * poisons dead memory. */
 #ifndef TESTS_TRAIN_SUPPORT_TAPE_H
 #define TESTS_TRAIN_SUPPORT_TAPE_H
 
