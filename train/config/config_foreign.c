@@ -68,6 +68,7 @@ const config_foreign_name config_foreign_names[] = {
     {"max_time", "max_minutes", NULL},
     {"checkpoint init_from resume resume_from resume_from_checkpoint", NULL, resume},
     {"finetune_from load_from model_name_or_path pretrained", "init", NULL},
+    {"baseline baseline_of", NULL, no_baseline},
     {"eval_only", NULL, "scion eval RUN measures a trained model"},
     {"backend cuda device gpu gpus", NULL, no_device},
     {"compile", NULL, "there is nothing to compile here"},
