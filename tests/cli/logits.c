@@ -2,7 +2,7 @@
  * output, for load_checkpoint.sh. */
 #include <stdio.h>
 
-#include "trainer/trainer.h"
+#include "trainer/trainer_struct.h"
 
 /* The inputs of the first batch into a plan of the logits. */
 static scion_status fill(const trainer *t, const tape_plan *p, scion_error *err)
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     scion_error err = {0};
     if (argc < 2)
         return 2;
-    scion_status status = trainer_open(&t, argv[1], (const char *const *)argv + 2, argc - 2, &err);
+    scion_status status = trainer_open(&t, argv[1], (const char *const *)argv + 2, argc - 2, TRAINER_EVALUATE, &err);
     if (status == SCION_OK)
         status = plan_make(&p, t->model.tape, t->model.logits, &options, &err);
     if (status == SCION_OK)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trainer/trainer.h"
+#include "train/trainer_tests.h"
 
 typedef struct text {
     char bytes[4096];
@@ -82,7 +82,7 @@ static trainer *start(const char *rule)
     config_init(&c);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         check_ok(config_set(&c, pairs[i][0], pairs[i][1], "test", &err), &err);
-    check_ok(trainer_create(&t, &c, &err), &err);
+    check_ok(tiny_create(&t, &c, &err), &err);
     return t;
 }
 
@@ -96,9 +96,9 @@ static void buffers_change_once_per_micro_batch(void **state)
     for (int k = 0; k < 2; k++) {
         trainer *t = start(rules[k]);
         const tape_value *mean = tape_buffer_at(t->model.tape, 0), *updates = tape_buffer_at(t->model.tape, 1);
-        check(updates->data == t->buffers + mean->count && updates->data[0] == 0 && mean->data[0] == 0);
+        check(updates->data == (float *)t->flats[FLAT_BUFFERS] + mean->count && updates->data[0] == 0 && mean->data[0] == 0);
         for (int step = 1; step <= 4; step++) {
-            check_ok(trainer_step(t, &loss, &err), &err);
+            check_ok(tiny_step(t, &loss, &err), &err);
             check_ok(trainer_evaluate(t, 0, &loss, &accuracy, &err), &err);
             check(updates->data[0] == (float)(3 * step));
         }
@@ -117,18 +117,18 @@ static void refused_steps_restore_buffers(void **state)
     double loss;
     (void)state;
     trainer *t = start("scion");
-    check_ok(trainer_step(t, &loss, &err), &err);
+    check_ok(tiny_step(t, &loss, &err), &err);
     const int64_t n = tape_buffer_elements(t->model.tape);
-    float *before = copy_floats(n, t->buffers);
+    float *before = copy_floats(n, t->flats[FLAT_BUFFERS]);
     float *w = tape_param_at(t->model.tape, tape_param_count(t->model.tape) - 1)->data, kept = w[0];
     w[0] = NAN; /* of the last layer: the buffers' means stay finite */
-    check(trainer_step(t, &loss, &err) == SCION_ENONFINITE);
-    check_bits((size_t)n * sizeof *before, t->buffers, before);
+    check(tiny_step(t, &loss, &err) == SCION_ENONFINITE);
+    check_bits((size_t)n * sizeof *before, t->flats[FLAT_BUFFERS], before);
     w[0] = kept;
-    t->buffers[0] = INFINITY;
-    check(trainer_save(t, -1, "/tmp/scion-toys-not-written", &err) == SCION_ENONFINITE);
+    *(float *)t->flats[FLAT_BUFFERS] = INFINITY;
+    check(tiny_save(t, "/tmp/scion-toys-not-written", &err) == SCION_ENONFINITE);
     check(strstr(err.message, "mean is not finite") != NULL);
-    check(trainer_step(t, &loss, &err) == SCION_ENONFINITE);
+    check(tiny_step(t, &loss, &err) == SCION_ENONFINITE);
     trainer_free(t);
 }
 
@@ -144,19 +144,19 @@ static void buffers_are_saved(void **state)
     close(fd);
     trainer *t = start("scion"), *resumed = NULL, *opened = NULL;
     for (int i = 0; i < 2; i++)
-        check_ok(trainer_step(t, &loss, &err), &err);
-    check_ok(trainer_save(t, -1, path, &err), &err);
-    check_ok(trainer_resume(&resumed, path, NULL, 0, &err), &err);
-    check_ok(trainer_open(&opened, path, NULL, 0, &err), &err);
+        check_ok(tiny_step(t, &loss, &err), &err);
+    check_ok(tiny_save(t, path, &err), &err);
+    check_ok(tiny_resume(&resumed, path, NULL, 0, &err), &err);
+    check_ok(trainer_open(&opened, path, NULL, 0, TRAINER_EVALUATE, &err), &err);
     const size_t bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
-    check_bits(bytes, resumed->buffers, t->buffers);
+    check_bits(bytes, resumed->flats[FLAT_BUFFERS], t->flats[FLAT_BUFFERS]);
     check_ok(trainer_evaluate(t, 0, &losses[0], NULL, &err), &err);
     check_ok(trainer_evaluate(opened, 0, &losses[1], NULL, &err), &err);
     check(losses[0] == losses[1]);
-    check_ok(trainer_step(t, &losses[0], &err), &err);
-    check_ok(trainer_step(resumed, &losses[1], &err), &err);
+    check_ok(tiny_step(t, &losses[0], &err), &err);
+    check_ok(tiny_step(resumed, &losses[1], &err), &err);
     check(losses[0] == losses[1]);
-    check_bits(bytes, resumed->buffers, t->buffers);
+    check_bits(bytes, resumed->flats[FLAT_BUFFERS], t->flats[FLAT_BUFFERS]);
     trainer_free(t);
     trainer_free(resumed);
     trainer_free(opened);

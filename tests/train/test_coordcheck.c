@@ -4,7 +4,7 @@
  * root. */
 #include "tiny.h"
 
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 #include "tune/coordcheck.h"
 
 #define MLP "model=mlp layers=3 batch=32 steps=40 data_kind=synthetic norms=image activation=relu threads=1 "
@@ -92,12 +92,12 @@ static void values_are_those_of_the_network(void **state)
     scion_error err;
     (void)state;
     OK(coordcheck_measure(&run, &c, 2, NULL, NULL, &err));
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
     assert_int_equal(run.count, 9);
     for (int64_t step = 0; step <= 2; step++) {
         double rms[3], loss;
         if (step > 0)
-            OK(trainer_step(t, &loss, &err));
+            OK(tiny_step(t, &loss, &err));
         *before = *now;
         mlp_rms(t, rms, now);
         for (int64_t i = 0; i < 3; i++) {

@@ -20,8 +20,7 @@
 
 #include "data_files.h"
 #include "run/metrics_sink.h"
-#include "run/run.h"
-#include "record/run_dir.h"
+#include "trainer_tests.h"
 
 #define RUN "model=mlp layers=2 width=4 batch=2 steps=4 norms=image threads=1 "
 #define SAVES "log_every=1 eval_every=2 eval_batches=1 save_every=1 keep=1"
@@ -34,7 +33,8 @@ static const char *const call_names[] = {"write", "fsync", "rename", "close", "u
 enum { A_PART = -1 }; /* in the place of an errno: half of a write */
 
 static bool armed;      /* only while the run goes on */
-static int folder = -1; /* of the run */
+static run_dir folder = {.fd = -1}; /* of the run */
+static run_position position;
 static int counts[calls], fault_at, fault_errno;
 static call fault_call;
 
@@ -145,33 +145,38 @@ typedef struct outcome {
     char message[256];
 } outcome;
 
-static scion_status note_saved(void *ctx, const trainer *t, const char *path, scion_error *err)
+static scion_status note_saved(void *ctx, const run_event *e, scion_error *err)
 {
     outcome *o = ctx;
-    (void)path;
     (void)err;
-    o->saved = t->step;
+    o->saved = e->t->step;
     return SCION_OK;
 }
 
-/* Trains on in the folder of t->c.run.out, which is locked. */
-static outcome go_on(trainer *t, bool with_faults)
+/* Trains on in `folder`, from `position`. */
+static outcome go_on(trainer *t, run_sink noting, bool with_faults)
 {
     outcome o = {.saved = -1};
-    metrics *m = NULL;
-    const run_sink metric = metrics_sink(&m), noting = {.saved = note_saved, .ctx = &o};
+    metrics_folder files = {.dir = &folder};
+    const run_sink metric = metrics_sink(&files);
     const run_sink *const sinks[] = {&metric, &noting};
-    const run_policy policy = run_policy_of(&t->c);
+    run_policy policy = run_policy_of(&t->c);
     run_result r;
     scion_error err = {.message = ""};
+    policy.dir = &folder;
+    policy.position = &position;
+    if (!noting.ctx)
+        noting.ctx = &o;
     memset(counts, 0, sizeof counts);
     armed = with_faults;
     o.status = run_train(t, &policy, sinks, 2, &r, &o.sinks_failed, &err);
-    metrics_close(m);
+    metrics_close(files.m);
     armed = false;
     snprintf(o.message, sizeof o.message, "%s", err.message);
     return o;
 }
+
+static const run_sink notes_saved = {.on = {[RUN_SAVED] = note_saved}};
 
 static trainer *new_run(const char *dir)
 {
@@ -180,17 +185,17 @@ static trainer *new_run(const char *dir)
     scion_error err;
     snprintf(c.run.out, sizeof c.run.out, "%s", dir);
     snprintf(c.data.path, sizeof c.data.path, "%s", files_path("images"));
-    if (trainer_create(&t, &c, &err) != SCION_OK || run_dir_create(dir, &t->folder, &err) != SCION_OK)
+    if (tiny_create(&t, &c, &err) != SCION_OK || run_dir_create(&folder, dir, &err) != SCION_OK)
         fail_msg("%s", err.message);
-    folder = t->folder;
+    position = run_position_start();
     return t;
 }
 
 static void end_run(trainer *t)
 {
-    close(t->folder);
+    run_dir_close(&folder);
+    run_position_free(&position);
     trainer_free(t);
-    folder = -1;
 }
 
 /* What is left of a run after `what` has a whole checkpoint of step `saved` or later (-1: or none), and goes on from
@@ -199,23 +204,23 @@ static void check_resumes(const char *dir, int64_t saved, const char *what)
 {
     char path[RUN_PATH];
     trainer *t = NULL;
+    trainer_resumed before;
     scion_error err;
     if (run_dir_latest(dir, path, &err) != SCION_OK) {
         if (saved >= 0)
             fail_msg("%s: the checkpoint of step %d is lost", what, (int)saved);
         return;
     }
-    if (trainer_resume(&t, path, NULL, 0, &err) != SCION_OK)
+    if (trainer_resume(&t, path, NULL, 0, false, NULL, &position, &before, &err) != SCION_OK)
         fail_msg("%s: %s", what, err.message);
     if (t->step < saved)
         fail_msg("%s: step %d was saved, step %d is left", what, (int)saved, (int)t->step);
-    snprintf(t->c.run.out, sizeof t->c.run.out, "%s", dir);
-    if (run_dir_lock(dir, &t->folder, &err) != SCION_OK)
+    if (run_dir_lock(&folder, dir, &err) != SCION_OK)
         fail_msg("%s: %s", what, err.message);
-    const outcome o = go_on(t, false);
+    const outcome o = go_on(t, notes_saved, false);
     if (o.status != SCION_OK || o.sinks_failed > 0)
         fail_msg("%s: resumed: %s", what, o.message);
-    if (memcmp(t->weights, want, (size_t)want_count * sizeof(float)) != 0)
+    if (memcmp(tiny_weights(t), want, (size_t)want_count * sizeof(float)) != 0)
         fail_msg("%s: other weights at the end", what);
     end_run(t);
 }
@@ -225,7 +230,7 @@ static void run_without_faults(int n[calls])
     const char *dir = scratch("whole");
     trainer *t = new_run(dir);
     fault_at = 0;
-    const outcome o = go_on(t, true);
+    const outcome o = go_on(t, notes_saved, true);
     memcpy(n, counts, sizeof counts);
     assert_int_equal(o.status, SCION_OK);
     assert_int_equal(o.saved, 4);
@@ -233,7 +238,7 @@ static void run_without_faults(int n[calls])
     free(want);
     want = malloc((size_t)want_count * sizeof(float));
     assert_non_null(want);
-    memcpy(want, t->weights, (size_t)want_count * sizeof(float));
+    memcpy(want, tiny_weights(t), (size_t)want_count * sizeof(float));
     end_run(t);
     scratch_remove_tree(dir);
 }
@@ -265,7 +270,7 @@ static void each_call_fails_once(void **state)
             fault_call = faults[i].what;
             fault_errno = faults[i].how;
             fault_at = at;
-            const outcome o = go_on(t, true);
+            const outcome o = go_on(t, notes_saved, true);
             fault_at = 0;
             end_run(t);
             snprintf(what, sizeof what, "%s %d of %d: %s", call_names[faults[i].what], at, n[faults[i].what],
@@ -312,7 +317,7 @@ static void record(call what, int fd, const char *name, const char *other, const
     snprintf(e->other, sizeof e->other, "%s", other ? other : "");
     if (what == CREATE)
         file_of_fd[fd] = file_count++; /* nothing is opened twice in this run */
-    if (fd >= 0 && fd != folder)
+    if (fd >= 0 && fd != folder.fd)
         e->file = file_of_fd[fd];
     if (what == WRITE) {
         if (e->file < 0)
@@ -448,35 +453,25 @@ static void try_disk(int end, int dropped, int *tried)
     ++*tried;
 }
 
-static scion_status record_saved(void *ctx, const trainer *t, const char *path, scion_error *err)
+static scion_status record_saved(void *ctx, const run_event *e, scion_error *err)
 {
     (void)ctx;
-    (void)path;
     (void)err;
     if (event_count > 0)
-        events[event_count - 1].saved = t->step;
+        events[event_count - 1].saved = e->t->step;
     return SCION_OK;
 }
 
 static void record_run(void)
 {
     trainer *t = new_run(scratch("recorded"));
-    metrics *m = NULL;
-    const run_sink metric = metrics_sink(&m), noting = {.saved = record_saved};
-    const run_sink *const sinks[] = {&metric, &noting};
-    const run_policy policy = run_policy_of(&t->c);
-    run_result r;
-    int failed;
-    scion_error err;
     for (int i = 0; i < 1024; i++)
         file_of_fd[i] = -1;
     for (int i = 0; i < max_events; i++)
         events[i].saved = -1;
-    recording = armed = true;
-    const scion_status status = run_train(t, &policy, sinks, 2, &r, &failed, &err);
-    metrics_close(m);
-    recording = armed = false;
-    assert_int_equal(status, SCION_OK);
+    recording = true;
+    assert_int_equal(go_on(t, (run_sink){.on = {[RUN_SAVED] = record_saved}}, true).status, SCION_OK);
+    recording = false;
     end_run(t);
 }
 

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "ops/ops.h"
 #include "record/checkpoint.h"
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 #define HALF "weights=bf16 grads=bf16 light=yes "
 
@@ -17,7 +17,7 @@ static trainer *create(const char *pairs)
     const config c = tiny(pairs);
     trainer *t = NULL;
     scion_error err;
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
     return t;
 }
 
@@ -26,13 +26,13 @@ static void train(trainer *t, int64_t steps)
     double loss;
     scion_error err;
     for (int64_t i = 0; i < steps; i++)
-        OK(trainer_step(t, &loss, &err));
+        OK(tiny_step(t, &loss, &err));
 }
 
 static void same_bits(const trainer *a, const trainer *b)
 {
-    assert_memory_equal(a->weights, b->weights, tape_weight_bytes(a->model.tape));
-    assert_memory_equal(a->grads, b->grads, tape_grad_bytes(a->model.tape));
+    assert_memory_equal(tiny_weights(a), tiny_weights(b), tape_weight_bytes(a->model.tape));
+    assert_memory_equal(a->flats[FLAT_GRADS], b->flats[FLAT_GRADS], tape_grad_bytes(a->model.tape));
 }
 
 /* ---- Which parameters are stored so, and where ----------------------------------------------------------- */
@@ -100,10 +100,10 @@ static void passes_are_those_of_the_same_numbers(void **state)
         OK(trainer_fill_evaluation(t, DATA_TRAIN, 0, &err));
         const tape_run run = {.threads = 2, .loss_scale = 1, .seed = 3};
         for (int i = 0; i < 2; i++)
-            memcpy(plan_value(t->train, t->model.inputs[i])->ints, plan_value(t->eval, t->model.inputs[i])->ints,
+            memcpy(plan_value(t->sizes[0].plan, t->model.inputs[i])->ints, plan_value(t->eval, t->model.inputs[i])->ints,
                    (size_t)t->model.inputs[i]->count * sizeof(int32_t));
-        loss[way] = plan_forward(t->train, &run);
-        plan_backward(t->train, &run);
+        loss[way] = plan_forward(t->sizes[0].plan, &run);
+        plan_backward(t->sizes[0].plan, &run);
         OK(trainer_evaluate(t, 1, &value, NULL, &err));
         for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
             const tape_value *v = tape_param_at(t->model.tape, i);
@@ -157,18 +157,18 @@ static void a_resumed_run_is_the_run(void **state)
         double before, after;
         train(t, 5);
         OK(trainer_evaluate(t, 2, &before, NULL, &err));
-        OK(trainer_save(t, -1, path, &err));
+        OK(tiny_save(t, path, &err));
         trainer_free(t);
         checkpoint *file;
         OK(checkpoint_open(&file, path, &err));
         const tape_value *w = tape_param_at(whole->model.tape, 0);
         assert_string_equal(checkpoint_find(file, w->name)->dtype, w->half ? "BF16" : "F32");
         checkpoint_close(file);
-        OK(trainer_open(&t, path, NULL, 0, &err));
+        OK(trainer_open(&t, path, NULL, 0, TRAINER_EVALUATE, &err));
         OK(trainer_evaluate(t, 2, &after, NULL, &err));
         assert_true(before == after);
         trainer_free(t);
-        OK(trainer_resume(&t, path, NULL, 0, &err));
+        OK(tiny_resume(&t, path, NULL, 0, &err));
         train(t, 4);
         train(whole, 9);
         same_bits(whole, t);
@@ -187,7 +187,7 @@ static void weights_of_the_other_type_start_a_run(void **state)
         trainer *from = create(half ? TINY_GPT "weights=bf16" : TINY_GPT), *t;
         train(from, 2);
         const char *path = scratch("init.safetensors");
-        OK(trainer_save(from, -1, path, &err));
+        OK(tiny_save(from, path, &err));
         snprintf(pairs, sizeof pairs, TINY_GPT "%s init=%s", half ? "" : "weights=bf16", path);
         t = create(pairs);
         for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {

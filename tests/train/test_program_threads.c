@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 /* Tasks of this process. */
 static int tasks(void)
@@ -30,13 +30,13 @@ static int train(const char *threads, const char *path)
     double loss;
     snprintf(pairs, sizeof pairs, TINY_GPT "layers=1 width=128 head_size=32 block=64 steps=3 threads=%s", threads);
     config c = tiny(pairs);
-    if (trainer_create(&t, &c, &err) != SCION_OK)
+    if (tiny_create(&t, &c, &err) != SCION_OK)
         return 100;
     for (int i = 0; i < 3; i++)
-        if (trainer_step(t, &loss, &err) != SCION_OK)
+        if (tiny_step(t, &loss, &err) != SCION_OK)
             return 101;
     FILE *f = fopen(path, "wb");
-    const bool written = f && fwrite(t->weights, sizeof(float), (size_t)t->elements, f) == (size_t)t->elements;
+    const bool written = f && fwrite(tiny_weights(t), sizeof(float), (size_t)t->elements, f) == (size_t)t->elements;
     if (!f || fclose(f) != 0 || !written)
         return 102;
     trainer_free(t);

@@ -15,9 +15,8 @@
 #include "image_files.h"
 #include "record/checkpoint.h"
 #include "run/metrics_sink.h"
-#include "run/run.h"
-#include "record/run_dir.h"
 #include "record/run_record.h"
+#include "trainer_tests.h"
 
 /* A file system without hard links. */
 static bool no_links;
@@ -37,7 +36,36 @@ static trainer *create(const char *pairs, const char *out)
     trainer *t = NULL;
     scion_error err;
     snprintf(c.run.out, sizeof c.run.out, "%s", out);
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
+    return t;
+}
+
+/* Folder and position of a run. */
+typedef struct place {
+    run_dir dir;
+    run_position at;
+} place;
+
+/* The policy of scion train, with checkpoints by their path. */
+static run_policy policy_at(const trainer *t, place *p)
+{
+    run_policy policy = run_policy_of(&t->c);
+    *p = (place){.dir = {.fd = -1}, .at = run_position_start()};
+    snprintf(p->dir.path, sizeof p->dir.path, "%s", t->c.run.out);
+    policy.dir = &p->dir;
+    policy.position = &p->at;
+    return policy;
+}
+
+/* Resumes the newest checkpoint of a folder, at its position. */
+static trainer *resume(const char *out, place *p)
+{
+    trainer *t = NULL;
+    trainer_resumed before;
+    char path[RUN_PATH];
+    scion_error err;
+    OK(run_dir_latest(out, path, &err));
+    OK(trainer_resume(&t, path, NULL, 0, false, NULL, &p->at, &before, &err));
     return t;
 }
 
@@ -56,66 +84,67 @@ static scion_status answer(const counts *k, scion_error *err)
     return SCION_EINVAL;
 }
 
-static scion_status count_start(void *ctx, const trainer *t, scion_error *err)
+static scion_status count_start(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
-    (void)t;
+    (void)e;
     (void)err;
     k->start++;
     return SCION_OK;
 }
 
-static scion_status count_step(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status count_step(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
+    const run_point *p = e->point;
     k->step++;
-    k->logged += log;
-    assert_int_equal(p->step, t->step);
+    k->logged += e->log;
+    assert_int_equal(p->step, e->t->step);
+    assert_true(e->step->loss == p->loss && e->step->forward_s > 0);
     assert_true(isfinite(p->loss) && isfinite(p->lr) && p->seconds > 0 && !run_is_validation(p));
     return answer(k, err);
 }
 
-static scion_status count_validation(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+static scion_status count_validation(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
     k->validation++;
-    assert_int_equal(p->step, t->step);
-    assert_true(run_is_validation(p) && isnan(p->loss));
+    assert_int_equal(e->point->step, e->t->step);
+    assert_true(run_is_validation(e->point) && isnan(e->point->loss));
     return answer(k, err);
 }
 
-static scion_status count_validating(void *ctx, const trainer *t, int64_t done, int64_t count, scion_error *err)
+static scion_status count_validating(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
     k->validating++;
-    assert_int_equal(count, trainer_validation_batches(t, t->step == t->steps));
-    assert_true(1 <= done && done <= count);
+    assert_int_equal(e->count, trainer_validation_batches(e->t, e->t->step == e->t->steps));
+    assert_true(1 <= e->done && e->done <= e->count);
     return answer(k, err);
 }
 
-static scion_status count_norms(void *ctx, const trainer *t, const run_norm *norms, int64_t count, scion_error *err)
+static scion_status count_norms(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
     k->norms++;
-    assert_int_equal(count, tape_param_count(t->model.tape));
-    assert_true(norms[0].step == t->step && norms[0].norm > 0);
+    assert_int_equal(e->count, tape_param_count(e->t->model.tape));
+    assert_true(e->norms[0].step == e->t->step && e->norms[0].norm > 0);
     return answer(k, err);
 }
 
-static scion_status count_saved(void *ctx, const trainer *t, const char *path, scion_error *err)
+static scion_status count_saved(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
-    (void)t;
     k->saved++;
-    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(access(e->path, F_OK), 0);
     return answer(k, err);
 }
 
-static scion_status count_end(void *ctx, const trainer *t, const run_result *r, scion_error *err)
+static scion_status count_end(void *ctx, const run_event *e, scion_error *err)
 {
     counts *k = ctx;
     k->end++;
-    assert_int_equal(r->step, t->step);
+    assert_int_equal(e->result->step, e->t->step);
     return answer(k, err);
 }
 
@@ -128,13 +157,13 @@ static void count_warning(void *ctx, const char *message)
 
 static run_sink counting(counts *k)
 {
-    return (run_sink){.start = count_start,
-                      .step = count_step,
-                      .validating = count_validating,
-                      .validation = count_validation,
-                      .norms = count_norms,
-                      .saved = count_saved,
-                      .end = count_end,
+    return (run_sink){.on = {[RUN_STARTS] = count_start,
+                             [RUN_STEPPED] = count_step,
+                             [RUN_VALIDATING] = count_validating,
+                             [RUN_VALIDATED] = count_validation,
+                             [RUN_MEASURED] = count_norms,
+                             [RUN_SAVED] = count_saved,
+                             [RUN_ENDED] = count_end},
                       .ctx = k};
 }
 
@@ -150,7 +179,8 @@ static void sinks_are_told_and_change_nothing(void **state)
         counts k = {.fails = i > 0};
         const run_sink sink = counting(&k), *const sinks[] = {&sink};
         t[i] = create(pairs, scratch_dir(i ? "fails" : "told"));
-        run_policy policy = run_policy_of(&t[i]->c);
+        place p;
+        run_policy policy = policy_at(t[i], &p);
         policy.warn = count_warning;
         policy.warn_ctx = &k;
         OK(run_train(t[i], &policy, sinks, 1, &r[i], &failed[i], &err));
@@ -165,21 +195,19 @@ static void sinks_are_told_and_change_nothing(void **state)
         assert_int_equal(failed[i], i);
         assert_int_equal(k.warned, i); /* once, however often it fails */
         assert_true(r[i].state == RUN_DONE && r[i].step == 20 && r[i].taken == 20 &&
-                    r[i].best_val_loss == t[i]->best);
+                    r[i].best_val_loss == p.at.best);
         assert_true(r[i].samples == 20 * 16 && r[i].peak_bytes > 0 && r[i].state_bytes >= 8 * (double)t[i]->elements);
     }
     assert_true(r[0].val_loss == r[1].val_loss && r[0].loss == r[1].loss && r[0].last_loss == r[1].last_loss);
-    assert_memory_equal(t[0]->weights, t[1]->weights, (size_t)t[0]->elements * sizeof(float));
+    assert_memory_equal(tiny_weights(t[0]), tiny_weights(t[1]), (size_t)t[0]->elements * sizeof(float));
     trainer_free(t[0]);
     trainer_free(t[1]);
 }
 
-static scion_status keep_point(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status keep_point(void *ctx, const run_event *e, scion_error *err)
 {
-    (void)t;
-    (void)log;
     (void)err;
-    *(run_point *)ctx = *p;
+    *(run_point *)ctx = *e->point;
     return SCION_OK;
 }
 
@@ -189,10 +217,11 @@ static void points_have_their_place(void **state)
 {
     run_point last;
     counts k = {.fails = false};
-    const run_sink keeps = {.step = keep_point, .ctx = &last}, counting_sink = counting(&k);
+    const run_sink keeps = {.on = {[RUN_STEPPED] = keep_point}, .ctx = &last}, counting_sink = counting(&k);
     const run_sink *const sinks[] = {&keeps, &counting_sink};
     trainer *t = create(TINY_GPT "steps=6 log_every=0 eval_every=0 eval_batches=2", scratch_dir("place"));
-    run_policy policy = run_policy_of(&t->c);
+    place p;
+    run_policy policy = policy_at(t, &p);
     run_result r;
     scion_error err;
     (void)state;
@@ -242,18 +271,18 @@ static bool stop_at(void *ctx)
 
 /* Trains to the end in `out`, stopped at the at-th question each time, and resumed; returns how often it was
  * stopped. */
-static int train_stopped(const char *pairs, const char *out, int at, trainer **end)
+static int train_stopped(const char *pairs, const char *out, int at, trainer **end, run_position *position)
 {
     trainer *t = create(pairs, out);
+    place p;
+    run_policy policy = policy_at(t, &p);
     int stops = 0;
     for (;; stops++) {
         stopper s = {0, at + stops % 3}; /* a validation asks four times */
-        metrics *m;
-        const run_sink sink = metrics_sink(&m), *const sinks[] = {&sink};
-        run_policy policy = run_policy_of(&t->c);
+        metrics_folder files = {.dir = &p.dir};
+        const run_sink sink = metrics_sink(&files), *const sinks[] = {&sink};
         run_result r;
         int failed;
-        char path[RUN_PATH];
         scion_error err;
         if (at > 0) {
             policy.stop = stop_at;
@@ -261,15 +290,15 @@ static int train_stopped(const char *pairs, const char *out, int at, trainer **e
         }
         OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
         assert_int_equal(failed, 0);
-        metrics_close(m);
+        metrics_close(files.m);
         if (r.state == RUN_DONE)
             break;
         trainer_free(t);
-        OK(run_dir_latest(out, path, &err));
-        OK(trainer_resume(&t, path, NULL, 0, &err));
+        t = resume(out, &p);
         assert_true(stops < 200);
     }
     *end = t;
+    *position = p.at;
     return stops;
 }
 
@@ -312,17 +341,18 @@ static void a_run_stopped_anywhere_is_the_same_run(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         trainer *whole;
+        run_position whole_end, end;
         char name[32];
         snprintf(name, sizeof name, "whole%zu", i);
         const char *want = scratch_dir(name);
-        assert_int_equal(train_stopped(cases[i], want, 0, &whole), 0);
+        assert_int_equal(train_stopped(cases[i], want, 0, &whole, &whole_end), 0);
         for (int at = 4; at <= 7; at++) {
             trainer *t;
             snprintf(name, sizeof name, "stopped%zu-%d", i, at);
             const char *got = scratch_dir(name);
-            assert_true(train_stopped(cases[i], got, at, &t) > 0);
-            assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
-            assert_true(whole->best == t->best && !t->validation_due);
+            assert_true(train_stopped(cases[i], got, at, &t, &end) > 0);
+            assert_memory_equal(tiny_weights(whole), tiny_weights(t), (size_t)t->elements * sizeof(float));
+            assert_true(whole_end.best == end.best && !end.validation_due);
             same_curves(want, got);
             trainer_free(t);
         }
@@ -331,10 +361,10 @@ static void a_run_stopped_anywhere_is_the_same_run(void **state)
 }
 
 /* What a process leaves that is killed after a validation, before its outcome is in the checkpoint. */
-static scion_status copy_folder(void *ctx, const trainer *t, const run_point *p, scion_error *err)
+static scion_status copy_folder(void *ctx, const run_event *e, scion_error *err)
 {
     static const char *const names[] = {"step-00000012.safetensors", "metrics.jsonl"};
-    (void)p;
+    const trainer *t = e->t;
     (void)err;
     for (int i = 0; t->step == t->steps && i < 2; i++) {
         size_t bytes;
@@ -347,33 +377,30 @@ static scion_status copy_folder(void *ctx, const trainer *t, const run_point *p,
 static void a_run_is_saved_before_its_validation(void **state)
 {
     char *whole = scratch_dir("validated"), *killed = scratch_dir("killed");
-    char path[RUN_PATH];
     trainer *t = create(TINY_MLP "steps=12 log_every=1 eval_every=4 eval_batches=5 threads=1", whole);
-    const double first_best = t->best;
-    metrics *m;
-    const run_sink metric = metrics_sink(&m), copy = {.validation = copy_folder, .ctx = killed};
+    place p;
+    run_policy policy = policy_at(t, &p);
+    metrics_folder files = {.dir = &p.dir};
+    const run_sink metric = metrics_sink(&files), copy = {.on = {[RUN_VALIDATED] = copy_folder}, .ctx = killed};
     const run_sink *const sinks[] = {&metric, &copy};
-    run_policy policy = run_policy_of(&t->c);
     run_result r;
     int failed;
     scion_error err;
     (void)state;
     OK(run_train(t, &policy, sinks, 2, &r, &failed, &err));
-    metrics_close(m);
-    const double best = t->best;
+    metrics_close(files.m);
+    const double best = p.at.best;
     trainer_free(t);
-    OK(run_dir_latest(whole, path, &err));
-    OK(trainer_resume(&t, path, NULL, 0, &err));
-    assert_true(!t->validation_due && t->best == best && best < first_best);
+    t = resume(whole, &p);
+    assert_true(!p.at.validation_due && p.at.best == best && isfinite(best));
     trainer_free(t);
 
-    OK(run_dir_latest(killed, path, &err));
-    OK(trainer_resume(&t, path, NULL, 0, &err));
-    assert_true(t->step == t->steps && t->validation_due);
-    snprintf(t->c.run.out, sizeof t->c.run.out, "%s", killed);
+    t = resume(killed, &p);
+    assert_true(t->step == t->steps && p.at.validation_due);
+    snprintf(p.dir.path, sizeof p.dir.path, "%s", killed);
     OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
-    metrics_close(m);
-    assert_true(r.state == RUN_DONE && t->best == best && !t->validation_due);
+    metrics_close(files.m);
+    assert_true(r.state == RUN_DONE && p.at.best == best && !p.at.validation_due);
     trainer_free(t);
     same_curves(whole, killed); /* the validation is there once */
 }
@@ -382,14 +409,13 @@ static void the_first_step_of_mars_computes_one_gradient(void **state)
 {
     trainer *t = create(TINY_GPT "rule=mars accum=3", scratch("none"));
     stopper s = {0, 1000};
-    double loss;
+    const trainer_watch watch = {.stop = stop_at, .ctx = &s}; /* asked between micro-batches: twice a gradient */
+    step_report report;
     scion_error err;
     (void)state;
-    t->stop = stop_at; /* asked between micro-batches: twice for each gradient */
-    t->stop_ctx = &s;
-    OK(trainer_step(t, &loss, &err));
+    OK(trainer_step(t, &watch, &report, &err));
     assert_int_equal(s.asked, 2);
-    OK(trainer_step(t, &loss, &err));
+    OK(trainer_step(t, &watch, &report, &err));
     assert_int_equal(s.asked, 6);
     trainer_free(t);
 }
@@ -401,42 +427,42 @@ static void a_light_step_goes_on_where_it_was_stopped(void **state)
             *whole = create(TINY_GPT "light=1 accum=3 steps=2", scratch("none"));
     const char *path = scratch("half.safetensors");
     stopper s = {0, 1};
+    const trainer_watch watch = {.stop = stop_at, .ctx = &s};
+    step_report report;
     double loss[2];
     scion_error err;
     (void)state;
     for (int i = 1; i < 3; i++) { /* stopped before each micro-batch but the first */
         s.asked = 0;
-        t->stop = stop_at;
-        t->stop_ctx = &s;
-        assert_int_equal(trainer_step(t, &loss[0], &err), SCION_ESTOPPED);
+        assert_int_equal(trainer_step(t, &watch, &report, &err), SCION_ESTOPPED);
         assert_int_equal(t->micro, i);
-        OK(trainer_save(t, -1, path, &err));
+        OK(tiny_save(t, path, &err));
         trainer_free(t);
-        OK(trainer_resume(&t, path, NULL, 0, &err));
+        OK(tiny_resume(&t, path, NULL, 0, &err));
         assert_int_equal(t->micro, i);
         assert_int_equal(t->step, 0);
     }
     for (int i = 0; i < 2; i++) {
-        OK(trainer_step(t, &loss[0], &err));
-        OK(trainer_step(whole, &loss[1], &err));
+        OK(tiny_step(t, &loss[0], &err));
+        OK(tiny_step(whole, &loss[1], &err));
         assert_true(loss[0] == loss[1] && t->micro == 0);
-        assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
+        assert_memory_equal(tiny_weights(whole), tiny_weights(t), (size_t)t->elements * sizeof(float));
     }
     trainer_free(t);
     trainer_free(whole);
 }
 
-static scion_status cannot_start(void *ctx, const trainer *t, scion_error *err)
+static scion_status cannot_start(void *ctx, const run_event *e, scion_error *err)
 {
     (void)ctx;
-    (void)t;
+    (void)e;
     snprintf(err->message, sizeof err->message, "no place for metrics");
     return SCION_EINVAL;
 }
 
-static scion_status count_saving(void *ctx, const trainer *t, scion_error *err)
+static scion_status count_saving(void *ctx, const run_event *e, scion_error *err)
 {
-    (void)t;
+    (void)e;
     (void)err;
     ++*(int *)ctx;
     return SCION_OK;
@@ -448,15 +474,16 @@ static void nothing_is_saved_where_nothing_was_done(void **state)
     trainer *t = create(TINY_MLP "light=1 accum=3 steps=2", scratch_dir("unsaved"));
     stopper s = {0, 1};
     int savings = 0;
-    const run_sink sink = {.start = cannot_start, .saving = count_saving, .ctx = &savings}, *const sinks[] = {&sink};
-    const run_policy policy = run_policy_of(&t->c);
+    const run_sink sink = {.on = {[RUN_STARTS] = cannot_start, [RUN_SAVING] = count_saving}, .ctx = &savings};
+    const run_sink *const sinks[] = {&sink};
+    const trainer_watch watch = {.stop = stop_at, .ctx = &s};
+    place p;
+    const run_policy policy = policy_at(t, &p);
     run_result r;
-    double loss;
+    step_report report;
     scion_error err;
     (void)state;
-    t->stop = stop_at;
-    t->stop_ctx = &s;
-    assert_int_equal(trainer_step(t, &loss, &err), SCION_ESTOPPED);
+    assert_int_equal(trainer_step(t, &watch, &report, &err), SCION_ESTOPPED);
     assert_true(t->micro > 0);
     assert_int_equal(run_train(t, &policy, sinks, 1, &r, NULL, &err), SCION_EINVAL);
     assert_string_equal(err.message, "no place for metrics");
@@ -472,13 +499,11 @@ typedef struct lost_folder {
     const char *from, *to;
 } lost_folder;
 
-static scion_status lose_folder(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status lose_folder(void *ctx, const run_event *e, scion_error *err)
 {
     const lost_folder *f = ctx;
-    (void)p;
-    (void)log;
     (void)err;
-    if (t->step == f->step)
+    if (e->t->step == f->step)
         assert_int_equal(rename(f->from, f->to), 0);
     return SCION_OK;
 }
@@ -506,9 +531,10 @@ static void a_run_whose_data_are_lost_is_saved(void **state)
     mkdir(scratch_in(folder, "odd"), 0777);
     make_images(folder);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char pairs[1024], path[RUN_PATH], name[16];
+        char pairs[1024], name[16];
         lost_folder lost = {4, folder, away};
-        const run_sink sink = {.step = lose_folder, .ctx = &lost}, *const sinks[] = {&sink};
+        const run_sink sink = {.on = {[RUN_STEPPED] = lose_folder}, .ctx = &lost}, *const sinks[] = {&sink};
+        place p;
         run_result r;
         scion_error err;
         snprintf(
@@ -518,18 +544,17 @@ static void a_run_whose_data_are_lost_is_saved(void **state)
         snprintf(name, sizeof name, "lost%zu", i);
         const char *out = scratch_dir(name);
         trainer *t = create(pairs, out), *whole = create(pairs, scratch("none"));
-        const run_policy policy = run_policy_of(&t->c), only_steps = {.steps = 8};
+        const run_policy policy = policy_at(t, &p), only_steps = {.steps = 8};
         assert_int_equal(run_train(t, &policy, sinks, 1, &r, NULL, &err), SCION_EINVAL);
         assert_non_null(strstr(err.message, "can be read"));
         assert_true(r.state == RUN_FAILED && t->step >= 4 && t->step < 8); /* some were decoded ahead */
         trainer_free(t);
         assert_int_equal(rename(away, folder), 0);
-        OK(run_dir_latest(out, path, &err));
-        OK(trainer_resume(&t, path, NULL, 0, &err));
+        t = resume(out, &p);
         assert_true(t->step >= 4);
         OK(run_train(t, &policy, NULL, 0, &r, NULL, &err));
         OK(run_train(whole, &only_steps, NULL, 0, &r, NULL, &err));
-        assert_memory_equal(whole->weights, t->weights, (size_t)t->elements * sizeof(float));
+        assert_memory_equal(tiny_weights(whole), tiny_weights(t), (size_t)t->elements * sizeof(float));
         trainer_free(t);
         trainer_free(whole);
     }
@@ -542,25 +567,29 @@ static void resuming_checks_the_schedule(void **state)
     static const char *const shorter[] = {"steps=20"}, *const lower[] = {"lr=0.001"}, *const other[] = {"seed=3"};
     trainer *t = create(TINY_MLP "steps=40 schedule=constant_linear warmup=5 decay=30", scratch("none")), *then;
     const char *path = scratch("course.safetensors");
+    run_position at;
+    trainer_resumed before;
     double loss;
     scion_error err;
     (void)state;
-    OK(trainer_step(t, &loss, &err));
-    OK(trainer_save(t, -1, path, &err));
-    assert_int_equal(trainer_resume(&then, path, shorter, 1, &err), SCION_EINVAL);
+    OK(tiny_step(t, &loss, &err));
+    OK(tiny_save(t, path, &err));
+    assert_int_equal(tiny_resume(&then, path, shorter, 1, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "decay is 30, expected at most steps 20"));
-    assert_int_equal(trainer_resume(&then, path, lower, 1, &err), SCION_EINVAL);
+    assert_int_equal(tiny_resume(&then, path, lower, 1, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "--force"));
-    assert_int_equal(trainer_resume_changed(&then, path, other, 1, &err), SCION_EINVAL);
+    assert_int_equal(trainer_resume(&then, path, other, 1, true, NULL, &at, &before, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "init="));
-    OK(trainer_resume_changed(&then, path, lower, 1, &err));
-    assert_true(then->lr_before == 0 && trainer_lr(then) == 0.001 / 5 && then->steps_before == 40);
-    assert_string_equal(then->changes, "after step 1: lr 0.03125 -> 0.001");
-    OK(trainer_save(then, -1, path, &err));
+    OK(trainer_resume(&then, path, lower, 1, true, NULL, &at, &before, &err));
+    assert_true(before.lr_before == 0 && trainer_lr(then) == 0.001 / 5 && before.steps_before == 40);
+    assert_string_equal(at.changes, "after step 1: lr 0.03125 -> 0.001");
+    OK(trainer_save(then, &at, -1, path, &err));
     trainer_free(then);
-    OK(trainer_resume(&then, path, NULL, 0, &err)); /* the record stays */
-    assert_string_equal(then->changes, "after step 1: lr 0.03125 -> 0.001");
+    run_position_free(&at);
+    OK(trainer_resume(&then, path, NULL, 0, false, NULL, &at, &before, &err)); /* the record stays */
+    assert_string_equal(at.changes, "after step 1: lr 0.03125 -> 0.001");
     trainer_free(then);
+    run_position_free(&at);
     trainer_free(t);
 }
 
@@ -569,25 +598,26 @@ static void a_run_starts_from_the_weights_of_another(void **state)
 {
     trainer *t = create(TINY_MLP "steps=3 rule=scion", scratch("none")), *then = NULL;
     const char *path = scratch("weights.safetensors");
+    int64_t init_step;
     double loss;
     scion_error err;
     (void)state;
-    OK(trainer_step(t, &loss, &err));
-    OK(trainer_save(t, -1, path, &err));
+    OK(tiny_step(t, &loss, &err));
+    OK(tiny_save(t, path, &err));
     config c = tiny(TINY_MLP "steps=7 rule=adamw lr=0.01");
     snprintf(c.training.init, sizeof c.training.init, "%s", path);
-    OK(trainer_create(&then, &c, &err));
-    assert_memory_equal(then->weights, t->weights, (size_t)t->elements * sizeof(float));
-    assert_true(then->step == 0 && then->init_step == 1 && then->best == INFINITY);
+    OK(trainer_create(&then, &c, NULL, &init_step, &err));
+    assert_memory_equal(tiny_weights(then), tiny_weights(t), (size_t)t->elements * sizeof(float));
+    assert_true(then->step == 0 && init_step == 1);
     assert_true(trainer_lr(then) == 0.01);
     trainer_free(then);
 
     /* Bounds are counted from the weights that it started from, however large. */
     for (int64_t i = 0; i < t->elements; i++)
-        t->weights[i] *= 10;
-    OK(trainer_save(t, -1, path, &err));
+        tiny_weights(t)[i] *= 10;
+    OK(tiny_save(t, path, &err));
     snprintf(c.optimizer.rule, sizeof c.optimizer.rule, "uscion");
-    OK(trainer_create(&then, &c, &err));
+    OK(tiny_create(&then, &c, &err));
     for (int64_t i = 0; i < tape_param_count(then->model.tape); i++) {
         scion_info info;
         scion_info_init(&info);
@@ -597,10 +627,10 @@ static void a_run_starts_from_the_weights_of_another(void **state)
     trainer_free(then);
 
     config_set_int(&c, "width", config_int(&c, "width") * 2);
-    assert_int_equal(trainer_create(&then, &c, &err), SCION_EINVAL);
+    assert_int_equal(tiny_create(&then, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "width="));
     OK(trainer_model_of(&c, path, &err));
-    OK(trainer_create(&then, &c, &err));
+    OK(tiny_create(&then, &c, &err));
     trainer_free(then);
     trainer_free(t);
 }
@@ -615,8 +645,9 @@ static void the_best_is_the_same_file(void **state)
         struct stat best, last;
         size_t bytes[2];
         trainer *t;
+        run_position end;
         no_links = links == 0;
-        train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t); /* the only validation is the best */
+        train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t, &end); /* the only validation is the best */
         no_links = false;
         assert_int_equal(stat(scratch_in(dir, "best.safetensors"), &best), 0);
         assert_int_equal(stat(scratch_in(dir, "step-00000004.safetensors"), &last), 0);
@@ -634,12 +665,13 @@ static void a_better_one_leaves_the_checkpoint(void **state)
 {
     const char *dir = scratch_dir("better"), *step = scratch_in(dir, "step-00000004.safetensors");
     trainer *t;
+    run_position end;
     checkpoint *file;
     scion_error err;
     (void)state;
-    train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t);
+    train_stopped(TINY_MLP "steps=4 eval_batches=2", dir, 0, &t, &end);
     t->step = 3;
-    OK(run_dir_save_best(t, &err));
+    OK(trainer_save(t, &end, -1, scratch_in(dir, "best.safetensors"), &err));
     OK(checkpoint_open(&file, step, &err));
     assert_string_equal(checkpoint_get(file, "step"), "4");
     checkpoint_close(file);
@@ -660,11 +692,11 @@ static void checkpoints_are_found_without_zeros(void **state)
     scratch_text(scratch_in(dir, "step-99.safetensors"), "x");
     OK(run_dir_latest(dir, path, &err));
     assert_string_equal(path, scratch_in(dir, "step-99.safetensors"));
-    int lock;
-    OK(run_dir_lock(dir, &lock, &err));
-    assert_int_equal(run_dir_newest(lock), 99);
-    assert_int_equal(run_dir_set_aside(lock, 3), 1);
-    close(lock);
+    run_dir d;
+    OK(run_dir_lock(&d, dir, &err));
+    assert_int_equal(run_dir_newest(&d), 99);
+    assert_int_equal(run_dir_set_aside(&d, 3), 1);
+    run_dir_close(&d);
     assert_int_equal(access(scratch_in(dir, "step-99.safetensors.aside"), F_OK), 0);
     OK(run_dir_latest(dir, path, &err));
     assert_string_equal(path, scratch_in(dir, "step-00000003.safetensors"));
@@ -710,13 +742,13 @@ static void long_paths_are_refused_not_cut(void **state)
 
 static void a_folder_that_cannot_be_locked_is_refused(void **state)
 {
-    int lock = -1;
+    run_dir d;
     scion_error err;
     (void)state;
-    assert_int_equal(run_dir_lock(scratch("unlocked"), &lock, &err), SCION_EINVAL);
+    assert_int_equal(run_dir_lock(&d, scratch("unlocked"), &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "cannot be locked"));
-    OK(run_dir_lock(scratch_dir("locked"), &lock, &err));
-    close(lock);
+    OK(run_dir_lock(&d, scratch_dir("locked"), &err));
+    run_dir_close(&d);
 }
 
 /* The folder of a run after 2 of its steps: removed or moved away, and made again by somebody else. */
@@ -724,14 +756,12 @@ typedef struct swap {
     const char *moved; /* NULL: removed */
 } swap;
 
-static scion_status swap_folder(void *ctx, const trainer *t, const run_point *p, bool log, scion_error *err)
+static scion_status swap_folder(void *ctx, const run_event *e, scion_error *err)
 {
     const swap *s = ctx;
-    const char *dir = t->c.run.out;
-    (void)p;
-    (void)log;
+    const char *dir = e->t->c.run.out;
     (void)err;
-    if (t->step != 2)
+    if (e->t->step != 2)
         return SCION_OK;
     if (s->moved)
         assert_int_equal(rename(dir, s->moved), 0);
@@ -760,29 +790,29 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
         const char *dir = scratch_dir(moves ? "swapped" : "replaced");
         swap s = {moves ? scratch("moved") : NULL};
         trainer *t = create(TINY_MLP "steps=6 log_every=1 eval_every=1 eval_batches=2 save_every=2 keep=1", dir);
-        metrics *m;
-        const run_sink metric = metrics_sink(&m), swapper = {.step = swap_folder, .ctx = &s};
+        place p;
+        const run_policy policy = policy_at(t, &p);
+        metrics_folder files = {.dir = &p.dir};
+        const run_sink metric = metrics_sink(&files), swapper = {.on = {[RUN_STEPPED] = swap_folder}, .ctx = &s};
         const run_sink *const sinks[] = {&metric, &swapper};
-        const run_policy policy = run_policy_of(&t->c);
         run_result r;
-        char path[CONFIG_TEXT];
         int failed;
         scion_error err;
-        OK(run_dir_create(dir, &t->folder, &err));
+        OK(run_dir_create(&p.dir, dir, &err));
         const scion_status status = run_train(t, &policy, sinks, 2, &r, &failed, &err);
-        metrics_close(m);
+        metrics_close(files.m);
         check_theirs(dir);
-        assert_int_equal(run_dir_moved(t, path), moves);
+        assert_int_equal(run_dir_moved(&p.dir), moves);
         if (moves) {
             OK(status);
-            assert_string_equal(path, s.moved);
-            assert_int_equal(run_dir_newest(t->folder), 6);
+            assert_string_equal(p.dir.path, s.moved);
+            assert_int_equal(run_dir_newest(&p.dir), 6);
             assert_int_equal(access(scratch_in(s.moved, "summary.json"), F_OK), 0);
         } else {
             assert_int_equal(status, SCION_EINVAL);
             assert_non_null(strstr(err.message, "the folder of this run was removed or replaced"));
         }
-        close(t->folder);
+        run_dir_close(&p.dir);
         trainer_free(t);
     }
 }
@@ -790,15 +820,15 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
 static void a_run_made_while_another_waits_is_not_taken(void **state)
 {
     const char *dir = scratch_dir("waited");
-    int first, second;
+    run_dir first, second;
     scion_error err;
     (void)state;
-    OK(run_dir_create(dir, &first, &err));
-    assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
-    assert_int_equal(second, -1);
+    OK(run_dir_create(&first, dir, &err));
+    assert_int_equal(run_dir_create(&second, dir, &err), SCION_EINVAL);
+    assert_int_equal(second.fd, -1);
     scratch_text(scratch_in(dir, "step-00000001.safetensors"), "x");
-    close(first);
-    assert_int_equal(run_dir_create(dir, &second, &err), SCION_EINVAL);
+    run_dir_close(&first);
+    assert_int_equal(run_dir_create(&second, dir, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "already holds a run"));
 }
 
@@ -823,8 +853,8 @@ static void the_optimizer_is_in_named_tensors(void **state)
         int named = 0;
         scion_error err;
         for (int k = 0; k < 3; k++)
-            OK(trainer_step(t, &loss, &err));
-        OK(trainer_save(t, -1, path, &err));
+            OK(tiny_step(t, &loss, &err));
+        OK(tiny_save(t, path, &err));
         OK(checkpoint_open(&file, path, &err));
         for (int k = 0; checkpoint_at(file, k); k++) {
             const checkpoint_tensor *a = checkpoint_at(file, k), *w;
@@ -854,15 +884,15 @@ static void runs_counted_in_epochs_are_opened(void **state)
     scion_error err;
     (void)state;
     while (t->step < t->steps)
-        OK(trainer_step(t, &loss, &err));
+        OK(tiny_step(t, &loss, &err));
     const int64_t steps = t->steps;
     assert_true(steps > 4);
-    OK(trainer_save(t, -1, path, &err));
+    OK(tiny_save(t, path, &err));
     trainer_free(t);
-    OK(trainer_open(&then, path, batch, 1, &err));
+    OK(trainer_open(&then, path, batch, 1, TRAINER_EVALUATE, &err));
     assert_true(then->step == steps && then->steps == steps);
     trainer_free(then);
-    OK(trainer_resume(&then, path, NULL, 0, &err));
+    OK(tiny_resume(&then, path, NULL, 0, &err));
     assert_int_equal(then->steps, steps);
     trainer_free(then);
 
@@ -872,12 +902,12 @@ static void runs_counted_in_epochs_are_opened(void **state)
     scratch_text(scratch("text"), text);
     config c = tiny(TINY_GPT "data_kind=chars vocab=0 steps=0 epochs=0.1");
     snprintf(c.data.path, sizeof c.data.path, "%s", scratch("text"));
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
     while (t->step < t->steps)
-        OK(trainer_step(t, &loss, &err));
-    OK(trainer_save(t, -1, path, &err));
+        OK(tiny_step(t, &loss, &err));
+    OK(tiny_save(t, path, &err));
     trainer_free(t);
-    OK(trainer_open_model(&then, path, NULL, 0, &err));
+    OK(trainer_open(&then, path, NULL, 0, TRAINER_GENERATE, &err));
     trainer_free(then);
 }
 
@@ -888,7 +918,7 @@ static void epochs_without_end_are_refused(void **state)
     scion_error err = {0};
     (void)state;
     c.training.epochs = 1e300;
-    assert_int_equal(trainer_create(&t, &c, &err), SCION_EINVAL);
+    assert_int_equal(tiny_create(&t, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "epochs"));
 }
 

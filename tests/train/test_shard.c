@@ -10,7 +10,7 @@
 #include "ranks/shard.h"
 #include "ranks/start_check.h"
 #include "trainer/routing.h"
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 static const char gpt[] = TINY_GPT "width=160 head_size=32 vocab=700 ";
 
@@ -18,7 +18,7 @@ static trainer *create(const config *c)
 {
     trainer *t = NULL;
     scion_error err;
-    OK(trainer_create(&t, c, &err));
+    OK(tiny_create(&t, c, &err));
     return t;
 }
 
@@ -249,11 +249,11 @@ static void complete_is_complete(void **state)
         watched w = {t, calloc((size_t)t->elements, sizeof *w.seen), 0};
         const tape_run run = {
             .threads = 1, .loss_scale = 1, .seed = 1, .complete = take_copy, .complete_context = &w};
-        memset(t->grads, 0, (size_t)t->elements * sizeof *t->grads);
-        plan_forward(t->train, &run);
-        plan_backward(t->train, &run);
+        memset(t->flats[FLAT_GRADS], 0, (size_t)t->elements * sizeof *t->flats[FLAT_GRADS]);
+        plan_forward(t->sizes[0].plan, &run);
+        plan_backward(t->sizes[0].plan, &run);
         assert_int_equal(w.count, tape_param_count(t->model.tape));
-        assert_memory_equal(w.seen, t->grads, (size_t)t->elements * sizeof *t->grads);
+        assert_memory_equal(w.seen, t->flats[FLAT_GRADS], (size_t)t->elements * sizeof *t->flats[FLAT_GRADS]);
         free(w.seen);
         trainer_free(t);
     }
@@ -275,7 +275,7 @@ static void deterministic_is_another_order(void **state)
             trainer *t = create(&c);
             scion_error err;
             for (int i = 0; i < 5; i++)
-                OK(trainer_step(t, &loss[tree], &err));
+                OK(tiny_step(t, &loss[tree], &err));
             trainer_free(t);
         }
         near(settings[k], loss[0], loss[1], 1e-4);

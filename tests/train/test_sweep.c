@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 #include "sweep/estimate.h"
 #include "sweep/sweep.h"
 
@@ -54,12 +54,12 @@ static void compare_with_trainer(const char *pairs, bool images)
     double loss, val_loss, accuracy, smooth = 0;
     int64_t seen = 0, validations = 0;
     trainer *t;
-    must(trainer_create(&t, &c, NULL) == SCION_OK);
+    must(tiny_create(&t, &c, NULL) == SCION_OK);
     must(run.result.state == RUN_DONE && r->step == c.training.steps && r->steps == c.training.steps &&
          r->parameters == t->elements);
     for (int64_t i = 0; i < c.training.steps; i++) {
         const double lr = trainer_lr(t);
-        must(trainer_step(t, &loss, NULL) == SCION_OK);
+        must(tiny_step(t, &loss, NULL) == SCION_OK);
         smooth = i == 0 ? loss : smooth + 0.1 * (loss - smooth);
         if (c.run.eval_every > 0 &&
             t->step % c.run.eval_every == 0) { /* as the run did: it must not change what follows */

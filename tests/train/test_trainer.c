@@ -9,14 +9,13 @@
 #include <unistd.h>
 
 #include "run/run.h"
-#include "record/run_dir.h"
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 static trainer *create(const config *c)
 {
     trainer *t = NULL;
     scion_error err;
-    OK(trainer_create(&t, c, &err));
+    OK(tiny_create(&t, c, &err));
     return t;
 }
 
@@ -26,7 +25,7 @@ static double train(trainer *t, int64_t steps)
     double loss = NAN;
     scion_error err;
     for (int64_t i = 0; i < steps; i++)
-        OK(trainer_step(t, &loss, &err));
+        OK(tiny_step(t, &loss, &err));
     return loss;
 }
 
@@ -49,7 +48,7 @@ static void a_tiny_gpt_learns_as_recorded(void **state)
     int at = 0;
     (void)state;
     while (t->step < t->steps) {
-        OK(trainer_step(t, &loss, &err));
+        OK(tiny_step(t, &loss, &err));
         if (t->step <= recorded_first || t->step % 10 == 0) {
             char what[32];
             snprintf(what, sizeof what, "loss of step %d", (int)t->step);
@@ -297,8 +296,8 @@ static double distance(const config *a, const config *b, int64_t steps)
     train(x, steps);
     train(y, steps);
     for (int64_t i = 0; i < x->elements; i++) {
-        most = fmax(most, fabs((double)x->weights[i]));
-        apart = fmax(apart, fabs((double)x->weights[i] - (double)y->weights[i]));
+        most = fmax(most, fabs((double)tiny_weights(x)[i]));
+        apart = fmax(apart, fabs((double)tiny_weights(x)[i] - (double)tiny_weights(y)[i]));
     }
     trainer_free(x);
     trainer_free(y);
@@ -380,14 +379,16 @@ static void a_resumed_run_is_the_same_run(void **state)
         trainer *never = create(&c), *first = create(&c), *then = NULL;
         const double loss = train(never, steps);
         train(first, stop);
-        first->best = 1.25;
-        OK(trainer_save(first, -1, path, &err));
+        const run_position at = {.best = 1.25};
+        run_position found;
+        trainer_resumed before;
+        OK(trainer_save(first, &at, -1, path, &err));
         trainer_free(first);
-        OK(trainer_resume(&then, path, NULL, 0, &err));
+        OK(trainer_resume(&then, path, NULL, 0, false, NULL, &found, &before, &err));
         assert_int_equal(then->step, stop);
-        assert_true(then->best == 1.25);
+        assert_true(found.best == 1.25 && !found.validation_due && !found.changes);
         assert_true(train(then, steps - stop) == loss);
-        if (memcmp(never->weights, then->weights, (size_t)never->elements * sizeof(float)) != 0)
+        if (memcmp(tiny_weights(never), tiny_weights(then), (size_t)never->elements * sizeof(float)) != 0)
             fail_msg("%s: other weights when stopped after step %d", cases[i], (int)stop);
         trainer_free(never);
         trainer_free(then);
@@ -402,15 +403,15 @@ static void what_a_run_computes_cannot_be_changed(void **state)
     scion_error err;
     (void)state;
     train(t, 2);
-    OK(trainer_save(t, -1, path, &err));
-    assert_int_equal(trainer_resume(&then, path, wrong, 1, &err), SCION_EINVAL);
+    OK(tiny_save(t, path, &err));
+    assert_int_equal(tiny_resume(&then, path, wrong, 1, &err), SCION_EINVAL);
     assert_null(then);
     assert_non_null(strstr(err.message, "lr=1"));
-    OK(trainer_resume(&then, path, right, 2, &err));
+    OK(tiny_resume(&then, path, right, 2, &err));
     assert_int_equal(then->steps, 50);
     assert_int_equal(then->c.run.log_every, 3);
     trainer_free(then);
-    OK(trainer_open(&then, path, NULL, 0, &err));
+    OK(trainer_open(&then, path, NULL, 0, TRAINER_EVALUATE, &err));
     double before, after;
     OK(trainer_evaluate(t, 3, &before, NULL, &err));
     OK(trainer_evaluate(then, 3, &after, NULL, &err));
@@ -481,13 +482,13 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     const tape_value *v = tape_param_at(t->model.tape, 10);
     assert_string_equal(v->name, "blocks.1.attn.o");
     v->data[5] = INFINITY;
-    assert_int_equal(trainer_step(t, &loss, &err), SCION_ENONFINITE);
+    assert_int_equal(tiny_step(t, &loss, &err), SCION_ENONFINITE);
     assert_non_null(strstr(err.message, "step 3"));
     assert_non_null(strstr(err.message, "blocks.1.attn.o"));
     assert_int_equal(t->step, 2);
     assert_int_equal(scion_optimizer_steps(t->optimizer), 2);
     unlink(scratch("a.safetensors"));
-    assert_int_equal(trainer_save(t, -1, scratch("a.safetensors"), &err), SCION_ENONFINITE);
+    assert_int_equal(tiny_save(t, scratch("a.safetensors"), &err), SCION_ENONFINITE);
     assert_non_null(strstr(err.message, "blocks.1.attn.o"));
     assert_int_not_equal(access(scratch("a.safetensors"), F_OK), 0);
     trainer_free(t);
@@ -506,7 +507,7 @@ static void what_does_not_fit_is_refused_first(void **state)
         const config c = tiny(cases[i]);
         trainer *t = NULL;
         scion_error err = {0};
-        assert_true(trainer_create(&t, &c, &err) != SCION_OK);
+        assert_true(tiny_create(&t, &c, &err) != SCION_OK);
         assert_null(t);
         if (i < 3 && !strstr(err.message, "this machine has"))
             fail_msg("%s: %s", cases[i], err.message);
@@ -522,7 +523,7 @@ static void too_little_data_is_refused(void **state)
         const config c = tiny(cases[i]);
         trainer *t = NULL;
         scion_error err = {0};
-        assert_int_equal(trainer_create(&t, &c, &err), SCION_EINVAL);
+        assert_int_equal(tiny_create(&t, &c, &err), SCION_EINVAL);
         assert_non_null(strstr(err.message, "the data are too small"));
     }
 }
@@ -533,7 +534,7 @@ static void light_takes_eight_bytes_a_parameter(void **state)
     trainer *t = NULL;
     scion_error err;
     (void)state;
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
     const trainer_memory m = t->memory;
     assert_int_equal(m.weights + m.gradients, 8 * t->elements);
     assert_int_equal(m.state, 0);

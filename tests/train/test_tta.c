@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "data/tta.h"
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 enum { H = 3, W = 4, C = 2, COUNT = 2 };
 
@@ -76,10 +76,10 @@ static trainer *make(const char *pair)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(config_set_pair(&c, pairs[i], &err), SCION_OK);
     assert_int_equal(config_set_pair(&c, pair, &err), SCION_OK);
-    if (trainer_create(&t, &c, &err) != SCION_OK)
+    if (tiny_create(&t, &c, &err) != SCION_OK)
         fail_msg("%s", err.message);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(trainer_step(t, &loss, &err), SCION_OK);
+        assert_int_equal(tiny_step(t, &loss, &err), SCION_OK);
     return t;
 }
 
@@ -130,13 +130,14 @@ static void accuracies_are_those_of_mean_logits(void **state)
         trainer_scores during, last;
         scion_error err = {0};
         double first, five, plain, ignored;
-        assert_int_equal(trainer_validate(t, true, &last, &err), SCION_OK);
+        assert_int_equal(trainer_validate(t, true, NULL, &last, NULL, &err), SCION_OK);
         by_hand(t, pairs[i] + 4, 5, &first, &five);
         assert_true(fabs(last.accuracy - first) < 1e-9 && fabs(last.top5 - five) < 1e-9);
         by_hand(t, "none", 5, &plain, &ignored);
         assert_true(fabs(last.plain_accuracy - plain) < 1e-9);
         assert_true(five > first && first > 0.15);                             /* it has learned: chance is 0.1 */
-        assert_int_equal(trainer_validate(t, false, &during, &err), SCION_OK); /* as they are, on the way */
+        /* as they are, on the way */
+        assert_int_equal(trainer_validate(t, false, NULL, &during, NULL, &err), SCION_OK);
         assert_true(during.accuracy == last.plain_accuracy && during.loss == last.loss);
         assert_true(during.top5 >= during.accuracy);
         /* 5 batches, and as many passes over each at the end as there are views */

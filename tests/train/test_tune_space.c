@@ -2,7 +2,7 @@
  * training along it, and one that it keeps is not. */
 #include "tiny.h"
 
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 #include "tune/tune.h"
 
 #define LR 1u
@@ -77,9 +77,9 @@ static double loss_of(const char *pairs, tune_point p)
     c.training.steps = 5;
     c.training.threads = 1;
     c = tune_config(&c, &p, 1);
-    OK(trainer_create(&t, &c, &err));
+    OK(tiny_create(&t, &c, &err));
     while (t->step < t->steps)
-        OK(trainer_step(t, &loss, &err));
+        OK(tiny_step(t, &loss, &err));
     OK(trainer_evaluate(t, 1, &loss, NULL, &err));
     trainer_free(t);
     return loss;

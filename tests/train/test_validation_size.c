@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "trainer/trainer.h"
+#include "trainer_tests.h"
 
 static trainer *make(const char *pairs)
 {
@@ -26,7 +26,7 @@ static trainer *make(const char *pairs)
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (config_set_pair(&c, word, &err) != SCION_OK)
             fail_msg("%s", err.message);
-    if (trainer_create(&t, &c, &err) != SCION_OK)
+    if (tiny_create(&t, &c, &err) != SCION_OK)
         fail_msg("%s", err.message);
     return t;
 }
@@ -59,7 +59,7 @@ static void test_sizes(void **state)
 static scion_status validate(trainer *t, double *loss, scion_error *err)
 {
     trainer_scores scores;
-    const scion_status status = trainer_validate(t, true, &scores, err);
+    const scion_status status = trainer_validate(t, true, NULL, &scores, NULL, err);
     *loss = scores.loss;
     return status;
 }

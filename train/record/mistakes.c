@@ -150,82 +150,9 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
     return true;
 }
 
-/* ---- Several processes ---- */
-
-/* What is packed: this, then images and right of each class, the pairs, and of the worst images one of mistakes_image
- * and its pixels. */
-typedef struct packed_head {
-    int64_t pair_count, worst_count;
-} packed_head;
-
 static size_t pixel_bytes(const mistakes *m)
 {
     return (size_t)(m->height * m->width * m->channels);
-}
-
-static char *put(char *to, const void *from, size_t bytes)
-{
-    if (bytes > 0)
-        memcpy(to, from, bytes);
-    return to + bytes;
-}
-
-static const char *get(const char *from, void *to, size_t bytes)
-{
-    memcpy(to, from, bytes);
-    return from + bytes;
-}
-
-void *mistakes_pack(const mistakes *m, size_t *bytes)
-{
-    const packed_head head = {m->pair_count, m->worst_count};
-    const size_t pairs = (size_t)m->pair_count * sizeof *m->pairs;
-    *bytes = sizeof head + (size_t)m->class_count * 2 * sizeof(int64_t) + pairs +
-             (size_t)m->worst_count * (sizeof *m->worst + pixel_bytes(m));
-    char *packed = malloc(*bytes), *at = packed;
-    if (!packed)
-        return NULL;
-    at = put(at, &head, sizeof head);
-    for (int64_t i = 0; i < m->class_count; i++) {
-        at = put(at, &m->classes[i].images, sizeof m->classes[i].images);
-        at = put(at, &m->classes[i].right, sizeof m->classes[i].right);
-    }
-    at = put(at, m->pairs, pairs);
-    for (int i = 0; i < m->worst_count; i++) {
-        at = put(at, &m->worst[i], sizeof m->worst[i]);
-        at = put(at, m->worst[i].pixels, pixel_bytes(m));
-    }
-    return packed;
-}
-
-bool mistakes_take(mistakes *m, const void *packed)
-{
-    packed_head head;
-    const char *at = get(packed, &head, sizeof head);
-    for (int64_t i = 0; i < m->class_count; i++) {
-        int64_t counts[2];
-        at = get(at, counts, sizeof counts);
-        m->classes[i].images += counts[0];
-        m->classes[i].right += counts[1];
-    }
-    for (int64_t i = 0; i < head.pair_count; i++) {
-        mistakes_pair *pair = array_append(&m->pairs, &m->pair_count, sizeof *pair);
-        if (!pair)
-            return false;
-        at = get(at, pair, sizeof *pair);
-    }
-    for (int64_t i = 0; i < head.worst_count; i++) {
-        mistakes_image theirs;
-        at = get(at, &theirs, sizeof theirs);
-        const int place = make_place(m, theirs.loss, theirs.sample);
-        if (place >= 0) {
-            theirs.pixels = m->worst[place].pixels;
-            m->worst[place] = theirs;
-            memcpy(theirs.pixels, at, pixel_bytes(m));
-        }
-        at += pixel_bytes(m);
-    }
-    return true;
 }
 
 /* ---- Its order ---- */

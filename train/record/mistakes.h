@@ -53,10 +53,6 @@ void mistakes_free(mistakes *m);
  * memory. */
 bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t target, const float *logits,
                   const float *pixels);
-/* What was counted until now as bytes, for another process to take; the caller frees them. NULL: out of memory. */
-void *mistakes_pack(const mistakes *m, size_t *bytes);
-/* Adds what another one counted of the same classes. False: out of memory. */
-bool mistakes_take(mistakes *m, const void *packed);
 /* After the last image: the pairs in order. */
 void mistakes_end(mistakes *m);
 
