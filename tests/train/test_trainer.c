@@ -507,7 +507,7 @@ static void what_does_not_fit_is_refused_first(void **state)
         const config c = tiny(cases[i]);
         trainer *t = NULL;
         scion_error err = {0};
-        assert_true(tiny_create(&t, &c, &err) != SCION_OK);
+        assert_true(config_check(&c, &err) != SCION_OK || tiny_create(&t, &c, &err) != SCION_OK);
         assert_null(t);
         if (i < 3 && !strstr(err.message, "this machine has"))
             fail_msg("%s: %s", cases[i], err.message);

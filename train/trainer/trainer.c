@@ -312,10 +312,22 @@ static void find_sizes(trainer *t)
     }
 }
 
-static scion_status plan_training(trainer *t, scion_error *err)
+static scion_status plan_micro_batches(trainer *t, scion_error *err)
+{
+    const bool indivisible = tape_buffer_count(t->model.tape) > 0 && t->comm->size > 1;
+    scion_status status = SCION_OK;
+    TRY(share_make(&t->share, t->comm->rank, t->comm->size, t->c.training.batch, t->c.training.accum, indivisible,
+                   err));
+    find_sizes(t);
+    TRY(plan_sizes(t, wants_packed(t), err));
+done:
+    return status;
+}
+
+/* Plans who owns what, and the sums of gradients; this lists the parameters in pieces. */
+static scion_status plan_sums(trainer *t, scion_error *err)
 {
     const training_options *o = &t->c.training;
-    const tape *recorded = t->model.tape;
     const bool together = trainer_rule(t)->joint || t->c.optimizer.clip_norm > 0; /* sums over all parameters */
     const reducer_options r = {.seed = o->seed,
                                .threads = t->threads,
@@ -326,12 +338,8 @@ static scion_status plan_training(trainer *t, scion_error *err)
     scion_options options;
     scion_param *params = NULL;
     scion_status status = SCION_OK;
-    TRY(share_make(&t->share, t->comm->rank, t->comm->size, o->batch, o->accum,
-                   tape_buffer_count(recorded) > 0 && t->comm->size > 1, err));
-    find_sizes(t);
-    TRY(plan_sizes(t, wants_packed(t), err));
-    TRY(network_params(&t->c, recorded, &options, &params, err));
-    TRY(shard_make(&t->shards, recorded, params, &options, t->comm->size, o->deterministic && together, err));
+    TRY(network_params(&t->c, t->model.tape, &options, &params, err));
+    TRY(shard_make(&t->shards, t->model.tape, params, &options, t->comm->size, o->deterministic && together, err));
     TRY(reducer_create(&t->reducer, t->comm, &t->shards, &t->share, t->sizes[0].plan, &r, err));
 done:
     free(params);
@@ -359,12 +367,12 @@ static void plan_memory(trainer *t)
         m->activations += plan_bytes(t->sizes[i].plan) - plan_packed_bytes(t->sizes[i].plan);
     }
     m->evaluation = (t->eval ? plan_bytes(t->eval) : 0) + (t->logits ? plan_bytes(t->logits) : 0);
-    if (t->reducer) {
+    if (t->reducer)
         m->sharing = reducer_bytes(t->reducer);
-        m->state = t->c.optimizer.light ? 0
-                                        : (size_t)((double)trainer_rule(t)->states * sizeof(float) *
-                                                   (double)t->shards.entries[t->comm->rank]);
-    }
+    const double owned =
+        t->reducer ? (double)t->shards.entries[t->comm->rank] : (double)t->elements / (double)t->comm->size;
+    if (t->size_count > 0 && !t->c.optimizer.light)
+        m->state = (size_t)((double)trainer_rule(t)->states * sizeof(float) * owned);
     m->total =
         m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing + m->data;
 }
@@ -414,10 +422,14 @@ scion_status trainer_plan(trainer *t, unsigned plans, scion_error *err)
         TRY(plan_make(&t->eval, t->model.tape, t->model.loss, &evaluate, err));
     if (plans & (PLAN_TO_EVALUATE | PLAN_TO_CLASSIFY))
         TRY(plan_logits(t, &evaluate, err));
-    if (plans & PLAN_TO_TRAIN)
-        TRY(plan_training(t, err));
-    plan_memory(t);
     const trainer_memory *m = &t->memory;
+    if (plans & PLAN_TO_TRAIN) {
+        TRY(plan_micro_batches(t, err));
+        plan_memory(t);
+        TRY(check_memory(m, err)); /* first: the pieces of a model that cannot fit would be many */
+        TRY(plan_sums(t, err));
+    }
+    plan_memory(t);
     if (m->packed > 0 && m->limit.bytes > 0 && (double)m->total > packing_share * (double)m->limit.bytes) {
         TRY(plan_sizes(t, false, err));
         plan_memory(t);
