@@ -153,7 +153,7 @@ typedef struct oracle_run {
 
 /* Weights are read from the float32 weights of params; all memory is room. */
 oracle_run *oracle_start(const scion_options *o, const scion_param *params, int64_t count);
-/* One step; g[i] (and for MARS g_prev[i]) are this step's gradients; with light, the ones that backpropagation adds. */
+/* One step; g[i] (and for MARS g_prev[i]) are this step's gradients; with light, those to be added. */
 void oracle_step(oracle_run *run, double lr, const float *const *g, const float *const *g_prev);
 
 /* ---- A problem for scion_minimize -------------------------------------------------------------------------- */

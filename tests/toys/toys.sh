@@ -67,7 +67,7 @@ END
 holds report.html 'toy time'
 
 # ---- A norm and a rule of the library
-holds one_line 'adamw sgd lion'
+holds one_line 'adamw sgd lion normuon'
 rows='model=linear data_kind=dots radius_hidden=1 batch=8'
 "$scion" train $rows norms=sum,sum,sum rule=uscion lr=0.02 steps=20 out=norm > out 2>&1 || fault "norm: $? $(cat out)"
 holds out ' sum '
@@ -79,5 +79,21 @@ holds evaluated 'accuracy'
 "$scion" sweep $rows lr=0.01 steps=5 rule=lion,scion norms=sum,sum,sum/image ledger=rows.db > out 2>&1 || fault "sweep: $? $(cat out)"
 "$scion" report lion rows.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
 holds report.html 'lion'
+
+# ---- A rule with one number a row: checkpoints have its states in their own shapes, and a resumed run is the same run
+"$scion" train $toy rule=normuon lr=0.05 steps=40 dots=100 save_every=20 keep=9 threads=1 out=rows > out 2>&1 ||
+    fault "normuon: $? $(cat out)"
+"$scion" resume rows/step-00000020.safetensors out=again > out 2>&1 || fault "resume: $? $(cat out)"
+python3 - rows/step-00000040.safetensors again/step-00000040.safetensors << 'END' || fault 'states of rows'
+import json, struct, sys
+def read(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    return json.loads(data[8:8 + size]), data[8 + size:]
+(head, one), (_, other) = map(read, sys.argv[1:])
+assert head["optimizer.rows.copies.0"]["shape"] == head["copies.0"]["shape"][:1]
+assert head["optimizer.norm.copies.0"]["shape"] == [1]
+assert one == other
+END
 
 [ $faults -eq 0 ]
