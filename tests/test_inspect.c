@@ -146,13 +146,15 @@ static void test_route(void **state)
             }
 }
 
-/* create routes as route does, and inspect tells the factor c of the table. */
+/* scion_param_info is what create then does, and inspect tells the factor c of the table. */
 static void check_routing(const scion_param *q, rng *r)
 {
     scion_info info = {.size = sizeof info};
+    scion_param_properties about = {.size = sizeof about};
     scion_optimizer *opt;
     scion_param p = *q;
     int64_t n = elements(&p);
+    check_ok(scion_param_info(&p, NULL, &about, &err), &err);
     p.weight = gaussian(r, n);
     p.grad = gaussian(r, n);
     p.name = "this one";
@@ -170,7 +172,10 @@ static void check_routing(const scion_param *q, rng *r)
     check_rel(info.grad_dual, dual, 1e-5);
     check_le(fabs(info.fw_gap - (dot(n, p.grad, p.weight) + full)), 1e-5 * full);
     check(info.seconds >= 0);
-    check_le((double)n * sizeof(float), (double)info.state_bytes);
+    assert_int_equal(info.state_bytes, (size_t)n * sizeof(float));
+    check(about.elements == info.elements && about.rule == info.rule && about.norm == info.norm);
+    check(about.scale == info.scale && about.state_bytes == info.state_bytes && about.states == 1 && about.flops > 0);
+    check(about.ranges == (scion_norm_info(p.norm)->elementwise && p.split_count < 2));
     check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
     check(isnan(info.weight_norm) && isnan(info.grad_dual) && isnan(info.fw_gap));
     scion_optimizer_free(opt);
@@ -402,6 +407,39 @@ static void test_schedules_are_checked(void **state)
     check(strstr(err.message, "size") != NULL);
 }
 
+/* scion_schedule_info tells the truth: a value changes with a member exactly if the schedule reads it. */
+static void test_schedules_read(void **state)
+{
+    (void)state;
+    for (int kind = 0; scion_schedule_info(kind); kind++) {
+        const scion_schedule_properties *reads = scion_schedule_info(kind);
+        const scion_schedule full = {.size = sizeof full,
+                                     .kind = kind,
+                                     .n = 12,
+                                     .peak = 1,
+                                     .warmup = 3,
+                                     .decay = 3,
+                                     .start = 0.25,
+                                     .end = 0.125};
+        const int32_t said[] = {reads->n, reads->warmup, reads->decay, reads->start, reads->end};
+        assert_string_equal(reads->name, scion_enum_name(SCION_ENUM_SCHEDULE, kind));
+        for (int i = 0; i < 5; i++) {
+            scion_schedule s = full;
+            int changed = 0;
+            s.n += i == 0;
+            s.warmup -= i == 1;
+            s.decay -= i == 2;
+            s.start *= i == 3 ? 2 : 1;
+            s.end *= i == 4 ? 2 : 1;
+            for (int64_t k = 0; k <= full.n; k++)
+                changed |= scion_schedule_value(&s, k) != scion_schedule_value(&full, k);
+            at("%s, member %d", reads->name, i);
+            assert_int_equal(changed, said[i] != 0);
+        }
+    }
+    assert_null(scion_schedule_info(-1));
+}
+
 static void test_senseless_schedules(void **state)
 {
     (void)state;
@@ -439,6 +477,7 @@ int main(void)
         LAW(test_senseless_schedules),
         LAW(test_schedules_end),
         LAW(test_schedules_are_checked),
+        LAW(test_schedules_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

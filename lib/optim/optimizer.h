@@ -193,8 +193,6 @@ void *scn_previous(const scn_tensor *t);
 
 /* alpha of the tensor's step number k (from 1). */
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k);
-/* True if it is stepped now, here or by its owner. */
-bool scn_active(const scn_tensor *t);
 /* n gradients or weights from entry `first`: where they lie if they are float32, else converted into
  * `buffer`. */
 const float *scn_floats(const void *array, int type, int64_t first, int64_t n, float *buffer);

@@ -30,7 +30,7 @@ static double now(void)
 }
 
 /* A parameter of another caller has no gradient here; it counts as active unless it is frozen. */
-bool scn_active(const scn_tensor *t)
+static bool is_active(const scn_tensor *t)
 {
     return (t->grad || t->own_count == 0) && !t->frozen;
 }
@@ -38,7 +38,7 @@ bool scn_active(const scn_tensor *t)
 /* Active, and this caller owns some of it. */
 static bool steps_here(const scn_tensor *t)
 {
-    return t->own_count > 0 && scn_active(t);
+    return t->own_count > 0 && is_active(t);
 }
 
 double scn_alpha(const scion_optimizer *opt, const scn_tensor *t, int64_t k)
@@ -129,7 +129,7 @@ static scion_status check_light(const scion_optimizer *opt, const scion_step *s,
         const scn_tensor *t = &opt->tensors[i];
         const double own = scn_alpha(opt, t, t->steps + 1), expected = t->next_alpha > 0 ? t->next_alpha : own;
         const double alpha = s->momentum > 0 ? s->momentum : own;
-        if (scn_active(t) && t->steps > 0 && alpha != expected)
+        if (is_active(t) && t->steps > 0 && alpha != expected)
             return scn_fail(err, SCION_EINVAL, i,
                             "%s: momentum is %g, but with light the last step had next_momentum %g", t->name, alpha,
                             expected);
@@ -168,7 +168,7 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
     for (int64_t i = 0; status == SCION_OK && i < opt->count; i++) {
         const scn_tensor *t = &opt->tensors[i];
         const double rate = rate_of(opt, s, t);
-        if (!scn_active(t))
+        if (!is_active(t))
             continue;
         if (rate * t->decay > 1)
             return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name, rate,
@@ -588,7 +588,7 @@ static void finish(scion_optimizer *opt, const scion_step *s)
 {
     for (int64_t i = 0; i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
-        if (!scn_active(t))
+        if (!is_active(t))
             continue;
         const double rate = rate_of(opt, s, t), beta = 1 - rate * t->decay;
         t->start *= beta;
