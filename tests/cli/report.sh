@@ -19,7 +19,7 @@ for id in loss accuracy lr norms speed optimizer; do
 done
 [ "$(grep -c '^training,' report/loss.csv)" -eq 30 ] || fault 'every logged step is a point of the loss'
 [ "$(grep -c '^validation,' report/loss.csv)" -eq 3 ] || fault '3 validations'
-holds report.html '<tr><th>data_kind</th><td>synthetic</td></tr>'
+holds report.html '<td class="r">data_kind</td><td class="long">synthetic</td>'
 
 # ---- Two, and a run that has not ended; a name with a '=' is no setting
 "$scion" report narrow lr=0.125/ -o two.html > out 2>&1 || { fault "report of two: $?"; cat out; }

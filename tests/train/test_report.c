@@ -44,9 +44,6 @@ static void a_page_needs_nothing_else(void **state)
         for (int i = 0; i < 3; i++)
             page_cell(p, "<%d>", i); /* the last row is not full */
         page_table_end(p);
-        page_settings(p, NULL);
-        page_setting(p, "key", "a<b");
-        page_settings_end(p);
         check(page_figures(p) == 2);
         check_ok(page_write(p, &err), &err);
         page_free(p);
@@ -63,7 +60,7 @@ static void a_page_needs_nothing_else(void **state)
     /* Nothing is loaded: no address but the name of the format, no file but the links to the figures. */
     check(markup_count_of(html, "http:") + markup_count_of(html, "https:") == markup_count_of(html, "<svg"));
     check(strstr(html, "src=") == NULL && strstr(html, "url(http") == NULL && strstr(html, "<link") == NULL);
-    check(markup_count_of(html, "<td") == 4 + 1 + 4);
+    check(markup_count_of(html, "<td") == 4 + 4);
     const char *dir = scratch("page");
     check(scratch_count(dir) == 4);
     markup_check(scratch_get(scratch_in(dir, "first.svg"), NULL));

@@ -233,22 +233,6 @@ void page_figure(page *p, figure *f)
 
 /* ---- Tables ------------------------------------------------------------------------------------------------ */
 
-static void begin_table(page *p, const char *fold, const char *kind)
-{
-    FILE *to = in_group(p, GROUP_NONE);
-    p->fold = fold != NULL;
-    if (fold) {
-        fputs("<details>", to);
-        element(to, "summary", fold);
-    }
-    fprintf(to, "<div class=\"scroll\"><table%s>\n", kind);
-}
-
-static void end_table(page *p)
-{
-    fprintf(p->body.to, "</tbody></table></div>%s\n", p->fold ? "</details>" : "");
-}
-
 static const char *class_of(char align)
 {
     return align == 'r' ? " class=\"r\"" : align == 'w' ? " class=\"long\"" : "";
@@ -256,17 +240,20 @@ static const char *class_of(char align)
 
 void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align)
 {
-    begin_table(p, fold, "");
+    FILE *to = in_group(p, GROUP_NONE);
+    p->fold = fold != NULL;
     p->columns = columns;
     p->column = 0;
     snprintf(p->align, sizeof p->align, "%s", align);
-    fputs("<thead><tr>", p->body.to);
+    fputs(fold ? "<details>" : "", to);
+    element(to, "summary", fold);
+    fputs("<div class=\"scroll\"><table>\n<thead><tr>", to);
     for (int i = 0; i < columns; i++) {
-        fprintf(p->body.to, "<th%s>", class_of(p->align[i]));
-        markup_text(p->body.to, names[i]);
-        fputs("</th>", p->body.to);
+        fprintf(to, "<th%s>", class_of(p->align[i]));
+        markup_text(to, names[i]);
+        fputs("</th>", to);
     }
-    fputs("</tr></thead>\n<tbody>\n", p->body.to);
+    fputs("</tr></thead>\n<tbody>\n", to);
 }
 
 void page_cell(page *p, const char *format, ...)
@@ -285,27 +272,7 @@ void page_table_end(page *p)
 {
     for (; p->column > 0; p->column = (p->column + 1) % p->columns)
         fprintf(p->body.to, "<td></td>%s", p->column == p->columns - 1 ? "</tr>\n" : "");
-    end_table(p);
-}
-
-void page_settings(page *p, const char *fold)
-{
-    begin_table(p, fold, " class=\"settings\"");
-    fputs("<tbody>\n", p->body.to);
-}
-
-void page_setting(page *p, const char *key, const char *value)
-{
-    fputs("<tr><th>", p->body.to);
-    markup_text(p->body.to, key);
-    fputs("</th><td>", p->body.to);
-    markup_text(p->body.to, value);
-    fputs("</td></tr>\n", p->body.to);
-}
-
-void page_settings_end(page *p)
-{
-    end_table(p);
+    fprintf(p->body.to, "</tbody></table></div>%s\n", p->fold ? "</details>" : "");
 }
 
 /* ---- Images and matrices ----------------------------------------------------------------------------------- */
@@ -361,7 +328,7 @@ static void matrix_cell(page *p, int64_t number, double share, bool diagonal)
 
 void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner)
 {
-    begin_table(p, NULL, " class=\"matrix\"");
+    fputs("<div class=\"scroll\"><table class=\"matrix\">\n", in_group(p, GROUP_NONE));
     p->images = true;
     fputs("<thead><tr><td>", p->body.to);
     markup_text(p->body.to, corner);
@@ -379,7 +346,7 @@ void page_matrix(page *p, int n, const char *const *names, const int64_t *cells,
             matrix_cell(p, cells[i * n + k], sum > 0 ? (double)cells[i * n + k] / sum : 0, i == k);
         fputs("</tr>\n", p->body.to);
     }
-    end_table(p);
+    fputs("</tbody></table></div>\n", p->body.to);
 }
 
 /* ---- Style and script ----------------------------------------------------------------------------------------- */
@@ -418,7 +385,7 @@ static const char page_style[] =
     "th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
     "thead th{position:sticky;top:0;background:var(--paper);color:var(--soft);font-weight:600;white-space:nowrap}\n"
     "tbody th{font-weight:400;white-space:nowrap}.r{text-align:right}td.long{min-width:16em;max-width:44em}\n"
-    "td{white-space:nowrap}td.long,.settings td{white-space:normal;overflow-wrap:anywhere}\n"
+    "td{white-space:nowrap}td.long{white-space:normal;overflow-wrap:anywhere}\n"
     ".files{font-size:.84rem;color:var(--soft)}small{color:var(--soft)}footer{margin-top:4em;color:var(--soft);"
     "font-size:.82rem}\n"
     "#tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);border-radius:6px;"

@@ -36,10 +36,6 @@ void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64
 void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align);
 void page_cell(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_table_end(page *p);
-/* The same with two columns, key and value, for a configuration. */
-void page_settings(page *p, const char *fold);
-void page_setting(page *p, const char *key, const char *value);
-void page_settings_end(page *p);
 
 int page_figures(const page *p);
 const figure *page_figure_at(const page *p, int i);

@@ -17,14 +17,16 @@
 
 void report_settings(page *p, const config *c)
 {
+    static const char *const names[] = {"option", "value"};
     const config_option *o;
-    page_settings(p, "Configuration");
+    page_table(p, "Configuration", 2, names, "rw");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char value[CONFIG_TEXT];
         config_get(c, o, value, sizeof value);
-        page_setting(p, o->key, value);
+        page_cell(p, "%s", o->key);
+        page_cell(p, "%s", value);
     }
-    page_settings_end(p);
+    page_table_end(p);
 }
 
 void report_fold_name(const char *name, bool fold, char folded[64])
