@@ -164,6 +164,9 @@ summary = ('{"steps":5,"parameters":1000,"tokens":640,"seconds":2.5,"loss":0.8,"
            '"accuracy":0.5,"peak_bytes":1e6,"config":{"width":"64","lr":"0.01"}}')
 seed("run/running", lines)
 seed("run/ended", lines.encode() + b"\0" + summary.encode())
+seed("run/images", '{"step":1,"loss":4,"lr":0.01,"images_per_s":9,"time":"2026-11-16T18:10:32Z","elapsed":1.5,"images":64}\n'
+     '{"step":1,"name":"a","norm":1.1,"bound":1,"overshoot":1.21,"ratio":1.1}\n\0'
+     '{"state":"done","steps":1,"images":64,"images_per_s":8,"data_hash":"00ff","skipped":1,"plain_accuracy":0.5}')
 seed("run/diverged", '{"step":1,"loss":4,"lr":0.01}\n{"step":2,"loss":null,"lr":0.01}\n{"step":3,"lo')
 seed("run/names", '{"step":1,"name":"<script>&\\"\'=1+1","norm":1,"bound":null}\n{"step":1,"loss":1}\n')
 failed("run/loss-of-300-decades", '{"step":1,"val_loss":2.3e-308}\n{"step":2,"val_loss":1e300}\n')

@@ -85,7 +85,7 @@ status=$?
 grep -q 'repeat the command to resume' out log || fault "Ctrl-C: $(cat out log)"
 "$scion" sweep show stopped/ledger.db > out 2>&1 || fault "stopped while planning: $(cat out)"
 
-# ---- What is wrong
+# ---- Errors
 wrong() { # STATUS TEXT ARGUMENTS
     expected=$1
     text=$2

@@ -180,7 +180,7 @@ status=$?
 [ $status -eq 130 ] || fault "SIGINT: exit status $status"
 holds out '2 left (repeat the command to resume)'
 
-# ---- What is wrong: one sentence, exit status 2 for what was typed and 1 for what was found
+# ---- Errors: one sentence; exit status 2 for wrong usage, 1 for bad files
 printf 'this is not a ledger, but a text that is longer than one hundred bytes, which is what SQLite looks at at first\n' \
     > text.txt
 refused 2 'lr=2^-2..2^-5 is empty' sweep $tiny lr=2^-2..2^-5 ledger=x.db

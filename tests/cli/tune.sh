@@ -10,7 +10,7 @@ tune() {
     shift 2
     exec "$scion" tune shakespeare $tiny proxy=16 candidates=6 rungs=2 --jobs 2 out="$file" --ledger "$ledger" "$@"
 }
-# What was found, without what a clock measured and how it was asked for.
+# FILE: the values found, without times and the command.
 found() {
     grep -v -e 'seconds of training' -e 'scion tune shakespeare' "$1"
 }
@@ -34,7 +34,7 @@ holds whole.ini 'width = 32'
 ls | grep -q tmp && fault "temporary files are left: $(ls)"
 found whole.ini > want
 
-# What is written trains, with the values that were found.
+# The file trains, with the values that were found.
 "$scion" train whole.ini out=run steps=2 > train 2>&1 || { cat train; fault "train whole.ini: $?"; }
 lr=$(sed -n 's/^; *found *lr 2^\(-*[0-9]*\).*/\1/p' whole.ini)
 [ -n "$lr" ] || fault 'no lr was found'
