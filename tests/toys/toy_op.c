@@ -1,6 +1,5 @@
 /* An operator in one file: "center", y = x - mean of each column: the mean of the batch in training, otherwise the
- * buffer `mean`, which each update moves half of the way to the batch's. `updates` counts
- * them. */
+ * buffer `mean`, which each update moves half of the way to the batch's. `updates` counts them. */
 #include "toys.h"
 
 #include <string.h>

@@ -157,7 +157,7 @@ static void gradients_are_added_where_kept(void **state)
     for_each_op_case(check_adding);
 }
 
-/* ---- What is not wanted stays as it was, and does not change the rest ---------------------------------------- */
+/* ---- Gradients that are not wanted stay as they were ---------------------------------------------------------- */
 
 static void check_wants(const op_case *c, const op_sizes *s, uint64_t seed)
 {

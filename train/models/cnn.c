@@ -165,12 +165,10 @@ static double cost(const void *from, int64_t block)
     return 961 * 9 * 24 * C + 225 * 9 * 5 * C * C + 49 * 9 * 32 * C * C + 9 * 9 * 16 * C * C;
 }
 
-static const char *const inputs[] = {"image", "targets", NULL};
-
 const model_row model_cnn = {
     .name = "cnn",
     .help = "airbench's convolutional network for small images",
-    .inputs = inputs,
+    .inputs = (const char *const[]){"image", "targets", NULL},
     .options = options,
     .options_size = sizeof(cnn_options),
     .record = record,

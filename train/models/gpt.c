@@ -141,12 +141,10 @@ static double cost(const void *from, int64_t block)
     return (12 * layers * width * width + 130 * width + layers * (double)block * width) * (double)block;
 }
 
-static const char *const inputs[] = {"tokens", "targets", NULL};
-
 const model_row model_gpt = {
     .name = "gpt",
     .help = "decoder-only transformer: rotary embedding, RMS norm, QK-norm",
-    .inputs = inputs,
+    .inputs = (const char *const[]){"tokens", "targets", NULL},
     .options = options,
     .options_size = sizeof(gpt_options),
     .check = check,

@@ -96,12 +96,10 @@ static double cost(const void *from, int64_t block)
     return 800 * width + (double)o->layers * width * width;
 }
 
-static const char *const inputs[] = {"pixels", "targets", NULL};
-
 const model_row model_mlp = {
     .name = "mlp",
     .help = "fully connected layers on images",
-    .inputs = inputs,
+    .inputs = (const char *const[]){"pixels", "targets", NULL},
     .options = options,
     .options_size = sizeof(mlp_options),
     .check = check,

@@ -252,12 +252,10 @@ static double cost(const void *from, int64_t block)
     return layers * width * positions * ((4 + 2 * o->mlp_ratio) * width + 2 * positions);
 }
 
-static const char *const inputs[] = {"image", "targets", NULL};
-
 const model_row model_vit = {
     .name = "vit",
     .help = "vision transformer (DeiT)",
-    .inputs = inputs,
+    .inputs = (const char *const[]){"image", "targets", NULL},
     .options = options,
     .options_size = sizeof(vit_options),
     .check = check,

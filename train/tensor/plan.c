@@ -58,6 +58,15 @@ static plan_entry *entry_of(const tape_plan *p, const tape_value *v)
     return &p->value[p->value[v->index].root];
 }
 
+/* True if input k of a node is the same value as an earlier input. */
+static bool is_repeated(const tape_plan *p, const tape_node *n, int k)
+{
+    for (int j = 0; j < k; j++)
+        if (n->in[j] && n->in[k] && entry_of(p, n->in[j]) == entry_of(p, n->in[k]))
+            return true;
+    return false;
+}
+
 static bool is_bound(const tape_value *v)
 {
     return v->kind == TAPE_PARAM || v->kind == TAPE_BUFFER;
@@ -329,10 +338,7 @@ static void add_storage_of(tape_plan *p, plan_event old, int64_t e, bool before)
 {
     const tape_node *n = &p->node[old.index].own;
     for (int k = 0; k < n->inputs; k++) {
-        bool first = true; /* the same value may be two inputs */
-        for (int j = 0; j < k; j++)
-            first = first && !(n->in[j] && n->in[k] && entry_of(p, n->in[j]) == entry_of(p, n->in[k]));
-        if (first)
+        if (!is_repeated(p, n, k))
             add_storage(p, n->in[k], e, before);
     }
     add_storage(p, n->out, e, before);
@@ -766,12 +772,7 @@ static void report_complete(const tape_plan *p, int64_t e, const tape_run *run)
     const tape_node *n = adds ? &p->node[p->event[e].index].own : NULL;
     for (int k = 0; n && k < n->inputs; k++) {
         plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
-        if (!in || !n->needs_grad[k] || in->own.kind != TAPE_PARAM || in->last_gradient != e)
-            continue;
-        bool first = true; /* the same parameter may be two inputs */
-        for (int j = 0; j < k; j++)
-            first = first && !(n->in[j] && entry_of(p, n->in[j]) == in);
-        if (first)
+        if (in && n->needs_grad[k] && in->own.kind == TAPE_PARAM && in->last_gradient == e && !is_repeated(p, n, k))
             run->complete(run->complete_context, tape_value_at(p->tape, in->own.index));
     }
 }
