@@ -50,8 +50,8 @@ typedef struct config_alias {
 extern const config_alias config_aliases[];
 bool config_removed(const char *key);
 
-/* Names of an option in other programs, separated by spaces: its key here, or a sentence where there is no such option.
- * Ended by a row of NULLs. */
+/* Names of an option in other programs, separated by spaces: its key here, or a sentence where there is no such
+ * option. Ended by a row of NULLs. */
 typedef struct config_foreign_name {
     const char *names, *key, *sentence;
 } config_foreign_name;
