@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first C block of README.md is a whole program: it must compile without a warning, and run.
+# Compiles the first C block of README.md, which is a whole program, without a warning, and runs it.
 # Usage: readme.sh SOURCE BUILD CC [FLAG...]
 set -eu
 source=$1 build=$2 cc=$3
