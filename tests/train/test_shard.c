@@ -9,7 +9,7 @@
 #include "comm/launcher.h"
 #include "ranks/shard.h"
 #include "ranks/start_check.h"
-#include "trainer/routing.h"
+#include "config/network.h"
 #include "trainer_tests.h"
 
 static const char gpt[] = TINY_GPT "width=160 head_size=32 vocab=700 ";
@@ -34,7 +34,7 @@ static scion_status make(shard_plan *s, const trainer *t, int ranks, bool whole,
 {
     scion_options o;
     scion_param *params = NULL;
-    scion_status status = routing_make(&t->c, t->model.tape, &o, &params, err);
+    scion_status status = network_params(&t->c, t->model.tape, &o, &params, err);
     if (status == SCION_OK)
         status = shard_make(s, t->model.tape, params, &o, ranks, whole, err);
     free(params);
