@@ -1,5 +1,6 @@
-/* Decoding ahead gives the same samples as a direct fetch, with any number of threads, in any order, whether or not they
- * were asked for; errors arrive where the sample is used; it is faster; and a set can be closed while it decodes. */
+/* Decoding ahead gives the same samples as a direct fetch, with any number of threads, in any order, whether or not
+ * they were asked for; errors arrive where the sample is used; it is faster; and a set can be closed while it
+ * decodes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -75,7 +75,8 @@ static int64_t whole(double u, int64_t low, int64_t high)
     return low + (int64_t)(u * (double)(high - low + 1));
 }
 
-/* Draws a rectangle of 2 % to a third of the area, with sides in a ratio of 0.3 to 1/0.3: the first of ten that fits. */
+/* Draws a rectangle of 2 % to a third of the area, with sides in a ratio of 0.3 to 1/0.3: the first of ten that
+ * fits. */
 static data_box draw_erased(uint64_t seed, int64_t number, int64_t height, int64_t width)
 {
     static const double min_area = 0.02, max_area = 1.0 / 3, ratio = 0.3;

@@ -1,5 +1,5 @@
 /* Augmentation of training images: shifted, mirrored, covered in part, mixed. The changes of a sample are a pure
- * function of the seed, its number and its image; they do not depend on threads, batches or where a run was resumed. */
+ * function of the seed, its number and its image; they do not depend on threads, batches or resuming. */
 #ifndef TRAIN_DATA_AUGMENT_H
 #define TRAIN_DATA_AUGMENT_H
 
@@ -60,8 +60,8 @@ typedef struct data_change {
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
                              int64_t sample, int64_t number);
 
-/* Draws the box of an image of this size that training sees as sample `number` (random resized crop): crop_min to all of
- * its area, sides in a ratio of 3/4 to 4/3, anywhere. */
+/* Draws the box of an image of this size that training sees as sample `number` (random resized crop): crop_min to
+ * all of its area, sides in a ratio of 3/4 to 4/3, anywhere. */
 data_box data_draw_crop(double crop_min, uint64_t seed, int64_t height, int64_t width, int64_t number);
 
 /* Index i of n, reflected at the outermost pixels: -1 becomes 1. i is in (-n, 2 n - 1): one reflection is enough. */
@@ -92,8 +92,8 @@ typedef struct data_placing {
 void data_put_image(const data_image_info *about, const data_pixels *from, const data_change *change, uint64_t seed,
                     const data_placing *placing, bool channels_last, float *to);
 
-/* Applies flip, shift and RandAugment to the bytes of an image: `bytes` has capacity for two images, and holds the result,
- * which *from then describes. *change keeps the other changes. */
+/* Applies flip, shift and RandAugment to the bytes of an image: `bytes` has capacity for two images, and holds the
+ * result, which *from then describes. *change keeps the other changes. */
 void data_change_bytes(const data_image_info *about, data_pixels *from, data_change *change, uint8_t *bytes);
 
 /* A second image in a sample (mixup, cutmix). */

@@ -1,8 +1,8 @@
 /* Data sets that are known by name. `scion data get NAME` fetches one (tools/get-data has the addresses and
  * checksums); data=NAME then means it, unless there is a file or folder of that name.
  *
- * A set is kept in $XDG_DATA_HOME/scion/NAME (~/.local/share/scion/NAME). Its source.txt has a line that says where it
- * came from, then a line "BYTES NAME" for each file. */
+ * A set is kept in $XDG_DATA_HOME/scion/NAME (~/.local/share/scion/NAME). Its source.txt has a line that says where
+ * it came from, then a line "BYTES NAME" for each file. */
 #ifndef TRAIN_DATA_CATALOGUE_H
 #define TRAIN_DATA_CATALOGUE_H
 

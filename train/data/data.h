@@ -112,12 +112,12 @@ int data_find(const data_info *info, const char *name);
 
 /* Writes samples [first, first + count) of a part, which must have one: arrays[i] has `count` times the array that
  * data_info.arrays[i] describes; NULL: not wanted.
- * VAL: in order, then padding. TRAIN: numbers go on over all epochs. Images come in a new order every epoch; shards in
- * the order of the files, again and again; other text in windows at random places. */
+ * VAL: in order, then padding. TRAIN: numbers go on over all epochs. Images come in a new order every epoch; shards
+ * in the order of the files, again and again; other text in windows at random places. */
 scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
                        scion_error *err);
-/* The same for `of` samples of the validation part, as far apart as possible: number i is sample floor(i N / of) of N;
- * from `of` on there is padding. */
+/* The same for `of` samples of the validation part, as far apart as possible: number i is sample floor(i N / of) of
+ * N; from `of` on there is padding. */
 scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
                             scion_error *err);
 /* The same for a part in its own order, then padding; images as evaluation sees them, in both parts. */

@@ -1,4 +1,4 @@
-/* A kind of data: a file with a row, which data_kinds.c lists. text.h and images.h have what texts and images share. */
+/* A kind of data: a file with a row, which data_kinds.c lists. Kinds of text use text.h, kinds of images images.h. */
 #ifndef TRAIN_DATA_DATA_KIND_H
 #define TRAIN_DATA_DATA_KIND_H
 
@@ -16,8 +16,8 @@ typedef struct data_kind {
     bool (*detect)(const char *path);
     /* Text: true if this vocabulary is of this kind. NULL: the kind has no vocabulary. */
     bool (*accepts_vocabulary)(const char *vocabulary);
-    /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, d->state. Memory of data_own and
-     * files of data_keep_file are freed with d, whether or not open succeeds. */
+    /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, d->state. Memory of data_own
+     * and files of data_keep_file are freed with d, whether or not open succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* frees the rest of the state, also after a failed open; NULL: nothing to free */
     /* Text, else NULL; see data_encode and data_decode. */
@@ -38,8 +38,8 @@ typedef enum data_order {
     DATA_DRAWN     /* fetch draws by `number` alone; `sample` is -1 */
 } data_order;
 
-/* Writes one sample to arrays (one pointer per array of d->info, NULL: not wanted). `sample` is its place in the part;
- * `number` counts over all epochs and decides random choices such as augmentation: scn_philox(d->seed, stream,
+/* Writes one sample to arrays (one pointer per array of d->info, NULL: not wanted). `sample` is its place in the
+ * part; `number` counts over all epochs and decides random choices such as augmentation: scn_philox(d->seed, stream,
  * number); -1: no such choices. A pure function, called from several threads at once. */
 typedef scion_status data_fetch(const data_set *d, data_part part, int64_t sample, int64_t number,
                                 void *const arrays[], scion_error *err);

@@ -1,9 +1,9 @@
-/* A folder of images: PATH/train/CLASS/... and PATH/val/CLASS/..., like ImageNet, or PATH/CLASS/... alone; then the last
- * val_fraction of each class, in the order of names, is kept for validation. A class has the name of its folder; its
- * images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
+/* A folder of images: PATH/train/CLASS/... and PATH/val/CLASS/..., like ImageNet, or PATH/CLASS/... alone; then the
+ * last val_fraction of each class, in the order of names, is kept for validation. A class has the name of its
+ * folder; its images are the files .png, .jpg and .jpeg in it and in its folders, of any size.
  *
- * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and a
- * box of it becomes image_size x image_size pixels: drawn at random in training, the middle in evaluation. */
+ * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and
+ * a box of it becomes image_size x image_size pixels: drawn at random in training, the middle in evaluation. */
 #define _DEFAULT_SOURCE 1 /* DT_DIR */
 #include <dirent.h>
 #include <errno.h>
@@ -129,8 +129,8 @@ static scion_status list_classes(const char *root, const char *inside, data_name
     return status;
 }
 
-/* True if root/train is a part, and not a class of that name: it has folders, and no images beside them. An empty train/
- * beside val/ is a part, too, whose images are missing. */
+/* True if root/train is a part, and not a class of that name: it has folders, and no images beside them. An empty
+ * train/ beside val/ is a part, too, whose images are missing. */
 static bool has_parts(const char *root)
 {
     char path[data_path_bytes];
@@ -143,8 +143,8 @@ static bool has_parts(const char *root)
     return parts;
 }
 
-/* True if each of the first few folders that has files has images. One such folder among other files may be the figures
- * of a text. */
+/* True if each of the first few folders that has files has images. One such folder among other files may be the
+ * figures of a text. */
 static bool detect(const char *path)
 {
     enum { max_folders = 8 };
@@ -220,8 +220,8 @@ static scion_status new_class(data_set *d, const char **to, const char *name, sc
     return SCION_OK;
 }
 
-/* Adds all folders of root/inside. learns: they become the classes; else a folder that is not one of `who`'s classes is
- * refused. */
+/* Adds all folders of root/inside. learns: they become the classes; else a folder that is not one of `who`'s classes
+ * is refused. */
 static scion_status add_part(data_set *d, const char *inside, data_part part, double share, bool learns,
                              const char *who, scion_error *err)
 {

@@ -55,7 +55,7 @@ static bool read_bytes(gzFile f, void *to, size_t n)
     return true;
 }
 
-/* Reads the header: `dims` numbers after the magic. *bytes: size of the data, which a file of `size` bytes can hold. */
+/* Reads the header: `dims` numbers after the magic. *bytes: size of the data, as a file of `size` bytes can hold. */
 static scion_status read_head(gzFile f, const char *path, double size, uint32_t magic, int dims,
                               int64_t shape[max_dims], size_t *bytes, scion_error *err)
 {

@@ -18,8 +18,8 @@ typedef struct image {
 #define IMAGE_MAX_PIXELS ((int64_t)1 << 27)
 enum { IMAGE_MAX_SIDE = 65535 };
 
-/* Reads a file. Refuses, with a sentence that names the file, other formats, cut off or damaged files, CMYK, and images
- * that are too large. Thread-safe. On failure *out is empty. */
+/* Reads a file. Refuses, with a sentence that names the file, other formats, cut off or damaged files, CMYK, and
+ * images that are too large. Thread-safe. On failure *out is empty. */
 scion_status image_read(image *out, const char *path, scion_error *err);
 /* The same from memory; `name` is for messages. */
 scion_status image_decode(image *out, const void *bytes, size_t n, const char *name, scion_error *err);

@@ -16,8 +16,8 @@ typedef struct data_images {
     } part[DATA_PARTS];
     bool channels_last; /* `image` is wanted, not `pixels` */
     /* Gives the bytes of an image; *memory, if set, is freed afterwards. `number` as in data_fetch. An image that
-     * cannot be read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A kind
-     * whose images are not in memory sets it, mean and scale before data_images_ready. */
+     * cannot be read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A
+     * kind whose images are not in memory sets it, mean and scale before data_images_ready. */
     scion_status (*get)(const data_set *d, data_part part, int64_t *sample, int64_t number, data_pixels *pixels,
                         void **memory, scion_error *err);
 } data_images;

@@ -1,6 +1,6 @@
-/* See randaugment.h. Operations and strengths are those of the "increasing" set of DeiT's recipe, in which a higher level
- * is a larger change; pixels are computed as in Pillow. Geometry is interpolated by cubics (a = -1); beyond the border
- * is the mean colour. */
+/* See randaugment.h. Operations and strengths are those of the "increasing" set of DeiT's recipe, in which a higher
+ * level is a larger change; pixels are computed as in Pillow. Geometry is interpolated by cubics (a = -1); beyond
+ * the border is the mean colour. */
 #include "data/randaugment.h"
 
 #include <math.h>
@@ -266,8 +266,8 @@ static void translate_y(randaugment_image *m, double share)
 
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
-/* A level gives the strength base + level/10 range, or base - level/10 range in the other direction; `whole` strengths are
- * rounded towards base. */
+/* A level gives the strength base + level/10 range, or base - level/10 range in the other direction; `whole`
+ * strengths are rounded towards base. */
 static const struct {
     const char *name;
     void (*apply)(randaugment_image *m, double strength);

@@ -1,6 +1,6 @@
-/* Separable resampling, as in Pillow, with a filter as wide as the new pixels: pixel i of n, made from m, has its centre
- * at c = (i + 1/2) m/n, and is sum_k w_k x_k / sum_k w_k with w_k = f((k + 1/2 - c) / s), s = max(1, m/n). Shrinking
- * averages over all pixels; a filter of fixed width would skip some.
+/* Separable resampling, as in Pillow, with a filter as wide as the new pixels: pixel i of n, made from m, has its
+ * centre at c = (i + 1/2) m/n, and is sum_k w_k x_k / sum_k w_k with w_k = f((k + 1/2 - c) / s), s = max(1, m/n).
+ * Shrinking averages over all pixels; a filter of fixed width would skip some.
  *
  * Weights are fixed-point numbers of 22 bits, and rows are rounded to bytes between the two passes, as in Pillow. The
  * sum of |w| is below 1.5 for both filters: 255 x 1.5 x 2^22 fits in 31 bits. */

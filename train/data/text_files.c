@@ -1,7 +1,7 @@
 /* See text_files.h. The texts of a folder and its folders are put together in the order of their paths, as cat does.
- * gzip and zstd, recognised by the first bytes of a file and not by its name, are unpacked; UTF-16 with a byte order mark
- * becomes UTF-8, and the mark of a UTF-8 text is dropped. In a folder a text is a file without a zero in its first
- * 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
+ * gzip and zstd, recognised by the first bytes of a file and not by its name, are unpacked; UTF-16 with a byte order
+ * mark becomes UTF-8, and the mark of a UTF-8 text is dropped. In a folder a text is a file without a zero in its
+ * first 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
  *
  * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic 20240520, version 1, number of tokens), then
  * the tokens as uint16, little-endian as the machine must be. Training runs through the files in the order of their
- * names (as bytes, in any locale) and starts again. Opening reads every token of a small shard and some of a large one,
- * for the hash of the data and to find tokens outside of the vocabulary at once; each token is checked again when a
- * sample is read from the file, which stays open. */
+ * names (as bytes, in any locale) and starts again. Opening reads every token of a small shard and some of a large
+ * one, for the hash of the data and to find tokens outside of the vocabulary at once; each token is checked again
+ * when a sample is read from the file, which stays open. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +81,8 @@ static uint16_t largest_of(const uint16_t *tokens, int64_t n)
     return largest;
 }
 
-/* Checks and hashes the tokens of a shard: all of them, or of more than max_pieces x piece so many pieces, spread from
- * its first to its last token, and its size. FineWeb10B has 20 GB, which every rank opens. */
+/* Checks and hashes the tokens of a shard: all of them, or of more than max_pieces x piece so many pieces, spread
+ * from its first to its last token, and its size. FineWeb10B has 20 GB, which every rank opens. */
 static scion_status check_tokens(data_set *d, int file, const char *path, int64_t count, int64_t vocab,
                                  scion_error *err)
 {
