@@ -53,7 +53,7 @@ static void print_json(const trainer *t, const outcome *o)
     json_object_set_new(object, "accuracy", json_real(o->scores.accuracy));
     if (!isnan(o->scores.top5))
         json_object_set_new(object, "top5", json_real(o->scores.top5));
-    if (d->image) {
+    if (d->classes > 0) {
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
         json_object_set_new(object, "tta", json_string(trainer_config(t)->run.tta));
     }
@@ -73,7 +73,7 @@ static void print_text(const trainer *t, const outcome *o)
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
-    if (d->image && data_skipped(trainer_data(t)) > 0)
+    if (data_files(trainer_data(t)) > 0 && data_skipped(trainer_data(t)) > 0)
         printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(trainer_data(t)),
                cli_plural(data_skipped(trainer_data(t))));
     printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)trainer_steps_taken(t), s->loss,

@@ -133,7 +133,7 @@ static int run_predict(cli_arguments *a)
     int status = open_run(&t, a, batch);
     if (status != CLI_OK)
         return status;
-    float *p = malloc((size_t)(batch * data_about(trainer_data(t))->image->classes) * sizeof *p);
+    float *p = malloc((size_t)(batch * data_about(trainer_data(t))->classes) * sizeof *p);
     printer *print = a->values[JSON] ? print_json : a->values[QUIET] ? print_name : print_text;
     if (!p)
         status = cli_error(CLI_FAILED, "out of memory");

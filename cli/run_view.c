@@ -213,10 +213,10 @@ static void print_done(const run_view *v, const trainer *t, const run_result *r,
     print_scores(to, t, r);
     cli_line_end(&line, stdout, 4);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
-    if (d->image && r->skipped > 0)
+    if (data_files(trainer_data(t)) > 0 && r->skipped > 0)
         printf("%lld image%s could not be read: others took their place in training, validation left them out\n",
                (long long)r->skipped, cli_plural(r->skipped));
-    if (d->image && trainer_comm(t)->size > 1)
+    if (d->classes > 0 && trainer_comm(t)->size > 1)
         cli_fill(stdout, 4, "mistakes, for the report: scion eval %s mistakes=%s/mistakes.json", out, out);
     if (trainer_model(t)->row->decode && d->vocabulary)
         printf("generate text: scion sample %s\n", out);

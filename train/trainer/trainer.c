@@ -399,7 +399,7 @@ static scion_status check_memory(const trainer_memory *m, scion_error *err)
 /* Images are scored by their logits; the loss plan then runs only its last operator. */
 static scion_status plan_logits(trainer *t, const plan_options *o, scion_error *err)
 {
-    const bool possible = data_about(t->data)->image && t->model.logits, several = trainer_tta(t)->count > 1;
+    const bool possible = data_about(t->data)->classes > 0 && t->model.logits, several = trainer_tta(t)->count > 1;
     if (several && !possible)
         return train_fail(err, SCION_EINVAL, "tta=%s: model %s does not classify images", t->c.run.tta, t->c.model);
     return possible ? plan_make(&t->logits, t->model.tape, t->model.logits, o, err) : SCION_OK;
@@ -458,7 +458,8 @@ scion_status trainer_allocate(trainer *t, scion_error *err)
                               (long long)t->elements);
     if (t->logits && !(t->class_sums = flat_allocate((size_t)t->model.logits->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
-    if (t->logits && !t->eval && !(t->images = flat_allocate((size_t)t->model.inputs[0]->count * sizeof(float))))
+    if (t->logits && !t->eval &&
+        !(t->images = flat_allocate((size_t)t->model.inputs[data_about(t->data)->input]->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)t->c.training.batch);
     if (t->eval)
         TRY(plan_commit(t->eval, err));

@@ -49,32 +49,26 @@ int64_t trainer_validation_passes(const trainer *t, bool last)
     return trainer_validation_batches(t, last) * (last ? trainer_tta(t)->count : 1);
 }
 
-static scion_status fill(const trainer *t, data_part part, int64_t index, int64_t next, scion_error *err)
+/* Puts batch `index` of a part into the inputs of the evaluation plan; batch `next` is decoded meanwhile. spread: the
+ * samples of the validation part are taken as far apart as possible, that many in all; 0: in order. */
+static scion_status fill(const trainer *t, data_part part, int64_t spread, int64_t index, int64_t next,
+                         scion_error *err)
 {
-    const int64_t batch = t->c.training.batch;
+    const int64_t batch = t->c.training.batch, first = index * batch, then = next * batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     trainer_find_inputs(&t->model, t->eval, arrays);
-    data_prefetch(t->data, part, index * batch, batch); /* the first batch, which nobody has asked for yet */
-    const scion_status status = data_fill(t->data, part, index * batch, batch, arrays, err);
-    data_prefetch(t->data, part, next * batch, batch);
+    const scion_status status = spread > 0 ? data_fill_even(t->data, spread, first, batch, arrays, err)
+                                           : data_fill(t->data, part, first, batch, arrays, err);
+    if (spread > 0)
+        data_prefetch_even(t->data, spread, then, batch);
+    else
+        data_prefetch(t->data, part, then, batch);
     return status;
 }
 
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
 {
-    return fill(t, part, index, index + 1, err);
-}
-
-/* Puts batch `index` of a validation into the plan's inputs; `next` will follow. */
-static scion_status fill_validation(const trainer *t, const measured *m, int64_t index, int64_t next,
-                                    scion_error *err)
-{
-    const int64_t batch = t->c.training.batch;
-    void *arrays[DATA_ARRAYS] = {NULL};
-    if (!m->spread)
-        return fill(t, DATA_VAL, index, next, err);
-    trainer_find_inputs(&t->model, t->eval, arrays);
-    return data_fill_even(t->data, m->samples, index * batch, batch, arrays, err);
+    return fill(t, part, 0, index, index + 1, err);
 }
 
 /* Computes the mean logits of the first `count` views of a batch of images into t->class_sums; the first view is the
@@ -82,12 +76,13 @@ static scion_status fill_validation(const trainer *t, const measured *m, int64_t
 static void view_logits(trainer *t, const tape_run *run, const float *from, int count, double *loss)
 {
     const tta *views = trainer_tta(t);
-    float *to = plan_value(t->logits, t->model.inputs[0])->data;
+    const data_info *d = data_about(t->data);
+    float *to = plan_value(t->logits, t->model.inputs[d->input])->data;
     const tape_value *z = plan_value(t->logits, t->model.logits);
     memset(t->class_sums, 0, (size_t)z->count * sizeof *t->class_sums);
     for (int i = 0; i < count; i++) {
         const float weight = count > 1 ? views->views[i].weight : 1;
-        tta_apply(&views->views[i], &data_about(t->data)->arrays[0], t->c.training.batch, from, to);
+        tta_apply(&views->views[i], &d->arrays[d->input], t->c.training.batch, from, to);
         plan_forward(t->logits, run);
         for (int64_t k = 0; k < z->count; k++)
             t->class_sums[k] += weight * z->data[k];
@@ -116,8 +111,8 @@ static scion_status score_views(trainer *t, const float *pixels, int64_t first, 
                                 scion_error *err)
 {
     const data_info *d = data_about(t->data);
-    const tape_value *targets = plan_value(t->eval, t->model.inputs[data_find(d, "targets")]);
-    const int64_t classes = d->image->classes;
+    const tape_value *targets = plan_value(t->eval, t->model.inputs[d->targets]);
+    const int64_t classes = d->classes;
     for (int64_t i = 0; i < t->c.training.batch; i++) {
         const float *z = t->class_sums + i * classes;
         if (targets->ints[i] < 0)
@@ -125,7 +120,7 @@ static scion_status score_views(trainer *t, const float *pixels, int64_t first, 
         const int64_t rank = rank_of(z, classes, targets->ints[i]);
         sums->first += rank == 0;
         sums->five += rank < 5;
-        if (wrong && !mistakes_add(wrong, d, first + i, targets->ints[i], z, pixels + i * d->arrays[0].count))
+        if (wrong && !mistakes_add(wrong, d, first + i, targets->ints[i], z, pixels + i * d->arrays[d->input].count))
             return train_fail(err, SCION_ENOMEM, "out of memory for the mistakes of a validation");
     }
     return SCION_OK;
@@ -137,7 +132,7 @@ static scion_status score_batch(trainer *t, int64_t first, int views, batch_scor
 {
     const tape_run run = {
         .threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step, .sample = first};
-    const float *pixels = plan_value(t->eval, t->model.inputs[0])->data;
+    const float *pixels = plan_value(t->eval, t->model.inputs[data_about(t->data)->input])->data;
     double loss;
     if (views > 0)
         view_logits(t, &run, pixels, views, &loss);
@@ -157,7 +152,7 @@ static scion_status evaluate_batches(trainer *t, const measured *m, int views, c
     for (int64_t i = c->rank; i < count; i += c->size) {
         if (i > 0 && trainer_stopped(w))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        TRY(fill_validation(t, m, i, i + c->size, err));
+        TRY(fill(t, DATA_VAL, m->spread ? m->samples : 0, i, i + c->size, err));
         TRY(score_batch(t, i * t->c.training.batch, views, &found[i], wrong, err));
         if (w && w->evaluated)
             w->evaluated(w->ctx, i + 1, count);
@@ -195,7 +190,7 @@ static scion_status evaluate(trainer *t, measured m, int views, const trainer_wa
                                .accuracy = (views > 1 ? all.first : all.hits) / all.rows,
                                .plain_accuracy = all.hits / all.rows,
                                .measured = (int64_t)all.rows,
-                               .top5 = views > 0 && d->image->classes > 5 ? all.five / all.rows : NAN};
+                               .top5 = views > 0 && d->classes > 5 ? all.five / all.rows : NAN};
 done:
     free(found);
     return status;
@@ -251,7 +246,8 @@ done:
 
 scion_status trainer_put_file(trainer *t, int64_t row, const char *path, scion_error *err)
 {
-    return data_put_file(t->data, path, t->images + row * data_about(t->data)->arrays[0].count, err);
+    const data_info *d = data_about(t->data);
+    return data_put_file(t->data, path, t->images + row * d->arrays[d->input].count, err);
 }
 
 /* softmax, in double. */
@@ -269,7 +265,7 @@ static void normalise(const float *z, int64_t n, float *p)
 void trainer_classify(trainer *t, float *probabilities)
 {
     const tape_run run = {.threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step};
-    const int64_t classes = data_about(t->data)->image->classes;
+    const int64_t classes = data_about(t->data)->classes;
     view_logits(t, &run, t->images, trainer_tta(t)->count, NULL);
     for (int64_t i = 0; i < t->c.training.batch; i++)
         normalise(t->class_sums + i * classes, classes, probabilities + i * classes);

@@ -120,7 +120,7 @@ static scion_status check_kind(const trainer *t, const checkpoint *file, scion_e
     const char *kind = checkpoint_get(file, "data_kind");
     if (kind && strcmp(kind, d->kind) == 0)
         return SCION_OK;
-    if (d->image && checkpoint_get(file, "images")) /* of one size, whatever they are read from */
+    if (d->images && checkpoint_get(file, "images")) /* of one size, whatever they are read from */
         return SCION_OK;
     return train_fail(err, SCION_EINVAL, "%.150s: data of kind %s, but the model learned from kind %s",
                       t->c.data.path, d->kind, kind ? kind : "unknown");

@@ -46,7 +46,6 @@ static scion_status fill(trainer *t, int64_t k, const sized_plan *s, scion_error
     const step_piece now = piece_in_run(t, k), next = piece_in_run(t, k + 1);
     void *arrays[DATA_ARRAYS] = {NULL};
     trainer_find_inputs(s->model, s->plan, arrays);
-    data_prefetch(t->data, DATA_TRAIN, now.first, now.count);
     const scion_status status = data_fill(t->data, DATA_TRAIN, now.first, now.count, arrays, err);
     data_prefetch(t->data, DATA_TRAIN, next.first, next.count);
     return status;
