@@ -87,36 +87,21 @@ static void print_value(double value)
         printf(value < 1e-4 || value >= 1000 ? "%8.1e" : "%8.3g", value);
 }
 
-static void print_slope(double slope)
+/* Prints the values of a layer at all widths, and their slope. */
+static void print_row(const coordcheck_group *g, coordcheck_kind kind, int64_t layer, int64_t step)
 {
+    const double slope = coordcheck_slope(g, kind, layer, step);
+    char when[32] = "change";
+    if (kind == COORDCHECK_RMS)
+        snprintf(when, sizeof when, step > 0 ? "step %lld" : "start", (long long)step);
+    printf("%-18s %-8s", step == 0 ? g->names[layer] : "", when);
+    for (int64_t w = 0; w < g->width_count; w++)
+        if (shows(g, w))
+            print_value(coordcheck_value(g, kind, layer, step, w));
     if (isnan(slope))
         printf(" %6s  zero\n", "-");
     else
         printf(" %+6.2f  %s\n", fabs(slope) < 0.005 ? 0 : slope, coordcheck_verdict_name(coordcheck_judge(slope)));
-}
-
-static void print_row(const coordcheck_group *g, int64_t layer, int64_t step)
-{
-    const double slope = coordcheck_slope(g, layer, step);
-    char when[32] = "start";
-    if (step > 0)
-        snprintf(when, sizeof when, "step %lld", (long long)step);
-    printf("%-18s %-8s", step == 0 ? g->names[layer] : "", when);
-    for (int64_t w = 0; w < g->width_count; w++)
-        if (shows(g, w))
-            print_value(coordcheck_rms(g, layer, step, w));
-    print_slope(slope);
-}
-
-/* Prints the changes in the first step. */
-static void print_change(const coordcheck_group *g, int64_t layer)
-{
-    const double slope = coordcheck_change_slope(g, layer, 1);
-    printf("%-18s %-8s", "", "change");
-    for (int64_t w = 0; w < g->width_count; w++)
-        if (shows(g, w))
-            print_value(coordcheck_change(g, layer, 1, w));
-    print_slope(slope);
 }
 
 static void print_group(const coordcheck_group *g)
@@ -130,11 +115,11 @@ static void print_group(const coordcheck_group *g)
             printf(w > 0 && !shows(g, w - 1) ? " ..%5lld" : "%8lld", (long long)g->widths[w]);
     printf(" %6s\n", "slope");
     for (int64_t i = 0; i < g->layer_count; i++) {
-        print_row(g, i, 0);
+        print_row(g, COORDCHECK_RMS, i, 0);
         if (g->steps > 0)
-            print_row(g, i, g->steps);
+            print_row(g, COORDCHECK_RMS, i, g->steps);
         if (coordcheck_has_changes(g))
-            print_change(g, i);
+            print_row(g, COORDCHECK_CHANGE, i, 1);
     }
     coordcheck_sentence(g, sentence);
     cli_fill(stdout, 0, "%s", sentence);

@@ -193,9 +193,10 @@ static void fitting_norms_are_flat(void **state)
     (void)state;
     for (int64_t step = 0; step <= 2; step++)
         for (int64_t layer = 0; layer < 2; layer++)
-            near(g->names[layer], coordcheck_slope(g, layer, step), 0, slope_tolerance);
-    near("logits at the start", coordcheck_slope(g, 2, 0), -0.5, 0.15); /* ten classes of few seeds scatter more */
-    assert_true(coordcheck_judge(coordcheck_slope(g, coordcheck_worst(g, 2), 2)) == COORDCHECK_FLAT);
+            near(g->names[layer], coordcheck_slope(g, COORDCHECK_RMS, layer, step), 0, slope_tolerance);
+    near("logits at the start", coordcheck_slope(g, COORDCHECK_RMS, 2, 0), -0.5,
+         0.15); /* ten classes of few seeds scatter more */
+    assert_true(coordcheck_judge(coordcheck_slope(g, COORDCHECK_RMS, coordcheck_worst(g, 2), 2)) == COORDCHECK_FLAT);
     coordcheck_free(&k);
 }
 
@@ -205,9 +206,9 @@ static void adamw_grows(void **state)
     coordcheck k = check(MLP "rule=adamw boundary_init=no lr=2^-6", 3);
     const coordcheck_group *g = &k.groups[0];
     (void)state;
-    near("a hidden layer at the start", coordcheck_slope(g, 1, 0), 0, slope_tolerance);
-    assert_true(coordcheck_slope(g, 1, 3) > 0.25);
-    assert_true(coordcheck_slope(g, 2, 3) > 0.5);
+    near("a hidden layer at the start", coordcheck_slope(g, COORDCHECK_RMS, 1, 0), 0, slope_tolerance);
+    assert_true(coordcheck_slope(g, COORDCHECK_RMS, 1, 3) > 0.25);
+    assert_true(coordcheck_slope(g, COORDCHECK_RMS, 2, 3) > 0.5);
     assert_string_equal(g->names[coordcheck_worst(g, 3)], COORDCHECK_LOGITS);
     coordcheck_free(&k);
 }
@@ -225,8 +226,8 @@ static void the_first_step_of_the_lemma(void **state)
                         : MLP "batch=1 bias=no rule=uscion momentum=1 norms=spectral lr=2^-6 input_scale=max",
                   1);
         const coordcheck_group *g = &k.groups[0];
-        assert_true(coordcheck_has_changes(g) && isnan(coordcheck_change_slope(g, 0, 0)));
-        near("slope of the change", coordcheck_change_slope(g, 0, 1), plain ? 0 : -0.5, slope_tolerance);
+        assert_true(coordcheck_has_changes(g) && isnan(coordcheck_slope(g, COORDCHECK_CHANGE, 0, 0)));
+        near("slope of the change", coordcheck_slope(g, COORDCHECK_CHANGE, 0, 1), plain ? 0 : -0.5, slope_tolerance);
         coordcheck_free(&k);
     }
 }
@@ -242,11 +243,11 @@ static void changes_of_a_gpt(void **state)
         coordcheck k = check(pairs, 1);
         const coordcheck_group *g = &k.groups[0];
         assert_string_equal(g->names[1], "blocks.0.attn.q");
-        near("embedding", coordcheck_change_slope(g, 0, 1), 0, slope_tolerance);
+        near("embedding", coordcheck_slope(g, COORDCHECK_CHANGE, 0, 1), 0, slope_tolerance);
         if (adamw)
-            assert_true(coordcheck_change_slope(g, 1, 1) > 0.5);
+            assert_true(coordcheck_slope(g, COORDCHECK_CHANGE, 1, 1) > 0.5);
         else
-            near("blocks.0.attn.q", coordcheck_change_slope(g, 1, 1), 0, coordcheck_flat);
+            near("blocks.0.attn.q", coordcheck_slope(g, COORDCHECK_CHANGE, 1, 1), 0, coordcheck_flat);
         coordcheck_free(&k);
     }
 }
@@ -258,10 +259,10 @@ static void plain_input_scale_goes_as_the_root(void **state)
     for (int plain = 0; plain < 2; plain++) {
         coordcheck k = check(plain ? MLP "input_scale=plain" : MLP "input_scale=max", 0);
         const coordcheck_group *g = &k.groups[0];
-        near("slope", coordcheck_slope(g, 0, 0), plain ? 0.5 : 0, 0.02);
+        near("slope", coordcheck_slope(g, COORDCHECK_RMS, 0, 0), plain ? 0.5 : 0, 0.02);
         for (int64_t w = 0; w < g->width_count; w++) {
             const double scale = plain ? sqrt((double)g->widths[w] / pixels) : 1;
-            near("rms / scale", coordcheck_rms(g, 0, 0, w) / scale, 1, 0.03);
+            near("rms / scale", coordcheck_value(g, COORDCHECK_RMS, 0, 0, w) / scale, 1, 0.03);
         }
         coordcheck_free(&k);
     }
@@ -332,20 +333,20 @@ static void slopes_and_groups(void **state)
     assert_int_equal(a->seeds, 2);
     assert_int_equal(a->width_count, 2);
     assert_int_equal(a->widths[0], 64);
-    near("mean over seeds", coordcheck_rms(a, 0, 0, 1), 2 * 4, 1e-12);
-    near("slope", coordcheck_slope(a, 0, 0), 0.25, 1e-12);
-    near("slope", coordcheck_slope(a, 1, 1), -1, 1e-12);
-    assert_true(isnan(coordcheck_slope(a, 0, 1)));
+    near("mean over seeds", coordcheck_value(a, COORDCHECK_RMS, 0, 0, 1), 2 * 4, 1e-12);
+    near("slope", coordcheck_slope(a, COORDCHECK_RMS, 0, 0), 0.25, 1e-12);
+    near("slope", coordcheck_slope(a, COORDCHECK_RMS, 1, 1), -1, 1e-12);
+    assert_true(isnan(coordcheck_slope(a, COORDCHECK_RMS, 0, 1)));
     assert_int_equal(coordcheck_worst(a, 0), 0); /* logits that shrink are not held against it */
     assert_int_equal(b->width_count, 3);
-    assert_true(isinf(coordcheck_slope(b, 0, 0)));
+    assert_true(isinf(coordcheck_slope(b, COORDCHECK_RMS, 0, 0)));
     coordcheck_sentence(a, sentence);
     assert_string_equal(
         sentence, "flat: after 1 step the steepest layer up goes as width^0.00 from width 64 to 256 (the logits as "
                   "width^-1.00)");
-    near("change", coordcheck_change(a, 0, 1, 0), 3.0 / 64, 1e-12);
-    near("slope of the change", coordcheck_change_slope(a, 0, 1), -1, 1e-12);
-    near("slope of the change", coordcheck_change_slope(a, 1, 1), 0, 1e-12);
+    near("change", coordcheck_value(a, COORDCHECK_CHANGE, 0, 1, 0), 3.0 / 64, 1e-12);
+    near("slope of the change", coordcheck_slope(a, COORDCHECK_CHANGE, 0, 1), -1, 1e-12);
+    near("slope of the change", coordcheck_slope(a, COORDCHECK_CHANGE, 1, 1), 0, 1e-12);
     coordcheck_change_sentence(a, sentence);
     assert_string_equal(sentence,
                         "shrinking: the change in the first step goes as width^-1.00 in its steepest layer, up");
@@ -373,10 +374,10 @@ static void runs_that_do_not_fit_together(void **state)
     runs[1].count = 2;
     OK(coordcheck_make(&k, runs, 2, &err));
     assert_int_equal(k.groups[0].steps, 0);
-    near("slope", coordcheck_slope(&k.groups[0], 1, 0), -1, 1e-12);
+    near("slope", coordcheck_slope(&k.groups[0], COORDCHECK_RMS, 1, 0), -1, 1e-12);
     coordcheck_free(&k);
     OK(coordcheck_make(&k, runs, 1, &err));
-    assert_true(isnan(coordcheck_slope(&k.groups[0], 0, 0)));
+    assert_true(isnan(coordcheck_slope(&k.groups[0], COORDCHECK_RMS, 0, 0)));
     coordcheck_sentence(&k.groups[0], sentence);
     assert_string_equal(sentence, "only width 64 was measured: there is nothing to compare");
     coordcheck_free(&k);

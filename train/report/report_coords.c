@@ -23,7 +23,7 @@ static double mean_rms(const coordcheck_group *g, int64_t layer, int64_t step, i
     double sum = 0;
     int64_t count = 0;
     for (int64_t i = layer; i < g->layer_count; i++) {
-        const double rms = coordcheck_rms(g, i, step, width);
+        const double rms = coordcheck_value(g, COORDCHECK_RMS, i, step, width);
         if (!same_kind(g, layer, i, fold))
             continue;
         if (!(rms > 0) || isinf(rms))
@@ -40,7 +40,7 @@ static double mean_slope(const coordcheck_group *g, int64_t layer, int64_t step,
     int64_t count = 0;
     for (int64_t i = layer; i < g->layer_count; i++)
         if (same_kind(g, layer, i, fold)) {
-            sum += coordcheck_slope(g, i, step);
+            sum += coordcheck_slope(g, COORDCHECK_RMS, i, step);
             count++;
         }
     return sum / (double)count;
@@ -131,10 +131,11 @@ static void slope_table(const ledger_view *v, const coordcheck_group *g)
     for (int64_t i = 0; i < g->layer_count; i++) {
         page_cell(v->p, "%s", g->names[i]);
         for (int k = 0; k < count; k++)
-            slope_cell(v->p, coordcheck_slope(g, i, shown[k]));
+            slope_cell(v->p, coordcheck_slope(g, COORDCHECK_RMS, i, shown[k]));
         if (changes)
-            slope_cell(v->p, coordcheck_change_slope(g, i, 1));
-        page_cell(v->p, "%s", coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, i, g->steps))));
+            slope_cell(v->p, coordcheck_slope(g, COORDCHECK_CHANGE, i, 1));
+        page_cell(v->p, "%s",
+                  coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, COORDCHECK_RMS, i, g->steps))));
     }
     page_table_end(v->p);
 }

@@ -21,7 +21,7 @@ static scion_status first_slope(const coordcheck_run *runs, int64_t count, uint6
             some[found++] = runs[i];
     scion_status status =
         some ? coordcheck_make(&k, some, found, err) : train_fail(err, SCION_ENOMEM, "out of memory");
-    *slope = status == SCION_OK && k.count > 0 ? coordcheck_slope(&k.groups[0], 0, 0) : NAN;
+    *slope = status == SCION_OK && k.count > 0 ? coordcheck_slope(&k.groups[0], COORDCHECK_RMS, 0, 0) : NAN;
     coordcheck_free(&k);
     free(some);
     return status;

@@ -124,7 +124,7 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
     policy.norm_every = interval(t, norm_points);
     run_train(t, &policy, sinks, 1, &run->result, &failed, NULL);
     if (!trainer_reports_accuracy(t))
-        run->result.accuracy = NAN;
+        run->result.accuracy = run->result.plain_accuracy = run->result.top5 = NAN;
     trainer_free(t);
     if (failed > 0 && run->result.state == RUN_DONE)
         fail_run(run, "out of memory");

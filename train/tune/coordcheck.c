@@ -324,11 +324,13 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
     const size_t cells = (size_t)(g->layer_count * (g->steps + 1));
     g->widths = calloc((size_t)count, sizeof *g->widths);
     g->names = calloc((size_t)g->layer_count, sizeof *g->names);
-    g->rms = calloc(cells * (size_t)count, sizeof *g->rms);
-    g->slope = calloc(cells, sizeof *g->slope);
-    g->change = calloc(cells * (size_t)count, sizeof *g->change);
-    g->change_slope = calloc(cells, sizeof *g->change_slope);
-    if (!g->widths || !g->names || !g->rms || !g->slope || !g->change || !g->change_slope)
+    bool made = g->widths && g->names;
+    for (int k = 0; k < COORDCHECK_VALUES; k++) {
+        g->of[k].value = calloc(cells * (size_t)count, sizeof *g->of[k].value);
+        g->of[k].slope = calloc(cells, sizeof *g->of[k].slope);
+        made = made && g->of[k].value && g->of[k].slope;
+    }
+    if (!made)
         return train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
     for (int64_t i = 0; i < g->layer_count; i++)
         memcpy(g->names[i], first->coords[i].name, sizeof g->names[i]);
@@ -347,8 +349,9 @@ static scion_status add_run(coordcheck_group *g, const coordcheck_run *run, int6
                               "the check of width %lld has %.63s where that of width %lld has %.63s",
                               (long long)config_int(&run->c, "width"), c->name, (long long)config_int(&g->c, "width"),
                               g->names[layer]);
-        g->rms[(layer * (g->steps + 1) + step) * g->width_count + w] += c->rms;
-        g->change[(layer * (g->steps + 1) + step) * g->width_count + w] += c->change;
+        const int64_t at = (layer * (g->steps + 1) + step) * g->width_count + w;
+        g->of[COORDCHECK_RMS].value[at] += c->rms;
+        g->of[COORDCHECK_CHANGE].value[at] += c->change;
     }
     members[w]++;
     return SCION_OK;
@@ -387,15 +390,13 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
     for (int64_t i = 0; status == SCION_OK && i < count; i++)
         if (same_group(&g->c, &runs[i].c))
             status = add_run(g, &runs[i], members, err);
-    for (int64_t i = 0; status == SCION_OK && i < g->layer_count * (g->steps + 1); i++) {
-        double *rms = g->rms + i * g->width_count, *change = g->change + i * g->width_count;
-        for (int64_t w = 0; w < g->width_count; w++) {
-            rms[w] /= (double)members[w];
-            change[w] /= (double)members[w];
+    for (int k = 0; status == SCION_OK && k < COORDCHECK_VALUES; k++)
+        for (int64_t i = 0; i < g->layer_count * (g->steps + 1); i++) {
+            double *value = g->of[k].value + i * g->width_count;
+            for (int64_t w = 0; w < g->width_count; w++)
+                value[w] /= (double)members[w];
+            g->of[k].slope[i] = fit(g, value, x, y);
         }
-        g->slope[i] = fit(g, rms, x, y);
-        g->change_slope[i] = fit(g, change, x, y);
-    }
     free(members);
     free(x);
     free(y);
@@ -426,10 +427,10 @@ void coordcheck_free(coordcheck *k)
     for (int64_t i = 0; i < k->count; i++) {
         free(k->groups[i].widths);
         free(k->groups[i].names);
-        free(k->groups[i].rms);
-        free(k->groups[i].slope);
-        free(k->groups[i].change);
-        free(k->groups[i].change_slope);
+        for (int v = 0; v < COORDCHECK_VALUES; v++) {
+            free(k->groups[i].of[v].value);
+            free(k->groups[i].of[v].slope);
+        }
     }
     free(k->groups);
     *k = (coordcheck){NULL, 0};
@@ -453,7 +454,7 @@ const char *coordcheck_verdict_name(coordcheck_verdict v)
 /* Distance of a slope from flat. */
 static double fault(const coordcheck_group *g, int64_t layer, int64_t step)
 {
-    const double slope = coordcheck_slope(g, layer, step);
+    const double slope = coordcheck_slope(g, COORDCHECK_RMS, layer, step);
     if (isnan(slope) || (slope < 0 && strcmp(g->names[layer], COORDCHECK_LOGITS) == 0))
         return 0;
     return fabs(slope);
@@ -477,7 +478,8 @@ static double tidy(double slope)
 void coordcheck_sentence(const coordcheck_group *g, char text[256])
 {
     const int64_t worst = coordcheck_worst(g, g->steps), last = g->layer_count - 1;
-    const double slope = tidy(coordcheck_slope(g, worst, g->steps)), logits = coordcheck_slope(g, last, g->steps);
+    const double slope = tidy(coordcheck_slope(g, COORDCHECK_RMS, worst, g->steps)),
+                 logits = coordcheck_slope(g, COORDCHECK_RMS, last, g->steps);
     const long long low = g->widths[0], high = g->widths[g->width_count - 1];
     char when[48] = "at initialisation", aside[48] = "";
     if (g->steps > 0)
@@ -500,7 +502,7 @@ void coordcheck_sentence(const coordcheck_group *g, char text[256])
 bool coordcheck_has_changes(const coordcheck_group *g)
 {
     for (int64_t i = 0; g->steps > 0 && i < g->layer_count; i++)
-        if (!isnan(coordcheck_change_slope(g, i, 1)))
+        if (!isnan(coordcheck_slope(g, COORDCHECK_CHANGE, i, 1)))
             return true;
     return false;
 }
@@ -510,13 +512,13 @@ void coordcheck_change_sentence(const coordcheck_group *g, char text[256])
     int64_t worst = -1;
     text[0] = '\0';
     for (int64_t i = 0; coordcheck_has_changes(g) && i < g->layer_count; i++) {
-        const double slope = coordcheck_change_slope(g, i, 1);
-        if (!isnan(slope) && (worst < 0 || fabs(slope) > fabs(coordcheck_change_slope(g, worst, 1))))
+        const double slope = coordcheck_slope(g, COORDCHECK_CHANGE, i, 1);
+        if (!isnan(slope) && (worst < 0 || fabs(slope) > fabs(coordcheck_slope(g, COORDCHECK_CHANGE, worst, 1))))
             worst = i;
     }
     if (worst < 0)
         return;
-    const double slope = tidy(coordcheck_change_slope(g, worst, 1));
+    const double slope = tidy(coordcheck_slope(g, COORDCHECK_CHANGE, worst, 1));
     if (isinf(slope))
         snprintf(text, 256, "diverged: the change in the first step is not finite at some width");
     else
@@ -528,21 +530,22 @@ void coordcheck_change_sentence(const coordcheck_group *g, char text[256])
 
 static json_t *layer_json(const coordcheck_group *g, int64_t layer)
 {
-    json_t *rms = json_array(), *slopes = json_array(), *changes = json_array(), *change_slopes = json_array();
-    for (int64_t step = 0; step <= g->steps; step++) {
-        json_t *row = json_array(), *change = json_array();
-        for (int64_t w = 0; w < g->width_count; w++) {
-            json_array_append_new(row, json_number(coordcheck_rms(g, layer, step, w)));
-            json_array_append_new(change, json_number(coordcheck_change(g, layer, step, w)));
+    json_t *values[COORDCHECK_VALUES], *slopes[COORDCHECK_VALUES];
+    for (int k = 0; k < COORDCHECK_VALUES; k++) {
+        values[k] = json_array();
+        slopes[k] = json_array();
+        for (int64_t step = 0; step <= g->steps; step++) {
+            json_t *row = json_array();
+            for (int64_t w = 0; w < g->width_count; w++)
+                json_array_append_new(row, json_number(coordcheck_value(g, (coordcheck_kind)k, layer, step, w)));
+            json_array_append_new(values[k], row);
+            json_array_append_new(slopes[k], json_number(coordcheck_slope(g, (coordcheck_kind)k, layer, step)));
         }
-        json_array_append_new(rms, row);
-        json_array_append_new(slopes, json_number(coordcheck_slope(g, layer, step)));
-        json_array_append_new(changes, change);
-        json_array_append_new(change_slopes, json_number(coordcheck_change_slope(g, layer, step)));
     }
-    const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, layer, g->steps));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s}", "name", g->names[layer], "rms", rms, "slope", slopes, "change",
-                     changes, "change_slope", change_slopes, "verdict", coordcheck_verdict_name(v));
+    const coordcheck_verdict v = coordcheck_judge(coordcheck_slope(g, COORDCHECK_RMS, layer, g->steps));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s}", "name", g->names[layer], "rms", values[COORDCHECK_RMS],
+                     "slope", slopes[COORDCHECK_RMS], "change", values[COORDCHECK_CHANGE], "change_slope",
+                     slopes[COORDCHECK_CHANGE], "verdict", coordcheck_verdict_name(v));
 }
 
 static json_t *group_json(const coordcheck_group *g)
@@ -556,11 +559,12 @@ static json_t *group_json(const coordcheck_group *g)
     coordcheck_sentence(g, sentence);
     coordcheck_change_sentence(g, change);
     const int64_t worst = coordcheck_worst(g, g->steps);
-    json_t *out = json_pack(
-        "{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:o*}", "label", g->label, "steps", (json_int_t)g->steps,
-        "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
-        coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, worst, g->steps))), "worst", g->names[worst],
-        "sentence", sentence, "change_sentence", change, "config", text ? json_loads(text, 0, NULL) : NULL);
+    json_t *out =
+        json_pack("{s:s, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:o*}", "label", g->label, "steps",
+                  (json_int_t)g->steps, "seeds", (json_int_t)g->seeds, "widths", widths, "layers", layers, "verdict",
+                  coordcheck_verdict_name(coordcheck_judge(coordcheck_slope(g, COORDCHECK_RMS, worst, g->steps))),
+                  "worst", g->names[worst], "sentence", sentence, "change_sentence", change, "config",
+                  text ? json_loads(text, 0, NULL) : NULL);
     free(text);
     return out;
 }

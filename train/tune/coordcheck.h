@@ -23,6 +23,14 @@ typedef struct coordcheck_run {
 
 typedef enum coordcheck_verdict { COORDCHECK_FLAT, COORDCHECK_SHRINKING, COORDCHECK_GROWING } coordcheck_verdict;
 
+/* Measured are the size of a layer, and its change in the last step (NAN at step 0). */
+typedef enum coordcheck_kind { COORDCHECK_RMS, COORDCHECK_CHANGE, COORDCHECK_VALUES } coordcheck_kind;
+
+typedef struct coordcheck_values {
+    double *value; /* layer_count x (steps + 1) x width_count; INFINITY: a seed diverged */
+    double *slope; /* layer_count x (steps + 1); INFINITY: some width diverged; NAN: fewer than two are above 0 */
+} coordcheck_values;
+
 typedef struct coordcheck_group {
     char label[160]; /* options in which it differs from other groups: "rule=scion"; "" if it is the only one */
     config c;        /* of its first run */
@@ -32,10 +40,7 @@ typedef struct coordcheck_group {
     int64_t layer_count;
     int64_t steps; /* measured at 0 .. steps, in all runs */
     int64_t seeds; /* at each width */
-    double *rms;   /* layer_count x (steps + 1) x width_count; INFINITY: a seed diverged */
-    double *slope; /* layer_count x (steps + 1); INFINITY: some width diverged; NAN: fewer than two are above 0 */
-    /* The same for the changes in each step; NAN at step 0. */
-    double *change, *change_slope;
+    coordcheck_values of[COORDCHECK_VALUES];
 } coordcheck_group;
 
 typedef struct coordcheck {
@@ -61,24 +66,15 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
 scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t count, scion_error *err);
 void coordcheck_free(coordcheck *k);
 
-static inline double coordcheck_rms(const coordcheck_group *g, int64_t layer, int64_t step, int64_t width)
+static inline double coordcheck_value(const coordcheck_group *g, coordcheck_kind kind, int64_t layer, int64_t step,
+                                      int64_t width)
 {
-    return g->rms[(layer * (g->steps + 1) + step) * g->width_count + width];
+    return g->of[kind].value[(layer * (g->steps + 1) + step) * g->width_count + width];
 }
 
-static inline double coordcheck_slope(const coordcheck_group *g, int64_t layer, int64_t step)
+static inline double coordcheck_slope(const coordcheck_group *g, coordcheck_kind kind, int64_t layer, int64_t step)
 {
-    return g->slope[layer * (g->steps + 1) + step];
-}
-
-static inline double coordcheck_change(const coordcheck_group *g, int64_t layer, int64_t step, int64_t width)
-{
-    return g->change[(layer * (g->steps + 1) + step) * g->width_count + width];
-}
-
-static inline double coordcheck_change_slope(const coordcheck_group *g, int64_t layer, int64_t step)
-{
-    return g->change_slope[layer * (g->steps + 1) + step];
+    return g->of[kind].slope[layer * (g->steps + 1) + step];
 }
 
 /* True if layers have changes to show: those of the first step. */
