@@ -15,10 +15,10 @@ const run_metric run_point_metrics[] = {
     {"samples", POINT(samples), .objects = METRIC_STEP | METRIC_VALIDATION},
     {"toy_s", POINT(seconds), .objects = METRIC_STEP, .unit = "s", .figure = "toy", .title = "Seconds of a toy",
      .label = "toy seconds", .caption = "A figure that nobody drew."},
-    {NULL},
+    {.key = NULL},
 };
 
-const run_metric run_norm_metrics[] = {{NULL}};
+const run_metric run_norm_metrics[] = {{.key = NULL}};
 
 const run_metric run_result_metrics[] = {
     {"steps", "step", METRIC_INT, RESULT(step), .objects = METRIC_SUMMARY},
@@ -28,5 +28,5 @@ const run_metric run_result_metrics[] = {
     {"val_loss", .type = METRIC_REAL, RESULT(val_loss), .objects = METRIC_SUMMARY},
     {"accuracy", .type = METRIC_REAL, RESULT(accuracy), .objects = METRIC_SUMMARY},
     {"toys_s", .type = METRIC_SUM, RESULT(steps_s), .objects = METRIC_SUMMARY, .unit = "s", .title = "toy time"},
-    {NULL},
+    {.key = NULL},
 };

@@ -25,14 +25,14 @@ const run_metric run_point_metrics[] = {
     {"time", .type = METRIC_TIME, POINT(time), .objects = BOTH, .optional = true},
     {"elapsed", .type = METRIC_REAL, POINT(elapsed), .objects = BOTH, .optional = true, .unit = "s"},
     {"samples", .type = METRIC_REAL, POINT(samples), .objects = BOTH, .optional = true},
-    {NULL},
+    {.key = NULL},
 };
 
 const run_metric run_norm_metrics[] = {
     {"norm", .type = METRIC_REAL, NORM(norm), .objects = METRIC_NORM},
     {"bound", .type = METRIC_REAL, NORM(bound), .objects = METRIC_NORM},
     {"overshoot", .type = METRIC_REAL, NORM(overshoot), .objects = METRIC_NORM, .optional = true},
-    {NULL},
+    {.key = NULL},
 };
 
 const run_metric run_result_metrics[] = {
@@ -62,5 +62,5 @@ const run_metric run_result_metrics[] = {
     {"state_bytes", .type = METRIC_REAL, RESULT(state_bytes), .unit = "bytes"},
     {"peak_bytes", .type = METRIC_REAL, RESULT(peak_bytes), .objects = METRIC_SUMMARY, .unit = "bytes",
      .title = "memory at its peak"},
-    {NULL},
+    {.key = NULL},
 };

@@ -69,7 +69,7 @@ typedef struct ledger_table {
     const run_metric *metrics;
 } ledger_table;
 
-static const run_metric no_metrics[] = {{NULL}};
+static const run_metric no_metrics[] = {{.key = NULL}};
 static const ledger_table runs_table = {"runs", "id, kind, state, attempts, message, config", run_result_metrics},
                           points_table = {"points", "run, step", run_point_metrics},
                           norms_table = {"norms", "run, step, name", run_norm_metrics},
