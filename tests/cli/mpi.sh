@@ -93,7 +93,7 @@ same images1 images4
 cmp -s images1/mistakes.json images4/mistakes.json || fault '4 ranks get other images wrong than one'
 ranks 3 train airbench data= data_kind=synthetic image_size=28 width=8 batch=8 accum=2 steps=4 out=none > log 2>&1 &&
     fault 'batch normalisation: 3 ranks for 2 micro-batches'
-holds log 'batch normalisation divides none'
+holds log 'batch normalisation cannot divide them'
 
 # ---- Checkpoints know no ranks: begun by 3, gone on with by 2 and by 1, which have the steps of one rank
 # shellcheck disable=SC2086

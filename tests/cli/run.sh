@@ -17,7 +17,7 @@ holds out 'memory: weights'
 holds out 'the last '
 holds out 'scion sample run'
 holds out 'step 60/60  loss'
-holds out 'norms within their bounds'
+holds out 'all norms within bounds (closest: '
 holds out 'step 60  validation loss'
 [ -s log ] && fault "nothing was wrong, and standard error has $(cat log)"
 cp out shown

@@ -7,9 +7,9 @@
 #include "comm/comm.h"
 #include "comm/comm_self.h"
 #include "comm/launcher.h"
+#include "config/network.h"
 #include "ranks/shard.h"
 #include "ranks/start_check.h"
-#include "config/network.h"
 #include "trainer_tests.h"
 
 static const char gpt[] = TINY_GPT "width=160 head_size=32 vocab=700 ";
