@@ -99,7 +99,7 @@ grep -q '"loss"' none/metrics.jsonl && fault "log_every=0: $(cat none/metrics.js
 holds none/metrics.jsonl '"val_loss"'
 
 # ---- What cannot be trained is refused before anything is printed or made
-refused 2 'lr=2: expected at most 1 with rule scion' train shakespeare data=text.txt lr=2
+refused 2 'lr=2, expected at most 1: rule scion multiplies weights by 1 - lr' train shakespeare data=text.txt lr=2
 refused 2 'lr=20 times weight_decay=0.1 is more than 1' train shakespeare data=text.txt rule=adamw lr=20 weight_decay=0.1
 [ -e runs ] && fault "refused runs left $(ls -R runs)"
 # In the first step as well: the folder goes away again, but not one that was there, nor what is in it.

@@ -138,6 +138,7 @@ static void buffers_are_saved(void **state)
 {
     scion_error err;
     double loss, losses[2];
+    trainer_scores scores[2];
     char path[] = "/tmp/scion-toys-XXXXXX";
     (void)state;
     const int fd = mkstemp(path);
@@ -151,13 +152,86 @@ static void buffers_are_saved(void **state)
     check_ok(trainer_open(&opened, path, NULL, 0, TRAINER_EVALUATE, &err), &err);
     const size_t bytes = (size_t)tape_buffer_elements(t->model.tape) * sizeof(float);
     check_bits(bytes, resumed->flats[FLAT_BUFFERS], t->flats[FLAT_BUFFERS]);
-    check_ok(trainer_evaluate(t, 0, &losses[0], NULL, &err), &err);
-    check_ok(trainer_evaluate(opened, 0, &losses[1], NULL, &err), &err);
-    check(losses[0] == losses[1]);
+    check_ok(trainer_validate(t, true, NULL, &scores[0], NULL, &err), &err);
+    check_ok(trainer_validate(opened, true, NULL, &scores[1], NULL, &err), &err);
+    check(scores[0].loss == scores[1].loss);
     check_ok(tiny_step(t, &losses[0], &err), &err);
     check_ok(tiny_step(resumed, &losses[1], &err), &err);
     check(losses[0] == losses[1]);
     check_bits(bytes, resumed->flats[FLAT_BUFFERS], t->flats[FLAT_BUFFERS]);
+    trainer_free(t);
+    trainer_free(resumed);
+    trainer_free(opened);
+    unlink(path);
+}
+
+/* ---- An average of the weights: one row of toy_flat.c --------------------------------------------------------- */
+
+/* Counted and allocated; the mean of the weights after each step; validations measure it, and leave the weights. */
+static void the_average_is_validated(void **state)
+{
+    enum { steps = 4 };
+    trainer *t = start("scion");
+    const size_t bytes = tape_weight_bytes(t->model.tape), buffers = flat_bytes(t->model.tape, LIKE_BUFFERS);
+    float *weights = tiny_weights(t), *mean = t->flats[FLAT_OWN], *kept;
+    double *sum = calloc((size_t)t->elements, sizeof *sum), loss, plain;
+    trainer_scores scores;
+    scion_error err;
+    (void)state;
+    check(t->memory.weights == 2 * bytes + 2 * buffers);
+    check_bits(bytes, mean, weights);
+    for (int i = 0; i < steps; i++) {
+        check_ok(tiny_step(t, &loss, &err), &err);
+        for (int64_t k = 0; k < t->elements; k++)
+            sum[k] += (double)weights[k];
+    }
+    for (int64_t k = 0; k < t->elements; k++)
+        check(fabs((double)mean[k] - sum[k] / steps) <= 1e-6);
+    kept = copy_floats(t->elements, weights);
+    check_ok(trainer_validate(t, false, NULL, &scores, NULL, &err), &err);
+    check_bits(bytes, weights, kept);
+    check_ok(trainer_evaluate(t, 0, &plain, NULL, &err), &err);
+    memcpy(weights, mean, bytes);
+    check_ok(trainer_evaluate(t, 0, &loss, NULL, &err), &err);
+    check(scores.loss == loss && loss != plain);
+    free(sum);
+    trainer_free(t);
+}
+
+/* Saved under its prefix; a resumed run has it bit for bit, and a model in use has it for its weights. */
+static void the_average_is_saved(void **state)
+{
+    char path[] = "/tmp/scion-toys-XXXXXX";
+    trainer *t = start("scion"), *resumed = NULL, *opened = NULL;
+    const size_t bytes = tape_weight_bytes(t->model.tape);
+    const tape_value *head = tape_param_at(t->model.tape, tape_param_count(t->model.tape) - 1);
+    trainer_scores scores[2];
+    checkpoint *file = NULL;
+    scion_error err;
+    double loss;
+    (void)state;
+    const int fd = mkstemp(path);
+    check(fd >= 0);
+    close(fd);
+    for (int i = 0; i < 3; i++)
+        check_ok(tiny_step(t, &loss, &err), &err);
+    check_ok(tiny_save(t, path, &err), &err);
+    check_ok(checkpoint_open(&file, path, &err), &err);
+    const checkpoint_tensor *saved = checkpoint_find(file, "average_weights.head");
+    check(saved != NULL && saved->bytes == (size_t)head->count * sizeof(float));
+    check_bits(saved->bytes, saved->data, flat_at(t->flats[FLAT_OWN], LIKE_WEIGHTS, head));
+    checkpoint_close(file);
+    check_ok(tiny_resume(&resumed, path, NULL, 0, &err), &err);
+    check_bits(bytes, resumed->flats[FLAT_OWN], t->flats[FLAT_OWN]);
+    check_ok(trainer_open(&opened, path, NULL, 0, TRAINER_EVALUATE, &err), &err);
+    check(opened->flats[FLAT_OWN] == NULL);
+    check_bits(bytes, tiny_weights(opened), t->flats[FLAT_OWN]);
+    check_ok(trainer_validate(t, true, NULL, &scores[0], NULL, &err), &err);
+    check_ok(trainer_validate(opened, true, NULL, &scores[1], NULL, &err), &err);
+    check(scores[0].loss == scores[1].loss);
+    check_ok(tiny_step(t, &loss, &err), &err);
+    check_ok(tiny_step(resumed, &loss, &err), &err);
+    check_bits(bytes, resumed->flats[FLAT_OWN], t->flats[FLAT_OWN]);
     trainer_free(t);
     trainer_free(resumed);
     trainer_free(opened);
@@ -172,6 +246,8 @@ int main(void)
         LAW(buffers_change_once_per_micro_batch),
         LAW(refused_steps_restore_buffers),
         LAW(buffers_are_saved),
+        LAW(the_average_is_validated),
+        LAW(the_average_is_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

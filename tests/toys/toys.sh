@@ -1,7 +1,7 @@
 #!/bin/sh
-# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each, a metric is a row. The
-# program with the toys of this folder knows them in its help, checks, routing, training, checkpoints, evaluation, sweeps
-# and reports.
+# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each; a metric and a flat
+# array are a row. The program with the toys of this folder knows them in its help, checks, routing, training,
+# checkpoints, evaluation, sweeps and reports.
 #     toys.sh PATH-OF-SCION-WITH-TOYS PRESETS
 . "${0%/*}/../cli/opening"
 
@@ -33,6 +33,10 @@ holds out 'images/s'
 holds out 'accuracy'
 "$scion" eval run > evaluated 2>&1 || fault "eval: $? $(cat evaluated)"
 holds evaluated 'accuracy 100'
+# ... of the average of the weights (toy_flat.c), as the run's last validation
+"$scion" eval run/step-00000040.safetensors --json > evaluated || fault "eval: $?"
+[ "$(json evaluated '"%.6g" % o["loss"]')" = "$(json run/summary.json '"%.6g" % o["val_loss"]')" ] ||
+    fault "eval: $(cat evaluated), the run: $(cat run/summary.json)"
 "$scion" train $toy steps=40 dots=100 eval_every=20 save_every=20 keep=9 threads=1 out=whole > out 2>&1 || fault "train: $?"
 "$scion" resume whole/step-00000020.safetensors out=half > out 2>&1 || fault "resume: $? $(cat out)"
 cmp -s whole/step-00000040.safetensors half/step-00000040.safetensors ||

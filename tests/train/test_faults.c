@@ -32,7 +32,7 @@ static const char *const call_names[] = {"write", "fsync", "rename", "close", "u
 
 enum { A_PART = -1 }; /* in the place of an errno: half of a write */
 
-static bool armed;      /* only while the run goes on */
+static bool armed;                  /* only while the run goes on */
 static run_dir folder = {.fd = -1}; /* of the run */
 static run_position position;
 static int counts[calls], fault_at, fault_errno;

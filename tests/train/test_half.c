@@ -100,7 +100,8 @@ static void passes_are_those_of_the_same_numbers(void **state)
         OK(trainer_fill_evaluation(t, DATA_TRAIN, 0, &err));
         const tape_run run = {.threads = 2, .loss_scale = 1, .seed = 3};
         for (int i = 0; i < 2; i++)
-            memcpy(plan_value(t->sizes[0].plan, t->model.inputs[i])->ints, plan_value(t->eval, t->model.inputs[i])->ints,
+            memcpy(plan_value(t->sizes[0].plan, t->model.inputs[i])->ints,
+                   plan_value(t->eval, t->model.inputs[i])->ints,
                    (size_t)t->model.inputs[i]->count * sizeof(int32_t));
         loss[way] = plan_forward(t->sizes[0].plan, &run);
         plan_backward(t->sizes[0].plan, &run);

@@ -194,8 +194,7 @@ static void sinks_are_told_and_change_nothing(void **state)
         assert_int_equal(k.end, 1);
         assert_int_equal(failed[i], i);
         assert_int_equal(k.warned, i); /* once, however often it fails */
-        assert_true(r[i].state == RUN_DONE && r[i].step == 20 && r[i].taken == 20 &&
-                    r[i].best_val_loss == p.at.best);
+        assert_true(r[i].state == RUN_DONE && r[i].step == 20 && r[i].taken == 20 && r[i].best_val_loss == p.at.best);
         assert_true(r[i].samples == 20 * 16 && r[i].peak_bytes > 0 && r[i].state_bytes >= 8 * (double)t[i]->elements);
     }
     assert_true(r[0].val_loss == r[1].val_loss && r[0].loss == r[1].loss && r[0].last_loss == r[1].last_loss);
@@ -624,6 +623,7 @@ static void a_run_starts_from_the_weights_of_another(void **state)
         OK(scion_optimizer_inspect(then->optimizer, i, SCION_INSPECT_NORM, &info, &err));
         assert_true(info.weight_norm <= info.bound * 1.0001);
     }
+    assert_memory_equal(tiny_weights(then), tiny_weights(t), (size_t)t->elements * sizeof(float));
     trainer_free(then);
 
     config_set_int(&c, "width", config_int(&c, "width") * 2);
@@ -875,6 +875,39 @@ static void the_optimizer_is_in_named_tensors(void **state)
     }
 }
 
+/* A model in use has the plans and arrays of that use, and no more. */
+static void each_use_plans_what_it_runs(void **state)
+{
+    static const struct {
+        trainer_use use;
+        bool eval, logits;
+    } cases[] = {
+        {TRAINER_EVALUATE, true, true}, {TRAINER_EVALUATE_WHOLE, true, true}, {TRAINER_CLASSIFY, false, true}};
+    const char *folder = scratch_dir("classes"), *path = scratch("use.safetensors");
+    char pairs[512];
+    trainer *t;
+    double loss;
+    scion_error err;
+    (void)state;
+    mkdir(scratch_in(folder, "even"), 0777);
+    mkdir(scratch_in(folder, "odd"), 0777);
+    make_images(folder);
+    snprintf(pairs, sizeof pairs, "model=mlp width=8 norms=image batch=8 steps=8 image_size=6 threads=1 data=%s",
+             folder);
+    t = create(pairs, scratch("none"));
+    OK(tiny_step(t, &loss, &err));
+    OK(tiny_save(t, path, &err));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trainer *then;
+        OK(trainer_open(&then, path, NULL, 0, cases[i].use, &err));
+        assert_true(!then->eval == !cases[i].eval && !then->logits == !cases[i].logits);
+        assert_true(then->size_count == 0 && !then->optimizer && !then->flats[FLAT_GRADS]);
+        assert_memory_equal(tiny_weights(then), tiny_weights(t), (size_t)t->elements * sizeof(float));
+        trainer_free(then);
+    }
+    trainer_free(t);
+}
+
 /* The steps of such a run follow from its batch and its data, which the command that opens it may change. */
 static void runs_counted_in_epochs_are_opened(void **state)
 {
@@ -908,6 +941,8 @@ static void runs_counted_in_epochs_are_opened(void **state)
     OK(tiny_save(t, path, &err));
     trainer_free(t);
     OK(trainer_open(&then, path, NULL, 0, TRAINER_GENERATE, &err));
+    assert_true(!then->eval && !then->logits && then->size_count == 0 && !then->optimizer &&
+                then->memory.evaluation == 0);
     trainer_free(then);
 }
 
@@ -944,6 +979,7 @@ int main(void)
         cmocka_unit_test(another_folder_of_the_same_name_is_not_touched),
         cmocka_unit_test(a_run_made_while_another_waits_is_not_taken),
         cmocka_unit_test(the_optimizer_is_in_named_tensors),
+        cmocka_unit_test(each_use_plans_what_it_runs),
         cmocka_unit_test(runs_counted_in_epochs_are_opened),
         cmocka_unit_test(epochs_without_end_are_refused),
     };

@@ -172,6 +172,98 @@ static void as_much_travels_as_in_an_all_reduce(void **state)
             }
 }
 
+/* ---- Steps ------------------------------------------------------------------------------------------------- */
+
+/* Pieces of the ranks follow each other and are the whole step. Those of a rank differ by one sequence at most and
+ * fit into a micro-batch; where these stay whole, they are all alike. Ranks differ by one micro-batch or sequence. */
+static void check_share(step_share *s)
+{
+    int64_t next = 0, before = 0, max_pieces = 0, least = INT64_MAX, most = 0;
+    for (s->rank = 0; s->rank < s->ranks; s->rank++) {
+        const int64_t first = next, pieces = share_pieces(s, s->rank), size = share_piece(s, s->rank, 0).count;
+        assert_int_equal(share_first(s, s->rank), next);
+        assert_int_equal(share_pieces_before(s), before);
+        assert_true(pieces > 0);
+        for (int64_t k = 0; k < pieces; k++) {
+            const step_piece p = share_piece(s, s->rank, k);
+            assert_int_equal(p.first, next);
+            assert_true(p.count > 0 && p.count <= s->batch && llabs(p.count - size) <= 1);
+            assert_true(!s->whole || p.count == s->batch);
+            next += p.count;
+        }
+        before += pieces;
+        max_pieces = pieces > max_pieces ? pieces : max_pieces;
+        least = next - first < least ? next - first : least;
+        most = next - first > most ? next - first : most;
+    }
+    assert_int_equal(next, s->batch * s->accum);
+    assert_int_equal(share_first(s, s->ranks), next);
+    assert_int_equal(share_max_pieces(s), max_pieces);
+    assert_true(most - least <= (s->whole ? s->batch : 1));
+}
+
+static void shares_make_up_a_step(void **state)
+{
+    (void)state;
+    for (int64_t batch = 1; batch <= 7; batch++)
+        for (int64_t accum = 1; accum <= 9; accum++)
+            for (int ranks = 1; ranks <= 12; ranks++)
+                for (int indivisible = 0; indivisible < 2; indivisible++) {
+                    const bool enough = (indivisible ? accum : batch * accum) >= ranks;
+                    step_share s;
+                    scion_error err;
+                    assert_int_equal(share_make(&s, 0, ranks, batch, accum, indivisible, &err),
+                                     enough ? SCION_OK : SCION_EINVAL);
+                    if (!enough)
+                        continue;
+                    assert_true(s.whole == (indivisible || accum % ranks == 0));
+                    check_share(&s);
+                }
+}
+
+/* Parts of all micro-batches in their order; a step that is continued after `skip` of them ends alike. Other buffers
+ * are as before. */
+static void running_statistics_follow_the_micro_batches(void **state)
+{
+    enum { pieces = 5 };
+    static const float start[] = {3, -1, 7};
+    const int64_t two = 2;
+    float flat[3], before[3], want[3];
+    step_share s;
+    moving_buffers m;
+    scion_error err;
+    tape *t = tape_create();
+    tape_value *running = tape_buffer(t, "running", 0, 1, &two);
+    (void)state;
+    tape_buffer(t, "fixed", 0, 0, NULL);
+    running->running = true;
+    running->decay = 0.75;
+    tape_bind(t, NULL, NULL, flat);
+    OK(share_make(&s, 0, 1, 4, pieces, true, &err));
+    OK(moving_make(&m, t, &s, &err));
+    memcpy(before, start, sizeof before);
+    for (int64_t skip = 0; skip <= pieces; skip++) {
+        for (int64_t k = 0; k < pieces; k++) { /* each leaves its part where it found zeros */
+            moving_clear(&m);
+            for (int e = 0; e < 2; e++) {
+                assert_true(flat[e] == 0);
+                flat[e] = (float)(10 * e + k);
+            }
+            moving_keep(&m, k);
+        }
+        flat[2] = 0;
+        moving_apply(&m, comm_self(), before, skip);
+        if (skip == 0)
+            memcpy(want, flat, sizeof want);
+        assert_memory_equal(flat, want, sizeof want);
+        for (int e = 0; e < 2; e++) /* as after one micro-batch more */
+            before[e] = (float)(0.75 * (double)before[e] + 10 * e + (double)skip);
+    }
+    assert_true(want[2] == start[2] && want[0] != start[0]);
+    moving_free(&m);
+    tape_free(t);
+}
+
 /* ---- Trees ----------------------------------------------------------------------------------------------------- */
 
 /* Everybody but the root has a parent, who has it as a child at one level; and where the size is a power of two, the
@@ -346,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_entry_has_one_owner), cmocka_unit_test(ranges_are_equal),
         cmocka_unit_test(oracles_are_balanced),      cmocka_unit_test(as_much_travels_as_in_an_all_reduce),
+        cmocka_unit_test(shares_make_up_a_step),     cmocka_unit_test(running_statistics_follow_the_micro_batches),
         cmocka_unit_test(trees_reach_all),           cmocka_unit_test(meetings_have_numbers),
         cmocka_unit_test(complete_is_complete),      cmocka_unit_test(deterministic_is_another_order),
         cmocka_unit_test(launchers_are_found),       cmocka_unit_test(another_mind_is_named),

@@ -135,7 +135,7 @@ static void accuracies_are_those_of_mean_logits(void **state)
         assert_true(fabs(last.accuracy - first) < 1e-9 && fabs(last.top5 - five) < 1e-9);
         by_hand(t, "none", 5, &plain, &ignored);
         assert_true(fabs(last.plain_accuracy - plain) < 1e-9);
-        assert_true(five > first && first > 0.15);                             /* it has learned: chance is 0.1 */
+        assert_true(five > first && first > 0.15); /* it has learned: chance is 0.1 */
         /* as they are, on the way */
         assert_int_equal(trainer_validate(t, false, NULL, &during, NULL, &err), SCION_OK);
         assert_true(during.accuracy == last.plain_accuracy && during.loss == last.loss);

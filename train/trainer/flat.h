@@ -32,7 +32,9 @@ typedef struct flat_row {
     const char *(*saved)(const config *c);
     /* Called after each step, with all weights up to date on every rank; steps: taken so far. NULL: nothing to do. */
     void (*after_step)(const config *c, const tape *t, const void *weights, void *array, int64_t steps);
-    bool validated; /* LIKE_WEIGHTS: validations measure it in place of the weights */
+    /* A copy of the weights (LIKE_WEIGHTS) starts as they do. Validated: validations measure it in their place, and a
+     * trained model in use (trainer_use) has it in their place. */
+    bool validated;
 } flat_row;
 
 /* All rows in the order of flat_index, ended by one without a name. A test may bring a table of its own. */

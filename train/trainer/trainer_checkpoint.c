@@ -287,6 +287,18 @@ static bool is_of_model(int i)
     return i == FLAT_WEIGHTS || i == FLAT_BUFFERS;
 }
 
+/* Prefix of the tensors to read array i from. A model in use has the weights that validations measured. */
+static const char *prefix_to_read(const trainer *t, int i)
+{
+    const char *prefix = flat_rows[i].saved(&t->c);
+    for (int k = FLAT_OWN; i == FLAT_WEIGHTS && !t->optimizer && flat_rows[k].name; k++) {
+        const flat_row *row = &flat_rows[k];
+        if (row->validated && row->saved && row->saved(&t->c) && (!row->wanted || row->wanted(&t->c, true)))
+            prefix = row->saved(&t->c);
+    }
+    return prefix;
+}
+
 scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char *path, bool model_only,
                                   scion_error *err)
 {
@@ -303,7 +315,7 @@ scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char
                              .type = (int32_t)flat_type(row->like, v),
                              .ndim = v->ndim};
             memcpy(a.shape, v->shape, sizeof a.shape);
-            TRY(read_entries(file, path, row->saved(&t->c), v->name, &a, err));
+            TRY(read_entries(file, path, prefix_to_read(t, i), v->name, &a, err));
         }
     }
 done:

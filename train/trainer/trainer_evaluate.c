@@ -199,8 +199,8 @@ done:
 /* Lets evaluations read a copy of the weights where one is to be validated in their place. */
 static void bind_validated(trainer *t)
 {
-    for (int i = 0; flat_rows[i].name; i++)
-        if (flat_rows[i].validated && t->flats[i] && t->step > 0)
+    for (int i = FLAT_OWN; t->optimizer && flat_rows[i].name; i++)
+        if (flat_rows[i].validated && t->flats[i])
             tape_bind(t->model.tape, t->flats[i], t->flats[FLAT_GRADS], t->flats[FLAT_BUFFERS]);
 }
 

@@ -326,6 +326,13 @@ done:
     return status;
 }
 
+static void start_copies(trainer *t)
+{
+    for (int i = FLAT_OWN; flat_rows[i].name; i++)
+        if (t->flats[i] && flat_rows[i].like == LIKE_WEIGHTS)
+            memcpy(t->flats[i], t->flats[FLAT_WEIGHTS], flat_bytes(t->model.tape, LIKE_WEIGHTS));
+}
+
 void trainer_share_weights(const trainer *t)
 {
     for (int i = 0; flat_rows[i].name; i++)
@@ -362,6 +369,7 @@ scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t
     } else {
         TRY(start_weights(t, err));
     }
+    start_copies(t);
 done:
     return hand_over(out, t, file, status);
 }
