@@ -42,10 +42,16 @@ static inline sample *sample_make(rng *r)
     return s;
 }
 
+static inline scion_status write_tensors(const char *path, const checkpoint_tensor *tensors, int count,
+                                         const checkpoint_meta *meta, int metas, scion_error *err)
+{
+    return checkpoint_write(-1, path, &(checkpoint_contents){tensors, count, meta, metas, NULL, NULL}, err);
+}
+
 static inline void sample_write(const sample *s, const char *path)
 {
     scion_error err;
-    check_ok(checkpoint_write(-1, path, s->tensors, sample_tensors, s->meta, sample_metas, &err), &err);
+    check_ok(write_tensors(path, s->tensors, sample_tensors, s->meta, sample_metas, &err), &err);
 }
 
 /* The file holds exactly this. */

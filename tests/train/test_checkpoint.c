@@ -59,7 +59,7 @@ static void a_file_without_tensors_is_a_file(void **state)
     checkpoint *c;
     scion_error err;
     (void)state;
-    check_ok(checkpoint_write(-1, path, NULL, 0, &meta, 1, &err), &err);
+    check_ok(write_tensors(path, NULL, 0, &meta, 1, &err), &err);
     check_ok(checkpoint_open(&c, path, &err), &err);
     check(checkpoint_at(c, 0) == NULL && strcmp(checkpoint_get(c, "key"), "value") == 0);
     checkpoint_close(c);
@@ -245,13 +245,13 @@ static void wrong_tensors_are_refused(void **state)
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         const checkpoint_tensor pair[] = {good, cases[i]};
         at("case %d", (int)i);
-        check_status(checkpoint_write(-1, path, pair, 2, NULL, 0, &err), SCION_EINVAL, &err);
+        check_status(write_tensors(path, pair, 2, NULL, 0, &err), SCION_EINVAL, &err);
         check(strstr(err.message, "wrong.safetensors: ") != NULL);
     }
     for (int64_t i = 0; i < COUNT_OF(keys); i++) {
         const checkpoint_meta meta[] = {{"twice", "1"}, {keys[i], "2"}};
         at("key %s", keys[i]);
-        check_status(checkpoint_write(-1, path, &good, 1, meta, 2, &err), SCION_EINVAL, &err);
+        check_status(write_tensors(path, &good, 1, meta, 2, &err), SCION_EINVAL, &err);
     }
     check(access(path, F_OK) != 0);
 }
@@ -276,7 +276,7 @@ static void a_full_disk_keeps_the_old_file(void **state)
         limit = (struct rlimit){n, before.rlim_max};
         setrlimit(RLIMIT_FSIZE, &limit);
         const scion_status status =
-            checkpoint_write(-1, path, next->tensors, sample_tensors, next->meta, sample_metas, &err);
+            write_tensors(path, next->tensors, sample_tensors, next->meta, sample_metas, &err);
         setrlimit(RLIMIT_FSIZE, &before);
         at("full after %zu bytes: %s", n, err.message);
         check(status == SCION_EINVAL);
@@ -300,7 +300,7 @@ static int write_as_nobody(const char *path)
         scion_error err = {0};
         if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
             _exit(99);
-        const scion_status status = checkpoint_write(-1, path, &t, 1, NULL, 0, &err);
+        const scion_status status = write_tensors(path, &t, 1, NULL, 0, &err);
         _exit(status == SCION_EINVAL && strstr(err.message, "run.safetensors: cannot be written: Permission denied")
                   ? 0
                   : 1);
@@ -333,11 +333,11 @@ static void places_that_no_file_can_be_in(void **state)
     (void)state;
     mkdir(folder, 0777);
     mkfifo(pipe, 0666);
-    check_status(checkpoint_write(-1, folder, NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
+    check_status(write_tensors(folder, NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
     check(strstr(err.message, "it exists and is not a file") != NULL);
-    check_status(checkpoint_write(-1, pipe, NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
+    check_status(write_tensors(pipe, NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
     check(strstr(err.message, "it exists and is not a file") != NULL);
-    check_status(checkpoint_write(-1, scratch("no/such"), NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
+    check_status(write_tensors(scratch("no/such"), NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
     check(strstr(err.message, "no/such: cannot be written: No such file") != NULL);
     check_status(checkpoint_open(&c, folder, &err), SCION_EINVAL, &err);
     check_status(checkpoint_open(&c, pipe, &err), SCION_EINVAL, &err);
@@ -356,13 +356,13 @@ static void a_killed_process_leaves_a_whole_file(void **state)
     mkdir(scratch("killed"), 0777);
     path = scratch("killed/run.safetensors");
     scion_error err;
-    check_ok(checkpoint_write(-1, path, &t, 1, NULL, 0, &err), &err);
+    check_ok(write_tensors(path, &t, 1, NULL, 0, &err), &err);
     for (int i = 0; i < 20; i++) {
         const pid_t child = fork();
         checkpoint *c;
         if (child == 0)
             for (;;)
-                checkpoint_write(-1, path, &t, 1, NULL, 0, NULL);
+                write_tensors(path, &t, 1, NULL, 0, NULL);
         usleep((useconds_t)(rng_uniform(&r) * 20000));
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);

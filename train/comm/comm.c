@@ -264,6 +264,8 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 {
     /* The lowest rank that failed decides: the smallest of these numbers. */
     int32_t worst = status == SCION_OK ? c->size : c->rank;
+    scion_error own = {.message = ""};
+    err = err ? err : &own;
     if (who)
         *who = status == SCION_OK ? -1 : c->rank;
     if (c->size == 1)

@@ -108,8 +108,8 @@ void comm_broadcast(comm *c, int root, void *data, size_t bytes);
 void comm_gather(comm *c, const void *mine, size_t bytes, void *all);
 /* Adds arrays of doubles in the order of the ranks. */
 scion_status comm_sum(comm *c, double *values, int64_t count, scion_error *err);
-/* All ranks return the status of the lowest rank whose status is not SCION_OK, with its message; `err` may not be
- * NULL. *who, if not NULL: that rank, or -1. */
+/* All ranks return the status of the lowest rank whose status is not SCION_OK, with its message. *who, if not NULL:
+ * that rank, or -1. */
 scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who);
 
 /* ---- For kinds ---- */

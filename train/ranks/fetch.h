@@ -17,19 +17,9 @@ typedef struct fetcher {
     const void *ctx;
 } fetcher;
 
-typedef struct fetch_array {
-    char name[32];
-    int32_t type;
-    int32_t exists;
-    int32_t ndim;
-    int64_t shape[4];
-    int64_t count;    /* entries of the whole array: those of the parameter, or fewer, which have one owner */
-    const void *data; /* all of it, if it is here; else NULL */
-} fetch_array;
-
-/* Rank 0: describes array k of a parameter; copies `count` entries from `first` on into `to`. */
-fetch_array fetch_about(const fetcher *f, int64_t param, int k);
-void fetch_entries(const fetcher *f, int64_t param, int k, const fetch_array *a, int64_t first, int64_t count,
+/* Rank 0: copies entries [first, first + count) of array k of a parameter into `to`. The array has `all` entries of a
+ * type: as many as the parameter, or fewer, which then have one owner. */
+void fetch_entries(const fetcher *f, int64_t param, int k, int32_t type, int64_t all, int64_t first, int64_t count,
                    void *to);
 /* Rank 0: ends it. Other ranks: answer until then. All return the status of rank 0. */
 scion_status fetch_end(const fetcher *f, scion_status status, scion_error *err);

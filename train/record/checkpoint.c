@@ -1,6 +1,6 @@
 /* See checkpoint.h and, for the file, atomic_file.h. Reading maps the file and trusts nothing in it: every length,
  * offset and shape is checked against the size of the file, without overflow, before it is used. */
-#define _GNU_SOURCE 1 /* memmem */
+#define _GNU_SOURCE 1 /* asprintf, memmem */
 #include "record/checkpoint.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "util/atomic_file.h"
 #include "util/fail.h"
 #include "util/path.h"
+#include "util/utf8.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors files are little-endian");
 
@@ -27,9 +28,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors files are
 #define HEADER_CHECKSUM "header_checksum"
 #define HASH "xxh3-64:"
 #define HEX ".hex"
-/* The bytes before the digits of the header's checksum, in the header as it is written. No string of JSON can hold
- * these bytes, because its quotation marks are escaped. */
-#define DIGITS "\"" HEADER_CHECKSUM "\":\"" HASH
+/* The bytes before the digits of a checksum, in the header as it is written. No string of JSON can hold these bytes,
+ * because its quotation marks are escaped. */
+#define BEFORE_DIGITS(key) "\"" key "\":\"" HASH
 
 enum { hash_digits = 16, prefix_bytes = 8 /* of the header's length */ };
 
@@ -70,62 +71,49 @@ static uint64_t header_hash(const char *header, size_t length, size_t at)
     return XXH3_64bits_withSeed(header + after, length - after, XXH3_64bits(header, at));
 }
 
+/* Where the digits after `mark` start in a header, 0: nowhere. */
+static size_t find_digits(const char *header, size_t length, const char *mark)
+{
+    const char *at = memmem(header, length, mark, strlen(mark));
+    const size_t start = at ? (size_t)(at - header) + strlen(mark) : 0;
+    return start + hash_digits <= length ? start : 0;
+}
+
 /* HASH and the digits. */
 static void hash_text(uint64_t hash, char text[32])
 {
     snprintf(text, 32, HASH "%016llx", (unsigned long long)hash);
 }
 
-/* ---- Writing: the header --------------------------------------------------- */
-
-/* A tensor and its place in the order given. */
-typedef struct place {
-    const checkpoint_tensor *tensor;
-    int index;
-} place;
-
-static int larger_items_first(const void *a, const void *b)
+static bool is_hex_key(const char *key)
 {
-    const place *x = a, *y = b;
-    const size_t p = item_bytes(x->tensor->dtype), q = item_bytes(y->tensor->dtype);
-    return p != q ? (p < q ? 1 : -1) : (x->index > y->index) - (x->index < y->index);
+    const size_t length = strlen(key), tail = strlen(HEX);
+    return length >= tail && strcmp(key + (length - tail), HEX) == 0;
 }
 
-/* A metadata entry, as text or, where that is no UTF-8, as hex digits. */
+/* ---- Writing: the header --------------------------------------------------- */
+
+/* True if JSON can take a name: it is new in the object, and UTF-8. */
+static bool is_free(const json_t *in, const char *name)
+{
+    return !json_object_get(in, name) && utf8_bytes(name, strlen(name)) == strlen(name);
+}
+
+/* Adds a metadata entry, as text or, where that is no UTF-8, as hex digits. */
 static bool add_meta(json_t *to, const char *key, const char *value)
 {
     json_t *text = json_string(value);
     if (text)
         return json_object_set_new(to, key, text) == 0;
-    const size_t length = strlen(value), key_bytes = strlen(key) + sizeof HEX;
-    char *digits = malloc(2 * length + 1), *hex_key = malloc(key_bytes);
-    bool ok = digits && hex_key;
-    if (ok) {
-        snprintf(hex_key, key_bytes, "%s" HEX, key);
-        for (size_t i = 0; i < length; i++)
-            snprintf(digits + 2 * i, 3, "%02x", (unsigned)(unsigned char)value[i]);
-        ok = json_object_set_new(to, hex_key, json_string(digits)) == 0;
-    }
+    const size_t length = strlen(value);
+    char *digits = malloc(2 * length + 1), *hex_key = NULL;
+    bool ok = digits && asprintf(&hex_key, "%s" HEX, key) >= 0;
+    for (size_t i = 0; ok && i < length; i++)
+        snprintf(digits + 2 * i, 3, "%02x", (unsigned)(unsigned char)value[i]);
+    ok = ok && json_object_set_new(to, hex_key, json_string(digits)) == 0;
     free(hex_key);
     free(digits);
     return ok;
-}
-
-static json_t *metadata(const checkpoint_meta *meta, int metas, uint64_t hash)
-{
-    json_t *to = json_object();
-    char text[32];
-    hash_text(hash, text);
-    bool ok = json_object_set_new(to, CHECKSUM, json_string(text)) == 0;
-    hash_text(0, text);
-    ok = ok && json_object_set_new(to, HEADER_CHECKSUM, json_string(text)) == 0;
-    for (int i = 0; ok && i < metas; i++)
-        ok = add_meta(to, meta[i].key, meta[i].value);
-    if (!ok) {
-        json_decref(to);
-        return NULL;
-    }
-    return to;
 }
 
 static json_t *describe(const checkpoint_tensor *t, size_t begin)
@@ -137,185 +125,125 @@ static json_t *describe(const checkpoint_tensor *t, size_t begin)
                      (json_int_t)(begin + t->bytes));
 }
 
-/* The header as text with its checksum in place, padded with spaces so that the data start at a multiple of 8; NULL:
- * no memory. */
-static char *make_header(const place *order, int count, const checkpoint_meta *meta, int metas, uint64_t hash,
-                         size_t *length)
+/* The header as a JSON object, with zeros for the checksums; order: the tensors as they follow in the file. */
+static scion_status fill_header(json_t *root, const checkpoint_contents *c, const checkpoint_tensor *const *order,
+                                const char *shown, scion_error *err)
+{
+    char zeros[32];
+    hash_text(0, zeros);
+    json_t *meta = json_pack("{s:s, s:s}", CHECKSUM, zeros, HEADER_CHECKSUM, zeros);
+    bool ok = json_object_set_new(root, METADATA, meta) == 0;
+    for (int i = 0; ok && i < c->metas; i++) {
+        if (!c->meta[i].value)
+            continue;
+        if (is_hex_key(c->meta[i].key) || !is_free(meta, c->meta[i].key))
+            return train_fail(err, SCION_EINVAL, "%s: the metadata key \"%.60s\" is taken or not UTF-8", shown,
+                              c->meta[i].key);
+        ok = add_meta(meta, c->meta[i].key, c->meta[i].value);
+    }
+    size_t begin = 0;
+    for (int i = 0; ok && i < c->count; begin += order[i++]->bytes) {
+        if (!is_free(root, order[i]->name))
+            return train_fail(err, SCION_EINVAL, "%s: the name of tensor \"%.60s\" is taken or not UTF-8", shown,
+                              order[i]->name);
+        ok = json_object_set_new(root, order[i]->name, describe(order[i], begin)) == 0;
+    }
+    return ok ? SCION_OK : train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
+}
+
+/* The header as text, padded with spaces so that the data start at a multiple of 8. */
+static scion_status make_header(char **header, size_t *length, const checkpoint_contents *c,
+                                const checkpoint_tensor *const *order, const char *shown, scion_error *err)
 {
     json_t *root = json_object();
-    size_t begin = 0;
-    bool ok = json_object_set_new(root, METADATA, metadata(meta, metas, hash)) == 0;
-    for (int i = 0; ok && i < count; i++) {
-        const checkpoint_tensor *t = order[i].tensor;
-        ok = json_object_set_new(root, t->name, describe(t, begin)) == 0;
-        begin += t->bytes;
-    }
-    char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (!text)
-        return NULL;
-    const size_t bare = strlen(text);
-    *length = (bare + 7) / 8 * 8;
-    char *header = malloc(*length + 1), sum[32];
-    if (header) {
-        memcpy(header, text, bare);
-        memset(header + bare, ' ', *length - bare);
-        header[*length] = '\0';
-        char *digits = strstr(header, DIGITS) + strlen(DIGITS);
-        hash_text(header_hash(header, *length, (size_t)(digits - header)), sum);
-        memcpy(digits, sum + strlen(HASH), hash_digits);
-    }
-    free(text);
-    return header;
-}
-
-/* ---- Writing: checks, the file --------------------------------------------------- */
-
-static bool is_utf8(const char *text)
-{
-    json_t *string = json_string(text);
-    json_decref(string);
-    return string != NULL;
-}
-
-static scion_status check_tensor(const char *path, const checkpoint_tensor *t, const json_t *seen, scion_error *err)
-{
-    size_t bytes;
-    if (!is_utf8(t->name) || strcmp(t->name, METADATA) == 0 || json_object_get(seen, t->name))
-        return train_fail(err, SCION_EINVAL, "%s: the name of tensor \"%.60s\" is taken or not UTF-8", path, t->name);
-    if (t->ndim < 0 || t->ndim > 4 || !tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != t->bytes)
-        return train_fail(err, SCION_EINVAL,
-                          "%s: tensor \"%.60s\": type %.10s, %d dimensions and %zu bytes do not agree", path, t->name,
-                          t->dtype, t->ndim, t->bytes);
-    return SCION_OK;
-}
-
-static scion_status check_meta(const char *path, const char *key, const json_t *seen, scion_error *err)
-{
-    const size_t length = strlen(key), tail = strlen(HEX);
-    const bool hex = length >= tail && strcmp(key + (length - tail), HEX) == 0;
-    if (hex || !is_utf8(key) || json_object_get(seen, key) || strcmp(key, CHECKSUM) == 0 ||
-        strcmp(key, HEADER_CHECKSUM) == 0)
-        return train_fail(err, SCION_EINVAL, "%s: the metadata key \"%.60s\" is taken or not UTF-8", path, key);
-    return SCION_OK;
-}
-
-static scion_status check_all(const char *path, const checkpoint_tensor *tensors, int count,
-                              const checkpoint_meta *meta, int metas, scion_error *err)
-{
-    json_t *names = json_object(), *keys = json_object();
+    char *text = NULL;
     scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < count; i++) {
-        status = check_tensor(path, &tensors[i], names, err);
-        if (status == SCION_OK)
-            json_object_set_new(names, tensors[i].name, json_true());
-    }
-    for (int i = 0; status == SCION_OK && i < metas; i++) {
-        status = check_meta(path, meta[i].key, keys, err);
-        if (status == SCION_OK)
-            json_object_set_new(keys, meta[i].key, json_true());
-    }
-    json_decref(names);
-    json_decref(keys);
+    TRY(fill_header(root, c, order, shown, err));
+    text = json_dumps(root, JSON_COMPACT);
+    *length = text ? (strlen(text) + 7) / 8 * 8 : 0;
+    if (*length > header_max)
+        TRY(train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows", shown,
+                       *length));
+    if (!text || asprintf(header, "%-*s", (int)*length, text) < 0)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown));
+done:
+    free(text);
+    json_decref(root);
     return status;
 }
 
-/* What a file is made of. */
-typedef struct contents {
-    const place *order;
-    int count;
-    const checkpoint_meta *meta;
-    int metas;
-    checkpoint_fetch *fetch;
-    void *ctx;
-} contents;
+/* Puts the digits of a checksum into the header. */
+static void put_digits(char *header, size_t at, uint64_t hash)
+{
+    char text[32];
+    hash_text(hash, text);
+    memcpy(header + at, text + strlen(HASH), hash_digits);
+}
+
+/* ---- Writing: the file --------------------------------------------------- */
+
+/* Lists the tensors by the size of their type, largest first. */
+static scion_status order_tensors(const checkpoint_contents *c, const checkpoint_tensor **order, const char *shown,
+                                  scion_error *err)
+{
+    int n = 0;
+    for (size_t size = 8; size > 0; size /= 2)
+        for (int i = 0; i < c->count; i++)
+            if (item_bytes(c->tensors[i].dtype) == size)
+                order[n++] = &c->tensors[i];
+    for (int i = 0; i < c->count; i++) {
+        const checkpoint_tensor *t = &c->tensors[i];
+        size_t bytes;
+        if (t->ndim < 0 || t->ndim > 4 || !tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) || bytes != t->bytes)
+            return train_fail(err, SCION_EINVAL,
+                              "%s: tensor \"%.60s\": type %.10s, %d dimensions and %zu bytes do not agree", shown,
+                              t->name, t->dtype, t->ndim, t->bytes);
+    }
+    return SCION_OK;
+}
 
 /* Writes a tensor and adds it to the checksum. */
-static scion_status write_tensor(atomic_file *r, const contents *c, const place *p, XXH3_state_t *hash,
-                                 scion_error *err)
+static scion_status write_tensor(atomic_file *r, const checkpoint_contents *c, const checkpoint_tensor *t,
+                                 XXH3_state_t *hash, scion_error *err)
 {
-    const checkpoint_tensor *t = p->tensor;
     scion_status status = SCION_OK;
     for (size_t at = 0, n; status == SCION_OK && at < t->bytes; at += n) {
         n = t->bytes - at < CHECKPOINT_PIECE ? t->bytes - at : CHECKPOINT_PIECE;
-        const void *from = t->data ? (const char *)t->data + at : c->fetch(c->ctx, p->index, at, n);
+        const void *from = t->data ? (const char *)t->data + at : c->fetch(c->ctx, (int)(t - c->tensors), at, n);
         XXH3_64bits_update(hash, from, n);
         status = atomic_write(r, from, n, err);
     }
     return status;
 }
 
-/* The header; its length does not depend on the hash. NULL: err says why. */
-static char *header_of(const contents *c, uint64_t hash, const char *shown, size_t *length, scion_error *err)
-{
-    char *header = make_header(c->order, c->count, c->meta, c->metas, hash, length);
-    if (!header)
-        train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
-    if (!header || *length <= header_max)
-        return header;
-    train_fail(err, SCION_EINVAL, "%s: the header would have %zu bytes, more than the format allows", shown, *length);
-    free(header);
-    return NULL;
-}
-
 /* The tensors are read once: the header, which has their checksum, is written before them and again after them. */
-static scion_status write_file(int folder, const char *path, const contents *c, XXH3_state_t *hash, scion_error *err)
-{
-    atomic_file r;
-    size_t length;
-    scion_error why;
-    char *header = header_of(c, 0, path_end(path), &length, &why);
-    if (!header) {
-        if (err)
-            *err = why;
-        return (scion_status)why.status;
-    }
-    const uint64_t prefix = length;
-    scion_status status = atomic_begin_in(&r, folder, path, err);
-    if (status == SCION_OK)
-        status = atomic_write(&r, &prefix, prefix_bytes, err);
-    if (status == SCION_OK)
-        status = atomic_write(&r, header, length, err);
-    XXH3_64bits_reset(hash);
-    for (int i = 0; status == SCION_OK && i < c->count; i++)
-        status = write_tensor(&r, c, &c->order[i], hash, err);
-    free(header);
-    header = status == SCION_OK ? header_of(c, XXH3_64bits_digest(hash), path_end(path), &length, err) : NULL;
-    if (status == SCION_OK && !header) {
-        atomic_abort(&r);
-        return SCION_ENOMEM;
-    }
-    if (status == SCION_OK)
-        status = atomic_write_at(&r, prefix_bytes, header, length, err);
-    free(header);
-    return status == SCION_OK ? atomic_commit(&r, err) : status;
-}
-
-scion_status checkpoint_write(int folder, const char *path, const checkpoint_tensor *tensors, int count,
-                              const checkpoint_meta *meta, int metas, scion_error *err)
-{
-    return checkpoint_write_from(folder, path, tensors, count, meta, metas, NULL, NULL, err);
-}
-
-scion_status checkpoint_write_from(int folder, const char *path, const checkpoint_tensor *tensors, int count,
-                                   const checkpoint_meta *meta, int metas, checkpoint_fetch *fetch, void *ctx,
-                                   scion_error *err)
+scion_status checkpoint_write(int folder, const char *path, const checkpoint_contents *c, scion_error *err)
 {
     const char *shown = path_end(path);
-    scion_status status = check_all(shown, tensors, count, meta, metas, err);
-    if (status != SCION_OK)
-        return status;
-    place *order = malloc(((size_t)count + 1) * sizeof *order);
+    const checkpoint_tensor **order = malloc(((size_t)c->count + 1) * sizeof *order);
     XXH3_state_t *hash = XXH3_createState();
-    if (order && hash) {
-        for (int i = 0; i < count; i++)
-            order[i] = (place){&tensors[i], i};
-        if (count > 1)
-            qsort(order, (size_t)count, sizeof *order, larger_items_first);
-        status = write_file(folder, path, &(contents){order, count, meta, metas, fetch, ctx}, hash, err);
-    } else {
-        status = train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown);
-    }
+    char *header = NULL;
+    size_t length = 0;
+    atomic_file r;
+    scion_status status = SCION_OK;
+    if (!order || !hash)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory for its header", shown));
+    TRY(order_tensors(c, order, shown, err));
+    TRY(make_header(&header, &length, c, order, shown, err));
+    const uint64_t prefix = length;
+    TRY(atomic_begin_in(&r, folder, path, err));
+    TRY(atomic_write(&r, &prefix, prefix_bytes, err));
+    TRY(atomic_write(&r, header, length, err));
+    XXH3_64bits_reset(hash);
+    for (int i = 0; i < c->count; i++)
+        TRY(write_tensor(&r, c, order[i], hash, err));
+    put_digits(header, find_digits(header, length, BEFORE_DIGITS(CHECKSUM)), XXH3_64bits_digest(hash));
+    const size_t at = find_digits(header, length, BEFORE_DIGITS(HEADER_CHECKSUM));
+    put_digits(header, at, header_hash(header, length, at));
+    TRY(atomic_write_at(&r, prefix_bytes, header, length, err));
+    TRY(atomic_commit(&r, err));
+done:
+    free(header);
     XXH3_freeState(hash);
     free(order);
     return status;
@@ -327,8 +255,7 @@ struct checkpoint {
     const char *header, *data;
     size_t header_length, data_size;
     json_t *root;               /* names and metadata live in it */
-    checkpoint_tensor *tensors; /* by their place in the file */
-    const checkpoint_tensor **by_name;
+    checkpoint_tensor *tensors; /* in the order of their names */
     int count;
 };
 
@@ -340,18 +267,17 @@ static bool read_size(const json_t *value, int64_t *size)
     return *size >= 0;
 }
 
-/* What is wrong with a tensor's entry, NULL: nothing, and *t is filled in. */
-static const char *read_tensor(const checkpoint *c, const char *name, const json_t *entry, checkpoint_tensor *t)
+/* Fills in *t from a tensor's entry. Returns what is wrong with it; NULL: nothing. */
+static const char *read_tensor(const checkpoint *c, const char *name, json_t *entry, checkpoint_tensor *t)
 {
-    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
-    const json_t *offsets = json_object_get(entry, "data_offsets");
+    json_t *shape, *first, *last;
     int64_t begin, end;
     size_t bytes;
     *t = (checkpoint_tensor){.name = name};
-    if (!json_is_object(entry) || json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
-        !json_is_array(offsets) || json_array_size(offsets) != 2)
+    if (json_unpack_ex(entry, NULL, JSON_STRICT, "{s:s, s:o, s:[o,o]}", "dtype", &t->dtype, "shape", &shape,
+                       "data_offsets", &first, &last) != 0 ||
+        !json_is_array(shape))
         return "its entry is not a dtype, a shape and two data_offsets";
-    t->dtype = json_string_value(dtype);
     if (item_bytes(t->dtype) == 0)
         return "its dtype is unknown";
     if (json_array_size(shape) > 4)
@@ -360,7 +286,7 @@ static const char *read_tensor(const checkpoint *c, const char *name, const json
     for (int i = 0; i < t->ndim; i++)
         if (!read_size(json_array_get(shape, (size_t)i), &t->shape[i]))
             return "its shape holds something else than sizes";
-    if (!read_size(json_array_get(offsets, 0), &begin) || !read_size(json_array_get(offsets, 1), &end) || begin > end)
+    if (!read_size(first, &begin) || !read_size(last, &end) || begin > end)
         return "its data_offsets are not two sizes in ascending order";
     if ((uint64_t)end > c->data_size)
         return "its data lie beyond the end of the file, which may be truncated";
@@ -380,8 +306,8 @@ static int by_place(const void *a, const void *b)
 
 static int by_name(const void *a, const void *b)
 {
-    const checkpoint_tensor *const *x = a, *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
+    const checkpoint_tensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
 }
 
 /* ---- Reading: the whole --------------------------------------------------- */
@@ -454,8 +380,7 @@ static scion_status read_tensors(checkpoint *c, const char *path, scion_error *e
     if (entries >= INT_MAX)
         return damaged(path, "too many tensors", err);
     c->tensors = calloc(entries + 1, sizeof *c->tensors);
-    c->by_name = calloc(entries + 1, sizeof *c->by_name);
-    if (!c->tensors || !c->by_name)
+    if (!c->tensors)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for %zu tensors", path_end(path), entries);
     json_object_foreach(c->root, name, entry)
     {
@@ -466,12 +391,7 @@ static scion_status read_tensors(checkpoint *c, const char *path, scion_error *e
             return bad_tensor(path, name, fault, err);
         c->count++;
     }
-    if (c->count > 1)
-        qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_place);
-    for (int i = 0; i < c->count; i++)
-        c->by_name[i] = &c->tensors[i];
-    if (c->count > 1)
-        qsort(c->by_name, (size_t)c->count, sizeof *c->by_name, by_name);
+    qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_place);
     for (int i = 0; i < c->count; i++) {
         const checkpoint_tensor *t = &c->tensors[i];
         if ((const char *)t->data != expected)
@@ -483,6 +403,7 @@ static scion_status read_tensors(checkpoint *c, const char *path, scion_error *e
     }
     if (expected != c->data + c->data_size)
         return damaged(path, "there are bytes behind the last tensor that belong to none", err);
+    qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
     return SCION_OK;
 }
 
@@ -515,12 +436,6 @@ static bool decode_hex(json_t *value)
     return ok;
 }
 
-static bool is_hex_key(const char *key)
-{
-    const size_t length = strlen(key), tail = strlen(HEX);
-    return length > tail && strcmp(key + (length - tail), HEX) == 0;
-}
-
 static bool is_hash(const char *text)
 {
     return text && strncmp(text, HASH, strlen(HASH)) == 0;
@@ -551,15 +466,6 @@ static scion_status read_metadata(checkpoint *c, const char *path, scion_error *
     return SCION_OK;
 }
 
-/* Where the digits of the header's checksum start, 0: nowhere. */
-static size_t find_digits(const checkpoint *c)
-{
-    const size_t mark = strlen(DIGITS);
-    const char *at = memmem(c->header, c->header_length, DIGITS, mark);
-    const size_t start = at ? (size_t)(at - c->header) + mark : 0;
-    return start + hash_digits <= c->header_length ? start : 0;
-}
-
 static scion_status check_sums(const checkpoint *c, const char *path, scion_error *err)
 {
     const char *sum = json_string_value(json_object_get(metadata_of(c), CHECKSUM));
@@ -567,7 +473,7 @@ static scion_status check_sums(const checkpoint *c, const char *path, scion_erro
     char expected[32];
     if (!is_ours(c))
         return SCION_OK;
-    const size_t digits = find_digits(c);
+    const size_t digits = find_digits(c->header, c->header_length, BEFORE_DIGITS(HEADER_CHECKSUM));
     if (!sum || !header_sum || digits == 0)
         return damaged(path, "one of its two checksums is missing: the header was altered", err);
     hash_text(header_hash(c->header, c->header_length, digits), expected);
@@ -579,36 +485,25 @@ static scion_status check_sums(const checkpoint *c, const char *path, scion_erro
     return SCION_OK;
 }
 
-/* Strip control characters from untrusted names. */
-static void make_printable(scion_error *err)
-{
-    for (char *s = err ? err->message : NULL; s && *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            *s = '?';
-}
-
 scion_status checkpoint_open(checkpoint **out, const char *path, scion_error *err)
 {
-    checkpoint *c = calloc(1, sizeof *c);
-    *out = NULL;
+    checkpoint *c = *out = calloc(1, sizeof *c);
+    scion_status status = SCION_OK;
     if (!c)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    scion_status status = map_file(c, path, err);
-    if (status == SCION_OK)
-        status = read_header(c, path, err);
-    if (status == SCION_OK)
-        status = read_metadata(c, path, err);
-    if (status == SCION_OK)
-        status = read_tensors(c, path, err);
-    if (status == SCION_OK)
-        status = check_sums(c, path, err);
+    TRY(map_file(c, path, err));
+    TRY(read_header(c, path, err));
+    TRY(read_metadata(c, path, err));
+    TRY(read_tensors(c, path, err));
+    TRY(check_sums(c, path, err));
+done:
     if (status != SCION_OK) {
-        make_printable(err);
+        if (err) /* names in the file may be anything */
+            utf8_make_printable(err->message);
         checkpoint_close(c);
-        return status;
+        *out = NULL;
     }
-    *out = c;
-    return SCION_OK;
+    return status;
 }
 
 void checkpoint_close(checkpoint *c)
@@ -616,7 +511,6 @@ void checkpoint_close(checkpoint *c)
     if (!c)
         return;
     json_decref(c->root);
-    free(c->by_name);
     free(c->tensors);
     if (c->bytes)
         munmap(c->bytes, c->size);
@@ -630,10 +524,8 @@ bool checkpoint_verified(const checkpoint *c)
 
 const checkpoint_tensor *checkpoint_find(const checkpoint *c, const char *name)
 {
-    const checkpoint_tensor key = {.name = name}, *sought = &key;
-    const checkpoint_tensor **found =
-        c->count > 0 ? bsearch(&sought, c->by_name, (size_t)c->count, sizeof *c->by_name, by_name) : NULL;
-    return found ? *found : NULL;
+    const checkpoint_tensor key = {.name = name};
+    return bsearch(&key, c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
 }
 
 const checkpoint_tensor *checkpoint_at(const checkpoint *c, int i)
@@ -645,12 +537,9 @@ const char *checkpoint_get(const checkpoint *c, const char *key)
 {
     const json_t *meta = metadata_of(c);
     const char *value = json_string_value(json_object_get(meta, key));
-    const size_t bytes = strlen(key) + sizeof HEX;
-    char *hex_key = value ? NULL : malloc(bytes);
-    if (hex_key) {
-        snprintf(hex_key, bytes, "%s" HEX, key);
+    char *hex_key = NULL;
+    if (!value && asprintf(&hex_key, "%s" HEX, key) >= 0)
         value = json_string_value(json_object_get(meta, hex_key));
-    }
     free(hex_key);
     return value;
 }

@@ -83,7 +83,7 @@ static scion_status start_sinks(loop *l, scion_error *err)
     for (int i = 0; status == SCION_OK && i < l->sink_count; i++)
         if (l->sinks[i]->on[RUN_STARTS])
             status = l->sinks[i]->on[RUN_STARTS](l->sinks[i]->ctx, &e, err);
-    return trainer_agree(l->t, status, err);
+    return comm_agree(trainer_comm(l->t), status, err, NULL);
 }
 
 /* ---- Norms -------------------------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static scion_status measure_norms(loop *l, scion_error *err)
     const scion_status status = is_first_rank(l) ? run_norms(l->t, l->norms, err) : SCION_OK;
     if (status == SCION_OK && is_first_rank(l))
         tell(l, RUN_MEASURED, (run_event){.norms = l->norms, .count = norm_count(l->t)});
-    return trainer_agree(l->t, status, err);
+    return comm_agree(trainer_comm(l->t), status, err, NULL);
 }
 
 /* ---- Checkpoints -------------------------------------------------------------------------------------------- */

@@ -152,17 +152,6 @@ const tta *trainer_tta(const trainer *t)
     return tta_find(t->c.run.tta);
 }
 
-scion_status trainer_agree(const trainer *t, scion_status status, scion_error *err)
-{
-    scion_error why = {.message = ""};
-    if (status != SCION_OK && err)
-        why = *err;
-    status = comm_agree(t->comm, status, &why, NULL);
-    if (status != SCION_OK && err)
-        *err = why;
-    return status;
-}
-
 /* Counts a file that several ranks could not read once. */
 int64_t trainer_skipped(const trainer *t)
 {
@@ -172,7 +161,7 @@ int64_t trainer_skipped(const trainer *t)
         return data_skipped(t->data);
     int64_t bad = 0;
     uint8_t *seen = calloc((size_t)files, (size_t)c->size + 1), *all = seen ? seen + files : NULL;
-    if (trainer_agree(t, seen ? SCION_OK : SCION_ENOMEM, NULL) == SCION_OK) {
+    if (comm_agree(c, seen ? SCION_OK : SCION_ENOMEM, NULL, NULL) == SCION_OK) {
         data_unreadable(t->data, seen);
         comm_gather(c, seen, (size_t)files, all);
         for (int64_t i = 0; i < files; i++) {

@@ -111,8 +111,6 @@ bool trainer_reports_mistakes(const trainer *t);
 double trainer_lr(const trainer *t);
 /* Files or symbols of the data that were left out, on all ranks together. */
 int64_t trainer_skipped(const trainer *t);
-/* All ranks return the status of the lowest one that failed, with its message. */
-scion_status trainer_agree(const trainer *t, scion_status status, scion_error *err);
 
 /* ---- Training ---- */
 

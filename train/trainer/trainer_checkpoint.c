@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/network.h"
 #include "ranks/fetch.h"
 #include "record/checkpoint.h"
 #include "trainer/trainer_struct.h"
@@ -34,12 +35,14 @@ static const char *type_name(scion_dtype type)
 typedef struct source {
     int64_t param;
     int k; /* as find_array has it */
-    fetch_array about;
+    int32_t type;
 } source;
 
 /* Tensors of the file. Arrays are written from where they are: saving takes no memory worth planning for. */
 typedef struct listing {
     fetcher from;
+    scion_options o;
+    scion_param *params; /* for the description of arrays that other ranks have */
     checkpoint_tensor *tensors;
     char (*names)[name_bytes];
     source *sources; /* of the tensors */
@@ -47,33 +50,45 @@ typedef struct listing {
     void *piece; /* CHECKPOINT_PIECE bytes */
 } listing;
 
-/* Array k of a parameter as far as it is here: its state array k, or with k < 0 its part of flat array -1 - k. */
+/* A parameter or buffer in flat array i, all of it. */
+static scion_array flat_array(const trainer *t, int i, const tape_value *v)
+{
+    const flat_like like = flat_rows[i].like;
+    scion_array a = {.size = sizeof a,
+                     .name = flat_rows[i].name,
+                     .data = flat_at(t->flats[i], like, v),
+                     .count = v->count,
+                     .type = (int32_t)flat_type(like, v),
+                     .ndim = v->ndim};
+    memcpy(a.shape, v->shape, sizeof a.shape);
+    return a;
+}
+
+/* Finds array k of a parameter as far as it is here: its state array k, or with k < 0 its part of flat array -1 - k. */
 static bool find_array(const void *ctx, int64_t param, int k, scion_array *a)
 {
     const trainer *t = ctx;
     if (k >= 0)
         return scion_optimizer_state(t->optimizer, param, k, a) != 0;
-    const tape_value *v = tape_param_at(t->model.tape, param);
-    const flat_like like = flat_rows[-1 - k].like;
-    a->name = flat_rows[-1 - k].name;
+    *a = flat_array(t, -1 - k, tape_param_at(t->model.tape, param));
     a->first = shard_first(&t->shards, t->comm->rank, param);
     a->count = shard_own(&t->shards, t->comm->rank, param);
-    a->type = (int32_t)flat_type(like, v);
-    a->ndim = v->ndim;
-    memcpy(a->shape, v->shape, sizeof a->shape);
-    a->data = (char *)flat_at(t->flats[-1 - k], like, v) + scn_stored_bytes(a->type, a->first);
+    a->data = (char *)a->data + scn_stored_bytes(a->type, a->first);
     return a->count > 0;
 }
 
-static void list_tensor(listing *l, const char *prefix, const char *name, const fetch_array *a)
+static void list_tensor(listing *l, const char *prefix, const char *name, const scion_array *a)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
+    int64_t count = 1;
+    for (int i = 0; i < a->ndim; i++)
+        count *= a->shape[i];
     snprintf(l->names[l->count], name_bytes, "%s%s", prefix, name);
     *out = (checkpoint_tensor){.name = l->names[l->count],
                                .dtype = type_name((scion_dtype)a->type),
                                .ndim = a->ndim,
                                .data = a->data,
-                               .bytes = scn_stored_bytes(a->type, a->count)};
+                               .bytes = scn_stored_bytes(a->type, count)};
     memcpy(out->shape, a->shape, sizeof out->shape);
     l->count++;
 }
@@ -82,11 +97,14 @@ static void list_tensor(listing *l, const char *prefix, const char *name, const 
 static bool list_owned(listing *l, const trainer *t, int64_t i, int k, const char *prefix)
 {
     char state[name_bytes];
-    const fetch_array a = fetch_about(&l->from, i, k);
-    if (!a.exists)
+    scion_array a;
+    scion_array_init(&a);
+    if (!find_array(t, i, k, &a) && k >= 0 && !scion_param_state(&l->params[i], &l->o, k, &a))
         return false;
+    if (t->comm->size > 1)
+        a.data = NULL;
     snprintf(state, sizeof state, state_prefix, a.name);
-    l->sources[l->count] = (source){i, k, a};
+    l->sources[l->count] = (source){i, k, a.type};
     list_tensor(l, prefix ? prefix : state, tape_param_at(t->model.tape, i)->name, &a);
     return true;
 }
@@ -95,20 +113,16 @@ static const void *fetch_piece(void *ctx, int i, size_t at, size_t bytes)
 {
     const listing *l = ctx;
     const source *s = &l->sources[i];
-    const size_t entry = scn_stored_bytes(s->about.type, 1);
-    fetch_entries(&l->from, s->param, s->k, &s->about, (int64_t)(at / entry), (int64_t)(bytes / entry), l->piece);
+    const size_t entry = scn_stored_bytes(s->type, 1);
+    fetch_entries(&l->from, s->param, s->k, s->type, (int64_t)(l->tensors[i].bytes / entry), (int64_t)(at / entry),
+                  (int64_t)(bytes / entry), l->piece);
     return l->piece;
 }
 
 static void list_flat(listing *l, const trainer *t, int i, const tape_value *v)
 {
-    const flat_row *row = &flat_rows[i];
-    fetch_array a = {.type = (int32_t)flat_type(row->like, v),
-                     .ndim = v->ndim,
-                     .count = v->count,
-                     .data = flat_at(t->flats[i], row->like, v)};
-    memcpy(a.shape, v->shape, sizeof a.shape);
-    list_tensor(l, row->saved(&t->c), v->name, &a);
+    const scion_array a = flat_array(t, i, v);
+    list_tensor(l, flat_rows[i].saved(&t->c), v->name, &a);
 }
 
 /* The next flat array from *i on that is saved; false: none. */
@@ -147,25 +161,20 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
     snprintf(best, sizeof best, "%.17g", position->best);
     snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
     snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
-    const checkpoint_meta all[] = {{"format", format_name},
-                                   {"config", json},
-                                   {"step", step},
-                                   {"steps", steps},
-                                   {"best", best},
-                                   {"data_kind", d->kind},
-                                   {"vocabulary", d->vocabulary},
-                                   {"images", d->images},
-                                   {"due", position->validation_due ? "validation" : NULL},
-                                   {"micro", t->micro > 0 ? micro : NULL},
-                                   {"micro_loss", t->micro > 0 ? micro_loss : NULL},
-                                   {"changes", position->changes}};
-    checkpoint_meta meta[sizeof all / sizeof *all];
-    int metas = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].value)
-            meta[metas++] = all[i];
-    const scion_status status =
-        checkpoint_write_from(folder, path, l->tensors, l->count, meta, metas, fetch_piece, l, err);
+    const checkpoint_meta meta[] = {{"format", format_name},
+                                    {"config", json},
+                                    {"step", step},
+                                    {"steps", steps},
+                                    {"best", best},
+                                    {"data_kind", d->kind},
+                                    {"vocabulary", d->vocabulary},
+                                    {"images", d->images},
+                                    {"due", position->validation_due ? "validation" : NULL},
+                                    {"micro", t->micro > 0 ? micro : NULL},
+                                    {"micro_loss", t->micro > 0 ? micro_loss : NULL},
+                                    {"changes", position->changes}};
+    const checkpoint_contents contents = {l->tensors, l->count, meta, sizeof meta / sizeof *meta, fetch_piece, l};
+    const scion_status status = checkpoint_write(folder, path, &contents, err);
     free(json);
     return status;
 }
@@ -198,12 +207,14 @@ static scion_status save_here(const trainer *t, const run_position *position, in
     if (!l.tensors || !l.names || !l.sources || !l.piece || !settings)
         TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path));
     TRY(scion_optimizer_save(t->optimizer, SCION_WITHOUT_ARRAYS, settings, settings_bytes, err));
+    TRY(network_params(&t->c, t->model.tape, &l.o, &l.params, err));
     list_tensors(&l, t);
     l.tensors[l.count++] =
         (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
     TRY(write_checkpoint(t, position, folder, path, &l, err));
 done:
     free(settings);
+    free(l.params);
     free(l.piece);
     free(l.sources);
     free(l.names);
@@ -310,11 +321,7 @@ scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char
         const int64_t count = buffers ? tape_buffer_count(recorded) : tape_param_count(recorded);
         for (int64_t k = 0; (is_of_model(i) || !model_only) && k < count; k++) {
             const tape_value *v = buffers ? tape_buffer_at(recorded, k) : tape_param_at(recorded, k);
-            scion_array a = {.data = flat_at(t->flats[i], row->like, v),
-                             .count = v->count,
-                             .type = (int32_t)flat_type(row->like, v),
-                             .ndim = v->ndim};
-            memcpy(a.shape, v->shape, sizeof a.shape);
+            const scion_array a = flat_array(t, i, v);
             TRY(read_entries(file, path, prefix_to_read(t, i), v->name, &a, err));
         }
     }

@@ -175,7 +175,7 @@ static scion_status evaluate(trainer *t, measured m, int views, const trainer_wa
     found = calloc((size_t)count, sizeof *found);
     status = found ? evaluate_batches(t, &m, views, w, wrong, count, found, err)
                    : train_fail(err, SCION_ENOMEM, "out of memory");
-    TRY(trainer_agree(t, status, err));
+    TRY(comm_agree(t->comm, status, err, NULL));
     TRY(comm_sum(t->comm, &found[0].loss, count * numbers, err)); /* each batch is one rank's: the others add 0 */
     for (int64_t i = 0; i < count; i++) {
         all.loss += found[i].loss;
