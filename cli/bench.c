@@ -265,7 +265,7 @@ static int report_tokens(const bench_model *b, const timings *times, double rate
 }
 
 static const cli_argument arguments[] = {
-    CLI_JSON("the numbers"),
+    CLI_JSON,
     {0},
 };
 

@@ -36,18 +36,16 @@ int cli_error(int status, const char *format, ...)
     return status;
 }
 
+int cli_end(scion_status status, const scion_error *err)
+{
+    return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err->message);
+}
+
 void cli_warning(const char *message)
 {
     fflush(stdout);
     fprintf(stderr, "%sscion: warning: %s%s\n", cli_style_begin(stderr, CLI_WARNING), message,
             cli_style_end(stderr, CLI_WARNING));
-}
-
-void cli_nearer(const char *name, const char *offered, const char **best)
-{
-    const int distance = config_distance(name, offered);
-    if (config_near(name, distance) && (!*best || distance < config_distance(name, *best)))
-        *best = offered;
 }
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
@@ -65,60 +63,29 @@ static const char *without_dashes(const char *name)
     return name + strspn(name, "-");
 }
 
-/* top-k is top_k. */
-static bool same_name(const char *name, const char *given, size_t length)
-{
-    if (strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (name[i] != given[i] && !(name[i] == '_' && given[i] == '-'))
-            return false;
-    return true;
-}
-
 int cli_find_argument(const cli_command *c, const char *name, size_t length)
 {
-    const int count = argument_count(c);
-    for (int i = 0; i < count; i++)
-        if (same_name(without_dashes(c->arguments[i].name), name, length))
+    for (int i = 0; i < argument_count(c); i++) {
+        const char *own = without_dashes(c->arguments[i].name);
+        if (strlen(own) == length && memcmp(own, name, length) == 0)
             return i;
-    return -1;
-}
-
-/* The argument that `argument`, which begins with a dash, names; -1: none. *value: the part after '=' or after the
- * letter, NULL if there is none. */
-static int find_flag(const cli_command *c, const char *argument, const char **value)
-{
-    const size_t length = strcspn(argument, "=");
-    const int count = argument_count(c);
-    *value = argument[length] ? argument + length + 1 : NULL;
-    for (int i = 0; i < count; i++) /* before the names: --steps was coordcheck's own, steps= is the run's */
-        if (c->arguments[i].former && same_name(c->arguments[i].former, argument, length))
-            return i;
-    if (argument[1] == '-')
-        return cli_find_argument(c, argument + 2, length - 2);
-    for (int i = 0; i < count; i++)
-        if (c->arguments[i].letter && argument[1] == c->arguments[i].letter) {
-            *value = argument[2] ? argument + 2 : NULL;
-            return i;
-        }
+    }
     return -1;
 }
 
 /* Says that the command has no such argument: `key` of `length` bytes, given as key=... or as --key. */
 static bool unknown_argument(const cli_command *c, const char *key, size_t length, bool dashes)
 {
-    const char *best = NULL, *mark = dashes ? "--" : "";
-    char name[48], sentence[160];
+    const char *mark = dashes ? "--" : "";
+    char name[48], best[CONFIG_TEXT] = "", sentence[160];
     snprintf(name, sizeof name, "%.*s", (int)length, key);
     for (char *s = name; dashes && *s; s++)
         *s = *s == '-' ? '_' : *s;
     for (const cli_argument *r = c->arguments; r && r->name; r++)
-        if (r->help)
-            cli_nearer(name, without_dashes(r->name), &best);
+        config_nearer(name, without_dashes(r->name), best);
     if (c->options != CLI_NO_OPTIONS && dashes && config_find(name)) {
         cli_error(CLI_USAGE, "there is no --%s; settings are written without dashes: %s=VALUE", name, name);
-    } else if (best) {
+    } else if (best[0]) {
         const cli_argument *r = &c->arguments[cli_find_argument(c, best, strlen(best))];
         cli_error(CLI_USAGE, "scion %s has no %s%.*s; did you mean %s%s%s?", c->name, mark, (int)length, key, r->name,
                   r->value ? "=" : "", r->value ? r->value : "");
@@ -132,28 +99,25 @@ static bool unknown_argument(const cli_command *c, const char *key, size_t lengt
     return false;
 }
 
-static bool needs_value(const cli_argument *r, const char *given, int length)
-{
-    cli_error(CLI_USAGE, "%.*s needs a value: %s=%s", length, given, r->name, r->value);
-    return false;
-}
-
-/* Reads argv[*i], which begins with a dash, and its value if that is the next argument. */
+/* Reads argv[*i], which begins with a dash: a switch, or a setting that has a meaning without a value (--json). */
 static bool parse_dashes(cli_arguments *a, int argc, char **argv, int *i)
 {
-    const char *value, *given = argv[*i];
-    const int length = (int)strcspn(given, "="), index = find_flag(a->command, given, &value);
-    if (index < 0)
-        return unknown_argument(a->command, without_dashes(given), strcspn(without_dashes(given), "="), true);
-    const cli_argument *r = &a->command->arguments[index];
-    if (!r->value && value) {
-        cli_error(CLI_USAGE, "%.*s takes no value", length, given);
+    const char *name = without_dashes(argv[*i]);
+    const size_t length = strcspn(name, "=");
+    const int index = argv[*i][1] == '-' ? cli_find_argument(a->command, name, length) : -1;
+    const cli_argument *r = index >= 0 ? &a->command->arguments[index] : NULL;
+    if (!r || (r->value && !r->bare))
+        return unknown_argument(a->command, name, length, true);
+    if (!r->value && name[length]) {
+        cli_error(CLI_USAGE, "%s takes no value", r->name);
         return false;
     }
-    const bool follows = *i + 1 < argc && (!r->bare || argv[*i + 1][0] != '-');
-    if (r->value && !value && !follows && !r->bare)
-        return needs_value(r, given, length);
-    a->values[index] = !r->value ? "" : value ? value : follows ? argv[++*i] : r->bare;
+    if (name[length])
+        a->values[index] = name + length + 1;
+    else if (r->bare && *i + 1 < argc && argv[*i + 1][0] != '-')
+        a->values[index] = argv[++*i];
+    else
+        a->values[index] = r->bare ? r->bare : "";
     return true;
 }
 
@@ -193,13 +157,13 @@ bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
 {
     const size_t count = (size_t)argc;
     *a = (cli_arguments){.command = c, .argc = argc, .argv = argv};
-    a->words = calloc(2 * count + (size_t)argument_count(c) + 1, sizeof *a->words);
+    a->words = calloc(2 * count + (size_t)argument_count(c) + 2, sizeof *a->words);
     if (!a->words) {
         cli_error(CLI_FAILED, "out of memory");
         return false;
     }
     a->pairs = a->words + count;
-    a->values = a->pairs + count;
+    a->values = a->pairs + count + 1;
     bool words_alone = false; /* after "--" */
     for (int i = 0; i < argc; i++) {
         if (words_alone) {
@@ -224,6 +188,24 @@ void cli_parse_free(cli_arguments *a)
     free(a->words);
 }
 
+const char *cli_option(const cli_arguments *a, const char *key)
+{
+    const size_t length = strlen(key);
+    const char *value = NULL;
+    for (int i = 0; i < a->pair_count; i++) /* the last counts */
+        if (strncmp(a->pairs[i], key, length) == 0 && a->pairs[i][length] == '=')
+            value = a->pairs[i] + length + 1;
+    return value;
+}
+
+scion_status cli_settings(config *c, const char *preset, const cli_arguments *a, scion_error *err)
+{
+    scion_status status = preset ? config_preset(c, preset, err) : SCION_OK;
+    for (int i = 0; status == SCION_OK && i < a->pair_count; i++)
+        status = config_set_pair(c, a->pairs[i], err);
+    return status;
+}
+
 bool cli_json_only(const cli_arguments *a, int argument)
 {
     return a->values[argument] && strcmp(a->values[argument], "-") == 0;
@@ -245,17 +227,20 @@ bool cli_words(const cli_arguments *a, int count, const char *what)
     return false;
 }
 
+bool cli_one_run(const cli_arguments *a)
+{
+    if (a->word_count == 0)
+        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
+    return a->word_count > 0 && cli_words(a, 1, "one run");
+}
+
 int cli_open_run(trainer **out, const cli_arguments *a, trainer_use use, char path[RUN_PATH])
 {
     scion_error err;
-    if (a->word_count == 0)
-        return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
-    if (!cli_words(a, 1, "one run"))
-        return CLI_USAGE;
-    if (run_dir_best(a->words[0], path, &err) == SCION_OK &&
-        trainer_open(out, path, a->pairs, a->pair_count, use, &err) == SCION_OK)
-        return CLI_OK;
-    return cli_error(CLI_FAILED, "%s", err.message);
+    scion_status status = run_dir_best(a->words[0], path, &err);
+    if (status == SCION_OK)
+        status = trainer_open(out, path, a->pairs, a->pair_count, use, &err);
+    return cli_end(status, &err);
 }
 
 static bool file_or_pattern(const char *path)

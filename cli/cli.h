@@ -13,30 +13,30 @@
 #include "sweep/sweep.h"
 #include "trainer/trainer.h"
 
+/* CLI_OK is SCION_OK, so that TRY takes both. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* An argument of a command: a setting, written name=VALUE, or a flag, written --name. One style for all commands; how
- * settings of commands were written before is still read: --name VALUE, --name=VALUE (with - for _), -lVALUE. */
+/* An argument of a command: a setting, written name=VALUE, or a switch, written --name. */
 typedef struct cli_argument {
-    const char *name; /* "out", "top_k"; of a flag "--force" */
+    const char *name; /* "out", "top_k"; of a switch "--force" */
     const char
-        *value; /* name of the value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME, a|b; NULL: a flag */
-    const char *help; /* one line, with the default; NULL: read, but not shown, because another one took its place */
-    char letter;      /* 'o': also -o VALUE; 0: none */
-    const char *former; /* an older name, "--steps"; NULL: none */
-    const char *bare;   /* value of --name where none follows (at the end, or another -- does); NULL: it is missing */
+        *value; /* kind of value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME, a|b; NULL: a switch */
+    const char *help; /* one line, with the default */
+    const char *bare; /* a setting that may be written --name as well: its value where none follows; else NULL */
 } cli_argument;
 
-#define CLI_SETTING(key, of, about, ...)                           \
-    {                                                              \
-        .name = (key), .value = (of), .help = (about), __VA_ARGS__ \
+#define CLI_SETTING(key, of, about)                   \
+    {                                                 \
+        .name = (key), .value = (of), .help = (about) \
     }
-/* json=FILE writes the numbers to FILE as well; --json (json=-) prints them, in place of the text. */
-#define CLI_JSON(about) \
-    CLI_SETTING("json", "FILE", "also write " about " to FILE; --json prints them instead", .bare = "-")
 #define CLI_SWITCH(word, about)         \
     {                                   \
         .name = (word), .help = (about) \
+    }
+/* json=FILE writes the numbers to FILE as well; --json (json=-) prints them, in place of the text. */
+#define CLI_JSON                                                                                  \
+    {                                                                                             \
+        "json", "FILE", "also write the numbers to FILE; --json prints them instead", .bare = "-" \
     }
 
 /* Arguments of a command: [WORD ...] [key=value ...] [--flag ...], in any order. */
@@ -44,9 +44,10 @@ typedef struct cli_arguments {
     const struct cli_command *command;
     const char **words;
     int word_count;
-    const char **pairs; /* key=value that are options of a run, not arguments of the command */
+    const char *
+        *pairs; /* key=value that are options of a run, not arguments of the command; with space for one more */
     int pair_count;
-    const char **values; /* of each argument of the command: "" for a flag, NULL if it was not given */
+    const char **values; /* of each argument of the command: "" for a switch, NULL if it was not given */
     int argc;            /* as they were given */
     char **argv;
 } cli_arguments;
@@ -90,14 +91,12 @@ extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench,
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The exit status of a command whose work ended so; prints err's sentence unless it is SCION_OK. */
+int cli_end(scion_status status, const scion_error *err);
 /* From now on it prints nothing: another rank tells of the same error. */
 void cli_mute_errors(void);
 /* A warning, in the same words and with the same prefix; what was printed before comes before it. */
 void cli_warning(const char *message);
-
-/* Offers a name to a search for the one that was probably meant by a misspelt one: keeps it in *best if it is nearer
- * than those before, and near enough (config_near). *best is NULL at first. */
-void cli_nearer(const char *name, const char *offered, const char **best);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 
@@ -106,9 +105,13 @@ void cli_nearer(const char *name, const char *offered, const char **best);
 bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv);
 void cli_parse_free(cli_arguments *a);
 
-/* The argument of a command that is called `name` (`length` bytes, without dashes), by its name or a former one; -1:
- * none. */
+/* The argument of a command that is called `name` (`length` bytes, without dashes); -1: none. */
 int cli_find_argument(const cli_command *c, const char *name, size_t length);
+
+/* The value that the command line gives to an option of a run; NULL: none. */
+const char *cli_option(const cli_arguments *a, const char *key);
+/* Sets c as a preset (NULL: none) and then the options of the command line say. */
+scion_status cli_settings(config *c, const char *preset, const cli_arguments *a, scion_error *err);
 
 /* Whether JSON goes to standard output, in place of text: the value of CLI_JSON is "-". */
 bool cli_json_only(const cli_arguments *a, int argument);
@@ -117,8 +120,10 @@ bool cli_json_only(const cli_arguments *a, int argument);
  * command has one. False after printing an error. */
 bool cli_words(const cli_arguments *a, int count, const char *what);
 
-/* Opens the run that is the only word, its folder (then the best checkpoint) or a checkpoint, for a use; `path`: the
- * checkpoint. CLI_OK, or another status after printing an error. */
+/* Checks that a run is the only word. False after printing an error. */
+bool cli_one_run(const cli_arguments *a);
+/* Opens the run that the first word names, its folder (then the best checkpoint) or a checkpoint, for a use; `path`:
+ * the checkpoint. CLI_OK, or another status after printing an error. */
 int cli_open_run(trainer **out, const cli_arguments *a, trainer_use use, char path[RUN_PATH]);
 
 /* The value of an argument. Numbers are written as in settings (1k, 2^-5). *value stays as it is if the argument was

@@ -104,7 +104,7 @@ static void offer_arguments(const cli_command *c, int count, char **words)
     const char *last = words[count - 1];
     const config_option *o;
     for (const cli_argument *r = c->arguments; r && r->name; r++)
-        if (r->help && !given(count, words, r->name))
+        if (!given(count, words, r->name))
             offer(last, "", r->name, r->value ? "=" : "", r->help);
     offer(last, "", "--help", "", "describe the command");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)

@@ -131,15 +131,6 @@ static void print_group(const coordcheck_group *g)
 
 /* ---- The command ----------------------------------------------------------------------------------------- */
 
-static bool has_key(const cli_arguments *a, const char *key)
-{
-    const size_t length = strlen(key);
-    for (int i = 0; i < a->pair_count; i++)
-        if (strncmp(a->pairs[i], key, length) == 0 && a->pairs[i][length] == '=')
-            return true;
-    return false;
-}
-
 /* The points to measure. Reports wrong usage before anything is measured. */
 static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
 {
@@ -148,9 +139,9 @@ static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
     scion_status status = a->word_count == 1 ? config_preset(&base, a->words[0], err) : SCION_OK;
     if (status != SCION_OK)
         return status;
-    if (has_key(a, "data_kind") && !has_key(a, "data"))
+    if (cli_option(a, "data_kind") && !cli_option(a, "data"))
         base.data.path[0] = '\0'; /* the preset's data may be of another kind */
-    else if (!base.data.path[0] && !has_key(a, "data"))
+    else if (!base.data.path[0] && !cli_option(a, "data"))
         config_set(&base, "data_kind", "synthetic", "coordcheck", NULL);
     if (base.training.steps == 0 && base.training.epochs == 0)
         base.training.steps = run_steps;
@@ -180,8 +171,8 @@ static void show(const check *k)
 enum { AFTER, JSON, LEDGER };
 
 static const cli_argument arguments[] = {
-    [AFTER] = CLI_SETTING("after", "N", "measure after each of the first N steps (4)", .former = "--steps"),
-    [JSON] = CLI_JSON("the numbers"),
+    [AFTER] = CLI_SETTING("after", "N", "measure after each of the first N steps (4)"),
+    [JSON] = CLI_JSON,
     [LEDGER] = CLI_SETTING("ledger", "FILE", "store the numbers for scion report"),
     {0},
 };

@@ -28,14 +28,13 @@ static const char *word(int i)
 
 static int unknown_set(const char *name)
 {
-    const char *best = NULL;
-    char names[200] = "";
+    char best[CONFIG_TEXT] = "", names[200] = "";
     for (const catalogue_set *s = catalogue; s->name; s++) {
         const size_t at = strlen(names);
-        cli_nearer(name, s->name, &best);
+        config_nearer(name, s->name, best);
         snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "", s->name);
     }
-    if (best)
+    if (best[0])
         return cli_error(CLI_USAGE, "there is no data set %.60s; did you mean %s?", name, best);
     return cli_error(CLI_USAGE, "there is no data set %.60s; there are %s", name, names);
 }
@@ -85,8 +84,7 @@ static int convert(cli_arguments *a)
     scion_error err;
     if (a->word_count != 3)
         return cli_error(CLI_USAGE, "expected scion data convert FROM TO");
-    return cifar10_from_png(a->words[1], a->words[2], &err) == SCION_OK ? CLI_OK
-                                                                        : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(cifar10_from_png(a->words[1], a->words[2], &err), &err);
 }
 
 static void list_text(void)
@@ -114,18 +112,13 @@ static int list_json(void)
         catalogue_copy copy;
         const bool here = catalogue_here(s, &copy);
         char folder[CATALOGUE_PATH] = "";
-        json_t *row = json_object();
         catalogue_folder(s, folder);
-        json_object_set_new(row, "name", json_string(s->name));
-        json_object_set_new(row, "about", json_string(s->about));
-        json_object_set_new(row, "licence", json_string(s->licence));
-        json_object_set_new(row, "here", json_boolean(here));
-        json_object_set_new(row, "bytes", json_integer(here ? copy.bytes : s->bytes));
-        json_object_set_new(row, "path", json_string(folder));
-        json_object_set_new(row, "source", here ? json_string(copy.source) : json_null());
-        json_array_append_new(all, row);
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:I, s:o*, s:s?}", "name", s->name, "about",
+                                             s->about, "licence", s->licence, "here", here, "bytes",
+                                             (json_int_t)(here ? copy.bytes : s->bytes), "path", json_string(folder),
+                                             "source", here ? copy.source : NULL));
     }
-    return json_save(all, JSON_INDENT(2), "-", &err) == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(json_save(all, JSON_INDENT(2), "-", &err), &err);
 }
 
 static int run_data(cli_arguments *a)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/fail.h"
 #include "cli.h"
 #include "data/tta.h"
 #include "record/mistakes.h"
@@ -39,20 +40,15 @@ static void add_mistakes(json_t *object, const mistakes *m)
 static void print_json(const trainer *t, const outcome *o)
 {
     const data_info *d = data_about(trainer_data(t));
-    json_t *object = json_object();
-    char key[32];
-    json_object_set_new(object, "checkpoint", json_string(o->path));
-    json_object_set_new(object, "step", json_integer(trainer_steps_taken(t)));
-    json_object_set_new(object, "data", json_string(trainer_config(t)->data.path));
-    json_object_set_new(object, "part", json_string(d->held_out));
-    json_object_set_new(object, d->unit, json_integer(o->scores.measured));
-    snprintf(key, sizeof key, "%s_of_part", d->unit);
-    json_object_set_new(object, key, json_integer(o->all));
-    json_object_set_new(object, "skipped", json_integer(data_skipped(trainer_data(t))));
-    json_object_set_new(object, "loss", json_real(o->scores.loss));
-    json_object_set_new(object, "accuracy", json_real(o->scores.accuracy));
-    if (!isnan(o->scores.top5))
-        json_object_set_new(object, "top5", json_real(o->scores.top5));
+    char of_part[32];
+    snprintf(of_part, sizeof of_part, "%s_of_part", d->unit);
+    json_t *object =
+        json_pack("{s:o*, s:I, s:s, s:s, s:I, s:I, s:I, s:o*, s:o*, s:o*}", "checkpoint", json_string(o->path),
+                  "step", (json_int_t)trainer_steps_taken(t), "data", trainer_config(t)->data.path, "part",
+                  d->held_out, d->unit, (json_int_t)o->scores.measured, of_part, (json_int_t)o->all, "skipped",
+                  (json_int_t)data_skipped(trainer_data(t)), "loss", json_real(o->scores.loss), "accuracy",
+                  json_real(o->scores.accuracy), "top5",
+                  json_real(o->scores.top5)); /* NULL, left out: NAN, or a path that is not UTF-8 */
     if (d->classes > 0) {
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
         json_object_set_new(object, "tta", json_string(trainer_config(t)->run.tta));
@@ -132,7 +128,7 @@ static int evaluate(trainer *t, outcome *o)
         cli_warning(why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
-    return status == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(status, &err);
 }
 
 static int save_mistakes(const outcome *o, const char *file)
@@ -140,7 +136,7 @@ static int save_mistakes(const outcome *o, const char *file)
     scion_error err;
     if (!o->wrong)
         return cli_error(CLI_FAILED, "mistakes=%s: not written, for the loss is not finite", file);
-    return mistakes_save(o->wrong, -1, file, &err) == SCION_OK ? CLI_OK : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(mistakes_save(o->wrong, -1, file, &err), &err);
 }
 
 static int run_eval(cli_arguments *a)
@@ -150,25 +146,27 @@ static int run_eval(cli_arguments *a)
     outcome o = {.wrong = NULL};
     if (!cli_get_text(a, PART, part, sizeof part) || !cli_get_text(a, MISTAKES, file, sizeof file))
         return CLI_USAGE;
+    if (!cli_one_run(a))
+        return CLI_USAGE;
     const bool whole = strcmp(part, "all") == 0;
     if (!whole && strcmp(part, "val") != 0)
         return cli_error(CLI_USAGE, "part=%s: expected val or all", part);
-    int status = cli_open_run(&t, a, whole ? TRAINER_EVALUATE_WHOLE : TRAINER_EVALUATE, o.path);
-    if (status == CLI_OK && file[0] && !trainer_reports_mistakes(t))
-        status =
-            cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", file, trainer_config(t)->model);
-    if (status == CLI_OK)
-        status = evaluate(t, &o);
-    if (status == CLI_OK && !cli_interrupted()) {
-        if (file[0])
-            status = save_mistakes(&o, file);
-        if (status == CLI_OK && a->values[JSON])
-            print_json(t, &o);
-        else if (status == CLI_OK && a->values[QUIET])
-            printf("%.6f\n", o.scores.loss);
-        else if (status == CLI_OK)
-            print_text(t, &o);
-    }
+    int status;
+    TRY(cli_open_run(&t, a, whole ? TRAINER_EVALUATE_WHOLE : TRAINER_EVALUATE, o.path));
+    if (file[0] && !trainer_reports_mistakes(t))
+        TRY(cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", file, trainer_config(t)->model));
+    TRY(evaluate(t, &o));
+    if (cli_interrupted())
+        goto done;
+    if (file[0])
+        TRY(save_mistakes(&o, file));
+    if (a->values[JSON])
+        print_json(t, &o);
+    else if (a->values[QUIET])
+        printf("%.6f\n", o.scores.loss);
+    else
+        print_text(t, &o);
+done:
     mistakes_free(o.wrong);
     trainer_free(t);
     return status;

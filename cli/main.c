@@ -34,10 +34,10 @@ const cli_command *cli_find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-    const char *best = NULL;
+    char best[CONFIG_TEXT] = "";
     for (int i = 0; i < count; i++)
-        cli_nearer(name, commands[i]->name, &best);
-    if (best)
+        config_nearer(name, commands[i]->name, best);
+    if (best[0])
         return cli_error(CLI_USAGE, "there is no command %s; did you mean scion %s? (scion --help lists them all)",
                          name, best);
     return cli_error(CLI_USAGE, "there is no command %s; scion --help lists them all", name);
@@ -63,8 +63,7 @@ static void print_command_help(const cli_command *c)
     for (const cli_argument *r = c->arguments; r && r->name; r++) {
         char name[48];
         snprintf(name, sizeof name, "%s%s%s", r->name, r->value ? "=" : "", r->value ? r->value : "");
-        if (r->help)
-            cli_entry(stdout, 21, name, r->help);
+        cli_entry(stdout, 21, name, r->help);
     }
     if (c->arguments)
         printf("\n");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/atomic_file.h"
+#include "util/fail.h"
 #include "util/number.h"
 #include "cli.h"
 #include "draw/figure.h"
@@ -46,10 +47,7 @@ static int read_ranks(const char *text, int ranks[ranks_max])
  * images; but these have ten classes. */
 static void take_synthetic(config *c, const cli_arguments *a)
 {
-    bool given = false;
-    for (int i = 0; i < a->pair_count; i++)
-        given = given || strncmp(a->pairs[i], "data=", 5) == 0;
-    if (given)
+    if (cli_option(a, "data"))
         return;
     c->data.path[0] = c->data.val[0] = '\0';
     snprintf(c->data.kind, sizeof c->data.kind, "synthetic");
@@ -87,39 +85,43 @@ static void print_bytes(const forecast *f, int ranks)
              cli_bytes(f->activations, text[3]), cli_bytes(f->sharing, text[4]));
 }
 
-typedef struct picture {
-    figure *time, *share;
-} picture;
+/* The figures of svg=FILE. */
+static const struct {
+    const char *mark; /* before the end of FILE */
+    const char *id, *title, *unit;
+    axis_scale scale;
+} pictures[] = {
+    {"", "forecast-step", "Forecast: time of a step", "seconds", AXIS_LOG10},
+    {"-oracle", "forecast-oracle", "Forecast: share of the oracle", "% of the step", AXIS_LINEAR},
+};
+
+enum { picture_count = sizeof pictures / sizeof *pictures };
 
 /* One preset: a table, and a line of each figure. */
 static scion_status forecast_one(const char *preset, const config *c, const int *ranks, int count, forecast_machine m,
-                                 picture *p, scion_error *err)
+                                 figure *const f[picture_count], scion_error *err)
 {
-    forecaster *f;
+    forecaster *all = NULL;
     forecast out;
-    scion_status status = forecaster_create(&f, c, err);
-    const int time = p->time && status == SCION_OK ? figure_series(p->time, preset, FIGURE_LINE) : 0;
-    const int share = p->share && status == SCION_OK ? figure_series(p->share, preset, FIGURE_LINE) : 0;
-    for (int i = 0; status == SCION_OK && i < count; i++) {
+    scion_status status;
+    TRY(forecaster_create(&all, c, err));
+    const int time = figure_series(f[0], preset, FIGURE_LINE), share = figure_series(f[1], preset, FIGURE_LINE);
+    for (int i = 0; i < count; i++) {
         m.ranks = ranks[i];
-        status = forecaster_ask(f, &m, &out, err);
-        if (status != SCION_OK)
-            break;
+        TRY(forecaster_ask(all, &m, &out, err));
         if (i == 0)
             print_head(&out, preset, c, &m);
         print_row(&out, &m);
-        if (p->time)
-            figure_point(p->time, time, m.ranks, out.step_s);
-        if (p->share)
-            figure_point(p->share, share, m.ranks, 100 * out.oracle_s / out.step_s);
+        figure_point(f[0], time, m.ranks, out.step_s);
+        figure_point(f[1], share, m.ranks, 100 * out.oracle_s / out.step_s);
     }
-    if (status == SCION_OK)
-        print_bytes(&out, m.ranks);
-    forecaster_free(f);
+    print_bytes(&out, m.ranks);
+done:
+    forecaster_free(all);
     return status;
 }
 
-/* FILE, and FILE with -oracle before its end. */
+/* Writes FILE with `mark` before its end. */
 static scion_status write_figure(const figure *f, const char *path, const char *mark, scion_error *err)
 {
     char *text = NULL, full[4096 + 16];
@@ -127,54 +129,41 @@ static scion_status write_figure(const figure *f, const char *path, const char *
     const size_t stem = strlen(path) - (strlen(path) > 4 && strcmp(path + strlen(path) - 4, ".svg") == 0 ? 4 : 0);
     snprintf(full, sizeof full, "%.*s%s%s", (int)stem, path, mark, path + stem);
     FILE *to = open_memstream(&text, &bytes);
-    scion_status status = to ? figure_svg(f, to, true, err) : SCION_ENOMEM;
+    scion_status status = to ? figure_svg(f, to, true, err) : train_fail(err, SCION_ENOMEM, "out of memory");
     if (to)
         fclose(to);
-    atomic_file file;
-    if (status == SCION_OK)
-        status = atomic_begin(&file, full, err);
-    if (status == SCION_OK)
-        status = atomic_write(&file, text, bytes, err);
-    if (status == SCION_OK)
-        status = atomic_commit(&file, err);
-    if (status == SCION_OK)
-        printf("%s\n", full);
+    TRY(status);
+    TRY(atomic_save(-1, full, text, bytes, err));
+    printf("%s\n", full);
+done:
     free(text);
     return status;
 }
 
-static scion_status draw(const picture *p, const char *path, scion_error *err)
-{
-    scion_status status = write_figure(p->time, path, "", err);
-    return status == SCION_OK ? write_figure(p->share, path, "-oracle", err) : status;
-}
-
-static picture make_picture(const forecast_machine *m)
+/* NULL: out of memory. */
+static figure *make_figure(int i, const forecast_machine *m)
 {
     char caption[256];
     snprintf(caption, sizeof caption,
              "A forecast, not a measurement: ranks of %g Gflop/s with %g GB/s and %g us of latency each "
              "(docs/scaling.md).",
              1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
-    picture p = {figure_create("forecast-step", "Forecast: time of a step", caption),
-                 figure_create("forecast-oracle", "Forecast: share of the oracle", caption)};
-    if (p.time && p.share) {
-        figure_axes(p.time, "ranks", AXIS_LOG2, "seconds", AXIS_LOG10);
-        figure_axes(p.share, "ranks", AXIS_LOG2, "% of the step", AXIS_LINEAR);
-        figure_include(p.share, 0);
-    }
-    return p;
+    figure *f = figure_create(pictures[i].id, pictures[i].title, caption);
+    if (f)
+        figure_axes(f, "ranks", AXIS_LOG2, pictures[i].unit, pictures[i].scale);
+    if (f && pictures[i].scale == AXIS_LINEAR)
+        figure_include(f, 0);
+    return f;
 }
 
 static int run_plan(cli_arguments *a)
 {
-    const char *list = a->values[RANKS] ? a->values[RANKS] : "1,2,4,8";
     double bandwidth = 10, latency = 5, gflops = 1000;
     char svg[4096] = "";
     int ranks[ranks_max], status = CLI_OK;
-    picture p = {NULL, NULL};
+    figure *f[picture_count] = {NULL};
     scion_error err;
-    const int count = read_ranks(list, ranks);
+    const int count = read_ranks(a->values[RANKS] ? a->values[RANKS] : "1,2,4,8", ranks);
     if (count == 0 || !cli_get_real(a, BANDWIDTH, 1e-6, 1e6, &bandwidth) ||
         !cli_get_real(a, LATENCY, 0, 1e9, &latency) || !cli_get_real(a, GFLOPS, 1e-3, 1e9, &gflops) ||
         !cli_get_text(a, SVG, svg, sizeof svg))
@@ -182,26 +171,23 @@ static int run_plan(cli_arguments *a)
     if (a->word_count == 0)
         return cli_error(CLI_USAGE, "give a preset: scion plan nanogpt-124m ranks=8,64");
     const forecast_machine m = {.bandwidth = 1e9 * bandwidth, .latency = 1e-6 * latency, .speed = 1e9 * gflops};
-    if (svg[0])
-        p = make_picture(&m);
-    for (int i = 0; status == CLI_OK && i < a->word_count; i++) {
+    for (int i = 0; i < picture_count; i++) {
+        f[i] = make_figure(i, &m);
+        TRY(f[i] ? CLI_OK : cli_error(CLI_FAILED, "out of memory"));
+    }
+    for (int i = 0; i < a->word_count; i++) {
         config c;
         config_init(&c);
-        scion_status done = config_preset(&c, a->words[i], &err);
-        for (int k = 0; done == SCION_OK && k < a->pair_count; k++)
-            done = config_set_pair(&c, a->pairs[k], &err);
-        if (done != SCION_OK) {
-            status = cli_error(CLI_USAGE, "%s", err.message);
-            break;
-        }
+        if (cli_settings(&c, a->words[i], a, &err) != SCION_OK)
+            TRY(cli_error(CLI_USAGE, "%s", err.message));
         take_synthetic(&c, a);
-        if (forecast_one(a->words[i], &c, ranks, count, m, &p, &err) != SCION_OK)
-            status = cli_error(CLI_FAILED, "%s", err.message);
+        TRY(cli_end(forecast_one(a->words[i], &c, ranks, count, m, f, &err), &err));
     }
-    if (status == CLI_OK && svg[0] && (!p.time || !p.share || draw(&p, svg, &err) != SCION_OK))
-        status = cli_error(CLI_FAILED, "%s", p.time && p.share ? err.message : "out of memory");
-    figure_free(p.time);
-    figure_free(p.share);
+    for (int i = 0; svg[0] && i < picture_count; i++)
+        TRY(cli_end(write_figure(f[i], svg, pictures[i].mark, &err), &err));
+done:
+    for (int i = 0; i < picture_count; i++)
+        figure_free(f[i]);
     return status;
 }
 

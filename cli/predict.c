@@ -35,15 +35,14 @@ static void print_json(const data_image_info *m, const char *file, float *p, int
 {
     if (!p)
         return;
-    json_t *object = json_object(), *list = json_array();
+    json_t *list = json_array(), *name = json_string(file);
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
         json_array_append_new(list, json_pack("{s:s,s:f}", "name", m->names[k], "probability", (double)p[k]));
         p[k] = -1;
     }
-    json_t *name = json_string(file);
-    json_object_set_new(object, "file", name ? name : json_string("?")); /* not UTF-8 */
-    json_object_set_new(object, "classes", list);
+    json_t *object =
+        json_pack("{s:o, s:o}", "file", name ? name : json_string("?"), "classes", list); /* "?": not UTF-8 */
     json_dumpf(object, stdout, JSON_REAL_PRECISION(7));
     putchar('\n');
     json_decref(object);
@@ -100,37 +99,19 @@ static int classify(trainer *t, const char *const *files, int64_t count, int64_t
     return status;
 }
 
-/* Opens the run for batches as large as there are files. */
-static int open_run(trainer **t, const cli_arguments *a, int64_t batch)
-{
-    char path[RUN_PATH], size[32];
-    scion_error err;
-    const char **pairs = calloc((size_t)a->pair_count + 1, sizeof *pairs);
-    int status = CLI_OK;
-    snprintf(size, sizeof size, "batch=%d", (int)batch);
-    for (int i = 0; pairs && i < a->pair_count; i++)
-        pairs[i] = a->pairs[i];
-    if (pairs)
-        pairs[a->pair_count] = size;
-    if (!pairs)
-        status = cli_error(CLI_FAILED, "out of memory");
-    else if (run_dir_best(a->words[0], path, &err) != SCION_OK ||
-             trainer_open(t, path, pairs, a->pair_count + 1, TRAINER_CLASSIFY, &err) != SCION_OK)
-        status = cli_error(CLI_FAILED, "%s", err.message);
-    free(pairs);
-    return status;
-}
-
 static int run_predict(cli_arguments *a)
 {
     int64_t top = 5;
     trainer *t = NULL;
+    char path[RUN_PATH], size[32];
     if (!cli_get_int(a, TOP, 1, INT32_MAX, &top))
         return CLI_USAGE;
     if (a->word_count < 2)
         return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint, and image files");
     const int64_t count = a->word_count - 1, batch = count < max_batch ? count : max_batch;
-    int status = open_run(&t, a, batch);
+    snprintf(size, sizeof size, "batch=%d", (int)batch);
+    a->pairs[a->pair_count++] = size;
+    int status = cli_open_run(&t, a, TRAINER_CLASSIFY, path);
     if (status != CLI_OK)
         return status;
     float *p = malloc((size_t)(batch * data_about(trainer_data(t))->classes) * sizeof *p);

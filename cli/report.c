@@ -11,7 +11,7 @@ static void list_figure(void *context, const char *id, const char *title, const 
 enum { OUT, TITLE };
 
 static const cli_argument arguments[] = {
-    [OUT] = CLI_SETTING("out", "FILE", "the page (report.html)", .letter = 'o'),
+    [OUT] = CLI_SETTING("out", "FILE", "the page (report.html)"),
     [TITLE] = CLI_SETTING("title", "TEXT", "title of the page"),
     {0},
 };

@@ -67,27 +67,12 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
 typedef enum sample_end { AT_TOKENS, AT_STOP, AT_SIGNAL } sample_end;
 
 typedef struct sample_text {
-    char *bytes; /* all that was generated, ended by a zero byte */
-    size_t length, capacity, printed;
+    FILE *to;    /* takes what is generated; flushed, it is in `bytes` */
+    char *bytes; /* ended by a zero byte */
+    size_t length, printed;
     int64_t tokens;
     sample_end end;
 } sample_text;
-
-static bool append(sample_text *x, const char *bytes, size_t count)
-{
-    if (x->length + count + 1 > x->capacity) {
-        const size_t capacity = 2 * (x->length + count) + 256;
-        char *more = realloc(x->bytes, capacity);
-        if (!more)
-            return false;
-        x->bytes = more;
-        x->capacity = capacity;
-    }
-    memcpy(x->bytes + x->length, bytes, count);
-    x->length += count;
-    x->bytes[x->length] = '\0';
-    return true;
-}
 
 /* Bytes of the text before the stop text, or before its end that may become the stop text; *found: it is there. */
 static size_t settled(const sample_text *x, const char *stop, bool *found)
@@ -125,17 +110,20 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
     char text[DATA_TOKEN_TEXT];
-    bool found = false, memory = choices && append(x, "", 0);
+    x->to = open_memstream(&x->bytes, &x->length);
+    bool found = false, memory = choices && x->to;
     for (int64_t i = 0; memory && i < count && !cli_interrupted(); i++)
         logits = decode->step(decoder, prompt[i]);
     for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        memory = append(x, text, (size_t)data_decode(trainer_data(t), token, text));
+        fwrite(text, 1, (size_t)data_decode(trainer_data(t), token, text), x->to);
+        memory = fflush(x->to) == 0;
         print_until(x, settled(x, s->stop, &found), print);
         if (!found)
             logits = decode->step(decoder, token);
     }
     x->end = found ? AT_STOP : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
+    memory = x->to && fclose(x->to) == 0 && memory;
     if (!found)
         print_until(x, x->length, print);
     else if (memory)
@@ -207,68 +195,48 @@ static const cli_argument arguments[] = {
 static char *read_prompt(const char *path)
 {
     const bool input = strcmp(path, "-") == 0;
+    const char *name = input ? "standard input" : path;
     FILE *from = input ? stdin : fopen(path, "re");
-    sample_text x = {.bytes = NULL};
-    char part[4096];
-    bool memory = append(&x, "", 0);
+    char *text = NULL;
+    size_t capacity = 0;
     if (!from) {
         cli_error(CLI_FAILED, "%s: cannot open: %s", path, strerror(errno));
-        free(x.bytes);
         return NULL;
     }
-    for (size_t n; memory && (n = fread(part, 1, sizeof part, from)) > 0;)
-        memory = append(&x, part, n);
-    const bool failed = ferror(from) != 0;
-    const int reason = errno;
+    const ssize_t length = getdelim(&text, &capacity, '\0', from);
+    const bool zero = length > 0 && text[length - 1] == '\0', empty = length < 0 && feof(from);
+    if (zero)
+        cli_error(CLI_FAILED, "%s: holds a zero byte, and is not a text", name);
+    else if (length < 0 && !empty)
+        cli_error(CLI_FAILED, "%s: cannot be read: %s", name, strerror(errno));
+    if (zero || length < 0) {
+        free(text);
+        text = empty ? strdup("") : NULL;
+    }
     if (!input)
         fclose(from);
-    if (!memory)
-        cli_error(CLI_FAILED, "out of memory");
-    else if (failed)
-        cli_error(CLI_FAILED, "%s: cannot be read: %s", input ? "standard input" : path, strerror(reason));
-    else if (strlen(x.bytes) != x.length)
-        cli_error(CLI_FAILED, "%s: holds a zero byte, and is not a text", input ? "standard input" : path);
-    else
-        return x.bytes;
-    free(x.bytes);
-    return NULL;
+    return text;
 }
 
-/* The text to continue: *text is what to print, "" without a prompt; false after printing an error. */
-static bool find_prompt(const cli_arguments *a, char **text)
-{
-    const char *given = a->values[PROMPT], *path = a->values[PROMPT_FILE];
-    if (given && path) {
-        cli_error(CLI_USAGE, "prompt and prompt_file are two prompts; give one");
-        return false;
-    }
-    if (given && strcmp(given, "-") == 0)
-        path = "-";
-    *text = path ? read_prompt(path) : strdup(given ? given : "");
-    return *text != NULL;
-}
-
-/* The tokens of the prompt; without one a line break, or the first symbol of a vocabulary that has none. The
- * caller frees *tokens. Returns their number, or -1 after an error. */
-static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens, scion_error *err)
+/* The tokens of the prompt; without one (NULL) a line break, or the first symbol of a vocabulary that has none. The
+ * caller frees *tokens. Returns their number, or 0 after printing an error. */
+static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens)
 {
     const char *text = prompt ? prompt : "\n";
     const size_t capacity = strlen(text) + 1;
+    scion_error err = {.message = "the prompt is empty"};
     *tokens = calloc(capacity, sizeof **tokens);
     if (!*tokens) {
-        snprintf(err->message, sizeof err->message, "out of memory");
-        return -1;
+        cli_error(CLI_FAILED, "out of memory");
+        return 0;
     }
-    int64_t count = data_encode(trainer_data(t), text, *tokens, (int64_t)capacity, err);
-    if (count < 0 && !prompt) {
-        (*tokens)[0] = 0;
-        count = 1;
-    }
-    if (count == 0) {
-        snprintf(err->message, sizeof err->message, "the prompt is empty");
-        return -1;
-    }
-    return count;
+    const int64_t count = data_encode(trainer_data(t), text, *tokens, (int64_t)capacity, &err);
+    if (count > 0)
+        return count;
+    if (!prompt)
+        return 1; /* token 0 */
+    cli_error(CLI_FAILED, "%s", err.message);
+    return 0;
 }
 
 /* The texts, one after the other, each with a seed of its own. */
@@ -312,42 +280,34 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
 
 static int run_sample(cli_arguments *a)
 {
-    char path[RUN_PATH], *text = NULL;
+    char path[RUN_PATH];
     trainer *t = NULL;
     int32_t *prompt = NULL;
-    scion_error err;
     sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1, .stop = a->values[STOP]};
     int64_t samples = 1;
-    int status = CLI_USAGE;
+    const char *given = a->values[PROMPT], *file = a->values[PROMPT_FILE];
     cli_progress progress = cli_progress_start(stderr);
     if (!cli_get_int(a, TOKENS, 1, 1000000000, &s.tokens) || !cli_get_real(a, TEMPERATURE, 0, 100, &s.temperature) ||
         !cli_get_int(a, TOP_K, 0, 1000000000, &s.top_k) || !cli_get_real(a, TOP_P, 0, 1, &s.top_p) ||
-        !cli_get_int(a, SEED, 0, INT64_MAX / 2, &s.seed) || !cli_get_int(a, SAMPLES, 1, 1000000, &samples))
-        goto done;
-    if (s.stop && !s.stop[0]) {
-        cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
-        goto done;
-    }
-    if (a->word_count == 1) /* a large checkpoint takes a while */
-        cli_progress_show(&progress, false, "reading %s ...", a->words[0]);
-    status = cli_open_run(&t, a, TRAINER_GENERATE, path);
+        !cli_get_int(a, SEED, 0, INT64_MAX / 2, &s.seed) || !cli_get_int(a, SAMPLES, 1, 1000000, &samples) ||
+        !cli_one_run(a))
+        return CLI_USAGE;
+    if (s.stop && !s.stop[0])
+        return cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
+    if (given && file)
+        return cli_error(CLI_USAGE, "prompt and prompt_file are two prompts; give one");
+    if (given && strcmp(given, "-") == 0)
+        file = given;
+    cli_progress_show(&progress, false, "reading %s ...", a->words[0]); /* a large checkpoint takes a while */
+    int status = cli_open_run(&t, a, TRAINER_GENERATE, path);
     cli_progress_clear(&progress);
     fflush(stderr);
     if (status != CLI_OK)
-        goto done;
-    if (!find_prompt(a, &text)) {
-        status = a->values[PROMPT] && a->values[PROMPT_FILE] ? CLI_USAGE : CLI_FAILED;
-        goto done;
-    }
-    const bool given = a->values[PROMPT] || a->values[PROMPT_FILE];
-    const int64_t count = encode(t, given ? text : NULL, &prompt, &err);
-    if (count < 0) {
-        status = cli_error(CLI_FAILED, "%s", err.message);
-        goto done;
-    }
+        return status;
+    char *text = file ? read_prompt(file) : strdup(given ? given : "");
+    const int64_t count = text ? encode(t, given || file ? text : NULL, &prompt) : 0;
     cli_catch_signals();
-    status = write_samples(t, a, s, samples, text, prompt, count, path);
-done:
+    status = count > 0 ? write_samples(t, a, s, samples, text, prompt, count, path) : CLI_FAILED;
     free(text);
     free(prompt);
     trainer_free(t);

@@ -296,7 +296,7 @@ bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop
     return true;
 }
 
-enum { LEDGER, JOBS, THREADS, BUDGET, MINUTES, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
+enum { LEDGER, JOBS, THREADS, BUDGET, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
 
 /* Adds the runs to the ledger, and applies the switches to those in it. */
 static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
@@ -354,8 +354,7 @@ static const cli_argument arguments[] = {
     [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time, which share the threads (1)"),
     [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
-    [MINUTES] = CLI_SETTING("minutes", "N", NULL),
-    [JSON] = CLI_JSON("the numbers"),
+    [JSON] = CLI_JSON,
     [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
     [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger; with ledger= alone all that waits"),
     [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
@@ -397,13 +396,11 @@ static int run_sweep(cli_arguments *a)
 {
     plan p = {.say = cli_json_only(a, JSON) ? stderr : stdout};
     int64_t jobs = 1, threads = 0;
-    double minutes = 0;
     if (!cli_get_text(a, LEDGER, p.ledger, sizeof p.ledger) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||
-        !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_real(a, MINUTES, 0, INFINITY, &minutes))
+        !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_seconds(a, BUDGET, &p.work.seconds))
         return CLI_USAGE;
-    p.work = (sweep_options){.jobs = (int)jobs, .threads = (int)threads, .seconds = 60 * minutes};
-    if (!cli_get_seconds(a, BUDGET, &p.work.seconds))
-        return CLI_USAGE;
+    p.work.jobs = (int)jobs;
+    p.work.threads = (int)threads;
     if (a->word_count > 0 && strcmp(a->words[0], "show") == 0)
         return show_command(a, p.ledger);
     if (!p.ledger[0] && a->word_count == 0)

@@ -21,7 +21,7 @@ enum { PROXY, OUT, LEDGER, CANDIDATES, RUNGS, SEEDS, JOBS, BUDGET, ALL, DROP, FO
 
 static const cli_argument arguments[] = {
     [PROXY] = CLI_SETTING("proxy", "WIDTH", "width of the narrow model (a quarter of the width)"),
-    [OUT] = CLI_SETTING("out", "FILE", "the .ini file to write (PRESET-tuned.ini)", .letter = 'o'),
+    [OUT] = CLI_SETTING("out", "FILE", "the .ini file to write (PRESET-tuned.ini)"),
     [LEDGER] = CLI_SETTING("ledger", "FILE", "ledger of the runs (sweeps/PRESET-tune.db)"),
     [CANDIDATES] = CLI_SETTING("candidates", "N", "points in the first rung (27)"),
     [RUNGS] = CLI_SETTING("rungs", "N", "3: 1/9, 1/3 and all of the steps (3)"),

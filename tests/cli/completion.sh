@@ -38,7 +38,6 @@ answers jobs= sweep mlp j
 answers --retry sweep mlp --
 answers --help sweep mlp --
 answers show sweep ''
-answers '!minutes=' sweep mlp mi
 answers steps= resume runs/x st
 answers '!lr=' resume runs/x l
 answers '!steps=' eval runs/x st

@@ -60,10 +60,10 @@ for version in "$old"/*/; do
         sed -n 's/^step \([0-9]*\)  validation loss \([0-9.]*\)  .*/\1 val_loss \2/p' out > got
         near "$is: eval" "expected/$name.eval" got 1.1e-4
         [ -e "expected/$name.sample" ] || continue
-        "$scion" sample "$run" --tokens 64 --temperature 0 --prompt 'a ' > got 2> log || fault "$is: sample: $(cat log)"
+        "$scion" sample "$run" tokens=64 temperature=0 prompt='a ' > got 2> log || fault "$is: sample: $(cat log)"
         cmp -s "expected/$name.sample" got || fault "$is: writes '$(cat got)', not '$(cat "expected/$name.sample")'"
     done
-    "$scion" report runs/* sweeps/*.db -o report.html > out 2>&1 || fault "$version: report: $(cat out)"
+    "$scion" report runs/* sweeps/*.db out=report.html > out 2>&1 || fault "$version: report: $(cat out)"
     for file in runs/* sweeps/*.db; do
         holds report.html "${file##*/}"
     done
@@ -117,7 +117,7 @@ for version in "$old"/*/; do
 
     # ---- A tuning, and the settings that it wrote; sizes of layers
     # shellcheck disable=SC2046
-    "$scion" tune $(cat sweeps/tune.args) --jobs 1 --out again.ini --ledger sweeps/tune.db > out 2>&1 ||
+    "$scion" tune $(cat sweeps/tune.args) jobs=1 out=again.ini ledger=sweeps/tune.db > out 2>&1 ||
         fault "$version, tune: $(cat out)"
     holds out '0 new runs'
     for ini in sweeps/tuned.ini again.ini; do
@@ -126,7 +126,7 @@ for version in "$old"/*/; do
     done
     near "$version, the tuned settings found again" tuned.ini.values again.ini.values
     # shellcheck disable=SC2046
-    "$scion" coordcheck $(cat sweeps/coords.args) --ledger sweeps/coords.db > out 2>&1 ||
+    "$scion" coordcheck $(cat sweeps/coords.args) ledger=sweeps/coords.db > out 2>&1 ||
         fault "$version, coordcheck: $(cat out)"
 done
 [ $faults -eq 0 ]

@@ -43,13 +43,13 @@ cmp -s run.losses again.losses || fault "threads change losses: $(paste run.loss
 "$scion" train $learn steps=1 threads=1 out=poor > out 2> log || fault "poor: $? $(cat log)"
 mkdir bare
 cp poor/metrics.jsonl poor/summary.json poor/mistakes.json bare
-"$scion" report bare -o page.html > out 2> log || fault "report: $(cat log)"
+"$scion" report bare out=page.html > out 2> log || fault "report: $(cat log)"
 holds page.html '<h3>Confusion matrix</h3>'
 holds page.html 'title="green">green</th>'
 wrong=$(grep -o '"sample"' poor/mistakes.json | wc -l)
 [ "$wrong" -gt 0 ] && [ "$(grep -c '<img ' page.html)" -eq "$wrong" ] || fault "report: $wrong images that it gets wrong"
 rm bare/mistakes.json
-"$scion" report bare -o page.html > out 2> log || fault "report: $(cat log)"
+"$scion" report bare out=page.html > out 2> log || fault "report: $(cat log)"
 grep -q '<img \|Confusion' page.html && fault 'mistakes without mistakes.json'
 "$scion" eval poor mistakes=bare/mistakes.json --json > out 2> log || fault "eval mistakes=: $(cat log)"
 holds out '"classes": [{"name": "blue", "images": 4, "right": '

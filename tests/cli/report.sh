@@ -22,20 +22,20 @@ done
 holds report.html '<td class="r">data_kind</td><td class="long">synthetic</td>'
 
 # ---- Two, and a run that has not ended; a name with a '=' is no setting
-"$scion" report narrow lr=0.125/ -o two.html > out 2>&1 || { fault "report of two: $?"; cat out; }
+"$scion" report narrow lr=0.125/ out=two.html > out 2>&1 || { fault "report of two: $?"; cat out; }
 holds two.html 'Runs compared'
 holds two.html 'width=32 lr=2⁻³'
 holds two/compare-training.csv 'lr=0.125,1,'
 rm lr=0.125/summary.json
-"$scion" report lr=0.125 --out=unfinished.html > out 2>&1 || { fault "report of an unfinished run: $?"; cat out; }
+"$scion" report lr=0.125 out=unfinished.html > out 2>&1 || { fault "report of an unfinished run: $?"; cat out; }
 holds unfinished.html 'the run has not ended'
-"$scion" report narrow -onarrow.html --title 'A <title>' > out 2>&1 || { fault '-oFILE'; cat out; }
+"$scion" report narrow out=narrow.html title='A <title>' > out 2>&1 || { fault 'out=FILE'; cat out; }
 holds narrow.html '<h1>A &lt;title&gt;</h1>'
 [ -e narrow/loss.svg ] && fault 'figures were put among the files of a run'
 [ -s narrow.files/loss.svg ] || fault 'no figures beside narrow.html'
 
 # ---- The same runs give the same bytes
-"$scion" report narrow -o again.html --title 'Report on narrow' > /dev/null 2>&1
+"$scion" report narrow out=again.html title='Report on narrow' > /dev/null 2>&1
 sed 's/"again\//"report\//g' again.html | cmp -s - report.html || fault 'two reports of one run differ'
 
 # ---- The policy names the hash of the script
@@ -51,19 +51,18 @@ mkdir empty
 echo 'no ledger' > text.txt
 refused 2 'give the folder of a run' report
 refused 2 'did you mean out=FILE?' report narrow --ot x.html
-refused 2 '-o needs a value' report narrow -o
 refused 1 'nothing: No such file' report nothing
 refused 1 'empty: not the folder of a run' report empty
 refused 1 'text.txt' report text.txt
-refused 1 'cannot make this folder' report narrow -o absent/x.html
+refused 1 'cannot make this folder' report narrow out=absent/x.html
 for file in metrics.jsonl summary.json best.safetensors; do
     cp narrow/$file before
-    refused 1 'is not a page' report narrow -o narrow/$file
+    refused 1 'is not a page' report narrow out=narrow/$file
     cmp -s narrow/$file before || fault "report replaced narrow/$file"
 done
-"$scion" report narrow -o two.html > out 2>&1 || { fault 'an earlier page is replaced'; cat out; }
+"$scion" report narrow out=two.html > out 2>&1 || { fault 'an earlier page is replaced'; cat out; }
 echo 'nonsense' >> lr=0.125/metrics.jsonl
 echo '{"step":99,"loss":1}' >> lr=0.125/metrics.jsonl
-refused 1 'not a line of metrics' report narrow lr=0.125 -o bad.html
+refused 1 'not a line of metrics' report narrow lr=0.125 out=bad.html
 [ -e bad.html ] && fault 'a page of damaged runs was written'
 [ $faults -eq 0 ]

@@ -23,13 +23,13 @@ done
 holds reproduce/rates/report.html 'slope -1/2'
 holds reproduce/rates/report.html 'slope -1/4'
 holds reproduce/rates/report/rates-noise.csv 'slope -1/4,64,'
-"$scion" reproduce rates --seeds 1 out=one > out 2> log || fault "one seed: $(cat log)"
+"$scion" reproduce rates seeds=1 out=one > out 2> log || fault "one seed: $(cat log)"
 tr -s ' \n' ' ' < out > flat
 holds flat 'one seed'
 grep -q '^undecided: 2 parts kept, 0 failed, 2 undecided' out || fault "one seed of noise decides: $(cat out)"
 
 # ---- A sweep: shortened, stopped by its budget, resumed until it is complete
-"$scion" reproduce spectral-norms data=text.txt --budget 0.1s jobs=1 threads=1 out=some/where > out 2> log ||
+"$scion" reproduce spectral-norms data=text.txt budget=0.1s jobs=1 threads=1 out=some/where > out 2> log ||
     fault "spectral-norms: $? $(cat log)"
 holds log 'shortened to 5% of their steps'
 holds out 'repeat the command to resume'
@@ -38,7 +38,7 @@ grep -q '^reproduced' out && fault "spectral-norms is decided before its end: $(
 tries=0
 while grep -q 'not complete' out && [ $tries -lt 4 ]; do
     tries=$((tries + 1))
-    "$scion" reproduce spectral-norms data=text.txt --budget 30s jobs=1 threads=1 out=some/where > out 2> log ||
+    "$scion" reproduce spectral-norms data=text.txt budget=30s jobs=1 threads=1 out=some/where > out 2> log ||
         fault "spectral-norms resumed: $? $(cat log)"
     holds out 'claim: the norms of the weights'
     grep -q 'shortened' log && fault "spectral-norms is planned twice: $(cat log)"
@@ -65,7 +65,7 @@ for file in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 tes
         head -c 3072 /dev/urandom
     done > cifar/$file.bin
 done
-"$scion" reproduce cnn-epochs data=cifar --budget 0.1s jobs=1 threads=1 > out 2> log || fault "cnn-epochs: $? $(cat log)"
+"$scion" reproduce cnn-epochs data=cifar budget=0.1s jobs=1 threads=1 > out 2> log || fault "cnn-epochs: $? $(cat log)"
 holds log 'shortened to 5% of their steps'
 tr -s ' \n' ' ' < out > flat
 holds flat 'uscion: the norms grow like the square root of the steps: '

@@ -50,26 +50,26 @@ holds out 'lr=3'
 
 # ---- sample: without the text, the same from the same seed, something else from another
 mv text.txt hidden.txt
-"$scion" sample run --tokens 200 --seed 5 > a || fault "sample: $?"
-"$scion" sample run --tokens 200 --seed 5 > b
-"$scion" sample run --tokens 200 --seed 6 > c
+"$scion" sample run tokens=200 seed=5 > a || fault "sample: $?"
+"$scion" sample run tokens=200 seed=5 > b
+"$scion" sample run tokens=200 seed=6 > c
 cmp -s a b || fault 'sample: two texts from one seed'
 cmp -s a c && fault 'sample: one text from two seeds'
 [ "$(wc -c < a)" -eq 201 ] || fault "sample: $(wc -c < a) bytes for 200 tokens and the end of the line"
-"$scion" sample run --tokens 1k > a || fault "sample --tokens 1k: $?" # numbers as in settings
+"$scion" sample run tokens=1k > a || fault "sample tokens=1k: $?" # numbers as in settings
 [ "$(wc -c < a)" -eq 1001 ] || fault "sample: $(wc -c < a) bytes for 1k tokens and the end of the line"
-"$scion" sample run --tokens 50 --temperature 0 --seed 1 > a
-"$scion" sample run --tokens 50 --temperature 0 --seed 2 > b
-"$scion" sample run --tokens 50 --top-k 1 --seed 3 > c
-"$scion" sample run --tokens 50 --top-p 0 --seed 4 > d
+"$scion" sample run tokens=50 temperature=0 seed=1 > a
+"$scion" sample run tokens=50 temperature=0 seed=2 > b
+"$scion" sample run tokens=50 top_k=1 seed=3 > c
+"$scion" sample run tokens=50 top_p=0 seed=4 > d
 cmp -s a b || fault 'sample: temperature 0 depends on the seed'
 cmp -s a c || fault 'sample: the likeliest one of one is the likeliest'
 cmp -s a d || fault 'sample: the likeliest that make up nothing are the likeliest one'
-"$scion" sample run --prompt 'the quick' --tokens 40 --temperature 0 > a
+"$scion" sample run prompt='the quick' tokens=40 temperature=0 > a
 [ "$(head -c 9 a)" = 'the quick' ] || fault 'sample: the prompt comes first'
-"$scion" sample run --prompt 'THE' > out 2>&1 && fault 'sample: a prompt of unknown characters'
+"$scion" sample run prompt='THE' > out 2>&1 && fault 'sample: a prompt of unknown characters'
 holds out 'T'
-"$scion" sample run --prompt '' > out 2>&1 && fault 'sample: an empty prompt'
+"$scion" sample run prompt='' > out 2>&1 && fault 'sample: an empty prompt'
 holds out 'empty'
 mv hidden.txt text.txt
 

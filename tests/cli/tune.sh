@@ -8,7 +8,7 @@ tiny='data_kind=synthetic vocab=24 layers=1 width=32 head_size=8 block=16 batch=
 tune() {
     file=$1 ledger=$2
     shift 2
-    exec "$scion" tune shakespeare $tiny proxy=16 candidates=6 rungs=2 --jobs 2 out="$file" --ledger "$ledger" "$@"
+    exec "$scion" tune shakespeare $tiny proxy=16 candidates=6 rungs=2 jobs=2 out="$file" ledger="$ledger" "$@"
 }
 # FILE: the values found, without times and the command.
 found() {
@@ -159,12 +159,12 @@ refused 2 'proxy is 64, expected at most the width 32' tune shakespeare $tiny pr
 refused 2 'multiple of head_size' tune shakespeare $tiny proxy=20
 refused 2 'proxy=x' tune shakespeare $tiny proxy=x
 refused 2 'width' tune shakespeare $tiny width=32,64
-refused 2 'candidates=none: expected a whole number from 1 to 2000' tune shakespeare $tiny --candidates none
-refused 2 'rungs=99: expected' tune shakespeare $tiny --rungs 99
+refused 2 'candidates=none: expected a whole number from 1 to 2000' tune shakespeare $tiny candidates=none
+refused 2 'rungs=99: expected' tune shakespeare $tiny rungs=99
 refused 2 'lr is 2, expected at most 1' tune shakespeare $tiny lr=2
-refused 1 'nowhere/x.ini' tune shakespeare $tiny -o nowhere/x.ini
-refused 1 'whole.ini exists' tune shakespeare $tiny -o whole.ini
-"$scion" tune shakespeare $tiny --ledger whole.ini --out new.ini > out 2>&1 && fault 'a ledger that is none'
+refused 1 'nowhere/x.ini' tune shakespeare $tiny out=nowhere/x.ini
+refused 1 'whole.ini exists' tune shakespeare $tiny out=whole.ini
+"$scion" tune shakespeare $tiny ledger=whole.ini out=new.ini > out 2>&1 && fault 'a ledger that is none'
 holds out 'whole.ini is not a ledger'
 [ -e new.ini ] && fault 'a file was written without a result'
 [ $faults -eq 0 ]

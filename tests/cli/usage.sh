@@ -49,7 +49,8 @@ refused 2 'n_layer is called layers here' train shakespeare data=text.txt --n_la
 refused 2 'n_layer is called layers here' sweep shakespeare data=text.txt n_layer=4
 refused 2 'dropout is for model vit, model gpt has none' train shakespeare data=text.txt dropout=0.1
 refused 2 'scion presets --options lists them' train shakespeare data=text.txt quux=1
-refused 2 '--tokens needs a value: tokens=N' sample . --tokens
+refused 2 'has no --tokens; did you mean tokens=N?' sample . --tokens 5
+refused 2 'did you mean top_k=N?' sample . --top-k=5
 refused 2 'steps=VALUE' train shakespeare --steps 3
 refused 2 'temperature=hot: expected a number from' sample . temperature=hot
 refused 2 'one preset at most' train shakespeare mlp

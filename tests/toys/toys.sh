@@ -49,7 +49,7 @@ refused 1 'only a model that learned from a text' sample run
 "$scion" sweep $toy steps=10 copies=1..3 noise=0,0.5 ledger=toys.db > out 2>&1 || fault "sweep: $? $(cat out)"
 "$scion" sweep $toy steps=10 copies=1..3 noise=0,0.5 ledger=toys.db > out 2>&1 || fault "sweep again: $?"
 holds out '0 new'
-"$scion" report run toys.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
+"$scion" report run toys.db out=report.html > out 2>&1 || fault "report: $? $(cat out)"
 holds report.html 'copies'
 holds report.html 'images'
 
@@ -81,7 +81,7 @@ holds out ' lion '
 "$scion" eval lion > evaluated 2>&1 || fault "eval: $? $(cat evaluated)"
 holds evaluated 'accuracy'
 "$scion" sweep $rows lr=0.01 steps=5 rule=lion,scion norms=sum,sum,sum/image ledger=rows.db > out 2>&1 || fault "sweep: $? $(cat out)"
-"$scion" report lion rows.db -o report.html > out 2>&1 || fault "report: $? $(cat out)"
+"$scion" report lion rows.db out=report.html > out 2>&1 || fault "report: $? $(cat out)"
 holds report.html 'lion'
 
 # ---- A rule with one number a row: checkpoints have its states in their own shapes, and a resumed run is the same run

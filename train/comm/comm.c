@@ -12,19 +12,20 @@
 
 #include "util/clock.h"
 #include "util/fail.h"
-#include "comm/comm_self.h"
 #include "comm/launcher.h"
 
 static comm *world; /* NULL: comm_self's */
 
+/* No loop over other ranks has one, so that a single rank sends no message and needs no kind. */
+comm *comm_self(void)
+{
+    static comm self = {.size = 1, .local_size = 1, .beat_request = -1};
+    return &self;
+}
+
 comm *comm_world(void)
 {
     return world ? world : comm_self();
-}
-
-const char *comm_build(void)
-{
-    return comm_mpi_build();
 }
 
 scion_status comm_join(scion_error *err)
@@ -40,12 +41,6 @@ scion_status comm_join(scion_error *err)
     return comm_mpi_join(err);
 }
 
-void comm_abort(void)
-{
-    if (world)
-        world->kind->abort(world);
-}
-
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
 int comm_send(comm *c, int to, comm_use use, int tag, const void *data, size_t bytes)
@@ -56,7 +51,6 @@ int comm_send(comm *c, int to, comm_use use, int tag, const void *data, size_t b
 
 int comm_receive(comm *c, int from, comm_use use, int tag, void *data, size_t bytes)
 {
-    c->received[use] += (int64_t)bytes;
     return c->kind->receive(c, from, use, tag, data, bytes);
 }
 
@@ -262,32 +256,22 @@ scion_status comm_sum(comm *c, double *values, int64_t count, scion_error *err)
 
 scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who)
 {
-    /* The lowest rank that failed decides: the smallest of these numbers. */
-    int32_t worst = status == SCION_OK ? c->size : c->rank;
+    const char failed = status != SCION_OK;
+    int first = failed ? 0 : 1;
     scion_error own = {.message = ""};
     err = err ? err : &own;
-    if (who)
-        *who = status == SCION_OK ? -1 : c->rank;
-    if (c->size == 1)
-        return status;
-    for (int step = 1; step < c->size; step *= 2) {
-        int32_t other = c->size;
-        if (c->rank & step) {
-            pass(c, c->rank - step, -1, &worst, sizeof worst);
-            break;
-        }
-        if (c->rank + step < c->size)
-            pass(c, -1, c->rank + step, &other, sizeof other);
-        worst = other < worst ? other : worst;
+    if (c->size > 1) {
+        comm_gather(c, &failed, 1, c->failed);
+        for (first = 0; first < c->size && !c->failed[first];)
+            first++;
     }
-    comm_broadcast(c, 0, &worst, sizeof worst);
     if (who)
-        *who = worst < c->size ? worst : -1;
-    if (worst == c->size)
-        return SCION_OK;
-    if (worst == c->rank)
+        *who = first < c->size ? first : -1;
+    if (c->size == 1 || first == c->size)
+        return status;
+    if (first == c->rank)
         err->status = (int32_t)status;
-    comm_broadcast(c, worst, err, sizeof *err);
+    comm_broadcast(c, first, err, sizeof *err);
     return (scion_status)err->status;
 }
 
@@ -295,13 +279,13 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 
 scion_status comm_install(comm *c, scion_error *err)
 {
-    typedef struct comm_peer peer;
-    peer own = {.process = (int64_t)getpid(), .heard = 0};
+    struct comm_peer own = {.process = (int64_t)getpid()};
     gethostname(own.host, sizeof own.host - 1);
     c->beat_request = -1;
     c->peers = calloc((size_t)c->size, sizeof *c->peers);
+    c->failed = calloc((size_t)c->size, 1);
     world = c;
-    if (!c->peers)
+    if (!c->peers || !c->failed)
         return train_fail(err, SCION_ENOMEM, "out of memory for %d ranks", c->size);
     comm_gather(c, &own, sizeof own, c->peers);
     for (int r = 0; r < c->size; r++)
@@ -312,7 +296,7 @@ scion_status comm_install(comm *c, scion_error *err)
 void comm_leave(void)
 {
     comm *c = world;
-    char all[1] = {0};
+    const char none = 0;
     if (!c)
         return;
     /* After two barriers no message is under way, not even a heartbeat. */
@@ -320,13 +304,13 @@ void comm_leave(void)
         comm_wait(c, c->beat_request, 0);
     c->beat_request = -1;
     const double timeout = c->timeout;
-    scion_error none;
-    comm_agree(c, SCION_OK, &none, NULL);
+    comm_gather(c, &none, 1, c->failed);
     c->timeout = 0;
-    comm_broadcast(c, 0, all, sizeof all);
+    comm_broadcast(c, 0, c->failed, 1);
     if (timeout > 0 && c->rank == 0)
         take_heartbeats(c, clock_now());
     free(c->peers);
+    free(c->failed);
     world = NULL;
     c->kind->free(c);
 }

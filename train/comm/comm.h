@@ -1,8 +1,7 @@
 /* The ranks of a run, processes that train one model together, and their messages.
  *
  * A communicator has this process's rank, the number of ranks, and the functions of a kind (comm_kind) that carry
- * bytes from one rank to another. There are two kinds: comm_self.c, a single rank, and comm_mpi.c, the only file that
- * uses MPI. Collective operations (broadcast, gather, agree) are written here once, on top of messages between two
+ * bytes from one rank to another: MPI's (comm_mpi.c, the only file that uses it). A single rank has none. Collective operations (broadcast, gather, agree) are written here once, on top of messages between two
  * ranks, which fixes the order of every sum.
  *
  * Liveness. A waiting rank sends heartbeats to rank 0. When rank 0 has waited for `timeout` seconds, it names the
@@ -26,7 +25,6 @@ enum { COMM_TAGS = 4096, COMM_HOST = 64 };
 typedef struct comm comm;
 
 typedef struct comm_kind {
-    const char *name;
     /* Begin to send or to receive; return a request, >= 0. `data` must stay valid until it is done. */
     int (*send)(comm *c, int to, comm_use use, int tag, const void *data, size_t bytes);
     int (*receive)(comm *c, int from, comm_use use, int tag, void *data, size_t bytes);
@@ -42,9 +40,9 @@ typedef struct comm_kind {
 struct comm {
     const comm_kind *kind;
     int rank, size;
-    int local_rank, local_size;                   /* on this host */
-    double timeout;                               /* seconds; 0: wait for ever */
-    int64_t sent[COMM_USES], received[COMM_USES]; /* bytes */
+    int local_size;          /* on this host */
+    double timeout;          /* seconds; 0: wait for ever */
+    int64_t sent[COMM_USES]; /* bytes */
     /* Called once before all ranks are ended because one of them is lost; may be NULL. */
     void (*lost)(void *ctx, const char *message);
     void *lost_ctx;
@@ -56,9 +54,12 @@ struct comm {
     } * peers;
     double beat; /* time of this rank's last heartbeat */
     int beat_request;
-    void *own; /* the kind's data */
+    char *failed; /* comm_agree's space: one byte of each rank */
+    void *own;    /* the kind's data */
 };
 
+/* A single rank. */
+comm *comm_self(void);
 /* The communicator of this process: a single rank until comm_join. */
 comm *comm_world(void);
 /* Joins the ranks that mpirun or srun started with this one; does nothing without them. EINVAL: they cannot be joined
@@ -66,9 +67,7 @@ comm *comm_world(void);
 scion_status comm_join(scion_error *err);
 /* Waits for the other ranks, then leaves them. */
 void comm_leave(void);
-/* Ends every rank at once with exit status 1, if there are others; else returns. */
-void comm_abort(void);
-/* "Open MPI 4.1.4", or "none". */
+/* "Open MPI 4.1.4", or "none" (comm_no_mpi.c). */
 const char *comm_build(void);
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
@@ -120,6 +119,5 @@ scion_status comm_install(comm *c, scion_error *err);
 void comm_fail(comm *c, int whom, const char *why);
 /* comm_mpi.c, or comm_no_mpi.c in its place. */
 scion_status comm_mpi_join(scion_error *err);
-const char *comm_mpi_build(void);
 
 #endif

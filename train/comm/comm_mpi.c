@@ -118,7 +118,6 @@ static void leave(comm *c)
 }
 
 static const comm_kind kind = {
-    .name = "mpi",
     .send = send_to,
     .receive = receive_from,
     .done = done,
@@ -132,7 +131,6 @@ static void count_local(comm *c)
 {
     MPI_Comm local;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &local);
-    MPI_Comm_rank(local, &c->local_rank);
     MPI_Comm_size(local, &c->local_size);
     MPI_Comm_free(&local);
 }
@@ -159,7 +157,7 @@ scion_status comm_mpi_join(scion_error *err)
 }
 
 /* "Open MPI v4.1.4, package: ..." up to the first comma, or "MPICH Version: 4.0.2" up to its line's end. */
-const char *comm_mpi_build(void)
+const char *comm_build(void)
 {
     static char name[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;

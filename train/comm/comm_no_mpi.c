@@ -9,7 +9,7 @@ scion_status comm_mpi_join(scion_error *err)
                       "and build it again (scion version tells)");
 }
 
-const char *comm_mpi_build(void)
+const char *comm_build(void)
 {
     return "none";
 }

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Environment variables of one launcher. size and rank must be set to numbers; the local ones may be missing.
+/* Environment variables of one launcher. size and rank must be set to numbers; local_size may be missing.
  * `binding` is set if the user chose how processes are bound; NULL: the launcher's binding is never changed. */
 typedef struct dialect {
-    const char *name, *size, *rank, *local_size, *local_rank;
+    const char *name, *size, *rank, *local_size;
     const char *binding;
     bool mpi;
 } dialect;
@@ -20,11 +20,10 @@ typedef struct dialect {
  * step with tasks, hence SLURM_STEP_NUM_TASKS; srun supports MPI if given --mpi. */
 static const dialect dialects[] = {
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_hwloc_base_binding_policy", true},
-    {"MPICH", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", NULL, true},
-    {"Slurm with PMIx", "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID", NULL,
-     true},
-    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID", NULL, false},
+     "OMPI_MCA_hwloc_base_binding_policy", true},
+    {"MPICH", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", NULL, true},
+    {"Slurm with PMIx", "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "SLURM_STEP_TASKS_PER_NODE", NULL, true},
+    {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", NULL, false},
 };
 
 /* Number at the start of a variable ("2(x3)": two tasks on each of three nodes); -1: none. */
@@ -43,12 +42,8 @@ launcher launcher_find(void)
         const int size = number_of(d->size), rank = number_of(d->rank);
         if (size < 1 || rank < 0 || rank >= size)
             continue;
-        int local_size = number_of(d->local_size), local_rank = number_of(d->local_rank);
-        if (local_size < 1 || local_rank < 0 || local_rank >= local_size) {
-            local_size = 1;
-            local_rank = 0;
-        }
-        return (launcher){d->name, rank, size, local_rank, local_size, d->mpi};
+        const int local_size = number_of(d->local_size);
+        return (launcher){d->name, rank, size, local_size > 0 ? local_size : 1, d->mpi};
     }
     return (launcher){.name = NULL, .size = 1, .local_size = 1};
 }

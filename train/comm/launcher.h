@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 typedef struct launcher {
-    const char *name;           /* "Open MPI", "MPICH", "Slurm"; NULL: this process was started alone */
-    int rank, size;             /* 0 and 1 without a launcher */
-    int local_rank, local_size; /* on this host; 0 and 1 if not known */
-    bool mpi;                   /* the launcher supports MPI */
+    const char *name; /* "Open MPI", "MPICH", "Slurm"; NULL: this process was started alone */
+    int rank, size;   /* 0 and 1 without a launcher */
+    int local_size;   /* processes on this host; 1 if not known */
+    bool mpi;         /* the launcher supports MPI */
 } launcher;
 
 launcher launcher_find(void);

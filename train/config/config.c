@@ -302,7 +302,8 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-int config_distance(const char *a, const char *b)
+/* Number of letters to insert, delete, replace or swap to turn a into b, ignoring case. */
+static int distance_of(const char *a, const char *b)
 {
     int row[3][max_letters + 1]; /* rows of the last three letters of a */
     const int n = min_of((int)strlen(a), max_letters), m = min_of((int)strlen(b), max_letters);
@@ -321,10 +322,17 @@ int config_distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-bool config_near(const char *name, int distance)
+/* Distance of a name that may have been meant; INT_MAX: it differs in more than a third of the letters. */
+static int near(const char *name, const char *offered)
 {
-    const int letters = min_of((int)strlen(name), 9);
-    return distance <= (letters < 6 ? 1 : letters / 3);
+    const int letters = min_of((int)strlen(name), 9), distance = distance_of(name, offered);
+    return distance <= (letters < 6 ? 1 : letters / 3) ? distance : INT_MAX;
+}
+
+void config_nearer(const char *name, const char *offered, char nearest[CONFIG_TEXT])
+{
+    if (near(name, offered) < (nearest[0] ? near(name, nearest) : INT_MAX))
+        snprintf(nearest, CONFIG_TEXT, "%s", offered);
 }
 
 /* True if `part` is one or more whole words of `key`: batch in batch_size, not out in dropout. */
@@ -350,8 +358,7 @@ static int key_distance(const char *key, const config_option *o)
         *s = *s == '_' || *s == '-' ? ' ' : *s;
     if (strlen(words) > 3 && strstr(o->help, words))
         return 0;
-    const int distance = config_distance(key, o->key);
-    return config_near(key, distance) ? distance : INT_MAX;
+    return near(key, o->key);
 }
 
 /* True if a list of words contains `word`, in any case. */

@@ -114,10 +114,9 @@ char *config_to_values(const config *c);
 /* Reads both. */
 scion_status config_from_json(config *c, const char *json, scion_error *err);
 
-/* Number of letters to insert, delete, replace or swap to turn a into b, ignoring case. */
-int config_distance(const char *a, const char *b);
-/* True if `distance` is small enough to suggest the other name: up to a third of the letters. */
-bool config_near(const char *name, int distance);
+/* Finds the name that a misspelt one probably stands for: keeps `offered` in `nearest` ("" at first) if it is nearer
+ * than those before, and differs in at most a third of the letters. */
+void config_nearer(const char *name, const char *offered, char nearest[CONFIG_TEXT]);
 /* Sentence about an unknown key: its name here (config_foreign_names), or the option that was probably meant. */
 void config_unknown(const char *key, char *text, size_t bytes);
 

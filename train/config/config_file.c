@@ -184,19 +184,14 @@ enum { folders = 5 };
 /* Folder i to search for presets; false: none. */
 static bool folder_at(int i, char *folder, size_t bytes)
 {
-    const char *named = NULL;
-    switch (i) {
-    case 0: named = getenv("SCION_PRESETS"); break;
-    case 1: named = "presets"; break;
-    case 2: /* build/scion beside presets */ return path_beside_program("../presets", folder, bytes);
-    case 3: /* bin/scion beside share */ return path_beside_program("../share/scion/presets", folder, bytes);
-    default:
-#ifdef SCION_PRESET_DIR
-        named = SCION_PRESET_DIR;
-#endif
-        break;
-    }
-    return named && named[0] && (size_t)snprintf(folder, bytes, "%s", named) < bytes;
+    const char *const named[folders] = {getenv("SCION_PRESETS"), "presets", NULL, NULL, SCION_PRESET_DIR};
+    static const char *const beside[folders] = {
+        [2] = "../presets",             /* build/scion */
+        [3] = "../share/scion/presets", /* bin/scion */
+    };
+    if (beside[i])
+        return path_beside_program(beside[i], folder, bytes);
+    return named[i] && named[i][0] && (size_t)snprintf(folder, bytes, "%s", named[i]) < bytes;
 }
 
 static bool is_file(const char *path)
@@ -305,19 +300,15 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
 typedef struct search {
     const char *name;
     char nearest[CONFIG_TEXT];
-    int distance, presets;
+    bool any;
 } search;
 
 static void compare(void *ctx, const char *name, const char *about)
 {
     search *s = ctx;
-    const int distance = config_distance(s->name, name);
     (void)about;
-    s->presets++;
-    if (config_near(s->name, distance) && (s->nearest[0] == '\0' || distance < s->distance)) {
-        snprintf(s->nearest, sizeof s->nearest, "%s", name);
-        s->distance = distance;
-    }
+    s->any = true;
+    config_nearer(s->name, name, s->nearest);
 }
 
 static scion_status not_found(const char *name, scion_error *err)
@@ -329,7 +320,7 @@ static scion_status not_found(const char *name, scion_error *err)
     if (s.nearest[0])
         return train_fail(err, SCION_EINVAL, "there is no preset \"%.60s\"; did you mean \"%.60s\"?", name,
                           s.nearest);
-    if (s.presets > 0)
+    if (s.any)
         return train_fail(err, SCION_EINVAL, "there is no preset \"%.60s\"; scion presets lists them", name);
     return train_fail(
         err, SCION_EINVAL,

@@ -81,12 +81,7 @@ bool catalogue_script(char path[CATALOGUE_PATH])
     if ((path_beside_program("../tools/get-data", path, CATALOGUE_PATH) && file_exists(path)) ||
         (path_beside_program("../share/scion/get-data", path, CATALOGUE_PATH) && file_exists(path)))
         return true;
-#ifdef SCION_PRESET_DIR
-    snprintf(path, CATALOGUE_PATH, "%s/../get-data", SCION_PRESET_DIR);
-    return file_exists(path);
-#else
-    return false;
-#endif
+    return snprintf(path, CATALOGUE_PATH, "%s/../get-data", SCION_PRESET_DIR) < CATALOGUE_PATH && file_exists(path);
 }
 
 scion_status catalogue_path(const char *text, char path[OPTION_TEXT], scion_error *err)

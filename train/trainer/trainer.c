@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_self.h"
 #include "config/network.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"

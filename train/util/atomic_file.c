@@ -56,16 +56,14 @@ scion_status atomic_begin_in(atomic_file *r, int folder, const char *path, scion
 {
     struct stat about;
     const char *name = file_in(folder, path);
-    *r = (atomic_file){path, folder, temporary_name(name), -1};
-    if (!r->temporary)
-        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    *r = (atomic_file){path, folder, NULL, -1};
     /* rename would replace even a device or a pipe. */
     if (fstatat(file_at(folder), name, &about, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(about.st_mode) &&
-        !S_ISLNK(about.st_mode)) {
-        free(r->temporary);
-        r->temporary = NULL;
+        !S_ISLNK(about.st_mode))
         return train_fail(err, SCION_EINVAL, "%s: cannot be written: it exists and is not a file", path_end(path));
-    }
+    r->temporary = temporary_name(name);
+    if (!r->temporary)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     /* No O_EXCL: an earlier process with this number may have left its file here. */
     do
         r->fd = openat(file_at(folder), r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -125,6 +123,17 @@ scion_status atomic_commit(atomic_file *r, scion_error *err)
     free(r->temporary);
     r->temporary = NULL;
     return SCION_OK;
+}
+
+scion_status atomic_save(int folder, const char *path, const void *data, size_t bytes, scion_error *err)
+{
+    atomic_file r;
+    scion_status status;
+    TRY(atomic_begin_in(&r, folder, path, err));
+    TRY(atomic_write(&r, data, bytes, err));
+    TRY(atomic_commit(&r, err));
+done:
+    return status;
 }
 
 bool atomic_link(int folder, const char *from, const char *path)

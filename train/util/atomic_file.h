@@ -32,6 +32,8 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
 scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err);
 scion_status atomic_commit(atomic_file *r, scion_error *err);
 void atomic_abort(atomic_file *r);
+/* Replaces a file by these bytes at once: begin, write, commit. */
+scion_status atomic_save(int folder, const char *path, const void *data, size_t bytes, scion_error *err);
 
 /* Makes `path` a hard link to the file `from` in the same folder (the open `folder` if >= 0), replacing what was
  * there. False: the file system has no hard links; nothing has changed. */

@@ -44,12 +44,7 @@ scion_status json_save(json_t *value, size_t flags, const char *path, scion_erro
     json_decref(value);
     if (!text)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    atomic_file r;
-    scion_status status = atomic_begin(&r, path, err);
-    if (status == SCION_OK)
-        status = atomic_write(&r, text, strlen(text), err);
-    if (status == SCION_OK)
-        status = atomic_commit(&r, err);
+    const scion_status status = atomic_save(-1, path, text, strlen(text), err);
     free(text);
     return status;
 }
