@@ -10,6 +10,7 @@
 #include "describe.h"
 #include "ranks/start_check.h"
 #include "run/metrics_sink.h"
+#include "run/sinks.h"
 #include "run_view.h"
 #include "util/fail.h"
 #include "util/file.h"
@@ -89,9 +90,9 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
 {
     comm *c = trainer_comm(t);
     run_view v = run_view_start(show);
-    metrics_folder folder = {.dir = dir};
-    const run_sink files = metrics_sink(&folder), view = run_view_sink(&v), json = metrics_print_sink(stdout);
-    const run_sink *const sinks[] = {&files, &view, &json};
+    const run_sink view = run_view_sink(&v), json = metrics_print_sink(stdout), *sinks[SINKS_MAX + 2];
+    run_sink files[SINKS_MAX];
+    int count = 0, file_count = 0;
     run_policy policy = run_policy_of(trainer_config(t));
     run_result r;
     int sinks_failed;
@@ -103,9 +104,19 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     policy.elapsed = elapsed;
     policy.position = position;
     cli_catch_signals();
-    const int sink_count = c->rank != 0 ? 0 : show == AS_JSON ? 3 : 2;
-    const scion_status status = run_train(t, &policy, sinks, sink_count, &r, &sinks_failed, &err);
-    metrics_close(folder.m);
+    if (c->rank == 0) {
+        if (sinks_open(files, &file_count, dir, trainer_config(t), &err) != SCION_OK)
+            return cli_error(CLI_FAILED, "%s", err.message);
+        while (count < file_count) {
+            sinks[count] = &files[count];
+            count++;
+        }
+        sinks[count++] = &view;
+        if (show == AS_JSON)
+            sinks[count++] = &json;
+    }
+    const scion_status status = run_train(t, &policy, sinks, count, &r, &sinks_failed, &err);
+    sinks_close(files, file_count);
     cli_progress_clear(&v.progress);
     if (c->rank == 0) {
         char before[CONFIG_TEXT], message[2 * CONFIG_TEXT + 64];

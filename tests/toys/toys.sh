@@ -1,6 +1,6 @@
 #!/bin/sh
-# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each; a metric and a flat
-# array are a row. The program with the toys of this folder knows them in its help, checks, routing, training,
+# What CONTRIBUTING promises: a norm, a rule, a model and a kind of data are a file and a row each; a sink too; a metric
+# and a flat array are a row. The program with the toys of this folder knows them in its help, checks, routing, training,
 # checkpoints, evaluation, sweeps and reports.
 #     toys.sh PATH-OF-SCION-WITH-TOYS PRESETS
 . "${0%/*}/../cli/opening"
@@ -31,6 +31,7 @@ holds out 'copies.0-1'
 holds out '100 dots'
 holds out 'images/s'
 holds out 'accuracy'
+[ "$(wc -l < run/steps.txt)" -eq 40 ] || fault "the toy sink wrote $(wc -l < run/steps.txt) lines for 40 steps"
 "$scion" eval run > evaluated 2>&1 || fault "eval: $? $(cat evaluated)"
 holds evaluated 'accuracy 100'
 # ... of the average of the weights (toy_flat.c), as the run's last validation

@@ -73,6 +73,24 @@ run_sink metrics_sink(metrics_folder *to)
                       .ctx = to};
 }
 
+scion_status metrics_sink_open(run_sink *out, const run_dir *dir, const config *c, scion_error *err)
+{
+    metrics_folder *to = calloc(1, sizeof *to);
+    (void)c;
+    if (!to)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the metrics");
+    to->dir = dir;
+    *out = metrics_sink(to);
+    return SCION_OK;
+}
+
+void metrics_sink_close(run_sink *sink)
+{
+    metrics_folder *to = sink->ctx;
+    metrics_close(to->m);
+    free(to);
+}
+
 /* ---- Printed ---- */
 
 /* Prints and frees a line. Failures are reported at the end of the program, as for everything that is printed. */

@@ -11,6 +11,9 @@ typedef struct metrics_folder {
     metrics *m; /* opened by the sink; the caller closes it after the run */
 } metrics_folder;
 run_sink metrics_sink(metrics_folder *to);
+/* The row of sink_rows.c. */
+scion_status metrics_sink_open(run_sink *out, const run_dir *dir, const config *c, scion_error *err);
+void metrics_sink_close(run_sink *sink);
 /* Prints the lines of metrics.jsonl, and the summary as the last one. */
 run_sink metrics_print_sink(FILE *to);
 
