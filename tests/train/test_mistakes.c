@@ -39,8 +39,8 @@ static void counts_add_up(void **state)
         mistakes *m;
         trainer *t = validated(pairs, &scores, &m);
         check(m != NULL && m->class_count == 10 && m->step == 4 && strcmp(m->tta, ways[i] + 4) == 0);
-        check(mistakes_measured(m) == 5 * 32 && m->pair_count == m->pairs_found);
-        check((double)mistakes_right(m) / (double)mistakes_measured(m) == scores.accuracy);
+        check(mistakes_total(m).images == 5 * 32 && m->pair_count == m->pairs_found);
+        check((double)mistakes_total(m).right / (double)mistakes_total(m).images == scores.accuracy);
         int64_t row[10] = {0}, wrong = 0;
         for (int64_t k = 0; k < m->pair_count; k++) {
             check(m->pairs[k].target != m->pairs[k].answer && m->pairs[k].images > 0);
@@ -137,7 +137,7 @@ static void the_loss_of_logits_is_the_loss(void **state)
         check(last.loss == loss && last.plain_accuracy == accuracy);
         OK(trainer_validate(t, false, NULL, &during, NULL, &err));
         check(during.loss == loss && during.accuracy == accuracy && during.top5 >= during.accuracy);
-        check(m != NULL && mistakes_measured(m) == 5 * t->c.training.batch);
+        check(m != NULL && mistakes_total(m).images == 5 * t->c.training.batch);
         mistakes_free(m);
         trainer_free(t);
     }
@@ -295,7 +295,7 @@ static void what_contradicts_itself_is_refused(void **state)
     (void)state;
     scratch_text(path, HEAD CLASSES PAIRS WORST);
     OK(mistakes_read(&m, path, &err));
-    check(m->worst[0].pixels[0] == 0 && m->worst[0].pixels[1] == 255 && mistakes_right(m) == 3);
+    check(m->worst[0].pixels[0] == 0 && m->worst[0].pixels[1] == 255 && mistakes_total(m).right == 3);
     mistakes_free(m);
     for (int64_t i = 0; i < COUNT_OF(cases); i++) {
         scratch_text(path, cases[i].text);
@@ -325,7 +325,8 @@ static void damaged_files_do_no_harm(void **state)
             text[i] = (char)(change == 0 ? '9' : change == 1 ? '-' : change == 2 ? 0xff : text[i] ^ 1);
             scratch_put(path, text, sizeof whole - 1);
             if (mistakes_read(&m, path, &err) == SCION_OK) {
-                check(m->class_count == 2 && mistakes_right(m) <= mistakes_measured(m) && m->pair_count == 1);
+                check(m->class_count == 2 && mistakes_total(m).right <= mistakes_total(m).images &&
+                      m->pair_count == 1);
                 mistakes_free(m);
             } else {
                 check(m == NULL && strstr(err.message, "damaged.json"));

@@ -12,16 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "record/run_dir.h"
+#include "util/atomic_file.h"
 #include "util/fail.h"
 #include "util/file.h"
 #include "util/json.h"
 #include "util/path.h"
-#include "util/atomic_file.h"
 
 struct metrics {
     int fd;
     int folder; /* open, < 0: the path says */
-    char path[4096];
+    char path[RUN_FILE];
+    char *line; /* being made; NULL: none */
+    size_t line_bytes;
 };
 
 /* ---- Going on ---------------------------------------------------------------------------------------------- */
@@ -101,11 +104,10 @@ static double elapsed_of(const json_t *object, const char *step_key, int64_t ste
 
 double metrics_elapsed(const char *dir, int64_t step)
 {
-    char path[4096], *line = NULL;
+    char path[RUN_FILE], *line = NULL;
     size_t capacity = 0;
     double elapsed = 0;
-    FILE *file =
-        (size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) < sizeof path ? fopen(path, "re") : NULL;
+    FILE *file = run_dir_file(dir, "metrics.jsonl", path, NULL) == SCION_OK ? fopen(path, "re") : NULL;
     for (ssize_t n; file && (n = getline(&line, &capacity, file)) > 0;) {
         json_t *object = json_loadb(line, (size_t)n, 0, NULL);
         elapsed = elapsed_of(object, "step", step, elapsed);
@@ -114,7 +116,7 @@ double metrics_elapsed(const char *dir, int64_t step)
     if (file)
         fclose(file);
     free(line);
-    if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) < sizeof path) {
+    if (run_dir_file(dir, "summary.json", path, NULL) == SCION_OK) {
         json_t *summary = json_load_file(path, 0, NULL);
         elapsed = elapsed_of(summary, "steps", step, elapsed);
         json_decref(summary);
@@ -122,35 +124,36 @@ double metrics_elapsed(const char *dir, int64_t step)
     return elapsed;
 }
 
+/* Opens the file to append to it. */
+static scion_status open_file(metrics *m, scion_error *err)
+{
+    struct stat about;
+    m->fd = openat(file_at(m->folder), file_in(m->folder, m->path),
+                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
+    if (m->fd < 0 && errno == ELOOP) /* the file will be cut: not one that somebody else chose */
+        return train_fail(err, SCION_EINVAL, "%s: is a link, not a file", path_end(m->path));
+    if (m->fd < 0 || fstat(m->fd, &about) != 0)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
+    return S_ISREG(about.st_mode) ? SCION_OK : train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
+}
+
 scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
                           scion_error *err)
 {
-    metrics *m = calloc(1, sizeof *m);
-    struct stat about;
+    metrics *m = *out = calloc(1, sizeof *m);
     scion_status status = SCION_OK;
-    *out = NULL;
     if (!m)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
     m->fd = -1;
     m->folder = folder;
-    if ((size_t)snprintf(m->path, sizeof m->path, "%s/metrics.jsonl", dir) >= sizeof m->path)
-        status = train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    if (status == SCION_OK) {
-        m->fd = openat(file_at(folder), file_in(folder, m->path),
-                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
-        if (m->fd < 0 && errno == ELOOP) /* the file will be cut: not one that somebody else chose */
-            status = train_fail(err, SCION_EINVAL, "%s: is a link, not a file", path_end(m->path));
-        else if (m->fd < 0 || fstat(m->fd, &about) != 0)
-            status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
-        else if (!S_ISREG(about.st_mode))
-            status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
-        else
-            status = cut(m, step, validation_due, err);
-    }
-    if (status != SCION_OK)
+    TRY(run_dir_file(dir, "metrics.jsonl", m->path, err));
+    TRY(open_file(m, err));
+    TRY(cut(m, step, validation_due, err));
+done:
+    if (status != SCION_OK) {
         metrics_close(m);
-    else
-        *out = m;
+        *out = NULL;
+    }
     return status;
 }
 
@@ -184,112 +187,98 @@ static void write_quoted(FILE *to, const char *text)
     json_decref(string);
 }
 
-/* Ends a text that open_memstream began; NULL: out of memory. */
-static char *end_text(FILE *to, char **text)
+void metrics_print_point(FILE *to, const run_point *p)
 {
-    if (to && fclose(to) == 0)
-        return *text;
-    free(*text);
-    return NULL;
+    fprintf(to, "{\"step\":%" PRId64, p->step);
+    metrics_write(to, run_point_metrics, p, run_is_validation(p) ? METRIC_VALIDATION : METRIC_STEP, p->unit, "", ":");
+    fputs("}\n", to);
 }
 
-char *metrics_point_text(const run_point *p)
+void metrics_print_norm(FILE *to, const run_norm *n)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-    if (to) {
-        fprintf(to, "{\"step\":%" PRId64, p->step);
-        metrics_write(to, run_point_metrics, p, run_is_validation(p) ? METRIC_VALIDATION : METRIC_STEP, p->unit, "",
-                      ":");
-        fputs("}\n", to);
-    }
-    return end_text(to, &text);
+    char ratio[NUMBER_TEXT];
+    fprintf(to, "{\"step\":%" PRId64 ",\"name\":", n->step);
+    write_quoted(to, n->name);
+    metrics_write(to, run_norm_metrics, n, METRIC_NORM, NULL, "", ":");
+    fprintf(to, ",\"ratio\":%s}\n", json_number_text(isinf(n->bound) ? NAN : n->norm / n->bound, ratio));
 }
 
-char *metrics_norm_text(const run_norm *n)
-{
-    char *text = NULL, ratio[NUMBER_TEXT];
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-    if (to) {
-        fprintf(to, "{\"step\":%" PRId64 ",\"name\":", n->step);
-        write_quoted(to, n->name);
-        metrics_write(to, run_norm_metrics, n, METRIC_NORM, NULL, "", ":");
-        fprintf(to, ",\"ratio\":%s}\n", json_number_text(isinf(n->bound) ? NAN : n->norm / n->bound, ratio));
-    }
-    return end_text(to, &text);
-}
-
-char *metrics_summary_text(const run_result *r, const config *c, bool lines)
+bool metrics_print_summary(FILE *to, const run_result *r, const config *c, bool lines)
 {
     const char *begin = lines ? "\n  " : "", *colon = lines ? ": " : ":";
-    char *text = NULL, *settings = config_to_values(c);
-    size_t bytes;
-    FILE *to = settings ? open_memstream(&text, &bytes) : NULL;
-    if (to) {
-        fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon,
-                r->state == RUN_RUNNING ? "stopped" : run_state_name(r->state));
-        metrics_write(to, run_result_metrics, r, METRIC_SUMMARY, config_unit(c), begin, colon);
-        if (r->changes) {
-            fprintf(to, ",%s\"changes\"%s", begin, colon);
-            write_quoted(to, r->changes);
-        }
-        fprintf(to, ",%s\"config\"%s%s%s}\n", begin, colon, settings, lines ? "\n" : "");
+    char *settings = config_to_values(c);
+    if (!settings)
+        return false;
+    fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon, r->state == RUN_RUNNING ? "stopped" : run_state_name(r->state));
+    metrics_write(to, run_result_metrics, r, METRIC_SUMMARY, config_unit(c), begin, colon);
+    if (r->changes) {
+        fprintf(to, ",%s\"changes\"%s", begin, colon);
+        write_quoted(to, r->changes);
     }
+    fprintf(to, ",%s\"config\"%s%s%s}\n", begin, colon, settings, lines ? "\n" : "");
     free(settings);
-    return end_text(to, &text);
+    return true;
 }
 
-/* Appends a line, which it frees; NULL: out of memory. */
-static scion_status append(metrics *m, char *line, scion_error *err)
+/* Writes the line as a whole. Returns 0, or the reason why it failed; *done: bytes that were written. */
+static int write_line(const metrics *m, size_t *done)
 {
-    if (!line)
-        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
-    const size_t length = strlen(line);
+    while (*done < m->line_bytes) {
+        const ssize_t written = write(m->fd, m->line + *done, m->line_bytes - *done);
+        if (written > 0)
+            *done += (size_t)written;
+        else if (written == 0 || errno != EINTR)
+            return written < 0 ? errno : ENOSPC;
+    }
+    return 0;
+}
+
+/* Ends a line that open_memstream began (NULL: it did not), and appends it. */
+static scion_status append(metrics *m, FILE *line, scion_error *err)
+{
+    const bool made = line && fclose(line) == 0;
     const off_t before = lseek(m->fd, 0, SEEK_END);
     size_t done = 0;
-    int reason = 0;
-    while (done < length && reason == 0) {
-        const ssize_t written = write(m->fd, line + done, length - done);
-        if (written > 0)
-            done += (size_t)written;
-        else if (written == 0 || errno != EINTR)
-            reason = written < 0 ? errno : ENOSPC;
-    }
-    free(line);
+    const int reason = made ? write_line(m, &done) : ENOMEM;
+    free(m->line);
+    m->line = NULL;
     if (reason == 0 && !file_folder_gone(m->folder))
         return SCION_OK;
     if (reason == 0)
         return train_fail(err, SCION_EINVAL, "%s: the folder of this run was removed or replaced", path_end(m->path));
     const bool clean = done == 0 || (before >= 0 && ftruncate(m->fd, before) == 0);
-    return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s%s", path_end(m->path), strerror(reason),
-                      clean ? "" : "; its last line is unfinished");
+    return train_fail(err, made ? SCION_EINVAL : SCION_ENOMEM, "%s: cannot be written: %s%s", path_end(m->path),
+                      strerror(reason), clean ? "" : "; its last line is unfinished");
 }
 
 scion_status metrics_point(metrics *m, const run_point *p, scion_error *err)
 {
-    return append(m, metrics_point_text(p), err);
+    FILE *line = open_memstream(&m->line, &m->line_bytes);
+    if (line)
+        metrics_print_point(line, p);
+    return append(m, line, err);
 }
 
 scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err)
 {
-    return append(m, metrics_norm_text(n), err);
+    FILE *line = open_memstream(&m->line, &m->line_bytes);
+    if (line)
+        metrics_print_norm(line, n);
+    return append(m, line, err);
 }
 
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, const config *c, scion_error *err)
 {
-    char path[4096];
-    atomic_file file;
-    if ((size_t)snprintf(path, sizeof path, "%s/summary.json", dir) >= sizeof path)
-        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    char *text = metrics_summary_text(r, c, true);
-    scion_status status = text ? atomic_begin_in(&file, folder, path, err)
-                               : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    if (status == SCION_OK)
-        status = atomic_write(&file, text, strlen(text), err);
-    if (status == SCION_OK)
-        status = atomic_commit(&file, err);
+    char path[RUN_FILE], *text = NULL;
+    size_t bytes = 0;
+    scion_status status = SCION_OK;
+    TRY(run_dir_file(dir, "summary.json", path, err));
+    FILE *to = open_memstream(&text, &bytes);
+    const bool made = to && metrics_print_summary(to, r, c, true);
+    if (!to || fclose(to) != 0 || !made)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path)));
+    TRY(atomic_save(folder, path, text, bytes, err));
+done:
     free(text);
     return status;
 }

@@ -40,9 +40,9 @@ scion_status metrics_flush(metrics *m, scion_error *err);
 /* Writes dir/summary.json as a whole (atomic_file.h), in the open folder `folder` if that is >= 0. */
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, const config *c, scion_error *err);
 
-/* The same lines and object as text, which the caller frees; NULL: out of memory. lines: in several lines. */
-char *metrics_point_text(const run_point *p);
-char *metrics_norm_text(const run_norm *n);
-char *metrics_summary_text(const run_result *r, const config *c, bool lines);
+/* Prints the same lines and object. lines: in several lines; false: out of memory. */
+void metrics_print_point(FILE *to, const run_point *p);
+void metrics_print_norm(FILE *to, const run_norm *n);
+bool metrics_print_summary(FILE *to, const run_result *r, const config *c, bool lines);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,7 @@ void mistakes_free(mistakes *m)
     free(m);
 }
 
-/* Every how many pixels of an image one is kept. */
+/* Side of the squares of pixels that become one. */
 static int64_t shrinking(const data_image_info *image)
 {
     const int64_t side = image->height > image->width ? image->height : image->width;
@@ -47,31 +46,31 @@ static int64_t kept_side(int64_t side, int64_t factor)
     return side / factor > 0 ? side / factor : 1;
 }
 
+static size_t pixel_bytes(const mistakes *m)
+{
+    return (size_t)(m->height * m->width * m->channels);
+}
+
 scion_status mistakes_create(mistakes **out, const data_info *d, scion_error *err)
 {
     const data_image_info *image = d->image;
-    mistakes *m = calloc(1, sizeof *m);
-    bool fine = m != NULL;
-    *out = NULL;
-    if (m) {
+    mistakes *m = *out = calloc(1, sizeof *m);
+    bool fine = m && (m->classes = calloc((size_t)image->classes, sizeof *m->classes)) != NULL;
+    if (fine) {
         m->class_count = image->classes;
         m->height = kept_side(image->height, shrinking(image));
         m->width = kept_side(image->width, shrinking(image));
         m->channels = image->channels < 3 ? 1 : 3;
-        m->classes = calloc((size_t)image->classes, sizeof *m->classes);
-        fine = m->classes != NULL;
     }
     for (int64_t i = 0; fine && i < image->classes; i++)
         fine = (m->classes[i].name = strdup(image->names[i])) != NULL;
     for (int i = 0; fine && i < MISTAKES_WORST; i++)
-        fine = (m->worst[i].pixels = malloc((size_t)(m->height * m->width * m->channels))) != NULL;
-    if (!fine) {
-        mistakes_free(m);
-        return train_fail(err, SCION_ENOMEM, "out of memory for the mistakes of %lld classes",
-                          (long long)image->classes);
-    }
-    *out = m;
-    return SCION_OK;
+        fine = (m->worst[i].pixels = malloc(pixel_bytes(m))) != NULL;
+    if (fine)
+        return SCION_OK;
+    mistakes_free(m);
+    *out = NULL;
+    return train_fail(err, SCION_ENOMEM, "out of memory for the mistakes of %lld classes", (long long)image->classes);
 }
 
 /* The pixel of a channel, as a byte again. */
@@ -83,7 +82,7 @@ static double byte_at(const data_info *d, const float *pixels, int64_t y, int64_
     return (double)pixels[at] / (double)image->scale[c] + (double)image->mean[c];
 }
 
-/* An image as bytes; larger ones as means of squares of pixels. */
+/* Keeps an image as bytes; larger ones as means of squares of pixels. */
 static void keep_pixels(const mistakes *m, const data_info *d, const float *pixels, uint8_t *to)
 {
     const int64_t k = shrinking(d->image);
@@ -97,8 +96,8 @@ static void keep_pixels(const mistakes *m, const data_info *d, const float *pixe
     }
 }
 
-/* The place of an image among the worst ones, which move down for it; -1: it is not among them. Of equals the first
- * sample is in front. */
+/* Makes a place for an image among the worst ones, which move down for it; -1: it is not among them. Of equals the
+ * first sample is in front. */
 static int make_place(mistakes *m, double loss, int64_t sample)
 {
     int at = m->worst_count;
@@ -150,11 +149,6 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
     return true;
 }
 
-static size_t pixel_bytes(const mistakes *m)
-{
-    return (size_t)(m->height * m->width * m->channels);
-}
-
 /* ---- Its order ---- */
 
 static int by_classes(const void *a, const void *b)
@@ -186,25 +180,19 @@ void mistakes_end(mistakes *m)
     m->pair_count = kept < MISTAKES_PAIRS ? kept : MISTAKES_PAIRS;
 }
 
-int64_t mistakes_measured(const mistakes *m)
+mistakes_class mistakes_total(const mistakes *m)
 {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < m->class_count; i++)
-        sum += m->classes[i].images;
-    return sum;
-}
-
-int64_t mistakes_right(const mistakes *m)
-{
-    int64_t sum = 0;
-    for (int64_t i = 0; i < m->class_count; i++)
-        sum += m->classes[i].right;
+    mistakes_class sum = {.name = NULL};
+    for (int64_t i = 0; i < m->class_count; i++) {
+        sum.images += m->classes[i].images;
+        sum.right += m->classes[i].right;
+    }
     return sum;
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------- */
 
-/* A text; what is not UTF-8 becomes "?". */
+/* A text, or "?" if it is not UTF-8. */
 static json_t *text_of(const char *text)
 {
     json_t *string = json_string(text);
@@ -225,110 +213,98 @@ static json_t *pixels_of(const uint8_t *pixels, size_t n)
 json_t *mistakes_json(const mistakes *m, bool pixels)
 {
     json_t *classes = json_array(), *pairs = json_array(), *worst = json_array();
-    const size_t bytes = pixel_bytes(m);
     int failed = 0; /* json_pack is NULL where memory ran out, and appending that fails */
-    for (int64_t i = 0; i < m->class_count; i++)
-        failed |= json_array_append_new(classes, json_pack("{s:o,s:I,s:I}", "name", text_of(m->classes[i].name),
-                                                           "images", (json_int_t)m->classes[i].images, "right",
-                                                           (json_int_t)m->classes[i].right));
-    for (int64_t i = 0; i < m->pair_count; i++)
-        failed |=
-            json_array_append_new(pairs, json_pack("[I,I,I]", (json_int_t)m->pairs[i].target,
-                                                   (json_int_t)m->pairs[i].answer, (json_int_t)m->pairs[i].images));
+    for (int64_t i = 0; i < m->class_count; i++) {
+        const mistakes_class *k = &m->classes[i];
+        failed |= json_array_append_new(
+            classes, json_pack("{s:o,s:I,s:I}", "name", text_of(k->name), "images", k->images, "right", k->right));
+    }
+    for (int64_t i = 0; i < m->pair_count; i++) {
+        const mistakes_pair *p = &m->pairs[i];
+        failed |= json_array_append_new(pairs, json_pack("[I,I,I]", p->target, p->answer, p->images));
+    }
     for (int i = 0; i < m->worst_count; i++) {
         const mistakes_image *w = &m->worst[i];
-        json_t *image =
-            json_pack("{s:I,s:I,s:I,s:f,s:f}", "sample", (json_int_t)w->sample, "class", (json_int_t)w->target,
-                      "answer", (json_int_t)w->answer, "loss", w->loss, "probability", w->probability);
+        json_t *image = json_pack("{s:I,s:I,s:I,s:f,s:f}", "sample", w->sample, "class", w->target, "answer",
+                                  w->answer, "loss", w->loss, "probability", w->probability);
         if (pixels)
-            failed |= json_object_set_new(image, "pixels", pixels_of(w->pixels, bytes));
+            failed |= json_object_set_new(image, "pixels", pixels_of(w->pixels, pixel_bytes(m)));
         failed |= json_array_append_new(worst, image);
     }
-    json_t *all = json_pack("{s:s,s:I,s:s,s:o,s:o,s:I,s:o,s:[I,I,I],s:o}", "format", format, "step",
-                            (json_int_t)m->step, "tta", m->tta, "part", text_of(m->part), "classes", classes, "pairs",
-                            (json_int_t)m->pairs_found, "confusion", pairs, "size", (json_int_t)m->height,
-                            (json_int_t)m->width, (json_int_t)m->channels, "worst", worst);
-    if (failed) {
-        json_decref(all);
-        return NULL;
-    }
-    return all;
+    json_t *all = json_pack("{s:s,s:I,s:s,s:o,s:o,s:I,s:o,s:[I,I,I],s:o}", "format", format, "step", m->step, "tta",
+                            m->tta, "part", text_of(m->part), "classes", classes, "pairs", m->pairs_found,
+                            "confusion", pairs, "size", m->height, m->width, m->channels, "worst", worst);
+    if (!failed)
+        return all;
+    json_decref(all);
+    return NULL;
 }
 
 scion_status mistakes_save(const mistakes *m, int folder, const char *path, scion_error *err)
 {
     json_t *all = mistakes_json(m, true);
     char *text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    atomic_file file;
-    scion_status status = text ? atomic_begin_in(&file, folder, path, err)
-                               : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    if (status == SCION_OK)
-        status = atomic_write(&file, text, strlen(text), err);
-    if (status == SCION_OK)
-        status = atomic_write(&file, "\n", 1, err);
-    if (status == SCION_OK)
-        status = atomic_commit(&file, err);
+    const scion_status status = text ? atomic_save(folder, path, text, strlen(text), err)
+                                     : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
     free(text);
     json_decref(all);
     return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------------------
- * Each part says by its result whether it is as a writer would have it; the caller has the sentence. */
+ * The parts return true if they are as a writer would have them; the caller has the sentence. */
 
-/* Bytes of a file, and classes, that are read at all. */
-enum { largest_file = 1 << 26, most_classes = 1 << 20 };
-static const int64_t largest_count = (int64_t)1 << 40;
+/* Largest file and number of classes that are read at all. */
+enum { file_max = 1 << 26, classes_max = 1 << 20 };
+static const json_int_t count_max = (json_int_t)1 << 40;
 
-/* A whole number from `least` to `most`. */
-static bool get_whole(const json_t *value, int64_t least, int64_t most, int64_t *to)
+static bool is_within(json_int_t value, json_int_t min, json_int_t max)
 {
-    *to = json_integer_value(value);
-    return json_is_integer(value) && *to >= least && *to <= most;
+    return value >= min && value <= max;
 }
 
-static bool get_real(const json_t *value, double least, double most, double *to)
+/* True if one class can have been taken for the other. */
+static bool is_mistake(const mistakes *m, json_int_t target, json_int_t answer)
 {
-    *to = json_number_value(value);
-    return json_is_number(value) && *to >= least && *to <= most;
+    return is_within(target, 0, m->class_count - 1) && is_within(answer, 0, m->class_count - 1) && target != answer;
 }
 
 static bool get_classes(mistakes *m, const json_t *list)
 {
     const size_t count = json_array_size(list);
-    if (count < 1 || count > most_classes || !(m->classes = calloc(count, sizeof *m->classes)))
+    if (count < 1 || count > classes_max || !(m->classes = calloc(count, sizeof *m->classes)))
         return false;
     m->class_count = (int64_t)count;
     for (size_t i = 0; i < count; i++) {
-        const json_t *one = json_array_get(list, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
         mistakes_class *k = &m->classes[i];
-        if (!name || !(k->name = strdup(name)) ||
-            !get_whole(json_object_get(one, "images"), 0, largest_count, &k->images) ||
-            !get_whole(json_object_get(one, "right"), 0, k->images, &k->right))
+        const char *name;
+        if (json_unpack(json_array_get(list, i), "{s:s,s:I,s:I}", "name", &name, "images", &k->images, "right",
+                        &k->right) != 0 ||
+            !is_within(k->images, 0, count_max) || !is_within(k->right, 0, k->images) || !(k->name = strdup(name)))
             return false;
     }
     return true;
 }
 
-/* The pairs are in order and each once; of a class no more images are wrong than it has, and exactly as many if all
+/* Pairs are in order and each occurs once. No more images of a class are wrong than it has, and exactly as many if all
  * pairs are here. */
-static bool get_pairs(mistakes *m, const json_t *list, const json_t *found)
+static bool get_pairs(mistakes *m, json_t *all)
 {
+    const json_t *list;
+    if (json_unpack(all, "{s:I,s:o}", "pairs", &m->pairs_found, "confusion", &list) != 0)
+        return false;
     const size_t count = json_array_size(list);
-    if (!json_is_array(list) || count > MISTAKES_PAIRS || !(m->pairs = calloc(count + 1, sizeof *m->pairs)) ||
-        !get_whole(found, (int64_t)count, largest_count, &m->pairs_found))
+    if (!json_is_array(list) || count > MISTAKES_PAIRS || !is_within(m->pairs_found, (json_int_t)count, count_max))
         return false;
     int64_t *left = calloc((size_t)m->class_count, sizeof *left);
-    bool fine = left != NULL;
+    m->pairs = calloc(count + 1, sizeof *m->pairs);
+    bool fine = left && m->pairs;
     for (int64_t i = 0; fine && i < m->class_count; i++)
         left[i] = m->classes[i].images - m->classes[i].right;
     for (size_t i = 0; fine && i < count; i++) {
-        const json_t *one = json_array_get(list, i);
         mistakes_pair *p = &m->pairs[i];
-        fine = json_array_size(one) == 3 && get_whole(json_array_get(one, 0), 0, m->class_count - 1, &p->target) &&
-               get_whole(json_array_get(one, 1), 0, m->class_count - 1, &p->answer) && p->target != p->answer &&
-               get_whole(json_array_get(one, 2), 1, left[p->target], &p->images) &&
+        fine = json_unpack(json_array_get(list, i), "[I,I,I!]", &p->target, &p->answer, &p->images) == 0 &&
+               is_mistake(m, p->target, p->answer) && is_within(p->images, 1, left[p->target]) &&
                (i == 0 || by_images(&m->pairs[i - 1], p) < 0);
         if (fine) /* else its class may be none */
             left[p->target] -= p->images;
@@ -340,26 +316,27 @@ static bool get_pairs(mistakes *m, const json_t *list, const json_t *found)
     return fine;
 }
 
-static bool get_image(const mistakes *m, const json_t *one, mistakes_image *w)
+static bool get_image(const mistakes *m, json_t *one, mistakes_image *w)
 {
     const size_t bytes = pixel_bytes(m);
-    const json_t *pixels = json_object_get(one, "pixels");
+    const char *text;
+    size_t length;
     w->pixels = malloc(bytes);
-    return w->pixels && get_whole(json_object_get(one, "sample"), 0, largest_count, &w->sample) &&
-           get_whole(json_object_get(one, "class"), 0, m->class_count - 1, &w->target) &&
-           get_whole(json_object_get(one, "answer"), 0, m->class_count - 1, &w->answer) && w->target != w->answer &&
-           get_real(json_object_get(one, "loss"), 0, DBL_MAX, &w->loss) &&
-           get_real(json_object_get(one, "probability"), 0, 1, &w->probability) && json_is_string(pixels) &&
-           base64_decode(json_string_value(pixels), json_string_length(pixels), w->pixels, bytes);
+    return w->pixels &&
+           json_unpack(one, "{s:I,s:I,s:I,s:F,s:F,s:s%}", "sample", &w->sample, "class", &w->target, "answer",
+                       &w->answer, "loss", &w->loss, "probability", &w->probability, "pixels", &text, &length) == 0 &&
+           is_within(w->sample, 0, count_max) && is_mistake(m, w->target, w->answer) && w->loss >= 0 &&
+           w->probability >= 0 && w->probability <= 1 && base64_decode(text, length, w->pixels, bytes);
 }
 
-static bool get_worst(mistakes *m, const json_t *size, const json_t *list)
+static bool get_worst(mistakes *m, json_t *all)
 {
+    const json_t *list;
+    if (json_unpack(all, "{s:[I,I,I!],s:o}", "size", &m->height, &m->width, &m->channels, "worst", &list) != 0)
+        return false;
     const size_t count = json_array_size(list);
-    bool fine = json_array_size(size) == 3 && get_whole(json_array_get(size, 0), 1, MISTAKES_SIDE, &m->height) &&
-                get_whole(json_array_get(size, 1), 1, MISTAKES_SIDE, &m->width) &&
-                get_whole(json_array_get(size, 2), 1, 3, &m->channels) && m->channels != 2 && json_is_array(list) &&
-                count <= MISTAKES_WORST;
+    bool fine = is_within(m->height, 1, MISTAKES_SIDE) && is_within(m->width, 1, MISTAKES_SIDE) &&
+                (m->channels == 1 || m->channels == 3) && json_is_array(list) && count <= MISTAKES_WORST;
     for (size_t i = 0; fine && i < count; i++)
         fine = get_image(m, json_array_get(list, i), &m->worst[i]) &&
                (i == 0 || m->worst[i].loss <= m->worst[i - 1].loss);
@@ -367,25 +344,22 @@ static bool get_worst(mistakes *m, const json_t *size, const json_t *list)
     return fine;
 }
 
-/* What is wrong; NULL: nothing. */
-static const char *get_all(mistakes *m, const json_t *all)
+/* Returns what is wrong; NULL: nothing. */
+static const char *get_all(mistakes *m, json_t *all)
 {
-    const char *kind = json_string_value(json_object_get(all, "format"));
-    const char *tta = json_string_value(json_object_get(all, "tta"));
-    const char *part = json_string_value(json_object_get(all, "part")); /* older files have none */
-    if (!kind || strcmp(kind, format) != 0)
+    const char *kind, *tta, *part = ""; /* older files have no part */
+    if (json_unpack(all, "{s:s}", "format", &kind) != 0 || strcmp(kind, format) != 0)
         return "it has no format scion-mistakes-1";
-    if (!tta || strlen(tta) >= sizeof m->tta || !get_whole(json_object_get(all, "step"), 0, INT64_MAX, &m->step))
+    if (json_unpack(all, "{s:I,s:s,s?s}", "step", &m->step, "tta", &tta, "part", &part) != 0 || m->step < 0 ||
+        strlen(tta) >= sizeof m->tta)
         return "its step and tta are not as expected";
-    memcpy(m->tta, tta, strlen(tta) + 1);
-    snprintf(m->part, sizeof m->part, "%s", part ? part : "");
+    snprintf(m->tta, sizeof m->tta, "%s", tta);
+    snprintf(m->part, sizeof m->part, "%s", part);
     if (!get_classes(m, json_object_get(all, "classes")))
         return "expected classes with name, images and right";
-    if (!get_pairs(m, json_object_get(all, "confusion"), json_object_get(all, "pairs")))
+    if (!get_pairs(m, all))
         return "its confusion does not fit to its classes";
-    if (!get_worst(m, json_object_get(all, "size"), json_object_get(all, "worst")))
-        return "its worst images are not as expected";
-    return NULL;
+    return get_worst(m, all) ? NULL : "its worst images are not as expected";
 }
 
 scion_status mistakes_read(mistakes **out, const char *path, scion_error *err)
@@ -393,26 +367,23 @@ scion_status mistakes_read(mistakes **out, const char *path, scion_error *err)
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
     struct stat about;
     json_error_t why = {.text = ""};
-    scion_status status = SCION_OK;
     *out = NULL;
+    if (fd < 0 && errno == ENOENT)
+        return SCION_OK;
     if (fd < 0)
-        return errno == ENOENT
-                   ? SCION_OK
-                   : train_fail(err, SCION_EINVAL, "%s: cannot be read: %s", path_end(path), strerror(errno));
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > largest_file) {
-        close(fd);
-        return train_fail(err, SCION_ESTATE, "%s: expected a file of at most %d bytes", path_end(path), largest_file);
-    }
-    json_t *all = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
-    mistakes *m = calloc(1, sizeof *m);
+        return train_fail(err, SCION_EINVAL, "%s: cannot be read: %s", path_end(path), strerror(errno));
+    const bool readable = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size <= file_max;
+    json_t *all = readable ? json_loadfd(fd, JSON_REJECT_DUPLICATES, &why) : NULL;
     close(fd);
-    const char *wrong = !all ? why.text : m ? get_all(m, all) : "out of memory";
-    if (wrong)
-        status = train_fail(err, SCION_ESTATE, "%s: not the mistakes of a run: %.100s", path_end(path), wrong);
+    if (!readable)
+        return train_fail(err, SCION_ESTATE, "%s: expected a file of at most %d bytes", path_end(path), file_max);
+    mistakes *m = calloc(1, sizeof *m);
+    const char *fault = !all ? why.text : m ? get_all(m, all) : "out of memory";
     json_decref(all);
-    if (status == SCION_OK)
+    if (!fault) {
         *out = m;
-    else
-        mistakes_free(m);
-    return status;
+        return SCION_OK;
+    }
+    mistakes_free(m);
+    return train_fail(err, SCION_ESTATE, "%s: not the mistakes of a run: %.100s", path_end(path), fault);
 }

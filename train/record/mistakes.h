@@ -1,5 +1,5 @@
-/* What a classifier gets wrong: how often each class is taken for another one, and the images whose class it thought
- * least likely. The validation at the end of a run collects it, the run's folder keeps it (mistakes.json, see
+/* Mistakes of a classifier: how often each class is taken for another one, and the images whose class it thought least
+ * likely. The validation at the end of a run collects it, the run's folder keeps it (mistakes.json, see
  * docs/file-formats.md), and a report draws it without the model and the data. */
 #ifndef TRAIN_RECORD_MISTAKES_H
 #define TRAIN_RECORD_MISTAKES_H
@@ -15,32 +15,32 @@ enum {
 
 typedef struct mistakes_class {
     char *name;
-    int64_t images, right; /* measured, and of these the ones that were answered right */
+    json_int_t images, right; /* measured, and answered right */
 } mistakes_class;
 
-/* So many images of one class were taken for another one. */
+/* Number of images of one class that were taken for another one. */
 typedef struct mistakes_pair {
-    int64_t target, answer, images;
+    json_int_t target, answer, images;
 } mistakes_pair;
 
 typedef struct mistakes_image {
-    int64_t sample; /* number among those that were measured, from 0 */
-    int64_t target, answer;
+    json_int_t sample; /* number among those that were measured, from 0 */
+    json_int_t target, answer;
     double loss;        /* -log of the probability of its class, with tta */
     double probability; /* of the answer */
     uint8_t *pixels;    /* (height, width, channels) of mistakes */
 } mistakes_image;
 
 typedef struct mistakes {
-    int64_t step;   /* of the run, when it was validated */
-    char tta[32];   /* what the answers are of */
-    char part[120]; /* the images: data_info.held_out; "": not known */
+    json_int_t step; /* of the run, when it was validated */
+    char tta[32];    /* test-time augmentation that the answers rest on */
+    char part[120];  /* the images: data_info.held_out; "": not known */
     int64_t class_count;
     mistakes_class *classes;
-    int64_t pair_count;              /* those that are here: the most frequent ones */
-    int64_t pairs_found;             /* all that there were */
-    mistakes_pair *pairs;            /* most frequent first */
-    int64_t height, width, channels; /* of the images below */
+    int64_t pair_count;                 /* pairs that are here: the most frequent ones */
+    json_int_t pairs_found;             /* number before the rest was left out */
+    mistakes_pair *pairs;               /* most frequent first */
+    json_int_t height, width, channels; /* of the images below */
     int worst_count;
     mistakes_image worst[MISTAKES_WORST]; /* the highest loss first */
 } mistakes;
@@ -56,9 +56,8 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
 /* After the last image: the pairs in order. */
 void mistakes_end(mistakes *m);
 
-/* Images that were measured, and right answers. */
-int64_t mistakes_measured(const mistakes *m);
-int64_t mistakes_right(const mistakes *m);
+/* Sums over all classes; without a name. */
+mistakes_class mistakes_total(const mistakes *m);
 
 /* The object that the file holds; NULL: out of memory. pixels: with the images. */
 json_t *mistakes_json(const mistakes *m, bool pixels);

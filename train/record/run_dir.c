@@ -16,6 +16,13 @@
 #include "util/file.h"
 #include "util/path.h"
 
+scion_status run_dir_file(const char *dir, const char *name, char path[RUN_FILE], scion_error *err)
+{
+    return snprintf(path, RUN_FILE, "%s/%s", dir, name) < RUN_FILE
+               ? SCION_OK
+               : train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
+}
+
 /* Step of a checkpoint's file name, or -1. */
 static int64_t step_of(const char *name)
 {

@@ -5,7 +5,10 @@
 
 #include "config/config.h"
 
-enum { RUN_PATH = 512 };
+enum { RUN_PATH = 512, RUN_FILE = 4096 };
+
+/* Path of a file in a folder of a run. EINVAL: it is too long. */
+scion_status run_dir_file(const char *dir, const char *name, char path[RUN_FILE], scion_error *err);
 
 /* A folder, open and locked. All that a run writes goes into this open folder: one that takes its name afterwards is
  * not touched. */

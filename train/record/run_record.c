@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "record/run_dir.h"
 #include "util/fail.h"
 #include "util/file.h"
 #include "util/path.h"
@@ -136,23 +137,20 @@ static void name_run(run_record *run, const char *dir)
 
 scion_status run_record_read(run_record *run, const char *dir, scion_error *err)
 {
-    char path[4096];
+    char path[RUN_FILE];
+    scion_status status = SCION_OK;
     *run = (run_record){.result = run_result_empty()};
     run->result.seconds = NAN;
     name_run(run, dir);
-    if ((size_t)snprintf(path, sizeof path, "%s/metrics.jsonl", dir) >= sizeof path)
-        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir));
-    scion_status status = read_metrics(run, dir, path, err);
-    if (status != SCION_OK)
-        return status;
-    snprintf(path, sizeof path, "%s/summary.json", dir);
-    status = read_summary(run, path, err);
-    if (status != SCION_OK)
-        return status;
-    snprintf(path, sizeof path, "%s/mistakes.json", dir);
+    TRY(run_dir_file(dir, "metrics.jsonl", path, err));
+    TRY(read_metrics(run, dir, path, err));
+    TRY(run_dir_file(dir, "summary.json", path, err));
+    TRY(read_summary(run, path, err));
+    TRY(run_dir_file(dir, "mistakes.json", path, err));
     if (mistakes_read(&run->wrong, path, &run->wrong_damaged) == SCION_OK)
         run->wrong_damaged.message[0] = '\0';
-    return SCION_OK;
+done:
+    return status;
 }
 
 void run_record_free(run_record *run)

@@ -98,9 +98,9 @@ static void draw_worst(page *p, const mistakes *m)
 
 void report_mistakes(page *p, const mistakes *m)
 {
-    if (!m || mistakes_measured(m) == 0)
+    const mistakes_class all = m ? mistakes_total(m) : (mistakes_class){.images = 0};
+    if (all.images == 0)
         return;
-    const int64_t all = mistakes_measured(m), right = mistakes_right(m);
     if (m->class_count <= max_matrix)
         draw_matrix(p, m);
     else if (m->pair_count > 0) {
@@ -109,7 +109,7 @@ void report_mistakes(page *p, const mistakes *m)
     }
     page_paragraph(p, "After step %lld%s%s%s%s: %lld of %lld images right, %.2f %%.", (long long)m->step,
                    m->part[0] ? ", " : "", m->part, strcmp(m->tta, "none") != 0 ? ", with tta=" : "",
-                   strcmp(m->tta, "none") != 0 ? m->tta : "", (long long)right, (long long)all, share_of(right, all));
+                   strcmp(m->tta, "none") != 0 ? m->tta : "", all.right, all.images, share_of(all.right, all.images));
     if (m->worst_count > 0)
         draw_worst(p, m);
 }

@@ -1,24 +1,11 @@
 /* See metrics_sink.h. */
 #include "run/metrics_sink.h"
 
-#include <stdlib.h>
-
 #include "record/mistakes.h"
 #include "util/atomic_file.h"
 #include "util/fail.h"
-#include "util/path.h"
 
 /* ---- Into the folder ---- */
-
-static scion_status save_mistakes(const run_dir *dir, const mistakes *wrong, scion_error *err)
-{
-    char path[4096];
-    if (!wrong)
-        return SCION_OK;
-    if ((size_t)snprintf(path, sizeof path, "%s/mistakes.json", dir->path) >= sizeof path)
-        return train_fail(err, SCION_EINVAL, "%s: the path is too long", path_end(dir->path));
-    return mistakes_save(wrong, dir->fd, path, err);
-}
 
 static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
 {
@@ -36,8 +23,15 @@ static scion_status sink_step(void *ctx, const run_event *e, scion_error *err)
 static scion_status sink_validation(void *ctx, const run_event *e, scion_error *err)
 {
     const metrics_folder *to = ctx;
-    const scion_status status = metrics_point(to->m, e->point, err);
-    return status == SCION_OK ? save_mistakes(to->dir, e->wrong, err) : status;
+    char path[RUN_FILE];
+    scion_status status = SCION_OK;
+    TRY(metrics_point(to->m, e->point, err));
+    if (!e->wrong)
+        return SCION_OK;
+    TRY(run_dir_file(to->dir->path, "mistakes.json", path, err));
+    TRY(mistakes_save(e->wrong, to->dir->fd, path, err));
+done:
+    return status;
 }
 
 static scion_status sink_norms(void *ctx, const run_event *e, scion_error *err)
@@ -91,36 +85,33 @@ void metrics_sink_close(run_sink *sink)
     free(to);
 }
 
-/* ---- Printed ---- */
-
-/* Prints and frees a line. Failures are reported at the end of the program, as for everything that is printed. */
-static scion_status print_line(FILE *to, char *line, scion_error *err)
-{
-    if (!line)
-        return train_fail(err, SCION_ENOMEM, "out of memory for a line of metrics");
-    fputs(line, to);
-    fflush(to);
-    free(line);
-    return SCION_OK;
-}
+/* ---- Printed ----
+ * Failures are reported at the end of the program, as for everything that is printed. */
 
 static scion_status print_point(void *ctx, const run_event *e, scion_error *err)
 {
-    const bool wanted = e->log || run_is_validation(e->point);
-    return wanted ? print_line(ctx, metrics_point_text(e->point), err) : SCION_OK;
+    (void)err;
+    if (e->log || run_is_validation(e->point))
+        metrics_print_point(ctx, e->point);
+    fflush(ctx);
+    return SCION_OK;
 }
 
 static scion_status print_norms(void *ctx, const run_event *e, scion_error *err)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < e->count; i++)
-        status = print_line(ctx, metrics_norm_text(&e->norms[i]), err);
-    return status;
+    (void)err;
+    for (int64_t i = 0; i < e->count; i++)
+        metrics_print_norm(ctx, &e->norms[i]);
+    fflush(ctx);
+    return SCION_OK;
 }
 
 static scion_status print_summary(void *ctx, const run_event *e, scion_error *err)
 {
-    return print_line(ctx, metrics_summary_text(e->result, trainer_config(e->t), false), err);
+    if (!metrics_print_summary(ctx, e->result, trainer_config(e->t), false))
+        return train_fail(err, SCION_ENOMEM, "out of memory for a line of metrics");
+    fflush(ctx);
+    return SCION_OK;
 }
 
 run_sink metrics_print_sink(FILE *to)
