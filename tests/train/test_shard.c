@@ -229,7 +229,7 @@ static void running_statistics_follow_the_micro_batches(void **state)
     const int64_t two = 2;
     float flat[3], before[3], want[3];
     step_share s;
-    moving_buffers m;
+    running_buffers m;
     scion_error err;
     tape *t = tape_create();
     tape_value *running = tape_buffer(t, "running", 0, 1, &two);
@@ -239,19 +239,19 @@ static void running_statistics_follow_the_micro_batches(void **state)
     running->decay = 0.75;
     tape_bind(t, NULL, NULL, flat);
     OK(share_make(&s, 0, 1, 4, pieces, true, &err));
-    OK(moving_make(&m, t, &s, &err));
+    OK(running_make(&m, t, &s, &err));
     memcpy(before, start, sizeof before);
     for (int64_t skip = 0; skip <= pieces; skip++) {
         for (int64_t k = 0; k < pieces; k++) { /* each leaves its part where it found zeros */
-            moving_clear(&m);
+            running_clear(&m);
             for (int e = 0; e < 2; e++) {
                 assert_true(flat[e] == 0);
                 flat[e] = (float)(10 * e + k);
             }
-            moving_keep(&m, k);
+            running_keep(&m, k);
         }
         flat[2] = 0;
-        moving_apply(&m, comm_self(), before, skip);
+        running_apply(&m, comm_self(), before, skip);
         if (skip == 0)
             memcpy(want, flat, sizeof want);
         assert_memory_equal(flat, want, sizeof want);
@@ -259,7 +259,7 @@ static void running_statistics_follow_the_micro_batches(void **state)
             before[e] = (float)(0.75 * (double)before[e] + 10 * e + (double)skip);
     }
     assert_true(want[2] == start[2] && want[0] != start[0]);
-    moving_free(&m);
+    running_free(&m);
     tape_free(t);
 }
 

@@ -465,7 +465,7 @@ scion_status trainer_allocate(trainer *t, scion_error *err)
     if (!t->messages || !t->joint)
         return train_fail(err, SCION_ENOMEM, "out of memory for messages of ranks");
     if (t->comm->size > 1 || t->c.training.deterministic) /* else they move as the forward pass goes */
-        TRY(moving_make(&t->moving, t->model.tape, &t->share, err));
+        TRY(running_make(&t->running, t->model.tape, &t->share, err));
     TRY(reducer_allocate(t->reducer, err));
 done:
     return status;
@@ -539,7 +539,7 @@ void trainer_free(trainer *t)
         return;
     scion_optimizer_free(t->optimizer);
     reducer_free(t->reducer);
-    moving_free(&t->moving);
+    running_free(&t->running);
     shard_free(&t->shards);
     for (int i = 0; i < t->size_count; i++) {
         plan_free(t->sizes[i].plan);

@@ -69,7 +69,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
     if (status != SCION_OK)
         return status;
     if (update)
-        moving_clear(&t->moving);
+        running_clear(&t->running);
     const double start = clock_now();
     *loss = (double)plan_forward(s->plan, &run);
     const double middle = clock_now();
@@ -82,7 +82,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
     reducer_watch(t->reducer, k, &run);
     plan_backward(s->plan, &run);
     if (update)
-        moving_keep(&t->moving, k);
+        running_keep(&t->running, k);
     report->forward_s += middle - start;
     report->backward_s += clock_now() - middle;
     return SCION_OK;
@@ -261,7 +261,7 @@ scion_status trainer_step(trainer *t, const trainer_watch *w, step_report *repor
     }
     lap(&clock, &report->optimizer_s);
     TRY(conclude(t, status, w, report, &why)); /* all ranks have one status from here on */
-    moving_apply(&t->moving, t->comm, t->flats[FLAT_BUFFERS_BEFORE], t->micro);
+    running_apply(&t->running, t->comm, t->flats[FLAT_BUFFERS_BEFORE], t->micro);
     TRY(check_buffers(t, &why));
     lap(&clock, &report->comm_s);
     TRY(step_owned(t, &s, &why));

@@ -2,7 +2,7 @@
 #ifndef TRAIN_TRAINER_TRAINER_STRUCT_H
 #define TRAIN_TRAINER_TRAINER_STRUCT_H
 
-#include "ranks/moving_buffers.h"
+#include "ranks/running_buffers.h"
 #include "ranks/reducer.h"
 #include "ranks/step_share.h"
 #include "record/checkpoint.h"
@@ -50,7 +50,7 @@ struct trainer {
     int size_count;
     shard_plan shards;
     reducer *reducer;
-    moving_buffers moving;
+    running_buffers running;
     struct step_message *messages; /* of all ranks, at the end of a step */
     size_t message_bytes;
     double *joint; /* sums over all parameters */
