@@ -153,8 +153,7 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
         "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels",
         scn_kernel_best()->name, "parameters", (json_int_t)trainer_parameters(t), "steps", times->count);
     scion_error err;
-    return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
-                                                                       : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
 
 /* ---- Generating ----------------------------------------------------------------------------------------------- */
@@ -260,8 +259,7 @@ static int report_tokens(const bench_model *b, const timings *times, double rate
                   "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", b->threads,
                   "kernels", scn_kernel_best()->name, "parameters", (json_int_t)parameters, "tokens", times->count);
     scion_error err;
-    return json_save(out, JSON_INDENT(2), json_path, &err) == SCION_OK ? CLI_OK
-                                                                       : cli_error(CLI_FAILED, "%s", err.message);
+    return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
 
 static const cli_argument arguments[] = {
@@ -290,8 +288,7 @@ static scion_status read_settings(config *c, const cli_arguments *a, bool sample
     c->training.accum = 1;
     if (sample)
         c->training.batch = 1;
-    for (int i = 0; i < a->pair_count; i++)
-        TRY(config_set_pair(c, a->pairs[i], err));
+    TRY(cli_settings(c, NULL, a, err));
     if (!c->data.path[0])
         TRY(config_set(c, "data_kind", "synthetic", "bench", err));
     if (c->training.steps < 1000) /* more than will be measured, so that no schedule ends */

@@ -162,7 +162,7 @@ bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)
         cli_error(CLI_FAILED, "out of memory");
         return false;
     }
-    a->pairs = a->words + count;
+    a->pairs = a->words + count + 1;
     a->values = a->pairs + count + 1;
     bool words_alone = false; /* after "--" */
     for (int i = 0; i < argc; i++) {

@@ -42,7 +42,7 @@ typedef struct cli_argument {
 /* Arguments of a command: [WORD ...] [key=value ...] [--flag ...], in any order. */
 typedef struct cli_arguments {
     const struct cli_command *command;
-    const char **words;
+    const char **words; /* ended by NULL */
     int word_count;
     const char *
         *pairs; /* key=value that are options of a run, not arguments of the command; with space for one more */
@@ -164,7 +164,7 @@ scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, swe
  * Returns the exit status. */
 int cli_sweep_show(const char *ledger_path, const char *json);
 /* Says to `to` how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop:
- * removes them. False: err says why. */
-bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err);
+ * removes them. */
+scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err);
 
 #endif

@@ -52,19 +52,16 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
     double seconds = 0, share = 1;
     int64_t seeds = j->seeds > 0 ? j->seeds : REPRODUCE_SEEDS;
     char left[16], allowed[16];
-    scion_status status = reproduce_points(j->figure, j->full, data, 1, points, count, err);
-    if (status == SCION_OK && !j->full) {
-        cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)*count);
-        status = sweep_estimate(*points, *count, (int)j->jobs, (int)j->threads, &seconds, err);
-    }
-    if (status == SCION_OK && !j->full)
-        seeds = reproduce_afford(seconds, j->budget, j->seeds > 0 ? j->seeds : 1, seeds, &share);
+    if (j->full)
+        return reproduce_points(j->figure, true, data, seeds, points, count, err);
+    scion_status status;
+    TRY(reproduce_points(j->figure, false, data, 1, points, count, err));
+    cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)*count);
+    TRY(sweep_estimate(*points, *count, (int)j->jobs, (int)j->threads, &seconds, err));
+    seeds = reproduce_afford(seconds, j->budget, j->seeds > 0 ? j->seeds : 1, seeds, &share);
     free(*points);
     *points = NULL;
-    if (status == SCION_OK)
-        status = reproduce_points(j->figure, j->full, data, seeds, points, count, err);
-    if (status != SCION_OK || j->full)
-        return status;
+    TRY(reproduce_points(j->figure, false, data, seeds, points, count, err));
     seconds *= (double)seeds;
     if (share < 1)
         cli_progress_show(
@@ -76,7 +73,8 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
                           seeds == 1 ? "" : "s", cli_duration(seconds, left));
     reproduce_shorten(*points, *count, share);
     *forecast = share * seconds;
-    return SCION_OK;
+done:
+    return status;
 }
 
 /* The runs of a ledger with more seeds, if asked for: its first seed and the following ones. */
@@ -102,37 +100,39 @@ static scion_status plan(const job *j, double *forecast, scion_error *err)
     ledger_run *runs = NULL;
     config *points = NULL;
     int64_t before = 0, count = 0, added = 0;
-    scion_status status = ledger_open(&l, j->ledger, true, err);
-    if (status == SCION_OK)
-        status = ledger_runs(l, &runs, &before, err);
+    scion_status status;
+    TRY(ledger_open(&l, j->ledger, true, err));
+    TRY(ledger_runs(l, &runs, &before, err));
     ledger_close(l); /* not open while processes measure */
     l = NULL;
-    if (status == SCION_OK)
-        status = before > 0 ? more_seeds(j, runs, before, &points, &count, err)
-                            : make_points(j, &points, &count, forecast, err);
-    if (status == SCION_OK)
-        status = ledger_open(&l, j->ledger, true, err);
-    if (status == SCION_OK && count > 0)
-        status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
-    if (status == SCION_OK && before > 0)
+    TRY(before > 0 ? more_seeds(j, runs, before, &points, &count, err)
+                   : make_points(j, &points, &count, forecast, err));
+    TRY(ledger_open(&l, j->ledger, true, err));
+    if (count > 0)
+        TRY(ledger_add(l, LEDGER_TRAINING, points, count, &added, err));
+    if (before > 0)
         cli_progress_show(&progress, true, "resuming the %lld runs of %s%s (out=FOLDER starts in another folder)",
                           (long long)(before + added), j->ledger, added > 0 ? ", with more seeds" : "");
+done:
     ledger_close(l);
     free(points);
     free(runs);
     return status;
 }
 
+/* Judges a sweep, and shows it on a page and as tables. */
 static scion_status judge(const job *j, int64_t left, reproduce_judgement *verdict, scion_error *err)
 {
-    ledger *l;
+    ledger *l = NULL;
     ledger_run *runs = NULL;
     int64_t count;
-    scion_status status = ledger_open(&l, j->ledger, false, err);
-    if (status == SCION_OK)
-        status = ledger_runs(l, &runs, &count, err);
-    if (status == SCION_OK)
-        reproduce_judge(j->figure, l, runs, count, left, verdict);
+    scion_status status;
+    TRY(ledger_open(&l, j->ledger, false, err));
+    TRY(ledger_runs(l, &runs, &count, err));
+    reproduce_judge(j->figure, l, runs, count, left, verdict);
+    TRY(reproduce_page(j->figure, j->full, verdict, j->ledger, j->page, err));
+    cli_sweep_show(j->ledger, NULL);
+done:
     free(runs);
     ledger_close(l);
     return status;
@@ -182,13 +182,8 @@ static int reproduce(const job *j)
     scion_status status =
         j->figure->make ? j->figure->make(j->figure, &order, &verdict, &err) : run_sweeps(j, &open, &err);
     cli_progress_clear(&progress);
-    if (status == SCION_OK && !j->figure->make) {
+    if (status == SCION_OK && !j->figure->make)
         status = judge(j, open, &verdict, &err);
-        if (status == SCION_OK)
-            status = reproduce_page(j->figure, j->full, &verdict, j->ledger, j->page, &err);
-        if (status == SCION_OK)
-            cli_sweep_show(j->ledger, NULL);
-    }
     if (status == SCION_ESTOPPED && cli_interrupted())
         return cli_error(cli_stopped(), "stopped; repeat the command to resume");
     if (status != SCION_OK)

@@ -116,26 +116,15 @@ scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_prog
 
 /* ---- Table ---------------------------------------------------------------------------------------------------- */
 
-/* All learning rates of a group, ascending; the caller frees. */
-static double *all_rates(const transfer_group *g, int64_t *count)
+/* The lowest learning rate of a group above `last`; INFINITY: none. */
+static double next_rate(const transfer_group *g, double last)
 {
-    int64_t capacity = 0;
+    double next = INFINITY;
     for (int64_t i = 0; i < g->count; i++)
-        capacity += g->widths[i].count;
-    double *rates = malloc((size_t)(capacity + 1) * sizeof *rates);
-    *count = 0;
-    for (int64_t i = 0; rates && i < g->count; i++)
         for (int64_t k = 0; k < g->widths[i].count; k++)
-            rates[(*count)++] = g->widths[i].points[k].lr;
-    if (!rates)
-        return NULL;
-    qsort(rates, (size_t)*count, sizeof *rates, array_ascending);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < *count; i++)
-        if (kept == 0 || rates[i] != rates[kept - 1])
-            rates[kept++] = rates[i];
-    *count = kept;
-    return rates;
+            if (g->widths[i].points[k].lr > last)
+                next = fmin(next, g->widths[i].points[k].lr);
+    return next;
 }
 
 static void print_cell(const transfer_width *w, double lr, int columns)
@@ -164,22 +153,19 @@ static int columns_of(const transfer_group *g)
 
 static void print_group(const transfer_group *g)
 {
-    int64_t count;
     char text[CONFIG_TEXT], sentence[TRANSFER_TEXT];
-    double *rates = all_rates(g, &count);
     const int columns = columns_of(g);
     printf("\n%s%s%-10s", g->label, g->label[0] ? "\n" : "", "lr \\ width");
     for (int64_t k = 0; k < g->count; k++)
         printf(" %*lld ", columns, (long long)g->widths[k].width);
     printf("\n");
-    for (int64_t i = 0; rates && i < count; i++) {
-        grid_rate(rates[i], text);
+    for (double lr = next_rate(g, -INFINITY); lr < INFINITY; lr = next_rate(g, lr)) {
+        grid_rate(lr, text);
         printf("%-10s", text);
         for (int64_t k = 0; k < g->count; k++)
-            print_cell(&g->widths[k], rates[i], columns);
+            print_cell(&g->widths[k], lr, columns);
         printf("\n");
     }
-    free(rates);
     transfer_sentence(g, sentence);
     cli_fill(stdout, 0, "%s", sentence);
 }
@@ -215,25 +201,23 @@ static int show_runs(const char *path, const int64_t *only, int64_t only_count, 
     int64_t count = 0;
     transfer t = {NULL, 0};
     scion_error err;
-    int status = CLI_FAILED;
+    scion_status status;
     if (!spares(path, json))
         return CLI_USAGE;
-    if (ledger_open(&l, path, false, &err) != SCION_OK ||
-        (only && ledger_only(l, only, only_count, &err) != SCION_OK) ||
-        ledger_runs(l, &runs, &count, &err) != SCION_OK || transfer_make(&t, runs, count, &err) != SCION_OK) {
-        cli_error(status, "%s", err.message);
-        goto done;
-    }
+    TRY(ledger_open(&l, path, false, &err));
+    if (only)
+        TRY(ledger_only(l, only, only_count, &err));
+    TRY(ledger_runs(l, &runs, &count, &err));
+    TRY(transfer_make(&t, runs, count, &err));
     if (!json || strcmp(json, "-") != 0)
         print_table(path, &t, runs, count);
-    status = CLI_OK;
-    if (json && transfer_save(&t, json, &err) != SCION_OK)
-        status = cli_error(CLI_FAILED, "%s", err.message);
+    if (json)
+        TRY(transfer_save(&t, json, &err));
 done:
     transfer_free(&t);
     free(runs);
     ledger_close(l);
-    return status;
+    return cli_end(status, &err);
 }
 
 int cli_sweep_show(const char *path, const char *json)
@@ -281,19 +265,19 @@ static int name_runs(plan *p, const cli_arguments *a)
     return CLI_OK;
 }
 
-bool cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err)
+scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err)
 {
     int64_t count;
     const scion_status status = drop ? ledger_drop(l, &count, err) : ledger_others(l, &count, err);
     if (status != SCION_OK || count == 0)
-        return status == SCION_OK;
+        return status;
     if (drop)
         fprintf(to, "%lld run%s that waited %s removed\n", (long long)count, cli_plural(count),
                 count == 1 ? "was" : "were");
     else if (!all)
         fprintf(to, "%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n",
                 (long long)count, cli_plural(count), count == 1 ? "s" : "", path);
-    return true;
+    return SCION_OK;
 }
 
 enum { LEDGER, JOBS, THREADS, BUDGET, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
@@ -303,33 +287,28 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
 {
     ledger *l = NULL;
     int64_t added = 0, again = 0;
-    const bool diverged = a->values[RETRY_DIVERGED] != NULL;
-    if (strncmp(p->ledger, "sweeps/", 7) == 0 && p->g.count > 0)
+    const bool named = p->g.count > 0, all = a->values[ALL] != NULL, diverged = a->values[RETRY_DIVERGED] != NULL;
+    scion_status status;
+    if (strncmp(p->ledger, "sweeps/", 7) == 0 && named)
         mkdir("sweeps", 0777); /* if it fails, ledger_open reports why */
-    scion_status status = ledger_open(&l, p->ledger, p->g.count > 0, err);
-    if (status == SCION_OK && p->g.count > 0)
-        status = ledger_add(l, LEDGER_TRAINING, p->g.points, p->g.count, &added, err);
-    if (status == SCION_OK && p->g.count > 0)
-        status = ledger_ids(l, LEDGER_TRAINING, p->g.points, p->g.count, p->ids, err);
-    if (status == SCION_OK && p->g.count > 0)
-        status = ledger_only(l, p->ids, p->g.count, err);
-    if (status == SCION_OK) {
-        if (p->g.count > 0)
-            fprintf(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
-        if (!cli_sweep_others(p->say, l, p->ledger, a->values[ALL] != NULL, a->values[DROP] != NULL, err))
-            status = SCION_EINVAL;
+    TRY(ledger_open(&l, p->ledger, named, err));
+    if (named) {
+        TRY(ledger_add(l, LEDGER_TRAINING, p->g.points, p->g.count, &added, err));
+        TRY(ledger_ids(l, LEDGER_TRAINING, p->g.points, p->g.count, p->ids, err));
+        TRY(ledger_only(l, p->ids, p->g.count, err));
+        fprintf(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
     }
-    if (status == SCION_OK && p->g.count > 0 && !a->values[ALL]) {
+    TRY(cli_sweep_others(p->say, l, p->ledger, all, a->values[DROP] != NULL, err));
+    if (named && !all) {
         p->work.only = p->ids;
         p->work.only_count = p->g.count;
     }
-    if (status == SCION_OK && (a->values[RETRY] || diverged)) {
-        status = ledger_only(l, p->work.only, p->work.only_count, err);
-        if (status == SCION_OK)
-            status = ledger_retry(l, diverged, &again, err);
-        if (status == SCION_OK)
-            fprintf(p->say, "%lld run%s will be retried\n", (long long)again, cli_plural(again));
+    if (a->values[RETRY] || diverged) {
+        TRY(ledger_only(l, p->work.only, p->work.only_count, err));
+        TRY(ledger_retry(l, diverged, &again, err));
+        fprintf(p->say, "%lld run%s will be retried\n", (long long)again, cli_plural(again));
     }
+done:
     fflush(p->say);
     ledger_close(l);
     return status;
@@ -379,14 +358,14 @@ static int work(plan *p, const cli_arguments *a)
     p->ids = calloc((size_t)p->g.count + 1, sizeof *p->ids);
     if (!p->ids)
         return cli_error(CLI_FAILED, "out of memory");
-    if (enter(p, a, &err) != SCION_OK)
-        return cli_error(CLI_FAILED, "%s", err.message);
-    if (a->values[ADD])
-        return CLI_OK;
+    int status = cli_end(enter(p, a, &err), &err);
+    if (status != CLI_OK || a->values[ADD])
+        return status;
     cli_catch_signals();
     cli_outlive_reader();
-    if (cli_sweep_work(p->ledger, &p->work, &end, &err) != SCION_OK)
-        return cli_error(CLI_FAILED, "%s", err.message);
+    status = cli_end(cli_sweep_work(p->ledger, &p->work, &end, &err), &err);
+    if (status != CLI_OK)
+        return status;
     if (launcher_find().rank > 0) /* the first process reports */
         return end.count[RUN_FAILED] > 0 ? CLI_FAILED : CLI_OK;
     return finish(p, a->values[JSON], &end);

@@ -176,25 +176,14 @@ static const char first_steps[] =
     "Without a text: scion train shakespeare data_kind=synthetic\n"
     "scion presets lists what else can be trained; see also scion train --help.\n";
 
-/* init=RUN: its model is what settings begin with, as if a preset had named it. */
-static scion_status take_init(config *c, const cli_arguments *a, scion_error *err)
-{
-    scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < a->pair_count; i++)
-        if (strncmp(a->pairs[i], "init=", 5) == 0 && a->pairs[i][5])
-            status = trainer_model_of(c, a->pairs[i] + 5, err);
-    return status;
-}
-
 /* Sets the configuration as the arguments say, and checks it. */
 static scion_status read_settings(config *c, const cli_arguments *a, scion_error *err)
 {
+    const char *init = cli_option(a, "init");
     scion_status status = SCION_OK;
-    TRY(take_init(c, a, err));
-    if (a->word_count == 1)
-        TRY(config_preset(c, a->words[0], err));
-    for (int i = 0; i < a->pair_count; i++)
-        TRY(config_set_pair(c, a->pairs[i], err));
+    if (init && init[0]) /* its model is what settings begin with, as if a preset had named it */
+        TRY(trainer_model_of(c, init, err));
+    TRY(cli_settings(c, a->words[0], a, err));
     if (!c->data.path[0] && data_needs_path(c->data.kind))
         TRY(train_fail(err, SCION_EINVAL,
                        "nothing to learn from: give data=FILE, or data_kind=synthetic (scion train without "
@@ -245,19 +234,13 @@ static int train_command(cli_arguments *a)
     comm *ranks = join_ranks();
     if (!ranks)
         return CLI_FAILED;
-    int status = agree(ranks, read_settings(&c, a, &err), &err, CLI_USAGE);
-    if (status != CLI_OK)
-        goto done;
+    int status;
+    TRY(agree(ranks, read_settings(&c, a, &err), &err, CLI_USAGE));
     watch_ranks(ranks, &c);
-    status = agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, make_folder(ranks, c.run.out, &dir, &made, &err), &err, CLI_FAILED);
-    if (status != CLI_OK)
-        goto done;
+    TRY(agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED));
+    TRY(agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, make_folder(ranks, c.run.out, &dir, &made, &err), &err, CLI_FAILED));
     trainer_share_weights(t);
     const run_output show = output_of(a, ranks);
     if (show == AS_TEXT) {
@@ -290,35 +273,27 @@ static const cli_argument resume_arguments[] = {
 
 /* A run that is resumed: where it was, where it goes. */
 typedef struct resumption {
-    char path[RUN_PATH];                      /* of the checkpoint */
-    char from[CONFIG_TEXT], out[CONFIG_TEXT]; /* folders: of the checkpoint, and of the run from now on */
+    char path[RUN_PATH];        /* of the checkpoint */
+    char from[CONFIG_TEXT];     /* folder of the checkpoint */
+    char pair[CONFIG_TEXT + 4]; /* "out=FOLDER" */
+    const char *out;            /* folder of the run from now on */
     run_position position;
     trainer_resumed before;
 } resumption;
 
 /* Finds and opens the run that is the only word. It goes on in the folder of its checkpoint, or in another (out=DIR). */
-static scion_status open_run(trainer **t, const cli_arguments *a, comm *ranks, resumption *r, scion_error *err)
+static scion_status open_run(trainer **t, cli_arguments *a, comm *ranks, resumption *r, scion_error *err)
 {
-    char out[CONFIG_TEXT + 4];
-    const char **pairs = calloc((size_t)a->pair_count + 1, sizeof *pairs);
-    scion_status status = SCION_OK;
-    if (!pairs)
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    TRY(run_dir_latest(a->words[0], r->path, err));
+    const char *out = cli_option(a, "out");
+    const scion_status status = run_dir_latest(a->words[0], r->path, err);
+    if (status != SCION_OK)
+        return status;
     run_dir_of(r->path, r->from);
-    snprintf(r->out, sizeof r->out, "%s", r->from);
-    for (int i = 0; i < a->pair_count; i++) {
-        pairs[i] = a->pairs[i];
-        if (strncmp(pairs[i], "out=", 4) == 0 && pairs[i][4])
-            snprintf(r->out, sizeof r->out, "%s", pairs[i] + 4);
-    }
-    snprintf(out, sizeof out, "out=%s", r->out);
-    pairs[a->pair_count] = out;
-    TRY(trainer_resume(t, r->path, pairs, a->pair_count + 1, a->values[FORCE] != NULL, ranks, &r->position,
-                       &r->before, err));
-done:
-    free(pairs);
-    return status;
+    snprintf(r->pair, sizeof r->pair, "out=%s", out && out[0] ? out : r->from);
+    r->out = r->pair + 4;
+    a->pairs[a->pair_count++] = r->pair;
+    return trainer_resume(t, r->path, a->pairs, a->pair_count, a->values[FORCE] != NULL, ranks, &r->position,
+                          &r->before, err);
 }
 
 /* Opens the folder of the run, on rank 0; a new one may not hold a run. The other ranks have read the checkpoint by
@@ -365,28 +340,19 @@ static int resume_command(cli_arguments *a)
     trainer *t = NULL;
     scion_error err;
     cli_outlive_reader();
-    if (a->word_count == 0)
-        return cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
-    if (!cli_words(a, 1, "one run"))
+    if (!cli_one_run(a))
         return CLI_USAGE;
     comm *ranks = join_ranks();
     if (!ranks)
         return CLI_FAILED;
-    int status = agree(ranks, open_run(&t, a, ranks, &r, &err), &err, CLI_FAILED);
-    if (status != CLI_OK)
-        goto done;
+    int status;
+    TRY(agree(ranks, open_run(&t, a, ranks, &r, &err), &err, CLI_FAILED));
     const config *c = trainer_config(t);
     watch_ranks(ranks, c);
-    status = agree(ranks, start_check_settings(ranks, c, &err), &err, CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, start_check_position(ranks, trainer_steps_taken(t), trainer_micro(t), &err), &err,
-                       CLI_FAILED);
-    if (status == CLI_OK)
-        status = agree(ranks, find_folder(t, &r, a, &dir, &err), &err, CLI_FAILED);
-    if (status != CLI_OK)
-        goto done;
+    TRY(agree(ranks, start_check_settings(ranks, c, &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_position(ranks, trainer_steps_taken(t), trainer_micro(t), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, find_folder(t, &r, a, &dir, &err), &err, CLI_FAILED));
     const run_output show = output_of(a, ranks);
     if (show == AS_TEXT) {
         describe_run(t);

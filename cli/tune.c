@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "util/fail.h"
 #include "util/file.h"
 #include "cli.h"
 #include "comm/launcher.h"
@@ -243,37 +244,27 @@ static void name_files(tuning *u)
     u->runs.path = u->ledger;
 }
 
-/* The target's configuration and the proxy's; false after printing an error. */
-static bool read_target(tuning *u, const cli_arguments *a)
+/* The target's configuration and the proxy's. */
+static scion_status read_target(tuning *u, const cli_arguments *a, scion_error *err)
 {
     config *c = &u->target;
-    scion_error err;
+    scion_status status;
     config_init(c);
-    if (config_preset(c, a->words[0], &err) != SCION_OK)
-        goto wrong;
-    for (int i = 0; i < a->pair_count; i++) {
-        if (config_set_pair(c, a->pairs[i], &err) != SCION_OK)
-            goto wrong;
-    }
-    if (!c->data.path[0] && data_needs_path(c->data.kind)) {
-        cli_error(CLI_USAGE, "nothing to learn from: give data=FILE, or data_kind=synthetic");
-        return false;
-    }
+    TRY(cli_settings(c, a->words[0], a, err));
+    if (!c->data.path[0] && data_needs_path(c->data.kind))
+        return train_fail(err, SCION_EINVAL, "nothing to learn from: give data=FILE, or data_kind=synthetic");
     c->run.out[0] = '\0';
     u->t.base = *c;
     config_set_int(&u->t.base, "width", u->proxy > 0 ? u->proxy : default_proxy(c));
-    if (config_int(&u->t.base, "width") > config_int(c, "width")) {
-        cli_error(CLI_USAGE, "proxy is %lld, expected at most the width %lld", (long long)u->proxy,
-                  (long long)config_int(c, "width"));
-        return false;
-    }
+    if (config_int(&u->t.base, "width") > config_int(c, "width"))
+        return train_fail(err, SCION_EINVAL, "proxy is %lld, expected at most the width %lld", (long long)u->proxy,
+                          (long long)config_int(c, "width"));
     u->runs.sweep.threads = (int)c->training.threads;
-    if (config_check(c, &err) == SCION_OK && config_check(&u->t.base, &err) == SCION_OK &&
-        tune_space_make(&u->t.space, &u->t.base, &err) == SCION_OK)
-        return true;
-wrong:
-    cli_error(CLI_USAGE, "%s", err.message);
-    return false;
+    TRY(config_check(c, err));
+    TRY(config_check(&u->t.base, err));
+    TRY(tune_space_make(&u->t.space, &u->t.base, err));
+done:
+    return status;
 }
 
 /* Reports files that exist or cannot be written before the work, not after. */
@@ -293,19 +284,21 @@ static bool check_files(const tuning *u, const cli_arguments *a)
     return false;
 }
 
-/* The command line, for the comments in the file. */
-static char *command_text(int argc, char **argv)
+/* Writes the .ini file, with the command line in its comments. */
+static scion_status write_file(const tuning *u, const cli_arguments *a, scion_error *err)
 {
-    char *text = NULL;
+    char *command = NULL;
     size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
+    FILE *to = open_memstream(&command, &bytes);
     if (!to)
-        return NULL;
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", u->out);
     fputs("scion tune", to);
-    for (int i = 0; i < argc; i++)
-        fprintf(to, strpbrk(argv[i], " *?;'\"") ? " '%s'" : " %s", argv[i]);
+    for (int i = 0; i < a->argc; i++)
+        fprintf(to, strpbrk(a->argv[i], " *?;'\"") ? " '%s'" : " %s", a->argv[i]);
     fclose(to);
-    return text;
+    const scion_status status = tune_write(&u->t, &u->target, command, u->out, err);
+    free(command);
+    return status;
 }
 
 /* Removes runs of other settings that wait in the ledger, or mentions them. None that waits now will be missed: the
@@ -316,16 +309,16 @@ static scion_status other_runs(const tuning *u, bool drop, scion_error *err)
     ledger *l = NULL;
     if (access(u->ledger, F_OK) != 0)
         return SCION_OK;
-    scion_status status = ledger_open(&l, u->ledger, false, err);
-    if (status == SCION_OK)
-        status = ledger_only(l, none, 0, err);
-    if (status == SCION_OK && !cli_sweep_others(stdout, l, u->ledger, u->runs.all, drop, err))
-        status = SCION_EINVAL;
+    scion_status status;
+    TRY(ledger_open(&l, u->ledger, false, err));
+    TRY(ledger_only(l, none, 0, err));
+    TRY(cli_sweep_others(stdout, l, u->ledger, u->runs.all, drop, err));
+done:
     ledger_close(l);
     return status;
 }
 
-static int work(tuning *u, const cli_arguments *a, const char *command)
+static int work(tuning *u, const cli_arguments *a)
 {
     const int64_t asked = u->t.candidates;
     scion_error err;
@@ -352,7 +345,7 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
     if (status == SCION_OK && launcher_find().rank > 0) /* every process searches alike; the first writes */
         return u->t.failure[0] ? CLI_FAILED : CLI_OK;
     if (status == SCION_OK)
-        status = tune_write(&u->t, &u->target, command, u->out, &err);
+        status = write_file(u, a, &err);
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     show_result(&u->t, &u->target, asked, u->runs.added, u->out);
@@ -361,41 +354,34 @@ static int work(tuning *u, const cli_arguments *a, const char *command)
     return u->t.failure[0] ? CLI_FAILED : CLI_OK;
 }
 
-static int run_tune(cli_arguments *a)
+static int tune_preset(tuning *u, cli_arguments *a)
 {
-    tuning *u = calloc(1, sizeof *u);
-    char *command = command_text(a->argc, a->argv);
-    int status = CLI_USAGE;
-    if (!u || !command) {
-        free(u);
-        free(command);
-        return cli_error(CLI_FAILED, "out of memory");
-    }
+    scion_error err;
     tune_init(&u->t);
     u->progress = cli_progress_start(stderr);
     if (!read_flags(u, a))
-        goto done;
-    if (a->values[ALL] && a->values[DROP]) {
-        cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
-        goto done;
-    }
-    if (a->word_count == 0) {
-        cli_error(CLI_USAGE, "give a preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
-        goto done;
-    }
+        return CLI_USAGE;
+    if (a->values[ALL] && a->values[DROP])
+        return cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
+    if (a->word_count == 0)
+        return cli_error(CLI_USAGE,
+                         "give a preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");
     if (!cli_words(a, 1, "one preset, then key=value"))
-        goto done;
-    if (!read_target(u, a))
-        goto done;
+        return CLI_USAGE;
+    if (read_target(u, a, &err) != SCION_OK)
+        return cli_error(CLI_USAGE, "%s", err.message);
     name_files(u);
-    status = CLI_FAILED;
-    if (!check_files(u, a))
-        goto done;
-    status = work(u, a, command);
-done:
+    return check_files(u, a) ? work(u, a) : CLI_FAILED;
+}
+
+static int run_tune(cli_arguments *a)
+{
+    tuning *u = calloc(1, sizeof *u);
+    if (!u)
+        return cli_error(CLI_FAILED, "out of memory");
+    const int status = tune_preset(u, a);
     tune_free(&u->t);
     free(u);
-    free(command);
     return status;
 }
 
