@@ -207,7 +207,7 @@ static void test_vocabulary_errors(void **state)
         must_refuse(&o, "the model's vocabulary", NULL);
     }
     o.vocabulary = NULL;
-    must_refuse(&o, "no text is given", NULL);
+    must_refuse(&o, "no data are given", NULL);
 }
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */

@@ -19,12 +19,11 @@
 #include "data/text.h"
 #include "data/text_files.h"
 
-enum { mark_bytes = 0xfffd, mark_zero = 0xfffe, mark_length = 3 };
+static const char mark_bytes[] = "\xef\xbf\xbd\xef\xbf\xbd", mark_zero[] = "\xef\xbf\xbe\xef\xbf\xbe";
 
 typedef struct chars {
     data_text text;
     uint32_t *symbols; /* code points (or bytes) in order */
-    char *vocabulary;
     bool utf8;
 } chars;
 
@@ -55,24 +54,14 @@ static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
 
 /* The set of symbols among all code points. */
 typedef struct alphabet {
-    int32_t *at;                        /* 0: no symbol; else 1, and once they are counted, the symbol's token + 1 */
-    uint32_t end;                       /* 1 + the largest symbol */
-    bool pages[UTF8_CODE_POINTS / 256]; /* one of these 256 is a symbol */
+    int32_t *at;  /* 0: no symbol; else 1, and once they are counted, the symbol's token + 1 */
+    uint32_t end; /* 1 + the largest symbol */
 } alphabet;
 
 static void add_symbol(alphabet *a, uint32_t symbol)
 {
     a->at[symbol] = 1;
-    a->pages[symbol / 256] = true;
     a->end = symbol >= a->end ? symbol + 1 : a->end;
-}
-
-/* The first symbol from c on; a->end or more: none. */
-static uint32_t next_symbol(const alphabet *a, uint32_t c)
-{
-    while (c < a->end && !a->at[c])
-        c = a->pages[c / 256] ? c + 1 : (c / 256 + 1) * 256;
-    return c;
 }
 
 /* Numbers the tokens of an alphabet, makes its symbols those of d, and writes the vocabulary. */
@@ -80,36 +69,32 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
 {
     chars *t = d->state;
     int32_t count = 0;
-    for (uint32_t c = next_symbol(a, 0); c < a->end; c = next_symbol(a, c + 1))
-        a->at[c] = ++count;
+    for (uint32_t c = 0; c < a->end; c++)
+        if (a->at[c])
+            a->at[c] = ++count;
     t->symbols = data_own(d, (size_t)count * sizeof *t->symbols, err);
-    t->vocabulary = t->symbols ? data_own(d, (size_t)count * 4 + 4 * mark_length + 1, err) : NULL;
-    if (!t->vocabulary)
+    char *out = data_own(d, (size_t)count * 4 + sizeof mark_bytes + sizeof mark_zero, err);
+    if (!t->symbols || !out)
         return SCION_ENOMEM;
-    char *out = t->vocabulary;
-    if (!t->utf8)
-        for (int i = 0; i < 2; i++)
-            out += utf8_encode(mark_bytes, out);
-    if (a->at[0])
-        for (int i = 0; i < 2; i++)
-            out += utf8_encode(mark_zero, out);
-    for (uint32_t c = next_symbol(a, 0); c < a->end; c = next_symbol(a, c + 1)) {
-        t->symbols[a->at[c] - 1] = c;
-        out += c > 0 ? utf8_encode(c, out) : 0;
-    }
     d->info.symbols = count;
-    d->info.vocabulary = t->vocabulary;
+    d->info.vocabulary = out;
+    if (!t->utf8)
+        out = stpcpy(out, mark_bytes);
+    if (a->at[0])
+        out = stpcpy(out, mark_zero);
+    for (uint32_t c = 0; c < a->end; c++)
+        if (a->at[c]) {
+            t->symbols[a->at[c] - 1] = c;
+            out += c > 0 ? utf8_encode(c, out) : 0;
+        }
     return SCION_OK;
 }
 
-/* Steps over a code point that is doubled at the start of the text; false: it is not. */
-static bool take_mark(const char **text, uint32_t code)
+/* Steps over a mark at the start of the text; false: it is not there. */
+static bool take_mark(const char **text, const char *mark)
 {
-    char mark[2 * mark_length];
-    utf8_encode(code, mark);
-    utf8_encode(code, mark + mark_length);
-    const bool found = strncmp(*text, mark, sizeof mark) == 0;
-    *text += found ? sizeof mark : 0;
+    const bool found = strncmp(*text, mark, strlen(mark)) == 0;
+    *text += found ? strlen(mark) : 0;
     return found;
 }
 
@@ -136,21 +121,18 @@ static scion_status read_vocabulary(const char *text, bool *utf8, alphabet *a, s
     return SCION_OK;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Rank of a symbol, -1: it is none. */
 static int64_t token_of(const data_set *d, uint32_t symbol)
 {
     const chars *t = d->state;
-    int64_t low = 0, high = d->info.symbols - 1;
-    while (low <= high) {
-        int64_t middle = (low + high) / 2;
-        if (t->symbols[middle] == symbol)
-            return middle;
-        if (t->symbols[middle] < symbol)
-            low = middle + 1;
-        else
-            high = middle - 1;
-    }
-    return -1;
+    const uint32_t *found = bsearch(&symbol, t->symbols, (size_t)d->info.symbols, sizeof symbol, ascending);
+    return found ? found - t->symbols : -1;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
@@ -281,7 +263,7 @@ static scion_status take_texts(data_set *d, const data_texts *texts, const data_
     scion_status status;
     TRY(tokenise(d, texts, a, learned, &tokens, err));
     if (val->count == 0) {
-        TRY(data_split(d, tokens.tokens, tokens.width, tokens.count, err));
+        TRY(data_split(d, &tokens, err));
     } else {
         TRY(tokenise(d, val, a, learned, &held, err));
         TRY(data_add_segment(d, DATA_TRAIN, &tokens, err));
@@ -292,33 +274,21 @@ done:
     return status;
 }
 
-/* The byte order mark of UTF-8 is no symbol, unless a model learned it as one. */
-static unsigned how_to_read(const data_context *context)
-{
-    const char *vocabulary = context->vocabulary;
-    if (!vocabulary)
-        return 0;
-    const bool bytes = take_mark(&vocabulary, mark_bytes);
-    return bytes && context->as_0_1 ? DATA_RAW : strstr(vocabulary, "\xef\xbb\xbf") ? DATA_KEEP_MARK : 0;
-}
-
 static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    const char *vocabulary = context->vocabulary, *held = context->as_0_1 || d->whole ? "" : o->val;
-    const unsigned how = how_to_read(context);
+    const char *vocabulary = context->vocabulary, *held = d->whole ? "" : o->val;
+    /* The byte order mark of UTF-8 is no symbol, unless a model learned it as one. */
+    const bool keep_mark = vocabulary && strstr(vocabulary, "\xef\xbb\xbf");
     data_texts texts = {.bytes = NULL}, val = {.bytes = NULL};
     alphabet a = {.at = calloc(UTF8_CODE_POINTS, sizeof *a.at)};
-    chars *t = d->state = data_own(d, sizeof *t, err);
-    scion_status status = t ? SCION_OK : SCION_ENOMEM;
-    if (t && !a.at)
-        status = train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    else if (t && !o->path[0] && !vocabulary)
-        status = train_fail(err, SCION_EINVAL, "no text is given");
-    TRY(status);
+    const chars *t = d->state;
+    scion_status status = SCION_OK;
+    if (!a.at)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the data"));
     if (o->path[0])
-        TRY(data_read_texts(&texts, o->path, held, how, err));
+        TRY(data_read_texts(&texts, o->path, held, keep_mark, err));
     if (o->path[0] && held[0])
-        TRY(data_read_texts(&val, held, NULL, how, err));
+        TRY(data_read_texts(&val, held, NULL, keep_mark, err));
     TRY(choose_symbols(d, vocabulary, &texts, &a, err));
     TRY(set_symbols(d, &a, err));
     if (o->path[0])
@@ -367,18 +337,12 @@ static int decode_token(const data_set *d, int32_t token, char text[DATA_TOKEN_T
     return length;
 }
 
-static bool accepts_vocabulary(const char *vocabulary)
-{
-    (void)vocabulary;
-    return true;
-}
-
 const data_kind data_kind_chars = {
     .name = "chars",
     .help = "a text, by characters",
     .takes_val = true,
     .detect = detect,
-    .accepts_vocabulary = accepts_vocabulary,
+    .state_bytes = sizeof(chars),
     .open = open_chars,
     .encode = encode_text,
     .decode = decode_token,

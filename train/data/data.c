@@ -8,8 +8,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "util/fail.h"
 #include "base/random.h"
+#include "util/array.h"
+#include "util/fail.h"
 #include "data/catalogue.h"
 #include "data/data_kind.h"
 #include "data/paths.h"
@@ -105,27 +106,31 @@ const data_content *data_content_of(const char *array)
 
 void *data_own(data_set *d, size_t bytes, scion_error *err)
 {
-    void **owned = realloc(d->owned, (size_t)(d->owned_count + 1) * sizeof *owned);
-    if (owned)
-        d->owned = owned;
-    void *memory = owned ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
-    if (memory) {
-        d->owned[d->owned_count++] = memory;
-        d->owned_bytes += bytes;
-    } else
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    void **slot = memory ? array_append(&d->owned, &d->owned_count, sizeof *slot) : NULL;
+    if (!slot) {
+        free(memory);
         train_fail(err, SCION_ENOMEM, "out of memory for the data: %zu bytes", bytes);
-    return memory;
+        return NULL;
+    }
+    d->owned_bytes += bytes;
+    return *slot = memory;
+}
+
+char *data_own_text(data_set *d, const char *text, scion_error *err)
+{
+    char *copy = data_own(d, strlen(text) + 1, err);
+    return copy ? strcpy(copy, text) : NULL;
 }
 
 scion_status data_keep_file(data_set *d, int file, scion_error *err)
 {
-    int *files = realloc(d->files, (size_t)(d->file_count + 1) * sizeof *files);
-    if (!files) {
+    int *slot = array_append(&d->files, &d->file_count, sizeof *slot);
+    if (!slot) {
         close(file);
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
     }
-    d->files = files;
-    d->files[d->file_count++] = file;
+    *slot = file;
     return SCION_OK;
 }
 
@@ -170,18 +175,11 @@ struct data_warnings {
 
 static scion_status make_warnings(data_set *d, scion_error *err)
 {
-    d->warnings = calloc(1, sizeof *d->warnings);
+    d->warnings = data_own(d, sizeof *d->warnings, err);
     if (!d->warnings)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
+        return SCION_ENOMEM;
     pthread_mutex_init(&d->warnings->lock, NULL);
     return SCION_OK;
-}
-
-static void free_warnings(data_warnings *w)
-{
-    if (w)
-        pthread_mutex_destroy(&w->lock);
-    free(w);
 }
 
 void data_warn(const data_set *d, const scion_error *why)
@@ -244,52 +242,54 @@ static const data_kind *kind_of_path(const char *path, bool images)
     return NULL;
 }
 
-static const data_kind *kind_of_vocabulary(const char *vocabulary)
+/* The kind that reads images from files, or text with a vocabulary; NULL: the table has none. */
+static const data_kind *default_kind(bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->accepts_vocabulary && data_kinds[i]->accepts_vocabulary(vocabulary))
+        if (images ? data_kinds[i]->default_for_images : data_kinds[i]->encode != NULL)
             return data_kinds[i];
-    return NULL;
-}
-
-static const data_kind *kind_for_images(scion_error *err)
-{
-    for (int i = 0; data_kinds[i]; i++)
-        if (data_kinds[i]->default_for_images)
-            return data_kinds[i];
-    train_fail(err, SCION_EINVAL, "no kind of data reads images from files");
     return NULL;
 }
 
 /* Finds the kind by name, else by the model's vocabulary, which the path must not contradict, else by the path. */
 static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
-    const data_kind *kind, *detected = NULL;
+    const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
+    const data_kind *kind;
     if (!is_auto(o)) {
         kind = kind_of_name(o->kind);
         if (!kind)
             train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
         return kind;
     }
-    if (!o->path[0] && context->images)
-        return kind_for_images(err);
-    if (!o->path[0] && !context->vocabulary) {
+    if (!o->path[0] && !context->vocabulary && !context->images) {
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
-    const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
-    if (o->path[0])
-        detected = kind_of_path(o->path, images);
-    if (images && !detected) /* its error says what is missing */
-        return kind_for_images(err);
-    kind = context->vocabulary ? kind_of_vocabulary(context->vocabulary) : detected;
-    if (!kind) {
+    const data_kind *detected = o->path[0] ? kind_of_path(o->path, images) : NULL;
+    kind = detected;
+    if (images && !detected)
+        kind = default_kind(true); /* its error says what is missing */
+    else if (context->vocabulary)
+        kind = default_kind(false);
+    if (!kind)
         data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
-    } else if (detected && detected != kind) {
-        data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);
-        return NULL;
-    }
-    return kind;
+    if (!kind || !detected || detected == kind)
+        return kind;
+    data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);
+    return NULL;
+}
+
+/* Refuses a kind that is read from a path if there is none, unless the model has all that is needed. */
+static scion_status check_path(const data_kind *kind, const data_options *o, const data_context *context,
+                               scion_error *err)
+{
+    if (o->val[0] && !kind->takes_val)
+        return train_fail(err, SCION_EINVAL, "val_data is for texts and token shards; kind %s has none", kind->name);
+    if (o->path[0] || kind->no_path || (kind->encode && context->vocabulary) ||
+        (kind->default_for_images && context->images))
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "no data are given, expected %s", kind->help);
 }
 
 static bool has_option(const data_kind *kind, const char *key)
@@ -338,10 +338,8 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     if (catalogue_path(o->path, named.path, err) != SCION_OK)
         return SCION_EINVAL;
     const data_kind *kind = find_kind(&named, context, err);
-    if (!kind)
+    if (!kind || check_path(kind, o, context, err) != SCION_OK)
         return SCION_EINVAL;
-    if (o->val[0] && !kind->takes_val && !context->as_0_1)
-        return train_fail(err, SCION_EINVAL, "val_data is for texts and token shards; kind %s has none", kind->name);
     data_set *d = calloc(1, sizeof *d);
     if (!d)
         return train_fail(err, SCION_ENOMEM, "out of memory for the data");
@@ -354,6 +352,8 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     d->ahead = context->ahead;
     scion_status status = SCION_OK;
     TRY(make_warnings(d, err));
+    d->state = data_own(d, kind->state_bytes, err);
+    TRY(d->state ? SCION_OK : SCION_ENOMEM);
     TRY(kind->open(d, &d->options, context, err));
     TRY(check_options(d, context, err));
     if (d->background && d->ahead > 0 && context->workers > 0)
@@ -370,15 +370,16 @@ void data_close(data_set *d)
     if (!d)
         return;
     data_pool_free(d->pool); /* its threads use all that follows */
-    if (d->kind->close)
+    if (d->kind->close && d->state)
         d->kind->close(d);
-    for (int i = 0; i < d->owned_count; i++)
+    if (d->warnings)
+        pthread_mutex_destroy(&d->warnings->lock);
+    for (int64_t i = 0; i < d->owned_count; i++)
         free(d->owned[i]);
-    for (int i = 0; i < d->file_count; i++)
+    for (int64_t i = 0; i < d->file_count; i++)
         close(d->files[i]);
     free(d->owned);
     free(d->files);
-    free_warnings(d->warnings);
     free(d);
 }
 

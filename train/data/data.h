@@ -56,7 +56,6 @@ typedef struct data_context {
     const char *images;       /* images: data_info.images of a model: its mean, scale and classes are used */
     bool stored;              /* the options are those of a trained model: not checked */
     bool whole;               /* all data are the validation part */
-    bool as_0_1;              /* read as by version 0.1: no val_data, compressed texts as bytes */
 } data_context;
 
 typedef enum data_part { DATA_TRAIN, DATA_VAL, DATA_PARTS } data_part;

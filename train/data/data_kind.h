@@ -14,13 +14,13 @@ typedef struct data_kind {
     bool default_for_images; /* opens without a path for a model's images (data_context.images) */
     /* True if path is of this kind. data_kind=auto asks in the order of the table. NULL: only by name. */
     bool (*detect)(const char *path);
-    /* Text: true if this vocabulary is of this kind. NULL: the kind has no vocabulary. */
-    bool (*accepts_vocabulary)(const char *vocabulary);
-    /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, d->state. Memory of data_own
+    size_t state_bytes; /* of d->state, which is zeroed and belongs to d */
+    /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, *d->state. Memory of data_own
      * and files of data_keep_file are freed with d, whether or not open succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* frees the rest of the state, also after a failed open; NULL: nothing to free */
-    /* Text, else NULL; see data_encode and data_decode. */
+    /* Text with a vocabulary, else NULL; see data_encode and data_decode. A model's vocabulary is read by the first
+     * kind of the table that has them. */
     int64_t (*encode)(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
     int (*decode)(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
     /* Options of its own, in a struct; data_own_options gives them to open. */
@@ -58,23 +58,25 @@ struct data_set {
     void (*hint)(const data_set *d, data_part part, int64_t sample); /* warms the cache for a sample that comes next;
                                                                         NULL: none */
     data_order order;
-    bool background;                     /* fetch takes long: decode ahead */
-    const atomic_uchar *bad[DATA_PARTS]; /* for each file: could not be read; NULL: files are not read one by one */
+    bool background;               /* fetch takes long: decode ahead */
+    atomic_uchar *bad[DATA_PARTS]; /* for each file: could not be read; NULL: files are not read one by one */
     int64_t bad_count[DATA_PARTS];
-    void *state;
     /* Set by data.c */
+    void *state;
     data_pool *pool;
     int64_t ahead; /* of data_context */
     data_warnings *warnings;
     void **owned; /* freed by data_close */
-    int owned_count;
+    int64_t owned_count;
     size_t owned_bytes;
     int *files; /* closed by data_close */
-    int file_count;
+    int64_t file_count;
 };
 
 /* Zeroed memory that belongs to d. NULL: out of memory, err says so. */
 void *data_own(data_set *d, size_t bytes, scion_error *err);
+/* A copy of a text in such memory. */
+char *data_own_text(data_set *d, const char *text, scion_error *err);
 /* Makes data_close close the file. Closes it at once if that fails. */
 scion_status data_keep_file(data_set *d, int file, scion_error *err);
 /* Adds bytes to the hash of the data. */

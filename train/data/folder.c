@@ -4,15 +4,11 @@
  *
  * Only names are kept in memory. A file is decoded when its sample is asked for (in the background: prefetch.c), and
  * a box of it becomes image_size x image_size pixels: drawn at random in training, the middle in evaluation. */
-#define _DEFAULT_SOURCE 1 /* DT_DIR */
-#include <dirent.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "util/array.h"
 #include "util/fail.h"
@@ -48,21 +44,13 @@ static const option options[] = {
     OPTION_END,
 };
 
-/* Files of a part, class by class; names are relative to the root. */
-typedef struct image_list {
-    data_names files;
-    int32_t *label;
-    int64_t labels;
-    atomic_uchar *bad; /* cannot be read */
-} image_list;
-
 typedef struct folder {
     data_images images;
-    image_list files[DATA_PARTS];
-    int64_t others, empty; /* other files, folders without images */
-    int64_t beside;        /* images outside the folder of a class */
-    int64_t unused;        /* folders beside train/ and val/ */
-    bool split;            /* there is no val/ */
+    data_names files[DATA_PARTS]; /* class by class; paths are relative to the root */
+    int64_t others, empty;        /* other files, folders without images */
+    int64_t beside;               /* images outside the folder of a class */
+    int64_t unused;               /* folders beside train/ and val/ */
+    bool split;                   /* there is no val/ */
 } folder;
 
 /* ---- Names --------------------------------------------------------------------------------------------- */
@@ -77,69 +65,49 @@ static bool is_image(const char *name)
     return false;
 }
 
-/* True for a folder; links to folders count if they are followed. */
-static bool is_folder(const char *path, const struct dirent *e, bool follow)
+/* Content of a folder, sorted; paths are relative to the root. */
+typedef struct listing {
+    data_names images, folders;
+    int64_t others; /* other files */
+} listing;
+
+static void free_listing(listing *l)
 {
-    struct stat s;
-    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
-        return e->d_type == DT_DIR;
-    return (follow ? stat(path, &s) : lstat(path, &s)) == 0 && S_ISDIR(s.st_mode);
+    data_free_names(&l->images);
+    data_free_names(&l->folders);
 }
 
-/* Lists root/inside ("": the root): images go to *images, folders to *folders (NULL: they are entered), with paths
- * relative to the root. *others counts the other files. */
-static scion_status list(const char *root, const char *inside, data_names *images, data_names *folders,
-                         int64_t *others, scion_error *err)
+/* Lists root/inside ("": the root). classes: the folders in it are listed, and not entered. Free *l in any case. */
+static scion_status list(listing *l, const char *root, const char *inside, bool classes, scion_error *err)
 {
-    char at[data_path_bytes];
-    scion_status status = SCION_OK;
-    if (!data_path(at, "%s/%s", root, inside))
-        return data_fail(err, SCION_EINVAL, root, "the path of a folder in it is too long");
-    DIR *d = opendir(at);
-    if (!d)
-        return data_fail(err, SCION_EINVAL, at, "cannot open: %s", strerror(errno));
-    for (const struct dirent *e; status == SCION_OK && (e = readdir(d)) != NULL;) {
-        char path[data_path_bytes], name[data_path_bytes];
-        if (e->d_name[0] == '.')
-            continue;
-        if (!data_path(path, "%s/%s", at, e->d_name) ||
-            !data_path(name, "%s%s%s", inside, inside[0] ? "/" : "", e->d_name))
-            status = data_fail(err, SCION_EINVAL, at, "the path of a file in it is too long");
-        else if (is_folder(path, e, folders != NULL))
-            status = folders ? data_add_name(folders, name, err) : list(root, name, images, NULL, others, err);
-        else if (is_image(e->d_name))
-            status = data_add_name(images, name, err);
+    data_names files = {NULL, 0};
+    *l = (listing){.others = 0};
+    scion_status status = data_list(root, inside, NULL, &files, classes ? &l->folders : NULL, err);
+    for (int64_t i = 0; status == SCION_OK && i < files.count; i++)
+        if (is_image(files.name[i]))
+            status = data_add_name(&l->images, files.name[i], err);
         else
-            ++*others;
-    }
-    closedir(d);
+            l->others++;
+    data_free_names(&files);
+    data_sort_names(&l->images);
+    data_sort_names(&l->folders);
     return status;
 }
 
-/* Lists the folders in root/inside, sorted, and counts the images and other files beside them. */
-static scion_status list_classes(const char *root, const char *inside, data_names *folders, int64_t *images,
-                                 int64_t *others, scion_error *err)
+static bool has_folder(const char *root, const char *name)
 {
-    data_names beside = {NULL, 0};
-    *others = 0;
-    const scion_status status = list(root, inside, &beside, folders, others, err);
-    data_sort_names(folders);
-    *images = beside.count;
-    data_free_names(&beside);
-    return status;
+    char path[data_path_bytes];
+    return data_path(path, "%s/%s", root, name) && file_is_folder(path);
 }
 
 /* True if root/train is a part, and not a class of that name: it has folders, and no images beside them. An empty
  * train/ beside val/ is a part, too, whose images are missing. */
 static bool has_parts(const char *root)
 {
-    char path[data_path_bytes];
-    data_names folders = {NULL, 0};
-    int64_t images = 0, others = 0;
-    const bool parts = data_path(path, "%s/train", root) && file_is_folder(path) &&
-                       list_classes(root, "train", &folders, &images, &others, NULL) == SCION_OK && images == 0 &&
-                       (folders.count > 0 || (data_path(path, "%s/val", root) && file_is_folder(path)));
-    data_free_names(&folders);
+    listing l = {.others = 0};
+    const bool parts = has_folder(root, "train") && list(&l, root, "train", true, NULL) == SCION_OK &&
+                       l.images.count == 0 && (l.folders.count > 0 || has_folder(root, "val"));
+    free_listing(&l);
     return parts;
 }
 
@@ -148,31 +116,31 @@ static bool has_parts(const char *root)
 static bool detect(const char *path)
 {
     enum { max_folders = 8 };
-    data_names folders = {NULL, 0};
-    int64_t beside = 0, others = 0, with_images = 0, with_others = 0;
-    bool listed = file_is_folder(path) &&
-                  list_classes(path, has_parts(path) ? "train" : "", &folders, &beside, &others, NULL) == SCION_OK;
-    for (int64_t i = 0; listed && i < folders.count && i < max_folders; i++) {
-        data_names images = {NULL, 0};
-        int64_t texts = 0;
-        listed = list(path, folders.name[i], &images, NULL, &texts, NULL) == SCION_OK;
-        with_images += images.count > 0;
-        with_others += images.count == 0 && texts > 0;
-        data_free_names(&images);
+    listing all = {.others = 0};
+    int64_t with_images = 0, with_others = 0;
+    bool listed = file_is_folder(path) && list(&all, path, has_parts(path) ? "train" : "", true, NULL) == SCION_OK;
+    for (int64_t i = 0; listed && i < all.folders.count && i < max_folders; i++) {
+        listing l;
+        listed = list(&l, path, all.folders.name[i], false, NULL) == SCION_OK;
+        with_images += l.images.count > 0;
+        with_others += l.images.count == 0 && l.others > 0;
+        free_listing(&l);
     }
-    data_free_names(&folders);
-    return listed && with_others == 0 && with_images > (others > 0);
+    const bool mixed = all.others > 0;
+    free_listing(&all);
+    return listed && with_others == 0 && with_images > mixed;
 }
 
 /* ---- Files of the classes ------------------------------------------------------------------------------ */
 
-static scion_status add_file(image_list *l, const char *name, int32_t label, scion_error *err)
+static scion_status add_file(folder *f, data_part part, const char *name, int32_t label, scion_error *err)
 {
-    int32_t *to = array_append(&l->label, &l->labels, sizeof *to);
+    data_image_part *p = &f->images.part[part];
+    int32_t *to = array_append(&p->labels, &p->count, sizeof *to);
     if (!to)
         return train_fail(err, SCION_ENOMEM, "out of memory for the names of images");
     *to = label;
-    return data_add_name(&l->files, name, err);
+    return data_add_name(&f->files[part], name, err);
 }
 
 /* Name of a class: the last name of its folder. */
@@ -183,18 +151,18 @@ static const char *class_of(const char *name)
 }
 
 /* Adds the files of a class to `part`, but the last `share` of them to the validation part. */
-static scion_status add_class(data_set *d, const char *inside, data_part part, double share, int32_t label,
+static scion_status add_class(data_set *d, const char *inside, data_part part, double share, int64_t label,
                               int64_t *count, scion_error *err)
 {
     folder *f = d->state;
-    data_names images = {NULL, 0};
-    scion_status status = list(d->options.path, inside, &images, NULL, &f->others, err);
-    data_sort_names(&images);
-    *count = status == SCION_OK ? images.count : 0;
-    const int64_t train = images.count - (int64_t)(share * (double)images.count);
-    for (int64_t i = 0; status == SCION_OK && i < images.count; i++)
-        status = add_file(&f->files[i < train ? part : DATA_VAL], images.name[i], label, err);
-    data_free_names(&images);
+    listing l;
+    scion_status status = list(&l, d->options.path, inside, false, err);
+    const int64_t train = l.images.count - (int64_t)(share * (double)l.images.count);
+    for (int64_t i = 0; status == SCION_OK && i < l.images.count; i++)
+        status = add_file(f, i < train ? part : DATA_VAL, l.images.name[i], (int32_t)label, err);
+    *count = l.images.count;
+    f->others += l.others;
+    free_listing(&l);
     return status;
 }
 
@@ -206,20 +174,6 @@ static int64_t find_name(const data_image_info *m, const char *name)
     return -1;
 }
 
-/* Adds a class to a list with capacity for all. */
-static scion_status new_class(data_set *d, const char **to, const char *name, scion_error *err)
-{
-    data_image_info *m = &((folder *)d->state)->images.about;
-    char at[data_path_bytes];
-    if (utf8_bytes(name, strlen(name)) < strlen(name) && data_path(at, "%s/%s", d->options.path, name)) /* no JSON */
-        return data_fail(err, SCION_EINVAL, at, "the name of this class is not UTF-8: rename the folder");
-    char *kept = data_own(d, strlen(name) + 1, err);
-    if (!kept)
-        return SCION_ENOMEM;
-    to[m->classes++] = memcpy(kept, name, strlen(name) + 1);
-    return SCION_OK;
-}
-
 /* Adds all folders of root/inside. learns: they become the classes; else a folder that is not one of `who`'s classes
  * is refused. */
 static scion_status add_part(data_set *d, const char *inside, data_part part, double share, bool learns,
@@ -227,32 +181,40 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
 {
     folder *f = d->state;
     data_image_info *m = &f->images.about;
-    const char *root = d->options.path;
-    data_names folders = {NULL, 0};
-    int64_t beside = 0, others = 0, all = 0;
+    const char *root = d->options.path, **names = NULL;
+    listing l;
     char at[data_path_bytes];
-    scion_status status = list_classes(root, inside, &folders, &beside, &others, err);
-    const char **to = status == SCION_OK && learns ? data_own(d, (size_t)folders.count * sizeof *to, err) : NULL;
-    if (to)
-        m->names = to;
-    f->beside += beside;
-    f->others += others;
-    for (int64_t i = 0; status == SCION_OK && i < folders.count; i++) {
-        const char *name = class_of(folders.name[i]);
-        const int64_t known = learns ? m->classes : find_name(m, name);
-        int64_t count = 0;
-        status = add_class(d, folders.name[i], part, share, (int32_t)(known >= 0 ? known : 0), &count, err);
+    int64_t all = 0;
+    scion_status status;
+    TRY(list(&l, root, inside, true, err));
+    if (learns) {
+        m->names = names = data_own(d, (size_t)l.folders.count * sizeof *names, err);
+        TRY(names ? SCION_OK : SCION_ENOMEM);
+    }
+    f->beside += l.images.count;
+    f->others += l.others;
+    for (int64_t i = 0; i < l.folders.count; i++) {
+        const char *name = class_of(l.folders.name[i]);
+        const int64_t label = learns ? m->classes : find_name(m, name);
+        int64_t count;
+        TRY(add_class(d, l.folders.name[i], part, share, label, &count, err));
         all += count;
         f->empty += count == 0;
-        if (status == SCION_OK && count > 0 && known < 0 && data_path(at, "%s/%s", root, folders.name[i]))
-            status = data_fail(err, SCION_EINVAL, at, "images of a class that %s does not have", who);
-        if (status == SCION_OK && count > 0 && learns)
-            status = to ? new_class(d, to, name, err) : SCION_ENOMEM;
+        data_path(at, "%s/%s", root, l.folders.name[i]);
+        if (count > 0 && label < 0)
+            TRY(data_fail(err, SCION_EINVAL, at, "images of a class that %s does not have", who));
+        if (count > 0 && learns && utf8_bytes(name, strlen(name)) < strlen(name)) /* no JSON */
+            TRY(data_fail(err, SCION_EINVAL, at, "the name of this class is not UTF-8: rename the folder"));
+        if (count > 0 && learns) {
+            names[m->classes] = data_own_text(d, name, err);
+            TRY(names[m->classes++] ? SCION_OK : SCION_ENOMEM);
+        }
     }
-    data_free_names(&folders);
-    if (status == SCION_OK && all == 0 && data_path(at, "%s%s%s", root, inside[0] ? "/" : "", inside))
-        status =
-            data_fail(err, SCION_EINVAL, at, "no folder in it has PNG or JPEG images, expected one for each class");
+    data_path(at, "%s%s%s", root, inside[0] ? "/" : "", inside);
+    if (all == 0)
+        TRY(data_fail(err, SCION_EINVAL, at, "no folder in it has PNG or JPEG images, expected one for each class"));
+done:
+    free_listing(&l);
     return status;
 }
 
@@ -272,8 +234,8 @@ static scion_status view(const data_set *d, data_part part, int64_t index, int64
     const double crop_min = options_of(d)->crop_min;
     char path[data_path_bytes];
     image from = {0};
-    if (!data_path(path, "%s/%s", d->options.path, f->files[part].files.name[index]))
-        return data_fail(err, SCION_EINVAL, f->files[part].files.name[index], "the path is too long");
+    if (!data_path(path, "%s/%s", d->options.path, f->files[part].name[index]))
+        return data_fail(err, SCION_EINVAL, f->files[part].name[index], "the path is too long");
     scion_status status = image_read(&from, path, err);
     if (status != SCION_OK)
         return status;
@@ -292,7 +254,7 @@ static int64_t replacement(const data_set *d, data_part part, int64_t sample, in
 {
     const folder *f = d->state;
     const scn_words random = scn_philox(d->seed, SCN_STREAM_REPLACE, (uint64_t)(sample * attempts + k));
-    return (int64_t)(((uint64_t)random.w[0] << 32 | random.w[1]) % (uint64_t)f->files[part].files.count);
+    return (int64_t)(((uint64_t)random.w[0] << 32 | random.w[1]) % (uint64_t)f->files[part].count);
 }
 
 static scion_status get(const data_set *d, data_part part, int64_t *sample, int64_t number, data_pixels *pixels,
@@ -314,7 +276,7 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
         free(bytes);
         if (status == SCION_ENOMEM)
             return train_fail(err, status, "%s", why.message);
-        if (atomic_exchange(&f->files[part].bad[index], 1) == 0)
+        if (atomic_exchange(&d->bad[part][index], 1) == 0)
             data_warn(d, &why);
         if (number < 0) { /* evaluation counts no image twice */
             *sample = -1;
@@ -326,50 +288,39 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
-static int64_t count_folders(const char *root)
-{
-    data_names folders = {NULL, 0};
-    int64_t images, others;
-    list_classes(root, "", &folders, &images, &others, NULL);
-    const int64_t count = folders.count;
-    data_free_names(&folders);
-    return count;
-}
-
 static scion_status read_names(data_set *d, const data_options *o, bool known, scion_error *err)
 {
     folder *f = d->state;
     const data_image_info *m = &f->images.about;
     const bool parts = has_parts(o->path);
-    char val[data_path_bytes];
-    f->split = !parts || !data_path(val, "%s/val", o->path) || !file_is_folder(val);
-    if (parts)
-        f->unused = count_folders(o->path) - 1 - !f->split;
-    scion_status status =
-        add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err);
-    if (status == SCION_OK && !known && m->classes < 2)
+    listing l = {.others = 0};
+    scion_status status;
+    f->split = !parts || !has_folder(o->path, "val");
+    if (parts && list(&l, o->path, "", true, NULL) == SCION_OK)
+        f->unused = l.folders.count - 1 - !f->split;
+    free_listing(&l);
+    TRY(add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err));
+    if (!known && m->classes < 2)
         return data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
                          m->names[0]);
-    if (status == SCION_OK && !f->split)
-        status = add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err);
+    if (!f->split)
+        TRY(add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err));
+done:
     return status;
 }
 
-/* Gives the lists to the part that all kinds of images share. */
+/* Hashes the names of the files, and allocates their marks. */
 static scion_status take_files(data_set *d, scion_error *err)
 {
-    folder *f = d->state;
+    const folder *f = d->state;
     for (int part = 0; part < DATA_PARTS; part++) {
-        image_list *l = &f->files[part];
-        l->bad = data_own(d, (size_t)l->files.count * sizeof *l->bad, err);
-        if (!l->bad)
+        const data_names *files = &f->files[part];
+        d->bad[part] = data_own(d, (size_t)files->count * sizeof *d->bad[part], err);
+        if (!d->bad[part])
             return SCION_ENOMEM;
-        d->bad[part] = l->bad;
-        d->bad_count[part] = l->files.count;
-        for (int64_t i = 0; i < l->files.count; i++)
-            data_hash(d, l->files.name[i], strlen(l->files.name[i]) + 1);
-        f->images.part[part].labels = l->label;
-        f->images.part[part].count = l->files.count;
+        d->bad_count[part] = files->count;
+        for (int64_t i = 0; i < files->count; i++)
+            data_hash(d, files->name[i], strlen(files->name[i]) + 1);
     }
     return SCION_OK;
 }
@@ -404,15 +355,11 @@ static void describe(data_set *d)
 
 static scion_status open_folder(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    folder *f = d->state = data_own(d, sizeof *f, err);
+    folder *f = d->state;
     const folder_options *own = options_of(d);
     data_image_info known = {
         .channels = colours, .height = default_side, .crop = own->eval_crop, .resample = own->resample};
     scion_status status = SCION_OK;
-    if (!f)
-        return SCION_ENOMEM;
-    if (!o->path[0] && !context->images)
-        return train_fail(err, SCION_EINVAL, "no folder of images is given");
     if (context->images)
         TRY(data_images_read(d, context->images, &known, err));
     f->images.about = known;
@@ -437,9 +384,9 @@ done:
 static void close_folder(data_set *d)
 {
     folder *f = d->state;
-    for (int part = 0; f && part < DATA_PARTS; part++) {
-        data_free_names(&f->files[part].files);
-        free(f->files[part].label);
+    for (int part = 0; part < DATA_PARTS; part++) {
+        data_free_names(&f->files[part]);
+        free(f->images.part[part].labels);
     }
 }
 
@@ -449,6 +396,7 @@ const data_kind data_kind_folder = {
     .images = true,
     .default_for_images = true,
     .detect = detect,
+    .state_bytes = sizeof(folder),
     .open = open_folder,
     .close = close_folder,
     .options = options,

@@ -1,11 +1,7 @@
 /* Images in idx files, gzipped or not, the format of MNIST and Fashion-MNIST: a folder with
  *     train-images-idx3-ubyte   train-labels-idx1-ubyte   t10k-images-idx3-ubyte   t10k-labels-idx1-ubyte
  * Numbers are big-endian; the magic is 0x0803 for images (count, height, width) and 0x0801 for labels (count). */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <zlib.h>
 
 #include "util/fail.h"
 #include "util/path.h"
@@ -42,26 +38,13 @@ static uint32_t big_endian(const uint8_t *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Reads exactly n bytes. */
-static bool read_bytes(gzFile f, void *to, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        unsigned chunk = n - done < 1u << 24 ? (unsigned)(n - done) : 1u << 24;
-        int got = gzread(f, (uint8_t *)to + done, chunk);
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
 /* Reads the header: `dims` numbers after the magic. *bytes: size of the data, as a file of `size` bytes can hold. */
 static scion_status read_head(gzFile f, const char *path, double size, uint32_t magic, int dims,
                               int64_t shape[max_dims], size_t *bytes, scion_error *err)
 {
     uint8_t head[4 + 4 * max_dims];
     double product = 1;
-    if (!read_bytes(f, head, 4 + 4 * (size_t)dims))
+    if (gzfread(head, 4, 1 + (size_t)dims, f) != 1 + (size_t)dims)
         return data_fail(err, SCION_EINVAL, path, "cut off, damaged or too short for an idx header");
     if (big_endian(head) != magic)
         return data_fail(err, SCION_EINVAL, path, "magic 0x%08x, expected 0x%08x: not an idx file of this kind",
@@ -81,19 +64,19 @@ static scion_status read_head(gzFile f, const char *path, double size, uint32_t 
 
 /* Reads a whole idx file with `dims` dimensions into memory of d. */
 static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int dims, int64_t shape[max_dims],
-                             const uint8_t **data, scion_error *err)
+                             uint8_t **data, scion_error *err)
 {
-    struct stat s;
     size_t bytes = 0;
     uint8_t *memory = NULL, beyond;
-    errno = 0;
-    gzFile f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? gzopen(path, "rb") : NULL;
-    if (!f)
-        return data_fail(err, SCION_EINVAL, path, "cannot open: %s", errno ? strerror(errno) : "not a regular file");
-    scion_status status = read_head(f, path, (double)s.st_size, magic, dims, shape, &bytes, err);
+    int64_t size;
+    gzFile f;
+    scion_status status = data_open_gzip(path, &f, &size, err);
+    if (status != SCION_OK)
+        return status;
+    status = read_head(f, path, (double)size, magic, dims, shape, &bytes, err);
     if (status == SCION_OK && !(memory = data_own(d, bytes, NULL)))
         status = data_fail(err, SCION_ENOMEM, path, "out of memory: its header says %zu bytes of data", bytes);
-    if (status == SCION_OK && !read_bytes(f, memory, bytes))
+    if (status == SCION_OK && gzfread(memory, 1, bytes, f) != bytes)
         status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: expected %zu bytes of data", bytes);
     /* Read one byte more to reach the checksum at the end of a .gz; gzclose then reports a file that is cut off. */
     const int more = status == SCION_OK ? gzread(f, &beyond, 1) : 0;
@@ -132,15 +115,13 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
     char images[data_path_bytes], labels[data_path_bytes];
     int64_t shape[max_dims] = {0}, count[max_dims] = {0};
     data_images *m = d->state;
-    const uint8_t *bytes = NULL;
+    uint8_t *bytes = NULL;
     if (!path_of(images, folder, stems[part], "images-idx3-ubyte") ||
         !path_of(labels, folder, stems[part], "labels-idx1-ubyte"))
         return data_fail(err, SCION_EINVAL, folder, "the path is too long");
-    scion_status status = read_idx(d, images, magic_images, 3, shape, &m->part[part].pixels, err);
-    if (status == SCION_OK)
-        status = read_idx(d, labels, magic_labels, 1, count, &bytes, err);
-    if (status != SCION_OK)
-        return status;
+    scion_status status;
+    TRY(read_idx(d, images, magic_images, 3, shape, &m->part[part].pixels, err));
+    TRY(read_idx(d, labels, magic_labels, 1, count, &bytes, err));
     if (shape[0] != count[0])
         return data_fail(err, SCION_EINVAL, labels, "%lld labels for %lld images", (long long)count[0],
                          (long long)shape[0]);
@@ -150,7 +131,9 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
                          (long long)m->about.width);
     m->about.height = shape[1];
     m->about.width = shape[2];
-    return take_labels(d, part, bytes, shape[0], labels, err);
+    status = take_labels(d, part, bytes, shape[0], labels, err);
+done:
+    return status;
 }
 
 static int64_t classes_without_images(const data_images *m)
@@ -166,19 +149,13 @@ static int64_t classes_without_images(const data_images *m)
 
 static scion_status open_idx(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    data_images *m = d->state = data_own(d, sizeof *m, err);
-    if (!m)
-        return SCION_ENOMEM;
-    if (!o->path[0])
-        return train_fail(err, SCION_EINVAL, "no folder of idx files is given");
+    data_images *m = d->state;
+    scion_status status;
     m->about.channels = 1;
-    scion_status status = read_part(d, o->path, DATA_TRAIN, err);
-    if (status == SCION_OK)
-        status = read_part(d, o->path, DATA_VAL, err);
-    if (status != SCION_OK)
-        return status;
+    TRY(read_part(d, o->path, DATA_TRAIN, err));
+    TRY(read_part(d, o->path, DATA_VAL, err));
     const int64_t empty = context->images ? 0 : classes_without_images(m); /* a model may have more classes */
-    status = data_images_ready(d, context, err);
+    TRY(data_images_ready(d, context, err));
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", path_tail(o->path, 60),
              (long long)m->about.classes, (long long)d->info.units[DATA_TRAIN], (long long)m->about.height,
@@ -187,6 +164,7 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
         snprintf(d->info.note, sizeof d->info.note,
                  "%lld of the %lld classes have no image to train: is a label wrong?", (long long)empty,
                  (long long)m->about.classes);
+done:
     return status;
 }
 
@@ -195,6 +173,7 @@ const data_kind data_kind_idx = {
     .help = "images in the format of MNIST",
     .images = true,
     .detect = detect,
+    .state_bytes = sizeof(data_images),
     .open = open_idx,
     .options = data_image_option_rows,
     .options_size = sizeof(data_image_options),

@@ -251,21 +251,16 @@ static scion_status describe(data_set *d, scion_error *err)
     int failed = 0;
     for (int64_t i = 0; i < m->classes; i++)
         failed |= json_array_append_new(names, json_string(m->names[i]));
-    json_t *all = json_pack("{s:[I,I,I],s:o,s:o,s:o}", "size", (json_int_t)m->height, (json_int_t)m->width,
-                            (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
-                            floats(m->scale, m->channels), "classes", names);
-    if (m->crop != 1)
-        json_object_set_new(all, "crop", json_real(m->crop));
-    if (strcmp(m->resample, resample_name(0)) != 0)
-        json_object_set_new(all, "resample", json_string(m->resample));
-    char *text = all && !failed ? json_dumps(all, JSON_COMPACT) : NULL,
-         *kept = text ? data_own(d, strlen(text) + 1, err) : NULL;
-    if (kept)
-        memcpy(kept, text, strlen(text) + 1);
-    d->info.images = kept;
+    json_t *all =
+        json_pack("{s:[I,I,I],s:o,s:o,s:o,s:o*,s:s*}", "size", (json_int_t)m->height, (json_int_t)m->width,
+                  (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
+                  floats(m->scale, m->channels), "classes", names, "crop", m->crop != 1 ? json_real(m->crop) : NULL,
+                  "resample", strcmp(m->resample, resample_name(0)) != 0 ? m->resample : NULL);
+    char *text = all && !failed ? json_dumps(all, JSON_COMPACT) : NULL;
+    d->info.images = text ? data_own_text(d, text, err) : NULL;
     free(text);
     json_decref(all);
-    return kept ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the data");
+    return d->info.images ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the data");
 }
 
 /* Reads an array of n numbers. */
@@ -284,15 +279,14 @@ static bool read_names(data_set *d, const json_t *all, data_image_info *m, scion
 {
     m->classes = (int64_t)json_array_size(all);
     const char **names = data_own(d, (size_t)m->classes * sizeof *names, err);
+    bool fine = names && m->classes > 0;
     m->names = names;
-    for (int64_t i = 0; names && i < m->classes; i++) {
+    for (int64_t i = 0; fine && i < m->classes; i++) {
         const char *name = json_string_value(json_array_get(all, (size_t)i));
-        char *kept = name ? data_own(d, strlen(name) + 1, err) : NULL;
-        if (!kept)
-            return false;
-        names[i] = memcpy(kept, name, strlen(name) + 1);
+        names[i] = name ? data_own_text(d, name, err) : NULL;
+        fine = names[i] != NULL;
     }
-    return names && m->classes > 0;
+    return fine;
 }
 
 scion_status data_images_read(data_set *d, const char *text, data_image_info *m, scion_error *err)

@@ -6,14 +6,17 @@
 #include "data/data_kind.h"
 #include "data/image_file.h"
 
-/* The state of a kind of images starts with this. In memory, pixels are bytes, channel by channel. */
+/* Images of a part. In memory, pixels are bytes, channel by channel. */
+typedef struct data_image_part {
+    uint8_t *pixels; /* NULL: not in memory */
+    int32_t *labels;
+    int64_t count;
+} data_image_part;
+
+/* The state of a kind of images starts with this. */
 typedef struct data_images {
     data_image_info about;
-    struct {
-        const uint8_t *pixels;
-        const int32_t *labels;
-        int64_t count;
-    } part[DATA_PARTS];
+    data_image_part part[DATA_PARTS];
     bool channels_last; /* `image` is wanted, not `pixels` */
     /* Gives the bytes of an image; *memory, if set, is freed afterwards. `number` as in data_fetch. An image that
      * cannot be read may be replaced by another (*sample), or left out (*sample is -1, and there are no bytes). A

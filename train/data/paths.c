@@ -1,6 +1,8 @@
 /* See paths.h. */
+#define _DEFAULT_SOURCE 1 /* DT_DIR */
 #include "data/paths.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,6 +15,7 @@
 
 #include "util/array.h"
 #include "util/fail.h"
+#include "util/file.h"
 #include "util/path.h"
 
 bool data_path(char path[data_path_bytes], const char *format, ...)
@@ -111,4 +114,74 @@ scion_status data_read_at(int file, const char *path, int64_t offset, void *to, 
         done += (size_t)got;
     }
     return SCION_OK;
+}
+
+scion_status data_read_file(const char *path, uint8_t **bytes, int64_t *count, scion_error *err)
+{
+    int file;
+    *bytes = NULL;
+    scion_status status = data_open_file(path, &file, count, err);
+    if (status != SCION_OK)
+        return status;
+    *bytes = malloc((size_t)*count);
+    status = *bytes ? data_read_at(file, path, 0, *bytes, (size_t)*count, err)
+                    : data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)*count);
+    close(file);
+    if (status != SCION_OK) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return status;
+}
+
+scion_status data_open_gzip(const char *path, gzFile *file, int64_t *bytes, scion_error *err)
+{
+    int own;
+    const scion_status status = data_open_file(path, &own, bytes, err);
+    if (status != SCION_OK)
+        return status;
+    *file = gzdopen(own, "rb"); /* gzclose closes it */
+    if (*file)
+        return SCION_OK;
+    close(own);
+    return data_fail(err, SCION_ENOMEM, path, "out of memory to read it");
+}
+
+/* True for a folder; links to folders count if they are followed. */
+static bool is_folder(const char *path, const struct dirent *e, bool follow)
+{
+    struct stat s;
+    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+        return e->d_type == DT_DIR;
+    return (follow ? stat(path, &s) : lstat(path, &s)) == 0 && S_ISDIR(s.st_mode);
+}
+
+scion_status data_list(const char *root, const char *inside, const char *except, data_names *files,
+                       data_names *folders, scion_error *err)
+{
+    char at[data_path_bytes];
+    scion_status status = SCION_OK;
+    if (!data_path(at, "%s/%s", root, inside))
+        return data_fail(err, SCION_EINVAL, root, "the path of a folder in it is too long");
+    DIR *d = opendir(at);
+    if (!d)
+        return data_fail(err, SCION_EINVAL, at, "cannot open: %s", strerror(errno));
+    for (const struct dirent *e; status == SCION_OK && (e = readdir(d)) != NULL;) {
+        char path[data_path_bytes], name[data_path_bytes];
+        if (e->d_name[0] == '.')
+            continue;
+        if (!data_path(path, "%s/%s", at, e->d_name) ||
+            !data_path(name, "%s%s%s", inside, inside[0] ? "/" : "", e->d_name))
+            status = data_fail(err, SCION_EINVAL, at, "the path of a file in it is too long");
+        else if (except && except[0] && file_same(path, except))
+            continue;
+        else if (!is_folder(path, e, folders != NULL))
+            status = data_add_name(files, name, err);
+        else if (folders)
+            status = data_add_name(folders, name, err);
+        else
+            status = data_list(root, name, except, files, NULL, err);
+    }
+    closedir(d);
+    return status;
 }

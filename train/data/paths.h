@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <zlib.h>
 
 #include "scion.h"
 
@@ -30,5 +31,15 @@ void data_free_names(data_names *n);
 scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err);
 /* Reads exactly n bytes from an offset; a file that has become shorter is an error. */
 scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err);
+/* Reads a whole file; the caller frees *bytes, which is NULL after an error. */
+scion_status data_read_file(const char *path, uint8_t **bytes, int64_t *count, scion_error *err);
+/* Opens a file for gzread, which unpacks gzip and gives other files as they are. *bytes: its size on the disk. */
+scion_status data_open_gzip(const char *path, gzFile *file, int64_t *bytes, scion_error *err);
+
+/* Adds the files in root/inside ("": the root) and in its folders, with paths relative to the root, except hidden
+ * ones and the file or folder `except` (NULL, "": none). Links to folders are files: they may lead back. With
+ * `folders`, the folders in root/inside, and links to them, are added there and not entered. */
+scion_status data_list(const char *root, const char *inside, const char *except, data_names *files,
+                       data_names *folders, scion_error *err);
 
 #endif

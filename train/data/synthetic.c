@@ -16,8 +16,7 @@ static scion_status make_text(data_set *d, const data_options *o, const data_con
     const int64_t vocab = o->vocab > 0 ? o->vocab : default_vocab;
     const int width = data_token_width(vocab);
     uint64_t now = 0;
-    d->state = data_own(d, sizeof(data_text), err);
-    void *tokens = d->state ? data_own(d, (size_t)text_tokens * (size_t)width, err) : NULL;
+    void *tokens = data_own(d, (size_t)text_tokens * (size_t)width, err);
     if (!tokens)
         return SCION_ENOMEM;
     for (int64_t i = 0; i < text_tokens; i++) {
@@ -31,22 +30,22 @@ static scion_status make_text(data_set *d, const data_options *o, const data_con
              (long long)vocab);
     data_hash(d, tokens, (size_t)text_tokens * (size_t)width);
     data_describe_split(d, "synthetic text");
-    scion_status status = data_split(d, tokens, width, text_tokens, err);
+    const data_segment all = {.tokens = tokens, .width = width, .count = text_tokens};
+    const scion_status status = data_split(d, &all, err);
     return status == SCION_OK ? data_text_ready(d, vocab, true, err) : status;
 }
 
-static scion_status make_images(data_set *d, const data_options *o, const data_context *context, scion_error *err)
+static scion_status make_images(data_set *d, const data_context *context, scion_error *err)
 {
     const int64_t size = ((const data_image_options *)data_own_options(d))->image_size;
     const int64_t side = size > 0 ? size : default_side, channels = size > 0 ? colours : 1;
     const int64_t features = channels * side * side, fit = max_bytes / features;
     const int64_t train = fit >= max_images ? max_images : fit > 4 ? fit : 4, n = train + train / 4;
     scn_words random = {{0}};
-    data_images *m = d->state = data_own(d, sizeof *m, err);
-    uint8_t *pixels = m ? data_own(d, (size_t)(n * features), err) : NULL;
+    data_images *m = d->state;
+    uint8_t *pixels = data_own(d, (size_t)(n * features), err);
     int32_t *labels = pixels ? data_own(d, (size_t)n * sizeof *labels, err) : NULL;
     float *prototypes = labels ? data_own(d, (size_t)(classes * features) * sizeof *prototypes, err) : NULL;
-    (void)o;
     if (!prototypes)
         return SCION_ENOMEM;
     for (int64_t k = 0; k < classes * features; k++)
@@ -62,12 +61,8 @@ static scion_status make_images(data_set *d, const data_options *o, const data_c
         }
     }
     m->about = (data_image_info){.channels = channels, .height = side, .width = side, .classes = classes};
-    m->part[DATA_TRAIN].pixels = pixels;
-    m->part[DATA_TRAIN].labels = labels;
-    m->part[DATA_TRAIN].count = train;
-    m->part[DATA_VAL].pixels = pixels + train * features;
-    m->part[DATA_VAL].labels = labels + train;
-    m->part[DATA_VAL].count = n - train;
+    m->part[DATA_TRAIN] = (data_image_part){pixels, labels, train};
+    m->part[DATA_VAL] = (data_image_part){pixels + train * features, labels + train, n - train};
     snprintf(d->info.description, sizeof d->info.description, "synthetic images, %lld x %lld in %s, %d classes",
              (long long)side, (long long)side, channels == 1 ? "grey" : "colour", classes);
     return data_images_ready(d, context, err);
@@ -78,7 +73,7 @@ static scion_status open_synthetic(data_set *d, const data_options *o, const dat
 {
     for (const char *const *want = context->wants; want && *want; want++)
         if (data_content_of(*want)->images)
-            return make_images(d, o, context, err);
+            return make_images(d, context, err);
     return make_text(d, o, context, err);
 }
 
@@ -87,6 +82,7 @@ const data_kind data_kind_synthetic = {
     .help = "random text or images with something to learn",
     .images = true,
     .no_path = true,
+    .state_bytes = sizeof(data_text) > sizeof(data_images) ? sizeof(data_text) : sizeof(data_images),
     .open = open_synthetic,
     .options = data_image_option_rows,
     .options_size = sizeof(data_image_options),

@@ -1,10 +1,10 @@
 /* See text.h. A sample is a window of `block` tokens; its targets are the tokens that follow each. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "util/fail.h"
+#include "base/arith.h"
 #include "base/random.h"
+#include "util/fail.h"
 #include "data/paths.h"
 #include "data/text.h"
 
@@ -24,37 +24,29 @@ void data_put_token(void *tokens, int width, int64_t i, uint32_t token)
 
 scion_status data_add_segment(data_set *d, data_part part, const data_segment *segment, scion_error *err)
 {
-    data_stream *s = &((data_text *)d->state)->streams[d->whole ? DATA_VAL : part];
-    if (s->count == s->capacity) {
-        const int capacity = s->capacity > 0 ? 2 * s->capacity : 4;
-        data_segment *segments = data_own(d, (size_t)capacity * sizeof *segments, err);
-        int64_t *starts = segments ? data_own(d, (size_t)capacity * sizeof *starts, err) : NULL;
-        if (!starts)
-            return SCION_ENOMEM;
-        if (s->count > 0) {
-            memcpy(segments, s->segments, (size_t)s->count * sizeof *segments);
-            memcpy(starts, s->starts, (size_t)s->count * sizeof *starts);
-        }
-        s->segments = segments;
-        s->starts = starts;
-        s->capacity = capacity;
-    }
-    s->segments[s->count] = *segment;
-    s->starts[s->count++] = s->total;
-    s->total += segment->count;
+    data_stream *stream = &((data_text *)d->state)->streams[d->whole ? DATA_VAL : part];
+    data_segment *s = data_own(d, sizeof *s, err);
+    if (!s)
+        return SCION_ENOMEM;
+    *s = *segment;
+    s->start = stream->total;
+    *(stream->last ? &stream->last->next : &stream->first) = s;
+    stream->last = s;
+    stream->total += s->count;
     return SCION_OK;
 }
 
-scion_status data_split(data_set *d, const void *tokens, int width, int64_t count, scion_error *err)
+scion_status data_split(data_set *d, const data_segment *all, scion_error *err)
 {
     const double fraction = d->options.val_fraction;
     if (!(fraction >= 0 && fraction <= 1))
         return train_fail(err, SCION_EINVAL, "val_fraction is %g, expected 0 to 1", fraction);
-    const int64_t val = (int64_t)(fraction * (double)count), train = count - val;
-    const data_segment first = {.tokens = tokens, .width = width, .count = train};
-    const data_segment last = {.tokens = (const char *)tokens + train * width, .width = width, .count = val};
-    scion_status status = data_add_segment(d, DATA_TRAIN, &first, err);
-    return status == SCION_OK ? data_add_segment(d, DATA_VAL, &last, err) : status;
+    data_segment train = *all, val = *all;
+    val.count = (int64_t)(fraction * (double)all->count);
+    train.count = all->count - val.count;
+    val.tokens = (const char *)all->tokens + train.count * all->width;
+    const scion_status status = data_add_segment(d, DATA_TRAIN, &train, err);
+    return status == SCION_OK ? data_add_segment(d, DATA_VAL, &val, err) : status;
 }
 
 void data_describe_split(data_set *d, const char *name)
@@ -67,20 +59,6 @@ void data_describe_split(data_set *d, const char *name)
 }
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */
-
-/* Index of the segment that holds token `first`: the last that starts at or before it. */
-static int segment_of(const data_stream *s, int64_t first)
-{
-    int low = 0, high = s->count - 1;
-    while (low < high) {
-        int middle = low + (high - low + 1) / 2;
-        if (s->starts[middle] <= first)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
 
 static void widen(const data_segment *s, int64_t from, int64_t count, int32_t *to)
 {
@@ -101,7 +79,7 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
     enum { chunk = 2048 };
     uint16_t tokens[chunk];
     for (int64_t done = 0, n; done < count; done += n) {
-        n = count - done < chunk ? count - done : chunk;
+        n = scn_min(count - done, chunk);
         const int64_t offset = s->offset + (from + done) * (int64_t)sizeof *tokens;
         const scion_status status = data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err);
         if (status != SCION_OK)
@@ -119,16 +97,18 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
 }
 
 /* Copies tokens [first, first + n) of a stream, which has that many. */
-static scion_status copy_tokens(const data_stream *s, int64_t range, int64_t first, int64_t n, int32_t *to,
+static scion_status copy_tokens(const data_stream *stream, int64_t range, int64_t first, int64_t n, int32_t *to,
                                 scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int i = segment_of(s, first); status == SCION_OK && n > 0; i++) {
-        const int64_t from = first - s->starts[i], left = s->segments[i].count - from, count = left < n ? left : n;
-        if (s->segments[i].tokens)
-            widen(&s->segments[i], from, count, to);
+    for (const data_segment *s = stream->first; status == SCION_OK && n > 0; s = s->next) {
+        const int64_t from = first - s->start, count = scn_min(s->count - from, n);
+        if (count <= 0)
+            continue;
+        if (s->tokens)
+            widen(s, from, count, to);
         else
-            status = read_tokens(&s->segments[i], range, from, count, to, err);
+            status = read_tokens(s, range, from, count, to, err);
         first += count;
         n -= count;
         to += count;
@@ -149,12 +129,9 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
         first = (int64_t)(scn_uniform(d->seed, SCN_STREAM_WINDOWS, (uint64_t)number) * (double)(s->total - t->block));
     if (tokens)
         status = copy_tokens(s, range, first, t->block, tokens, err);
-    if (!targets || status != SCION_OK)
-        return status;
-    if (!tokens)
-        return copy_tokens(s, range, first + 1, t->block, targets, err);
-    memcpy(targets, tokens + 1, (size_t)(t->block - 1) * sizeof *targets);
-    return copy_tokens(s, range, first + t->block, 1, targets + t->block - 1, err);
+    if (targets && status == SCION_OK)
+        status = copy_tokens(s, range, first + 1, t->block, targets, err);
+    return status;
 }
 
 scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err)

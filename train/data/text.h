@@ -13,13 +13,13 @@ typedef struct data_segment {
     int file;
     int64_t offset; /* in bytes */
     const char *path;
+    int64_t start; /* in the stream; set by data_add_segment, as is next */
+    struct data_segment *next;
 } data_segment;
 
 /* Segments one after another. */
 typedef struct data_stream {
-    data_segment *segments;
-    int64_t *starts; /* of each segment in the stream */
-    int count, capacity;
+    data_segment *first, *last;
     int64_t total;
 } data_stream;
 
@@ -32,10 +32,10 @@ typedef struct data_text {
 /* Bytes of a token below `range`. */
 int data_token_width(int64_t range);
 void data_put_token(void *tokens, int width, int64_t i, uint32_t token);
-/* Adds a segment to a part (to the validation part if the set is whole); the state must exist. */
+/* Adds a copy of a segment to a part (to the validation part if the set is whole). */
 scion_status data_add_segment(data_set *d, data_part part, const data_segment *s, scion_error *err);
-/* Divides one array into both parts: its last val_fraction is for validation. */
-scion_status data_split(data_set *d, const void *tokens, int width, int64_t count, scion_error *err);
+/* Divides a segment in memory into both parts: its last val_fraction is for validation. */
+scion_status data_split(data_set *d, const data_segment *all, scion_error *err);
 /* Describes the validation part of such a split. */
 void data_describe_split(data_set *d, const char *name);
 /* Describes the text, whose own tokens are below `symbols`; `drawn`: training windows at random places. */

@@ -4,16 +4,14 @@
  * first 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
  *
  * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 
+#include "base/arith.h"
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/file.h"
@@ -39,107 +37,70 @@ static scion_status reserve(data_texts *t, size_t n, const char *path, scion_err
     return SCION_OK;
 }
 
-/* Reads n bytes, fewer only at the end of the file; -1: an error. */
-static ssize_t read_chunk(int file, void *to, size_t n)
+/* Unpacks the zstd data in t from `first` on. */
+static scion_status unpack_zstd(data_texts *t, size_t first, const char *path, scion_error *err)
 {
-    size_t done = 0;
-    while (done < n) {
-        const ssize_t got = read(file, (char *)to + done, n - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -1 : (ssize_t)done;
-        done += (size_t)got;
-    }
-    return (ssize_t)done;
-}
-
-static scion_status read_failed(const char *path, scion_error *err)
-{
-    return data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
-}
-
-static scion_status read_plain(data_texts *t, int file, const char *path, scion_error *err)
-{
-    struct stat s;
-    size_t expected = fstat(file, &s) == 0 && s.st_size > 0 ? (size_t)s.st_size + 1 : chunk;
-    for (;;) {
-        if (reserve(t, expected, path, err) != SCION_OK)
-            return SCION_ENOMEM;
-        const ssize_t got = read_chunk(file, t->bytes + t->count, expected);
-        if (got < 0)
-            return read_failed(path, err);
-        t->count += (size_t)got;
-        if ((size_t)got < expected)
-            return SCION_OK;
-        expected = chunk;
-    }
-}
-
-static scion_status read_gzip(data_texts *t, int file, const char *path, scion_error *err)
-{
-    const int own = dup(file); /* gzclose closes it */
-    gzFile f = own >= 0 ? gzdopen(own, "rb") : NULL;
-    scion_status status = SCION_OK;
-    int got = 0;
-    if (!f) {
-        if (own >= 0)
-            close(own);
-        return data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    }
-    do {
-        status = reserve(t, chunk, path, err);
-        got = status == SCION_OK ? gzread(f, t->bytes + t->count, chunk) : 0;
-        t->count += got > 0 ? (size_t)got : 0;
-    } while (got > 0);
-    if ((gzclose(f) != Z_OK || got < 0) && status == SCION_OK)
-        status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: the gzip data end too early or are wrong");
-    return status;
-}
-
-static scion_status read_zstd(data_texts *t, int file, const char *path, scion_error *err)
-{
+    const size_t n = t->count - first;
     ZSTD_DStream *z = ZSTD_createDStream();
-    uint8_t *packed = malloc(chunk);
-    scion_status status = z && packed ? SCION_OK : data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    size_t left = 0; /* 0: a frame has ended */
-    for (ssize_t got = 1; status == SCION_OK && got > 0;) {
-        got = read_chunk(file, packed, chunk);
-        if (got < 0)
-            status = read_failed(path, err);
-        ZSTD_inBuffer in = {packed, got > 0 ? (size_t)got : 0, 0};
-        bool full = false; /* the last call filled its buffer: there may be more without input */
-        while (status == SCION_OK && (in.pos < in.size || full)) {
-            status = reserve(t, chunk, path, err);
-            if (status != SCION_OK)
-                break;
-            ZSTD_outBuffer out = {t->bytes + t->count, chunk, 0};
-            left = ZSTD_decompressStream(z, &out, &in);
-            t->count += out.pos;
-            full = out.pos == out.size;
-            if (ZSTD_isError(left))
-                status = data_fail(err, SCION_EINVAL, path, "damaged zstd data: %s", ZSTD_getErrorName(left));
-        }
-    }
-    if (status == SCION_OK && left != 0)
-        status = data_fail(err, SCION_EINVAL, path, "cut off: the zstd data end too early");
+    uint8_t *packed = malloc(n);
+    ZSTD_inBuffer in = {packed, n, 0};
+    ZSTD_outBuffer out;
+    size_t left; /* 0: a frame has ended, and all of it was written */
+    scion_status status = SCION_OK;
+    if (!z || !packed)
+        TRY(data_fail(err, SCION_ENOMEM, path, "out of memory for the text"));
+    memcpy(packed, t->bytes + first, n);
+    t->count = first;
+    do {
+        TRY(reserve(t, chunk, path, err));
+        out = (ZSTD_outBuffer){t->bytes + t->count, chunk, 0};
+        left = ZSTD_decompressStream(z, &out, &in);
+        t->count += out.pos;
+        if (ZSTD_isError(left))
+            TRY(data_fail(err, SCION_EINVAL, path, "damaged zstd data: %s", ZSTD_getErrorName(left)));
+    } while (in.pos < in.size || (left != 0 && out.pos == out.size));
+    if (left != 0)
+        TRY(data_fail(err, SCION_EINVAL, path, "cut off: the zstd data end too early"));
+done:
     free(packed);
     ZSTD_freeDStream(z);
     return status;
 }
 
-/* Readers by the first bytes of a file; the last takes any. */
-static const struct {
-    const char *magic;
-    scion_status (*read)(data_texts *t, int file, const char *path, scion_error *err);
-} readers[] = {{"\x1f\x8b", read_gzip}, {"\x28\xb5\x2f\xfd", read_zstd}, {"", read_plain}};
-
-/* ---- Byte order marks ---------------------------------------------------------------------------------- */
-
 static bool starts(const uint8_t *bytes, size_t n, const char *mark, size_t length)
 {
     return n >= length && memcmp(bytes, mark, length) == 0;
 }
+
+/* Appends the bytes of a file, unpacked. */
+static scion_status read_bytes(data_texts *t, const char *path, scion_error *err)
+{
+    const size_t first = t->count;
+    int64_t size;
+    int got = 0, code;
+    gzFile f;
+    scion_status status = data_open_gzip(path, &f, &size, err);
+    if (status != SCION_OK)
+        return status;
+    size_t more = (size_t)size + 1; /* for all of a plain file, and its end */
+    do {
+        status = reserve(t, more, path, err);
+        got = status == SCION_OK ? gzread(f, t->bytes + t->count, (unsigned)scn_min((int64_t)more, INT_MAX)) : 0;
+        t->count += got > 0 ? (size_t)got : 0;
+        more = chunk;
+    } while (got > 0);
+    const bool direct = gzdirect(f);
+    gzerror(f, &code);
+    if (code == Z_ERRNO)
+        status = data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
+    if ((gzclose(f) != Z_OK || got < 0) && status == SCION_OK)
+        status = data_fail(err, SCION_EINVAL, path, "cut off or damaged: the gzip data end too early or are wrong");
+    if (status == SCION_OK && direct && starts(t->bytes + first, t->count - first, "\x28\xb5\x2f\xfd", 4))
+        status = unpack_zstd(t, first, path, err);
+    return status;
+}
+
+/* ---- Byte order marks ---------------------------------------------------------------------------------- */
 
 /* Converts UTF-16 to UTF-8, which takes at most 3 bytes for 2. Returns its bytes; 0: it is not UTF-16. */
 static size_t from_utf16(const uint8_t *from, size_t n, bool big, char *to)
@@ -202,23 +163,10 @@ static bool is_text(const uint8_t *bytes, size_t n)
 /* ---- Files and folders --------------------------------------------------------------------------------- */
 
 /* Adds a file. A file of a folder that is no text is only counted. */
-static scion_status add_file(data_texts *t, const char *path, unsigned how, bool in_folder, scion_error *err)
+static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bool in_folder, scion_error *err)
 {
     const size_t first = t->count;
-    char magic[4] = "";
-    size_t i = 0;
-    int64_t size;
-    int file;
-    scion_status status = data_open_file(path, &file, &size, err);
-    if (status != SCION_OK)
-        return status;
-    const ssize_t got = pread(file, magic, sizeof magic, 0);
-    const size_t n = got > 0 ? (size_t)got : 0;
-    while (readers[i].magic[0] &&
-           ((how & DATA_RAW) || !starts((const uint8_t *)magic, n, readers[i].magic, strlen(readers[i].magic))))
-        i++;
-    status = readers[i].read(t, file, path, err);
-    close(file);
+    const scion_status status = read_bytes(t, path, err);
     if (status != SCION_OK)
         return status;
     if (in_folder && !is_text(t->bytes + first, t->count - first)) {
@@ -227,57 +175,47 @@ static scion_status add_file(data_texts *t, const char *path, unsigned how, bool
         return SCION_OK;
     }
     data_text_file *f = array_append(&t->files, &t->file_count, sizeof *f);
-    if (!f)
+    if (f)
+        *f = (data_text_file){strdup(path), first};
+    if (!f || !f->path)
         return data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    *f = (data_text_file){strdup(path), first};
-    if (!f->path)
-        return data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    return how & DATA_RAW ? SCION_OK : decode(t, first, how & DATA_KEEP_MARK, path, err);
+    return decode(t, first, keep_mark, path, err);
 }
 
-/* Adds up to `max` paths of the files in a folder and in its folders, except the file or folder `except`. Links to
- * folders are not followed: they may lead back. */
-static scion_status list_folder(data_names *n, const char *folder, const char *except, int64_t max, scion_error *err)
+/* Lists the files of a folder that are regular and not empty. */
+static scion_status list_texts(data_names *texts, const char *folder, const char *except, scion_error *err)
 {
-    scion_status status = SCION_OK;
-    DIR *d = opendir(folder);
-    if (!d)
-        return data_fail(err, SCION_EINVAL, folder, "cannot open: %s", strerror(errno));
-    for (const struct dirent *e; status == SCION_OK && n->count < max && (e = readdir(d)) != NULL;) {
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    data_names files = {NULL, 0};
+    scion_status status = data_list(folder, "", except, &files, NULL, err);
+    for (int64_t i = 0; status == SCION_OK && i < files.count; i++) {
         char path[data_path_bytes];
         struct stat s;
-        if (e->d_name[0] == '.')
-            continue;
-        if (!data_path(path, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", e->d_name)) {
+        if (!data_path(path, "%s%s%s", folder, slash, files.name[i]))
             status = data_fail(err, SCION_EINVAL, folder, "the path of a file in it is too long");
-        } else if (except && except[0] && file_same(path, except)) {
-            continue;
-        } else if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
-            status = list_folder(n, path, except, max, err);
-        } else if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0) {
-            status = data_add_name(n, path, err);
-        }
+        else if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0)
+            status = data_add_name(texts, path, err);
     }
-    closedir(d);
+    data_free_names(&files);
     return status;
 }
 
 bool data_has_files(const char *folder)
 {
     data_names n = {NULL, 0};
-    const bool listed = list_folder(&n, folder, NULL, 1, NULL) == SCION_OK;
-    const bool any = listed && n.count > 0;
+    const bool any = list_texts(&n, folder, NULL, NULL) == SCION_OK && n.count > 0;
     data_free_names(&n);
     return any;
 }
 
-static scion_status add_folder(data_texts *t, const char *folder, const char *except, unsigned how, scion_error *err)
+static scion_status add_folder(data_texts *t, const char *folder, const char *except, bool keep_mark,
+                               scion_error *err)
 {
     data_names n = {NULL, 0};
-    scion_status status = list_folder(&n, folder, except, INT64_MAX, err);
+    scion_status status = list_texts(&n, folder, except, err);
     data_sort_names(&n);
     for (int64_t i = 0; status == SCION_OK && i < n.count; i++)
-        status = add_file(t, n.name[i], how, true, err);
+        status = add_file(t, n.name[i], keep_mark, true, err);
     data_free_names(&n);
     if (status == SCION_OK && t->file_count == 0)
         status =
@@ -285,11 +223,11 @@ static scion_status add_folder(data_texts *t, const char *folder, const char *ex
     return status;
 }
 
-scion_status data_read_texts(data_texts *t, const char *path, const char *except, unsigned how, scion_error *err)
+scion_status data_read_texts(data_texts *t, const char *path, const char *except, bool keep_mark, scion_error *err)
 {
     *t = (data_texts){.bytes = NULL};
     const scion_status status =
-        file_is_folder(path) ? add_folder(t, path, except, how, err) : add_file(t, path, how, false, err);
+        file_is_folder(path) ? add_folder(t, path, except, keep_mark, err) : add_file(t, path, keep_mark, false, err);
     if (status == SCION_OK && t->count == 0)
         return data_fail(err, SCION_EINVAL, path, "the text is empty");
     return status;

@@ -22,11 +22,9 @@ typedef struct data_texts {
     int64_t utf16;  /* files that were UTF-16 */
 } data_texts;
 
-enum { DATA_RAW = 1, DATA_KEEP_MARK = 2 }; /* files as they are; the byte order mark of UTF-8 is a character */
-
-/* Reads a text file or a folder of them, except the file or folder `except` (may be NULL). how: DATA_RAW |
- * DATA_KEEP_MARK. Free *t in any case. */
-scion_status data_read_texts(data_texts *t, const char *path, const char *except, unsigned how, scion_error *err);
+/* Reads a text file or a folder of them, except the file or folder `except` (may be NULL). keep_mark: the byte order
+ * mark of UTF-8 is a character. Free *t in any case. */
+scion_status data_read_texts(data_texts *t, const char *path, const char *except, bool keep_mark, scion_error *err);
 void data_free_texts(data_texts *t);
 /* The file, line and byte, from 1, of a place in the texts. */
 const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_t *byte);

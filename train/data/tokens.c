@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "util/fail.h"
 #include "util/path.h"
@@ -45,12 +45,13 @@ static scion_status list_files(const char *path, data_names *names, scion_error 
 
 static bool starts_with_magic(const char *path)
 {
-    struct stat s;
     int32_t first = 0;
-    FILE *f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
-    bool found = f && fread(&first, sizeof first, 1, f) == 1 && first == magic;
-    if (f)
-        fclose(f);
+    int64_t size;
+    int file;
+    if (data_open_file(path, &file, &size, NULL) != SCION_OK)
+        return false;
+    const bool found = data_read_at(file, path, 0, &first, sizeof first, NULL) == SCION_OK && first == magic;
+    close(file);
     return found;
 }
 
@@ -108,28 +109,18 @@ static scion_status check_tokens(data_set *d, int file, const char *path, int64_
     return status;
 }
 
-static const char *kept_path(data_set *d, const char *path, scion_error *err)
-{
-    char *copy = data_own(d, strlen(path) + 1, err);
-    return copy ? strcpy(copy, path) : NULL;
-}
-
 static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
 {
     int32_t head[3];
     int64_t size;
     int file;
-    scion_status status = data_open_file(path, &file, &size, err);
-    if (status == SCION_OK)
-        status = data_keep_file(d, file, err);
-    if (status != SCION_OK)
-        return status;
+    scion_status status;
+    TRY(data_open_file(path, &file, &size, err));
+    TRY(data_keep_file(d, file, err));
     if (size < header_bytes)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes are too few for a token shard's header of %d",
                          (long long)size, header_bytes);
-    status = data_read_at(file, path, 0, head, sizeof head, err);
-    if (status != SCION_OK)
-        return status;
+    TRY(data_read_at(file, path, 0, head, sizeof head, err));
     const int64_t count = head[2], expected = header_bytes + 2 * count;
     if (head[0] != magic || head[1] != version)
         return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
@@ -139,11 +130,12 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     if (size != expected)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
                          (long long)size, (long long)count, (long long)expected);
-    const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept_path(d, path, err)};
-    if (!s.path)
-        return SCION_ENOMEM;
-    status = check_tokens(d, file, path, count, vocab, err);
-    return status == SCION_OK ? data_add_segment(d, part, &s, err) : status;
+    TRY(check_tokens(d, file, path, count, vocab, err));
+    const char *kept = data_own_text(d, path, err);
+    const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept};
+    status = kept ? data_add_segment(d, part, &s, err) : SCION_ENOMEM;
+done:
+    return status;
 }
 
 /* True if the name of a file says that it is for validation. */
@@ -181,13 +173,9 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     data_names all = {NULL, 0}, val = {NULL, 0};
     const bool has_val = o->val[0] && !d->whole;
     const int64_t vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
+    const data_text *t = d->state;
     scion_status status = SCION_OK;
     (void)context;
-    data_text *t = d->state = data_own(d, sizeof *t, err);
-    if (!t)
-        return SCION_ENOMEM;
-    if (!o->path[0])
-        return train_fail(err, SCION_EINVAL, "no token shards are given");
     TRY(list_files(o->path, &all, err));
     if (all.count == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path,
@@ -200,7 +188,7 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     if (!d->whole && t->streams[DATA_TRAIN].total == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path, "all shards are for validation"));
     snprintf(d->info.description, sizeof d->info.description,
-             "%s, %d shard%s, %lld tokens to train, %lld to validate", path_tail(o->path, 60), d->file_count,
+             "%s, %d shard%s, %lld tokens to train, %lld to validate", path_tail(o->path, 60), (int)d->file_count,
              d->file_count == 1 ? "" : "s", (long long)t->streams[DATA_TRAIN].total,
              (long long)t->streams[DATA_VAL].total);
     snprintf(d->info.held_out, sizeof d->info.held_out,
@@ -220,5 +208,6 @@ const data_kind data_kind_tokens = {
     .help = "token shards of llm.c and modded-nanogpt",
     .takes_val = true,
     .detect = detect,
+    .state_bytes = sizeof(data_text),
     .open = open_tokens,
 };
