@@ -63,17 +63,28 @@ static const char schema[] =
     "CREATE INDEX IF NOT EXISTS norms_by_run ON norms (run);"
     "CREATE INDEX IF NOT EXISTS coords_by_run ON coords (run);";
 
-/* A table as it is read and written: the columns `first`, then the metrics. */
+/* A table as it is read and written: the columns `first`, then the metrics. Rows of a curve begin with run and step;
+ * elements of its array begin with the step. */
 typedef struct ledger_table {
     const char *name, *first;
     const run_metric *metrics;
+    size_t bytes, name_at; /* of an element; of its name, where `first` has one, else 0 */
+    const char *order;     /* of the rows of a run */
 } ledger_table;
 
-static const run_metric no_metrics[] = {{.key = NULL}};
-static const ledger_table runs_table = {"runs", "id, kind, state, attempts, message, config", run_result_metrics},
-                          points_table = {"points", "run, step", run_point_metrics},
-                          norms_table = {"norms", "run, step, name", run_norm_metrics},
-                          coords_table = {"coords", "run, step, place, name, rms, change", no_metrics};
+static const run_metric coord_metrics[] = {
+    {.key = "place", .type = METRIC_INT, .offset = offsetof(ledger_coord, place)},
+    {.key = "rms", .type = METRIC_REAL, .offset = offsetof(ledger_coord, rms)},
+    {.key = "change", .type = METRIC_REAL, .offset = offsetof(ledger_coord, change)},
+    {.key = NULL},
+};
+static const ledger_table runs_table = {
+    "runs", "id, kind, state, attempts, message, config", run_result_metrics, 0, 0, ""};
+static const ledger_table points_table = {"points", "run, step", run_point_metrics, sizeof(run_point), 0, "rowid"};
+static const ledger_table norms_table = {"norms",          "run, step, name",        run_norm_metrics,
+                                         sizeof(run_norm), offsetof(run_norm, name), "rowid"};
+static const ledger_table coords_table = {
+    "coords", "run, step, name", coord_metrics, sizeof(ledger_coord), offsetof(ledger_coord, name), "place"};
 
 /* Appends to a statement of SQL_TEXT bytes. */
 static void __attribute__((format(printf, 2, 3))) add_sql(char *sql, const char *format, ...)
@@ -96,20 +107,18 @@ static scion_status broken(const ledger *l, scion_error *err)
 {
     const int code = sqlite3_errcode(l->db);
     struct rlimit file;
+    const char *why = sqlite3_errmsg(l->db);
     if (code == SQLITE_INTERRUPT)
-        return train_fail(err, SCION_EINVAL,
-                          "%s is damaged, or no ledger of sweeps: reading it does not come to an end",
-                          path_end(l->path));
-    if (code == SQLITE_IOERR && getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
-        return train_fail(err, SCION_EINVAL, "%s: cannot be read or written; files may not grow beyond ulimit -f",
-                          path_end(l->path));
-    if (code == SQLITE_NOTADB)
-        return train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
-    if (code == SQLITE_READONLY)
-        return train_fail(err, SCION_EINVAL, "%s cannot be written", path_end(l->path));
-    if (code == SQLITE_FULL)
-        return train_fail(err, SCION_EINVAL, "%s: the disk is full", path_end(l->path));
-    return train_fail(err, SCION_EINVAL, "%s: %.120s", path_end(l->path), sqlite3_errmsg(l->db));
+        why = " is damaged, or no ledger of sweeps: reading it does not come to an end";
+    else if (code == SQLITE_IOERR && getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
+        why = "cannot be read or written; files may not grow beyond ulimit -f";
+    else if (code == SQLITE_NOTADB)
+        why = " is not a ledger of sweeps";
+    else if (code == SQLITE_READONLY)
+        why = " cannot be written";
+    else if (code == SQLITE_FULL)
+        why = "the disk is full";
+    return train_fail(err, SCION_EINVAL, "%s%s%.120s", path_end(l->path), why[0] == ' ' ? "" : ": ", why);
 }
 
 static scion_status execute(ledger *l, const char *sql, scion_error *err)
@@ -118,7 +127,7 @@ static scion_status execute(ledger *l, const char *sql, scion_error *err)
     return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SCION_OK : broken(l, err);
 }
 
-/* Ends a transaction: commits, or rolls back after a failure. */
+/* Ends a transaction: commits, or rolls back after a failure, also that of its beginning. */
 static scion_status end(ledger *l, scion_status status, scion_error *err)
 {
     if (status == SCION_OK)
@@ -128,11 +137,32 @@ static scion_status end(ledger *l, scion_status status, scion_error *err)
     return status;
 }
 
-static sqlite3_stmt *prepare(ledger *l, const char *sql)
+static void bind_real(sqlite3_stmt *s, int i, double value)
+{
+    if (isnan(value))
+        sqlite3_bind_null(s, i);
+    else
+        sqlite3_bind_double(s, i, value);
+}
+
+/* Makes a statement with values for its parameters, by their types: i int64_t, r double, t text. NULL: failed. */
+static sqlite3_stmt *query(ledger *l, const char *sql, const char *types, ...)
 {
     sqlite3_stmt *s = NULL;
+    va_list values;
     l->pulses = 0;
-    return sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) == SQLITE_OK ? s : NULL;
+    if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return NULL;
+    va_start(values, types);
+    for (int i = 1; *types; types++, i++)
+        if (*types == 'i')
+            sqlite3_bind_int64(s, i, va_arg(values, int64_t));
+        else if (*types == 'r')
+            bind_real(s, i, va_arg(values, double));
+        else
+            sqlite3_bind_text(s, i, va_arg(values, const char *), -1, SQLITE_TRANSIENT);
+    va_end(values);
+    return s;
 }
 
 /* Runs a statement that gives no row. */
@@ -143,12 +173,24 @@ static scion_status step(ledger *l, sqlite3_stmt *s, scion_error *err)
     return status;
 }
 
-static void bind_real(sqlite3_stmt *s, int i, double value)
+/* Moves to the next row; false: there is none, or *status is not OK. */
+static bool next_row(ledger *l, sqlite3_stmt *s, scion_status *status, scion_error *err)
 {
-    if (isnan(value))
-        sqlite3_bind_null(s, i);
-    else
-        sqlite3_bind_double(s, i, value);
+    if (*status != SCION_OK)
+        return false;
+    const int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        *status = broken(l, err);
+    return code == SQLITE_ROW;
+}
+
+/* The number that a statement gives; *found false: it gives no row. */
+static int64_t number(sqlite3_stmt *s, bool *found)
+{
+    *found = s && sqlite3_step(s) == SQLITE_ROW;
+    const int64_t value = *found ? sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return value;
 }
 
 static double column_real(sqlite3_stmt *s, int i)
@@ -195,23 +237,12 @@ static void column_metrics(sqlite3_stmt *s, int first, const run_metric *rows, v
     }
 }
 
-static int64_t pragma(ledger *l, const char *name, bool *read)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA %s", name);
-    sqlite3_stmt *s = prepare(l, sql);
-    *read = s && sqlite3_step(s) == SQLITE_ROW;
-    const int64_t value = *read ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    return value;
-}
-
 /* True if a table of the file has a column. */
 static bool has_column(ledger *l, const ledger_table *t, const char *name)
 {
     char sql[SQL_TEXT] = "";
     add_sql(sql, "SELECT %s FROM %s LIMIT 0", name, t->name);
-    sqlite3_stmt *s = prepare(l, sql);
+    sqlite3_stmt *s = query(l, sql, "");
     sqlite3_finalize(s);
     return s != NULL;
 }
@@ -244,7 +275,7 @@ static scion_status make_tables(ledger *l, scion_error *err)
             if (!has_column(l, tables[i], metric_column(m)))
                 status = execute(l, sql, err);
         }
-    if (status == SCION_OK && pragma(l, "user_version", &read) != version) /* not written without need */
+    if (status == SCION_OK && number(query(l, "PRAGMA user_version", ""), &read) != version) /* not without need */
         status = execute(l, mark, err);
     return status;
 }
@@ -254,12 +285,13 @@ static scion_status begin(ledger *l, scion_error *err)
 {
     scion_status status = SCION_OK;
     if (!l->complete) {
-        status = execute(l, "BEGIN IMMEDIATE", err);
-        if (status == SCION_OK)
-            status = end(l, make_tables(l, err), err);
-        l->complete = status == SCION_OK;
+        TRY(execute(l, "BEGIN IMMEDIATE", err));
+        TRY(end(l, make_tables(l, err), err));
+        l->complete = true;
     }
-    return status == SCION_OK ? execute(l, "BEGIN IMMEDIATE", err) : status;
+    status = execute(l, "BEGIN IMMEDIATE", err);
+done:
+    return status;
 }
 
 static int count_pulse(void *ctx)
@@ -290,10 +322,11 @@ static scion_status identify(ledger *l, bool create, scion_error *err)
     scion_status status = create ? execute(l, "BEGIN IMMEDIATE", err) : SCION_OK;
     if (status != SCION_OK)
         return status;
-    const int64_t mark = pragma(l, "application_id", &read), made = read ? pragma(l, "user_version", &read) : 0;
+    const int64_t mark = number(query(l, "PRAGMA application_id", ""), &read),
+                  made = read ? number(query(l, "PRAGMA user_version", ""), &read) : 0;
     if (!read)
         status = broken(l, err);
-    else if (create && mark == 0 && pragma(l, "schema_version", &read) == 0)
+    else if (create && mark == 0 && number(query(l, "PRAGMA schema_version", ""), &read) == 0)
         status = make_tables(l, err);
     else if (mark != application)
         status = train_fail(err, SCION_EINVAL, "%s is not a ledger of sweeps", path_end(l->path));
@@ -321,30 +354,26 @@ static const char *why_not(const char *path)
 scion_status ledger_open(ledger **out, const char *path, bool create, scion_error *err)
 {
     ledger *l = calloc(1, sizeof *l);
+    scion_status status = SCION_OK;
     *out = NULL;
     if (!l)
         return train_fail(err, SCION_ENOMEM, "out of memory");
     snprintf(l->path, sizeof l->path, "%s", path);
     worker_name(l->worker);
-    const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
-    scion_status status = SCION_OK;
     errno = 0;
     if (!create && access(path, F_OK) != 0)
-        status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
-    else if (sqlite3_open_v2(path, &l->db, flags, NULL) != SQLITE_OK)
-        status = train_fail(err, SCION_EINVAL, "%s cannot be %s: %s", path_end(path),
-                            create ? "made or written" : "read", why_not(path));
-    if (status == SCION_OK) {
-        sqlite3_busy_timeout(l->db, wait_ms);
-        distrust(l);
-        status = identify(l, create, err);
-    }
-    if (status != SCION_OK) {
+        TRY(train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno)));
+    if (sqlite3_open_v2(path, &l->db, SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0), NULL) != SQLITE_OK)
+        TRY(train_fail(err, SCION_EINVAL, "%s cannot be %s: %s", path_end(path), create ? "made or written" : "read",
+                       why_not(path)));
+    sqlite3_busy_timeout(l->db, wait_ms);
+    distrust(l);
+    status = identify(l, create, err);
+done:
+    *out = status == SCION_OK ? l : NULL;
+    if (status != SCION_OK)
         ledger_close(l);
-        return status;
-    }
-    *out = l;
-    return SCION_OK;
+    return status;
 }
 
 void ledger_close(ledger *l)
@@ -355,8 +384,9 @@ void ledger_close(ledger *l)
     free(l);
 }
 
-/* ---- Identity ------------------------------------------------------------------------------------------------- A
- * run is identified by a hash of the options that decide what it computes (config_identity). The hash is in the file
+/* ---- Identity ------------------------------------------------------------------------------------------------
+ *
+ * A run is identified by a hash of the options that decide what it computes (config_identity). The hash is in the file
  * only so that SQLite can look for it: it is computed anew from the stored configurations when the rules of
  * config_identity are not those that wrote it. */
 
@@ -365,70 +395,51 @@ static void add_line(void *ctx, const char *line, size_t length)
     XXH3_128bits_update(ctx, line, length);
 }
 
-static bool hash_text(XXH3_state_t *state, char hash[33])
+/* Adds the rules of config_identity: the options, their origins, and which are neutral. */
+static void add_rules(XXH3_state_t *state)
 {
-    const XXH128_hash_t h = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
-    return true;
-}
-
-/* Hashes everything that decides what the run computes, to 128 bits. False: out of memory. */
-static bool hash_of(ledger_kind kind, const config *c, char hash[33])
-{
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return false;
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, &kind, sizeof kind);
-    config_identity(c, add_line, state);
-    return hash_text(state, hash);
-}
-
-/* Hashes the rules of config_identity: the options, their origins, and which are neutral. */
-static bool rules_hash(char hash[33])
-{
-    XXH3_state_t *state = XXH3_createState();
     const config_option *o;
-    if (!state)
-        return false;
-    XXH3_128bits_reset(state);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char line[2 * CONFIG_TEXT];
         const int length =
             snprintf(line, sizeof line, "%s %s %d\n", o->key, o->origin ? o->origin : o->initial, o->neutral);
         add_line(state, line, (size_t)length);
     }
-    return hash_text(state, hash);
 }
 
-/* True if the hashes of the file follow the present rules. */
-static bool has_rules(ledger *l, const char *rules)
+/* Hashes everything that decides what a run computes, to 128 bits; c NULL: hashes the rules of identity. */
+static scion_status hash_of(ledger_kind kind, const config *c, char hash[33], scion_error *err)
 {
-    sqlite3_stmt *s = prepare(l, "SELECT 1 FROM meta WHERE key = 'identity' AND value = ?");
-    sqlite3_bind_text(s, 1, rules, -1, SQLITE_TRANSIENT);
-    const bool same = s && sqlite3_step(s) == SQLITE_ROW;
-    sqlite3_finalize(s);
-    return same;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    XXH3_128bits_reset(state);
+    if (c) {
+        XXH3_128bits_update(state, &kind, sizeof kind);
+        config_identity(c, add_line, state);
+    } else {
+        add_rules(state);
+    }
+    const XXH128_hash_t h = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    return SCION_OK;
 }
 
 /* Sets the hash of a run. If runs turn out to be the same, the most finished one keeps it; a waiting one is removed,
  * and results stay under a hash that nobody looks for. */
 static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits, scion_error *err)
 {
-    sqlite3_stmt *s = prepare(l, "SELECT 1 FROM runs WHERE hash = ?");
-    sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
-    const bool taken = s && sqlite3_step(s) == SQLITE_ROW;
-    sqlite3_finalize(s);
+    bool taken;
+    number(query(l, "SELECT 1 FROM runs WHERE hash = ?", "t", hash), &taken);
     if (taken && waits)
-        s = prepare(l, "DELETE FROM runs WHERE id = ?2");
-    else
-        s = prepare(l, taken ? "UPDATE runs SET hash = ?1 || ' again ' || ?2 WHERE id = ?2"
-                             : "UPDATE runs SET hash = ?1 WHERE id = ?2");
-    if (!(taken && waits))
-        sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(s, 2, id);
-    return step(l, s, err);
+        return step(l, query(l, "DELETE FROM runs WHERE id = ?", "i", id), err);
+    return step(l,
+                query(l,
+                      taken ? "UPDATE runs SET hash = ?1 || ' again ' || ?2 WHERE id = ?2"
+                            : "UPDATE runs SET hash = ?1 WHERE id = ?2",
+                      "ti", hash, id),
+                err);
 }
 
 /* Computes the hashes of all runs from their configurations, the most finished first. A configuration that this
@@ -436,28 +447,23 @@ static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits
 static scion_status rehash(ledger *l, scion_error *err)
 {
     scion_status status = execute(l, "UPDATE runs SET hash = 'old ' || id || ' ' || hash", err);
-    sqlite3_stmt *s =
-        prepare(l, "SELECT id, kind, config, state = 'waiting', "
-                   "substr(hash, length('old ' || id || ' ') + 1) FROM runs ORDER BY CASE state "
-                   "WHEN 'done' THEN 0 WHEN 'diverged' THEN 1 WHEN 'running' THEN 2 WHEN 'failed' THEN 3 "
-                   "ELSE 4 END, id");
-    int code = SQLITE_DONE;
-    if (status == SCION_OK && !s)
-        status = broken(l, err);
-    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    sqlite3_stmt *s = query(l,
+                            "SELECT id, kind, config, state = 'waiting', "
+                            "substr(hash, length('old ' || id || ' ') + 1) FROM runs ORDER BY CASE state "
+                            "WHEN 'done' THEN 0 WHEN 'diverged' THEN 1 WHEN 'running' THEN 2 WHEN 'failed' THEN 3 "
+                            "ELSE 4 END, id",
+                            "");
+    while (next_row(l, s, &status, err)) {
         const char *json = (const char *)sqlite3_column_text(s, 2);
         config c;
         char hash[64];
         config_init(&c);
-        if (!json || config_from_json(&c, json, NULL) != SCION_OK)
-            column_text(s, 4, hash, sizeof hash);
-        else if (!hash_of((ledger_kind)sqlite3_column_int(s, 1), &c, hash))
-            status = train_fail(err, SCION_ENOMEM, "out of memory");
+        column_text(s, 4, hash, sizeof hash);
+        if (json && config_from_json(&c, json, NULL) == SCION_OK)
+            status = hash_of((ledger_kind)sqlite3_column_int(s, 1), &c, hash, err);
         if (status == SCION_OK)
             status = set_hash(l, sqlite3_column_int64(s, 0), hash, sqlite3_column_int(s, 3), err);
     }
-    if (status == SCION_OK && code != SQLITE_DONE)
-        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
@@ -466,42 +472,38 @@ static scion_status rehash(ledger *l, scion_error *err)
 static scion_status check_identities(ledger *l, scion_error *err)
 {
     char rules[33];
-    if (l->identified)
+    bool same = l->identified;
+    scion_status status = SCION_OK;
+    if (same)
         return SCION_OK;
-    if (!rules_hash(rules))
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    if (has_rules(l, rules)) {
-        l->identified = true;
+    TRY(hash_of(LEDGER_TRAINING, NULL, rules, err));
+    number(query(l, "SELECT 1 FROM meta WHERE key = 'identity' AND value = ?", "t", rules), &same);
+    l->identified = same;
+    if (same)
         return SCION_OK;
-    }
-    scion_status status = rehash(l, err);
-    if (status == SCION_OK) {
-        sqlite3_stmt *s = prepare(l, "INSERT OR REPLACE INTO meta (key, value) VALUES ('identity', ?)");
-        sqlite3_bind_text(s, 1, rules, -1, SQLITE_TRANSIENT);
-        status = step(l, s, err);
-    }
+    TRY(rehash(l, err));
+    status = step(l, query(l, "INSERT OR REPLACE INTO meta (key, value) VALUES ('identity', ?)", "t", rules), err);
+done:
     return status;
 }
 
 /* ---- Runs --------------------------------------------------------------------------------------------------- */
 
-static scion_status insert(ledger *l, ledger_kind kind, const config *c, run_state state, bool *added,
+static scion_status insert(ledger *l, ledger_kind kind, const config *c, run_state state, int64_t *added,
                            scion_error *err)
 {
-    char hash[33], *json = config_to_json(c);
+    char hash[33], *json = NULL;
+    scion_status status = SCION_OK;
+    TRY(hash_of(kind, c, hash, err));
+    json = config_to_json(c);
     if (!json)
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    if (!hash_of(kind, c, hash)) {
-        free(json);
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    }
-    sqlite3_stmt *s = prepare(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)");
-    sqlite3_bind_text(s, 1, hash, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int(s, 2, (int)kind);
-    sqlite3_bind_text(s, 3, run_state_name(state), -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 4, json, -1, SQLITE_TRANSIENT);
-    scion_status status = step(l, s, err);
-    *added = status == SCION_OK && sqlite3_changes(l->db) > 0;
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory"));
+    TRY(step(l,
+             query(l, "INSERT OR IGNORE INTO runs (hash, kind, state, config) VALUES (?, ?, ?, ?)", "titt", hash,
+                   (int64_t)kind, run_state_name(state), json),
+             err));
+    *added += sqlite3_changes(l->db) > 0;
+done:
     free(json);
     return status;
 }
@@ -509,18 +511,15 @@ static scion_status insert(ledger *l, ledger_kind kind, const config *c, run_sta
 scion_status ledger_add(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *added,
                         scion_error *err)
 {
-    scion_status status = begin(l, err);
+    int64_t fresh = 0;
+    scion_status status = SCION_OK;
+    TRY(begin(l, err));
+    TRY(check_identities(l, err));
+    for (int64_t i = 0; i < count; i++)
+        TRY(insert(l, kind, &points[i], RUN_WAITING, &fresh, err));
+done:
     if (added)
-        *added = 0;
-    if (status != SCION_OK)
-        return status;
-    status = check_identities(l, err);
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        bool is_new;
-        status = insert(l, kind, &points[i], RUN_WAITING, &is_new, err);
-        if (added)
-            *added += is_new;
-    }
+        *added = fresh;
     return end(l, status, err);
 }
 
@@ -559,28 +558,23 @@ static scion_status read_run(ledger *l, sqlite3_stmt *s, ledger_run *run, scion_
 }
 
 /* Sets state and worker (NULL: none) of a run. */
-static scion_status set_state(ledger *l, int64_t id, run_state state, const char *worker, int more_attempts,
+static scion_status set_state(ledger *l, int64_t id, run_state state, const char *worker, int64_t more_attempts,
                               const char *message, scion_error *err)
 {
-    sqlite3_stmt *s =
-        prepare(l, "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
-                   "WHERE id = ?");
-    sqlite3_bind_text(s, 1, run_state_name(state), -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 2, worker, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_double(s, 3, now());
-    sqlite3_bind_int(s, 4, more_attempts);
-    sqlite3_bind_text(s, 5, message, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(s, 6, id);
-    return step(l, s, err);
+    return step(l,
+                query(l,
+                      "UPDATE runs SET state = ?, worker = ?, beat = ?, attempts = attempts + ?, message = ? "
+                      "WHERE id = ?",
+                      "ttriti", run_state_name(state), worker, now(), more_attempts, message, id),
+                err);
 }
 
 /* Puts back the runs of workers that died. */
 static scion_status free_orphans(ledger *l, scion_error *err)
 {
-    sqlite3_stmt *s = prepare(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'");
-    scion_status status = s ? SCION_OK : broken(l, err);
-    int code = SQLITE_DONE;
-    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    sqlite3_stmt *s = query(l, "SELECT id, worker, beat, attempts FROM runs WHERE state = 'running'", "");
+    scion_status status = SCION_OK;
+    while (next_row(l, s, &status, err)) {
         char worker[WORKER_TEXT];
         column_text(s, 1, worker, sizeof worker);
         if (worker_alive(worker, now() - sqlite3_column_double(s, 2)))
@@ -589,29 +583,28 @@ static scion_status free_orphans(ledger *l, scion_error *err)
         status = set_state(l, sqlite3_column_int64(s, 0), again ? RUN_WAITING : RUN_FAILED, NULL, 0,
                            again ? NULL : "its process died each time it was tried", err);
     }
-    if (status == SCION_OK && code != SQLITE_DONE)
-        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
 
-/* Reads the first run that a condition selects. */
+/* Condition for the runs that take, retry and runs are limited to. */
+static const char *within(const ledger *l)
+{
+    return l->limited ? "id IN temp.wanted" : "1";
+}
+
+/* Reads the first run that a condition selects, whose parameter is `bound`. */
 static scion_status select_one(ledger *l, const char *condition, const char *bound, ledger_run *run, bool *found,
                                scion_error *err)
 {
     char sql[SQL_TEXT];
+    scion_status status = SCION_OK;
     select_from(l, &runs_table, sql);
-    add_sql(sql, "%s", condition);
-    sqlite3_stmt *s = prepare(l, sql);
-    scion_status status = s ? SCION_OK : broken(l, err);
-    if (bound)
-        sqlite3_bind_text(s, 1, bound, -1, SQLITE_TRANSIENT);
-    const int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    *found = code == SQLITE_ROW;
+    add_sql(sql, "WHERE %s AND %s ORDER BY id LIMIT 1", condition, bound ? "1" : within(l));
+    sqlite3_stmt *s = query(l, sql, bound ? "t" : "", bound);
+    *found = next_row(l, s, &status, err);
     if (*found)
         status = read_run(l, s, run, err);
-    else if (s && code != SQLITE_DONE)
-        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
@@ -626,62 +619,53 @@ scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64
                         scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         ledger_run run;
         bool found;
-        status = ledger_find(l, kind, &points[i], &run, &found, err);
-        if (status == SCION_OK && !found)
-            status = train_fail(err, SCION_EINVAL, "%s: a run of this command has been removed", path_end(l->path));
+        TRY(ledger_find(l, kind, &points[i], &run, &found, err));
+        if (!found)
+            TRY(train_fail(err, SCION_EINVAL, "%s: a run of this command has been removed", path_end(l->path)));
         ids[i] = run.id;
     }
-    if (status == SCION_OK)
-        qsort(ids, (size_t)count, sizeof *ids, by_id);
+    qsort(ids, (size_t)count, sizeof *ids, by_id);
+done:
     return status;
 }
 
 scion_status ledger_only(ledger *l, const int64_t *ids, int64_t count, scion_error *err)
 {
-    sqlite3_stmt *s = NULL;
-    scion_status status = execute(l, "BEGIN", err);
-    if (status != SCION_OK)
-        return status;
-    TRY(execute(l, "CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY)", err));
-    TRY(execute(l, "DELETE FROM temp.wanted", err));
-    s = prepare(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)");
-    for (int64_t i = 0; i < count; i++) {
+    static const char clear_ids[] =
+        "BEGIN; CREATE TEMP TABLE IF NOT EXISTS wanted (id INTEGER PRIMARY KEY); DELETE FROM temp.wanted";
+    scion_status status = execute(l, clear_ids, err);
+    sqlite3_stmt *s = status == SCION_OK ? query(l, "INSERT OR IGNORE INTO temp.wanted VALUES (?)", "") : NULL;
+    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         sqlite3_bind_int64(s, 1, ids[i]);
-        TRY(s && sqlite3_step(s) == SQLITE_DONE ? SCION_OK : broken(l, err));
+        next_row(l, s, &status, err);
         sqlite3_reset(s);
     }
-done:
     sqlite3_finalize(s);
     status = end(l, status, err);
     l->limited = status == SCION_OK && ids;
     return status;
 }
 
+/* Training runs that wait outside the limit. */
+#define OTHERS "FROM runs WHERE state = 'waiting' AND kind = 0 AND id NOT IN temp.wanted"
+
 scion_status ledger_others(ledger *l, int64_t *count, scion_error *err)
 {
-    sqlite3_stmt *s = prepare(
-        l, l->limited ? "SELECT count(*) FROM runs WHERE state = 'waiting' AND kind = 0 AND id NOT IN temp.wanted"
-                      : "SELECT 0");
-    const scion_status status = s && sqlite3_step(s) == SQLITE_ROW ? SCION_OK : broken(l, err);
-    *count = status == SCION_OK ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    return status;
+    bool read;
+    *count = number(query(l, l->limited ? "SELECT count(*) " OTHERS : "SELECT 0", ""), &read);
+    return read ? SCION_OK : broken(l, err);
 }
 
 scion_status ledger_drop(ledger *l, int64_t *count, scion_error *err)
 {
-    scion_status status = begin(l, err);
+    scion_status status = SCION_OK;
     *count = 0;
-    if (status != SCION_OK)
-        return status;
+    TRY(begin(l, err));
     TRY(free_orphans(l, err));
-    TRY(step(l,
-             prepare(l, l->limited ? "DELETE FROM runs WHERE state = 'waiting' AND kind = 0 AND id NOT IN temp.wanted"
-                                   : "DELETE FROM runs WHERE state = 'waiting' AND kind = 0"),
-             err));
+    TRY(execute(l, l->limited ? "DELETE " OTHERS : "DELETE FROM runs WHERE state = 'waiting' AND kind = 0", err));
     *count = sqlite3_changes(l->db);
 done:
     return end(l, status, err);
@@ -689,15 +673,11 @@ done:
 
 scion_status ledger_take(ledger *l, ledger_run *run, bool *found, scion_error *err)
 {
-    scion_status status = begin(l, err);
+    scion_status status = SCION_OK;
     *found = false;
-    if (status != SCION_OK)
-        return status;
+    TRY(begin(l, err));
     TRY(free_orphans(l, err));
-    TRY(select_one(l,
-                   l->limited ? "WHERE state = 'waiting' AND kind = 0 AND id IN temp.wanted ORDER BY id LIMIT 1"
-                              : "WHERE state = 'waiting' AND kind = 0 ORDER BY id LIMIT 1",
-                   NULL, run, found, err));
+    TRY(select_one(l, "state = 'waiting' AND kind = 0", NULL, run, found, err));
     if (*found) {
         TRY(set_state(l, run->id, RUN_RUNNING, l->worker, 1, NULL, err));
         run->result.state = RUN_RUNNING;
@@ -714,10 +694,7 @@ static scion_status write_run(ledger *l, const ledger_run *run, bool held, bool 
     for (const run_metric *m = run_result_metrics; m->key; m++)
         add_sql(sql, ", %s = ?", metric_column(m));
     add_sql(sql, " WHERE id = ?1000 AND (NOT ?1001 OR (state = 'running' AND worker = ?1002))");
-    sqlite3_stmt *s = prepare(l, sql);
-    sqlite3_bind_double(s, 1, now());
-    sqlite3_bind_text(s, 2, run_state_name(run->result.state), -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 3, run->result.message, -1, SQLITE_TRANSIENT);
+    sqlite3_stmt *s = query(l, sql, "rtt", now(), run_state_name(run->result.state), run->result.message);
     bind_metrics(s, 4, run_result_metrics, &run->result);
     sqlite3_bind_int64(s, 1000, run->id);
     sqlite3_bind_int(s, 1001, held);
@@ -734,22 +711,20 @@ scion_status ledger_heartbeat(ledger *l, const ledger_run *run, bool *lost, scio
 
 scion_status ledger_put_back(ledger *l, const ledger_run *run, scion_error *err)
 {
-    sqlite3_stmt *s = prepare(l, "UPDATE runs SET state = 'waiting', worker = NULL, attempts = attempts - 1 "
-                                 "WHERE id = ? AND state = 'running' AND worker = ?");
-    sqlite3_bind_int64(s, 1, run->id);
-    sqlite3_bind_text(s, 2, l->worker, -1, SQLITE_TRANSIENT);
-    return step(l, s, err);
+    return step(l,
+                query(l,
+                      "UPDATE runs SET state = 'waiting', worker = NULL, attempts = attempts - 1 "
+                      "WHERE id = ? AND state = 'running' AND worker = ?",
+                      "it", run->id, l->worker),
+                err);
 }
 
 scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error *err)
 {
-    sqlite3_stmt *s =
-        prepare(l, l->limited ? "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
-                                "(state = 'failed' OR (? AND state = 'diverged')) AND id IN temp.wanted"
-                              : "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
-                                "(state = 'failed' OR (? AND state = 'diverged'))");
-    sqlite3_bind_int(s, 1, diverged);
-    scion_status status = step(l, s, err);
+    char sql[SQL_TEXT] = "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
+                         "(state = 'failed' OR (? AND state = 'diverged')) AND ";
+    add_sql(sql, "%s", within(l));
+    const scion_status status = step(l, query(l, sql, "i", (int64_t)diverged), err);
     *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
     return status;
 }
@@ -760,28 +735,31 @@ scion_status ledger_find(ledger *l, ledger_kind kind, const config *c, ledger_ru
     scion_status status = SCION_OK;
     *found = false;
     if (!l->identified && sqlite3_get_autocommit(l->db)) { /* not inside a transaction */
-        status = begin(l, err);
-        if (status == SCION_OK)
-            status = end(l, check_identities(l, err), err);
+        TRY(begin(l, err));
+        TRY(end(l, check_identities(l, err), err));
     }
-    if (status != SCION_OK)
-        return status;
-    if (!hash_of(kind, c, hash))
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    return select_one(l, "WHERE hash = ?", hash, run, found, err);
+    TRY(hash_of(kind, c, hash, err));
+    status = select_one(l, "hash = ?", hash, run, found, err);
+done:
+    return status;
+}
+
+/* Selects all runs within the limit, in the order in which they were added. */
+static sqlite3_stmt *select_runs(ledger *l)
+{
+    char sql[SQL_TEXT];
+    select_from(l, &runs_table, sql);
+    add_sql(sql, "WHERE %s ORDER BY id", within(l));
+    return query(l, sql, "");
 }
 
 scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_error *err)
 {
-    char sql[SQL_TEXT];
-    int code = SQLITE_DONE;
-    select_from(l, &runs_table, sql);
-    add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
-    sqlite3_stmt *s = prepare(l, sql);
-    scion_status status = s ? SCION_OK : broken(l, err);
+    sqlite3_stmt *s = select_runs(l);
+    scion_status status = SCION_OK;
     *runs = NULL;
     *count = 0;
-    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (next_row(l, s, &status, err)) {
         const int64_t last = *count > 0 ? (*runs)[*count - 1].id : INT64_MIN;
         ledger_run *run = array_append(runs, count, sizeof *run);
         status = run ? read_run(l, s, run, err)
@@ -789,8 +767,6 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
         if (status == SCION_OK && *count > 1 && run->id <= last) /* a tree that points into itself has no end */
             status = train_fail(err, SCION_EINVAL, "%s is damaged: its runs are not in order", path_end(l->path));
     }
-    if (status == SCION_OK && code != SQLITE_DONE)
-        status = broken(l, err);
     sqlite3_finalize(s);
     if (status != SCION_OK) {
         free(*runs);
@@ -802,20 +778,16 @@ scion_status ledger_runs(ledger *l, ledger_run **runs, int64_t *count, scion_err
 
 scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *same, scion_error *err)
 {
-    char sql[SQL_TEXT];
+    sqlite3_stmt *s = select_runs(l);
+    scion_status status = SCION_OK;
     int64_t i = 0;
-    int code = SQLITE_DONE;
-    select_from(l, &runs_table, sql);
-    add_sql(sql, "%s ORDER BY id", l->limited ? "WHERE id IN temp.wanted" : "");
-    sqlite3_stmt *s = prepare(l, sql);
-    *same = s != NULL;
-    while (*same && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    *same = true;
+    while (*same && next_row(l, s, &status, err)) {
         *same = i < count && runs[i].id == sqlite3_column_int64(s, 0);
         if (*same)
             read_result(s, &runs[i++]);
     }
     *same = *same && i == count;
-    const scion_status status = s && (code == SQLITE_ROW || code == SQLITE_DONE) ? SCION_OK : broken(l, err);
     sqlite3_finalize(s);
     return status;
 }
@@ -825,82 +797,56 @@ scion_status ledger_refresh(ledger *l, ledger_run *runs, int64_t count, bool *sa
 /* Removes the curves of a run: a second attempt replaces the first. */
 static scion_status clear(ledger *l, int64_t run, scion_error *err)
 {
-    static const char *const tables[] = {"points", "norms", "coords"};
+    static const char *const removals[] = {"DELETE FROM points WHERE run = ?", "DELETE FROM norms WHERE run = ?",
+                                           "DELETE FROM coords WHERE run = ?"};
     scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < 3; i++) {
-        char sql[64];
-        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE run = ?", tables[i]);
-        sqlite3_stmt *s = prepare(l, sql);
-        sqlite3_bind_int64(s, 1, run);
-        status = step(l, s, err);
-    }
+    for (int i = 0; status == SCION_OK && i < 3; i++)
+        status = step(l, query(l, removals[i], "i", run), err);
     return status;
 }
 
-/* Adds rows to a table of curves, whose first column is the run; `bind` fills in the others from an element. */
+/* Adds the elements of an array to a table of curves. */
 static scion_status add_rows(ledger *l, const ledger_table *t, int64_t run, const void *rows, int64_t count,
-                             size_t bytes, void (*bind)(sqlite3_stmt *s, const void *row), scion_error *err)
+                             scion_error *err)
 {
-    char sql[SQL_TEXT] = "", values[SQL_TEXT] = "?";
-    for (const char *comma = t->first; (comma = strchr(comma, ',')) != NULL; comma++)
-        add_sql(values, ", ?");
+    char sql[SQL_TEXT] = "", values[SQL_TEXT] = "?1";
+    int columns = t->name_at > 0 ? 3 : 2;
+    for (int i = 2; i <= columns; i++)
+        add_sql(values, ", ?%d", i);
     add_sql(sql, "INSERT INTO %s (%s", t->name, t->first);
     for (const run_metric *m = t->metrics; m->key; m++) {
         add_sql(sql, ", %s", metric_column(m));
         add_sql(values, ", ?");
     }
     add_sql(sql, ") VALUES (%s)", values);
-    sqlite3_stmt *s = prepare(l, sql);
+    sqlite3_stmt *s = query(l, sql, "i", run);
     scion_status status = s ? SCION_OK : broken(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
-        sqlite3_bind_int64(s, 1, run);
-        bind(s, (const char *)rows + (size_t)i * bytes);
-        if (sqlite3_step(s) != SQLITE_DONE)
-            status = broken(l, err);
+        const char *row = (const char *)rows + (size_t)i * t->bytes;
+        sqlite3_bind_int64(s, 2, *(const int64_t *)(const void *)row);
+        if (t->name_at > 0)
+            sqlite3_bind_text(s, 3, row + t->name_at, -1, SQLITE_TRANSIENT);
+        bind_metrics(s, columns + 1, t->metrics, row);
+        next_row(l, s, &status, err);
         sqlite3_reset(s);
     }
     sqlite3_finalize(s);
     return status;
 }
 
-static void bind_point(sqlite3_stmt *s, const void *row)
-{
-    sqlite3_bind_int64(s, 2, ((const run_point *)row)->step);
-    bind_metrics(s, 3, run_point_metrics, row);
-}
-
-static void bind_norm(sqlite3_stmt *s, const void *row)
-{
-    sqlite3_bind_int64(s, 2, ((const run_norm *)row)->step);
-    sqlite3_bind_text(s, 3, ((const run_norm *)row)->name, -1, SQLITE_TRANSIENT);
-    bind_metrics(s, 4, run_norm_metrics, row);
-}
-
-static void bind_coord(sqlite3_stmt *s, const void *row)
-{
-    const ledger_coord *c = row;
-    sqlite3_bind_int64(s, 2, c->step);
-    sqlite3_bind_int64(s, 3, c->place);
-    sqlite3_bind_text(s, 4, c->name, -1, SQLITE_TRANSIENT);
-    bind_real(s, 5, c->rms);
-    bind_real(s, 6, c->change);
-}
-
 scion_status ledger_finish(ledger *l, const ledger_run *run, const run_curves *curves, bool *lost, scion_error *err)
 {
-    scion_status status = begin(l, err);
+    scion_status status = SCION_OK;
     *lost = false;
-    if (status != SCION_OK)
-        return status;
+    TRY(begin(l, err));
     TRY(write_run(l, run, true, lost, err));
     if (*lost)
         goto done;
     TRY(clear(l, run->id, err));
     if (!curves)
         goto done;
-    TRY(add_rows(l, &points_table, run->id, curves->points, curves->point_count, sizeof *curves->points, bind_point,
-                 err));
-    TRY(add_rows(l, &norms_table, run->id, curves->norms, curves->norm_count, sizeof *curves->norms, bind_norm, err));
+    TRY(add_rows(l, &points_table, run->id, curves->points, curves->point_count, err));
+    TRY(add_rows(l, &norms_table, run->id, curves->norms, curves->norm_count, err));
 done:
     return end(l, status, err);
 }
@@ -909,10 +855,10 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
                                scion_error *err)
 {
     ledger_run stored;
-    bool added, found, lost;
-    scion_status status = begin(l, err);
-    if (status != SCION_OK)
-        return status;
+    bool found, lost;
+    int64_t added = 0;
+    scion_status status = SCION_OK;
+    TRY(begin(l, err));
     TRY(check_identities(l, err));
     TRY(insert(l, LEDGER_COORD, &run->c, RUN_DONE, &added, err));
     TRY(ledger_find(l, LEDGER_COORD, &run->c, &stored, &found, err));
@@ -920,77 +866,48 @@ scion_status ledger_put_coords(ledger *l, const ledger_run *run, const ledger_co
     stored.result.state = RUN_DONE;
     TRY(write_run(l, &stored, false, &lost, err));
     TRY(clear(l, stored.id, err));
-    TRY(add_rows(l, &coords_table, stored.id, coords, count, sizeof *coords, bind_coord, err));
+    TRY(add_rows(l, &coords_table, stored.id, coords, count, err));
 done:
     return end(l, status, err);
 }
 
-/* Reads the rows of a run into an array that grows; `read` fills in one element. */
-static scion_status read_rows(ledger *l, const ledger_table *t, const char *order, int64_t run, size_t bytes,
-                              void (*read)(sqlite3_stmt *s, void *row), void *rows, int64_t *count, scion_error *err)
+/* Reads the rows of a run into an array that grows. */
+static scion_status read_rows(ledger *l, const ledger_table *t, int64_t run, void *rows, int64_t *count,
+                              scion_error *err)
 {
     char sql[SQL_TEXT];
-    select_from(l, t, sql);
-    add_sql(sql, "WHERE run = ? ORDER BY %s", order);
-    sqlite3_stmt *s = prepare(l, sql);
-    scion_status status = s ? SCION_OK : broken(l, err);
-    int code = SQLITE_DONE;
+    scion_status status = SCION_OK;
     *count = 0;
-    sqlite3_bind_int64(s, 1, run);
-    while (status == SCION_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        void *row = array_append(rows, count, bytes);
-        if (row)
-            read(s, row);
-        else
+    select_from(l, t, sql);
+    add_sql(sql, "WHERE run = ? ORDER BY step, %s", t->order);
+    sqlite3_stmt *s = query(l, sql, "i", run);
+    while (next_row(l, s, &status, err)) {
+        char *row = array_append(rows, count, t->bytes);
+        if (!row) {
             status = train_fail(err, SCION_ENOMEM, "out of memory for the curves of a run");
+            break;
+        }
+        memset(row, 0, t->bytes);
+        *(int64_t *)(void *)row = sqlite3_column_int64(s, 1);
+        if (t->name_at > 0)
+            column_text(s, 2, row + t->name_at, RUN_NAME);
+        column_metrics(s, t->name_at > 0 ? 3 : 2, t->metrics, row);
     }
-    if (status == SCION_OK && code != SQLITE_DONE)
-        status = broken(l, err);
     sqlite3_finalize(s);
     return status;
-}
-
-static void read_point(sqlite3_stmt *s, void *row)
-{
-    run_point *p = row;
-    *p = (run_point){.step = sqlite3_column_int64(s, 1)};
-    column_metrics(s, 2, run_point_metrics, p);
-}
-
-static void read_norm(sqlite3_stmt *s, void *row)
-{
-    run_norm *n = row;
-    *n = (run_norm){.step = sqlite3_column_int64(s, 1)};
-    column_text(s, 2, n->name, sizeof n->name);
-    column_metrics(s, 3, run_norm_metrics, n);
-}
-
-static void read_coord(sqlite3_stmt *s, void *row)
-{
-    ledger_coord *c = row;
-    *c = (ledger_coord){.step = sqlite3_column_int64(s, 1),
-                        .place = sqlite3_column_int64(s, 2),
-                        .rms = column_real(s, 4),
-                        .change = column_real(s, 5)};
-    column_text(s, 3, c->name, sizeof c->name);
 }
 
 scion_status ledger_curves(ledger *l, int64_t run, run_curves *curves, scion_error *err)
 {
     *curves = (run_curves){.points = NULL};
-    const scion_status status = read_rows(l, &points_table, "step, rowid", run, sizeof *curves->points, read_point,
-                                          &curves->points, &curves->point_count, err);
-    if (status != SCION_OK)
-        return status;
-    return read_rows(l, &norms_table, "step, rowid", run, sizeof *curves->norms, read_norm, &curves->norms,
-                     &curves->norm_count, err);
+    const scion_status status = read_rows(l, &points_table, run, &curves->points, &curves->point_count, err);
+    return status == SCION_OK ? read_rows(l, &norms_table, run, &curves->norms, &curves->norm_count, err) : status;
 }
 
 scion_status ledger_coords(ledger *l, int64_t run, ledger_coord **coords, int64_t *count, scion_error *err)
 {
     *coords = NULL;
-    const scion_status status =
-        read_rows(l, &coords_table, "step, place", run, sizeof **coords, read_coord, coords, count, err);
+    const scion_status status = read_rows(l, &coords_table, run, coords, count, err);
     if (status != SCION_OK) {
         free(*coords);
         *coords = NULL;
