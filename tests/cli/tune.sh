@@ -82,7 +82,7 @@ found two.ini | cmp -s - want || fault 'two processes: another result in two.ini
 
 # ---- One value, two seeds, images, and names by themselves
 "$scion" tune mlp data_kind=synthetic rule=adamw boundary_init=0 width=16 proxy=8 batch=8 epochs=0 steps=6 \
-    --candidates 2 --rungs 1 --seeds 2 > out 2>&1 || fault "mlp: $(cat out)"
+    candidates=2 rungs=1 seeds=2 > out 2>&1 || fault "mlp: $(cat out)"
 tr -s ' \n' ' ' < out > one_line
 holds one_line 'width 8 for width 16: lr; 2 of 9 points; ledger sweeps/mlp-tune.db'
 holds out 'radius_last is not searched: the rule has no radii'
@@ -93,13 +93,13 @@ holds mlp-tuned.ini '; radius_first was not searched: the rule has no radii.'
 
 # ---- Durations
 while read -r text seconds; do
-    (tune whole.ini whole.db --force --budget "$text") > out 2>&1
+    (tune whole.ini whole.db --force budget="$text") > out 2>&1
     status=$?
     if [ "$seconds" = wrong ]; then
-        [ $status -eq 2 ] || fault "--budget $text: exit status $status, expected 2"
+        [ $status -eq 2 ] || fault "budget=$text: exit status $status, expected 2"
         holds out "scion: budget=$text: expected a time such as 90s, 20m or 1h30m"
     else
-        [ $status -eq 0 ] || fault "--budget $text: exit status $status"
+        [ $status -eq 0 ] || fault "budget=$text: exit status $status"
         holds out ", at most $seconds;"
     fi
 done << END
@@ -125,11 +125,11 @@ m wrong
 soon wrong
 1..5h wrong
 END
-(tune whole.ini whole.db --force --budget '') > out 2>&1
-[ $? -eq 2 ] || fault "--budget '' should be refused"
+(tune whole.ini whole.db --force budget=) > out 2>&1
+[ $? -eq 2 ] || fault "budget= should be refused"
 
 # A budget that is too short drops candidates and says so, or ends with what there is.
-(tune short.ini short.db --budget 0.05) > out 2>&1
+(tune short.ini short.db budget=0.05) > out 2>&1
 case $? in
 0) grep -q -e 'the budget was enough for' -e 'out of time' out || fault "short budget: $(cat out)" ;;
 1) holds out 'out of time before one run had finished' ;;
