@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/bf16.h"
-#include "util/fail.h"
 #include "base/random.h"
 #include "ops/parallel.h"
+#include "util/fail.h"
 
 enum {
     window = 8,      /* buckets on their way at the same time */
@@ -59,7 +60,7 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
 {
     float block[block_entries];
     for (int64_t i = 0; i < n; i += block_entries) {
-        const int64_t now = n - i < block_entries ? n - i : block_entries;
+        const int64_t now = scn_min(n - i, block_entries);
         scn_from_bf16(now, to + i, block);
         scn_add_bf16(now, from + i, block);
         scn_to_bf16_by(how, now, block, to + i, first + i);
@@ -69,11 +70,11 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
 void exchange_add(int threads, scion_dtype type, scn_rounding how, int64_t first, int64_t n, const void *from,
                   void *to)
 {
-    const int64_t blocks = (n + add_entries - 1) / add_entries;
-    const int used = blocks < threads ? (int)blocks : threads;
+    const int64_t blocks = scn_pieces(n, add_entries);
+    const int used = (int)scn_min(blocks, threads);
     SCN_PARALLEL_FOR_STATIC(used)
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t at = i * add_entries, now = n - at < add_entries ? n - at : add_entries;
+        const int64_t at = i * add_entries, now = scn_min(n - at, add_entries);
         if (type == SCION_BF16)
             add_halves(&how, first + at, now, (const uint16_t *)from + at, (uint16_t *)to + at);
         else
@@ -88,7 +89,7 @@ static size_t wire_bytes(const exchange *x, const shard_bucket *b)
     return scn_stored_bytes(shard_wire(b, x->wire), b->count);
 }
 
-/* Whether a bucket travels otherwise than it is stored. */
+/* True if a bucket is sent in another type than it is stored in. */
 static bool is_converted(const exchange *x, const shard_bucket *b)
 {
     return shard_wire(b, x->wire) != b->grad_type;
@@ -104,29 +105,21 @@ static int tag_at(const exchange *x, int64_t place)
     return (int)(x->order[place] % COMM_TAGS);
 }
 
-/* Expects the next child's part of the bucket; without one it is ready to go to the parent. */
-static void expect_child(exchange *x, int64_t place)
+/* Expects the part of the bucket from the next child, at `level` or above; without one it is ready to go to the
+ * parent. */
+static void expect_child(exchange *x, int64_t place, int level)
 {
     slot *s = &x->slots[place % window];
     const shard_bucket *b = bucket_at(x, place);
     bool more = true;
-    for (; more; s->level++) {
+    s->state = READY;
+    for (s->level = level; more && s->state == READY; s->level++) {
         s->whom = comm_tree_child(x->c, b->owner, s->level, &more);
         if (s->whom < 0)
             continue;
         s->request = comm_receive(x->c, s->whom, COMM_GRADIENTS, tag_at(x, place), s->in, wire_bytes(x, b));
         s->state = RECEIVING;
-        s->level++;
-        return;
     }
-    s->state = READY;
-}
-
-static void enter(exchange *x, int64_t place)
-{
-    slot *s = &x->slots[place % window];
-    s->level = 0;
-    expect_child(x, place);
 }
 
 static void add_received(exchange *x, const slot *s, const shard_bucket *b)
@@ -172,7 +165,7 @@ static bool advance(exchange *x, int64_t place)
         return false;
     if (s->state == RECEIVING) {
         add_received(x, s, bucket_at(x, place));
-        expect_child(x, place);
+        expect_child(x, place, s->level);
     } else {
         s->state = FINISHED;
     }
@@ -188,7 +181,7 @@ void exchange_progress(exchange *x)
         }
     for (; x->head < x->shards->count && x->slots[x->head % window].state == FINISHED; x->head++)
         if (x->head + window < x->shards->count)
-            enter(x, x->head + window);
+            expect_child(x, x->head + window, 0);
 }
 
 void exchange_begin(exchange *x, void *sums, const exchange_rounding *by)
@@ -198,7 +191,7 @@ void exchange_begin(exchange *x, void *sums, const exchange_rounding *by)
     x->by = by;
     memcpy(x->pending, x->params_of, (size_t)x->shards->count * sizeof *x->pending);
     for (int64_t i = 0; x->c->size > 1 && i < window && i < x->shards->count; i++)
-        enter(x, i);
+        expect_child(x, i, 0);
 }
 
 void exchange_finish(exchange *x, bool give_up)
@@ -232,16 +225,16 @@ static int64_t bucket_from(const shard_plan *s, int64_t first)
     return low;
 }
 
-/* For each bucket that has entries of a parameter. */
-static void count_buckets(const shard_plan *s, const tape_value *v, int32_t *counts, int32_t by)
+/* True if bucket i has entries of a parameter. */
+static bool has_entries(const shard_plan *s, int64_t i, const tape_value *v)
 {
-    for (int64_t i = bucket_from(s, v->offset); i < s->count && s->buckets[i].first < v->offset + v->count; i++)
-        counts[i] += by;
+    return i < s->count && s->buckets[i].first < v->offset + v->count;
 }
 
 void exchange_complete(exchange *x, const tape_value *param)
 {
-    count_buckets(x->shards, param, x->pending, -1);
+    for (int64_t i = bucket_from(x->shards, param->offset); has_entries(x->shards, i, param); i++)
+        x->pending[i]--;
     exchange_progress(x);
 }
 
@@ -290,19 +283,19 @@ static bool spread_done(exchange *x, spread *s, const char *weights, int64_t i)
 
 void exchange_spread(exchange *x, void *weights)
 {
-    spread ways[window];
+    spread spreads[window];
     bool done[window];
     const int64_t n = x->shards->count;
     comm_waiting w = comm_wait_begin();
     if (x->c->size == 1)
         return;
     for (int64_t i = 0; i < window && i < n; i++) {
-        spread_begin(x, &ways[i], weights, i);
+        spread_begin(x, &spreads[i], weights, i);
         done[i] = false;
     }
     for (int64_t head = 0; head < n;) {
         for (int64_t i = head; i < head + window && i < n; i++)
-            done[i % window] = done[i % window] || spread_done(x, &ways[i % window], weights, i);
+            done[i % window] = done[i % window] || spread_done(x, &spreads[i % window], weights, i);
         if (!done[head % window]) {
             comm_wait_more(x->c, &w, x->shards->buckets[head].owner);
             continue;
@@ -310,7 +303,7 @@ void exchange_spread(exchange *x, void *weights)
         for (; head < n && done[head % window]; head++) {
             done[head % window] = false;
             if (head + window < n)
-                spread_begin(x, &ways[head % window], weights, head + window);
+                spread_begin(x, &spreads[head % window], weights, head + window);
         }
         w = comm_wait_begin();
     }
@@ -330,9 +323,10 @@ static void order_buckets(exchange *x, const tape_plan *train, int64_t *when)
         const int64_t completion = plan_completion(train, v);
         if (completion < 0)
             continue;
-        count_buckets(s, v, x->params_of, 1);
-        for (int64_t i = bucket_from(s, v->offset); i < s->count && s->buckets[i].first < v->offset + v->count; i++)
-            when[i] = completion > when[i] ? completion : when[i];
+        for (int64_t i = bucket_from(s, v->offset); has_entries(s, i, v); i++) {
+            x->params_of[i]++;
+            when[i] = scn_max(when[i], completion);
+        }
     }
     for (int64_t i = 1; i < s->count; i++) { /* some thousands at most */
         const int64_t b = x->order[i];
@@ -346,12 +340,10 @@ static void order_buckets(exchange *x, const tape_plan *train, int64_t *when)
 /* Bytes of the largest message of gradients. */
 static size_t largest_message(const exchange *x)
 {
-    size_t most = 0;
-    for (int64_t i = 0; i < x->shards->count; i++) {
-        const size_t bytes = wire_bytes(x, &x->shards->buckets[i]);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    int64_t max = 0;
+    for (int64_t i = 0; i < x->shards->count; i++)
+        max = scn_max(max, (int64_t)wire_bytes(x, &x->shards->buckets[i]));
+    return (size_t)max;
 }
 
 scion_status exchange_create(exchange **out, comm *c, const shard_plan *shards, const tape_plan *train,

@@ -1,12 +1,14 @@
-/* What ranks send each other in a step: gradients by the bucket to their owners, along a tree, and weights back along
+/* Messages of ranks in a step: gradients by the bucket to their owners, along a tree, and weights back along
  * the same tree (shard.h, comm.h). A bucket goes as soon as all its gradients are complete here; several are on their
  * way at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and
  * each rank expects those of a window that begins with its oldest: the oldest of all is in every window, so that some
  * bucket always gets on.
  *
- * exchange_begin(x, grads); ... exchange_complete(x, param) for every parameter, as the backward pass goes ...
- * exchange_finish(x, false);      this rank's sums are in what it owns of grads ... the step ... exchange_spread(x,
- * weights); */
+ *     exchange_begin(x, grads, by);
+ *     exchange_complete(x, param);    for every parameter, as the backward pass goes
+ *     exchange_finish(x, false);      the sums are in the part of grads that this rank owns
+ *     ... the step ...
+ *     exchange_spread(x, weights); */
 #ifndef TRAIN_RANKS_EXCHANGE_H
 #define TRAIN_RANKS_EXCHANGE_H
 
@@ -35,7 +37,8 @@ typedef struct exchange_rounding {
     const step_share *share;
 } exchange_rounding;
 
-/* Of two parts, the later of which begins with sequence `first`; 0: of the whole that an average takes in. */
+/* Rounding for adding two partial gradients, the later starting at sequence `first`; 0: for adding the sum to light's
+ * average. */
 scn_rounding exchange_rounding_at(const exchange_rounding *by, int64_t first);
 
 /* sums: a flat array of gradients, which the others' are added to. `by` is used until exchange_finish. */

@@ -3,12 +3,11 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "util/fail.h"
-#include "comm/comm.h"
-#include "ranks/shard.h"
+#include "base/arith.h"
 #include "config/network.h"
+#include "ranks/shard.h"
+#include "util/fail.h"
 #include "util/threads.h"
 
 /* A pass over an entry of the optimizer costs about as many operations of a product, as in shard.c. */
@@ -98,50 +97,41 @@ static void count_traffic(const forecaster *f, const shard_plan *s, const foreca
         weights / m->bandwidth + shared * m->latency * (buckets + levels) + agreements * 2 * levels * m->latency;
 }
 
-static void count_memory(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
+static void count_memory(const forecaster *f, int ranks, double entries, forecast *out)
 {
     const scion_rule_properties *rule = f->rule;
-    int64_t most = 0;
-    for (int r = 0; r < m->ranks; r++)
-        most = s->entries[r] > most ? s->entries[r] : most;
     out->weights = (double)tape_weight_bytes(f->model.tape) + 8 * (double)tape_buffer_elements(f->model.tape);
     out->gradients = (double)tape_grad_bytes(f->model.tape) * (rule->needs_prev ? 2 : 1);
-    out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * (double)most;
-    out->sharing = m->ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
+    out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * entries;
+    out->sharing = ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
     out->total = out->weights + out->gradients + out->state + out->activations + out->sharing;
 }
 
 scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, forecast *out, scion_error *err)
 {
     const int64_t batch = f->c.training.batch, all = batch * f->c.training.accum;
+    const int64_t sequences = scn_pieces(all, m->ranks), size = scn_pieces(sequences, scn_pieces(sequences, batch));
+    const double sequence = plan_training_flops(f->train) / (double)batch; /* operations */
     shard_plan s = {.ranks = 0};
-    *out = (forecast){
-        .parameters = tape_param_elements(f->model.tape), .sequences = all, .data = data_about(f->data)->description};
+    scion_options o;
+    scion_param *params = NULL;
+    double entries = 0;
+    scion_status status = SCION_OK;
+    *out = (forecast){.parameters = tape_param_elements(f->model.tape),
+                      .sequences = all,
+                      .most_sequences = sequences,
+                      .data = data_about(f->data)->description,
+                      .flops = sequence * (double)sequences};
     if (m->ranks > all)
         return train_fail(err, SCION_EINVAL, "a step has %lld sequences (batch times accum) for %d ranks",
                           (long long)all, m->ranks);
-    scion_options o;
-    scion_param *params = NULL;
-    scion_status status = network_params(&f->c, f->model.tape, &o, &params, err);
-    if (status == SCION_OK)
-        status = shard_make(&s, f->model.tape, params, &o, m->ranks, false, err);
-    free(params);
-    out->most_sequences = (all + m->ranks - 1) / m->ranks;
-    const int64_t pieces = (out->most_sequences + batch - 1) / batch,
-                  size = (out->most_sequences + pieces - 1) / pieces;
-    if (status == SCION_OK)
-        status = activation_bytes(f, size, &out->activations, err);
-    if (status != SCION_OK) {
-        shard_free(&s);
-        return status;
-    }
-    const double sequence = plan_training_flops(f->train) / (double)batch;
-    double entries = 0;
+    TRY(network_params(&f->c, f->model.tape, &o, &params, err));
+    TRY(shard_make(&s, f->model.tape, params, &o, m->ranks, false, err));
+    TRY(activation_bytes(f, size, &out->activations, err));
     for (int r = 0; r < m->ranks; r++) {
         out->oracle_flops = fmax(out->oracle_flops, s.flops[r]);
         entries = fmax(entries, (double)s.entries[r]);
     }
-    out->flops = sequence * (double)out->most_sequences;
     out->compute_s = out->flops / m->speed;
     out->oracle_s = out->oracle_flops / m->speed;
     out->entries_s = entry_flops * entries / m->speed;
@@ -151,7 +141,9 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
     if (m->ranks == 1)
         out->gradients_s = out->weights_s = out->exposed_s = 0;
     out->step_s = out->compute_s + out->oracle_s + out->entries_s + out->exposed_s + out->weights_s;
-    count_memory(f, &s, m, out);
+    count_memory(f, m->ranks, entries, out);
+done:
     shard_free(&s);
-    return SCION_OK;
+    free(params);
+    return status;
 }

@@ -1,10 +1,10 @@
-/* What a step would take on so many ranks: time, communication and memory, from the plan of the model and the shares
+/* Forecast of a step on many ranks: time, communication and memory, from the plan of the model and the shares
  * of the ranks, without training anything. docs/scaling.md states the cost model:
  *
  *     compute   operations of the rank with most sequences / speed
  *     optimizer operations of the costliest share of oracles, and passes over its entries / speed
  *     gradients, weights     bytes of the busiest rank / bandwidth + its messages x latency
- *     step      compute + optimizer + weights + what of the gradients does not travel in the last backward pass */
+ *     step      compute + optimizer + weights + the part of gradients that the last backward pass does not hide */
 #ifndef TRAIN_RANKS_FORECAST_H
 #define TRAIN_RANKS_FORECAST_H
 
@@ -20,7 +20,7 @@ typedef struct forecast_machine {
 typedef struct forecast {
     int64_t parameters, sequences; /* of the model; of a step */
     int64_t most_sequences;        /* of a rank */
-    const char *data;              /* what their shape is of: data_info.description */
+    const char *data;              /* that their shape is taken from: data_info.description */
     double flops, oracle_flops;    /* of the busiest rank: both passes; the oracles */
     double compute_s, oracle_s, entries_s, gradients_s, weights_s, exposed_s, step_s;
     double gradient_bytes, weight_bytes;                           /* sent in a step by all ranks */

@@ -48,13 +48,6 @@ run_policy run_policy_of(const config *c)
 
 /* ---- Sinks -------------------------------------------------------------------------------------------------- */
 
-static void sink_fails(loop *l, int i, const scion_error *why)
-{
-    if (!l->sink_failed[i] && l->policy->warn)
-        l->policy->warn(l->policy->warn_ctx, why->message);
-    l->sink_failed[i] = true;
-}
-
 static void tell(loop *l, run_event_kind kind, run_event e)
 {
     e.t = l->t;
@@ -62,8 +55,11 @@ static void tell(loop *l, run_event_kind kind, run_event e)
     for (int i = 0; i < l->sink_count; i++) {
         const run_sink *sink = l->sinks[i];
         scion_error why = {.message = ""};
-        if (sink->on[kind] && sink->on[kind](sink->ctx, &e, &why) != SCION_OK)
-            sink_fails(l, i, &why);
+        if (!sink->on[kind] || sink->on[kind](sink->ctx, &e, &why) == SCION_OK)
+            continue;
+        if (!l->sink_failed[i] && l->policy->warn)
+            l->policy->warn(l->policy->warn_ctx, why.message);
+        l->sink_failed[i] = true;
     }
 }
 
@@ -398,14 +394,6 @@ static void start_result(loop *l)
     r->state_bytes = (double)(m->weights + m->gradients + m->state);
 }
 
-/* Keeps the reason of a failure in the result. */
-static scion_status run_fails(run_result *r, scion_status status, const scion_error *why)
-{
-    r->state = status == SCION_ENONFINITE ? RUN_DIVERGED : RUN_FAILED;
-    snprintf(r->message, sizeof r->message, "%s", why->message);
-    return status;
-}
-
 static scion_status train(loop *l, scion_error *err)
 {
     trainer *t = l->t;
@@ -455,8 +443,10 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
     start_result(&l);
     scion_status status =
         l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
-    if (status != SCION_OK)
-        run_fails(r, status, &why);
+    if (status != SCION_OK) {
+        r->state = status == SCION_ENONFINITE ? RUN_DIVERGED : RUN_FAILED;
+        snprintf(r->message, sizeof r->message, "%s", why.message);
+    }
     if (err)
         *err = why;
     if (sinks_failed) {
