@@ -1,5 +1,5 @@
 /* Sums the gradients of a step: over the micro-batches (pieces) of this rank, then over ranks, each part to its owner
- * (shard.h, exchange.h). One rank adds its pieces to the gradients as they come, and that is all.
+ * (shard.h). One rank adds its pieces to the gradients as they come, and that is all.
  *
  * deterministic: the gradient is summed along a tree that the settings fix, whatever the number of ranks. With G the
  * largest power of two that divides accum, the micro-batches are G groups in a row; within a group they are added one
