@@ -127,7 +127,7 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
     const double rate = trainer_flops(t) / (forward + backward) * 1e-9, tokens = (double)trainer_samples(t) / step;
     getrusage(RUSAGE_SELF, &usage);
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
-    const int threads = trainer_threads(t);
+    const int threads = trainer_about(t).threads;
     char text[16], per_second[32];
     if (!json_path || strcmp(json_path, "-") != 0) {
         char peak[80] = "; no memory for a large product";
@@ -138,20 +138,20 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
         cli_fill(stdout, 0,
                  "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
                  "reach%s",
-                 tokens < 10 ? 2 : 0, tokens, trainer_unit(t), rate, 100 * rate / r->limit, r->limit, peak);
+                 tokens < 10 ? 2 : 0, tokens, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, peak);
         cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_kernel_best()->name,
-                 threads, cli_plural(threads), (long long)trainer_parameters(t), cli_bytes(bytes, text),
-                 data_about(trainer_data(t))->description);
+                 threads, cli_plural(threads), (long long)trainer_about(t).parameters, cli_bytes(bytes, text),
+                 data_about(trainer_about(t).data)->description);
     }
     if (!json_path)
         return CLI_OK;
-    snprintf(per_second, sizeof per_second, "%s_per_s", trainer_unit(t));
+    snprintf(per_second, sizeof per_second, "%s_per_s", trainer_about(t).unit);
     json_t *out = json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms", 1e3 * forward,
         "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms", 1e3 * step, per_second, tokens,
         "share_of_limit", rate / r->limit, "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak),
         "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels",
-        scn_kernel_best()->name, "parameters", (json_int_t)trainer_parameters(t), "steps", times->count);
+        scn_kernel_best()->name, "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
     scion_error err;
     return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
@@ -306,10 +306,10 @@ static int bench_train(const config *c, const char *json_path)
     scion_error err;
     scion_status status = SCION_OK;
     TRY(trainer_create(&t, c, NULL, NULL, &err));
-    measure_rulers(&r, trainer_threads(t)); /* before and after: the better ones count */
+    measure_rulers(&r, trainer_about(t).threads); /* before and after: the better ones count */
     TRY(measure(t, &times, &err));
     if (times.count > 0)
-        measure_rulers(&r, trainer_threads(t));
+        measure_rulers(&r, trainer_about(t).threads);
 done:;
     const int exit_status = status != SCION_OK ? cli_error(CLI_FAILED, "%s", err.message)
                             : times.count > 0  ? report(t, &times, &r, json_path)

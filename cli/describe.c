@@ -47,12 +47,12 @@ static table_row table_row_of(const trainer *t, int64_t i)
 {
     table_row r = {.elements = 0};
     scion_info info = {.size = sizeof info};
-    scion_optimizer_inspect(trainer_optimizer(t), i, 0, &info, NULL);
+    scion_optimizer_inspect(trainer_about(t).optimizer, i, 0, &info, NULL);
     const bool lmo = scion_rule_info(info.rule)->lmo != 0;
     r.name = info.name;
     r.elements = info.elements;
     find_number(&r);
-    shape_text(tape_param_at(trainer_model(t)->tape, i), r.cell[1]);
+    shape_text(tape_param_at(trainer_about(t).model->tape, i), r.cell[1]);
     snprintf(r.cell[2], cell_bytes, "%s", scion_enum_name(SCION_ENUM_ROLE, (int)info.role));
     snprintf(r.cell[3], cell_bytes, "%s",
              lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)
@@ -80,7 +80,7 @@ static int64_t make_rows(const trainer *t, table_row **rows)
 {
     int64_t count = 0;
     *rows = NULL;
-    for (int64_t i = 0; i < tape_param_count(trainer_model(t)->tape); i++) {
+    for (int64_t i = 0; i < tape_param_count(trainer_about(t).model->tape); i++) {
         const table_row r = table_row_of(t, i);
         int64_t k = 0;
         while (k < count && !continues(&(*rows)[k], &r))
@@ -126,7 +126,7 @@ void describe_parameters(const trainer *t)
     table_row sum = {.cell = {"in all"}}, *rows;
     const int64_t count = make_rows(t, &rows);
     int width[columns], all = -2;
-    snprintf(sum.cell[columns - 1], cell_bytes, "%lld", (long long)trainer_parameters(t));
+    snprintf(sum.cell[columns - 1], cell_bytes, "%lld", (long long)trainer_about(t).parameters);
     for (int c = 0; c < columns; c++) {
         width[c] = (int)fmax((double)strlen(head.cell[c]), (double)strlen(sum.cell[c]));
         for (int64_t i = 0; i < count; i++)
@@ -144,7 +144,7 @@ void describe_parameters(const trainer *t)
 
 void describe_memory(const trainer *t)
 {
-    const trainer_memory *m = trainer_memory_plan(t);
+    const trainer_memory *m = trainer_about(t).memory;
     static const double worth_a_line = 0.01;
     char text[7][16];
     printf("memory: weights %s, gradients %s, optimizer %s,\n"
@@ -169,9 +169,9 @@ void describe_memory(const trainer *t)
 static void print_validation(const trainer *t)
 {
     enum { large = 1 << 20 };
-    const data_info *d = data_about(trainer_data(t));
-    const run_options *o = &trainer_config(t)->run;
-    const int64_t every = o->eval_every > 0 ? o->eval_every : trainer_steps(t);
+    const data_info *d = data_about(trainer_about(t).data);
+    const run_options *o = &trainer_about(t).config->run;
+    const int64_t every = o->eval_every > 0 ? o->eval_every : trainer_about(t).steps;
     const int64_t units = trainer_validation_samples(t, false) * d->sample_units;
     const int64_t end = trainer_validation_samples(t, true) * d->sample_units;
     if (units < d->samples[DATA_VAL] * d->sample_units)
@@ -188,7 +188,7 @@ static void print_validation(const trainer *t)
 
 static void print_ranks(const trainer *t)
 {
-    const shard_plan *s = trainer_shards(t);
+    const shard_plan *s = trainer_about(t).shards;
     char mean[16], max[16];
     double largest = 0, sum = 0;
     if (!s)
@@ -202,23 +202,23 @@ static void print_ranks(const trainer *t)
     cli_bytes(largest, max);
     if (strcmp(mean, max) == 0)
         cli_fill(stdout, 7, "ranks: %d, %d on this host; communication: %s per step and rank", s->ranks,
-                 trainer_comm(t)->local_size, mean);
+                 trainer_about(t).comm->local_size, mean);
     else
         cli_fill(stdout, 7, "ranks: %d, %d on this host; communication: %s per step and rank, %s at most", s->ranks,
-                 trainer_comm(t)->local_size, mean, max);
+                 trainer_about(t).comm->local_size, mean, max);
 }
 
 void describe_run(const trainer *t)
 {
-    const config *c = trainer_config(t);
-    const data_info *d = data_about(trainer_data(t));
-    const int threads = trainer_threads(t);
+    const config *c = trainer_about(t).config;
+    const data_info *d = data_about(trainer_about(t).data);
+    const int threads = trainer_about(t).threads;
     cli_fill(stdout, 6, "data: %s", d->description);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
     cli_fill(stdout, 5, "run: %s %s, lr %g %s, %lld step%s of %lld %s, %d thread%s, into %s", c->optimizer.rule,
-             config_norms_text(c), c->training.lr, c->training.schedule, (long long)trainer_steps(t),
-             cli_plural(trainer_steps(t)), (long long)trainer_samples(t), d->unit, threads, cli_plural(threads),
+             config_norms_text(c), c->training.lr, c->training.schedule, (long long)trainer_about(t).steps,
+             cli_plural(trainer_about(t).steps), (long long)trainer_samples(t), d->unit, threads, cli_plural(threads),
              c->run.out);
     print_ranks(t);
     print_validation(t);

@@ -39,19 +39,19 @@ static void add_mistakes(json_t *object, const mistakes *m)
 
 static void print_json(const trainer *t, const outcome *o)
 {
-    const data_info *d = data_about(trainer_data(t));
+    const data_info *d = data_about(trainer_about(t).data);
     char of_part[32];
     snprintf(of_part, sizeof of_part, "%s_of_part", d->unit);
     json_t *object =
         json_pack("{s:o*, s:I, s:s, s:s, s:I, s:I, s:I, s:o*, s:o*, s:o*}", "checkpoint", json_string(o->path),
-                  "step", (json_int_t)trainer_steps_taken(t), "data", trainer_config(t)->data.path, "part",
+                  "step", (json_int_t)trainer_about(t).step, "data", trainer_about(t).config->data.path, "part",
                   d->held_out, d->unit, (json_int_t)o->scores.measured, of_part, (json_int_t)o->all, "skipped",
-                  (json_int_t)data_skipped(trainer_data(t)), "loss", json_real(o->scores.loss), "accuracy",
+                  (json_int_t)data_skipped(trainer_about(t).data), "loss", json_real(o->scores.loss), "accuracy",
                   json_real(o->scores.accuracy), "top5",
                   json_real(o->scores.top5)); /* NULL, left out: NAN, or a path that is not UTF-8 */
     if (d->classes > 0) {
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
-        json_object_set_new(object, "tta", json_string(trainer_config(t)->run.tta));
+        json_object_set_new(object, "tta", json_string(trainer_about(t).config->run.tta));
     }
     if (o->wrong)
         add_mistakes(object, o->wrong);
@@ -62,22 +62,22 @@ static void print_json(const trainer *t, const outcome *o)
 
 static void print_text(const trainer *t, const outcome *o)
 {
-    const data_info *d = data_about(trainer_data(t));
+    const data_info *d = data_about(trainer_about(t).data);
     const trainer_scores *s = &o->scores;
     printf("%s\n", o->path);
     cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)s->measured, (long long)o->all,
              d->unit);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
-    if (data_files(trainer_data(t)) > 0 && data_skipped(trainer_data(t)) > 0)
-        printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(trainer_data(t)),
-               cli_plural(data_skipped(trainer_data(t))));
-    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)trainer_steps_taken(t), s->loss,
+    if (data_files(trainer_about(t).data) > 0 && data_skipped(trainer_about(t).data) > 0)
+        printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(trainer_about(t).data),
+               cli_plural(data_skipped(trainer_about(t).data)));
+    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)trainer_about(t).step, s->loss,
            100 * s->accuracy);
     if (!isnan(s->top5))
         printf("  top-5 %.2f%%", 100 * s->top5);
     printf("\n");
-    const char *views = trainer_config(t)->run.tta;
+    const char *views = trainer_about(t).config->run.tta;
     if (tta_find(views)->count > 1)
         printf("tta=%s  accuracy without it %.2f%%\n", views, 100 * s->plain_accuracy);
 }
@@ -112,11 +112,11 @@ static bool interrupted(void *ctx)
 
 static int evaluate(trainer *t, outcome *o)
 {
-    const data_info *d = data_about(trainer_data(t));
+    const data_info *d = data_about(trainer_about(t).data);
     view v = {.progress = cli_progress_start(stderr), .begin = clock_now()};
     scion_error err;
     o->all = d->units[DATA_VAL];
-    const data_options *options = &trainer_config(t)->data;
+    const data_options *options = &trainer_about(t).config->data;
     if (d->samples[DATA_VAL] < 1 && !options->val[0] && d->units[DATA_TRAIN] > 0)
         return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
                          options->path);
@@ -124,7 +124,7 @@ static int evaluate(trainer *t, outcome *o)
     cli_catch_signals();
     const scion_status status = trainer_validate(t, true, &watch, &o->scores, &o->wrong, &err);
     cli_progress_clear(&v.progress);
-    for (scion_error why; data_next_warning(trainer_data(t), &why);)
+    for (scion_error why; data_next_warning(trainer_about(t).data, &why);)
         cli_warning(why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main says by which signal */
@@ -153,8 +153,9 @@ static int run_eval(cli_arguments *a)
         return cli_error(CLI_USAGE, "part=%s: expected val or all", part);
     int status;
     TRY(cli_open_run(&t, a, whole ? TRAINER_EVALUATE_WHOLE : TRAINER_EVALUATE, o.path));
-    if (file[0] && !trainer_reports_mistakes(t))
-        TRY(cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", file, trainer_config(t)->model));
+    if (file[0] && !trainer_about(t).reports_mistakes)
+        TRY(cli_error(CLI_FAILED, "mistakes=%s: model %s does not classify images", file,
+                      trainer_about(t).config->model));
     TRY(evaluate(t, &o));
     if (cli_interrupted())
         goto done;

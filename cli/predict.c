@@ -81,7 +81,7 @@ static void print_name(const data_image_info *m, const char *file, float *p, int
 /* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
 static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
 {
-    const data_image_info *m = data_about(trainer_data(t))->image;
+    const data_image_info *m = data_about(trainer_about(t).data)->image;
     int64_t row[max_batch], rows = 0;
     int status = CLI_OK;
     for (int64_t i = 0; i < count; i++) {
@@ -114,7 +114,7 @@ static int run_predict(cli_arguments *a)
     int status = cli_open_run(&t, a, TRAINER_CLASSIFY, path);
     if (status != CLI_OK)
         return status;
-    float *p = malloc((size_t)(batch * data_about(trainer_data(t))->classes) * sizeof *p);
+    float *p = malloc((size_t)(batch * data_about(trainer_about(t).data)->classes) * sizeof *p);
     printer *print = a->values[JSON] ? print_json : a->values[QUIET] ? print_name : print_text;
     if (!p)
         status = cli_error(CLI_FAILED, "out of memory");

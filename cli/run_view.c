@@ -22,8 +22,9 @@ static scion_status show_start(void *ctx, const run_event *e, scion_error *err)
     run_view *v = ctx;
     (void)err;
     v->begin = v->stepped = clock_now();
-    v->first = trainer_steps_taken(e->t);
-    cli_progress_show(&v->progress, false, "step %lld/%lld", (long long)v->first, (long long)trainer_steps(e->t));
+    v->first = trainer_about(e->t).step;
+    cli_progress_show(&v->progress, false, "step %lld/%lld", (long long)v->first,
+                      (long long)trainer_about(e->t).steps);
     return SCION_OK;
 }
 
@@ -31,13 +32,14 @@ static scion_status show_start(void *ctx, const run_event *e, scion_error *err)
 static double pass_seconds(const run_view *v, const trainer *t)
 {
     return v->validations > 0 ? v->validating_s / (double)(v->validations * trainer_validation_passes(t, false))
-                              : v->forward_s / (double)trainer_config(t)->training.accum;
+                              : v->forward_s / (double)trainer_about(t).config->training.accum;
 }
 
 /* Seconds until the end of the run with its validations, the one after the present step included. */
 static double seconds_left(const run_view *v, const trainer *t)
 {
-    const int64_t every = trainer_config(t)->run.eval_every, step = trainer_steps_taken(t), steps = trainer_steps(t);
+    const int64_t every = trainer_about(t).config->run.eval_every, step = trainer_about(t).step,
+                  steps = trainer_about(t).steps;
     const double spent = clock_now() - v->begin - v->validating_s, each = spent / (double)(step - v->first);
     const int64_t regular = every > 0 ? steps / every - (step - 1) / every : 0;
     const int64_t validations = regular + (every == 0 || steps % every != 0); /* the last may be a larger one */
@@ -52,14 +54,14 @@ static scion_status show_step(void *ctx, const run_event *e, scion_error *err)
     const run_point *p = e->point;
     char left[16], steps[24];
     const double weight = p->step == v->first + 1 ? 1 : 0.1;
-    const int width = snprintf(steps, sizeof steps, "%lld", (long long)trainer_steps(e->t));
+    const int width = snprintf(steps, sizeof steps, "%lld", (long long)trainer_about(e->t).steps);
     (void)err;
     v->rate += weight * (p->samples_per_s - v->rate);
     v->share += weight * (p->optimizer_share - v->share);
     v->forward_s = e->step->forward_s;
     v->stepped = clock_now();
     snprintf(v->line, sizeof v->line, "step %*lld/%s  loss %.4f  lr %.3g  %.0f %s/s  %s left", width,
-             (long long)p->step, steps, p->loss, p->lr, v->rate, trainer_unit(e->t),
+             (long long)p->step, steps, p->loss, p->lr, v->rate, trainer_about(e->t).unit,
              cli_duration(seconds_left(v, e->t), left));
     if (!e->log && v->stepped - v->shown < live_s)
         return SCION_OK;
@@ -86,8 +88,9 @@ static scion_status show_stepping(void *ctx, const run_event *e, scion_error *er
     v->shown = now;
     const double each = (now - v->since) / (double)(e->done - v->from);
     cli_progress_show(&v->progress, false, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
-                      (long long)trainer_steps_taken(e->t) + 1, (long long)trainer_steps(e->t), (long long)e->done,
-                      (long long)e->count, cli_duration(each * (double)(e->count - e->done), left));
+                      (long long)trainer_about(e->t).step + 1, (long long)trainer_about(e->t).steps,
+                      (long long)e->done, (long long)e->count,
+                      cli_duration(each * (double)(e->count - e->done), left));
     return SCION_OK;
 }
 
@@ -101,7 +104,7 @@ static scion_status show_validating(void *ctx, const run_event *e, scion_error *
         return SCION_OK;
     v->shown = now;
     cli_progress_show(&v->progress, false, "step %lld/%lld  validating %.0f %%  %s left",
-                      (long long)trainer_steps_taken(e->t), (long long)trainer_steps(e->t),
+                      (long long)trainer_about(e->t).step, (long long)trainer_about(e->t).steps,
                       100 * (double)e->done / (double)e->count,
                       cli_duration(spent / (double)e->done * (double)(e->count - e->done), left));
     return SCION_OK;
@@ -117,7 +120,7 @@ static scion_status show_validation(void *ctx, const run_event *e, scion_error *
     v->validating_s += now - v->stepped;
     v->validations++;
     v->stepped = now;
-    if (trainer_reports_accuracy(e->t))
+    if (trainer_about(e->t).reports_accuracy)
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * p->accuracy);
     cli_progress_styled(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f%s", (long long)p->step,
                         p->val_loss, accuracy);
@@ -178,7 +181,7 @@ static const char *speed_of(const trainer *t, const run_result *r, char *text, s
 {
     static const double alike = 1.1;
     const double all = (double)(r->taken * trainer_samples(t)) / r->seconds;
-    const int at = snprintf(text, bytes, "%.0f %s/s", all, trainer_unit(t));
+    const int at = snprintf(text, bytes, "%.0f %s/s", all, trainer_about(t).unit);
     if (r->seconds > alike * r->steps_s)
         snprintf(text + at, bytes - (size_t)at, " (%.0f in its steps alone)", all * r->seconds / r->steps_s);
     return text;
@@ -191,7 +194,7 @@ static void print_scores(FILE *to, const trainer *t, const run_result *r)
         return;
     }
     fprintf(to, "validation loss %.4f", r->val_loss);
-    if (!trainer_reports_accuracy(t))
+    if (!trainer_about(t).reports_accuracy)
         return;
     fprintf(to, ", accuracy %.2f%%", 100 * r->accuracy);
     if (r->accuracy != r->plain_accuracy)
@@ -200,7 +203,7 @@ static void print_scores(FILE *to, const trainer *t, const run_result *r)
 
 static void print_done(const run_view *v, const trainer *t, const run_result *r, const char *out)
 {
-    const data_info *d = data_about(trainer_data(t));
+    const data_info *d = data_about(trainer_about(t).data);
     char took[16], speed[64];
     cli_line line;
     FILE *to = cli_line_begin(&line);
@@ -213,12 +216,12 @@ static void print_done(const run_view *v, const trainer *t, const run_result *r,
     print_scores(to, t, r);
     cli_line_end(&line, stdout, 4);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
-    if (data_files(trainer_data(t)) > 0 && r->skipped > 0)
+    if (data_files(trainer_about(t).data) > 0 && r->skipped > 0)
         printf("%lld image%s could not be read: others took their place in training, validation left them out\n",
                (long long)r->skipped, cli_plural(r->skipped));
-    if (d->classes > 0 && trainer_comm(t)->size > 1)
+    if (d->classes > 0 && trainer_about(t).comm->size > 1)
         cli_fill(stdout, 4, "mistakes, for the report: scion eval %s mistakes=%s/mistakes.json", out, out);
-    if (trainer_model(t)->row->decode && d->vocabulary)
+    if (trainer_about(t).model->row->decode && d->vocabulary)
         printf("generate text: scion sample %s\n", out);
 }
 

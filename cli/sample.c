@@ -105,8 +105,8 @@ static void print_until(sample_text *x, size_t end, bool print)
 static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count,
                     bool print, sample_text *x)
 {
-    const model_decode *decode = trainer_model(t)->row->decode;
-    const int64_t vocab = data_about(trainer_data(t))->symbols;
+    const model_decode *decode = trainer_about(t).model->row->decode;
+    const int64_t vocab = data_about(trainer_about(t).data)->symbols;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
     char text[DATA_TOKEN_TEXT];
@@ -116,7 +116,7 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
         logits = decode->step(decoder, prompt[i]);
     for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        fwrite(text, 1, (size_t)data_decode(trainer_data(t), token, text), x->to);
+        fwrite(text, 1, (size_t)data_decode(trainer_about(t).data, token, text), x->to);
         memory = fflush(x->to) == 0;
         print_until(x, settled(x, s->stop, &found), print);
         if (!found)
@@ -230,7 +230,7 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens)
         cli_error(CLI_FAILED, "out of memory");
         return 0;
     }
-    const int64_t count = data_encode(trainer_data(t), text, *tokens, (int64_t)capacity, &err);
+    const int64_t count = data_encode(trainer_about(t).data, text, *tokens, (int64_t)capacity, &err);
     if (count > 0)
         return count;
     if (!prompt)
@@ -243,7 +243,7 @@ static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens)
 static int write_samples(const trainer *t, const cli_arguments *a, sampling s, int64_t samples, const char *prompt,
                          const int32_t *tokens, int64_t count, const char *path)
 {
-    const model_decode *decode = trainer_model(t)->row->decode;
+    const model_decode *decode = trainer_about(t).model->row->decode;
     const bool json = a->values[JSON] != NULL, quiet = a->values[QUIET] != NULL;
     const double begin = clock_now();
     int64_t sum = 0, written = 0;
@@ -251,8 +251,8 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
     for (; status == CLI_OK && written < samples && !cli_interrupted(); written++, s.seed++) {
         sample_text x = {.bytes = NULL};
         scion_error err;
-        void *decoder = decode->create(trainer_model(t), config_model_options(trainer_config(t)),
-                                       trainer_config(t)->data.block, &err);
+        void *decoder = decode->create(trainer_about(t).model, config_model_options(trainer_about(t).config),
+                                       trainer_about(t).config->data.block, &err);
         if (!decoder)
             return cli_error(CLI_FAILED, "%s", err.message);
         if (!json && !quiet && samples > 1)
@@ -272,7 +272,7 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
         const double seconds = clock_now() - begin;
         status = print_json(json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "samples", (json_int_t)written, "tokens",
                                       (json_int_t)sum, "seconds", json_number(seconds), "tokens_per_s",
-                                      json_number((double)sum / seconds), "step", (json_int_t)trainer_steps_taken(t),
+                                      json_number((double)sum / seconds), "step", (json_int_t)trainer_about(t).step,
                                       "checkpoint", path));
     }
     return status;

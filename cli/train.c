@@ -88,12 +88,12 @@ static bool interrupted(void *ctx)
  * status. */
 static int train(trainer *t, run_dir *dir, run_position *position, run_output show, double elapsed)
 {
-    comm *c = trainer_comm(t);
+    comm *c = trainer_about(t).comm;
     run_view v = run_view_start(show);
     const run_sink view = run_view_sink(&v), json = metrics_print_sink(stdout), *sinks[SINKS_MAX + 2];
     run_sink files[SINKS_MAX];
     int count = 0, file_count = 0;
-    run_policy policy = run_policy_of(trainer_config(t));
+    run_policy policy = run_policy_of(trainer_about(t).config);
     run_result r;
     int sinks_failed;
     scion_error err;
@@ -105,7 +105,7 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     policy.position = position;
     cli_catch_signals();
     if (c->rank == 0) {
-        if (sinks_open(files, &file_count, dir, trainer_config(t), &err) != SCION_OK)
+        if (sinks_open(files, &file_count, dir, trainer_about(t).config, &err) != SCION_OK)
             return cli_error(CLI_FAILED, "%s", err.message);
         while (count < file_count) {
             sinks[count] = &files[count];
@@ -239,7 +239,7 @@ static int train_command(cli_arguments *a)
     watch_ranks(ranks, &c);
     TRY(agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED));
     TRY(agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED));
-    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_about(t).data), &err), &err, CLI_FAILED));
     TRY(agree(ranks, make_folder(ranks, c.run.out, &dir, &made, &err), &err, CLI_FAILED));
     trainer_share_weights(t);
     const run_output show = output_of(a, ranks);
@@ -252,7 +252,7 @@ static int train_command(cli_arguments *a)
         fflush(stdout);
     }
     status = train(t, &dir, &position, show, 0);
-    if (made && status == CLI_FAILED && trainer_steps_taken(t) == 0)
+    if (made && status == CLI_FAILED && trainer_about(t).step == 0)
         remove_empty(&dir);
 done:
     run_dir_close(&dir);
@@ -301,7 +301,7 @@ static scion_status open_run(trainer **t, cli_arguments *a, comm *ranks, resumpt
 static scion_status find_folder(const trainer *t, const resumption *r, const cli_arguments *a, run_dir *dir,
                                 scion_error *err)
 {
-    const comm *c = trainer_comm(t);
+    const comm *c = trainer_about(t).comm;
     if (c->rank != 0)
         return SCION_OK;
     if (strcmp(r->out, r->from) != 0)
@@ -309,10 +309,10 @@ static scion_status find_folder(const trainer *t, const resumption *r, const cli
     const scion_status status = run_dir_lock(dir, r->out, err);
     if (status != SCION_OK)
         return status;
-    if (file_is_folder(a->words[0]) && run_dir_newest(dir) != trainer_steps_taken(t))
+    if (file_is_folder(a->words[0]) && run_dir_newest(dir) != trainer_about(t).step)
         return train_fail(err, SCION_EINVAL, "%s: another process went on with this run meanwhile; try again",
                           r->out);
-    const int later = run_dir_set_aside(dir, trainer_steps_taken(t));
+    const int later = run_dir_set_aside(dir, trainer_about(t).step);
     if (later > 0 && output_of(a, c) == AS_TEXT)
         printf("set aside (renamed to *.aside): %d checkpoint%s of later steps\n", later, cli_plural(later));
     return SCION_OK;
@@ -321,11 +321,11 @@ static scion_status find_folder(const trainer *t, const resumption *r, const cli
 /* Says what becomes of the step sizes, if they are not those that the run was begun with. */
 static void print_course(const trainer *t, const resumption *r)
 {
-    const int64_t step = trainer_steps_taken(t), steps = trainer_steps(t);
+    const int64_t step = trainer_about(t).step, steps = trainer_about(t).steps;
     const bool longer = steps != r->before.steps_before;
     if (longer)
         cli_fill(stdout, 4, "steps: %lld, were %lld; the schedule %s now spans all of them", (long long)steps,
-                 (long long)r->before.steps_before, trainer_config(t)->training.schedule);
+                 (long long)r->before.steps_before, trainer_about(t).config->training.schedule);
     if (r->position.changes)
         cli_fill(stdout, 4, "not the same run any more: %s", r->position.changes);
     if ((longer || r->position.changes) && step < steps)
@@ -347,22 +347,22 @@ static int resume_command(cli_arguments *a)
         return CLI_FAILED;
     int status;
     TRY(agree(ranks, open_run(&t, a, ranks, &r, &err), &err, CLI_FAILED));
-    const config *c = trainer_config(t);
+    const config *c = trainer_about(t).config;
     watch_ranks(ranks, c);
     TRY(agree(ranks, start_check_settings(ranks, c, &err), &err, CLI_FAILED));
-    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_data(t)), &err), &err, CLI_FAILED));
-    TRY(agree(ranks, start_check_position(ranks, trainer_steps_taken(t), trainer_micro(t), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_data(ranks, data_about(trainer_about(t).data), &err), &err, CLI_FAILED));
+    TRY(agree(ranks, start_check_position(ranks, trainer_about(t).step, trainer_about(t).micro, &err), &err,
+              CLI_FAILED));
     TRY(agree(ranks, find_folder(t, &r, a, &dir, &err), &err, CLI_FAILED));
     const run_output show = output_of(a, ranks);
     if (show == AS_TEXT) {
         describe_run(t);
-        printf("resuming after step %lld of %lld, from %s\n", (long long)trainer_steps_taken(t),
-               (long long)trainer_steps(t), r.path);
+        printf("resuming after step %lld of %lld, from %s\n", (long long)trainer_about(t).step,
+               (long long)trainer_about(t).steps, r.path);
         print_course(t, &r);
         fflush(stdout);
     }
-    status =
-        train(t, &dir, &r.position, show, ranks->rank == 0 ? metrics_elapsed(r.from, trainer_steps_taken(t)) : 0);
+    status = train(t, &dir, &r.position, show, ranks->rank == 0 ? metrics_elapsed(r.from, trainer_about(t).step) : 0);
 done:
     run_dir_close(&dir);
     run_position_free(&r.position);

@@ -2,12 +2,6 @@
  * far, which validations measure. Of weights in float32. */
 #include "trainer/flat.h"
 
-static const char *saved_average(const config *c)
-{
-    (void)c;
-    return "average_weights.";
-}
-
 static void average(const config *c, const tape *t, const void *weights, void *array, int64_t steps)
 {
     const float *w = weights;
@@ -18,12 +12,12 @@ static void average(const config *c, const tape *t, const void *weights, void *a
 }
 
 const flat_row flat_rows[] = {
-    [FLAT_WEIGHTS] = {"weights", LIKE_WEIGHTS, .saved = flat_saved_plain},
-    [FLAT_GRADS] = {"gradients", LIKE_GRADS, .wanted = flat_wants_training, .saved = flat_saved_light},
-    [FLAT_GRADS_BEFORE] = {"gradients before", LIKE_GRADS, .wanted = flat_wants_grads_before},
-    [FLAT_BUFFERS] = {"buffers", LIKE_BUFFERS, .saved = flat_saved_plain},
-    [FLAT_BUFFERS_BEFORE] = {"buffers before", LIKE_BUFFERS, .wanted = flat_wants_training},
-    [FLAT_OWN] = {"average of weights", LIKE_WEIGHTS, .wanted = flat_wants_training, .saved = saved_average,
+    [FLAT_WEIGHTS] = {"weights", LIKE_WEIGHTS, .saved = ""},
+    [FLAT_GRADS] = {"gradients", LIKE_GRADS, .training = true, .saved = "optimizer.average.", .light = true},
+    [FLAT_GRADS_BEFORE] = {"gradients before", LIKE_GRADS, .training = true, .wanted = flat_wants_grads_before},
+    [FLAT_BUFFERS] = {"buffers", LIKE_BUFFERS, .saved = ""},
+    [FLAT_BUFFERS_BEFORE] = {"buffers before", LIKE_BUFFERS, .training = true},
+    [FLAT_OWN] = {"average of weights", LIKE_WEIGHTS, .training = true, .saved = "average_weights.",
                   .after_step = average, .validated = true},
     {0},
 };

@@ -11,7 +11,7 @@ static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
 {
     metrics_folder *to = ctx;
     atomic_remove_stale(to->dir->fd, to->dir->path);
-    return metrics_open(&to->m, to->dir->fd, to->dir->path, trainer_steps_taken(e->t), e->at->validation_due, err);
+    return metrics_open(&to->m, to->dir->fd, to->dir->path, trainer_about(e->t).step, e->at->validation_due, err);
 }
 
 static scion_status sink_step(void *ctx, const run_event *e, scion_error *err)
@@ -53,7 +53,7 @@ static scion_status sink_saving(void *ctx, const run_event *e, scion_error *err)
 static scion_status sink_end(void *ctx, const run_event *e, scion_error *err)
 {
     const metrics_folder *to = ctx;
-    return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_config(e->t), err);
+    return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_about(e->t).config, err);
 }
 
 run_sink metrics_sink(metrics_folder *to)
@@ -108,7 +108,7 @@ static scion_status print_norms(void *ctx, const run_event *e, scion_error *err)
 
 static scion_status print_summary(void *ctx, const run_event *e, scion_error *err)
 {
-    if (!metrics_print_summary(ctx, e->result, trainer_config(e->t), false))
+    if (!metrics_print_summary(ctx, e->result, trainer_about(e->t).config, false))
         return train_fail(err, SCION_ENOMEM, "out of memory for a line of metrics");
     fflush(ctx);
     return SCION_OK;

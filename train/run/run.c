@@ -67,9 +67,9 @@ static void tell(loop *l, run_event_kind kind, run_event e)
 static void warn_of_data(const loop *l)
 {
     scion_error why;
-    while (l->policy->warn && data_next_warning(trainer_data(l->t), &why))
+    while (l->policy->warn && data_next_warning(trainer_about(l->t).data, &why))
         l->policy->warn(l->policy->warn_ctx, why.message);
-    l->r->skipped = data_skipped(trainer_data(l->t));
+    l->r->skipped = data_skipped(trainer_about(l->t).data);
 }
 
 static scion_status start_sinks(loop *l, scion_error *err)
@@ -79,14 +79,14 @@ static scion_status start_sinks(loop *l, scion_error *err)
     for (int i = 0; status == SCION_OK && i < l->sink_count; i++)
         if (l->sinks[i]->on[RUN_STARTS])
             status = l->sinks[i]->on[RUN_STARTS](l->sinks[i]->ctx, &e, err);
-    return comm_agree(trainer_comm(l->t), status, err, NULL);
+    return comm_agree(trainer_about(l->t).comm, status, err, NULL);
 }
 
 /* ---- Norms -------------------------------------------------------------------------------------------------- */
 
 static int64_t norm_count(const trainer *t)
 {
-    return scion_optimizer_count(trainer_optimizer(t));
+    return scion_optimizer_count(trainer_about(t).optimizer);
 }
 
 scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
@@ -94,8 +94,8 @@ scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
     scion_status status = SCION_OK;
     for (int64_t i = 0; i < norm_count(t); i++) {
         scion_info info = {.size = sizeof info};
-        TRY(scion_optimizer_inspect(trainer_optimizer(t), i, SCION_INSPECT_NORM, &info, err));
-        norms[i] = (run_norm){.step = trainer_steps_taken(t),
+        TRY(scion_optimizer_inspect(trainer_about(t).optimizer, i, SCION_INSPECT_NORM, &info, err));
+        norms[i] = (run_norm){.step = trainer_about(t).step,
                               .norm = info.weight_norm,
                               .bound = info.bound,
                               .overshoot = info.overshoot};
@@ -107,7 +107,7 @@ done:
 
 static bool is_first_rank(const loop *l)
 {
-    return trainer_comm(l->t)->rank == 0;
+    return trainer_about(l->t).comm->rank == 0;
 }
 
 static scion_status measure_norms(loop *l, scion_error *err)
@@ -115,7 +115,7 @@ static scion_status measure_norms(loop *l, scion_error *err)
     const scion_status status = is_first_rank(l) ? run_norms(l->t, l->norms, err) : SCION_OK;
     if (status == SCION_OK && is_first_rank(l))
         tell(l, RUN_MEASURED, (run_event){.norms = l->norms, .count = norm_count(l->t)});
-    return comm_agree(trainer_comm(l->t), status, err, NULL);
+    return comm_agree(trainer_about(l->t).comm, status, err, NULL);
 }
 
 /* ---- Checkpoints -------------------------------------------------------------------------------------------- */
@@ -130,16 +130,16 @@ static scion_status write_checkpoint(loop *l, const char *path, scion_error *err
 /* Links the checkpoint of this step to the best one, if that was saved after the same step; one answer on all ranks. */
 static bool link_best(const loop *l)
 {
-    const bool best = l->best_saved == trainer_steps_taken(l->t) && trainer_micro(l->t) == 0;
-    uint8_t linked = best && is_first_rank(l) && run_dir_link_best(l->policy->dir, trainer_steps_taken(l->t));
-    comm_broadcast(trainer_comm(l->t), 0, &linked, sizeof linked);
+    const bool best = l->best_saved == trainer_about(l->t).step && trainer_about(l->t).micro == 0;
+    uint8_t linked = best && is_first_rank(l) && run_dir_link_best(l->policy->dir, trainer_about(l->t).step);
+    comm_broadcast(trainer_about(l->t).comm, 0, &linked, sizeof linked);
     return linked;
 }
 
 /* Nothing to do if the checkpoint of this step is there and says the same. Sinks are told of each step once. */
 static scion_status save(loop *l, scion_error *err)
 {
-    const int64_t step = trainer_steps_taken(l->t), micro = trainer_micro(l->t);
+    const int64_t step = trainer_about(l->t).step, micro = trainer_about(l->t).micro;
     char path[RUN_PATH] = "";
     const bool again = l->saved == step;
     scion_status status = SCION_OK;
@@ -171,7 +171,7 @@ static scion_status save_best(loop *l, scion_error *err)
         run_dir_best_path(l->policy->dir, path);
     const scion_status status = write_checkpoint(l, path, err);
     if (status == SCION_OK)
-        l->best_saved = trainer_steps_taken(l->t);
+        l->best_saved = trainer_about(l->t).step;
     return status;
 }
 
@@ -180,8 +180,8 @@ static scion_status save_best(loop *l, scion_error *err)
 static void save_what_is_good(loop *l, scion_status why)
 {
     scion_error ignored;
-    const bool learned = trainer_steps_taken(l->t) > l->first || trainer_micro(l->t) > l->first_micro;
-    if (why != SCION_ENONFINITE && learned && trainer_is_whole(l->t) && !l->save_failed)
+    const bool learned = trainer_about(l->t).step > l->first || trainer_about(l->t).micro > l->first_micro;
+    if (why != SCION_ENONFINITE && learned && trainer_about(l->t).is_whole && !l->save_failed)
         save(l, &ignored);
 }
 
@@ -190,7 +190,7 @@ static void save_what_is_good(loop *l, scion_status why)
 /* Every n-th step; 0: never. */
 static bool due(const trainer *t, int64_t every)
 {
-    return every > 0 && trainer_steps_taken(t) % every == 0;
+    return every > 0 && trainer_about(t).step % every == 0;
 }
 
 static bool out_of_time(const loop *l)
@@ -219,17 +219,17 @@ static void evaluated(void *ctx, int64_t done, int64_t count)
 static run_point point_here(const loop *l)
 {
     const trainer *t = l->t;
-    run_point p = run_point_empty(trainer_steps_taken(t));
+    run_point p = run_point_empty(trainer_about(t).step);
     p.time = (double)time(NULL);
     p.elapsed = round(1e3 * (l->policy->elapsed + clock_now() - l->begin)) / 1e3;
     p.samples = (double)p.step * (double)trainer_samples(t);
-    p.unit = trainer_unit(t);
+    p.unit = trainer_about(t).unit;
     return p;
 }
 
 static bool is_done(const trainer *t)
 {
-    return trainer_steps_taken(t) == trainer_steps(t);
+    return trainer_about(t).step == trainer_about(t).steps;
 }
 
 /* news: false for a validation that the run has done before. */
@@ -253,7 +253,7 @@ static scion_status validate(loop *l, bool news, scion_error *err)
         r->val_loss = r->accuracy = r->plain_accuracy = r->top5 = NAN;
         mistakes_free(wrong);
         return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
-                          (long long)trainer_steps_taken(t));
+                          (long long)trainer_about(t).step);
     }
     r->val_loss = loss;
     r->accuracy = scores.accuracy;
@@ -352,7 +352,7 @@ static scion_status all_steps(loop *l, bool *stopped, scion_error *err)
     while (!is_done(t) && !diverges(l) && !*stopped) {
         bool stopping;
         TRY(one_step(l, &stopping, err));
-        if (trainer_comm(t)->size == 1) /* several ranks stop together: they agreed in the step */
+        if (trainer_about(t).comm->size == 1) /* several ranks stop together: they agreed in the step */
             stopping = stops(l);
         *stopped = stopping || (l->policy->steps > 0 && l->r->taken >= l->policy->steps);
     }
@@ -380,13 +380,13 @@ static void measure_end(loop *l)
 static void start_result(loop *l)
 {
     const trainer *t = l->t;
-    const trainer_memory *m = trainer_memory_plan(t);
-    const data_info *d = data_about(trainer_data(t));
+    const trainer_memory *m = trainer_about(t).memory;
+    const data_info *d = data_about(trainer_about(t).data);
     run_result *r = l->r;
     *r = run_result_empty();
-    r->step = trainer_steps_taken(t);
-    r->steps = trainer_steps(t);
-    r->parameters = trainer_parameters(t);
+    r->step = trainer_about(t).step;
+    r->steps = trainer_about(t).steps;
+    r->parameters = trainer_about(t).parameters;
     r->samples = r->step * trainer_samples(t);
     r->best_val_loss = isfinite(l->at->best) ? l->at->best : NAN;
     r->data_hash = d->hash;
@@ -435,8 +435,8 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .norms = calloc((size_t)norm_count(t) + 1, sizeof *l.norms),
               .r = r,
               .begin = policy->began > 0 ? policy->began : clock_now(),
-              .first = trainer_steps_taken(t),
-              .first_micro = trainer_micro(t),
+              .first = trainer_about(t).step,
+              .first_micro = trainer_about(t).micro,
               .saved = -1,
               .best_saved = -1};
     l.watch = (trainer_watch){stops, computed, evaluated, &l};

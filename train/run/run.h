@@ -73,7 +73,7 @@ run_policy run_policy_of(const config *c);
 
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's, which is saved
- * as it was after its last good step, unless its numbers are not finite or trainer_is_whole says no; *sinks_failed
+ * as it was after its last good step, unless its numbers are not finite or its averages hold parts of a step; *sinks_failed
  * (may be NULL) counts sinks that failed, which is no error. A run stopped in the middle of a step is as before that
  * step (with `light` on one rank, it goes on in it); one stopped in a validation repeats it when it is resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,

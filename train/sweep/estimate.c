@@ -46,7 +46,7 @@ static void measure(const config *c, probe *p)
     if (status == SCION_OK)
         status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
     if (status == SCION_OK) {
-        p->steps = trainer_steps(t);
+        p->steps = trainer_about(t).steps;
         p->passes = trainer_validation_passes(t, true);
         begin = clock_now();
         if (p->passes > 0)

@@ -54,7 +54,7 @@ static scion_status out_of_memory(scion_error *err)
 
 static int64_t interval(const trainer *t, int64_t points)
 {
-    return trainer_steps(t) / points > 1 ? trainer_steps(t) / points : 1;
+    return trainer_about(t).steps / points > 1 ? trainer_about(t).steps / points : 1;
 }
 
 static scion_status collect_step(void *ctx, const run_event *e, scion_error *err)
@@ -63,7 +63,7 @@ static scion_status collect_step(void *ctx, const run_event *e, scion_error *err
     run_point mean = *e->point;
     k->sum += mean.loss;
     k->summed++;
-    if (mean.step % interval(e->t, curve_points) != 0 && mean.step != trainer_steps(e->t))
+    if (mean.step % interval(e->t, curve_points) != 0 && mean.step != trainer_about(e->t).steps)
         return SCION_OK;
     mean.loss = k->sum / (double)k->summed;
     k->sum = 0;
@@ -75,7 +75,7 @@ static scion_status collect_validation(void *ctx, const run_event *e, scion_erro
 {
     collector *k = ctx;
     run_point point = *e->point;
-    if (!trainer_reports_accuracy(e->t))
+    if (!trainer_about(e->t).reports_accuracy)
         point.accuracy = point.top5 = NAN;
     return run_curves_add_point(k->curves, &point) ? SCION_OK : out_of_memory(err);
 }
@@ -99,10 +99,9 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
                  void (*warn)(void *ctx, const char *message), void *ctx)
 {
     collector k = {.curves = curves};
-    const run_sink sink = {.on = {[RUN_STEPPED] = collect_step,
-                                  [RUN_VALIDATED] = collect_validation,
-                                  [RUN_MEASURED] = collect_norms},
-                           .ctx = &k};
+    const run_sink sink = {
+        .on = {[RUN_STEPPED] = collect_step, [RUN_VALIDATED] = collect_validation, [RUN_MEASURED] = collect_norms},
+        .ctx = &k};
     const run_sink *const sinks[] = {&sink};
     run_policy policy = {.validate = true,
                          .eval_every = run->c.run.eval_every,
@@ -123,7 +122,7 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
     }
     policy.norm_every = interval(t, norm_points);
     run_train(t, &policy, sinks, 1, &run->result, &failed, NULL);
-    if (!trainer_reports_accuracy(t))
+    if (!trainer_about(t).reports_accuracy)
         run->result.accuracy = run->result.plain_accuracy = run->result.top5 = NAN;
     trainer_free(t);
     if (failed > 0 && run->result.state == RUN_DONE)

@@ -34,25 +34,7 @@ void *flat_allocate(size_t bytes)
     return x ? memset(x, 0, rounded) : NULL;
 }
 
-bool flat_wants_training(const config *c, bool training)
+bool flat_wants_grads_before(const config *c)
 {
-    (void)c;
-    return training;
-}
-
-bool flat_wants_grads_before(const config *c, bool training)
-{
-    return training && scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule))->needs_prev;
-}
-
-const char *flat_saved_plain(const config *c)
-{
-    (void)c;
-    return "";
-}
-
-/* With `light` the gradients hold the average. */
-const char *flat_saved_light(const config *c)
-{
-    return c->optimizer.light ? "optimizer.average." : NULL;
+    return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule))->needs_prev;
 }

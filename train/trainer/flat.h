@@ -27,9 +27,10 @@ enum { FLATS_MAX = 8 };
 typedef struct flat_row {
     const char *name;
     flat_like like;
-    bool (*wanted)(const config *c, bool training); /* NULL: always */
-    /* Prefix of its tensors in a checkpoint; NULL, or a function that returns NULL: it is not saved. */
-    const char *(*saved)(const config *c);
+    bool training;                   /* made only for training */
+    bool (*wanted)(const config *c); /* and if this is true; NULL: always */
+    const char *saved;               /* prefix of its tensors in a checkpoint; NULL: it is not saved */
+    bool light;                      /* saved only with `light` */
     /* Called after each step, with all weights up to date on every rank; steps: taken so far. NULL: nothing to do. */
     void (*after_step)(const config *c, const tape *t, const void *weights, void *array, int64_t steps);
     /* A copy of the weights (LIKE_WEIGHTS) starts as they do. Validated: validations measure it in their place, and a
@@ -48,9 +49,7 @@ scion_dtype flat_type(flat_like like, const tape_value *v);
 /* Allocates zeros, aligned and on large pages where possible; NULL: out of memory. */
 void *flat_allocate(size_t bytes);
 
-bool flat_wants_grads_before(const config *c, bool training);
-bool flat_wants_training(const config *c, bool training);
-const char *flat_saved_plain(const config *c);
-const char *flat_saved_light(const config *c);
+/* True if the rule needs gradients at the weights before. */
+bool flat_wants_grads_before(const config *c);
 
 #endif

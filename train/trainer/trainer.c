@@ -16,64 +16,25 @@ static const double steps_max = 1e15;
 
 /* ---- Looking -------------------------------------------------------------------------------------------------- */
 
-const config *trainer_config(const trainer *t)
+trainer_info trainer_about(const trainer *t)
 {
-    return &t->c;
-}
-
-data_set *trainer_data(const trainer *t)
-{
-    return t->data;
-}
-
-const model *trainer_model(const trainer *t)
-{
-    return &t->model;
-}
-
-scion_optimizer *trainer_optimizer(const trainer *t)
-{
-    return t->optimizer;
-}
-
-int64_t trainer_steps_taken(const trainer *t)
-{
-    return t->step;
-}
-
-int64_t trainer_steps(const trainer *t)
-{
-    return t->steps;
-}
-
-int64_t trainer_parameters(const trainer *t)
-{
-    return t->elements;
-}
-
-int trainer_threads(const trainer *t)
-{
-    return t->threads;
-}
-
-const trainer_memory *trainer_memory_plan(const trainer *t)
-{
-    return &t->memory;
-}
-
-comm *trainer_comm(const trainer *t)
-{
-    return t->comm;
-}
-
-tape_plan *trainer_evaluation_plan(const trainer *t)
-{
-    return t->eval;
-}
-
-const shard_plan *trainer_shards(const trainer *t)
-{
-    return t->comm->size > 1 ? &t->shards : NULL;
+    return (trainer_info){.config = &t->c,
+                          .data = t->data,
+                          .model = &t->model,
+                          .parameters = t->elements,
+                          .optimizer = t->optimizer,
+                          .evaluation = t->eval,
+                          .memory = &t->memory,
+                          .threads = t->threads,
+                          .comm = t->comm,
+                          .shards = t->comm->size > 1 ? &t->shards : NULL,
+                          .unit = data_about(t->data)->unit,
+                          .reports_accuracy = config_model(&t->c)->accuracy,
+                          .reports_mistakes = t->logits && t->comm->size == 1,
+                          .step = t->step,
+                          .steps = t->steps,
+                          .micro = t->micro,
+                          .is_whole = !t->torn};
 }
 
 /* MARS has a second gradient, at the weights before, which travel there and back. */
@@ -85,21 +46,6 @@ double trainer_wire_bytes(const trainer *t, int rank)
            (twice ? 3 : 1) * (double)(n.weights_sent + n.weights_received);
 }
 
-const char *trainer_unit(const trainer *t)
-{
-    return data_about(t->data)->unit;
-}
-
-bool trainer_reports_accuracy(const trainer *t)
-{
-    return config_model(&t->c)->accuracy;
-}
-
-bool trainer_reports_mistakes(const trainer *t)
-{
-    return t->logits && t->comm->size == 1;
-}
-
 int64_t trainer_samples(const trainer *t)
 {
     return t->c.training.batch * t->c.training.accum * data_about(t->data)->sample_units;
@@ -109,16 +55,6 @@ double trainer_flops(const trainer *t)
 {
     const double sequences = (double)(t->c.training.batch * t->c.training.accum);
     return 3 * plan_flops(t->sizes[0].plan) / (double)t->sizes[0].count * sequences;
-}
-
-int64_t trainer_micro(const trainer *t)
-{
-    return t->micro;
-}
-
-bool trainer_is_whole(const trainer *t)
-{
-    return !t->torn;
 }
 
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step)
@@ -338,7 +274,8 @@ done:
 
 static bool wants_flat(const trainer *t, const flat_row *row)
 {
-    return flat_bytes(t->model.tape, row->like) > 0 && (!row->wanted || row->wanted(&t->c, t->size_count > 0));
+    return flat_bytes(t->model.tape, row->like) > 0 && (!row->training || t->size_count > 0) &&
+           (!row->wanted || row->wanted(&t->c));
 }
 
 /* Counts what the run will take. The optimizer's share is an upper estimate until it exists. */

@@ -81,32 +81,33 @@ void trainer_free(trainer *t);
 
 /* ---- Looking ---- */
 
-const config *trainer_config(const trainer *t);
-data_set *trainer_data(const trainer *t);
-const model *trainer_model(const trainer *t);
-scion_optimizer *trainer_optimizer(const trainer *t); /* NULL: opened for use only */
-int64_t trainer_steps_taken(const trainer *t);
-int64_t trainer_steps(const trainer *t); /* of the whole run */
-int64_t trainer_parameters(const trainer *t);
-int trainer_threads(const trainer *t);
-const trainer_memory *trainer_memory_plan(const trainer *t);
-comm *trainer_comm(const trainer *t);
-/* Shares of the ranks; NULL: there is one. */
-const shard_plan *trainer_shards(const trainer *t);
+typedef struct trainer_info {
+    const config *config;
+    data_set *data;
+    const model *model;
+    int64_t parameters;
+    scion_optimizer *optimizer; /* NULL: opened for use only */
+    tape_plan *evaluation;      /* NULL: none was made */
+    const trainer_memory *memory;
+    int threads;
+    comm *comm;
+    const shard_plan *shards; /* shares of the ranks; NULL: there is one */
+    const char *unit;         /* "tokens" or "images" */
+    bool reports_accuracy;    /* accuracy is worth showing for this model */
+    bool reports_mistakes;    /* validations can collect mistakes: images, on one rank */
+    int64_t step, steps;      /* taken; of the whole run */
+    int64_t micro;            /* micro-batches of the present step that `light` has taken in already */
+    bool is_whole;            /* weights and optimizer are those after whole steps, and may be saved; false: a step with
+                                 `light` failed on several ranks, and their averages hold parts of it */
+} trainer_info;
+
+trainer_info trainer_about(const trainer *t);
 /* Bytes that a rank sends and receives in a step, beside small messages. */
 double trainer_wire_bytes(const trainer *t, int rank);
-/* The evaluation plan; NULL: none was made. */
-tape_plan *trainer_evaluation_plan(const trainer *t);
 
 /* Tokens or images of one step; operations of its forward and backward passes. */
 int64_t trainer_samples(const trainer *t);
 double trainer_flops(const trainer *t);
-/* "tokens" or "images". */
-const char *trainer_unit(const trainer *t);
-/* True if accuracy is worth showing for this model. */
-bool trainer_reports_accuracy(const trainer *t);
-/* True if validations can collect mistakes: images, on one rank. */
-bool trainer_reports_mistakes(const trainer *t);
 /* Step size of the next step. */
 double trainer_lr(const trainer *t);
 /* Files or symbols of the data that were left out, on all ranks together. */
@@ -135,11 +136,6 @@ typedef struct step_report {
  * SCION_ESTOPPED, or has no data. With `light` on one rank, whose average is in the gradients, a stopped step is
  * continued at the next micro-batch. `watch` may be NULL. */
 scion_status trainer_step(trainer *t, const trainer_watch *watch, step_report *report, scion_error *err);
-/* True if weights and optimizer are those after whole steps, and may be saved. False: a step with `light` failed on
- * several ranks, and their averages hold parts of it. */
-bool trainer_is_whole(const trainer *t);
-/* Micro-batches of the present step that `light` has taken in already. */
-int64_t trainer_micro(const trainer *t);
 
 /* Writes all that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h). All ranks call it; rank
  * 0 writes, the others send it their parts. ENONFINITE, and the file is as it was, if a weight is not finite. */
@@ -157,7 +153,7 @@ typedef struct trainer_scores {
 } trainer_scores;
 
 /* A validation as the options say; last: the one at the end of the run, with tta. *wrong, if not NULL: the mistakes
- * of images, which the caller frees; NULL if there are none to collect (trainer_reports_mistakes) or the loss is not
+ * of images, which the caller frees; NULL if there are none to collect (reports_mistakes) or the loss is not
  * finite. */
 scion_status trainer_validate(trainer *t, bool last, const trainer_watch *watch, trainer_scores *scores,
                               mistakes **wrong, scion_error *err);

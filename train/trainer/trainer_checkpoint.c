@@ -122,15 +122,16 @@ static const void *fetch_piece(void *ctx, int i, size_t at, size_t bytes)
 static void list_flat(listing *l, const trainer *t, int i, const tape_value *v)
 {
     const scion_array a = flat_array(t, i, v);
-    list_tensor(l, flat_rows[i].saved(&t->c), v->name, &a);
+    list_tensor(l, flat_rows[i].saved, v->name, &a);
 }
 
 /* The next flat array from *i on that is saved; false: none. */
 static bool next_saved(const trainer *t, int *i)
 {
-    while (flat_rows[*i].name && !(t->flats[*i] && flat_rows[*i].saved && flat_rows[*i].saved(&t->c)))
-        ++*i;
-    return flat_rows[*i].name != NULL;
+    for (const flat_row *row; (row = &flat_rows[*i])->name; ++*i)
+        if (t->flats[*i] && row->saved && (!row->light || t->c.optimizer.light))
+            return true;
+    return false;
 }
 
 static void list_tensors(listing *l, const trainer *t)
@@ -140,7 +141,7 @@ static void list_tensors(listing *l, const trainer *t)
             if (flat_rows[i].like == LIKE_WEIGHTS)
                 list_flat(l, t, i, tape_param_at(t->model.tape, p));
             else if (flat_rows[i].like == LIKE_GRADS)
-                list_owned(l, t, p, -1 - i, flat_rows[i].saved(&t->c));
+                list_owned(l, t, p, -1 - i, flat_rows[i].saved);
         for (int k = 0; k < max_states && list_owned(l, t, p, k, NULL); k++) {
         }
     }
@@ -292,20 +293,14 @@ static scion_status read_entries(const checkpoint *file, const char *path, const
     return SCION_OK;
 }
 
-/* Rows of flat arrays that a use without training needs: weights and buffers themselves. */
-static bool is_of_model(int i)
-{
-    return i == FLAT_WEIGHTS || i == FLAT_BUFFERS;
-}
-
 /* Prefix of the tensors to read array i from. A model in use has the weights that validations measured. */
 static const char *prefix_to_read(const trainer *t, int i)
 {
-    const char *prefix = flat_rows[i].saved(&t->c);
+    const char *prefix = flat_rows[i].saved;
     for (int k = FLAT_OWN; i == FLAT_WEIGHTS && !t->optimizer && flat_rows[k].name; k++) {
         const flat_row *row = &flat_rows[k];
-        if (row->validated && row->saved && row->saved(&t->c) && (!row->wanted || row->wanted(&t->c, true)))
-            prefix = row->saved(&t->c);
+        if (row->validated && row->saved && (!row->wanted || row->wanted(&t->c)))
+            prefix = row->saved;
     }
     return prefix;
 }
@@ -319,7 +314,7 @@ scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char
         const flat_row *row = &flat_rows[i];
         const bool buffers = row->like == LIKE_BUFFERS;
         const int64_t count = buffers ? tape_buffer_count(recorded) : tape_param_count(recorded);
-        for (int64_t k = 0; (is_of_model(i) || !model_only) && k < count; k++) {
+        for (int64_t k = 0; (!model_only || !row->training) && k < count; k++) {
             const tape_value *v = buffers ? tape_buffer_at(recorded, k) : tape_param_at(recorded, k);
             const scion_array a = flat_array(t, i, v);
             TRY(read_entries(file, path, prefix_to_read(t, i), v->name, &a, err));

@@ -226,7 +226,7 @@ scion_status trainer_validate(trainer *t, bool last, const trainer_watch *w, tra
     scion_status status = SCION_OK;
     if (wrong)
         *wrong = NULL;
-    if (wrong && trainer_reports_mistakes(t))
+    if (wrong && trainer_about(t).reports_mistakes)
         TRY(mistakes_create(&m, data_about(t->data), err));
     bind_validated(t);
     status = evaluate(t, validation_of(t, last), views, w, m, scores, err);

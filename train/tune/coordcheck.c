@@ -156,10 +156,10 @@ static bool look(void *context, const tape_node *n)
 /* All layers, with the present weights. */
 static scion_status measure(meter *m, trainer *t, scion_error *err)
 {
-    tape_run run = {.threads = trainer_threads(t), .loss_scale = 1};
-    m->step = trainer_steps_taken(t);
+    tape_run run = {.threads = trainer_about(t).threads, .loss_scale = 1};
+    m->step = trainer_about(t).step;
     m->place = 0;
-    plan_watch(trainer_evaluation_plan(t), &run, look, m);
+    plan_watch(trainer_about(t).evaluation, &run, look, m);
     return m->failed ? train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check") : SCION_OK;
 }
 
@@ -226,7 +226,8 @@ static scion_status check_run(check *k, scion_error *err)
         status = run_train(k->t, &policy, sinks, 1, &r, NULL, err);
     if (status != SCION_OK && status != SCION_ENONFINITE)
         return status;
-    for (int64_t step = trainer_steps_taken(k->t) + 1; status == SCION_ENONFINITE && step <= k->steps && !check_stops(k); step++)
+    for (int64_t step = trainer_about(k->t).step + 1;
+         status == SCION_ENONFINITE && step <= k->steps && !check_stops(k); step++)
         after_step(k, step, measure_diverged(&k->m, step, &k->failed));
     if (k->failed.status != SCION_OK) {
         *err = k->failed;
@@ -241,11 +242,11 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
     check k = {.steps = steps, .progress = progress, .context = context};
     *run = (coordcheck_run){.c = *c};
     scion_status status = trainer_create(&k.t, c, NULL, NULL, err);
-    if (status == SCION_OK && steps > trainer_steps(k.t))
+    if (status == SCION_OK && steps > trainer_about(k.t).steps)
         status =
             train_fail(err, SCION_EINVAL,
                        "the check is to take %lld steps, but the run has only %lld: set steps=", (long long)steps,
-                       (long long)trainer_steps(k.t));
+                       (long long)trainer_about(k.t).steps);
     if (status == SCION_OK)
         status = check_run(&k, err);
     trainer_free(k.t);
