@@ -171,7 +171,6 @@ static void presets_are_found_by_name(void **state)
 {
     config c = fresh();
     scion_error err;
-    char path[1024];
     listing l = {0};
     (void)state;
     mkdir(scratch("presets"), 0777);
@@ -182,9 +181,7 @@ static void presets_are_found_by_name(void **state)
     setenv("SCION_PRESETS", scratch("presets"), 1);
     check_ok(config_preset(&c, "zz-larger", &err), &err);
     check(config_int(&c, "width") == 64 && c.training.lr == 0.5 && strcmp(c.preset, "zz-larger") == 0);
-    check(config_preset_path("zz-small", path, sizeof path));
-    check(strcmp(path, scratch("presets/zz-small.ini")) == 0);
-    check(!config_preset_path("zz-none", path, sizeof path) && !config_preset_path("", path, sizeof path));
+    check_status(config_preset(&c, "", &err), SCION_EINVAL, &err);
     config_presets(note, &l);
     check(l.count >= 3);
     check(strstr(l.text, "zz-larger: Larger\nzz-plain: \nzz-small: A small one\n") != NULL);

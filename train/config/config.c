@@ -13,7 +13,7 @@
 #include "util/number.h"
 #include "util/path.h"
 
-enum { max_options = 192, max_owners = 16, help_bytes = 256 };
+enum { max_owners = 16, help_bytes = 256 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------ */
 
@@ -28,7 +28,7 @@ typedef struct entry {
     char help[help_bytes];
 } entry;
 
-static entry entries[max_options];
+static entry entries[CONFIG_OPTIONS];
 static int count;
 static int models, kinds;
 static size_t model_at[max_owners]; /* offset of a model's struct in struct config */
@@ -56,7 +56,7 @@ static void add_option(const option *o, const char *section, size_t base, const 
 {
     entry *e = find_entry(o->key);
     if (!e) {
-        assert(count < max_options);
+        assert(count < CONFIG_OPTIONS);
         e = &entries[count++];
         e->row = *o;
         e->row.section = section;
@@ -279,15 +279,11 @@ const char *config_foreign_option(const config *c, char *owner, size_t bytes)
 {
     for (int i = 0; i < count; i++) {
         const entry *e = &entries[i];
-        size_t at = 0;
         if (has_option(c, e) || option_same(&e->row, c, &defaults))
             continue;
+        size_t at = (size_t)snprintf(owner, bytes, "model%s ", e->places > 1 ? "s" : "");
         for (int k = 0; k < e->places && at < bytes; k++)
-            at += (size_t)snprintf(owner + at, bytes - at, "%s%s",
-                                   k > 0           ? ", "
-                                   : e->places > 1 ? "models "
-                                                   : "model ",
-                                   e->owner[k]);
+            at += (size_t)snprintf(owner + at, bytes - at, "%s%s", k > 0 ? ", " : "", e->owner[k]);
         return e->row.key;
     }
     return NULL;

@@ -13,7 +13,7 @@
 #include "data/data.h"
 #include "models/model.h"
 
-enum { CONFIG_TEXT = OPTION_TEXT, CONFIG_MODEL_BYTES = 1024 };
+enum { CONFIG_TEXT = OPTION_TEXT, CONFIG_MODEL_BYTES = 1024, CONFIG_OPTIONS = 192 }; /* options: at most */
 
 typedef option config_option;
 
@@ -87,8 +87,6 @@ scion_status config_load(config *c, const char *path, scion_error *err);
 /* A preset by name: NAME.ini in SCION_PRESETS, ./presets, beside the program, or where it was installed; or a path.
  * Options that it does not set keep their values. On failure nothing changes, here and above. */
 scion_status config_preset(config *c, const char *name, scion_error *err);
-/* Finds the file of a preset; false: not found. */
-bool config_preset_path(const char *name, char *path, size_t bytes);
 /* Calls back for each preset that can be found: name, first comment line. */
 void config_presets(void (*each)(void *ctx, const char *name, const char *about), void *ctx);
 

@@ -35,8 +35,8 @@ typedef struct source {
     config *c;
     int depth;
     int line;
-    int *first; /* line of each option, 0: not yet given */
-    bool any;   /* an option was given */
+    int first[CONFIG_OPTIONS]; /* line of each option, 0: not yet given */
+    bool any;                  /* an option was given */
     scion_status status;
     scion_error *err;
 } source;
@@ -72,15 +72,16 @@ static void set_option(source *s, const char *key, const char *value)
 {
     const config_option *o = config_find(key);
     char where[1024], what[160];
-    for (int i = 0; o && config_option_at(i); i++)
-        if (config_option_at(i) == o) {
-            if (s->first[i] > 0) {
-                snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
-                bad_line(s, what);
-                return;
-            }
-            s->first[i] = s->line;
-        }
+    int i = 0;
+    while (o && config_option_at(i) != o)
+        i++;
+    if (o && s->first[i] > 0) {
+        snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
+        bad_line(s, what);
+        return;
+    }
+    if (o)
+        s->first[i] = s->line;
     if (strcmp(key, "preset") == 0) {
         if (s->any)
             bad_line(s, "preset must be the first key, because it sets all others");
@@ -146,23 +147,14 @@ static FILE *open_source(const char *path, scion_error *err)
 static scion_status load_at(config *c, const char *path, int depth, scion_error *err)
 {
     config copy = *c;
-    int count = 0;
     if (depth > max_depth)
         return train_fail(err, SCION_EINVAL, "%s: its presets include each other in a circle", path_end(path));
-    while (config_option_at(count))
-        count++;
     source s = {.path = path, .c = &copy, .depth = depth, .status = SCION_OK, .err = err};
     s.file = open_source(path, err);
     if (!s.file)
         return SCION_EINVAL;
-    s.first = calloc((size_t)count, sizeof *s.first);
-    if (!s.first) {
-        fclose(s.file);
-        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    }
     read_lines(&s);
     fclose(s.file);
-    free(s.first);
     if (s.status == SCION_OK)
         *c = copy;
     return s.status;
@@ -212,16 +204,17 @@ static bool is_path(const char *name)
     return strchr(name, '/') || has_ending(name);
 }
 
-bool config_preset_path(const char *name, char *path, size_t bytes)
+/* Finds the file of a preset; false: not found. */
+static bool find_preset(const char *name, char path[path_bytes])
 {
     char folder[path_bytes];
     if (!name[0])
         return false;
     if (is_path(name))
-        return (size_t)snprintf(path, bytes, "%s", name) < bytes && is_file(path);
+        return snprintf(path, path_bytes, "%s", name) < path_bytes && is_file(path);
     for (int i = 0; i < folders; i++)
         if (folder_at(i, folder, sizeof folder) &&
-            (size_t)snprintf(path, bytes, "%s/%s%s", folder, name, ending) < bytes && is_file(path))
+            snprintf(path, path_bytes, "%s/%s%s", folder, name, ending) < path_bytes && is_file(path))
             return true;
     return false;
 }
@@ -253,22 +246,20 @@ static void read_about(const char *path, char about[about_bytes])
     fclose(file);
 }
 
-static void add_preset(list *l, const char *folder, const char *file)
+static void add_preset(list *l, const char *file)
 {
-    const size_t length = strlen(file) - (sizeof ending - 1);
-    char path[2 * path_bytes];
-    if (length >= CONFIG_TEXT || (size_t)snprintf(path, sizeof path, "%s/%s", folder, file) >= sizeof path)
-        return;
+    found item;
+    char path[path_bytes];
+    file_name(file, ending, item.name, sizeof item.name);
     for (int64_t i = 0; i < l->count; i++)
-        if (strlen(l->items[i].name) == length && memcmp(l->items[i].name, file, length) == 0)
+        if (strcmp(l->items[i].name, item.name) == 0)
             return;
-    if (!is_file(path))
+    if (!find_preset(item.name, path))
         return;
-    found *item = array_append(&l->items, &l->count, sizeof *item);
-    if (!item)
-        return;
-    snprintf(item->name, sizeof item->name, "%.*s", (int)length, file);
-    read_about(path, item->about);
+    read_about(path, item.about);
+    found *to = array_append(&l->items, &l->count, sizeof *to);
+    if (to)
+        *to = item;
 }
 
 static int by_name(const void *a, const void *b)
@@ -284,7 +275,7 @@ void config_presets(void (*each)(void *ctx, const char *name, const char *about)
         DIR *open = folder_at(i, folder, sizeof folder) ? opendir(folder) : NULL;
         for (struct dirent *entry; open && (entry = readdir(open)) != NULL;)
             if (has_ending(entry->d_name) && entry->d_name[0] != '.')
-                add_preset(&l, folder, entry->d_name);
+                add_preset(&l, entry->d_name);
         if (open)
             closedir(open);
     }
@@ -328,27 +319,26 @@ static scion_status not_found(const char *name, scion_error *err)
 }
 
 /* NAME.ini in the folder of the file `beside`, if it is another file. */
-static bool path_beside(const char *name, const char *beside, char *path, size_t bytes)
+static bool path_beside(const char *name, const char *beside, char path[path_bytes])
 {
     const char *slash = strrchr(beside, '/');
     const int folder = slash ? (int)(slash - beside) + 1 : 0;
-    if (is_path(name) || (size_t)snprintf(path, bytes, "%.*s%s%s", folder, beside, name, ending) >= bytes)
-        return false;
-    return is_file(path) && !file_same(path, beside);
+    return name[0] && !is_path(name) &&
+           snprintf(path, path_bytes, "%.*s%s%s", folder, beside, name, ending) < path_bytes && is_file(path) &&
+           !file_same(path, beside);
 }
 
 static scion_status preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err)
 {
     char path[path_bytes];
     config copy = *c;
-    if (!(beside && name[0] && path_beside(name, beside, path, sizeof path)) &&
-        !config_preset_path(name, path, sizeof path))
+    scion_status status;
+    if (!(beside && path_beside(name, beside, path)) && !find_preset(name, path))
         return not_found(name, err);
-    scion_status status = load_at(&copy, path, depth, err);
-    if (status == SCION_OK)
-        status = config_set(&copy, "preset", name, "preset", err);
-    if (status == SCION_OK)
-        *c = copy;
+    TRY(load_at(&copy, path, depth, err));
+    TRY(config_set(&copy, "preset", name, "preset", err));
+    *c = copy;
+done:
     return status;
 }
 
@@ -380,36 +370,19 @@ void config_write(const config *c, FILE *to, bool only_changed)
     }
 }
 
-char *config_to_json(const config *c)
-{
-    json_t *object = json_object();
-    const config_option *o;
-    char text[CONFIG_TEXT], *json;
-    for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
-        config_get(c, o, text, sizeof text);
-        if (json_object_set_new(object, o->key, json_string(text)) != 0) {
-            json_decref(object);
-            return NULL;
-        }
-    }
-    json = json_dumps(object, JSON_COMPACT);
-    json_decref(object);
-    return json;
-}
-
-/* Values that JSON has no number for (a seed of 2^63) stay strings. False: out of memory. */
-static bool print_value(FILE *to, const config *c, const config_option *o)
+/* Writes a value as a string, or (`values`) as JSON's own numbers and booleans; those that JSON has no number for (a
+ * seed of 2^63) stay strings. False: out of memory. */
+static bool print_value(FILE *to, const config *c, const config_option *o, bool values)
 {
     char text[CONFIG_TEXT], number[NUMBER_TEXT];
     double real;
     int64_t whole;
     config_get(c, o, text, sizeof text);
-    const bool counts = o->type == OPTION_INT || o->type == OPTION_SEED;
-    if (o->type == OPTION_BOOL)
+    if (values && o->type == OPTION_BOOL)
         return fputs(strcmp(text, "yes") == 0 ? "true" : "false", to) >= 0;
-    if (counts && number_int(text, &whole))
+    if (values && (o->type == OPTION_INT || o->type == OPTION_SEED) && number_int(text, &whole))
         return fprintf(to, "%lld", (long long)whole) > 0;
-    if (o->type == OPTION_REAL && number_real(text, &real) && isfinite(real))
+    if (values && o->type == OPTION_REAL && number_real(text, &real) && isfinite(real))
         return fputs(json_number_text(real, number), to) >= 0;
     json_t *string = json_string(text);
     char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
@@ -419,7 +392,7 @@ static bool print_value(FILE *to, const config *c, const config_option *o)
     return done;
 }
 
-char *config_to_values(const config *c)
+static char *to_json(const config *c, bool values)
 {
     char *json = NULL;
     size_t bytes;
@@ -427,13 +400,23 @@ char *config_to_values(const config *c)
     bool done = to != NULL;
     const config_option *o;
     for (int i = 0; done && (o = config_option_at(i)) != NULL; i++)
-        done = fprintf(to, "%s\"%s\":", i == 0 ? "{" : ",", o->key) > 0 && print_value(to, c, o);
+        done = fprintf(to, "%s\"%s\":", i == 0 ? "{" : ",", o->key) > 0 && print_value(to, c, o, values);
     done = done && fputc('}', to) != EOF;
     if (to && (fclose(to) != 0 || !done)) {
         free(json);
         json = NULL;
     }
     return json;
+}
+
+char *config_to_json(const config *c)
+{
+    return to_json(c, false);
+}
+
+char *config_to_values(const config *c)
+{
+    return to_json(c, true);
 }
 
 /* A string, number or boolean as text that config_set reads; NULL: another type. */
@@ -456,34 +439,29 @@ scion_status config_from_json(config *c, const char *json, scion_error *err)
 {
     json_error_t why;
     json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &why), *value;
-    const char *key;
-    char text[NUMBER_TEXT];
+    const char *key, *text;
+    char number[NUMBER_TEXT];
     config copy;
     scion_status status = SCION_OK;
     config_init_origins(&copy);
-    if (!json_is_object(object)) {
-        status = train_fail(err, SCION_ESTATE, "stored configuration: not a JSON object: %.100s",
-                            object ? "something else" : why.text);
-        json_decref(object);
-        return status;
-    }
+    if (!json_is_object(object))
+        TRY(train_fail(err, SCION_ESTATE, "stored configuration: not a JSON object: %.100s",
+                       object ? "something else" : why.text));
     json_object_foreach(object, key, value)
     {
-        if (status != SCION_OK)
-            break;
         if (config_removed(key))
             continue;
         if (!config_find(key))
-            status = train_fail(err, SCION_ESTATE,
-                                "stored configuration: this version of scion has no option \"%.40s\"", key);
-        else if (value_text(value, text))
-            status = config_set(&copy, key, value_text(value, text), "stored configuration", err);
-        else
-            status = train_fail(err, SCION_ESTATE,
-                                "stored configuration: %.40s is not a string, a number or a boolean", key);
+            TRY(train_fail(err, SCION_ESTATE, "stored configuration: this version of scion has no option \"%.40s\"",
+                           key));
+        text = value_text(value, number);
+        if (!text)
+            TRY(train_fail(err, SCION_ESTATE, "stored configuration: %.40s is not a string, a number or a boolean",
+                           key));
+        TRY(config_set(&copy, key, text, "stored configuration", err));
     }
+    *c = copy;
+done:
     json_decref(object);
-    if (status == SCION_OK)
-        *c = copy;
     return status;
 }

@@ -15,14 +15,12 @@ static const char first_options[] =
     "rule norms momentum weight_decay vanishing light nesterov boundary_init radius_first radius_hidden radius_last "
     "input_scale muon_multiplier beta1 beta2 adam_eps clip_norm eps polar polar_steps eval_batches";
 
-enum { max_lines = 192 };
-
 typedef struct line {
     const config_option *option;
     char key[OPTION_NAME]; /* in the first version */
 } line;
 
-static line lines[max_lines];
+static line lines[CONFIG_OPTIONS];
 static int first_count, count;
 
 static int by_key(const void *a, const void *b)
@@ -50,7 +48,7 @@ static void list_lines(void)
         at += length;
     }
     count = first_count;
-    for (int i = 0; (o = config_option_at(i)) != NULL && count < max_lines; i++)
+    for (int i = 0; (o = config_option_at(i)) != NULL && count < CONFIG_OPTIONS; i++)
         if (!o->neutral && !is_first(o)) {
             lines[count].option = o;
             snprintf(lines[count++].key, OPTION_NAME, "%s", o->key);
