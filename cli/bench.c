@@ -96,7 +96,7 @@ static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
     times->forward[i] = e->step->forward_s;
     times->backward[i] = e->step->backward_s;
     times->optimizer[i] = e->step->optimizer_s;
-    cli_progress_show(&times->progress, false, "step %d  %.0f ms", i + 1, 1e3 * e->point->seconds);
+    cli_progress_show(&times->progress, CLI_STATUS, "step %d  %.0f ms", i + 1, 1e3 * e->point->seconds);
     return SCION_OK;
 }
 
@@ -112,7 +112,7 @@ static scion_status measure(trainer *t, timings *times, scion_error *err)
     const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
     run_result r;
     times->progress = cli_progress_start(stderr);
-    cli_progress_show(&times->progress, false, "step 0, to warm up");
+    cli_progress_show(&times->progress, CLI_STATUS, "step 0, to warm up");
     times->begin = clock_now();
     const scion_status status = run_train(t, &policy, sinks, 1, &r, NULL, err);
     cli_progress_clear(&times->progress);

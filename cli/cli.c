@@ -81,22 +81,20 @@ static bool unknown_argument(const cli_command *c, const char *key, size_t lengt
     snprintf(name, sizeof name, "%.*s", (int)length, key);
     for (char *s = name; dashes && *s; s++)
         *s = *s == '-' ? '_' : *s;
+    if (c->options != CLI_NO_OPTIONS && dashes && config_find(name))
+        return cli_wrong("there is no --%s; settings are written without dashes: %s=VALUE", name, name);
     for (const cli_argument *r = c->arguments; r && r->name; r++)
         config_nearer(name, without_dashes(r->name), best);
-    if (c->options != CLI_NO_OPTIONS && dashes && config_find(name)) {
-        cli_error(CLI_USAGE, "there is no --%s; settings are written without dashes: %s=VALUE", name, name);
-    } else if (best[0]) {
+    if (best[0]) {
         const cli_argument *r = &c->arguments[cli_find_argument(c, best, strlen(best))];
-        cli_error(CLI_USAGE, "scion %s has no %s%.*s; did you mean %s%s%s?", c->name, mark, (int)length, key, r->name,
-                  r->value ? "=" : "", r->value ? r->value : "");
-    } else if (c->options != CLI_NO_OPTIONS) {
-        config_unknown(name, sentence, sizeof sentence);
-        cli_error(CLI_USAGE, "%s", sentence);
-    } else {
-        cli_error(CLI_USAGE, "scion %s has no %s%.*s; scion help %s says what it takes", c->name, mark, (int)length,
-                  key, c->name);
+        return cli_wrong("scion %s has no %s%.*s; did you mean %s%s%s?", c->name, mark, (int)length, key, r->name,
+                         r->value ? "=" : "", r->value ? r->value : "");
     }
-    return false;
+    if (c->options == CLI_NO_OPTIONS)
+        return cli_wrong("scion %s has no %s%.*s; scion help %s says what it takes", c->name, mark, (int)length, key,
+                         c->name);
+    config_unknown(name, sentence, sizeof sentence);
+    return cli_wrong("%s", sentence);
 }
 
 /* Reads argv[*i], which begins with a dash: a switch, or a setting that has a meaning without a value (--json). */
@@ -108,10 +106,8 @@ static bool parse_dashes(cli_arguments *a, int argc, char **argv, int *i)
     const cli_argument *r = index >= 0 ? &a->command->arguments[index] : NULL;
     if (!r || (r->value && !r->bare))
         return unknown_argument(a->command, name, length, true);
-    if (!r->value && name[length]) {
-        cli_error(CLI_USAGE, "%s takes no value", r->name);
-        return false;
-    }
+    if (!r->value && name[length])
+        return cli_wrong("%s takes no value", r->name);
     if (name[length])
         a->values[index] = name + length + 1;
     else if (r->bare && *i + 1 < argc && argv[*i + 1][0] != '-')
@@ -128,10 +124,8 @@ static bool parse_pair(cli_arguments *a, const char *pair)
     const size_t length = strcspn(pair, "=");
     const int index = cli_find_argument(c, pair, length);
     char key[CONFIG_TEXT];
-    if (index >= 0 && !c->arguments[index].value) {
-        cli_error(CLI_USAGE, "%.40s: this is a switch; it is written %s", pair, c->arguments[index].name);
-        return false;
-    }
+    if (index >= 0 && !c->arguments[index].value)
+        return cli_wrong("%.40s: this is a switch; it is written %s", pair, c->arguments[index].name);
     if (index >= 0) {
         a->values[index] = pair + length + 1;
         return true;
@@ -220,18 +214,14 @@ bool cli_words(const cli_arguments *a, int count, const char *what)
     for (int i = count; i < a->word_count && at < sizeof joined; i++)
         at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", i > count ? " " : "", a->words[i]);
     if (a->command->rest)
-        cli_error(CLI_USAGE, "scion %s takes %s; did you mean %s='%s'?", a->command->name, what, a->command->rest,
-                  joined);
-    else
-        cli_error(CLI_USAGE, "scion %s takes %s: \"%s\" is too much", a->command->name, what, joined);
-    return false;
+        return cli_wrong("scion %s takes %s; did you mean %s='%s'?", a->command->name, what, a->command->rest,
+                         joined);
+    return cli_wrong("scion %s takes %s: \"%s\" is too much", a->command->name, what, joined);
 }
 
 bool cli_one_run(const cli_arguments *a)
 {
-    if (a->word_count == 0)
-        cli_error(CLI_USAGE, "give the folder of a run, or a checkpoint");
-    return a->word_count > 0 && cli_words(a, 1, "one run");
+    return a->word_count > 0 ? cli_words(a, 1, "one run") : cli_wrong("give the folder of a run, or a checkpoint");
 }
 
 int cli_open_run(trainer **out, const cli_arguments *a, trainer_use use, char path[RUN_PATH])
@@ -275,23 +265,17 @@ bool cli_find_data(const config *c)
 bool cli_get_int(const cli_arguments *a, int argument, int64_t min, int64_t max, int64_t *value)
 {
     const char *text = a->values[argument];
-    if (!text || (number_int(text, value) && *value >= min && *value <= max))
-        return true;
-    cli_error(CLI_USAGE, "%s=%.40s: expected a whole number from %lld to %lld", a->command->arguments[argument].name,
-              text, (long long)min, (long long)max);
-    return false;
+    return !text || (number_int(text, value) && *value >= min && *value <= max) ||
+           cli_wrong("%s=%.40s: expected a whole number from %lld to %lld", a->command->arguments[argument].name,
+                     text, (long long)min, (long long)max);
 }
 
 bool cli_get_real(const cli_arguments *a, int argument, double min, double max, double *value)
 {
-    const char *text = a->values[argument], *name = a->command->arguments[argument].name;
-    if (!text || (number_real(text, value) && *value >= min && *value <= max))
-        return true;
-    if (isinf(max))
-        cli_error(CLI_USAGE, "%s=%.40s: expected a number of %g or more", name, text, min);
-    else
-        cli_error(CLI_USAGE, "%s=%.40s: expected a number from %g to %g", name, text, min, max);
-    return false;
+    const char *text = a->values[argument];
+    return !text || (number_real(text, value) && *value >= min && *value <= max) ||
+           cli_wrong("%s=%.40s: expected a number from %g to %g", a->command->arguments[argument].name, text, min,
+                     max);
 }
 
 bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes)
@@ -299,11 +283,9 @@ bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t byte
     const char *text = a->values[argument];
     if (!text)
         return true;
-    if (strlen(text) >= bytes || !text[0]) {
-        cli_error(CLI_USAGE, "%s=%.60s: expected 1 to %d bytes", a->command->arguments[argument].name, text,
-                  (int)bytes - 1);
-        return false;
-    }
+    if (strlen(text) >= bytes || !text[0])
+        return cli_wrong("%s=%.60s: expected 1 to %d bytes", a->command->arguments[argument].name, text,
+                         (int)bytes - 1);
     memcpy(value, text, strlen(text) + 1);
     return true;
 }
@@ -311,46 +293,29 @@ bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t byte
 /* "90" (seconds), "90s", "20m", "1h30m", "1.5h". False: something else, or not above 0. */
 static bool parse_seconds(const char *text, double *seconds)
 {
-    static const struct {
-        char name;
-        double seconds;
-    } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
-    double sum = 0;
-    size_t next = 0; /* units come in this order, each at most once */
-    for (bool first = true; first || *text; first = false) {
-        const size_t length = strspn(text, "0123456789.");
-        char number[NUMBER_TEXT];
-        double value;
-        if (length >= sizeof number)
+    static const char digits[] = "0123456789.";
+    const char *units = "hms"; /* in this order, each at most once */
+    if (text[strspn(text, digits)] == '\0')
+        return number_real(text, seconds) && *seconds > 0;
+    for (*seconds = 0; *text; text++) {
+        char *end;
+        const double value = strtod(text, &end);
+        const char *unit = strchr(digits, *text) && *end ? strchr(units, *end) : NULL;
+        if (!unit)
             return false;
-        memcpy(number, text, length);
-        number[length] = '\0';
-        if (!number_real(number, &value))
-            return false;
-        text += length;
-        if (*text == '\0' && first) {
-            sum = value;
-            break;
-        }
-        while (next < 3 && units[next].name != *text)
-            next++;
-        if (next == 3)
-            return false;
-        sum += value * units[next++].seconds;
-        text++;
+        *seconds += value * (*unit == 'h' ? 3600 : *unit == 'm' ? 60 : 1);
+        units = unit + 1;
+        text = end;
     }
-    *seconds = sum;
-    return sum > 0;
+    return *seconds > 0 && isfinite(*seconds);
 }
 
 bool cli_get_seconds(const cli_arguments *a, int argument, double *value)
 {
     const char *text = a->values[argument];
-    if (!text || parse_seconds(text, value))
-        return true;
-    cli_error(CLI_USAGE, "%s=%.40s: expected a time such as 90s, 20m or 1h30m", a->command->arguments[argument].name,
-              text);
-    return false;
+    return !text || parse_seconds(text, value) ||
+           cli_wrong("%s=%.40s: expected a time such as 90s, 20m or 1h30m", a->command->arguments[argument].name,
+                     text);
 }
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
@@ -381,6 +346,12 @@ void cli_catch_signals(void)
 bool cli_interrupted(void)
 {
     return first_signal != 0;
+}
+
+bool cli_stop(void *ctx)
+{
+    (void)ctx;
+    return cli_interrupted();
 }
 
 int cli_stopped(void)

@@ -91,6 +91,8 @@ extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench,
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Reports wrong usage; false. */
+#define cli_wrong(...) (cli_error(CLI_USAGE, __VA_ARGS__) == CLI_OK)
 /* The exit status of a command whose work ended so; prints err's sentence unless it is SCION_OK. */
 int cli_end(scion_status status, const scion_error *err);
 /* From now on it prints nothing: another rank tells of the same error. */
@@ -142,6 +144,7 @@ int cli_complete(int count, char **words);
  * the others may come any number of times. System calls are restarted. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
+bool cli_stop(void *ctx); /* the same, for loops that ask whether to stop; ctx is not read */
 /* The exit status of a command that a signal stopped: 128 and its number. A command that returns CLI_OK although it
  * was interrupted gets it from main. */
 int cli_stopped(void);

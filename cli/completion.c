@@ -33,11 +33,6 @@ static void offer_commands(const char *last)
         offer(last, "", c->name, "", c->summary);
 }
 
-static void offer_files(void)
-{
-    puts(":files");
-}
-
 static bool takes_option(const cli_command *c, const config_option *o)
 {
     static const unsigned change[] = {[CLI_RESUME_OPTIONS] = OPTION_ON_RESUME, [CLI_EVAL_OPTIONS] = OPTION_ON_EVAL};
@@ -56,7 +51,7 @@ static void offer_values(const char *last, const config_option *o)
     for (int i = 0; o->type == OPTION_BOOL && i < 2; i++)
         offer(last, before, truth[i], "", "");
     if (o->type == OPTION_STRING && !o->list)
-        offer_files();
+        puts(":files");
 }
 
 /* Offers the values that an argument lists: "val|all". */
@@ -83,7 +78,7 @@ static void offer_after_equal(const cli_command *c, const char *last)
     if (value && strchr(value, '|'))
         offer_choices(last, length, value);
     else if (value && (strcmp(value, "FILE") == 0 || strcmp(value, "FOLDER") == 0 || strcmp(value, "PATH") == 0))
-        offer_files();
+        puts(":files");
     else if (o && takes_option(c, o))
         offer_values(last, o);
 }
@@ -120,7 +115,7 @@ static void offer_words(const cli_command *c, const char *last)
     if (c->words & CLI_PRESETS)
         config_presets(offer_preset, (void *)(size_t)last);
     if (c->words & CLI_FILES)
-        offer_files();
+        puts(":files");
 }
 
 int cli_complete(int count, char **words)

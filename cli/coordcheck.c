@@ -38,8 +38,9 @@ static bool beat(void *context, int64_t step)
     const config *c = &k->g.points[k->done];
     const bool keep = !k->progress.live && clock_now() - k->shown >= quiet_s;
     if (k->progress.live || keep)
-        cli_progress_show(&k->progress, keep, "run %lld/%lld  width %lld  seed %llu  step %lld/%lld",
-                          (long long)k->done + 1, (long long)k->g.count, (long long)config_int(c, "width"),
+        cli_progress_show(&k->progress, keep ? CLI_PLAIN : CLI_STATUS,
+                          "run %lld/%lld  width %lld  seed %llu  step %lld/%lld", (long long)k->done + 1,
+                          (long long)k->g.count, (long long)config_int(c, "width"),
                           (unsigned long long)c->training.seed, (long long)step, (long long)k->steps);
     if (keep)
         k->shown = clock_now();
@@ -59,14 +60,15 @@ static scion_status measure(check *k, scion_error *err)
     scion_status status = SCION_OK;
     k->progress = cli_progress_start(stderr);
     k->shown = clock_now();
-    for (; status == SCION_OK && k->done < k->g.count; k->done += status == SCION_OK) {
+    for (; k->done < k->g.count; k->done++) {
         coordcheck_run *r = &k->runs[k->done];
-        status = coordcheck_measure(r, &k->g.points[k->done], k->steps, beat, k, err);
-        if (status == SCION_OK)
-            status = store(k, r, err);
+        TRY(coordcheck_measure(r, &k->g.points[k->done], k->steps, beat, k, err));
+        TRY(store(k, r, err));
     }
+    TRY(coordcheck_make(&k->result, k->runs, k->g.count, err));
+done:
     cli_progress_clear(&k->progress);
-    return status == SCION_OK ? coordcheck_make(&k->result, k->runs, k->g.count, err) : status;
+    return status;
 }
 
 /* ---- Showing --------------------------------------------------------------------------------------------- */
@@ -135,23 +137,24 @@ static void print_group(const coordcheck_group *g)
 static scion_status prepare(check *k, const cli_arguments *a, scion_error *err)
 {
     config base;
+    scion_status status;
     config_init(&base);
-    scion_status status = a->word_count == 1 ? config_preset(&base, a->words[0], err) : SCION_OK;
-    if (status != SCION_OK)
-        return status;
+    if (a->words[0])
+        TRY(config_preset(&base, a->words[0], err));
     if (cli_option(a, "data_kind") && !cli_option(a, "data"))
         base.data.path[0] = '\0'; /* the preset's data may be of another kind */
     else if (!base.data.path[0] && !cli_option(a, "data"))
         config_set(&base, "data_kind", "synthetic", "coordcheck", NULL);
     if (base.training.steps == 0 && base.training.epochs == 0)
         base.training.steps = run_steps;
-    status = grid_make(&k->g, &base, a->pairs, a->pair_count, err);
-    if (status != SCION_OK)
-        return status;
+    TRY(grid_make(&k->g, &base, a->pairs, a->pair_count, err));
     if (!grid_varies(k->g.points, sizeof *k->g.points, k->g.count, config_find("width")))
         return train_fail(err, SCION_EINVAL, "give two widths or more to compare, such as width=64,128,256");
     k->runs = calloc((size_t)k->g.count, sizeof *k->runs);
-    return k->runs ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)k->g.count);
+    if (!k->runs)
+        return train_fail(err, SCION_ENOMEM, "out of memory for %lld runs", (long long)k->g.count);
+done:
+    return status;
 }
 
 static void show(const check *k)
@@ -180,36 +183,30 @@ static const cli_argument arguments[] = {
 static int run_coordcheck(cli_arguments *a)
 {
     check k = {.steps = default_steps};
+    const char *json = a->values[JSON], *path = a->values[LEDGER];
     scion_error err;
-    int status = CLI_USAGE;
-    if (!cli_get_int(a, AFTER, 0, max_steps, &k.steps))
-        goto done;
-    if (!cli_words(a, 1, "one preset at most, then key=value"))
-        goto done;
-    if (prepare(&k, a, &err) != SCION_OK)
-        goto wrong;
-    status = CLI_FAILED;
+    scion_status status;
+    int failed = CLI_USAGE; /* exit status */
+    if (!cli_get_int(a, AFTER, 0, max_steps, &k.steps) || !cli_words(a, 1, "one preset at most, then key=value"))
+        return CLI_USAGE;
+    TRY(prepare(&k, a, &err));
+    failed = CLI_FAILED;
     cli_catch_signals();
     cli_outlive_reader();
-    if (a->values[LEDGER] && ledger_open(&k.l, a->values[LEDGER], true, &err) != SCION_OK)
-        goto wrong;
-    if (a->values[LEDGER] && a->values[JSON] && file_same(a->values[LEDGER], a->values[JSON])) {
-        status = cli_error(CLI_USAGE, "json=%s: this is the ledger itself; give another file", a->values[JSON]);
-        goto done;
+    if (path)
+        TRY(ledger_open(&k.l, path, true, &err));
+    if (path && json && file_same(path, json)) {
+        failed = CLI_USAGE;
+        TRY(train_fail(&err, SCION_EINVAL, "json=%s: this is the ledger itself; give another file", json));
     }
-    const scion_status measured = measure(&k, &err);
-    if (measured == SCION_ESTOPPED && cli_interrupted())
-        status = cli_stopped();
-    if (measured != SCION_OK)
-        goto wrong;
+    status = measure(&k, &err);
+    if (status == SCION_ESTOPPED && cli_interrupted())
+        failed = cli_stopped();
+    TRY(status);
     if (!cli_json_only(a, JSON))
         show(&k);
-    if (a->values[JSON] && coordcheck_save(&k.result, a->values[JSON], &err) != SCION_OK)
-        goto wrong;
-    status = CLI_OK;
-    goto done;
-wrong:
-    cli_error(status, "%s", err.message);
+    if (json)
+        TRY(coordcheck_save(&k.result, json, &err));
 done:
     for (int64_t i = 0; k.runs && i < k.g.count; i++)
         free(k.runs[i].coords);
@@ -217,7 +214,7 @@ done:
     grid_free(&k.g);
     coordcheck_free(&k.result);
     ledger_close(k.l);
-    return status;
+    return status == SCION_OK ? CLI_OK : cli_error(failed, "%s", err.message);
 }
 
 const cli_command cli_coordcheck = {
@@ -226,10 +223,10 @@ const cli_command cli_coordcheck = {
     .summary = "check that layers keep their size as the width grows",
     .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N\n"
             "steps, and of what the first step changes in it, for every width, and fits rms = width^slope.\n"
-            "Slopes near 0 mean that values tuned on a narrow model fit a wide one. Every setting may be a list or a "
-            "range: seeds are averaged, each\n"
-            "other combination is a check of its own. Uses synthetic data unless data= is given. Logits are\n"
-            "measured on a sample of rows; at the start they shrink as width^-0.5, which the verdict ignores.\n\n"
+            "Slopes near 0 mean that values tuned on a narrow model fit a wide one. Every setting may be a list\n"
+            "or a range: seeds are averaged, each other combination is a check of its own. Uses synthetic data\n"
+            "unless data= is given. Logits are measured on a sample of rows; at the start they shrink as\n"
+            "width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
             "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw ledger=check.db\n"
             "  scion coordcheck input-radius width=16..512:*2 after=0\n",

@@ -86,26 +86,18 @@ static void print_text(const trainer *t, const outcome *o)
 
 typedef struct view {
     cli_progress progress;
-    double begin, shown;
+    double begin; /* clock */
 } view;
 
 static void show(void *ctx, int64_t done, int64_t count)
 {
-    static const double quiet_s = 2, live_s = 0.1; /* as in training */
+    static const double quiet_s = 2; /* as in training */
     view *v = ctx;
-    const double now = clock_now();
+    const double spent = clock_now() - v->begin;
     char left[16];
-    if (now - v->begin < quiet_s || now - v->shown < live_s)
-        return;
-    v->shown = now;
-    cli_progress_show(&v->progress, false, "%.0f %%  %s left", 100 * (double)done / (double)count,
-                      cli_duration((now - v->begin) / (double)done * (double)(count - done), left));
-}
-
-static bool interrupted(void *ctx)
-{
-    (void)ctx;
-    return cli_interrupted();
+    if (spent > quiet_s)
+        cli_progress_show(&v->progress, CLI_STATUS, "%.0f %%  %s left", 100 * (double)done / (double)count,
+                          cli_duration(spent / (double)done * (double)(count - done), left));
 }
 
 /* ---- The command -------------------------------------------------------------------------------------------- */
@@ -120,7 +112,7 @@ static int evaluate(trainer *t, outcome *o)
     if (d->samples[DATA_VAL] < 1 && !options->val[0] && d->units[DATA_TRAIN] > 0)
         return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
                          options->path);
-    const trainer_watch watch = {.stop = interrupted, .evaluated = show, .ctx = &v};
+    const trainer_watch watch = {.stop = cli_stop, .evaluated = show, .ctx = &v};
     cli_catch_signals();
     const scion_status status = trainer_validate(t, true, &watch, &o->scores, &o->wrong, &err);
     cli_progress_clear(&v.progress);

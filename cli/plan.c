@@ -32,11 +32,9 @@ static int read_ranks(const char *text, int ranks[ranks_max])
         int64_t n;
         const size_t length = strcspn(at, ",");
         snprintf(number, sizeof number, "%.*s", (int)length, at);
-        if (length >= sizeof number || !number_int(number, &n) || n < 1 || n > most || count == ranks_max) {
-            cli_error(CLI_USAGE, "ranks=%.60s: expected up to %d numbers from 1 to %d, separated by commas", text,
-                      ranks_max, most);
-            return 0;
-        }
+        if (length >= sizeof number || !number_int(number, &n) || n < 1 || n > most || count == ranks_max)
+            return cli_wrong("ranks=%.60s: expected up to %d numbers from 1 to %d, separated by commas", text,
+                             ranks_max, most);
         ranks[count++] = (int)n;
         at += length + (at[length] == ',');
     }

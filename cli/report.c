@@ -26,7 +26,7 @@ static int run_report(cli_arguments *a)
         return cli_error(CLI_USAGE,
                          "give the folder of a run, or the ledger of a sweep: scion report runs/shakespeare");
     cli_progress progress = cli_progress_start(stderr); /* a hundred files take a while on a slow disk */
-    cli_progress_show(&progress, false, "writing %s and its figures ...", out);
+    cli_progress_show(&progress, CLI_STATUS, "writing %s and its figures ...", out);
     const report_options o = {.title = title[0] ? title : NULL, .wrote = list_figure, .context = &progress};
     const scion_status status = report_write(a->words, a->word_count, out, &o, &err);
     cli_progress_clear(&progress);

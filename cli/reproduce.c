@@ -28,7 +28,7 @@ static cli_progress progress;
 /* Progress of figures that are not sweeps. */
 static bool show_share(double share)
 {
-    cli_progress_show(&progress, false, "%.0f%%", 100 * share);
+    cli_progress_show(&progress, CLI_STATUS, "%.0f%%", 100 * share);
     return !cli_interrupted();
 }
 
@@ -56,7 +56,7 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
         return reproduce_points(j->figure, true, data, seeds, points, count, err);
     scion_status status;
     TRY(reproduce_points(j->figure, false, data, 1, points, count, err));
-    cli_progress_show(&progress, false, "measuring how long %lld runs will take", (long long)*count);
+    cli_progress_show(&progress, CLI_STATUS, "measuring how long %lld runs will take", (long long)*count);
     TRY(sweep_estimate(*points, *count, (int)j->jobs, (int)j->threads, &seconds, err));
     seeds = reproduce_afford(seconds, j->budget, j->seeds > 0 ? j->seeds : 1, seeds, &share);
     free(*points);
@@ -64,13 +64,14 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
     TRY(reproduce_points(j->figure, false, data, seeds, points, count, err));
     seconds *= (double)seeds;
     if (share < 1)
-        cli_progress_show(
-            &progress, true, "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s%s",
-            (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left), 100 * share,
-            cli_duration(j->budget, allowed), share * seconds > 1.01 * j->budget ? ", which will not be enough" : "");
+        cli_progress_show(&progress, CLI_PLAIN,
+                          "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s%s",
+                          (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left),
+                          100 * share, cli_duration(j->budget, allowed),
+                          share * seconds > 1.01 * j->budget ? ", which will not be enough" : "");
     else
-        cli_progress_show(&progress, true, "%lld runs of %lld seed%s, about %s", (long long)*count, (long long)seeds,
-                          seeds == 1 ? "" : "s", cli_duration(seconds, left));
+        cli_progress_show(&progress, CLI_PLAIN, "%lld runs of %lld seed%s, about %s", (long long)*count,
+                          (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left));
     reproduce_shorten(*points, *count, share);
     *forecast = share * seconds;
 done:
@@ -111,7 +112,8 @@ static scion_status plan(const job *j, double *forecast, scion_error *err)
     if (count > 0)
         TRY(ledger_add(l, LEDGER_TRAINING, points, count, &added, err));
     if (before > 0)
-        cli_progress_show(&progress, true, "resuming the %lld runs of %s%s (out=FOLDER starts in another folder)",
+        cli_progress_show(&progress, CLI_PLAIN,
+                          "resuming the %lld runs of %s%s (out=FOLDER starts in another folder)",
                           (long long)(before + added), j->ledger, added > 0 ? ", with more seeds" : "");
 done:
     ledger_close(l);

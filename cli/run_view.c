@@ -7,8 +7,6 @@
 #include "cli.h"
 #include "util/clock.h"
 
-/* A line that will be written over is not written more often than can be read. */
-static const double live_s = 0.1;
 /* Progress in a step or a validation is shown if one could think that the program stands still. */
 static const double quiet_s = 2;
 
@@ -23,7 +21,7 @@ static scion_status show_start(void *ctx, const run_event *e, scion_error *err)
     (void)err;
     v->begin = v->stepped = clock_now();
     v->first = trainer_about(e->t).step;
-    cli_progress_show(&v->progress, false, "step %lld/%lld", (long long)v->first,
+    cli_progress_show(&v->progress, CLI_STATUS, "step %lld/%lld", (long long)v->first,
                       (long long)trainer_about(e->t).steps);
     return SCION_OK;
 }
@@ -63,10 +61,7 @@ static scion_status show_step(void *ctx, const run_event *e, scion_error *err)
     snprintf(v->line, sizeof v->line, "step %*lld/%s  loss %.4f  lr %.3g  %.0f %s/s  %s left", width,
              (long long)p->step, steps, p->loss, p->lr, v->rate, trainer_about(e->t).unit,
              cli_duration(seconds_left(v, e->t), left));
-    if (!e->log && v->stepped - v->shown < live_s)
-        return SCION_OK;
-    v->shown = v->stepped;
-    cli_progress_show(&v->progress, e->log, "%s", v->line);
+    cli_progress_show(&v->progress, e->log ? CLI_PLAIN : CLI_STATUS, "%s", v->line);
     if (e->log)
         v->line[0] = '\0';
     return SCION_OK;
@@ -83,11 +78,10 @@ static scion_status show_stepping(void *ctx, const run_event *e, scion_error *er
         v->since = now;
     }
     v->done = e->done;
-    if (now - v->since < quiet_s || now - v->shown < live_s || e->done == e->count)
+    if (now - v->since < quiet_s || e->done == e->count)
         return SCION_OK;
-    v->shown = now;
     const double each = (now - v->since) / (double)(e->done - v->from);
-    cli_progress_show(&v->progress, false, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
+    cli_progress_show(&v->progress, CLI_STATUS, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
                       (long long)trainer_about(e->t).step + 1, (long long)trainer_about(e->t).steps,
                       (long long)e->done, (long long)e->count,
                       cli_duration(each * (double)(e->count - e->done), left));
@@ -97,13 +91,12 @@ static scion_status show_stepping(void *ctx, const run_event *e, scion_error *er
 static scion_status show_validating(void *ctx, const run_event *e, scion_error *err)
 {
     run_view *v = ctx;
-    const double now = clock_now(), spent = now - v->stepped;
+    const double spent = clock_now() - v->stepped;
     char left[16];
     (void)err;
-    if (spent < quiet_s || now - v->shown < live_s)
+    if (spent < quiet_s)
         return SCION_OK;
-    v->shown = now;
-    cli_progress_show(&v->progress, false, "step %lld/%lld  validating %.0f %%  %s left",
+    cli_progress_show(&v->progress, CLI_STATUS, "step %lld/%lld  validating %.0f %%  %s left",
                       (long long)trainer_about(e->t).step, (long long)trainer_about(e->t).steps,
                       100 * (double)e->done / (double)e->count,
                       cli_duration(spent / (double)e->done * (double)(e->count - e->done), left));
@@ -122,8 +115,8 @@ static scion_status show_validation(void *ctx, const run_event *e, scion_error *
     v->stepped = now;
     if (trainer_about(e->t).reports_accuracy)
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * p->accuracy);
-    cli_progress_styled(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f%s", (long long)p->step,
-                        p->val_loss, accuracy);
+    cli_progress_show(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f%s", (long long)p->step, p->val_loss,
+                      accuracy);
     return SCION_OK;
 }
 
@@ -146,7 +139,7 @@ static scion_status show_norms(void *ctx, const run_event *e, scion_error *err)
                  (long long)worst->step, worst->name, worst->norm, worst->bound);
         run_view_warn(v, message);
     } else if (worst && v->show == AS_TEXT) {
-        cli_progress_show(&v->progress, true,
+        cli_progress_show(&v->progress, CLI_PLAIN,
                           "step %lld  all norms within bounds (closest: %s, %.4g of at most %.4g)",
                           (long long)worst->step, worst->name, worst->norm, worst->bound);
     }
@@ -232,7 +225,7 @@ void run_view_end(run_view *v, const trainer *t, const run_result *r, const char
         return;
     }
     if (v->line[0]) /* the last loss stays in sight */
-        cli_progress_show(&v->progress, true, "%s", v->line);
+        cli_progress_show(&v->progress, CLI_PLAIN, "%s", v->line);
     printf("stopped after step %lld of %lld and saved", (long long)r->step, (long long)r->steps);
     if (!isnan(r->last_loss))
         printf(", loss %.4f", r->last_loss);

@@ -14,7 +14,6 @@ typedef struct run_view {
     int64_t first;       /* step that this process began with */
     double rate, share;  /* samples per second, part of the time in the optimizer: running means */
     double forward_s;    /* of the last step */
-    double shown;        /* clock when the live line was last written */
     double stepped;      /* clock when the last step ended */
     double since;        /* clock when micro-batch `from` of the present step was done */
     int64_t from, done;  /* the first micro-batch that was timed (0: none yet), and the last one done */

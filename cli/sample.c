@@ -298,7 +298,7 @@ static int run_sample(cli_arguments *a)
         return cli_error(CLI_USAGE, "prompt and prompt_file are two prompts; give one");
     if (given && strcmp(given, "-") == 0)
         file = given;
-    cli_progress_show(&progress, false, "reading %s ...", a->words[0]); /* a large checkpoint takes a while */
+    cli_progress_show(&progress, CLI_STATUS, "reading %s ...", a->words[0]); /* a large checkpoint takes a while */
     int status = cli_open_run(&t, a, TRAINER_GENERATE, path);
     cli_progress_clear(&progress);
     fflush(stderr);

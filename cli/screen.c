@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "util/clock.h"
 
 /* ---- Text -------------------------------------------------------------------------------------------------- */
 
@@ -172,21 +173,20 @@ static bool has_colours(const FILE *to)
 
 const char *cli_style_begin(const FILE *to, cli_style style)
 {
-    static const char *const begin[] = {
-        [CLI_PLAIN] = "", [CLI_RESULT] = "\033[1m", [CLI_WARNING] = "\033[33m", [CLI_SUCCESS] = "\033[32m"};
+    static const char *const begin[] = {"", "", "\033[1m", "\033[33m", "\033[32m"};
     return has_colours(to) ? begin[style] : "";
 }
 
 const char *cli_style_end(const FILE *to, cli_style style)
 {
-    return style != CLI_PLAIN && has_colours(to) ? "\033[0m" : "";
+    return style > CLI_PLAIN && has_colours(to) ? "\033[0m" : "";
 }
 
 /* ---- The status line --------------------------------------------------------------------------------------- */
 
 cli_progress cli_progress_start(FILE *to)
 {
-    return (cli_progress){to, is_terminal(to), false};
+    return (cli_progress){.to = to, .live = is_terminal(to)};
 }
 
 void cli_progress_clear(cli_progress *p)
@@ -220,27 +220,21 @@ static void print_kept(cli_progress *p, cli_style style, const char *format, va_
     free(text);
 }
 
-void cli_progress_show(cli_progress *p, bool keep, const char *format, ...)
+void cli_progress_show(cli_progress *p, cli_style style, const char *format, ...)
 {
+    static const double live_s = 0.1;
     char line[256];
     va_list args;
     va_start(args, format);
-    if (keep) {
-        print_kept(p, CLI_PLAIN, format, args);
-    } else if (p->live) {
+    if (style != CLI_STATUS) {
+        print_kept(p, style, format, args);
+    } else if (p->live && !(p->shown && clock_now() - p->at < live_s)) {
         vsnprintf(line, sizeof line, format, args);
         cli_progress_clear(p);
         fprintf(p->to, "%.*s", terminal_width(p->to) - 1, line);
         fflush(p->to);
         p->shown = true;
+        p->at = clock_now();
     }
-    va_end(args);
-}
-
-void cli_progress_styled(cli_progress *p, cli_style style, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    print_kept(p, style, format, args);
     va_end(args);
 }

@@ -40,7 +40,8 @@ const char *cli_plural(long long count);
 
 /* ---- Colour ------------------------------------------------------------------------------------------------ */
 
-typedef enum cli_style { CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
+/* CLI_STATUS: the status line, which the next line replaces. The others stay. */
+typedef enum cli_style { CLI_STATUS, CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
 
 /* What to print before a text in this style, and after it: "" where `to` is no terminal, or one without colours
  * (NO_COLOR is set, TERM is dumb). */
@@ -55,13 +56,12 @@ typedef struct cli_progress {
     FILE *to;
     bool live;  /* a terminal */
     bool shown; /* a line is displayed */
+    double at;  /* clock when it was written */
 } cli_progress;
 
 cli_progress cli_progress_start(FILE *to);
-/* Shows a line that stays (`keep`; broken as by cli_fill on a terminal), or the status. */
-void cli_progress_show(cli_progress *p, bool keep, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A line that stays, in a style. */
-void cli_progress_styled(cli_progress *p, cli_style style, const char *format, ...)
+/* Shows a line that stays, broken as by cli_fill on a terminal, or the status, not more often than it can be read. */
+void cli_progress_show(cli_progress *p, cli_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Clears the line, before something else is printed. */
 void cli_progress_clear(cli_progress *p);

@@ -37,11 +37,10 @@ static void print_end(sweep_view *v, const ledger_run *r, const char *text)
     if (!isnan(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
     if (r->result.state == RUN_DONE)
-        cli_progress_show(&v->progress, true, "done  %s%s  %6s  %s", loss, accuracy, cli_duration(e->seconds, took),
-                          text);
+        cli_progress_show(&v->progress, CLI_PLAIN, "done  %s%s  %6s  %s", loss, accuracy,
+                          cli_duration(e->seconds, took), text);
     else
-        cli_progress_styled(&v->progress, CLI_WARNING, "%s  %s  %s", run_state_name(r->result.state), text,
-                            e->message);
+        cli_progress_show(&v->progress, CLI_WARNING, "%s  %s  %s", run_state_name(r->result.state), text, e->message);
 }
 
 /* Makes the array longer; runs that had ended before the sweep began count as printed. */
@@ -82,11 +81,11 @@ static void show_progress(void *context, const sweep_progress *p)
     }
     const int64_t ended = p->count[RUN_DONE] + p->count[RUN_DIVERGED] + p->count[RUN_FAILED];
     const int64_t open = p->count[RUN_WAITING] + p->count[RUN_RUNNING];
-    cli_progress_show(&v->progress, false, "%lld of %lld runs%s  %s left", (long long)ended,
+    cli_progress_show(&v->progress, CLI_STATUS, "%lld of %lld runs%s  %s left", (long long)ended,
                       (long long)(ended + open), running, isnan(p->left) ? "?" : cli_duration(p->left, left));
     if (!v->progress.live && !v->estimated && p->left > worth_saying) {
         v->estimated = true;
-        cli_progress_show(&v->progress, true, "%lld run%s to go, about %s", (long long)open, cli_plural(open),
+        cli_progress_show(&v->progress, CLI_PLAIN, "%lld run%s to go, about %s", (long long)open, cli_plural(open),
                           cli_duration(p->left, left));
     }
 }
@@ -173,10 +172,8 @@ static void print_group(const transfer_group *g)
 /* False, after an error, if the JSON file would replace the ledger that it is made from. */
 static bool spares(const char *path, const char *json)
 {
-    if (!json || !file_same(path, json))
-        return true;
-    cli_error(CLI_USAGE, "json=%s: this is the ledger itself; give another file", json);
-    return false;
+    return !json || !file_same(path, json) ||
+           cli_wrong("json=%s: this is the ledger itself; give another file", json);
 }
 
 static void print_table(const char *path, const transfer *t, const ledger_run *runs, int64_t count)

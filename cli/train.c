@@ -78,12 +78,6 @@ static void print_totals(comm *c, const run_result *r, bool print)
 
 /* ---- The run -------------------------------------------------------------------------------------------------- */
 
-static bool interrupted(void *ctx)
-{
-    (void)ctx;
-    return cli_interrupted();
-}
-
 /* Trains, shows it, and says how it ended. elapsed: seconds of the run before it was resumed. Returns the exit
  * status. */
 static int train(trainer *t, run_dir *dir, run_position *position, run_output show, double elapsed)
@@ -98,7 +92,7 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     int sinks_failed;
     scion_error err;
     policy.dir = c->rank == 0 ? dir : NULL;
-    policy.stop = interrupted;
+    policy.stop = cli_stop;
     policy.warn = run_view_warn;
     policy.warn_ctx = &v;
     policy.elapsed = elapsed;

@@ -166,9 +166,9 @@ static void show_progress(void *context, const sweep_progress *p)
     snprintf(where, sizeof where, "%s: %lld of %lld runs%s", rung_text(u, rung), (long long)ended,
              (long long)(ended + p->count[RUN_WAITING] + p->count[RUN_RUNNING]), running);
     if (isfinite(p->left) && p->left > 0)
-        cli_progress_show(&u->progress, false, "%s  %s left", where, cli_duration(p->left, left));
+        cli_progress_show(&u->progress, CLI_STATUS, "%s  %s left", where, cli_duration(p->left, left));
     else
-        cli_progress_show(&u->progress, false, "%s", where);
+        cli_progress_show(&u->progress, CLI_STATUS, "%s", where);
 }
 
 /* Measures by the ledger, and prints the result. */

@@ -9,10 +9,14 @@
 #include "util/fail.h"
 #include "comm/comm.h"
 
+typedef struct slot {
+    MPI_Request request;
+    int next; /* free one, -1: none */
+} slot;
+
 typedef struct world {
     MPI_Comm all;
-    MPI_Request *requests;
-    int *next; /* list of free requests, which begins at first_free, -1: none */
+    slot *slots;
     int capacity, first_free;
 } world;
 
@@ -24,19 +28,14 @@ static void grow(comm *c)
 {
     world *w = c->own;
     const int more = w->capacity > 0 ? 2 * w->capacity : initial_capacity;
-    MPI_Request *requests = realloc(w->requests, (size_t)more * sizeof *requests);
-    int *next = requests ? realloc(w->next, (size_t)more * sizeof *next) : NULL;
-    if (requests)
-        w->requests = requests;
-    if (!next) {
+    slot *slots = realloc(w->slots, (size_t)more * sizeof *slots);
+    if (!slots) {
         comm_fail(c, c->rank, "has no memory for its messages");
         abort();
     }
-    w->next = next;
-    for (int i = w->capacity; i < more; i++) {
-        w->requests[i] = MPI_REQUEST_NULL;
-        w->next[i] = i + 1 < more ? i + 1 : w->first_free;
-    }
+    w->slots = slots;
+    for (int i = w->capacity; i < more; i++)
+        slots[i] = (slot){MPI_REQUEST_NULL, i + 1 < more ? i + 1 : w->first_free};
     w->first_free = w->capacity;
     w->capacity = more;
 }
@@ -47,7 +46,7 @@ static int take_request(comm *c)
     if (w->first_free < 0)
         grow(c);
     const int r = w->first_free;
-    w->first_free = w->next[r];
+    w->first_free = w->slots[r].next;
     return r;
 }
 
@@ -60,7 +59,7 @@ static int send_to(comm *c, int to, comm_use use, int tag, const void *data, siz
 {
     const int r = take_request(c);
     world *w = c->own;
-    if (MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag_of(use, tag), w->all, &w->requests[r]) != MPI_SUCCESS)
+    if (MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag_of(use, tag), w->all, &w->slots[r].request) != MPI_SUCCESS)
         comm_fail(c, to, "cannot be reached");
     return r;
 }
@@ -69,7 +68,7 @@ static int receive_from(comm *c, int from, comm_use use, int tag, void *data, si
 {
     const int r = take_request(c);
     world *w = c->own;
-    if (MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag_of(use, tag), w->all, &w->requests[r]) != MPI_SUCCESS)
+    if (MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag_of(use, tag), w->all, &w->slots[r].request) != MPI_SUCCESS)
         comm_fail(c, from, "cannot be reached");
     return r;
 }
@@ -79,11 +78,11 @@ static bool done(comm *c, int request)
     world *w = c->own;
     int finished = 0;
     MPI_Status status;
-    if (MPI_Test(&w->requests[request], &finished, &status) != MPI_SUCCESS)
+    if (MPI_Test(&w->slots[request].request, &finished, &status) != MPI_SUCCESS)
         comm_fail(c, status.MPI_SOURCE, "is gone");
     if (!finished)
         return false;
-    w->next[request] = w->first_free;
+    w->slots[request].next = w->first_free;
     w->first_free = request;
     return true;
 }
@@ -111,8 +110,7 @@ static void leave(comm *c)
     world *w = c->own;
     MPI_Comm_free(&w->all);
     MPI_Finalize();
-    free(w->requests);
-    free(w->next);
+    free(w->slots);
     free(w);
     free(c);
 }

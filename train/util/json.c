@@ -28,23 +28,23 @@ const char *json_number_text(double value, char text[NUMBER_TEXT])
 scion_status json_save(json_t *value, size_t flags, const char *path, scion_error *err)
 {
     struct stat about;
-    if (strcmp(path, "-") == 0) {
-        const int failed = value ? json_dumpf(value, stdout, flags) || fputc('\n', stdout) == EOF : -1;
-        json_decref(value);
-        return failed ? train_fail(err, SCION_EINVAL, "standard output could not be written") : SCION_OK;
-    }
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) { /* a device or a pipe cannot be replaced */
-        const int failed = value ? json_dump_file(value, path, flags) : -1;
-        const int reason = errno;
-        json_decref(value);
-        return failed ? train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(path), strerror(reason))
-                      : SCION_OK;
-    }
+    const bool output = strcmp(path, "-") == 0;
     char *text = value ? json_dumps(value, flags) : NULL;
     json_decref(value);
     if (!text)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    const scion_status status = atomic_save(-1, path, text, strlen(text), err);
+    scion_status status = SCION_OK;
+    if (!output && !(stat(path, &about) == 0 && !S_ISREG(about.st_mode))) {
+        status = atomic_save(-1, path, text, strlen(text), err);
+    } else { /* a device or a pipe cannot be replaced */
+        FILE *to = output ? stdout : fopen(path, "we");
+        bool written = to && fputs(text, to) >= 0 && (!output || putchar('\n') != EOF);
+        if (to && !output)
+            written = fclose(to) == 0 && written;
+        if (!written)
+            status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s",
+                                output ? "standard output" : path_end(path), strerror(errno));
+    }
     free(text);
     return status;
 }

@@ -47,17 +47,6 @@ static void lower_by_group(memory_limit *to, const char *root, const char *mount
     }
 }
 
-/* True if a list such as "cpu,memory" contains the word. */
-static bool has_controller(const char *list, size_t length, const char *word)
-{
-    const size_t n = strlen(word);
-    for (size_t i = 0; i + n <= length; i++)
-        if (strncmp(list + i, word, n) == 0 && (i == 0 || list[i - 1] == ',') &&
-            (i + n == length || list[i + n] == ','))
-            return true;
-    return false;
-}
-
 /* Lines of /proc/self/cgroup: "0::/user.slice" (version 2), "9:memory:/docker/1234" (version 1). */
 static void lower_by_groups(memory_limit *to, const char *root)
 {
@@ -67,14 +56,14 @@ static void lower_by_groups(memory_limit *to, const char *root)
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f)) {
-        char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
+        char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL, controllers[256];
         line[strcspn(line, "\n")] = '\0';
         if (!group)
             continue;
-        const size_t length = (size_t)(group - list - 1);
-        if (length == 0)
+        snprintf(controllers, sizeof controllers, ",%.*s,", (int)(group - list - 1), list + 1);
+        if (strcmp(controllers, ",,") == 0)
             lower_by_group(to, root, "/sys/fs/cgroup", "memory.max", group + 1);
-        else if (has_controller(list + 1, length, "memory"))
+        else if (strstr(controllers, ",memory,"))
             lower_by_group(to, root, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", group + 1);
     }
     if (f)

@@ -53,40 +53,40 @@ static int base_of(const char *text)
     return text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
 }
 
-static bool starts_number(const char *text)
+/* Reads an integer as its sign and its size; exact up to 2^64 - 1. */
+static bool whole(const char *text, bool *negative, uint64_t *size)
 {
-    return isdigit((unsigned char)text[*text == '-' || *text == '+']);
+    const bool sign = *text == '-' || *text == '+';
+    char *end;
+    double real;
+    *negative = *text == '-';
+    errno = 0;
+    *size = strtoull(text + sign, &end, base_of(text));
+    if (isdigit((unsigned char)text[sign]) && *end == '\0')
+        return errno == 0;
+    if (!number_real(text, &real) || real != floor(real) || fabs(real) > exact)
+        return false;
+    *size = (uint64_t)fabs(real);
+    return true;
 }
 
 bool number_int(const char *text, int64_t *value)
 {
-    char *end;
-    double real;
-    errno = 0;
-    const long long whole = strtoll(text, &end, base_of(text));
-    if (starts_number(text) && *end == '\0') {
-        *value = whole;
-        return errno == 0;
-    }
-    if (!number_real(text, &real) || real != floor(real) || fabs(real) > exact)
+    bool negative;
+    uint64_t size;
+    if (!whole(text, &negative, &size) || size > (uint64_t)INT64_MAX + negative)
         return false;
-    *value = (int64_t)real;
+    *value = (int64_t)(negative ? 0 - size : size);
     return true;
 }
 
 bool number_seed(const char *text, uint64_t *value)
 {
-    char *end;
-    double real;
-    errno = 0;
-    const unsigned long long whole = strtoull(text, &end, base_of(text));
-    if (starts_number(text) && *text != '-' && *end == '\0') {
-        *value = whole;
-        return errno == 0;
-    }
-    if (!number_real(text, &real) || real != floor(real) || real < 0 || real > exact)
+    bool negative;
+    uint64_t size;
+    if (!whole(text, &negative, &size) || (negative && size > 0))
         return false;
-    *value = (uint64_t)real;
+    *value = size;
     return true;
 }
 
