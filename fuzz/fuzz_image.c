@@ -36,7 +36,7 @@ static void view(const image *m, int side, int kind)
     const data_image_info about = {.crop = (double)(1 + kind) / 256};
     const data_box b = data_middle(&about, m);
     fuzz_require(b.y0 >= 0 && b.x0 >= 0 && b.y0 < b.y1 && b.x0 < b.x1 && b.y1 <= m->height && b.x1 <= m->width);
-    fuzz_require(resample(m, b, resample_name(kind % 2), side, 1 + kind % max_side, to));
+    fuzz_require(resample(m, b, kind % 2, side, 1 + kind % max_side, to));
     const data_box drawn = data_draw_crop(0.08, (uint64_t)kind, m->height, m->width, side);
     fuzz_require(drawn.y0 >= 0 && drawn.x0 >= 0 && drawn.y0 < drawn.y1 && drawn.x0 < drawn.x1 &&
                  drawn.y1 <= m->height && drawn.x1 <= m->width);

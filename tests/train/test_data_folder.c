@@ -96,9 +96,9 @@ static void resampling_follows_its_definition(void **state)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (size_t b = 0; b < sizeof boxes / sizeof *boxes; b++) {
                 const int h = sizes[s][0], w = sizes[s][1];
-                assert_true(resample(&m, boxes[b], resample_name(f), h, w, to));
+                assert_true(resample(&m, boxes[b], f, h, w, to));
                 for (int i = 0; i < h * w * 3; i++)
-                    assert_true(fabs(to[i] - sampled(&m, boxes[b], resample_name(f), h, w, i / 3 / w, i / 3 % w,
+                    assert_true(fabs(to[i] - sampled(&m, boxes[b], resample_names[f], h, w, i / 3 / w, i / 3 % w,
                                                      i % 3)) <= tolerance);
                 if (b == 0 && h == H && w == W)
                     assert_memory_equal(to, pixels, sizeof pixels); /* nothing changes */
@@ -459,7 +459,7 @@ static void a_model_brings_its_classes(void **state)
     class_folder("other", "cow", 1, 6);
     d = must_open_folder("other", &as, OPTIONS("image_size=8", "val_fraction=0"));
     assert_int_equal(data_about(d)->image->classes, 3);
-    assert_string_equal(data_about(d)->image->resample, "bicubic");
+    assert_string_equal(resample_names[data_about(d)->image->resample], "bicubic");
     assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, 1, arrays, &err), SCION_OK);
     assert_int_equal(label, 2);
     data_close(d);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 
 enum { draws = 128 };
@@ -17,56 +18,23 @@ enum { DRAW_FLIP, DRAW_DY, DRAW_DX, DRAW_CUTOUT_Y, DRAW_CUTOUT_X, DRAW_ERASE, DR
 
 const option data_image_option_rows[] = {DATA_IMAGE_ROWS, OPTION_END};
 
-typedef bool flips(uint64_t seed, int64_t epoch, int64_t sample, int64_t number);
-
-static bool flip_none(uint64_t seed, int64_t epoch, int64_t sample, int64_t number)
-{
-    (void)seed;
-    (void)epoch;
-    (void)sample;
-    (void)number;
-    return false;
-}
-
-static bool flip_random(uint64_t seed, int64_t epoch, int64_t sample, int64_t number)
-{
-    (void)epoch;
-    (void)sample;
-    return scn_uniform(seed, SCN_STREAM_AUGMENT, (uint64_t)number * draws + DRAW_FLIP) < 0.5;
-}
-
-/* Random in the first epoch, then the other way each epoch: after two, every image was seen both ways. */
-static bool flip_alternate(uint64_t seed, int64_t epoch, int64_t sample, int64_t number)
-{
-    (void)number;
-    return (scn_uniform(seed, SCN_STREAM_FLIP, (uint64_t)sample) < 0.5) != (epoch % 2 == 1);
-}
-
-static const struct {
-    const char *name;
-    flips *flips;
-} flip_rows[] = {{"none", flip_none}, {"random", flip_random}, {"alternate", flip_alternate}};
-
-enum { flip_count = sizeof flip_rows / sizeof *flip_rows };
-
-const char *data_flip_name(int i)
-{
-    return i >= 0 && i < flip_count ? flip_rows[i].name : NULL;
-}
-
-static flips *find_flips(const char *name)
-{
-    for (int i = 0; i < flip_count; i++)
-        if (strcmp(flip_rows[i].name, name) == 0)
-            return flip_rows[i].flips;
-    return flip_none;
-}
+enum { FLIP_NONE, FLIP_RANDOM, FLIP_ALTERNATE };
+const char *const data_flips[] = {
+    [FLIP_NONE] = "none", [FLIP_RANDOM] = "random", [FLIP_ALTERNATE] = "alternate", NULL};
 
 /* ---- Drawing ------------------------------------------------------------------------------------------- */
 
 static double draw(uint64_t seed, int64_t number, int64_t k)
 {
     return scn_uniform(seed, SCN_STREAM_AUGMENT, (uint64_t)number * draws + (uint64_t)k);
+}
+
+static bool draw_flip(int flip, uint64_t seed, int64_t epoch, int64_t sample, int64_t number)
+{
+    if (flip == FLIP_RANDOM)
+        return draw(seed, number, DRAW_FLIP) < 0.5;
+    /* Random in the first epoch, then the other way each epoch: after two, every image was seen both ways. */
+    return flip == FLIP_ALTERNATE && (scn_uniform(seed, SCN_STREAM_FLIP, (uint64_t)sample) < 0.5) != (epoch % 2 == 1);
 }
 
 /* Integer from `low` to `high`, for u in [0, 1). */
@@ -110,7 +78,7 @@ data_box data_draw_crop(double crop_min, uint64_t seed, int64_t height, int64_t 
         return (data_box){y, x, y + h, x + w};
     }
     const int64_t tall = llround((double)width * ratio), wide = llround((double)height * ratio);
-    const int64_t h = height < tall ? height : tall, w = width < wide ? width : wide;
+    const int64_t h = scn_min(height, tall), w = scn_min(width, wide);
     const int64_t y = (height - h) / 2, x = (width - w) / 2;
     return (data_box){y, x, y + h, x + w};
 }
@@ -118,15 +86,13 @@ data_box data_draw_crop(double crop_min, uint64_t seed, int64_t height, int64_t 
 data_change data_draw_change(const data_image_options *o, uint64_t seed, int64_t height, int64_t width, int64_t epoch,
                              int64_t sample, int64_t number)
 {
-    data_change a = {.flip = find_flips(o->flip)(seed, epoch, sample, number), .number = number};
+    data_change a = {.flip = draw_flip(o->flip, seed, epoch, sample, number), .number = number};
     if (o->translate > 0) {
         a.dy = whole(draw(seed, number, DRAW_DY), -o->translate, o->translate);
         a.dx = whole(draw(seed, number, DRAW_DX), -o->translate, o->translate);
     }
     if (o->randaugment > 0)
-        randaugment_draw(o->randaugment, seed, number, a.ops);
-    for (int k = 0; o->randaugment > 0 && k < RANDAUGMENT_OPS; k++)
-        a.randaugment = a.randaugment || a.ops[k].row >= 0;
+        a.randaugment = randaugment_draw(o->randaugment, seed, number, a.ops);
     if (o->cutout > 0) {
         const int64_t y = whole(draw(seed, number, DRAW_CUTOUT_Y), 0, height - o->cutout);
         const int64_t x = whole(draw(seed, number, DRAW_CUTOUT_X), 0, width - o->cutout);
@@ -157,7 +123,7 @@ static data_box draw_pasted(double share, double u, double v, int64_t height, in
 {
     const int64_t h = (int64_t)((double)height * sqrt(share)), w = (int64_t)((double)width * sqrt(share));
     const int64_t y = whole(u, 0, height - 1) - h / 2, x = whole(v, 0, width - 1) - w / 2;
-    return (data_box){y > 0 ? y : 0, x > 0 ? x : 0, y + h < height ? y + h : height, x + w < width ? x + w : width};
+    return (data_box){scn_max(y, 0), scn_max(x, 0), scn_min(y + h, height), scn_min(x + w, width)};
 }
 
 static int64_t box_area(data_box b)
@@ -199,7 +165,7 @@ data_mix data_draw_mix(const data_image_options *o, uint64_t seed, int64_t heigh
 /* Part of row y, columns [x, x + count), that b covers: *n columns from the returned one on, relative to x. */
 static int64_t covered(data_box b, int64_t y, int64_t x, int64_t count, int64_t *n)
 {
-    const int64_t from = b.x0 > x ? b.x0 - x : 0, to = b.x1 < x + count ? b.x1 - x : count;
+    const int64_t from = scn_max(b.x0 - x, 0), to = scn_min(b.x1 - x, count);
     *n = y >= b.y0 && y < b.y1 && to > from ? to - from : 0;
     return from;
 }
@@ -257,7 +223,7 @@ void data_put_image(const data_image_info *about, const data_pixels *from, const
     const data_box b = placing->box;
     const float weight = placing->weight;
     for (int64_t x = b.x0; x < b.x1; x += chunk) {
-        const int64_t count = b.x1 - x < chunk ? b.x1 - x : chunk;
+        const int64_t count = scn_min(b.x1 - x, chunk);
         int64_t columns[chunk];
         for (int64_t k = 0; k < count; k++)
             columns[k] = column_of(about, from, change, x + k);

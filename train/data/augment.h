@@ -9,20 +9,20 @@
 /* Options of every kind of images. A kind with more options begins its struct with these, and its rows with
  * DATA_IMAGE_ROWS. */
 typedef struct data_image_options {
-    char flip[OPTION_NAME]; /* none, random, alternate */
-    int64_t translate;      /* largest shift in each direction */
-    int64_t cutout;         /* side of a square that is covered */
-    double randaugment;     /* magnitude, 0: off */
-    double erase;           /* probability of covering a rectangle with noise */
-    double mixup, cutmix;   /* parameter of their Beta distributions, 0: off */
-    int64_t image_size;     /* pixels on each side */
+    int flip;             /* index into data_flips */
+    int64_t translate;    /* largest shift in each direction */
+    int64_t cutout;       /* side of a square that is covered */
+    double randaugment;   /* magnitude, 0: off */
+    double erase;         /* probability of covering a rectangle with noise */
+    double mixup, cutmix; /* parameter of their Beta distributions, 0: off */
+    int64_t image_size;   /* pixels on each side */
 } data_image_options;
 
-const char *data_flip_name(int i); /* NULL past the last */
+extern const char *const data_flips[]; /* ended by NULL */
 
 #define DATA_IMAGE_ROWS                                                                                              \
-    OPTION_ENUM_ROW(data_image_options, flip, "flip", "none", data_flip_name,                                        \
-                    "mirror half of the images; alternate: the other half each epoch"),                              \
+    OPTION_CHOICE_ROW(data_image_options, flip, "flip", "none", data_flips,                                          \
+                      "mirror half of the images; alternate: the other half each epoch"),                            \
         OPTION_INT_ROW(data_image_options, translate, "translate", "0", 0, 1024,                                     \
                        "largest shift in pixels; the border is reflected"),                                          \
         OPTION_INT_ROW(data_image_options, cutout, "cutout", "0", 0, OPTION_MANY,                                    \

@@ -79,7 +79,7 @@ typedef struct data_image_info {
     float mean[DATA_CHANNELS], scale[DATA_CHANNELS];
     const char *const *names; /* of the classes */
     double crop;              /* evaluation sees the middle square of a file: this share of the shorter side, */
-    const char *resample;     /* resampled to height x width by this filter (resample.h) */
+    int resample;             /* resampled to height x width by this filter (resample.h) */
 } data_image_info;
 
 typedef struct data_info {

@@ -30,7 +30,7 @@ static const double usual_mean[colours] = {0.485, 0.456, 0.406}, usual_deviation
 typedef struct folder_options {
     data_image_options image;
     double crop_min, eval_crop;
-    char resample[OPTION_NAME];
+    int resample;
 } folder_options;
 
 static const option options[] = {
@@ -39,8 +39,8 @@ static const option options[] = {
                     "smallest share of an image that training sees; 1: as in evaluation"),
     OPTION_REAL_ROW(folder_options, eval_crop, "eval_crop", "0.875", 0.01, 1,
                     "evaluation sees the middle square: this share of the shorter side", .change = OPTION_FROM_INIT),
-    OPTION_ENUM_ROW(folder_options, resample, "resample", "bilinear", resample_name, "filter that resizes images",
-                    .change = OPTION_FROM_INIT),
+    OPTION_CHOICE_ROW(folder_options, resample, "resample", "bilinear", resample_names, "filter that resizes images",
+                      .change = OPTION_FROM_INIT),
     OPTION_END,
 };
 

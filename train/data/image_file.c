@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jpeglib.h> /* after stdio.h, whose FILE it uses */
 #include <jerror.h>
@@ -22,7 +21,6 @@ typedef struct decoder {
     const uint8_t *bytes;
     size_t count, at; /* at: bytes read so far */
     const char *name;
-    png_bytep *rows;
     char why[96];   /* the library's message */
     bool no_memory; /* the reason is not the file */
     jmp_buf leave;
@@ -68,12 +66,6 @@ static png_voidp png_memory(png_structp png, png_alloc_size_t bytes)
     return memory;
 }
 
-static void png_release(png_structp png, png_voidp memory)
-{
-    (void)png;
-    free(memory);
-}
-
 static void png_remark(png_structp png, png_const_charp message)
 {
     (void)png;
@@ -90,51 +82,38 @@ static void png_more(png_structp png, png_bytep to, size_t n)
 }
 
 /* Converts any colour type to 8 bit RGB. */
-static void png_as_rgb(png_structp png, png_infop info)
-{
-    png_set_expand(png);
-    png_set_strip_16(png);
-    png_set_strip_alpha(png);
-    png_set_gray_to_rgb(png);
-    png_set_interlace_handling(png);
-    png_read_update_info(png, info);
-}
-
 static scion_status png_pixels(decoder *d, png_structp png, png_infop info, scion_error *err)
 {
     if (setjmp(d->leave))
         return fail_by_library(d, "PNG", err);
     png_set_read_fn(png, d, png_more);
     png_read_info(png, info);
-    png_as_rgb(png, info);
+    png_set_expand(png);
+    png_set_strip_16(png);
+    png_set_strip_alpha(png);
+    png_set_gray_to_rgb(png);
+    const int passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
     const int64_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
     const scion_status status = allocate_pixels(d, width, height, err);
     if (status != SCION_OK)
         return status;
-    d->rows = malloc((size_t)height * sizeof *d->rows);
-    if (!d->rows || png_get_rowbytes(png, info) != (size_t)width * channels)
-        return data_fail(err, SCION_ENOMEM, d->name, "out of memory: %lld rows", (long long)height);
-    for (int64_t y = 0; y < height; y++)
-        d->rows[y] = d->out->pixels + y * width * channels;
-    png_read_image(png, d->rows);
+    if (png_get_rowbytes(png, info) != (size_t)width * channels)
+        png_error(png, "its rows have another size");
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < height; y++)
+            png_read_row(png, d->out->pixels + y * width * channels, NULL);
     png_read_end(png, NULL);
     return SCION_OK;
 }
 
-static bool is_png(const uint8_t *bytes, size_t n)
-{
-    return n >= 8 && png_sig_cmp(bytes, 0, 8) == 0;
-}
-
 static scion_status read_png(decoder *d, scion_error *err)
 {
-    png_structp png =
-        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, png_wrong, png_remark, d, png_memory, png_release);
+    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, png_wrong, png_remark, d, png_memory, NULL);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     const scion_status status =
         info ? png_pixels(d, png, info, err) : data_fail(err, SCION_ENOMEM, d->name, "out of memory");
     png_destroy_read_struct(&png, &info, NULL);
-    free(d->rows);
     return status;
 }
 
@@ -184,11 +163,6 @@ static scion_status jpeg_pixels(decoder *d, struct jpeg_decompress_struct *jpeg,
     return SCION_OK;
 }
 
-static bool is_jpeg(const uint8_t *bytes, size_t n)
-{
-    return n >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
-}
-
 static scion_status read_jpeg(decoder *d, scion_error *err)
 {
     struct jpeg_error_mgr errors;
@@ -202,42 +176,31 @@ static scion_status read_jpeg(decoder *d, scion_error *err)
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
-static const struct {
-    bool (*is)(const uint8_t *bytes, size_t n);
-    scion_status (*read)(decoder *d, scion_error *err);
-} formats[] = {{is_png, read_png}, {is_jpeg, read_jpeg}};
-
 scion_status image_decode(image *out, const void *bytes, size_t n, const char *name, scion_error *err)
 {
     decoder d = {.out = out, .bytes = bytes, .count = n, .name = name};
+    scion_status status;
     *out = (image){0};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].is(bytes, n)) {
-            const scion_status status = formats[i].read(&d, err);
-            if (status != SCION_OK)
-                image_free(out);
-            return status;
-        }
-    return data_fail(err, SCION_EINVAL, name, "neither a PNG nor a JPEG image");
+    if (n >= 8 && png_sig_cmp(bytes, 0, 8) == 0)
+        status = read_png(&d, err);
+    else if (n >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0)
+        status = read_jpeg(&d, err);
+    else
+        status = data_fail(err, SCION_EINVAL, name, "neither a PNG nor a JPEG image");
+    if (status != SCION_OK)
+        image_free(out);
+    return status;
 }
 
 scion_status image_read(image *out, const char *path, scion_error *err)
 {
-    int file;
-    int64_t bytes;
+    uint8_t *bytes;
+    int64_t count;
     *out = (image){0};
-    scion_status status = data_open_file(path, &file, &bytes, err);
-    if (status != SCION_OK)
-        return status;
-    uint8_t *memory = malloc((size_t)bytes);
-    if (!memory)
-        status = data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)bytes);
+    scion_status status = data_read_file(path, &bytes, &count, err);
     if (status == SCION_OK)
-        status = data_read_at(file, path, 0, memory, (size_t)bytes, err);
-    if (status == SCION_OK)
-        status = image_decode(out, memory, (size_t)bytes, path, err);
-    close(file);
-    free(memory);
+        status = image_decode(out, bytes, (size_t)count, path, err);
+    free(bytes);
     return status;
 }
 

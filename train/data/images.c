@@ -255,7 +255,7 @@ static scion_status describe(data_set *d, scion_error *err)
         json_pack("{s:[I,I,I],s:o,s:o,s:o,s:o*,s:s*}", "size", (json_int_t)m->height, (json_int_t)m->width,
                   (json_int_t)m->channels, "mean", floats(m->mean, m->channels), "scale",
                   floats(m->scale, m->channels), "classes", names, "crop", m->crop != 1 ? json_real(m->crop) : NULL,
-                  "resample", strcmp(m->resample, resample_name(0)) != 0 ? m->resample : NULL);
+                  "resample", m->resample != 0 ? resample_names[m->resample] : NULL);
     char *text = all && !failed ? json_dumps(all, JSON_COMPACT) : NULL;
     d->info.images = text ? data_own_text(d, text, err) : NULL;
     free(text);
@@ -293,16 +293,15 @@ scion_status data_images_read(data_set *d, const char *text, data_image_info *m,
 {
     json_t *all = json_loads(text, 0, NULL), *mean, *scale, *names;
     json_int_t height, width, channels;
-    const char *filter = resample_name(0);
+    const char *filter = resample_names[0];
     *m = (data_image_info){.crop = 1};
     bool fine =
         all && json_unpack(all, "{s:[I,I,I],s:o,s:o,s:o,s?F,s?s}", "size", &height, &width, &channels, "mean", &mean,
                            "scale", &scale, "classes", &names, "crop", &m->crop, "resample", &filter) == 0;
-    for (int i = 0; fine && resample_name(i); i++)
-        if (strcmp(resample_name(i), filter) == 0)
-            m->resample = resample_name(i);
-    fine = fine && m->resample && m->crop > 0 && m->crop <= 1 && height > 0 && height <= INT32_MAX && width > 0 &&
-           width <= INT32_MAX && channels > 0 && channels <= DATA_CHANNELS;
+    while (fine && resample_names[m->resample] && strcmp(resample_names[m->resample], filter) != 0)
+        m->resample++;
+    fine = fine && resample_names[m->resample] && m->crop > 0 && m->crop <= 1 && height > 0 && height <= INT32_MAX &&
+           width > 0 && width <= INT32_MAX && channels > 0 && channels <= DATA_CHANNELS;
     if (fine) {
         m->height = height;
         m->width = width;
@@ -406,7 +405,6 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
     data_images *m = d->state;
     m->channels_last = is_wanted(context, "image");
     m->about.crop = m->about.crop > 0 ? m->about.crop : 1;
-    m->about.resample = m->about.resample ? m->about.resample : resample_name(0);
     if (!m->get) {
         m->get = get_from_memory;
         d->hint = hint;

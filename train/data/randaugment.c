@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 
 static uint8_t to_byte(double x)
@@ -14,7 +15,13 @@ static uint8_t to_byte(double x)
     return x <= 0 ? 0 : x >= 255 ? 255 : (uint8_t)lround(x);
 }
 
-/* ---- Tables of 256 bytes, for each channel --------------------------------------------------------------- */
+/* other + factor (x - other). */
+static uint8_t blend(double other, double x, double factor)
+{
+    return to_byte(other + factor * (x - other));
+}
+
+/* ---- Tables of 256 bytes, for each channel: from its counts of bytes; they are the identity before ---------- */
 
 static void look_up(randaugment_image *m, int64_t c, const uint8_t table[256])
 {
@@ -22,106 +29,79 @@ static void look_up(randaugment_image *m, int64_t c, const uint8_t table[256])
         m->at[i] = table[m->at[i]];
 }
 
-static void look_up_all(randaugment_image *m, const uint8_t table[256])
-{
-    for (int64_t c = 0; c < m->channels; c++)
-        look_up(m, c, table);
-}
-
-static void count_bytes(const randaugment_image *m, int64_t c, int64_t counts[256])
-{
-    memset(counts, 0, 256 * sizeof *counts);
-    for (int64_t i = c; i < m->height * m->width * m->channels; i += m->channels)
-        counts[m->at[i]]++;
-}
-
 /* Stretches the darkest value to 0 and the brightest to 255. */
-static void autocontrast(randaugment_image *m, double strength)
+static void autocontrast(const int64_t counts[256], double strength, uint8_t table[256])
 {
+    int64_t low = 0, high = 255;
     (void)strength;
-    for (int64_t c = 0; c < m->channels; c++) {
-        int64_t counts[256], low = 0, high = 255;
-        uint8_t table[256];
-        count_bytes(m, c, counts);
-        while (low < 255 && counts[low] == 0)
-            low++;
-        while (high > 0 && counts[high] == 0)
-            high--;
-        if (high <= low)
-            continue;
-        for (int64_t i = 0; i < 256; i++) {
-            const int64_t x = (i - low) * 255 / (high - low);
-            table[i] = (uint8_t)(i < low ? 0 : x > 255 ? 255 : x);
-        }
-        look_up(m, c, table);
+    while (low < 255 && counts[low] == 0)
+        low++;
+    while (high > 0 && counts[high] == 0)
+        high--;
+    for (int64_t i = 0; high > low && i < 256; i++) {
+        const int64_t x = (i - low) * 255 / (high - low);
+        table[i] = (uint8_t)(i < low ? 0 : x > 255 ? 255 : x);
     }
 }
 
 /* Makes each brightness about equally frequent. */
-static void equalize(randaugment_image *m, double strength)
+static void equalize(const int64_t counts[256], double strength, uint8_t table[256])
 {
+    int64_t below_last = 0, last = 255;
     (void)strength;
-    for (int64_t c = 0; c < m->channels; c++) {
-        int64_t counts[256], last = 255;
-        uint8_t table[256];
-        count_bytes(m, c, counts);
-        while (last > 0 && counts[last] == 0)
-            last--;
-        const int64_t step = (m->height * m->width - counts[last]) / 255;
-        if (step == 0)
-            continue;
-        int64_t sum = step / 2;
-        for (int64_t i = 0; i < 256; i++) {
-            table[i] = (uint8_t)(sum / step > 255 ? 255 : sum / step);
-            sum += counts[i];
-        }
-        look_up(m, c, table);
+    while (last > 0 && counts[last] == 0)
+        last--;
+    for (int64_t i = 0; i < last; i++)
+        below_last += counts[i];
+    const int64_t step = below_last / 255;
+    int64_t sum = step / 2;
+    for (int64_t i = 0; step > 0 && i < 256; i++) {
+        table[i] = (uint8_t)(sum / step > 255 ? 255 : sum / step);
+        sum += counts[i];
     }
 }
 
-static void invert(randaugment_image *m, double strength)
+static void invert(const int64_t counts[256], double strength, uint8_t table[256])
 {
-    uint8_t table[256];
+    (void)counts;
     (void)strength;
     for (int i = 0; i < 256; i++)
         table[i] = (uint8_t)(255 - i);
-    look_up_all(m, table);
 }
 
 /* Keeps the highest bits. */
-static void posterize(randaugment_image *m, double bits)
+static void posterize(const int64_t counts[256], double bits, uint8_t table[256])
 {
     const int shift = 8 - (int)bits;
-    uint8_t table[256];
+    (void)counts;
     for (int i = 0; i < 256; i++)
         table[i] = (uint8_t)(i >> shift << shift);
-    look_up_all(m, table);
 }
 
 /* Inverts values from the threshold on. */
-static void solarize(randaugment_image *m, double threshold)
+static void solarize(const int64_t counts[256], double threshold, uint8_t table[256])
 {
-    uint8_t table[256];
+    (void)counts;
     for (int i = 0; i < 256; i++)
         table[i] = (uint8_t)(i < threshold ? i : 255 - i);
-    look_up_all(m, table);
 }
 
 /* Adds to the darker half. */
-static void solarize_add(randaugment_image *m, double more)
+static void solarize_add(const int64_t counts[256], double more, uint8_t table[256])
 {
-    uint8_t table[256];
+    (void)counts;
+    for (int i = 0; i < 128; i++)
+        table[i] = to_byte(i + more);
+}
+
+static void brightness(const int64_t counts[256], double factor, uint8_t table[256])
+{
+    (void)counts;
     for (int i = 0; i < 256; i++)
-        table[i] = i < 128 ? to_byte(i + more) : (uint8_t)i;
-    look_up_all(m, table);
+        table[i] = blend(0, i, factor);
 }
 
-/* ---- Blends: other + factor (image - other) -------------------------------------------------------------- */
-
-static uint8_t blend(double other, double x, double factor)
-{
-    return to_byte(other + factor * (x - other));
-}
+/* ---- Blends ---------------------------------------------------------------------------------------------- */
 
 /* Grey value of a pixel; its first channel, unless there are three. */
 static uint8_t grey(const randaugment_image *m, const uint8_t *pixel)
@@ -141,27 +121,19 @@ static void colour(randaugment_image *m, double factor)
     }
 }
 
-static void blend_all(randaugment_image *m, double other, double factor)
-{
-    uint8_t table[256];
-    for (int i = 0; i < 256; i++)
-        table[i] = blend(other, i, factor);
-    look_up_all(m, table);
-}
-
 /* Blends with the mean grey. */
 static void contrast(randaugment_image *m, double factor)
 {
     const int64_t area = m->height * m->width;
+    uint8_t table[256];
     int64_t sum = 0;
     for (int64_t i = 0; i < area; i++)
         sum += grey(m, m->at + i * m->channels);
-    blend_all(m, floor((double)sum / (double)area + 0.5), factor);
-}
-
-static void brightness(randaugment_image *m, double factor)
-{
-    blend_all(m, 0, factor);
+    const double mean = floor((double)sum / (double)area + 0.5);
+    for (int i = 0; i < 256; i++)
+        table[i] = blend(mean, i, factor);
+    for (int64_t c = 0; c < m->channels; c++)
+        look_up(m, c, table);
 }
 
 /* Blends with the image smoothed by (1 1 1, 1 5 1, 1 1 1)/13, except at the border. */
@@ -182,7 +154,7 @@ static void sharpness(randaugment_image *m, double factor)
 
 static int64_t clamped(int64_t i, int64_t n)
 {
-    return i < 0 ? 0 : i < n ? i : n - 1;
+    return scn_max(0, scn_min(i, n - 1));
 }
 
 /* Weights of the four neighbours of a point at distance t from the second. */
@@ -270,25 +242,26 @@ static void translate_y(randaugment_image *m, double share)
  * strengths are rounded towards base. */
 static const struct {
     const char *name;
+    void (*table)(const int64_t counts[256], double strength, uint8_t table[256]); /* NULL: apply */
     void (*apply)(randaugment_image *m, double strength);
     double base, range;
     bool two_ways, whole;
 } rows[] = {
-    {"autocontrast", autocontrast, 0, 0, false, false},
-    {"equalize", equalize, 0, 0, false, false},
-    {"invert", invert, 0, 0, false, false},
-    {"rotate", rotate, 0, 30, true, false},
-    {"posterize", posterize, 4, -4, false, true},
-    {"solarize", solarize, 256, -256, false, true},
-    {"solarize_add", solarize_add, 0, 110, false, true},
-    {"color", colour, 1, 0.9, true, false},
-    {"contrast", contrast, 1, 0.9, true, false},
-    {"brightness", brightness, 1, 0.9, true, false},
-    {"sharpness", sharpness, 1, 0.9, true, false},
-    {"shear_x", shear_x, 0, 0.3, true, false},
-    {"shear_y", shear_y, 0, 0.3, true, false},
-    {"translate_x", translate_x, 0, 0.45, true, false},
-    {"translate_y", translate_y, 0, 0.45, true, false},
+    {"autocontrast", autocontrast, NULL, 0, 0, false, false},
+    {"equalize", equalize, NULL, 0, 0, false, false},
+    {"invert", invert, NULL, 0, 0, false, false},
+    {"rotate", NULL, rotate, 0, 30, true, false},
+    {"posterize", posterize, NULL, 4, -4, false, true},
+    {"solarize", solarize, NULL, 256, -256, false, true},
+    {"solarize_add", solarize_add, NULL, 0, 110, false, true},
+    {"color", NULL, colour, 1, 0.9, true, false},
+    {"contrast", NULL, contrast, 1, 0.9, true, false},
+    {"brightness", brightness, NULL, 1, 0.9, true, false},
+    {"sharpness", NULL, sharpness, 1, 0.9, true, false},
+    {"shear_x", NULL, shear_x, 0, 0.3, true, false},
+    {"shear_y", NULL, shear_y, 0, 0.3, true, false},
+    {"translate_x", NULL, translate_x, 0, 0.45, true, false},
+    {"translate_y", NULL, translate_y, 0, 0.45, true, false},
 };
 
 enum { count = sizeof rows / sizeof *rows };
@@ -304,13 +277,26 @@ void randaugment_apply(const randaugment_op *op, randaugment_image *m)
         return;
     const double change = op->level / RANDAUGMENT_LEVELS * rows[op->row].range;
     const double moved = rows[op->row].whole ? trunc(change) : change;
-    rows[op->row].apply(m, rows[op->row].base + (op->negative ? -moved : moved));
+    const double strength = rows[op->row].base + (op->negative ? -moved : moved);
+    if (rows[op->row].apply)
+        rows[op->row].apply(m, strength);
+    for (int64_t c = 0; rows[op->row].table && c < m->channels; c++) {
+        int64_t counts[256] = {0};
+        uint8_t table[256];
+        for (int i = 0; i < 256; i++)
+            table[i] = (uint8_t)i;
+        for (int64_t i = c; i < m->height * m->width * m->channels; i += m->channels)
+            counts[m->at[i]]++;
+        rows[op->row].table(counts, strength, table);
+        look_up(m, c, table);
+    }
 }
 
-void randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugment_op ops[RANDAUGMENT_OPS])
+bool randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugment_op ops[RANDAUGMENT_OPS])
 {
     enum { DRAW_WHICH, DRAW_DONE, DRAW_SIGN, draws = 4 };
     static const double deviation = 0.5;
+    bool any = false;
     for (int k = 0; k < RANDAUGMENT_OPS; k++) {
         const uint64_t first = ((uint64_t)number * RANDAUGMENT_OPS + (uint64_t)k) * draws;
         const int row = (int)(scn_uniform(seed, SCN_STREAM_RANDAUGMENT, first + DRAW_WHICH) * count);
@@ -322,5 +308,7 @@ void randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugme
             .level = fmin(fmax(level, 0), RANDAUGMENT_LEVELS),
             .negative = rows[row].two_ways && scn_uniform(seed, SCN_STREAM_RANDAUGMENT, first + DRAW_SIGN) < 0.5,
         };
+        any = any || ops[k].row >= 0;
     }
+    return any;
 }

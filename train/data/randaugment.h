@@ -18,8 +18,8 @@ typedef struct randaugment_op {
 /* Name of operation `row`, NULL past the last. */
 const char *randaugment_name(int row);
 
-/* Draws the operations of sample `number`: levels are normal with mean `magnitude` and deviation 1/2. */
-void randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugment_op ops[RANDAUGMENT_OPS]);
+/* Draws the operations of sample `number`: levels are normal with mean `magnitude` and deviation 1/2. False: none. */
+bool randaugment_draw(double magnitude, uint64_t seed, int64_t number, randaugment_op ops[RANDAUGMENT_OPS]);
 
 /* Image (height, width, channels). */
 typedef struct randaugment_image {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 enum { channels = 3, bits = 22 };
 
 static double triangle(double x)
@@ -27,27 +29,13 @@ static double cubic(double x)
 }
 
 typedef struct filter {
-    const char *name;
     double radius;
     double (*value)(double x);
 } filter;
 
-static const filter filters[] = {{"bilinear", 1, triangle}, {"bicubic", 2, cubic}};
-
-enum { filter_count = sizeof filters / sizeof *filters };
-
-const char *resample_name(int i)
-{
-    return i >= 0 && i < filter_count ? filters[i].name : NULL;
-}
-
-static const filter *find_filter(const char *name)
-{
-    for (int i = 0; i < filter_count; i++)
-        if (strcmp(filters[i].name, name) == 0)
-            return &filters[i];
-    return &filters[0];
-}
+enum { BILINEAR, BICUBIC };
+static const filter filters[] = {[BILINEAR] = {1, triangle}, [BICUBIC] = {2, cubic}};
+const char *const resample_names[] = {[BILINEAR] = "bilinear", [BICUBIC] = "bicubic", NULL};
 
 /* Weights of each of n results, for pixels first[i] to first[i] + count[i]. */
 typedef struct axis {
@@ -76,7 +64,7 @@ static void weigh(const filter *f, double middle, double stretch, int64_t first,
 /* Makes the weights of n results from m pixels. False: out of memory; free it in any case. */
 static bool make_axis(axis *a, const filter *f, int64_t m, int64_t n)
 {
-    const double step = (double)m / (double)n, stretch = step > 1 ? step : 1, reach = f->radius * stretch;
+    const double step = (double)m / (double)n, stretch = fmax(step, 1), reach = f->radius * stretch;
     a->n = n;
     a->capacity = 2 * (int64_t)ceil(reach) + 1;
     a->first = malloc((size_t)n * sizeof *a->first);
@@ -87,8 +75,8 @@ static bool make_axis(axis *a, const filter *f, int64_t m, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const double middle = ((double)i + 0.5) * step;
         const int64_t low = (int64_t)floor(middle - reach + 0.5), high = (int64_t)floor(middle + reach + 0.5);
-        a->first[i] = low > 0 ? low : 0;
-        a->count[i] = (high < m ? high : m) - a->first[i];
+        a->first[i] = scn_max(low, 0);
+        a->count[i] = scn_min(high, m) - a->first[i];
         weigh(f, middle, stretch, a->first[i], a->count[i], a->weight + i * a->capacity);
     }
     return true;
@@ -129,9 +117,9 @@ static void down(const axis *a, int64_t i, const uint8_t *from, int64_t n, int32
         to[j] = rounded(sums[j]);
 }
 
-bool resample(const image *from, data_box box, const char *filter_name, int64_t height, int64_t width, uint8_t *to)
+bool resample(const image *from, data_box box, int filter_index, int64_t height, int64_t width, uint8_t *to)
 {
-    const filter *f = find_filter(filter_name);
+    const filter *f = &filters[filter_index];
     const int64_t h = box.y1 - box.y0, w = box.x1 - box.x0, row = width * channels;
     axis x = {0}, y = {0};
     uint8_t *rows = malloc((size_t)(h * row)); /* of the new width */

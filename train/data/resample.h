@@ -7,12 +7,12 @@
 #include "data/augment.h"
 #include "data/image_file.h"
 
-/* Name i of the filters, "bilinear" first; NULL past the last. */
-const char *resample_name(int i);
+/* Names of the filters, "bilinear" first, ended by NULL. */
+extern const char *const resample_names[];
 
 /* Resizes the pixels in `box`, which is inside the image and not empty, to height x width: to is (height, width, 3).
  * Pixels outside the box are not used. Integer arithmetic: the same bits on every machine. A box of height x width is
  * copied. False: out of memory. */
-bool resample(const image *from, data_box box, const char *filter, int64_t height, int64_t width, uint8_t *to);
+bool resample(const image *from, data_box box, int filter, int64_t height, int64_t width, uint8_t *to);
 
 #endif
