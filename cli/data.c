@@ -9,7 +9,7 @@
 #include "util/path.h"
 #include "cli.h"
 #include "data/catalogue.h"
-#include "data/cifar10_png.h"
+#include "data/cifar10.h"
 
 enum { JSON };
 
@@ -48,7 +48,7 @@ static int get(const cli_arguments *a)
     for (int i = 1; i < a->word_count; i++)
         if (!catalogue_find(a->words[i]))
             return unknown_set(a->words[i]);
-    if (!catalogue_home(home))
+    if (!catalogue_folder(NULL, home))
         return cli_error(CLI_FAILED, "%s: no place to keep it: neither XDG_DATA_HOME nor HOME is set", a->words[1]);
     const bool found = catalogue_script(script) && path_of_program(program, sizeof program);
     const char **argv = calloc((size_t)a->word_count + 4, sizeof *argv);

@@ -38,7 +38,7 @@ static void read_batch(const data_set *d, data_part part, int64_t at)
         arrays[i] = malloc((size_t)(batch * info->arrays[i].count) * DATA_TYPE_BYTES);
         fuzz_require(arrays[i]);
     }
-    fuzz_require(data_fill(d, part, at * batch, batch, arrays, &err) == SCION_OK);
+    fuzz_require(data_fill(d, (data_sequence){.part = part}, at * batch, batch, arrays, &err) == SCION_OK);
     for (int i = 0; i < info->array_count; i++) {
         const data_array *a = &info->arrays[i];
         for (int64_t k = 0; k < batch * a->count; k++) {

@@ -13,7 +13,7 @@ static scion_status fill(const trainer *t, const tape_plan *p, scion_error *err)
         if (v)
             arrays[i] = v->kind == TAPE_INTS ? (void *)v->ints : v->data;
     }
-    return data_fill(t->data, DATA_VAL, 0, t->c.training.batch, arrays, err);
+    return data_fill(t->data, (data_sequence){.part = DATA_VAL}, 0, t->c.training.batch, arrays, err);
 }
 
 int main(int argc, char **argv)

@@ -211,7 +211,7 @@ void must_fill(const data_set *d, data_part part, int64_t index, int64_t batch, 
 {
     void *const arrays[DATA_ARRAYS] = {inputs, targets};
     scion_error err = {0};
-    if (data_fill(d, part, index * batch, batch, arrays, &err) != SCION_OK)
+    if (data_fill(d, (data_sequence){.part = part}, index * batch, batch, arrays, &err) != SCION_OK)
         fail_msg("%s", err.message);
 }
 

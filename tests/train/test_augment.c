@@ -46,10 +46,11 @@ static void look(const data_set *d)
     void *const arrays[DATA_ARRAYS] = {all, labels};
     void *const first[DATA_ARRAYS] = {plain, labels};
     scion_error err = {0};
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, N, first, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, N, first, &err), SCION_OK);
     for (int i = 0; i < N; i++)
         assert_int_equal(labels[i], i);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 0, (int64_t)EPOCHS * N, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, (int64_t)EPOCHS * N, arrays, &err),
+                     SCION_OK);
     for (int i = 0; i < EPOCHS * N; i++)
         memcpy(seen[i / N][labels[i]], all[i], sizeof all[i]);
 }
@@ -257,8 +258,9 @@ static void fill_mixed(const data_set *d, float (*x)[AREA], int32_t *labels)
     scion_error err = {0};
     assert_int_equal(data_about(d)->array_count, 3);
     assert_string_equal(data_about(d)->arrays[2].name, "target_weights");
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, N, first, &err), SCION_OK);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 0, (int64_t)EPOCHS * N, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, N, first, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, (int64_t)EPOCHS * N, arrays, &err),
+                     SCION_OK);
 }
 
 /* The sample is the weighted sum of the images of its two classes, to rounding. */
@@ -318,8 +320,8 @@ static void validation_is_left_alone(void **state)
     data_set *d =
         open_small(OPTIONS("mixup=1", "cutmix=1", "flip=random", "translate=2", "erase=1", "cutout=2"), false);
     data_set *plainly = open_small(OPTIONS("flip=none"), false);
-    assert_int_equal(data_fill(d, DATA_VAL, 0, 8, a, &err), SCION_OK);
-    assert_int_equal(data_fill(plainly, DATA_VAL, 0, 8, b, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_VAL}, 0, 8, a, &err), SCION_OK);
+    assert_int_equal(data_fill(plainly, (data_sequence){.part = DATA_VAL}, 0, 8, b, &err), SCION_OK);
     assert_memory_equal(x, y, sizeof x);
     for (int i = 0; i < 8; i++)
         for (int k = 0; k < N; k++)
@@ -364,7 +366,7 @@ static void *fill_slice(void *context)
     const slice *s = context;
     for (int i = s->count - 1; i >= 0; i--) { /* one by one, from the end */
         void *const arrays[DATA_ARRAYS] = {s->x[s->first + i], NULL, weights[s->first + i]};
-        if (data_fill(s->d, DATA_TRAIN, s->first + i, 1, arrays, NULL) != SCION_OK)
+        if (data_fill(s->d, (data_sequence){.part = DATA_TRAIN}, s->first + i, 1, arrays, NULL) != SCION_OK)
             return context;
     }
     return NULL;
@@ -380,7 +382,8 @@ static void samples_depend_on_seed_and_number_alone(void **state)
     void *const arrays[DATA_ARRAYS] = {x, NULL, weights};
     (void)state;
     data_set *d = open_small(ALL_CHANGES, false), *other = open_small(ALL_CHANGES, false);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 0, (int64_t)EPOCHS * N, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, (int64_t)EPOCHS * N, arrays, &err),
+                     SCION_OK);
     memcpy(kept, weights, sizeof kept);
     memset(weights, 0, sizeof weights);
     for (int i = 0; i < threads; i++) {
@@ -416,8 +419,8 @@ static void layouts_have_the_same_pixels(void **state)
     assert_string_equal(data_about(b)->arrays[0].name, "image");
     assert_int_equal(data_about(b)->arrays[0].shape[2], 3);
     assert_string_equal(data_about(b)->unit, "images");
-    assert_int_equal(data_fill(a, DATA_TRAIN, 0, n, planes, &err), SCION_OK);
-    assert_int_equal(data_fill(b, DATA_TRAIN, 0, n, pixels, &err), SCION_OK);
+    assert_int_equal(data_fill(a, (data_sequence){.part = DATA_TRAIN}, 0, n, planes, &err), SCION_OK);
+    assert_int_equal(data_fill(b, (data_sequence){.part = DATA_TRAIN}, 0, n, pixels, &err), SCION_OK);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 3 * area; k++)
             assert_true(x[i][k % 3][k / 3] == y[i][k / 3][k % 3]);
@@ -465,8 +468,8 @@ static void images_are_given_as_a_model_learned_them(void **state)
     assert_int_equal(data_about(other)->image->classes, 3);
     assert_int_equal(data_about(other)->arrays[1].range, 3);
     assert_string_equal(data_about(other)->images, data_about(learned)->images);
-    assert_int_equal(data_fill_plain(other, DATA_TRAIN, 0, 1, a, &err), SCION_OK);
-    assert_int_equal(data_fill_plain(alone, DATA_TRAIN, 0, 1, b, &err), SCION_OK);
+    assert_int_equal(data_fill(other, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, 1, a, &err), SCION_OK);
+    assert_int_equal(data_fill(alone, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, 1, b, &err), SCION_OK);
     for (int k = 0; k < 4; k++)
         assert_true(x[k] == ((float)bytes[16 + k] - from->mean[0]) * from->scale[0]);
     assert_memory_not_equal(x, y, sizeof x);

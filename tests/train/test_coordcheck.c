@@ -58,7 +58,7 @@ static void mlp_rms(const trainer *t, double rms[3], results *values)
     const int64_t batch = t->c.training.batch, width = config_int(&t->c, "width");
     double sum[3] = {0};
     void *const arrays[DATA_ARRAYS] = {images, labels};
-    assert_int_equal(data_fill(t->data, DATA_TRAIN, 0, batch, arrays, NULL), SCION_OK);
+    assert_int_equal(data_fill(t->data, (data_sequence){.part = DATA_TRAIN}, 0, batch, arrays, NULL), SCION_OK);
     for (int64_t r = 0; r < batch; r++) {
         double x[pixels], y[most_width], z[most_width];
         for (int64_t k = 0; k < pixels; k++)

@@ -134,7 +134,9 @@ static void labels_of(const data_set *d, data_part part, int32_t *labels)
 {
     void *const arrays[DATA_ARRAYS] = {NULL, labels};
     scion_error err = {0};
-    assert_int_equal(data_fill_plain(d, part, 0, data_about(d)->samples[part], arrays, &err), SCION_OK);
+    assert_int_equal(
+        data_fill(d, (data_sequence){.part = part, .plain = true}, 0, data_about(d)->samples[part], arrays, &err),
+        SCION_OK);
 }
 
 /* More classes than a byte has, in the order of their names; a class that validation has not; folders in classes;
@@ -320,7 +322,7 @@ static void evaluation_sees_the_middle(void **state)
     image_file("middle/a/exact.png", side, side, 2);
     image_file("middle/b/larger.png", side + 5, side, 3);
     data_set *d = must_open_folder("middle", &context, OPTIONS("image_size=6", "eval_crop=1", "val_fraction=0"));
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, 2, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, 2, arrays, &err), SCION_OK);
     for (int i = 0; i < 2 * side * side * 3; i++) {
         const int which = i / (side * side * 3), y = i / (side * 3) % side, column = i / 3 % side, c = i % 3;
         const double byte = image_pixel(2 + which, y, column + 2 * which, c);
@@ -332,7 +334,7 @@ static void evaluation_sees_the_middle(void **state)
     data_close(d);
     image_file("middle/a/exact.png", 2 * side, 2 * side, 2); /* now the middle half of it */
     d = must_open_folder("middle", &context, OPTIONS("image_size=6", "eval_crop=0.5", "val_fraction=0"));
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, 1, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, 1, arrays, &err), SCION_OK);
     for (int i = 0; i < side * side * 3; i++) {
         const double byte = image_pixel(2, i / (side * 3) + side / 2, i / 3 % side + side / 2, i % 3);
         assert_true(
@@ -355,9 +357,9 @@ static void fill_numbers(const char *name, int workers, const char *const pairs[
     data_close(alone);
     for (int i = 0; i < EPOCHS * N; i += batch) {
         void *const arrays[DATA_ARRAYS] = {x[i], labels + i};
-        data_prefetch(d, DATA_TRAIN, i, batch);
-        data_prefetch(d, DATA_TRAIN, i + batch, batch);
-        if (data_fill(d, DATA_TRAIN, i, batch, arrays, &err) != SCION_OK)
+        data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, i, batch);
+        data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, i + batch, batch);
+        if (data_fill(d, (data_sequence){.part = DATA_TRAIN}, i, batch, arrays, &err) != SCION_OK)
             fail_msg("%s", err.message);
     }
     data_close(d);
@@ -407,11 +409,12 @@ static void bad_images_are_replaced_in_training(void **state)
     assert_memory_equal(labels, again, sizeof labels);
     data_set *d = must_open_folder("bad", &context, pairs);
     assert_int_equal(data_skipped(d), 0);
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, N, all, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, N, all, &err), SCION_OK);
     for (int i = 0; i < N; i++) /* left out where nothing may count twice */
         assert_int_equal(plain[i], i == 3 || i == N / 2 + 1 ? -1 : i / (N / 2));
     assert_int_equal(data_skipped(d), 2);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 0, (int64_t)EPOCHS * N, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, (int64_t)EPOCHS * N, arrays, &err),
+                     SCION_OK);
     assert_int_equal(data_skipped(d), 2); /* each once */
     assert_true(data_next_warning(d, &err));
     assert_non_null(strstr(err.message, "bad/a/003.png: neither a PNG nor a JPEG image"));
@@ -434,7 +437,7 @@ static void bad_images_are_replaced_in_training(void **state)
         }
     }
     d = must_open_folder("bad", &context, pairs);
-    assert_int_not_equal(data_fill(d, DATA_TRAIN, 0, 1, arrays, &err), SCION_OK);
+    assert_int_not_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, 1, arrays, &err), SCION_OK);
     assert_non_null(strstr(err.message, "none of 16 images can be read; the last: "));
     data_close(d);
 }
@@ -460,7 +463,7 @@ static void a_model_brings_its_classes(void **state)
     d = must_open_folder("other", &as, OPTIONS("image_size=8", "val_fraction=0"));
     assert_int_equal(data_about(d)->image->classes, 3);
     assert_string_equal(resample_names[data_about(d)->image->resample], "bicubic");
-    assert_int_equal(data_fill_plain(d, DATA_TRAIN, 0, 1, arrays, &err), SCION_OK);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, 1, arrays, &err), SCION_OK);
     assert_int_equal(label, 2);
     data_close(d);
     class_folder("other", "dodo", 1, 6);

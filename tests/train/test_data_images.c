@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "data/cifar10_png.h"
+#include "data/cifar10.h"
 #include "data_files.h"
 #include "image_files.h"
 

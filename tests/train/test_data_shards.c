@@ -125,11 +125,11 @@ static void test_shards_that_change(void **state)
     assert_int_equal(targets[block - 1], 16);
     assert_int_equal(truncate(path, SHARD_HEAD + 20), 0);
     must_fill(d, DATA_TRAIN, 1, 1, tokens, targets); /* these are still there */
-    assert_int_equal(data_fill(d, DATA_TRAIN, 3, 1, arrays, &err), SCION_EINVAL);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 3, 1, arrays, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "shrinks.bin: it ends before byte "));
     bytes[SHARD_HEAD + 2 * 13] = 100; /* not in the vocabulary */
     files_write("shrinks.bin", bytes, n);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 3, 1, arrays, &err), SCION_EINVAL);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 3, 1, arrays, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "token 100"));
     data_close(d);
 }
@@ -194,7 +194,7 @@ static void test_large_shards(void **state)
     assert_true(large_hash(count, 0, 100) == 0 && large_hash(count, count - 1, 100) == 0);
     assert_true(large_hash(count, between, 100) == zeros);
     data_set *d = must_open(&(data_case){.path = files_path("large.bin"), .vocab = 100, .block = 4});
-    assert_int_equal(data_fill(d, DATA_TRAIN, between / 4, 1, arrays, &err), SCION_EINVAL);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, between / 4, 1, arrays, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "large.bin: token 100 near byte "));
     data_close(d);
 }

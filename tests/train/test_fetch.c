@@ -94,7 +94,7 @@ typedef struct batch {
 static scion_status fill(const data_set *d, data_part part, int64_t first, int64_t count, batch *b, scion_error *err)
 {
     void *const arrays[DATA_ARRAYS] = {b->pixels, b->labels};
-    return data_fill(d, part, first, count, arrays, err);
+    return data_fill(d, (data_sequence){.part = part}, first, count, arrays, err);
 }
 
 static void must_be_same(const data_set *plain, const data_set *d, data_part part, int64_t first, int64_t count)
@@ -116,11 +116,12 @@ static void what_is_decoded_ahead_is_the_same(void **state)
         data_set *d = open_with(8, workers);
         assert_non_null(d->pool);
         for (int64_t i = 0; i < 40; i++) {
-            data_prefetch(d, DATA_TRAIN, (i + 1) * 8, 8);
+            data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, (i + 1) * 8, 8);
             must_be_same(plain, d, DATA_TRAIN, i * 8, 8);
             if (i % 7 == 0) {
                 must_be_same(plain, d, DATA_TRAIN, i * 8, 8);
-                data_prefetch(d, DATA_VAL, 0, 32); /* past its end, and more than was announced */
+                data_prefetch(d, (data_sequence){.part = DATA_VAL}, 0,
+                              32); /* past its end, and more than was announced */
                 must_be_same(plain, d, DATA_VAL, 8, 8);
                 must_be_same(plain, d, DATA_TRAIN, 3, 5);
             }
@@ -135,8 +136,8 @@ static scion_status fill_other(const data_set *d, int64_t of, int64_t first, bat
 {
     void *const arrays[DATA_ARRAYS] = {b->pixels, b->labels};
     memset(b, 0, sizeof *b);
-    return of > 0 ? data_fill_even(d, of, first, 8, arrays, NULL)
-                  : data_fill_plain(d, DATA_TRAIN, first, 8, arrays, NULL);
+    return of > 0 ? data_fill(d, (data_sequence){.part = DATA_VAL, .even = of}, first, 8, arrays, NULL)
+                  : data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, first, 8, arrays, NULL);
 }
 
 /* The other sequences are the same with decoding ahead; those that were asked for are fetched once, by the pool. */
@@ -152,7 +153,7 @@ static void every_sequence_is_decoded_ahead(void **state)
             assert_int_equal(fill_other(plain, of, first, &a), SCION_OK);
             fetches = 0;
             if (of > 0)
-                data_prefetch_even(d, of, first, 8);
+                data_prefetch(d, (data_sequence){.part = DATA_VAL, .even = of}, first, 8);
             for (int i = 0; of > 0 && i < 20000 && __atomic_load_n(&fetches, __ATOMIC_RELAXED) < left; i++)
                 usleep(1000);
             assert_int_equal(fill_other(d, of, first, &b), SCION_OK);
@@ -187,7 +188,7 @@ static void the_last_batch_is_padded(void **state)
     data_set *d = open_with(8, 2);
     batch b;
     (void)state;
-    data_prefetch(d, DATA_VAL, 8, 8);
+    data_prefetch(d, (data_sequence){.part = DATA_VAL}, 8, 8);
     assert_int_equal(fill(d, DATA_VAL, 8, 8, &b, NULL), SCION_OK);
     for (int i = 0; i < 8; i++)
         assert_true(8 + i < val ? b.labels[i] >= 0 : b.labels[i] == -1 && b.pixels[i * features] == 0);
@@ -201,8 +202,8 @@ static void arrays_may_be_left_out(void **state)
     int32_t labels[8], again[8];
     void *const arrays[DATA_ARRAYS] = {NULL, labels};
     (void)state;
-    data_prefetch(d, DATA_TRAIN, 0, 8);
-    assert_int_equal(data_fill(d, DATA_TRAIN, 0, 8, arrays, NULL), SCION_OK);
+    data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, 0, 8);
+    assert_int_equal(data_fill(d, (data_sequence){.part = DATA_TRAIN}, 0, 8, arrays, NULL), SCION_OK);
     for (int64_t i = 0; i < 8; i++) {
         void *one[DATA_ARRAYS] = {NULL, &again[i]};
         assert_int_equal(data_fetch_one(d, (data_sequence){.part = DATA_TRAIN}, i, one, NULL), SCION_OK);
@@ -217,7 +218,7 @@ static void an_error_arrives_with_its_sample(void **state)
     batch b;
     scion_error err = {0};
     (void)state;
-    data_prefetch(d, DATA_TRAIN, bad - 4, 8);
+    data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, bad - 4, 8);
     assert_int_equal(fill(d, DATA_TRAIN, bad - 4, 4, &b, &err), SCION_OK);
     assert_int_equal(fill(d, DATA_TRAIN, bad - 1, 4, &b, &err), SCION_EINVAL);
     assert_string_equal(err.message, "image 1000: damaged");
@@ -245,7 +246,7 @@ static void decoding_is_hidden(void **state)
             assert_int_equal(fill(d, DATA_TRAIN, i * 8, 8, &b, NULL), SCION_OK);
             waited[ahead] += i > 0 ? clock_now() - begin : 0;
             if (i + 1 < batches)
-                data_prefetch(d, DATA_TRAIN, (i + 1) * 8, 8);
+                data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, (i + 1) * 8, 8);
             usleep(24000);
         }
         assert_int_equal(fetches, 8 * batches);
@@ -265,7 +266,7 @@ static void *call(void *context)
 {
     const caller *c = context;
     for (int64_t i = 0; i < 60; i++) {
-        data_prefetch(c->d, i % 5 == 0 ? DATA_VAL : DATA_TRAIN, c->first + i * 4, 8);
+        data_prefetch(c->d, (data_sequence){.part = i % 5 == 0 ? DATA_VAL : DATA_TRAIN}, c->first + i * 4, 8);
         must_be_same(c->plain, c->d, DATA_TRAIN, c->first + i * 4, 4);
         must_be_same(c->plain, c->d, DATA_VAL, i % 3 * 4, 4);
     }
@@ -297,7 +298,7 @@ static void a_set_closes_while_it_decodes(void **state)
     closed = 0;
     for (int i = 0; i < 20; i++) {
         data_set *d = open_with(16, 3);
-        data_prefetch(d, DATA_TRAIN, 0, 16);
+        data_prefetch(d, (data_sequence){.part = DATA_TRAIN}, 0, 16);
         if (i % 2)
             usleep(1500);
         data_close(d);

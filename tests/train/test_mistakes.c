@@ -69,7 +69,7 @@ static void answers_by_hand(trainer *t, answer *a, float *x, int64_t each)
     scion_error err = {0};
     for (int64_t b = 0; b < 5; b++) {
         void *const arrays[DATA_ARRAYS] = {x + b * batch * each, labels};
-        OK(data_fill(t->data, DATA_VAL, b * batch, batch, arrays, &err));
+        OK(data_fill(t->data, (data_sequence){.part = DATA_VAL}, b * batch, batch, arrays, &err));
         memcpy(plan_value(t->logits, t->model.inputs[0])->data, arrays[0], (size_t)(batch * each) * sizeof *x);
         plan_forward(t->logits, &(tape_run){.threads = t->threads, .loss_scale = 1});
         for (int i = 0; i < batch; i++) {
@@ -155,7 +155,8 @@ static void large_images_are_made_smaller(void **state)
     float *x = malloc(sizeof *x * each);
     int32_t label;
     scion_error err = {0};
-    OK(data_fill(t->data, DATA_VAL, m->worst[0].sample, 1, (void *const[DATA_ARRAYS]){x, &label}, &err));
+    OK(data_fill(t->data, (data_sequence){.part = DATA_VAL}, m->worst[0].sample, 1,
+                 (void *const[DATA_ARRAYS]){x, &label}, &err));
     for (int c = 0; c < 3; c++) { /* pixel (10, 20) is the mean of nine */
         double sum = 0;
         for (int i = 0; i < 9; i++)

@@ -97,7 +97,8 @@ static void by_hand(trainer *t, const char *name, int64_t batches, double *first
     *first = *five = 0;
     for (int64_t b = 0; b < batches; b++) {
         double sum[batch][classes] = {{0}};
-        assert_int_equal(data_fill(t->data, DATA_VAL, b * batch, batch, arrays, &err), SCION_OK);
+        assert_int_equal(data_fill(t->data, (data_sequence){.part = DATA_VAL}, b * batch, batch, arrays, &err),
+                         SCION_OK);
         for (int v = 0; v < views->count; v++) {
             const tta_view *w = &views->views[v];
             for (int i = 0; i < batch * each; i++) {

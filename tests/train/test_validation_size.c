@@ -74,13 +74,15 @@ static void test_spread(void **state)
     (void)state;
     for (int64_t i = 0; i < windows; i++) {
         void *const arrays[DATA_ARRAYS] = {all[i], targets};
-        assert_int_equal(data_fill(t->data, DATA_VAL, i, 1, arrays, &err), SCION_OK);
+        assert_int_equal(data_fill(t->data, (data_sequence){.part = DATA_VAL}, i, 1, arrays, &err), SCION_OK);
     }
     static const int64_t of[] = {1, 7, 100, 654, 655};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++)
         for (int64_t first = 0; first < of[k]; first += 8) {
             void *const arrays[DATA_ARRAYS] = {some, targets};
-            assert_int_equal(data_fill_even(t->data, of[k], first, 8, arrays, &err), SCION_OK);
+            assert_int_equal(
+                data_fill(t->data, (data_sequence){.part = DATA_VAL, .even = of[k]}, first, 8, arrays, &err),
+                SCION_OK);
             for (int64_t i = 0; i < 8; i++)
                 if (first + i < of[k])
                     assert_memory_equal(some[i], all[(first + i) * windows / of[k]], sizeof some[i]);

@@ -95,7 +95,9 @@ static void filters_make_patches_uncorrelated(void **state)
         scion_error err;
         check(n == 4 * image->shape[2] && data_about(d)->samples[DATA_TRAIN] >= images);
         check_ok(whitening_compute(d, images, 2, eps, w, &err), &err);
-        check_ok(data_fill_plain(d, DATA_TRAIN, 0, images, (void *[DATA_ARRAYS]){x}, &err), &err);
+        check_ok(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, 0, images, (void *[DATA_ARRAYS]){x},
+                           &err),
+                 &err);
         memset(sums, 0, (size_t)(n * n) * sizeof *sums);
         for (int64_t b = 0; b < images; b++)
             count += add_results(image, x + b * image->count, w, n, sums);

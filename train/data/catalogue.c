@@ -28,23 +28,14 @@ const catalogue_set *catalogue_find(const char *name)
     return NULL;
 }
 
-bool catalogue_home(char path[CATALOGUE_PATH])
-{
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    int length = -1;
-    if (data && data[0] == '/') /* the XDG standard ignores relative paths */
-        length = snprintf(path, CATALOGUE_PATH, "%s/scion", data);
-    else if (home && home[0])
-        length = snprintf(path, CATALOGUE_PATH, "%s/.local/share/scion", home);
-    return length > 0 && length < CATALOGUE_PATH;
-}
-
 bool catalogue_folder(const catalogue_set *s, char path[CATALOGUE_PATH])
 {
-    if (!catalogue_home(path))
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const bool standard = data && data[0] == '/'; /* the XDG standard ignores relative paths */
+    if (!standard && !(home && home[0]))
         return false;
-    const size_t at = strlen(path);
-    return (size_t)snprintf(path + at, CATALOGUE_PATH - at, "/%s", s->name) < CATALOGUE_PATH - at;
+    return snprintf(path, CATALOGUE_PATH, "%s%s/scion%s%s", standard ? data : home, standard ? "" : "/.local/share",
+                    s ? "/" : "", s ? s->name : "") < CATALOGUE_PATH;
 }
 
 bool catalogue_here(const catalogue_set *s, catalogue_copy *copy)

@@ -22,9 +22,8 @@ const catalogue_set *catalogue_find(const char *name);
 
 enum { CATALOGUE_PATH = 512, CATALOGUE_SOURCE = 160 };
 
-/* The folder of all sets. False: the environment has neither XDG_DATA_HOME nor HOME. */
-bool catalogue_home(char path[CATALOGUE_PATH]);
-/* The folder of a set, whether or not it exists. */
+/* The folder of a set, whether or not it exists; NULL: that of all sets. False: the environment has neither
+ * XDG_DATA_HOME nor HOME. */
 bool catalogue_folder(const catalogue_set *s, char path[CATALOGUE_PATH]);
 
 /* A set on this machine. */

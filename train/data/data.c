@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/arith.h"
 #include "base/random.h"
 #include "util/array.h"
 #include "util/fail.h"
@@ -491,17 +492,16 @@ static void pad_row(const data_info *info, void *const row[])
     }
 }
 
-static void prefetch(const data_set *d, data_sequence s, int64_t first, int64_t count)
+void data_prefetch(const data_set *d, data_sequence s, int64_t first, int64_t count)
 {
-    const int64_t length = length_of(d, s);
-    if (d->pool && first < length)
-        data_pool_prefetch(d->pool, s, first, count < length - first ? count : length - first);
+    const int64_t left = length_of(d, s) - first;
+    if (d->pool && left > 0)
+        data_pool_prefetch(d->pool, s, first, scn_min(count, left));
 }
 
-/* Fills rows with samples [first, first + count) of a sequence, and with padding from its end on. The pool decodes
- * them on all its threads, whether or not they were asked for before. */
-static scion_status fill(const data_set *d, data_sequence s, int64_t first, int64_t count, void *const arrays[],
-                         scion_error *err)
+/* The pool decodes the samples on all its threads, whether or not they were asked for before. */
+scion_status data_fill(const data_set *d, data_sequence s, int64_t first, int64_t count, void *const arrays[],
+                       scion_error *err)
 {
     const int64_t length = length_of(d, s);
     scion_status status = SCION_OK;
@@ -510,7 +510,7 @@ static scion_status fill(const data_set *d, data_sequence s, int64_t first, int6
         void *row[DATA_ARRAYS];
         row_of(&d->info, arrays, i, row);
         if (d->pool && i % d->ahead == 0)
-            prefetch(d, s, number, count - i);
+            data_prefetch(d, s, number, count - i);
         if (d->hint && d->order == DATA_SHUFFLED && number + 1 < length)
             d->hint(d, s.part, sample_at(d, s, number + 1));
         if (number >= length)
@@ -519,34 +519,6 @@ static scion_status fill(const data_set *d, data_sequence s, int64_t first, int6
             status = data_fetch_one(d, s, number, row, err);
     }
     return status;
-}
-
-scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
-                       scion_error *err)
-{
-    return fill(d, (data_sequence){part, 0, false}, first, count, arrays, err);
-}
-
-scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
-                            scion_error *err)
-{
-    return fill(d, (data_sequence){DATA_VAL, of, false}, first, count, arrays, err);
-}
-
-scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
-                             scion_error *err)
-{
-    return fill(d, (data_sequence){part, 0, true}, first, count, arrays, err);
-}
-
-void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count)
-{
-    prefetch(d, (data_sequence){part, 0, false}, first, count);
-}
-
-void data_prefetch_even(const data_set *d, int64_t of, int64_t first, int64_t count)
-{
-    prefetch(d, (data_sequence){DATA_VAL, of, false}, first, count);
 }
 
 size_t data_bytes(const data_set *d)

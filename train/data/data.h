@@ -109,23 +109,23 @@ const data_info *data_about(const data_set *d);
 /* Index of an array in data_info.arrays, -1: there is none of that name. */
 int data_find(const data_info *info, const char *name);
 
-/* Writes samples [first, first + count) of a part, which must have one: arrays[i] has `count` times the array that
- * data_info.arrays[i] describes; NULL: not wanted.
+/* A numbered sequence of samples of a part, which must have one. {.part = p} alone:
  * VAL: in order, then padding. TRAIN: numbers go on over all epochs. Images come in a new order every epoch; shards
  * in the order of the files, again and again; other text in windows at random places. */
-scion_status data_fill(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
+typedef struct data_sequence {
+    data_part part;
+    /* > 0, VAL: so many of its samples, as far apart as possible: number i is sample floor(i N / even) of N; from
+     * `even` on there is padding. */
+    int64_t even;
+    bool plain; /* the part in its own order, then padding; images as evaluation sees them, in both parts */
+} data_sequence;
+
+/* Writes samples [first, first + count) of a sequence: arrays[i] has `count` times the array that data_info.arrays[i]
+ * describes; NULL: not wanted. */
+scion_status data_fill(const data_set *d, data_sequence s, int64_t first, int64_t count, void *const arrays[],
                        scion_error *err);
-/* The same for `of` samples of the validation part, as far apart as possible: number i is sample floor(i N / of) of
- * N; from `of` on there is padding. */
-scion_status data_fill_even(const data_set *d, int64_t of, int64_t first, int64_t count, void *const arrays[],
-                            scion_error *err);
-/* The same for a part in its own order, then padding; images as evaluation sees them, in both parts. */
-scion_status data_fill_plain(const data_set *d, data_part part, int64_t first, int64_t count, void *const arrays[],
-                             scion_error *err);
-/* Announces samples that data_fill, or data_fill_even, will be asked for: kinds that decode files begin in the
- * background. */
-void data_prefetch(const data_set *d, data_part part, int64_t first, int64_t count);
-void data_prefetch_even(const data_set *d, int64_t of, int64_t first, int64_t count);
+/* Announces samples that data_fill will be asked for: kinds that decode files begin in the background. */
+void data_prefetch(const data_set *d, data_sequence s, int64_t first, int64_t count);
 /* Bytes that a set holds in memory, with those for decoding ahead. */
 size_t data_bytes(const data_set *d);
 

@@ -4,13 +4,6 @@
 
 #include "data/data_kind.h"
 
-/* A numbered sequence of samples: data_fill's, data_fill_even's or data_fill_plain's. */
-typedef struct data_sequence {
-    data_part part;
-    int64_t even; /* > 0: so many samples of the validation part, as far apart as possible */
-    bool plain;   /* in the part's own order, and as evaluation sees them */
-} data_sequence;
-
 /* Memory for `ahead` samples twice, and `workers` threads. NULL: out of memory or threads; d works without. */
 data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers);
 void data_pool_free(data_pool *p);

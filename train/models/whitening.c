@@ -85,7 +85,7 @@ static scion_status add_pieces(const patches *p, const data_set *d, int64_t coun
     arrays[at] = some;
     for (int64_t first = 0; status == SCION_OK && first < count; first += images) {
         const int64_t now = count - first < images ? count - first : images;
-        status = data_fill_plain(d, DATA_TRAIN, first, now, arrays, err);
+        status = data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, first, now, arrays, err);
         if (status != SCION_OK)
             break;
         add_slices(p, now, cut.slice, some, sums);

@@ -49,26 +49,20 @@ int64_t trainer_validation_passes(const trainer *t, bool last)
     return trainer_validation_batches(t, last) * (last ? trainer_tta(t)->count : 1);
 }
 
-/* Puts batch `index` of a part into the inputs of the evaluation plan; batch `next` is decoded meanwhile. spread: the
- * samples of the validation part are taken as far apart as possible, that many in all; 0: in order. */
-static scion_status fill(const trainer *t, data_part part, int64_t spread, int64_t index, int64_t next,
-                         scion_error *err)
+/* Puts batch `index` of a sequence into the inputs of the evaluation plan; batch `next` is decoded meanwhile. */
+static scion_status fill(const trainer *t, data_sequence s, int64_t index, int64_t next, scion_error *err)
 {
-    const int64_t batch = t->c.training.batch, first = index * batch, then = next * batch;
+    const int64_t batch = t->c.training.batch;
     void *arrays[DATA_ARRAYS] = {NULL};
     trainer_find_inputs(&t->model, t->eval, arrays);
-    const scion_status status = spread > 0 ? data_fill_even(t->data, spread, first, batch, arrays, err)
-                                           : data_fill(t->data, part, first, batch, arrays, err);
-    if (spread > 0)
-        data_prefetch_even(t->data, spread, then, batch);
-    else
-        data_prefetch(t->data, part, then, batch);
+    const scion_status status = data_fill(t->data, s, index * batch, batch, arrays, err);
+    data_prefetch(t->data, s, next * batch, batch);
     return status;
 }
 
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err)
 {
-    return fill(t, part, 0, index, index + 1, err);
+    return fill(t, (data_sequence){.part = part}, index, index + 1, err);
 }
 
 /* Computes the mean logits of the first `count` views of a batch of images into t->class_sums; the first view is the
@@ -148,11 +142,12 @@ static scion_status evaluate_batches(trainer *t, const measured *m, int views, c
                                      mistakes *wrong, int64_t count, batch_score *found, scion_error *err)
 {
     const comm *c = t->comm;
+    const data_sequence samples = {.part = DATA_VAL, .even = m->spread ? m->samples : 0};
     scion_status status = SCION_OK;
     for (int64_t i = c->rank; i < count; i += c->size) {
         if (i > 0 && trainer_stopped(w))
             return train_fail(err, SCION_ESTOPPED, "stopped in a validation");
-        TRY(fill(t, DATA_VAL, m->spread ? m->samples : 0, i, i + c->size, err));
+        TRY(fill(t, samples, i, i + c->size, err));
         TRY(score_batch(t, i * t->c.training.batch, views, &found[i], wrong, err));
         if (w && w->evaluated)
             w->evaluated(w->ctx, i + 1, count);

@@ -46,8 +46,9 @@ static scion_status fill(trainer *t, int64_t k, const sized_plan *s, scion_error
     const step_piece now = piece_in_run(t, k), next = piece_in_run(t, k + 1);
     void *arrays[DATA_ARRAYS] = {NULL};
     trainer_find_inputs(s->model, s->plan, arrays);
-    const scion_status status = data_fill(t->data, DATA_TRAIN, now.first, now.count, arrays, err);
-    data_prefetch(t->data, DATA_TRAIN, next.first, next.count);
+    const data_sequence samples = {.part = DATA_TRAIN};
+    const scion_status status = data_fill(t->data, samples, now.first, now.count, arrays, err);
+    data_prefetch(t->data, samples, next.first, next.count);
     return status;
 }
 

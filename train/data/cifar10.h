@@ -1,6 +1,6 @@
-/* CIFAR-10 from PNG images. */
-#ifndef TRAIN_DATA_CIFAR10_PNG_H
-#define TRAIN_DATA_CIFAR10_PNG_H
+/* CIFAR-10. */
+#ifndef TRAIN_DATA_CIFAR10_H
+#define TRAIN_DATA_CIFAR10_H
 
 #include "scion.h"
 
