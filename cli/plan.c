@@ -97,21 +97,21 @@ enum { picture_count = sizeof pictures / sizeof *pictures };
 
 /* One preset: a table, and a line of each figure. */
 static scion_status forecast_one(const char *preset, const config *c, const int *ranks, int count, forecast_machine m,
-                                 figure *const f[picture_count], scion_error *err)
+                                 figure f[picture_count], scion_error *err)
 {
     forecaster *all = NULL;
     forecast out;
     scion_status status;
     TRY(forecaster_create(&all, c, err));
-    const int time = figure_series(f[0], preset, FIGURE_LINE), share = figure_series(f[1], preset, FIGURE_LINE);
+    const int time = figure_series(&f[0], preset, FIGURE_LINE), share = figure_series(&f[1], preset, FIGURE_LINE);
     for (int i = 0; i < count; i++) {
         m.ranks = ranks[i];
         TRY(forecaster_ask(all, &m, &out, err));
         if (i == 0)
             print_head(&out, preset, c, &m);
         print_row(&out, &m);
-        figure_point(f[0], time, m.ranks, out.step_s);
-        figure_point(f[1], share, m.ranks, 100 * out.oracle_s / out.step_s);
+        figure_point(&f[0], time, m.ranks, out.step_s);
+        figure_point(&f[1], share, m.ranks, 100 * out.oracle_s / out.step_s);
     }
     print_bytes(&out, m.ranks);
 done:
@@ -127,10 +127,11 @@ static scion_status write_figure(const figure *f, const char *path, const char *
     const size_t stem = strlen(path) - (strlen(path) > 4 && strcmp(path + strlen(path) - 4, ".svg") == 0 ? 4 : 0);
     snprintf(full, sizeof full, "%.*s%s%s", (int)stem, path, mark, path + stem);
     FILE *to = open_memstream(&text, &bytes);
-    scion_status status = to ? figure_svg(f, to, true, err) : train_fail(err, SCION_ENOMEM, "out of memory");
-    if (to)
-        fclose(to);
-    TRY(status);
+    scion_status status = SCION_OK;
+    if (to && !f->failed)
+        figure_svg(f, to, true);
+    if (!to || fclose(to) != 0 || f->failed)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory"));
     TRY(atomic_save(-1, full, text, bytes, err));
     printf("%s\n", full);
 done:
@@ -138,19 +139,17 @@ done:
     return status;
 }
 
-/* NULL: out of memory. */
-static figure *make_figure(int i, const forecast_machine *m)
+static figure make_figure(int i, const forecast_machine *m)
 {
     char caption[256];
     snprintf(caption, sizeof caption,
              "A forecast, not a measurement: ranks of %g Gflop/s with %g GB/s and %g us of latency each "
              "(docs/scaling.md).",
              1e-9 * m->speed, 1e-9 * m->bandwidth, 1e6 * m->latency);
-    figure *f = figure_create(pictures[i].id, pictures[i].title, caption);
-    if (f)
-        figure_axes(f, "ranks", AXIS_LOG2, pictures[i].unit, pictures[i].scale);
-    if (f && pictures[i].scale == AXIS_LINEAR)
-        figure_include(f, 0);
+    figure f = figure_make(pictures[i].id, pictures[i].title, caption);
+    figure_axes(&f, "ranks", AXIS_LOG2, pictures[i].unit, pictures[i].scale);
+    if (pictures[i].scale == AXIS_LINEAR)
+        f.include = 0;
     return f;
 }
 
@@ -159,7 +158,7 @@ static int run_plan(cli_arguments *a)
     double bandwidth = 10, latency = 5, gflops = 1000;
     char svg[4096] = "";
     int ranks[ranks_max], status = CLI_OK;
-    figure *f[picture_count] = {NULL};
+    figure f[picture_count];
     scion_error err;
     const int count = read_ranks(a->values[RANKS] ? a->values[RANKS] : "1,2,4,8", ranks);
     if (count == 0 || !cli_get_real(a, BANDWIDTH, 1e-6, 1e6, &bandwidth) ||
@@ -169,10 +168,8 @@ static int run_plan(cli_arguments *a)
     if (a->word_count == 0)
         return cli_error(CLI_USAGE, "give a preset: scion plan nanogpt-124m ranks=8,64");
     const forecast_machine m = {.bandwidth = 1e9 * bandwidth, .latency = 1e-6 * latency, .speed = 1e9 * gflops};
-    for (int i = 0; i < picture_count; i++) {
+    for (int i = 0; i < picture_count; i++)
         f[i] = make_figure(i, &m);
-        TRY(f[i] ? CLI_OK : cli_error(CLI_FAILED, "out of memory"));
-    }
     for (int i = 0; i < a->word_count; i++) {
         config c;
         config_init(&c);
@@ -182,10 +179,10 @@ static int run_plan(cli_arguments *a)
         TRY(cli_end(forecast_one(a->words[i], &c, ranks, count, m, f, &err), &err));
     }
     for (int i = 0; svg[0] && i < picture_count; i++)
-        TRY(cli_end(write_figure(f[i], svg, pictures[i].mark, &err), &err));
+        TRY(cli_end(write_figure(&f[i], svg, pictures[i].mark, &err), &err));
 done:
     for (int i = 0; i < picture_count; i++)
-        figure_free(f[i]);
+        figure_free(&f[i]);
     return status;
 }
 

@@ -39,11 +39,13 @@ void fuzz_draw(const page *p)
         for (int form = 0; form < 2; form++) {
             char *text = NULL;
             size_t bytes = 0;
-            scion_error err = {0};
             FILE *to = open_memstream(&text, &bytes);
             fuzz_require(to);
             const figure *f = page_figure_at(p, i);
-            fuzz_require((form == 0 ? figure_svg(f, to, true, &err) : figure_csv(f, to, &err)) == SCION_OK);
+            if (form == 0)
+                figure_svg(f, to, true);
+            else
+                figure_csv(f, to);
             fclose(to);
             require_text(text, bytes);
             if (form == 0)

@@ -16,12 +16,12 @@ static void holds(const char *text, const char *part)
 
 /* ---- Pages ------------------------------------------------------------------------------------------------- */
 
-static figure *line(const char *id)
+static figure line(const char *id)
 {
-    figure *f = figure_create(id, "A line", "Straight.");
-    const int s = figure_series(f, "a", FIGURE_LINE);
-    figure_point(f, s, 0, 0);
-    figure_point(f, s, 1, 1);
+    figure f = figure_make(id, "A line", "Straight.");
+    const int s = figure_series(&f, "a", FIGURE_LINE);
+    figure_point(&f, s, 0, 0);
+    figure_point(&f, s, 1, 1);
     return f;
 }
 
@@ -39,7 +39,7 @@ static void a_page_needs_nothing_else(void **state)
         page_paragraph(p, "%d < %s", 3, "4");
         page_figure(p, line("first"));
         page_figure(p, line("second"));
-        page_figure(p, figure_create("empty", "Empty", "")); /* is left out */
+        page_figure(p, figure_make("empty", "Empty", "")); /* is left out */
         page_table(p, "fold & open", 2, names, "lr");
         for (int i = 0; i < 3; i++)
             page_cell(p, "<%d>", i); /* the last row is not full */

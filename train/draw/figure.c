@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/fail.h"
 #include "util/number.h"
 #include "util/array.h"
 
@@ -22,29 +21,20 @@ static void set_text(figure *f, char **place, const char *text)
     f->failed = f->failed || !copy;
 }
 
-figure *figure_create(const char *id, const char *title, const char *caption)
+figure figure_make(const char *id, const char *title, const char *caption)
 {
-    figure *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    f->limit = f->include = f->first = f->last = NAN;
-    set_text(f, &f->id, id);
-    set_text(f, &f->title, title);
-    set_text(f, &f->caption, caption);
-    set_text(f, &f->x_label, "");
-    set_text(f, &f->y_label, "");
-    set_text(f, &f->mark, "minimum");
-    if (f->failed) {
-        figure_free(f);
-        return NULL;
-    }
+    figure f = {.limit = NAN, .include = NAN, .first = NAN, .last = NAN};
+    set_text(&f, &f.id, id);
+    set_text(&f, &f.title, title);
+    set_text(&f, &f.caption, caption);
+    set_text(&f, &f.x_label, "");
+    set_text(&f, &f.y_label, "");
+    set_text(&f, &f.mark, "minimum");
     return f;
 }
 
 void figure_free(figure *f)
 {
-    if (!f)
-        return;
     for (int i = 0; i < f->count; i++) {
         free(f->lines[i].name);
         free(f->lines[i].values);
@@ -56,7 +46,7 @@ void figure_free(figure *f)
     free(f->x_label);
     free(f->y_label);
     free(f->mark);
-    free(f);
+    *f = (figure){.id = NULL};
 }
 
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale)
@@ -78,33 +68,6 @@ void figure_auto_log(figure *f)
         }
     if (low > 0 && high > log_from * low)
         f->y_scale = AXIS_LOG10;
-}
-
-void figure_limit(figure *f, double y)
-{
-    f->limit = y;
-}
-
-void figure_crop(figure *f, double y)
-{
-    f->limit = y;
-    f->cropped = true;
-}
-
-void figure_include(figure *f, double y)
-{
-    f->include = y;
-}
-
-void figure_span(figure *f, double first, double last)
-{
-    f->first = first;
-    f->last = last;
-}
-
-void figure_ordered(figure *f)
-{
-    f->ordered = true;
 }
 
 void figure_mark_label(figure *f, const char *text)
@@ -172,12 +135,10 @@ static void csv_number(FILE *to, double value)
     fprintf(to, ",%s", text);
 }
 
-scion_status figure_csv(const figure *f, FILE *to, scion_error *err)
+void figure_csv(const figure *f, FILE *to)
 {
-    if (f->failed)
-        return train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
     fputs("series,x,y,low,high,marked\n", to);
-    for (int i = 0; i < f->count; i++) {
+    for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++) {
             const figure_value *p = &f->lines[i].values[k];
             markup_csv(to, f->lines[i].name);
@@ -187,8 +148,6 @@ scion_status figure_csv(const figure *f, FILE *to, scion_error *err)
             csv_number(to, p->high);
             fprintf(to, ",%d\n", p->marked);
         }
-    }
-    return SCION_OK;
 }
 
 /* ---- Tooltips ------------------------------------------------------------------------------------------------- */
@@ -295,14 +254,10 @@ static void write_table(const figure *f, FILE *to)
     int64_t count;
     double *x = distinct_x(f, &count);
     const int64_t every = count > max_rows ? (count + max_rows - 1) / max_rows : 1;
-    fputs("<div class=\"scroll\"><table>\n<thead><tr><th class=\"r\">", to);
-    markup_text(to, f->x_label);
-    fputs("</th>", to);
-    for (int i = 0; i < f->count; i++) {
-        fputs("<th class=\"r\">", to);
-        markup_text(to, f->lines[i].name);
-        fputs("</th>", to);
-    }
+    fputs("<div class=\"scroll\"><table>\n<thead><tr>", to);
+    markup_element(to, f->x_label, "th class=\"r\"");
+    for (int i = 0; i < f->count; i++)
+        markup_element(to, f->lines[i].name, "th class=\"r\"");
     fputs("</tr></thead>\n<tbody>\n", to);
     for (int64_t r = 0; r < count; r++) {
         if (r % every != 0 && r != count - 1)
@@ -324,20 +279,14 @@ static void write_table(const figure *f, FILE *to)
 
 /* ---- HTML -------------------------------------------------------------------------------------------------- */
 
-scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err)
+void figure_html(const figure *f, FILE *to, const char *folder)
 {
-    fprintf(to, "<figure id=\"%s\">\n<figcaption><h3>", f->id);
-    markup_text(to, f->title);
-    fputs("</h3>", to);
-    if (f->caption[0]) {
-        fputs("<p>", to);
-        markup_text(to, f->caption);
-        fputs("</p>", to);
-    }
+    fprintf(to, "<figure id=\"%s\">\n<figcaption>", f->id);
+    markup_element(to, f->title, "h3");
+    if (f->caption[0])
+        markup_element(to, f->caption, "p");
     fputs("</figcaption>\n", to);
-    const scion_status status = figure_svg(f, to, false, err);
-    if (status != SCION_OK)
-        return status;
+    figure_svg(f, to, false);
     fputs("<details class=\"numbers\"><summary>Numbers</summary>\n", to);
     write_table(f, to);
     if (folder) {
@@ -350,5 +299,4 @@ scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_er
         fputs("</p>\n", to);
     }
     fputs("</details>\n</figure>\n", to);
-    return SCION_OK;
 }

@@ -1,15 +1,15 @@
 /* A figure: a title, one sentence, two axes, and series of points; as a standalone SVG, as CSV, and as HTML with
  * the drawing and a table of its numbers.
  *
- *     figure *f = figure_create("loss", "Loss", "Mean over the batch.");
- *     figure_axes(f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
- *     const int s = figure_series(f, "training", FIGURE_LINE);
- *     figure_point(f, s, 10, 3.2);
+ *     figure f = figure_make("loss", "Loss", "Mean over the batch.");
+ *     figure_axes(&f, "step", AXIS_LINEAR, "loss", AXIS_LINEAR);
+ *     const int s = figure_series(&f, "training", FIGURE_LINE);
+ *     figure_point(&f, s, 10, 3.2);
  *
  * y = NAN is a gap; y = INFINITY, a run that diverged, is a cross at the upper edge. Series differ by colour, by the
  * shape of their markers and by their dashes. Values that a logarithmic axis cannot show are not drawn.
  *
- * Functions that add never fail: if memory ran out, writing the figure fails. */
+ * Functions that add never fail: if memory ran out, the figure is `failed`. */
 #ifndef TRAIN_DRAW_FIGURE_H
 #define TRAIN_DRAW_FIGURE_H
 
@@ -18,7 +18,6 @@
 #include <stdio.h>
 
 #include "draw/axis.h"
-#include "scion.h"
 
 typedef enum figure_style {
     FIGURE_LINE,  /* markers, joined */
@@ -47,32 +46,23 @@ typedef struct figure_line {
 typedef struct figure {
     char *id, *title, *caption, *x_label, *y_label, *mark;
     axis_scale x_scale, y_scale;
-    double limit, include; /* NAN: none */
-    double first, last;    /* x that are shown in any case; NAN: none */
-    bool cropped;          /* lines leave the figure at its limit */
-    bool ordered;          /* the colours are a ramp */
-    bool failed;           /* out of memory */
+    double limit;       /* the largest y that the axis shows; points above it are arrows at the edge; NAN: none */
+    double include;     /* y that is shown in any case; NAN: none */
+    double first, last; /* x that are shown in any case, so that figures side by side can be compared; NAN: none */
+    bool cropped;       /* curves leave the figure at its limit, without arrows */
+    bool ordered;       /* the series are steps of one quantity (widths), in order: their colours are a ramp */
+    bool failed;        /* out of memory: not to be written */
     figure_line *lines;
     int count, looks; /* lines, and styles given out */
 } figure;
 
-/* id: letters, digits and -, unique on its page; it names the files. All texts are copied; NULL: no memory. */
-figure *figure_create(const char *id, const char *title, const char *caption);
+/* id: letters, digits and -, unique on its page; it names the files. All texts are copied. */
+figure figure_make(const char *id, const char *title, const char *caption);
 void figure_free(figure *f);
 
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
 /* Makes the y axis logarithmic if the points that are there now span a large factor. */
 void figure_auto_log(figure *f);
-/* The largest y that the axis shows. Points above it are arrows at the edge. */
-void figure_limit(figure *f, double y);
-/* The same for curves: they leave the figure at its upper edge. */
-void figure_crop(figure *f, double y);
-/* The x axis shows first to last, whatever the data are, so that figures side by side can be compared. */
-void figure_span(figure *f, double first, double last);
-/* The y axis shows this value, whatever the data are. */
-void figure_include(figure *f, double y);
-/* The series are steps of one quantity (widths), in order: their colours are a ramp. */
-void figure_ordered(figure *f);
 /* Meaning of a mark, for the legend: "minimum". */
 void figure_mark_label(figure *f, const char *text);
 
@@ -88,11 +78,11 @@ void figure_mark(figure *f, int series);
 bool figure_empty(const figure *f);
 
 /* alone: a complete file with title and style; else for a page that has figure_style_sheet. */
-scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err);
+void figure_svg(const figure *f, FILE *to, bool alone);
 /* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
-scion_status figure_csv(const figure *f, FILE *to, scion_error *err);
+void figure_csv(const figure *f, FILE *to);
 /* folder: where ID.svg and ID.csv lie, seen from the page; NULL: nowhere. */
-scion_status figure_html(const figure *f, FILE *to, const char *folder, scion_error *err);
+void figure_html(const figure *f, FILE *to, const char *folder);
 
 /* Tooltip of a value: "width 64\nlearning rate 2⁻⁵\nloss 3.4 (3.3 to 3.5)". */
 void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to);

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "util/fail.h"
-
 /* In units of the drawing. */
 enum { figure_width = 400, plot_height = 210, font_size = 13, legend_row = 19 };
 
@@ -71,28 +69,17 @@ static const char *dashes_of(const figure *f, const figure_line *l)
 /* Corners on a circle of radius one, roughly of the same area; the first is a circle itself. */
 static const struct {
     int count;
-    double corners[12][2];
+    double corners[24]; /* x and y in turn */
 } shapes[] = {
-    {0, {{0}}},
-    {4, {{-.85, -.85}, {.85, -.85}, {.85, .85}, {-.85, .85}}},
-    {3, {{0, -1.2}, {1.1, .8}, {-1.1, .8}}},
-    {4, {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}},
-    {3, {{0, 1.2}, {1.1, -.8}, {-1.1, -.8}}},
-    {12,
-     {{-.4, -1.2},
-      {.4, -1.2},
-      {.4, -.4},
-      {1.2, -.4},
-      {1.2, .4},
-      {.4, .4},
-      {.4, 1.2},
-      {-.4, 1.2},
-      {-.4, .4},
-      {-1.2, .4},
-      {-1.2, -.4},
-      {-.4, -.4}}},
-    {5, {{0, -1.15}, {1.1, -.35}, {.7, .95}, {-.7, .95}, {-1.1, -.35}}},
-    {8, {{0, -1.4}, {.45, -.45}, {1.4, 0}, {.45, .45}, {0, 1.4}, {-.45, .45}, {-1.4, 0}, {-.45, -.45}}},
+    {0, {0}},
+    {4, {-.85, -.85, .85, -.85, .85, .85, -.85, .85}},
+    {3, {0, -1.2, 1.1, .8, -1.1, .8}},
+    {4, {0, -1.25, 1.25, 0, 0, 1.25, -1.25, 0}},
+    {3, {0, 1.2, 1.1, -.8, -1.1, -.8}},
+    {12, {-.4, -1.2, .4,  -1.2, .4,  -.4, 1.2,  -.4, 1.2,  .4,  .4,  .4,
+          .4,  1.2,  -.4, 1.2,  -.4, .4,  -1.2, .4,  -1.2, -.4, -.4, -.4}},
+    {5, {0, -1.15, 1.1, -.35, .7, .95, -.7, .95, -1.1, -.35}},
+    {8, {0, -1.4, .45, -.45, 1.4, 0, .45, .45, 0, 1.4, -.45, .45, -1.4, 0, -.45, -.45}},
 };
 
 static void draw_marker(FILE *to, int look, double x, double y, double size)
@@ -105,8 +92,8 @@ static void draw_marker(FILE *to, int look, double x, double y, double size)
     }
     fprintf(to, "<path class=\"%s\" d=\"", kind);
     for (int i = 0; i < shapes[shape].count; i++)
-        fprintf(to, "%c%.2f %.2f", i > 0 ? 'L' : 'M', x + size * shapes[shape].corners[i][0],
-                y + size * shapes[shape].corners[i][1]);
+        fprintf(to, "%c%.2f %.2f", i > 0 ? 'L' : 'M', x + size * shapes[shape].corners[2 * i],
+                y + size * shapes[shape].corners[2 * i + 1]);
     fputs("Z\"/>", to);
 }
 
@@ -132,30 +119,21 @@ static double cursor_y(const legend_cursor *at)
     return at->top + (double)legend_row * (at->count / at->columns);
 }
 
-static void name_of(const figure_line *l, const legend_cursor *at, char name[256])
-{
-    markup_shorten(l->name, at->max_em, name, 256);
-}
-
 static void entry(const figure *f, const figure_line *l, legend_cursor *at)
 {
     char colour[16], name[256];
     const double x = cursor_x(at), y = cursor_y(at);
-    name_of(l, at, name);
+    markup_shorten(l->name, at->max_em, name, sizeof name);
     fprintf(at->to, "<g class=\"%s\">", colour_class(f, l, colour));
-    if (strcmp(name, l->name) != 0) {
-        fputs("<title>", at->to);
-        markup_text(at->to, l->name);
-        fputs("</title>", at->to);
-    }
+    if (strcmp(name, l->name) != 0)
+        markup_element(at->to, l->name, "title");
     if (l->style != FIGURE_DOTS)
         fprintf(at->to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
                 dashes_of(f, l), x, y, sample);
     if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
         draw_marker(at->to, l->look, x + sample / 2, y, 4);
-    fprintf(at->to, "<text x=\"%.2f\" y=\"%.2f\">", x + sample + gap, y + 4.5);
-    markup_text(at->to, name);
-    fputs("</text></g>\n", at->to);
+    markup_element(at->to, name, "text x=\"%.2f\" y=\"%.2f\"", x + sample + gap, y + 4.5);
+    fputs("</g>\n", at->to);
 }
 
 static void mark_entry(const figure *f, const legend_cursor *at)
@@ -186,13 +164,16 @@ static bool is_above(const figure *f, const figure_line *l, const figure_value *
     return isfinite(p->y) && p->y > f->limit && !f->cropped && (l->style == FIGURE_LINE || l->style == FIGURE_DOTS);
 }
 
-static bool has_arrows(const figure *f)
+/* Counts the crosses (or arrows) at x (NAN: anywhere) in the first series. */
+static int count_at(const figure *f, int lines, double x, bool diverged)
 {
-    for (int i = 0; i < f->count; i++)
-        for (int64_t k = 0; k < f->lines[i].count; k++)
-            if (is_above(f, &f->lines[i], &f->lines[i].values[k]))
-                return true;
-    return false;
+    int count = 0;
+    for (int i = 0; i < lines; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const figure_value *p = &f->lines[i].values[k];
+            count += (isnan(x) || p->x == x) && (diverged ? p->y > DBL_MAX : is_above(f, &f->lines[i], p));
+        }
+    return count;
 }
 
 static bool has_marks(const figure *f)
@@ -214,11 +195,11 @@ static bool named(const figure *f, int line)
 static int draw_legend(const figure *f, FILE *to, double left, double right, double top)
 {
     legend_cursor at = {.to = to, .left = left, .top = top, .max_em = (right - left - sample - gap) / font_size};
-    const bool marks = has_marks(f), arrows = has_arrows(f);
+    const bool marks = has_marks(f), arrows = count_at(f, f->count, NAN, false) > 0;
     double widest = fmax(marks ? markup_width(f->mark) : 0, arrows ? markup_width(above_name) : 0);
     for (int i = 0; i < f->count; i++) {
         char name[256];
-        name_of(&f->lines[i], &at, name);
+        markup_shorten(f->lines[i].name, at.max_em, name, sizeof name);
         if (named(f, i))
             widest = fmax(widest, markup_width(name));
     }
@@ -459,14 +440,7 @@ static void draw_divergence(const figure *f, const frame *r, const figure_line *
 /* Crosses (or arrows) of several series at one x are drawn side by side: the offset of this one. */
 static double sideways(const figure *f, int line, double x, bool diverged)
 {
-    int before = 0, all = 0;
-    for (int i = 0; i < f->count; i++)
-        for (int64_t k = 0; k < f->lines[i].count; k++)
-            if (f->lines[i].values[k].x == x &&
-                (diverged ? f->lines[i].values[k].y > DBL_MAX : is_above(f, &f->lines[i], &f->lines[i].values[k]))) {
-                before += i < line;
-                all++;
-            }
+    const int before = count_at(f, line, x, diverged), all = count_at(f, f->count, x, diverged);
     return (before - 0.5 * (all - 1)) * (2 * cross + 1) * (all > 4 ? 0.5 : 1);
 }
 
@@ -482,12 +456,8 @@ static void draw_whiskers(const figure *f, const frame *r, const figure_value *p
 /* The value of an arrow, beside it, where it is the only one at its x. */
 static void above_value(const figure *f, const figure_value *p, double x, const frame *r, FILE *to)
 {
-    int here = 0;
     char text[MARKUP_NUMBER];
-    for (int i = 0; i < f->count; i++)
-        for (int64_t k = 0; k < f->lines[i].count; k++)
-            here += f->lines[i].values[k].x == p->x && is_above(f, &f->lines[i], &f->lines[i].values[k]);
-    if (here > 1)
+    if (count_at(f, f->count, p->x, false) > 1)
         return;
     const bool left = x > (r->left + r->right) / 2;
     fprintf(to, "<text class=\"v\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">%s</text>", x + (left ? -7 : 7),
@@ -564,30 +534,27 @@ static void draw_head(const figure *f, const frame *r, bool alone, FILE *to)
         fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" viewBox=\"0 0 %d %.0f\" role=\"img\"",
             figure_width, r->height);
-    fprintf(to, " aria-labelledby=\"%s-t %s-d\">\n<title id=\"%s-t\">", f->id, f->id, f->id);
-    markup_text(to, f->title);
-    fprintf(to, "</title>\n<desc id=\"%s-d\">", f->id);
-    markup_text(to, f->caption);
-    fputs("</desc>\n", to);
+    fprintf(to, " aria-labelledby=\"%s-t %s-d\">\n", f->id, f->id);
+    markup_element(to, f->title, "title id=\"%s-t\"", f->id);
+    fputs("\n", to);
+    markup_element(to, f->caption, "desc id=\"%s-d\"", f->id);
+    fputs("\n", to);
     if (alone) {
         char lines[2][256];
         const int count = title_lines(f, lines);
         fprintf(to, "<style>\n@media screen and (prefers-color-scheme:dark){.fig{background:#1b1d20}}\n%s</style>\n",
                 figure_style_sheet);
         for (int i = 0; i < count; i++) {
-            fprintf(to, "<text class=\"t\" x=\"4\" y=\"%d\">", 22 + 20 * i);
-            markup_text(to, lines[i]);
-            fputs("</text>\n", to);
+            markup_element(to, lines[i], "text class=\"t\" x=\"4\" y=\"%d\"", 22 + 20 * i);
+            fputs("\n", to);
         }
     }
     fprintf(to, "<clipPath id=\"%s-clip\"><rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/></clipPath>\n",
             f->id, r->left - 6, r->top, r->right - r->left + 12, r->bottom - r->top + 3);
 }
 
-scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
+void figure_svg(const figure *f, FILE *to, bool alone)
 {
-    if (f->failed)
-        return train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
     const frame r = frame_of(f, alone);
     draw_head(f, &r, alone, to);
     draw_axes(f, &r, to);
@@ -597,5 +564,4 @@ scion_status figure_svg(const figure *f, FILE *to, bool alone, scion_error *err)
                 draw_series(f, &r, i, to);
     draw_legend(f, to, 8, figure_width - 8, r.bottom + 46 + 10);
     fputs("</svg>\n", to);
-    return SCION_OK;
 }

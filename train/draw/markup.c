@@ -2,6 +2,7 @@
 #include "draw/markup.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,18 @@ void markup_text(FILE *to, const char *text)
             fprintf(to, "2%s", markup_exponent(atoi(at + 2), exponent));
         at += power > 0 ? power : write_character(to, (const unsigned char *)at);
     }
+}
+
+void markup_element(FILE *to, const char *text, const char *tag, ...)
+{
+    char begin[256];
+    va_list arguments;
+    va_start(arguments, tag);
+    vsnprintf(begin, sizeof begin, tag, arguments);
+    va_end(arguments);
+    fprintf(to, "<%s>", begin);
+    markup_text(to, text);
+    fprintf(to, "</%.*s>", (int)strcspn(begin, " "), begin);
 }
 
 void markup_csv(FILE *to, const char *text)

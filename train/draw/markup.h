@@ -12,6 +12,8 @@ enum { MARKUP_NUMBER = 48 }; /* bytes of a number as text */
 void markup_attribute(FILE *to, const char *text);
 /* The same for an element, where 2^-5 becomes 2⁻⁵. */
 void markup_text(FILE *to, const char *text);
+/* An element with such a text; tag: its name and attributes, as a format. */
+void markup_element(FILE *to, const char *text, const char *tag, ...) __attribute__((format(printf, 3, 4)));
 
 /* One entry of a CSV file, quoted if necessary. It is UTF-8, and begins with ' where it would be a formula. */
 void markup_csv(FILE *to, const char *text);

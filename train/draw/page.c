@@ -1,4 +1,6 @@
 /* See page.h. */
+#define _GNU_SOURCE 1 /* vasprintf */
+
 #include "draw/page.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include "util/array.h"
 #include "util/base64.h"
 #include "util/fail.h"
+#include "util/file.h"
 #include "util/path.h"
 #include "util/atomic_file.h"
 
@@ -27,15 +30,15 @@ typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES, GROUP_IMAGES } grou
 struct page {
     char *path, *folder, *title;
     text_buffer links, body; /* to the sections; all the rest */
-    figure **figures;
+    figure *figures;
     int64_t count;
     int sections;
     group open;
     int columns, column; /* of the table that is open */
     char align[32];
     bool fold;
-    bool images;        /* the page has images: style and policy allow them */
-    scion_error failed; /* first error */
+    bool images; /* the page has images: style and policy allow them */
+    bool failed; /* out of memory */
 };
 
 /* ---- Making and freeing ------------------------------------------------------------------------------------ */
@@ -98,7 +101,7 @@ void page_free(page *p)
     buffer_free(&p->links);
     buffer_free(&p->body);
     for (int64_t i = 0; i < p->count; i++)
-        figure_free(p->figures[i]);
+        figure_free(&p->figures[i]);
     free(p->figures);
     free(p->path);
     free(p->folder);
@@ -113,7 +116,7 @@ int page_figures(const page *p)
 
 const figure *page_figure_at(const page *p, int i)
 {
-    return i >= 0 && i < p->count ? p->figures[i] : NULL;
+    return i >= 0 && i < p->count ? &p->figures[i] : NULL;
 }
 
 const char *page_folder(const page *p)
@@ -139,11 +142,8 @@ static FILE *in_group(page *p, group wanted)
 /* An element with a text, unless that is missing. */
 static void element(FILE *to, const char *name, const char *text)
 {
-    if (!text || !text[0])
-        return;
-    fprintf(to, "<%s>", name);
-    markup_text(to, text);
-    fprintf(to, "</%s>", name);
+    if (text && text[0])
+        markup_element(to, text, "%s", name);
 }
 
 void page_card(page *p, const char *label, const char *value, const char *note)
@@ -160,34 +160,21 @@ void page_section(page *p, const char *title)
 {
     FILE *to = in_group(p, GROUP_NONE);
     p->sections++;
-    fprintf(p->links.to, "<a href=\"#part-%d\">", p->sections);
-    markup_text(p->links.to, title);
-    fputs("</a>\n", p->links.to);
-    fprintf(to, "<h2 id=\"part-%d\">", p->sections);
-    markup_text(to, title);
-    fputs("</h2>\n", to);
-}
-
-static void run_out(page *p)
-{
-    if (p->failed.status == SCION_OK)
-        train_fail(&p->failed, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
+    markup_element(p->links.to, title, "a href=\"#part-%d\"", p->sections);
+    fputs("\n", p->links.to);
+    markup_element(to, title, "h2 id=\"part-%d\"", p->sections);
+    fputs("\n", to);
 }
 
 /* Writes formatted text, escaped. */
-static void write_format(page *p, FILE *to, const char *format, va_list args)
+static void __attribute__((format(printf, 3, 0))) write_format(page *p, FILE *to, const char *format, va_list args)
 {
-    va_list copy;
-    va_copy(copy, args);
-    const int length = vsnprintf(NULL, 0, format, copy);
-    va_end(copy);
-    char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
-    if (text) {
-        vsnprintf(text, (size_t)length + 1, format, args);
-        markup_text(to, text);
-    } else {
-        run_out(p);
+    char *text;
+    if (vasprintf(&text, format, args) < 0) {
+        p->failed = true;
+        return;
     }
+    markup_text(to, text);
     free(text);
 }
 
@@ -211,24 +198,18 @@ void page_heading(page *p, const char *title, const char *caption)
     fputs("</div>\n", to);
 }
 
-void page_figure(page *p, figure *f)
+void page_figure(page *p, figure f)
 {
-    if (f && figure_empty(f)) {
-        figure_free(f);
-        return;
-    }
-    figure **place = f ? array_append(&p->figures, &p->count, sizeof *place) : NULL;
-    if (!place) {
-        figure_free(f);
-        run_out(p);
-        return;
-    }
-    *place = f;
+    const bool empty = !f.failed && figure_empty(&f);
+    figure *place = f.failed || empty ? NULL : array_append(&p->figures, &p->count, sizeof f);
     const char *slash = strrchr(p->folder, '/');
-    scion_error err = {0};
-    if (figure_html(f, in_group(p, GROUP_FIGURES), slash ? slash + 1 : p->folder, &err) != SCION_OK &&
-        p->failed.status == SCION_OK)
-        p->failed = err;
+    if (place) {
+        *place = f;
+        figure_html(&f, in_group(p, GROUP_FIGURES), slash ? slash + 1 : p->folder);
+    } else {
+        p->failed = p->failed || !empty;
+        figure_free(&f);
+    }
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------ */
@@ -248,11 +229,8 @@ void page_table(page *p, const char *fold, int columns, const char *const *names
     fputs(fold ? "<details>" : "", to);
     element(to, "summary", fold);
     fputs("<div class=\"scroll\"><table>\n<thead><tr>", to);
-    for (int i = 0; i < columns; i++) {
-        fprintf(to, "<th%s>", class_of(p->align[i]));
-        markup_text(to, names[i]);
-        fputs("</th>", to);
-    }
+    for (int i = 0; i < columns; i++)
+        markup_element(to, names[i], "th%s", class_of(p->align[i]));
     fputs("</tr></thead>\n<tbody>\n", to);
 }
 
@@ -283,19 +261,18 @@ void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64
     FILE *to = in_group(p, GROUP_IMAGES);
     char *text = png ? malloc(base64_length(bytes) + 1) : NULL;
     p->images = true;
-    if (text) {
-        base64_encode(png, bytes, text);
-        fprintf(to, "<div class=\"image\"><img width=\"%lld\" height=\"%lld\" alt=\"", (long long)width,
-                (long long)height);
-        markup_attribute(to, label);
-        fprintf(to, "\" src=\"data:image/png;base64,%s\">", text);
-        element(to, "b", label);
-        element(to, "span", value);
-        element(to, "span", note);
-        fputs("</div>\n", to);
-    } else {
-        run_out(p);
-    }
+    p->failed = p->failed || !text;
+    if (!text)
+        return;
+    base64_encode(png, bytes, text);
+    fprintf(to, "<div class=\"image\"><img width=\"%lld\" height=\"%lld\" alt=\"", (long long)width,
+            (long long)height);
+    markup_attribute(to, label);
+    fprintf(to, "\" src=\"data:image/png;base64,%s\">", text);
+    element(to, "b", label);
+    element(to, "span", value);
+    element(to, "span", note);
+    fputs("</div>\n", to);
     free(text);
 }
 
@@ -472,17 +449,6 @@ static const char page_policy[] =
 
 /* ---- Writing ----------------------------------------------------------------------------------------------- */
 
-static scion_status write_file(const char *path, const char *text, size_t bytes, scion_error *err)
-{
-    atomic_file r;
-    scion_status status = atomic_begin(&r, path, err);
-    if (status == SCION_OK)
-        status = atomic_write(&r, text, bytes, err);
-    if (status == SCION_OK)
-        status = atomic_commit(&r, err);
-    return status;
-}
-
 /* Ends the stream; false: out of memory. */
 static bool buffer_close(text_buffer *g)
 {
@@ -495,20 +461,16 @@ static bool buffer_close(text_buffer *g)
 static scion_status write_figure(const page *p, const figure *f, bool drawing, scion_error *err)
 {
     text_buffer g = {0};
-    const size_t bytes = strlen(p->folder) + strlen(f->id) + 8;
-    char *path = malloc(bytes);
+    char *path = NULL;
     scion_status status = SCION_OK;
-    g.to = path ? open_memstream(&g.text, &g.bytes) : NULL;
-    if (!g.to) {
-        status = train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id);
-        goto done;
-    }
-    snprintf(path, bytes, "%s/%s.%s", p->folder, f->id, drawing ? "svg" : "csv");
-    status = drawing ? figure_svg(f, g.to, true, err) : figure_csv(f, g.to, err);
-    if (!buffer_close(&g) && status == SCION_OK)
-        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-    if (status == SCION_OK)
-        status = write_file(path, g.text, g.bytes, err);
+    g.to = open_memstream(&g.text, &g.bytes);
+    if (g.to && drawing)
+        figure_svg(f, g.to, true);
+    else if (g.to)
+        figure_csv(f, g.to);
+    if (!buffer_close(&g) || asprintf(&path, "%s/%s.%s", p->folder, f->id, drawing ? "svg" : "csv") < 0)
+        TRY(train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id));
+    status = atomic_save(-1, path, g.text, g.bytes, err);
 done:
     buffer_free(&g);
     free(path);
@@ -517,27 +479,24 @@ done:
 
 static scion_status write_figures(const page *p, scion_error *err)
 {
-    struct stat about;
     scion_status status = SCION_OK;
     if (p->count > 0 && mkdir(p->folder, 0777) != 0 && errno != EEXIST)
         return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(p->folder), strerror(errno));
-    if (p->count > 0 && (stat(p->folder, &about) != 0 || !S_ISDIR(about.st_mode)))
+    if (p->count > 0 && !file_is_folder(p->folder))
         return train_fail(err, SCION_EINVAL, "%s: is there and is not a folder", path_end(p->folder));
     for (int64_t i = 0; status == SCION_OK && i < 2 * p->count; i++)
-        status = write_figure(p, p->figures[i / 2], i % 2 == 0, err);
+        status = write_figure(p, &p->figures[i / 2], i % 2 == 0, err);
     return status;
 }
 
 static void write_head(const page *p, FILE *to)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"",
-          to);
-    fputs(page_policy, to);
-    fputs(p->images ? "; img-src data:" : "", to);
-    fputs("\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
-          to);
+    fprintf(to,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"%s%s\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+            "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
+            page_policy, p->images ? "; img-src data:" : "");
     element(to, "title", p->title);
     fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", page_style, p->images ? image_style : "",
             figure_style_sheet);
@@ -548,26 +507,21 @@ static void write_head(const page *p, FILE *to)
 scion_status page_write(page *p, scion_error *err)
 {
     text_buffer g = {0};
-    scion_status status = p->failed.status;
-    if (status != SCION_OK) {
-        if (err)
-            *err = p->failed;
-        return status;
-    }
+    scion_status status = SCION_OK;
     in_group(p, GROUP_NONE);
-    g.to = buffer_close(&p->links) && buffer_close(&p->body) ? open_memstream(&g.text, &g.bytes) : NULL;
+    if (!p->failed && buffer_close(&p->links) && buffer_close(&p->body))
+        g.to = open_memstream(&g.text, &g.bytes);
     if (g.to) {
         write_head(p, g.to);
         if (p->sections > 2)
             fprintf(g.to, "<nav>\n%s</nav>\n", p->links.text);
         fprintf(g.to, "<main>\n%s</main>\n<script>%s</script>\n</body>\n</html>\n", p->body.text, page_script);
     }
-    if (!g.to || !buffer_close(&g))
-        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path));
-    if (status == SCION_OK)
-        status = write_figures(p, err);
-    if (status == SCION_OK)
-        status = write_file(p->path, g.text, g.bytes, err);
+    if (!buffer_close(&g))
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path)));
+    TRY(write_figures(p, err));
+    status = atomic_save(-1, p->path, g.text, g.bytes, err);
+done:
     buffer_free(&g);
     return status;
 }

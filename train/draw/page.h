@@ -7,6 +7,7 @@
 #define TRAIN_DRAW_PAGE_H
 
 #include "draw/figure.h"
+#include "scion.h"
 
 typedef struct page page;
 
@@ -18,8 +19,8 @@ void page_free(page *p);
 void page_card(page *p, const char *label, const char *value, const char *note);
 void page_section(page *p, const char *title);
 void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes ownership of the figure. An empty one is not shown; NULL means out of memory. */
-void page_figure(page *p, figure *f);
+/* Takes over the contents of the figure. An empty one is not shown. */
+void page_figure(page *p, figure f);
 
 /* A heading inside a section, with a sentence below it; NULL: none. */
 void page_heading(page *p, const char *title, const char *caption);

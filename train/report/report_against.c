@@ -8,10 +8,9 @@
 
 /* The x axis of a figure. */
 typedef struct against {
-    const char *id, *title, *caption, *label;
+    const char *id, *heading, *title, *caption, *label;
     const char *const *except; /* options that may differ in a series */
     double (*value)(const config *c);
-    axis_scale scale;
 } against;
 
 static double batch_size(const config *c)
@@ -86,17 +85,14 @@ static entry *gather(const ledger_view *v, const against *k, int64_t *count, boo
     return all;
 }
 
-static figure *draw(const ledger_view *v, const against *k, const entry *all, int64_t count, bool rates)
+static figure draw(const ledger_view *v, const against *k, const entry *all, int64_t count, bool rates)
 {
-    char id[REPORT_ID], name[64], title[SECTION_LABEL];
+    char name[64], title[SECTION_LABEL];
     int s = -1, drawn = 0;
     snprintf(name, sizeof name, "%s%s", rates ? "best-lr-" : "", k->id);
-    section_id(v, name, 0, id);
     snprintf(title, sizeof title, "%s against %s", rates ? "Best learning rate" : "Best loss", k->title);
-    figure *f = figure_create(id, title, k->caption);
-    if (!f)
-        return NULL;
-    figure_axes(f, k->label, k->scale, rates ? "best learning rate" : section_loss_name(v),
+    figure f = section_figure(v, name, 0, title, "", k->caption);
+    figure_axes(&f, k->label, AXIS_LOG2, rates ? "best learning rate" : section_loss_name(v),
                 rates ? AXIS_LOG2 : AXIS_LINEAR);
     for (int64_t i = 0; i < count; i++) {
         const transfer_point *best = &all[i].w->points[all[i].w->best];
@@ -106,61 +102,46 @@ static figure *draw(const ledger_view *v, const against *k, const entry *all, in
             section_label(v, &all[i].g->c, k->except, label);
             char full[SECTION_LABEL + 32];
             snprintf(full, sizeof full, "%s%swidth %lld", label, label[0] ? " " : "", (long long)all[i].w->width);
-            s = alone || drawn == FIGURE_MAX_SERIES ? -1 : figure_series(f, full, FIGURE_LINE);
+            s = alone || drawn == FIGURE_MAX_SERIES ? -1 : figure_series(&f, full, FIGURE_LINE);
             drawn += s >= 0;
         }
         if (s >= 0 && rates)
-            section_best_lr(f, s, all[i].x, all[i].g, all[i].w);
+            section_best_lr(&f, s, all[i].x, all[i].g, all[i].w);
         else if (s >= 0)
-            figure_range(f, s, all[i].x, best->loss, best->done.count > 1 ? best->done.low : NAN,
+            figure_range(&f, s, all[i].x, best->loss, best->done.count > 1 ? best->done.low : NAN,
                          best->done.count > 1 ? best->done.high : NAN);
     }
     return f;
 }
 
-static void show(const ledger_view *v, const against *k, const char *heading)
+static const char *const except_batch[] = {"lr",    "width",  "seed",  "batch", "accum",
+                                           "steps", "warmup", "decay", NULL}; /* the last three follow from it */
+static const char *const except_steps[] = {"lr", "width", "seed", "steps", "warmup", "decay", NULL};
+static const char *const except_epochs[] = {"lr", "width", "seed", "epochs", "warmup", "decay", NULL};
+
+static const char length_caption[] = "For each length of a run, the learning rate that suits it best.";
+
+static const against kinds[] = {
+    {"batch", "Batch size", "batch size",
+     "For each batch size, the learning rate that suits it best; all else is the same along a line.",
+     "samples in a step", except_batch, batch_size},
+    {"steps", "Steps", "steps", length_caption, "steps of the run", except_steps, step_count},
+    {"epochs", "Epochs", "epochs", length_caption, "epochs of the run", except_epochs, epoch_count},
+};
+
+scion_status section_against(const ledger_view *v, scion_error *err)
 {
-    bool varies;
-    int64_t count;
-    entry *all = gather(v, k, &count, &varies);
-    if (all && varies) {
-        section_begin(v, heading);
-        page_figure(v->p, draw(v, k, all, count, false));
-        page_figure(v->p, draw(v, k, all, count, true));
+    (void)err;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bool varies;
+        int64_t count;
+        entry *all = gather(v, &kinds[i], &count, &varies);
+        if (all && varies) {
+            section_begin(v, kinds[i].heading);
+            page_figure(v->p, draw(v, &kinds[i], all, count, false));
+            page_figure(v->p, draw(v, &kinds[i], all, count, true));
+        }
+        free(all);
     }
-    free(all);
-}
-
-scion_status section_batch(const ledger_view *v, scion_error *err)
-{
-    /* Steps, warm-up and decay follow from the batch size. */
-    static const char *const except[] = {"lr", "width", "seed", "batch", "accum", "steps", "warmup", "decay", NULL};
-    static const against batch = {
-        .id = "batch",
-        .title = "batch size",
-        .caption = "For each batch size, the learning rate that suits it best; all else is the same along a line.",
-        .label = "samples in a step",
-        .except = except,
-        .value = batch_size,
-        .scale = AXIS_LOG2,
-    };
-    (void)err;
-    show(v, &batch, "Batch size");
-    return SCION_OK;
-}
-
-scion_status section_length(const ledger_view *v, scion_error *err)
-{
-    static const char *const except_steps[] = {"lr", "width", "seed", "steps", "warmup", "decay", NULL};
-    static const char *const except_epochs[] = {"lr", "width", "seed", "epochs", "warmup", "decay", NULL};
-    static const against kinds[] = {
-        {"steps", "steps", "For each length of a run, the learning rate that suits it best.", "steps of the run",
-         except_steps, step_count, AXIS_LOG2},
-        {"epochs", "epochs", "For each length of a run, the learning rate that suits it best.", "epochs of the run",
-         except_epochs, epoch_count, AXIS_LOG2},
-    };
-    for (int i = 0; i < 2; i++)
-        show(v, &kinds[i], i > 0 ? "Epochs" : "Steps");
-    (void)err;
     return SCION_OK;
 }

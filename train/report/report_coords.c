@@ -61,30 +61,26 @@ static void draw_layer(figure *f, const coordcheck_group *g, int64_t layer, int6
         figure_point(f, s, (double)g->widths[w], mean_rms(g, layer, step, w, fold));
 }
 
-static figure *step_figure(const ledger_view *v, const coordcheck_group *g, int64_t number, int64_t step)
+static figure step_figure(const ledger_view *v, const coordcheck_group *g, int64_t number, int64_t step)
 {
-    char id[REPORT_ID], name[48], title[SECTION_LABEL], when[48] = "Layers at initialisation";
+    char name[48], when[48] = "Layers at initialisation";
     const bool fold = g->layer_count > FIGURE_MAX_SERIES;
     int drawn = 0;
     if (step > 0)
         snprintf(when, sizeof when, "Layers after %lld step%s", (long long)step, step > 1 ? "s" : "");
     snprintf(name, sizeof name, "coords-step%lld", (long long)step);
-    section_id(v, name, number, id);
-    section_title(when, g->label, title);
-    figure *f = figure_create(
-        id, title,
+    figure f = section_figure(
+        v, name, number, when, g->label,
         fold ? "RMS of the result of each layer, with its slope on these axes; N: the geometric "
                "mean over the layers of this kind."
              : "RMS of the result of each layer; the number after its name is the slope on these axes.");
-    if (!f)
-        return NULL;
-    figure_axes(f, "width", AXIS_LOG2, "RMS of the layer", AXIS_LOG10);
+    figure_axes(&f, "width", AXIS_LOG2, "RMS of the layer", AXIS_LOG10);
     for (int64_t i = 0; i < g->layer_count && drawn < FIGURE_MAX_SERIES; i++) {
         bool known = false;
         for (int64_t k = 0; k < i && !known; k++)
             known = same_kind(g, k, i, fold);
         if (!known) {
-            draw_layer(f, g, i, step, fold);
+            draw_layer(&f, g, i, step, fold);
             drawn++;
         }
     }

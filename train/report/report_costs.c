@@ -80,22 +80,18 @@ static int list_rules(const ledger_view *v, const config *like, const char *rule
     return count;
 }
 
-static figure *cost_figure(const ledger_view *v, const char *id, const char *title, const char *caption,
-                           const char *label, const cost *kinds, int count, const config *like)
+static figure cost_figure(const ledger_view *v, const char *id, const char *title, const char *label,
+                          const cost *kinds, int count, const config *like)
 {
-    char full[REPORT_ID];
     const char *rules[max_rules];
     const int rule_count = list_rules(v, like, rules);
-    section_id(v, id, 0, full);
-    figure *f = figure_create(full, title, caption);
-    if (!f)
-        return NULL;
-    figure_axes(f, "width", AXIS_LOG2, label, AXIS_LOG10);
+    figure f = section_figure(v, id, 0, title, "", "Mean over the runs of each width.");
+    figure_axes(&f, "width", AXIS_LOG2, label, AXIS_LOG10);
     for (int k = 0; k < count; k++) {
         if (!kinds[k].per_rule || rule_count < 2)
-            draw_cost(v, f, &kinds[k], like, NULL);
+            draw_cost(v, &f, &kinds[k], like, NULL);
         for (int r = 0; kinds[k].per_rule && rule_count > 1 && r < rule_count; r++)
-            draw_cost(v, f, &kinds[k], like, rules[r]);
+            draw_cost(v, &f, &kinds[k], like, rules[r]);
     }
     return f;
 }
@@ -115,16 +111,10 @@ scion_status section_costs(const ledger_view *v, scion_error *err)
     (void)err;
     if (!best)
         return SCION_OK;
-    figure *time = cost_figure(v, "time", "Time of a step", "Mean over the runs of each width.", "milliseconds",
-                               times, 3, &best->c);
-    figure *memory =
-        cost_figure(v, "memory", "Memory", "Mean over the runs of each width.", "MB", sizes, 2, &best->c);
-    if (time && memory && figure_empty(time) && figure_empty(memory)) {
-        figure_free(time);
-        figure_free(memory);
-        return SCION_OK;
-    }
-    section_begin(v, "Time and memory");
+    const figure time = cost_figure(v, "time", "Time of a step", "milliseconds", times, 3, &best->c);
+    const figure memory = cost_figure(v, "memory", "Memory", "MB", sizes, 2, &best->c);
+    if (!figure_empty(&time) || !figure_empty(&memory))
+        section_begin(v, "Time and memory");
     page_figure(v->p, time);
     page_figure(v->p, memory);
     return SCION_OK;

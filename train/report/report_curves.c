@@ -10,7 +10,7 @@ enum { max_norms = 4 }; /* figures of norms */
 
 /* The curves of the best runs: of the training loss and of the validation loss, against one clock. */
 typedef struct curve_figures {
-    figure *f[2];
+    figure f[2];
     report_clock clock;
     double end;
 } curve_figures;
@@ -18,15 +18,15 @@ typedef struct curve_figures {
 static const char *const loss_names[] = {"training loss", "validation loss"};
 
 /* Draws one of the two curves of a run; one point is no curve. */
-static void draw_curve(const curve_figures *k, const char *name, const run_curves *c, bool validation)
+static void draw_curve(curve_figures *k, const char *name, const run_curves *c, bool validation)
 {
     int64_t known = 0;
     for (int64_t i = 0; i < c->point_count; i++)
         known += run_is_validation(&c->points[i]) == validation && !isnan(report_at(&c->points[i], k->clock));
     if (known > 1 && validation)
-        report_curve(k->f[1], name, c, k->clock, offsetof(run_point, val_loss), 1, NAN);
+        report_curve(&k->f[1], name, c, k->clock, offsetof(run_point, val_loss), 1, NAN);
     else if (known > 1)
-        report_training(k->f[0], name, c, k->clock);
+        report_training(&k->f[0], name, c, k->clock);
 }
 
 static scion_status draw_group(const ledger_view *v, const transfer_group *g, curve_figures *k, scion_error *err)
@@ -99,29 +99,26 @@ static scion_status draw_curves(const ledger_view *v, const transfer_group *cons
         char id[REPORT_ID];
         section_id(v, ids[i], 0, id);
         k.f[i] = report_losses(id, titles[i], "The best run of each group, best first.", loss_names[i], clock, "");
-        if (!k.f[i])
-            status = train_fail(err, SCION_ENOMEM, "out of memory for a figure");
     }
     for (int i = 0; status == SCION_OK && i < count; i++)
         status = draw_group(v, best[i], &k, err);
-    if (status != SCION_OK || (figure_empty(k.f[0]) && figure_empty(k.f[1]))) {
-        figure_free(k.f[0]);
-        figure_free(k.f[1]);
-        return status;
-    }
-    if (clock == REPORT_STEPS)
+    if (clock == REPORT_STEPS && !(figure_empty(&k.f[0]) && figure_empty(&k.f[1])))
         section_begin(v, "Loss curves");
-    for (int i = 1; i >= 0; i--)
-        page_figure(v->p, report_losses_end(k.f[i], k.end));
-    return SCION_OK;
+    for (int i = 1; i >= 0; i--) {
+        report_losses_end(&k.f[i], k.end);
+        page_figure(v->p, k.f[i]);
+    }
+    return status;
 }
 
 scion_status section_curves(const ledger_view *v, scion_error *err)
 {
     const transfer_group *best[FIGURE_MAX_SERIES];
     const int count = best_groups(v, best);
-    scion_status status = draw_curves(v, best, count, REPORT_STEPS, err);
-    if (status == SCION_OK)
-        status = draw_curves(v, best, count, REPORT_TIME, err);
-    return status == SCION_OK ? draw_norms(v, err) : status;
+    scion_status status = SCION_OK;
+    TRY(draw_curves(v, best, count, REPORT_STEPS, err));
+    TRY(draw_curves(v, best, count, REPORT_TIME, err));
+    status = draw_norms(v, err);
+done:
+    return status;
 }

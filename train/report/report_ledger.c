@@ -54,6 +54,15 @@ void section_title(const char *title, const char *label, char text[SECTION_LABEL
     snprintf(text, SECTION_LABEL, "%.60s%s%.130s", title, label[0] ? ", " : "", label);
 }
 
+figure section_figure(const ledger_view *v, const char *name, int64_t n, const char *title, const char *label,
+                      const char *caption)
+{
+    char id[REPORT_ID], full[SECTION_LABEL];
+    section_id(v, name, n, id);
+    section_title(title, label, full);
+    return figure_make(id, full, caption);
+}
+
 const ledger_run *section_best(const ledger_view *v, const transfer_group *g)
 {
     const ledger_run *best = NULL;
@@ -216,7 +225,7 @@ scion_status section_runs(const ledger_view *v, scion_error *err)
 
 /* In the order of the page. */
 static section *const sections[] = {
-    section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs,
+    section_transfer, section_against, section_curves, section_coords, section_costs, section_runs,
 };
 
 /* Rank of a run: the page is about runs of rank 0, and about others only where there are none: coordinate checks (1),
@@ -247,27 +256,22 @@ static int64_t shown_first(ledger_run *runs, int64_t count)
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err)
 {
     ledger_view v = {.p = p, .prefix = prefix, .name = name};
-    scion_status status = ledger_open(&v.l, path, false, err);
-    if (status == SCION_OK)
-        status = ledger_runs(v.l, &v.runs, &v.count, err);
-    if (status == SCION_OK && v.count == 0)
-        status = train_fail(err, SCION_EINVAL, "%s: there is no run in this ledger yet", path);
-    if (status == SCION_OK)
-        v.shown = shown_first(v.runs, v.count);
-    if (status == SCION_OK)
-        status = transfer_make(&v.t, v.runs, v.count, err);
-    if (status != SCION_OK)
-        goto done;
+    scion_status status = SCION_OK;
+    TRY(ledger_open(&v.l, path, false, err));
+    TRY(ledger_runs(v.l, &v.runs, &v.count, err));
+    if (v.count == 0)
+        TRY(train_fail(err, SCION_EINVAL, "%s: there is no run in this ledger yet", path));
+    v.shown = shown_first(v.runs, v.count);
+    TRY(transfer_make(&v.t, v.runs, v.count, err));
     for (int64_t i = 0; i < v.count; i++)
         v.validated = v.validated || (v.runs[i].result.state == RUN_DONE && !isnan(v.runs[i].result.val_loss));
-    if (v.count > 0)
-        v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.shown, NULL, v.naming, SECTION_NAMING);
+    v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.shown, NULL, v.naming, SECTION_NAMING);
     if (name[0])
         page_section(p, name);
     cards(&v);
     swept(&v);
-    for (size_t i = 0; status == SCION_OK && i < sizeof sections / sizeof *sections; i++)
-        status = sections[i](&v, err);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        TRY(sections[i](&v, err));
 done:
     transfer_free(&v.t);
     free(v.runs);

@@ -63,18 +63,17 @@ void report_norms(page *p, const char *id, const char *title, const run_norm *no
                       "spectral bound holds up to that factor."
                     : "Norm of each weight; the rule promises no bound.",
              fold ? " A name with N is the maximum over all layers." : "");
-    figure *f = figure_create(id, title, caption);
-    if (f) {
-        figure_axes(f, "step", AXIS_LINEAR, ratios ? "norm / bound" : "norm", AXIS_LINEAR);
-        for (int i = 0; i < l.count && i < FIGURE_MAX_SERIES; i++)
-            draw_name(f, l.names[i], norms, count, fold, ratios);
-        if (ratios) {
-            const int s = figure_series(f, "bound", FIGURE_BOUND);
-            figure_point(f, s, 0, 1);
-            figure_point(f, s, (double)last, 1);
-            figure_include(f, 0);
-        }
-        figure_span(f, 0, (double)last);
+    figure f = figure_make(id, title, caption);
+    figure_axes(&f, "step", AXIS_LINEAR, ratios ? "norm / bound" : "norm", AXIS_LINEAR);
+    for (int i = 0; i < l.count && i < FIGURE_MAX_SERIES; i++)
+        draw_name(&f, l.names[i], norms, count, fold, ratios);
+    if (ratios) {
+        const int s = figure_series(&f, "bound", FIGURE_BOUND);
+        figure_point(&f, s, 0, 1);
+        figure_point(&f, s, (double)last, 1);
+        f.include = 0;
     }
+    f.first = 0;
+    f.last = (double)last;
     page_figure(p, f);
 }

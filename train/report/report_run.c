@@ -100,8 +100,9 @@ static void limit_curves(figure *f)
             low = fmin(low, p->y);
             high = p->x > early * end ? fmax(high, p->y) : high;
         }
-    if (f->y_scale == AXIS_LINEAR && high > low && all > low + flattened * (high - low))
-        figure_crop(f, high + margin * (high - low));
+    f->cropped = f->y_scale == AXIS_LINEAR && high > low && all > low + flattened * (high - low);
+    if (f->cropped)
+        f->limit = high + margin * (high - low);
 }
 
 int64_t report_last_step(const run_curves *c)
@@ -128,56 +129,51 @@ static const struct {
     [REPORT_SAMPLES] = {"-samples", " against ", NULL}, /* the unit */
 };
 
-figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
-                      const char *unit)
+figure report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
+                     const char *unit)
 {
     char full[REPORT_ID], heading[128];
     snprintf(full, sizeof full, "%s%s", id, clocks[clock].id);
     snprintf(heading, sizeof heading, "%.60s%s%.30s", title, clocks[clock].title, clocks[clock].axis ? "" : unit);
-    figure *f = figure_create(full, heading, caption);
-    if (f)
-        figure_axes(f, clocks[clock].axis ? clocks[clock].axis : unit, AXIS_LINEAR, label, AXIS_LINEAR);
+    figure f = figure_make(full, heading, caption);
+    figure_axes(&f, clocks[clock].axis ? clocks[clock].axis : unit, AXIS_LINEAR, label, AXIS_LINEAR);
     return f;
 }
 
-figure *report_losses_end(figure *f, double end)
+void report_losses_end(figure *f, double end)
 {
     figure_auto_log(f);
     limit_curves(f);
-    figure_span(f, 0, end);
+    f->first = 0;
+    f->last = end;
+}
+
+static figure loss_figure(const char *id, const run_record *run, report_clock clock)
+{
+    const run_curves *c = &run->curves;
+    figure f = report_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
+                             samples(run));
+    report_training(&f, "training", c, clock);
+    if (run_record_last(run, true)) {
+        figure_mark_label(&f, "lowest validation loss");
+        report_curve(&f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
+    }
+    report_losses_end(&f, report_end(c, clock));
     return f;
 }
 
-static figure *loss_figure(const char *id, const run_record *run, report_clock clock)
-{
-    const run_curves *c = &run->curves;
-    figure *f = report_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
-                              samples(run));
-    if (!f)
-        return NULL;
-    report_training(f, "training", c, clock);
-    if (run_record_last(run, true)) {
-        figure_mark_label(f, "lowest validation loss");
-        report_curve(f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
-    }
-    return report_losses_end(f, report_end(c, clock));
-}
-
 /* A figure of one metric at every logged step or validation. */
-static figure *metric_figure(const char *prefix, const run_record *run, const run_metric *m, const char *caption)
+static figure metric_figure(const char *prefix, const run_record *run, const run_metric *m, const char *caption)
 {
+    const bool of_samples = strncmp(m->label, "samples ", 8) == 0;
     char id[REPORT_ID], label[64];
     snprintf(id, sizeof id, "%s%s", prefix, m->figure);
-    figure *f = figure_create(id, m->title, caption);
-    if (!f)
-        return NULL;
-    if (strncmp(m->label, "samples ", 8) == 0)
-        snprintf(label, sizeof label, "%s %s", samples(run), m->label + 8);
-    else
-        snprintf(label, sizeof label, "%s", m->label);
-    figure_axes(f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
-    report_curve(f, label, &run->curves, REPORT_STEPS, m->offset, m->factor > 0 ? m->factor : 1, NAN);
-    figure_span(f, 0, (double)report_last_step(&run->curves));
+    snprintf(label, sizeof label, "%s%s", of_samples ? samples(run) : "", m->label + (of_samples ? 7 : 0));
+    figure f = figure_make(id, m->title, caption);
+    figure_axes(&f, "step", AXIS_LINEAR, label, AXIS_LINEAR);
+    report_curve(&f, label, &run->curves, REPORT_STEPS, m->offset, m->factor > 0 ? m->factor : 1, NAN);
+    f.first = 0;
+    f.last = (double)report_last_step(&run->curves);
     return f;
 }
 
@@ -202,7 +198,7 @@ static bool has_tta(const run_record *run)
 
 /* Accuracy and, where it is known, that of the five likeliest classes. Only the last point uses tta: the caption says
  * so. */
-static figure *accuracy_figure(const char *prefix, const run_record *run)
+static figure accuracy_figure(const char *prefix, const run_record *run)
 {
     static const run_metric accuracy = {.figure = "accuracy",
                                         .title = "Accuracy",
@@ -213,9 +209,9 @@ static figure *accuracy_figure(const char *prefix, const run_record *run)
     snprintf(caption, sizeof caption, "Share of the validation part whose likeliest prediction is right%s%.40s%s.",
              has_tta(run) ? "; at the end with tta=" : "", has_tta(run) ? run->c.run.tta : "",
              has_tta(run) ? ", on the way without" : "");
-    figure *f = metric_figure(prefix, run, &accuracy, caption);
-    if (f && shows(run, offsetof(run_point, top5)))
-        report_curve(f, "class among the likeliest five", &run->curves, REPORT_STEPS, offsetof(run_point, top5), 100,
+    figure f = metric_figure(prefix, run, &accuracy, caption);
+    if (shows(run, offsetof(run_point, top5)))
+        report_curve(&f, "class among the likeliest five", &run->curves, REPORT_STEPS, offsetof(run_point, top5), 100,
                      NAN);
     return f;
 }
@@ -233,11 +229,10 @@ static void draw_run(page *p, const char *prefix, const run_record *run)
     report_norms(p, id, "Norms of the weights", run->curves.norms, run->curves.norm_count,
                  report_last_step(&run->curves));
     for (const run_metric *m = run_point_metrics; m->key; m++) {
-        figure *f = m->figure ? metric_figure(prefix, run, m, m->caption) : NULL;
         if (!m->figure)
             continue;
-        if (f)
-            figure_include(f, 0);
+        figure f = metric_figure(prefix, run, m, m->caption);
+        f.include = 0;
         page_figure(p, f);
     }
 }
@@ -372,23 +367,22 @@ static void run_table(page *p, const run_record *runs, int count)
     page_table_end(p);
 }
 
-static figure *compare(const run_record *runs, int count, bool validation, report_clock clock)
+static figure compare(const run_record *runs, int count, bool validation, report_clock clock)
 {
     double end = 0;
-    figure *f = report_losses(
+    figure f = report_losses(
         validation ? "compare-validation" : "compare-training", validation ? "Validation losses" : "Training losses",
         count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first." : "One line for each run, best first.",
         validation ? "validation loss" : "training loss", clock, samples(&runs[0]));
-    if (!f)
-        return NULL;
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
         if (validation)
-            report_curve(f, runs[i].name, &runs[i].curves, clock, offsetof(run_point, val_loss), 1, NAN);
+            report_curve(&f, runs[i].name, &runs[i].curves, clock, offsetof(run_point, val_loss), 1, NAN);
         else
-            report_training(f, runs[i].name, &runs[i].curves, clock);
+            report_training(&f, runs[i].name, &runs[i].curves, clock);
         end = fmax(end, report_end(&runs[i].curves, clock));
     }
-    return report_losses_end(f, end);
+    report_losses_end(&f, end);
+    return f;
 }
 
 void report_runs(page *p, const run_record *runs, int count)

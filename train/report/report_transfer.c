@@ -45,29 +45,23 @@ static void draw_width(figure *f, const transfer_width *w)
     }
 }
 
-static figure *lr_figure(const ledger_view *v, const transfer_group *g, int64_t number, double limit)
+static figure lr_figure(const ledger_view *v, const transfer_group *g, int64_t number, double limit)
 {
-    char id[REPORT_ID], title[SECTION_LABEL];
     bool seeds = false;
-    section_id(v, "lr", v->t.count > 1 ? number : 0, id);
-    section_title("Loss against learning rate", g->label, title);
     for (int64_t w = 0; w < g->count; w++)
         for (int64_t i = 0; i < g->widths[w].count; i++)
             seeds = seeds || g->widths[w].points[i].done.count > 1;
-    figure *f = figure_create(id, title,
+    figure f = section_figure(v, "lr", v->t.count > 1 ? number : 0, "Loss against learning rate", g->label,
                               seeds ? "Mean over the seeds, with whiskers from the lowest to the highest; the best "
                                       "learning rate of each width is ringed."
                                     : "The best learning rate of each width is ringed.");
-    if (!f)
-        return NULL;
-    figure_axes(f, "learning rate", AXIS_LOG2, section_loss_name(v), AXIS_LINEAR);
-    figure_ordered(f);
-    figure_mark_label(f, "best of its width");
-    if (isfinite(limit))
-        figure_limit(f, limit);
+    figure_axes(&f, "learning rate", AXIS_LOG2, section_loss_name(v), AXIS_LINEAR);
+    figure_mark_label(&f, "best of its width");
+    f.ordered = true;
+    f.limit = limit;
     const int64_t drawn = g->count < FIGURE_MAX_SERIES ? g->count : FIGURE_MAX_SERIES;
     for (int64_t i = 0; i < drawn; i++) /* of too many widths: evenly from the smallest to the largest */
-        draw_width(f, &g->widths[drawn > 1 ? i * (g->count - 1) / (drawn - 1) : 0]);
+        draw_width(&f, &g->widths[drawn > 1 ? i * (g->count - 1) / (drawn - 1) : 0]);
     return f;
 }
 
@@ -96,27 +90,23 @@ void section_best_lr(figure *f, int s, double x, const transfer_group *g, const 
         figure_range(f, s, x, exp2(e.value), exp2(e.value - e.error), exp2(e.value + e.error));
 }
 
-static figure *best_figure(const ledger_view *v)
+static figure best_figure(const ledger_view *v)
 {
-    char id[REPORT_ID];
     int drawn = 0;
-    section_id(v, "best-lr", 0, id);
-    figure *f = figure_create(id, "Best learning rate against width",
+    figure f = section_figure(v, "best-lr", 0, "Best learning rate against width", "",
                               "Vertex of a parabola through the lowest loss and its neighbours, mean over the seeds "
                               "with its 95 % interval. A flat line is a learning rate that can be tuned on a small "
                               "model and used on a large one.");
-    if (!f)
-        return NULL;
-    figure_axes(f, "width", AXIS_LOG2, "best learning rate", AXIS_LOG2);
+    figure_axes(&f, "width", AXIS_LOG2, "best learning rate", AXIS_LOG2);
     for (int64_t i = 0; i < v->t.count && drawn < FIGURE_MAX_SERIES; i++) {
         const transfer_group *g = &v->t.groups[i];
         if (!has_widths(g))
             continue;
-        const int s = figure_series(f, g->label[0] ? g->label : "best learning rate", FIGURE_LINE);
+        const int s = figure_series(&f, g->label[0] ? g->label : "best learning rate", FIGURE_LINE);
         drawn++;
         for (int64_t w = 0; w < g->count; w++)
             if (g->widths[w].best >= 0)
-                section_best_lr(f, s, (double)g->widths[w].width, g, &g->widths[w]);
+                section_best_lr(&f, s, (double)g->widths[w].width, g, &g->widths[w]);
     }
     return f;
 }

@@ -36,11 +36,11 @@ int report_curve(figure *f, const char *name, const run_curves *c, report_clock 
                  double mark);
 /* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
 void report_training(figure *f, const char *name, const run_curves *c, report_clock clock);
-/* Begins a figure of losses against a clock; NULL: out of memory. unit: name of the samples. report_losses_end sets
- * its axes after the curves, which end at `end`, are drawn. */
-figure *report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
-                      const char *unit);
-figure *report_losses_end(figure *f, double end);
+/* Begins a figure of losses against a clock. unit: name of the samples. report_losses_end sets its axes after the
+ * curves, which end at `end`, are drawn. */
+figure report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
+                     const char *unit);
+void report_losses_end(figure *f, double end);
 
 /* Norms over bounds by step, on an axis of steps from 0 to `last`. */
 void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count, int64_t last);
@@ -99,8 +99,12 @@ const ledger_run *section_best(const ledger_view *v, const transfer_group *g);
 /* Title of a figure about one of several groups: "Loss against learning rate, rule=scion". */
 void section_title(const char *title, const char *label, char text[SECTION_LABEL]);
 
+/* Begins a figure: section_id and section_title. */
+figure section_figure(const ledger_view *v, const char *name, int64_t n, const char *title, const char *label,
+                      const char *caption);
+
 typedef scion_status section(const ledger_view *v, scion_error *err);
 
-section section_transfer, section_batch, section_length, section_curves, section_coords, section_costs, section_runs;
+section section_transfer, section_against, section_curves, section_coords, section_costs, section_runs;
 
 #endif

@@ -161,10 +161,10 @@ static void draw_guide(figure *f, const char *name, double slope, double from, i
     figure_point(f, s, exp2(last), from * exp2(slope * (last - log_first)));
 }
 
-/* Measures and draws; *out is NULL if there is no memory. */
-static scion_status draw(figure **out, curves *c, bool noisy, scion_error *err)
+/* Measures and draws. */
+static scion_status draw(figure *f, curves *c, bool noisy, scion_error *err)
 {
-    figure *f = *out = figure_create(
+    *f = figure_make(
         noisy ? "rates-noise" : "rates-exact", noisy ? "Noise, vanishing momentum" : "No noise, constant momentum",
         noisy ? "Mean over the iterates of dual norm (uSCG) or Frank-Wolfe gap (SCG); steps 3/(4 n^(3/4)), momentum "
                 "1/sqrt(k); mean over the seeds, with whiskers from the lowest to the highest."
@@ -172,8 +172,6 @@ static scion_status draw(figure **out, curves *c, bool noisy, scion_error *err)
                 "the first step, then 1/2.");
     const int last = log_last(c->order);
     double top = 0;
-    if (!f)
-        return train_fail(err, SCION_ENOMEM, "out of memory");
     scion_status status = SCION_OK;
     figure_axes(f, "steps n", AXIS_LOG2, "mean dual norm or gap", AXIS_LOG10);
     for (int i = 0; status == SCION_OK && i < setting_count; i++) {
@@ -256,23 +254,22 @@ scion_status reproduce_rates(const reproduce_figure *f, const reproduce_order *o
     curves c = {.all = setting_count * (double)(1 + o->seeds) * ldexp(2, log_last(o)), .order = o};
     char path[RUN_PATH];
     snprintf(path, sizeof path, "%s/report.html", o->folder);
-    figure *figures[2] = {NULL, NULL};
     page *p = page_create(path, f->title);
     scion_status status = p ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
+    figure figures[2] = {{.id = NULL}};
     for (int noisy = 0; status == SCION_OK && noisy < 2; noisy++)
         status = draw(&figures[noisy], &c, noisy, err);
     if (status == SCION_OK) {
         judge(&c, j);
         reproduce_opening(p, f, o->full, j);
-        for (int noisy = 0; noisy < 2; noisy++) {
-            page_figure(p, figures[noisy]);
-            figures[noisy] = NULL;
-        }
+        page_figure(p, figures[0]);
+        page_figure(p, figures[1]);
         slope_table(p, &c);
         status = page_write(p, err);
+    } else {
+        figure_free(&figures[0]);
+        figure_free(&figures[1]);
     }
-    for (int noisy = 0; noisy < 2; noisy++)
-        figure_free(figures[noisy]);
     page_free(p);
     return status;
 }
