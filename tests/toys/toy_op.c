@@ -57,6 +57,5 @@ tape_value *toy_center(tape *t, tape_value *x, tape_value *mean, tape_value *upd
 {
     if (!x || !mean || !updates)
         return NULL;
-    tape_value *const in[] = {x, mean, updates};
-    return op_result(op_record(t, &center_row, x, op_width(x), in, 3));
+    return op_record(t, &(tape_node){.op = &center_row, .in = {x, mean, updates}});
 }

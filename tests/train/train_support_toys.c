@@ -234,18 +234,15 @@ static const tape_op view_row = {.name = "view", .view = true};
 
 tape_value *toy(tape *t, const tape_op *op, tape_value *a, tape_value *b, double c, double d)
 {
-    tape_node *n = a ? tape_record(t, op, a->ndim, a->shape, (tape_value *[]){a, b}, b ? 2 : 1) : NULL;
-    if (n)
-        n->reals[0] = c, n->reals[1] = d;
-    return n ? n->out : NULL;
+    return a ? tape_record(t, &(tape_node){.op = op, .in = {a, b}, .reals = {c, d}}, a->ndim, a->shape) : NULL;
 }
 
 static tape_value *to_count(tape *t, const tape_op *op, tape_value *a, tape_value *b, int64_t count)
 {
-    tape_node *n = a ? tape_record(t, op, 1, &count, (tape_value *[]){a, b}, b ? 2 : 1) : NULL;
-    if (n)
-        n->reals[0] = a->count > count ? 1.0 / (double)((a->count + count - 1) / count) : 1;
-    return n ? n->out : NULL;
+    if (!a)
+        return NULL;
+    const double factor = a->count > count ? 1.0 / (double)((a->count + count - 1) / count) : 1;
+    return tape_record(t, &(tape_node){.op = op, .in = {a, b}, .reals = {factor}}, 1, &count);
 }
 
 tape_value *toy_resize(tape *t, tape_value *a, int64_t count)
@@ -275,8 +272,7 @@ tape_value *toy_dropout(tape *t, tape_value *a)
 
 tape_value *toy_view(tape *t, tape_value *a, int ndim, const int64_t *shape)
 {
-    tape_node *n = a ? tape_record(t, &view_row, ndim, shape, &a, 1) : NULL;
-    return n ? n->out : NULL;
+    return a ? tape_record(t, &(tape_node){.op = &view_row, .in = {a}}, ndim, shape) : NULL;
 }
 
 tape_value *toy_param(tape *t, const char *name, int64_t count)

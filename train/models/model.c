@@ -86,11 +86,9 @@ tape_value *model_input(model *m, const char *name, int ndim, const int64_t *sha
     }
     for (int k = 0; k < ndim; k++)
         count *= shape[k];
-    if (count != m->batch * a->count) {
-        tape_fail(m->tape, "input %s: %lld elements, but the data have %lld", name, (long long)count,
-                  (long long)(m->batch * a->count));
-        return NULL;
-    }
+    if (count != m->batch * a->count)
+        return tape_fail(m->tape, "input %s: %lld elements, but the data have %lld", name, (long long)count,
+                         (long long)(m->batch * a->count));
     m->inputs[i] =
         a->type == DATA_INT32 ? tape_ints(m->tape, name, ndim, shape) : tape_floats(m->tape, name, ndim, shape);
     return m->inputs[i];

@@ -190,10 +190,7 @@ static void forward(const tape_node *n, const tape_run *run)
     const activation *f = n->fixed;
     const float *x = n->in[0]->data;
     float *y = n->out->data;
-    const op_pieces p = op_split(run->threads, n->out->count, 1);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        f->forward(f->factor, op_piece_rows(&p, i), x + i * p.step, y + i * p.step);
+    OP_PIECES(run->threads, n->out->count, 1, at, count, f->forward(f->factor, count, x + at, y + at));
 }
 
 static void backward(const tape_node *n, const tape_run *run)
@@ -201,13 +198,9 @@ static void backward(const tape_node *n, const tape_run *run)
     const activation *f = n->fixed;
     const float *x = n->in[0]->data, *dy = n->out->grad;
     float *dx = n->in[0]->grad;
-    const op_pieces p = op_split(run->threads, n->out->count, 1);
-    if (!n->needs_grad[0])
-        return;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        f->backward(f->factor, op_piece_rows(&p, i), x + i * p.step, dy + i * p.step, n->accumulate[0],
-                    dx + i * p.step);
+    if (n->needs_grad[0])
+        OP_PIECES(run->threads, n->out->count, 1, at, count,
+                  f->backward(f->factor, count, x + at, dy + at, n->accumulate[0], dx + at));
 }
 
 const tape_op op_activation_row = {
@@ -222,13 +215,7 @@ tape_value *op_activation(tape *t, tape_value *x, const activation *f)
 {
     if (!x)
         return NULL;
-    if (!f) {
-        tape_fail(t, "activation: no function given");
-        return NULL;
-    }
-    tape_value *const in[] = {x};
-    tape_node *n = tape_record(t, &op_activation_row, x->ndim, x->shape, in, 1);
-    if (n)
-        n->fixed = f;
-    return op_result(n);
+    if (!f)
+        return tape_fail(t, "activation: no function given");
+    return op_record(t, &(tape_node){.op = &op_activation_row, .in = {x}, .fixed = f});
 }

@@ -7,10 +7,7 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const float *a = n->in[0]->data, *b = n->in[1]->data;
     float *y = n->out->data;
-    const op_pieces p = op_split(run->threads, n->out->count, 1);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        op_sum(op_piece_rows(&p, i), a + i * p.step, b + i * p.step, y + i * p.step);
+    OP_PIECES(run->threads, n->out->count, 1, at, count, op_sum(count, a + at, b + at, y + at));
 }
 
 /* One input after the other, because they may be the same value. */
@@ -27,11 +24,8 @@ tape_value *op_add(tape *t, tape_value *a, tape_value *b)
 {
     if (!a || !b)
         return NULL;
-    if (a->count != b->count || op_width(a) != op_width(b)) {
-        tape_fail(t, "add: rows of %lld and %lld elements, or different numbers of rows", (long long)op_width(a),
-                  (long long)op_width(b));
-        return NULL;
-    }
-    tape_value *const in[] = {a, b};
-    return op_result(op_record(t, &op_add_row, a, op_width(a), in, 2));
+    if (a->count != b->count || op_width(a) != op_width(b))
+        return tape_fail(t, "add: rows of %lld and %lld elements, or different numbers of rows",
+                         (long long)op_width(a), (long long)op_width(b));
+    return op_record(t, &(tape_node){.op = &op_add_row, .in = {a, b}});
 }

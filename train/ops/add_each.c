@@ -9,11 +9,8 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const tape_value *x = n->in[0], *p = n->in[1];
     const int64_t width = op_width(x), rows = p->count / width; /* of a sample */
-    const op_pieces pieces = op_split(run->threads, op_rows(x), width);
-    SCN_PARALLEL_FOR_STATIC(pieces.threads)
-    for (int64_t i = 0; i < pieces.count; i++)
-        for (int64_t r = i * pieces.step; r < i * pieces.step + op_piece_rows(&pieces, i); r++)
-            op_sum(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width);
+    OP_ROWS(run->threads, op_rows(x), width, r,
+            op_sum(width, x->data + r * width, p->data + r % rows * width, n->out->data + r * width));
 }
 
 static void backward(const tape_node *n, const tape_run *run)
@@ -31,11 +28,9 @@ tape_value *op_add_each(tape *t, tape_value *x, tape_value *p)
 {
     if (!x || !p)
         return NULL;
-    if (x->ndim < 2 || p->count != x->count / x->shape[0] || op_width(p) != op_width(x)) {
-        tape_fail(t, "add_each: %s has %lld elements, a sample of %s %lld, or the lengths of their rows differ",
-                  p->name, (long long)p->count, x->name, (long long)(x->ndim > 0 ? x->count / x->shape[0] : 1));
-        return NULL;
-    }
-    tape_value *const in[] = {x, p};
-    return op_result(op_record(t, &op_add_each_row, x, op_width(x), in, 2));
+    if (x->ndim < 2 || p->count != x->count / x->shape[0] || op_width(p) != op_width(x))
+        return tape_fail(
+            t, "add_each: %s has %lld elements, a sample of %s %lld, or the lengths of their rows differ", p->name,
+            (long long)p->count, x->name, (long long)(x->ndim > 0 ? x->count / x->shape[0] : 1));
+    return op_record(t, &(tape_node){.op = &op_add_each_row, .in = {x, p}});
 }

@@ -258,20 +258,11 @@ tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, i
     if (!q || !k || !v)
         return NULL;
     if (q->ndim != 3 || memcmp(q->shape, k->shape, 3 * sizeof *q->shape) != 0 || k->ndim != 3 ||
-        memcmp(q->shape, v->shape, 3 * sizeof *q->shape) != 0 || v->ndim != 3 || q == k || k == v || v == q) {
-        tape_fail(t, "attention: queries, keys and values must be three arrays of one shape (batch, time, width)");
-        return NULL;
-    }
-    if (head_size < 1 || op_width(q) % head_size != 0) {
-        tape_fail(t, "attention: the head size %lld does not divide the width %lld", (long long)head_size,
-                  (long long)op_width(q));
-        return NULL;
-    }
-    tape_value *const in[] = {q, k, v};
-    tape_node *n = op_record(t, &op_attention_row, q, op_width(q), in, 3);
-    if (n) {
-        n->ints[0] = head_size;
-        n->ints[1] = causal;
-    }
-    return op_result(n);
+        memcmp(q->shape, v->shape, 3 * sizeof *q->shape) != 0 || v->ndim != 3 || q == k || k == v || v == q)
+        return tape_fail(
+            t, "attention: queries, keys and values must be three arrays of one shape (batch, time, width)");
+    if (head_size < 1 || op_width(q) % head_size != 0)
+        return tape_fail(t, "attention: the head size %lld does not divide the width %lld", (long long)head_size,
+                         (long long)op_width(q));
+    return op_record(t, &(tape_node){.op = &op_attention_row, .in = {q, k, v}, .ints = {head_size, causal}});
 }

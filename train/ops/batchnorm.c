@@ -288,21 +288,16 @@ tape_value *op_batchnorm(tape *t, tape_value *x, tape_value *scale, tape_value *
         return NULL;
     const int64_t C = op_width(x);
     if ((scale && scale->count != C) || (shift && shift->count != C) || mean->count != C || var->count != C ||
-        mean->kind != TAPE_BUFFER || var->kind != TAPE_BUFFER) {
-        tape_fail(t,
-                  "batchnorm: scale and shift, and the buffers %s and %s, must have one element for each of %lld "
-                  "channels",
-                  mean->name, var->name, (long long)C);
-        return NULL;
-    }
-    tape_value *const in[] = {[X] = x, [SCALE] = scale, [SHIFT] = shift, [MEAN] = mean, [VAR] = var};
-    tape_node *n = op_record(t, &op_batchnorm_row, x, C, in, 5);
-    if (n) {
-        n->reals[0] = momentum;
-        n->reals[1] = eps;
-        n->fixed = f;
-        mean->running = var->running = true;
-        mean->decay = var->decay = momentum;
-    }
-    return op_result(n);
+        mean->kind != TAPE_BUFFER || var->kind != TAPE_BUFFER)
+        return tape_fail(
+            t,
+            "batchnorm: scale and shift, and the buffers %s and %s, must have one element for each of %lld "
+            "channels",
+            mean->name, var->name, (long long)C);
+    mean->running = var->running = true;
+    mean->decay = var->decay = momentum;
+    return op_record(t, &(tape_node){.op = &op_batchnorm_row,
+                                     .in = {[X] = x, [SCALE] = scale, [SHIFT] = shift, [MEAN] = mean, [VAR] = var},
+                                     .reals = {momentum, eps},
+                                     .fixed = f});
 }

@@ -393,25 +393,17 @@ tape_value *op_convolution(tape *t, tape_value *x, tape_value *w, tape_value *bi
     if (!x || !w)
         return NULL;
     if (x->ndim != 4 || w->ndim != 4 || w->shape[1] != x->shape[3] || stride < 1 || pad < 0 || pad >= w->shape[2] ||
-        pad >= w->shape[3] || x->shape[1] + 2 * pad < w->shape[2] || x->shape[2] + 2 * pad < w->shape[3]) {
-        tape_fail(t,
-                  "convolution: %s does not match images of %lld channels (channels last), or is larger than the "
-                  "image with its border, or the border as wide as the kernel",
-                  w->name, (long long)op_width(x));
-        return NULL;
-    }
-    if (bias && bias->count != w->shape[0]) {
-        tape_fail(t, "convolution: bias %s has %lld elements, %s has %lld filters", bias->name,
-                  (long long)bias->count, w->name, (long long)w->shape[0]);
-        return NULL;
-    }
-    tape_value *const in[] = {x, w, bias};
+        pad >= w->shape[3] || x->shape[1] + 2 * pad < w->shape[2] || x->shape[2] + 2 * pad < w->shape[3])
+        return tape_fail(
+            t,
+            "convolution: %s does not match images of %lld channels (channels last), or is larger than the "
+            "image with its border, or the border as wide as the kernel",
+            w->name, (long long)op_width(x));
+    if (bias && bias->count != w->shape[0])
+        return tape_fail(t, "convolution: bias %s has %lld elements, %s has %lld filters", bias->name,
+                         (long long)bias->count, w->name, (long long)w->shape[0]);
     const int64_t shape[] = {x->shape[0], out_size(x->shape[1], w->shape[2], stride, pad),
                              out_size(x->shape[2], w->shape[3], stride, pad), w->shape[0]};
-    tape_node *n = tape_record(t, &op_convolution_row, 4, shape, in, 3);
-    if (n) {
-        n->ints[0] = stride;
-        n->ints[1] = pad;
-    }
-    return op_result(n);
+    const tape_node n = {.op = &op_convolution_row, .in = {x, w, bias}, .ints = {stride, pad}};
+    return tape_record(t, &n, 4, shape);
 }

@@ -129,12 +129,9 @@ static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32
                        float *z, float *loss, float *hit)
 {
     const int64_t V = k->vocab;
-    const op_pieces p = op_split(threads, rows, V);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++)
+    OP_ROWS(threads, rows, V, r,
             loss[r] = weights ? soft_row_loss(k, z + r * V, targets[r], weights + r * V, hit + r)
-                              : row_loss(k, z + r * V, targets[r], hit + r);
+                              : row_loss(k, z + r * V, targets[r], hit + r));
 }
 
 /* The products of `rows` rows from `first` on. dx is not yet multiplied by loss_scale where it is not accumulated:
@@ -260,27 +257,19 @@ tape_value *op_cross_entropy(tape *t, tape_value *x, tape_value *w, tape_value *
     if (!x || !w || !targets)
         return NULL;
     if (w->kind != TAPE_PARAM || w->ndim != 2 || w->shape[1] != op_width(x) ||
-        (bias && (bias->kind != TAPE_PARAM || bias->count != w->shape[0]))) {
-        tape_fail(t, "cross_entropy: %s and its bias must be parameters that match inputs of width %lld", w->name,
-                  (long long)op_width(x));
-        return NULL;
-    }
-    if (targets->kind != TAPE_INTS || targets->count != op_rows(x) || !(smoothing >= 0 && smoothing < 1)) {
-        tape_fail(t,
-                  "cross_entropy: needs one target for each of %lld rows (there are %lld) and a smoothing in [0,1)",
-                  (long long)op_rows(x), (long long)targets->count);
-        return NULL;
-    }
-    if (weights && (weights->kind != TAPE_FLOATS || weights->count != op_rows(x) * w->shape[0])) {
-        tape_fail(t, "cross_entropy: soft targets are an input of %lld rows of %lld classes", (long long)op_rows(x),
-                  (long long)w->shape[0]);
-        return NULL;
-    }
-    tape_value *const in[] = {x, w, bias, targets, weights};
-    tape_node *n = tape_record(t, &op_cross_entropy_row, 1, (const int64_t[]){3}, in, 5);
-    if (n) {
-        n->reals[0] = smoothing;
-        n->ints[0] = chunk_elements;
-    }
-    return op_result(n);
+        (bias && (bias->kind != TAPE_PARAM || bias->count != w->shape[0])))
+        return tape_fail(t, "cross_entropy: %s and its bias must be parameters that match inputs of width %lld",
+                         w->name, (long long)op_width(x));
+    if (targets->kind != TAPE_INTS || targets->count != op_rows(x) || !(smoothing >= 0 && smoothing < 1))
+        return tape_fail(
+            t, "cross_entropy: needs one target for each of %lld rows (there are %lld) and a smoothing in [0,1)",
+            (long long)op_rows(x), (long long)targets->count);
+    if (weights && (weights->kind != TAPE_FLOATS || weights->count != op_rows(x) * w->shape[0]))
+        return tape_fail(t, "cross_entropy: soft targets are an input of %lld rows of %lld classes",
+                         (long long)op_rows(x), (long long)w->shape[0]);
+    const tape_node n = {.op = &op_cross_entropy_row,
+                         .in = {x, w, bias, targets, weights},
+                         .reals = {smoothing},
+                         .ints = {chunk_elements}};
+    return tape_record(t, &n, 1, (const int64_t[]){3});
 }

@@ -143,15 +143,9 @@ static tape_value *record(tape *t, const tape_op *op, tape_value *x, double rate
 {
     if (!x)
         return NULL;
-    if (x->ndim < 1 || !(rate >= 0 && llround(rate * levels) < levels)) {
-        tape_fail(t, "%s: rate is %g, expected 0 to less than 1", op->name, rate);
-        return NULL;
-    }
-    tape_value *const in[] = {x};
-    tape_node *n = tape_record(t, op, x->ndim, x->shape, in, 1);
-    if (n)
-        n->reals[0] = rate;
-    return op_result(n);
+    if (x->ndim < 1 || !(rate >= 0 && llround(rate * levels) < levels))
+        return tape_fail(t, "%s: rate is %g, expected 0 to less than 1", op->name, rate);
+    return op_record(t, &(tape_node){.op = op, .in = {x}, .reals = {rate}});
 }
 
 tape_value *op_dropout(tape *t, tape_value *x, double rate)

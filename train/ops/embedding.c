@@ -12,9 +12,13 @@
 
 #include "ops/parallel.h"
 
-static void read_row(const tape_value *table, int64_t token, int64_t width, float *y)
+static void read_row(const tape_value *table, int64_t token, float *y)
 {
-    if (table->half)
+    const int64_t width = op_width(table);
+    if (token < 0 || token >= table->shape[0])
+        for (int64_t j = 0; j < width; j++)
+            y[j] = NAN;
+    else if (table->half)
         scn_from_bf16(width, table->half + token * width, y);
     else
         memcpy(y, table->data + token * width, (size_t)width * sizeof *y);
@@ -23,19 +27,8 @@ static void read_row(const tape_value *table, int64_t token, int64_t width, floa
 static void forward(const tape_node *n, const tape_run *run)
 {
     const tape_value *tokens = n->in[0], *table = n->in[1];
-    const int64_t width = op_width(table), vocab = table->shape[0];
-    const op_pieces p = op_split(run->threads, tokens->count, width);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
-            const int64_t token = tokens->ints[r];
-            float *y = n->out->data + r * width;
-            if (token >= 0 && token < vocab)
-                read_row(table, token, width, y);
-            else
-                for (int64_t j = 0; j < width; j++)
-                    y[j] = NAN;
-        }
+    const int64_t width = op_width(table);
+    OP_ROWS(run->threads, tokens->count, width, r, read_row(table, tokens->ints[r], n->out->data + r * width));
 }
 
 /* Columns per iteration: one iteration per thread, in whole cache lines. */
@@ -138,13 +131,10 @@ tape_value *op_embedding(tape *t, tape_value *tokens, tape_value *table)
 {
     if (!tokens || !table)
         return NULL;
-    if (tokens->kind != TAPE_INTS || tokens->ndim >= TAPE_DIMS || table->ndim != 2) {
-        tape_fail(t, "embedding: %s must hold integers and %s must be a matrix", tokens->name, table->name);
-        return NULL;
-    }
-    tape_value *const in[] = {tokens, table};
+    if (tokens->kind != TAPE_INTS || tokens->ndim >= TAPE_DIMS || table->ndim != 2)
+        return tape_fail(t, "embedding: %s must hold integers and %s must be a matrix", tokens->name, table->name);
     int64_t shape[TAPE_DIMS];
     memcpy(shape, tokens->shape, sizeof shape);
     shape[tokens->ndim] = op_width(table);
-    return op_result(tape_record(t, &op_embedding_row, tokens->ndim + 1, shape, in, 2));
+    return tape_record(t, &(tape_node){.op = &op_embedding_row, .in = {tokens, table}}, tokens->ndim + 1, shape);
 }

@@ -18,11 +18,5 @@ const tape_op op_factor_row = {.name = "factor", .forward = forward, .backward =
 
 tape_value *op_factor(tape *t, tape_value *x, double factor)
 {
-    if (!x)
-        return NULL;
-    tape_value *const in[] = {x};
-    tape_node *n = tape_record(t, &op_factor_row, x->ndim, x->shape, in, 1);
-    if (n)
-        n->reals[0] = factor;
-    return op_result(n);
+    return x ? op_record(t, &(tape_node){.op = &op_factor_row, .in = {x}, .reals = {factor}}) : NULL;
 }

@@ -39,13 +39,9 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const int64_t width = op_width(n->out);
     const float *shift = n->in[2] ? n->in[2]->data : NULL;
-    const op_pieces p = op_split(run->threads, op_rows(n->out), width);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++) {
-        const int64_t first = i * p.step;
-        forward_rows(op_piece_rows(&p, i), width, n->reals[0], n->in[0]->data + first * width, n->in[1]->data, shift,
-                     n->out->data + first * width, n->saved ? n->saved + 2 * first : NULL);
-    }
+    OP_PIECES(run->threads, op_rows(n->out), width, first, rows,
+              forward_rows(rows, width, n->reals[0], n->in[0]->data + first * width, n->in[1]->data, shift,
+                           n->out->data + first * width, n->saved ? n->saved + 2 * first : NULL));
 }
 
 /* dgain and dshift are this part's sums; dx may be NULL. */
@@ -126,14 +122,8 @@ tape_value *op_layernorm(tape *t, tape_value *x, tape_value *gain, tape_value *s
 {
     if (!x || !gain)
         return NULL;
-    if (gain->count != op_width(x) || (shift && shift->count != op_width(x))) {
-        tape_fail(t, "layernorm: %s and its shift must have as many elements as the rows they scale, %lld",
-                  gain->name, (long long)op_width(x));
-        return NULL;
-    }
-    tape_value *const in[] = {x, gain, shift};
-    tape_node *n = op_record(t, &op_layernorm_row, x, op_width(x), in, 3);
-    if (n)
-        n->reals[0] = eps;
-    return op_result(n);
+    if (gain->count != op_width(x) || (shift && shift->count != op_width(x)))
+        return tape_fail(t, "layernorm: %s and its shift must have as many elements as the rows they scale, %lld",
+                         gain->name, (long long)op_width(x));
+    return op_record(t, &(tape_node){.op = &op_layernorm_row, .in = {x, gain, shift}, .reals = {eps}});
 }

@@ -86,16 +86,14 @@ tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias)
 {
     if (!x || !w)
         return NULL;
-    if (w->ndim != 2 || w->shape[1] != op_width(x)) {
-        tape_fail(t, "linear: %s has rows of %lld, expected %lld, the width of the inputs", w->name,
-                  (long long)op_width(w), (long long)op_width(x));
-        return NULL;
-    }
-    if (bias && bias->count != w->shape[0]) {
-        tape_fail(t, "linear: bias %s has %lld elements, %s has %lld rows", bias->name, (long long)bias->count,
-                  w->name, (long long)w->shape[0]);
-        return NULL;
-    }
-    tape_value *const in[] = {x, w, bias};
-    return op_result(op_record(t, &op_linear_row, x, w->shape[0], in, 3));
+    if (w->ndim != 2 || w->shape[1] != op_width(x))
+        return tape_fail(t, "linear: %s has rows of %lld, expected %lld, the width of the inputs", w->name,
+                         (long long)op_width(w), (long long)op_width(x));
+    if (bias && bias->count != w->shape[0])
+        return tape_fail(t, "linear: bias %s has %lld elements, %s has %lld rows", bias->name, (long long)bias->count,
+                         w->name, (long long)w->shape[0]);
+    int64_t shape[TAPE_DIMS];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = w->shape[0];
+    return tape_record(t, &(tape_node){.op = &op_linear_row, .in = {x, w, bias}}, x->ndim, shape);
 }

@@ -66,13 +66,11 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const sizes s = sizes_of(n);
     const int64_t line = s.out_w * s.c;
-    const op_pieces p = op_split(run->threads, n->out->count / line, line * s.size * s.size);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
-            const float *x = n->in[0]->data + (r / s.out_h * s.h + r % s.out_h * s.size) * s.w * s.c;
-            pool_line(&s, x, n->out->data + r * line, n->saved ? (uint8_t *)n->saved + r * line : NULL);
-        }
+    const float *x = n->in[0]->data;
+    uint8_t *which = (uint8_t *)n->saved;
+    OP_ROWS(run->threads, n->out->count / line, line * s.size * s.size, r,
+            pool_line(&s, x + (r / s.out_h * s.h + r % s.out_h * s.size) * s.w * s.c, n->out->data + r * line,
+                      which ? which + r * line : NULL));
 }
 
 /* dx of one line of x, line k of its squares. */
@@ -127,15 +125,9 @@ tape_value *op_max_pool(tape *t, tape_value *x, int64_t size)
 {
     if (!x)
         return NULL;
-    if (x->ndim != 4 || size < 1 || size > max_size || x->shape[1] < size || x->shape[2] < size) {
-        tape_fail(t, "max_pool: squares of %lld pixels, expected images of at least that size and 1 to %d",
-                  (long long)size, max_size);
-        return NULL;
-    }
-    tape_value *const in[] = {x};
+    if (x->ndim != 4 || size < 1 || size > max_size || x->shape[1] < size || x->shape[2] < size)
+        return tape_fail(t, "max_pool: squares of %lld pixels, expected images of at least that size and 1 to %d",
+                         (long long)size, max_size);
     const int64_t shape[] = {x->shape[0], x->shape[1] / size, x->shape[2] / size, x->shape[3]};
-    tape_node *n = tape_record(t, &op_max_pool_row, 4, shape, in, 1);
-    if (n)
-        n->ints[0] = size;
-    return op_result(n);
+    return tape_record(t, &(tape_node){.op = &op_max_pool_row, .in = {x}, .ints = {size}}, 4, shape);
 }

@@ -1,8 +1,6 @@
 /* The table of operators. */
 #include "ops/ops.h"
 
-#include <string.h>
-
 static const tape_op *const TABLE[] = {
     &op_linear_row,       &op_embedding_row,   &op_rmsnorm_row,   &op_layernorm_row,      &op_rotary_row,
     &op_attention_row,    &op_activation_row,  &op_add_row,       &op_cross_entropy_row,  &op_reshape_row,
@@ -16,11 +14,7 @@ const tape_op *op_at(int i)
     return i >= 0 && (size_t)i < sizeof TABLE / sizeof *TABLE ? TABLE[i] : NULL;
 }
 
-tape_node *op_record(tape *t, const tape_op *op, const tape_value *like, int64_t width, tape_value *const *in,
-                     int inputs)
+tape_value *op_record(tape *t, const tape_node *n)
 {
-    int64_t shape[TAPE_DIMS];
-    memcpy(shape, like->shape, sizeof shape);
-    shape[like->ndim - 1] = width;
-    return tape_record(t, op, like->ndim, shape, in, inputs);
+    return tape_record(t, n, n->in[0]->ndim, n->in[0]->shape);
 }

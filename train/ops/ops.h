@@ -117,13 +117,7 @@ tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape);
 /* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);
 
-/* For builders: records an operation whose result has the shape of `like` with rows of `width`. NULL: error. */
-tape_node *op_record(tape *t, const tape_op *op, const tape_value *like, int64_t width, tape_value *const *in,
-                     int inputs);
-/* The node's result; NULL for NULL. */
-static inline tape_value *op_result(const tape_node *n)
-{
-    return n ? n->out : NULL;
-}
+/* For builders: records a node (tape_record) whose result has the shape of its first input. */
+tape_value *op_record(tape *t, const tape_node *n);
 
 #endif

@@ -145,8 +145,5 @@ SCN_CLONES static void scale(int64_t n, float factor, const float *x, bool accum
 
 void op_scale(int threads, int64_t n, float factor, const float *x, bool accumulate, float *z)
 {
-    const op_pieces p = op_split(threads, n, 1);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        scale(op_piece_rows(&p, i), factor, x + i * p.step, accumulate, z + i * p.step);
+    OP_PIECES(threads, n, 1, at, count, scale(count, factor, x + at, accumulate, z + at));
 }

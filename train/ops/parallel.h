@@ -43,6 +43,20 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
     return left < p->step ? left : p->step;
 }
 
+/* OP_PIECES(max_threads, rows, width, first, n, call(..., first, n, ...)) makes the call once for each piece: n rows
+ * from row `first` on. OP_ROWS(max_threads, rows, width, r, call(..., r, ...)) makes it once for each row. */
+#define OP_PIECES(max_threads, rows, width, first, n, ...)                                    \
+    do {                                                                                      \
+        const op_pieces pieces_ = op_split(max_threads, rows, width);                         \
+        SCN_PARALLEL_FOR_STATIC(pieces_.threads)                                              \
+        for (int64_t piece_ = 0; piece_ < pieces_.count; piece_++) {                          \
+            const int64_t first = piece_ * pieces_.step, n = op_piece_rows(&pieces_, piece_); \
+            __VA_ARGS__;                                                                      \
+        }                                                                                     \
+    } while (0)
+#define OP_ROWS(max_threads, rows, width, r, ...) \
+    OP_PIECES(max_threads, rows, width, first_, n_, for (int64_t r = first_; r < first_ + n_; r++) __VA_ARGS__)
+
 /* C = alpha op(A) op(B) or C + that (product/gemm.h), all arrays dense, in float32; B or C may be a
  * parameter's bfloat16 array. `workspace` has op_product_floats floats. */
 typedef struct op_product {

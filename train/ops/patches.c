@@ -37,11 +37,8 @@ static void cut_strip(const sizes *s, const float *x, float *y)
 static void forward(const tape_node *n, const tape_run *run)
 {
     const sizes s = sizes_of(n);
-    const op_pieces p = op_split(run->threads, n->out->count / s.strip, s.strip);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t k = i * p.step; k < i * p.step + op_piece_rows(&p, i); k++)
-            cut_strip(&s, n->in[0]->data + k * s.strip, n->out->data + k * s.strip);
+    OP_ROWS(run->threads, n->out->count / s.strip, s.strip, k,
+            cut_strip(&s, n->in[0]->data + k * s.strip, n->out->data + k * s.strip));
 }
 
 static void join_strip(const sizes *s, const float *dy, bool accumulate, float *dx)
@@ -56,13 +53,9 @@ static void join_strip(const sizes *s, const float *dy, bool accumulate, float *
 static void backward(const tape_node *n, const tape_run *run)
 {
     const sizes s = sizes_of(n);
-    const op_pieces p = op_split(run->threads, n->out->count / s.strip, s.strip);
-    if (!n->needs_grad[0])
-        return;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t k = i * p.step; k < i * p.step + op_piece_rows(&p, i); k++)
-            join_strip(&s, n->out->grad + k * s.strip, n->accumulate[0], n->in[0]->grad + k * s.strip);
+    if (n->needs_grad[0])
+        OP_ROWS(run->threads, n->out->count / s.strip, s.strip, k,
+                join_strip(&s, n->out->grad + k * s.strip, n->accumulate[0], n->in[0]->grad + k * s.strip));
 }
 
 const tape_op op_patches_row = {.name = "patches", .forward = forward, .backward = backward};
@@ -71,16 +64,10 @@ tape_value *op_patches(tape *t, tape_value *x, int64_t size)
 {
     if (!x)
         return NULL;
-    if (x->ndim != 4 || size < 1 || x->shape[1] % size != 0 || x->shape[2] % size != 0) {
-        tape_fail(t, "patches of %lld x %lld pixels do not divide images of %lld x %lld", (long long)size,
-                  (long long)size, (long long)x->shape[1], (long long)x->shape[2]);
-        return NULL;
-    }
-    tape_value *const in[] = {x};
+    if (x->ndim != 4 || size < 1 || x->shape[1] % size != 0 || x->shape[2] % size != 0)
+        return tape_fail(t, "patches of %lld x %lld pixels do not divide images of %lld x %lld", (long long)size,
+                         (long long)size, (long long)x->shape[1], (long long)x->shape[2]);
     const int64_t count = x->shape[1] / size * (x->shape[2] / size);
     const int64_t shape[] = {x->shape[0], count, x->shape[3] * size * size};
-    tape_node *n = tape_record(t, &op_patches_row, 3, shape, in, 1);
-    if (n)
-        n->ints[0] = size;
-    return op_result(n);
+    return tape_record(t, &(tape_node){.op = &op_patches_row, .in = {x}, .ints = {size}}, 3, shape);
 }

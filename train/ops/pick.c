@@ -18,16 +18,13 @@ static void backward(const tape_node *n, const tape_run *run)
 {
     const tape_value *x = n->in[0];
     const int64_t width = op_width(x), sample = x->shape[1] * width;
-    const op_pieces p = op_split(run->threads, x->shape[0], n->accumulate[0] ? width : sample);
     if (!n->needs_grad[0])
         return;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t b = i * p.step; b < i * p.step + op_piece_rows(&p, i); b++) {
-            if (!n->accumulate[0])
-                memset(x->grad + b * sample, 0, (size_t)sample * sizeof(float));
-            op_add_to(width, n->out->grad + b * width, x->grad + b * sample + n->ints[0] * width);
-        }
+    if (!n->accumulate[0])
+        OP_ROWS(run->threads, x->shape[0], sample, b,
+                memset(x->grad + b * sample, 0, (size_t)sample * sizeof(float)));
+    OP_ROWS(run->threads, x->shape[0], width, b,
+            op_add_to(width, n->out->grad + b * width, x->grad + b * sample + n->ints[0] * width));
 }
 
 const tape_op op_pick_row = {.name = "pick", .forward = forward, .backward = backward};
@@ -36,15 +33,9 @@ tape_value *op_pick(tape *t, tape_value *x, int64_t position)
 {
     if (!x)
         return NULL;
-    if (x->ndim != 3 || position < 0 || position >= x->shape[1]) {
-        tape_fail(t, "pick: there is no position %lld in %s, expected a shape (B, T, C) that has it",
-                  (long long)position, x->name);
-        return NULL;
-    }
-    tape_value *const in[] = {x};
-    const int64_t shape[] = {x->shape[0], x->shape[2]};
-    tape_node *n = tape_record(t, &op_pick_row, 2, shape, in, 1);
-    if (n)
-        n->ints[0] = position;
-    return op_result(n);
+    if (x->ndim != 3 || position < 0 || position >= x->shape[1])
+        return tape_fail(t, "pick: there is no position %lld in %s, expected a shape (B, T, C) that has it",
+                         (long long)position, x->name);
+    return tape_record(t, &(tape_node){.op = &op_pick_row, .in = {x}, .ints = {position}}, 2,
+                       (const int64_t[]){x->shape[0], x->shape[2]});
 }

@@ -7,12 +7,9 @@ tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape)
 {
     if (!x)
         return NULL;
-    tape_value *const in[] = {x};
-    tape_value *y = op_result(tape_record(t, &op_reshape_row, ndim, shape, in, 1));
-    if (y && y->count != x->count) {
-        tape_fail(t, "reshape: %s has %lld elements, the new shape %lld", x->name, (long long)x->count,
-                  (long long)y->count);
-        return NULL;
-    }
+    tape_value *y = tape_record(t, &(tape_node){.op = &op_reshape_row, .in = {x}}, ndim, shape);
+    if (y && y->count != x->count)
+        return tape_fail(t, "reshape: %s has %lld elements, the new shape %lld", x->name, (long long)x->count,
+                         (long long)y->count);
     return y;
 }

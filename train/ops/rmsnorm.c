@@ -52,13 +52,9 @@ static void forward(const tape_node *n, const tape_run *run)
     const int64_t width = n->ints[0];
     const float *x = n->in[0]->data;
     float *y = n->out->data;
-    const op_pieces p = op_split(run->threads, n->out->count / width, width);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++) {
-        const int64_t first = i * p.step;
-        forward_runs(op_piece_rows(&p, i), width, n->reals[0], x + first * width, y + first * width,
-                     n->saved ? n->saved + first : NULL);
-    }
+    OP_PIECES(run->threads, n->out->count / width, width, first, runs,
+              forward_runs(runs, width, n->reals[0], x + first * width, y + first * width,
+                           n->saved ? n->saved + first : NULL));
 }
 
 static void backward(const tape_node *n, const tape_run *run)
@@ -66,15 +62,10 @@ static void backward(const tape_node *n, const tape_run *run)
     const int64_t width = n->ints[0];
     const float *y = n->out->data, *dy = n->out->grad;
     float *dx = n->in[0]->grad;
-    const op_pieces p = op_split(run->threads, n->out->count / width, width);
-    if (!n->needs_grad[0])
-        return;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++) {
-        const int64_t first = i * p.step;
-        backward_runs(op_piece_rows(&p, i), width, y + first * width, dy + first * width, n->saved + first,
-                      n->accumulate[0], dx + first * width);
-    }
+    if (n->needs_grad[0])
+        OP_PIECES(run->threads, n->out->count / width, width, first, runs,
+                  backward_runs(runs, width, y + first * width, dy + first * width, n->saved + first,
+                                n->accumulate[0], dx + first * width));
 }
 
 static size_t saved(const tape_node *n)
@@ -95,16 +86,8 @@ tape_value *op_rmsnorm(tape *t, tape_value *x, int64_t width, double eps)
 {
     if (!x)
         return NULL;
-    if (width < 1 || op_width(x) % width != 0) {
-        tape_fail(t, "rmsnorm: rows of %lld cannot be cut into runs of %lld", (long long)op_width(x),
-                  (long long)width);
-        return NULL;
-    }
-    tape_value *const in[] = {x};
-    tape_node *n = op_record(t, &op_rmsnorm_row, x, op_width(x), in, 1);
-    if (n) {
-        n->ints[0] = width;
-        n->reals[0] = eps;
-    }
-    return op_result(n);
+    if (width < 1 || op_width(x) % width != 0)
+        return tape_fail(t, "rmsnorm: rows of %lld cannot be cut into runs of %lld", (long long)op_width(x),
+                         (long long)width);
+    return op_record(t, &(tape_node){.op = &op_rmsnorm_row, .in = {x}, .ints = {width}, .reals = {eps}});
 }

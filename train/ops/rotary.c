@@ -131,16 +131,9 @@ tape_value *op_rotary(tape *t, tape_value *x, int64_t head_size, double base)
 {
     if (!x)
         return NULL;
-    if (x->ndim != 3 || head_size < 2 || head_size % 2 != 0 || op_width(x) % head_size != 0 || !(base > 0)) {
-        tape_fail(t, "rotary: the head size %lld must be even and divide the width %lld of (batch, time, width)",
-                  (long long)head_size, (long long)op_width(x));
-        return NULL;
-    }
-    tape_value *const in[] = {x};
-    tape_node *n = op_record(t, &op_rotary_row, x, op_width(x), in, 1);
-    if (n) {
-        n->ints[0] = head_size;
-        n->reals[0] = base;
-    }
-    return op_result(n);
+    if (x->ndim != 3 || head_size < 2 || head_size % 2 != 0 || op_width(x) % head_size != 0 || !(base > 0))
+        return tape_fail(t,
+                         "rotary: the head size %lld must be even and divide the width %lld of (batch, time, width)",
+                         (long long)head_size, (long long)op_width(x));
+    return op_record(t, &(tape_node){.op = &op_rotary_row, .in = {x}, .ints = {head_size}, .reals = {base}});
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "util/fail.h"
 
 /* 256 TB in float32: more than any machine has, and sums of sizes do not overflow. */
@@ -52,21 +53,22 @@ void tape_free(tape *t)
 
 /* ---- Errors of recording: the first is kept ------------------------------------------------------------ */
 
-void tape_fail(tape *t, const char *format, ...)
+void *tape_fail(tape *t, const char *format, ...)
 {
     if (tape_failed(t))
-        return;
+        return NULL;
     va_list args;
     va_start(args, format);
-    vsnprintf(t->failure.message, sizeof t->failure.message, format, args);
+    scn_fail_list(&t->failure, SCION_EINVAL, -1, format, args);
     va_end(args);
-    t->failure.status = SCION_EINVAL;
+    return NULL;
 }
 
-static void fail_memory(tape *t)
+static void *fail_memory(tape *t)
 {
     if (!tape_failed(t))
         train_fail(&t->failure, SCION_ENOMEM, "out of memory while recording");
+    return NULL;
 }
 
 const char *tape_failed(const tape *t)
@@ -106,23 +108,17 @@ static void *item_at(const list *l, int64_t i)
     return i >= 0 && i < l->count ? l->item[i] : NULL;
 }
 
-/* Number of elements; 0 after an error. */
+/* Number of elements, unless the tape fails. */
 static int64_t count_of(tape *t, const char *name, int ndim, const int64_t *shape)
 {
-    if (ndim < 0 || ndim > TAPE_DIMS) {
-        tape_fail(t, "%s has %d dimensions, expected 0 to %d", name, ndim, TAPE_DIMS);
-        return 0;
-    }
     int64_t count = 1;
-    for (int i = 0; i < ndim; i++) {
-        if (shape[i] < 1) {
+    if (ndim < 0 || ndim > TAPE_DIMS)
+        tape_fail(t, "%s has %d dimensions, expected 0 to %d", name, ndim, TAPE_DIMS);
+    for (int i = 0; i < ndim && !tape_failed(t); i++) {
+        if (shape[i] < 1)
             tape_fail(t, "dimension %d of %s is %lld, expected at least 1", i, name, (long long)shape[i]);
-            return 0;
-        }
-        if (shape[i] > MAX_ELEMENTS / count) {
+        else if (shape[i] > MAX_ELEMENTS / count)
             tape_fail(t, "%s has too many elements", name);
-            return 0;
-        }
         count *= shape[i];
     }
     return count;
@@ -140,8 +136,7 @@ static tape_value *add_value(tape *t, tape_kind kind, const char *name, int ndim
     tape_value *v = calloc(1, sizeof *v);
     if (!v || !add_item(&t->values, v)) {
         free(v);
-        fail_memory(t);
-        return NULL;
+        return fail_memory(t);
     }
     strcpy(v->name, name);
     v->index = t->values.count - 1;
@@ -192,10 +187,8 @@ static tape_value *add_bound(tape *t, tape_kind kind, list *among, int64_t *elem
     tape_value *v = add_value(t, kind, name, ndim, shape);
     if (!v)
         return NULL;
-    if (!add_item(among, v)) {
-        fail_memory(t);
-        return NULL;
-    }
+    if (!add_item(among, v))
+        return fail_memory(t);
     v->offset = *elements;
     v->weight_at = v->grad_at = (size_t)*elements * sizeof(float);
     *elements += v->count;
@@ -341,51 +334,43 @@ void tape_init_buffers(tape *t)
 
 /* ---- Operations ---------------------------------------------------------------------------------------- */
 
-static bool check_inputs(tape *t, const tape_op *op, tape_value *const *in, int inputs)
-{
-    if (inputs < 0 || inputs > TAPE_INPUTS)
-        tape_fail(t, "operator %s has %d inputs, expected at most %d", op->name, inputs, TAPE_INPUTS);
-    for (int i = 0; i < inputs && !tape_failed(t); i++) {
-        if (in[i] && (in[i]->index >= t->values.count || tape_value_at(t, in[i]->index) != in[i]))
-            tape_fail(t, "input %d of operator %s, %s, belongs to another tape", i, op->name, in[i]->name);
-    }
-    return !tape_failed(t);
-}
-
 /* "linear blocks.3.attn.q" by its first parameter, "add after blocks.3.attn.o" without one, "scale" before any. */
-static void name_result(tape *t, tape_value *out, const tape_op *op, tape_value *const *in, int inputs)
+static void name_result(tape *t, const tape_node *n)
 {
     const tape_value *own = NULL;
-    for (int i = 0; i < inputs && !own; i++)
-        own = in[i] && in[i]->kind == TAPE_PARAM ? in[i] : NULL;
+    for (int i = 0; i < n->inputs && !own; i++)
+        own = n->in[i] && n->in[i]->kind == TAPE_PARAM ? n->in[i] : NULL;
     t->last_param = own ? own : t->last_param;
-    const char *param = t->last_param ? t->last_param->name : "";
-    snprintf(out->name, sizeof out->name, "%.15s%s%.41s", op->name, !*param ? "" : own ? " " : " after ", param);
+    const char *param = t->last_param ? t->last_param->name : "", *between = own ? " " : " after ";
+    snprintf(n->out->name, sizeof n->out->name, "%.15s%s%.41s", n->op->name, *param ? between : "", param);
 }
 
-tape_node *tape_record(tape *t, const tape_op *op, int ndim, const int64_t *shape, tape_value *const *in, int inputs)
+tape_value *tape_record(tape *t, const tape_node *like, int ndim, const int64_t *shape)
 {
-    if (tape_failed(t) || !check_inputs(t, op, in, inputs))
+    if (tape_failed(t))
         return NULL;
-    tape_value *out = add_value(t, TAPE_ACTIVATION, op->name, ndim, shape);
-    if (!out)
-        return NULL;
-    name_result(t, out, op, in, inputs);
     tape_node *n = calloc(1, sizeof *n);
     if (!n || !add_item(&t->nodes, n)) {
         free(n);
-        fail_memory(t);
-        return NULL;
+        return fail_memory(t);
     }
-    if (op->view)
-        out->kind = in[0]->kind;
-    n->op = op;
-    n->inputs = inputs;
-    for (int i = 0; i < inputs; i++)
-        n->in[i] = in[i];
-    n->out = out;
+    *n = *like;
+    for (int i = 0; i < TAPE_INPUTS; i++) {
+        if (!n->in[i])
+            continue;
+        if (tape_value_at(t, n->in[i]->index) != n->in[i])
+            return tape_fail(t, "input %d of operator %s, %s, belongs to another tape", i, n->op->name,
+                             n->in[i]->name);
+        n->inputs = i + 1;
+    }
+    n->out = add_value(t, TAPE_ACTIVATION, n->op->name, ndim, shape);
+    if (!n->out)
+        return NULL;
+    name_result(t, n);
+    if (n->op->view)
+        n->out->kind = n->in[0]->kind;
     n->segment = t->recomputing ? t->segments : 0;
-    return n;
+    return n->out;
 }
 
 void tape_recompute_begin(tape *t)

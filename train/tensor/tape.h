@@ -114,7 +114,7 @@ enum { TAPE_READS_OUT = 1 << TAPE_INPUTS };
 struct tape_node {
     const tape_op *op;
     tape_value *in[TAPE_INPUTS]; /* NULL where an optional input is absent */
-    int inputs;
+    int inputs;                  /* set by tape_record: up to the last that is present */
     tape_value *out;
     double reals[4];
     int64_t ints[4];
@@ -139,12 +139,13 @@ tape_value *tape_floats(tape *t, const char *name, int ndim, const int64_t *shap
 tape_value *tape_param(tape *t, const char *name, scion_role role, int ndim, const int64_t *shape);
 tape_value *tape_buffer(tape *t, const char *name, float initial, int ndim, const int64_t *shape);
 
-/* Records an operation (used by the builders of ops.h): shape of the result, then its inputs (NULL: absent). The
- * caller may set reals, ints and fixed until a plan is made. After an error all builders return NULL and the tape
- * keeps the first message: check tape_failed, or let plan_make do it. */
-tape_node *tape_record(tape *t, const tape_op *op, int ndim, const int64_t *shape, tape_value *const *in, int inputs);
-/* Sets the error of recording, unless one is set already. */
-void tape_fail(tape *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Records an operation (used by the builders of ops.h) and returns its result, of that shape. The node gives op, in
+ * (NULL: absent), reals, ints and fixed; it is copied. After an error all builders return NULL and the tape keeps the
+ * first message: check tape_failed, or let plan_make do it. */
+tape_value *tape_record(tape *t, const tape_node *like, int ndim, const int64_t *shape);
+/* Sets the error of recording, unless one is set already. Returns NULL, so that builders can `return tape_fail(...)`.
+ */
+void *tape_fail(tape *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *tape_failed(const tape *t); /* NULL: no error */
 /* The same as a status; a segment that was not ended is an error too. */
 scion_status tape_check(const tape *t, scion_error *err);
