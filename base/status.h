@@ -16,4 +16,12 @@ scion_status scn_fail_list(scion_error *err, scion_status status, int64_t param,
 /* Clears err (which may be NULL) and returns SCION_OK. */
 scion_status scn_ok(scion_error *err);
 
+/* Leaves the function with the status of the call unless it succeeds. */
+#define RETURN_IF_FAILED(call)              \
+    do {                                    \
+        const scion_status failed = (call); \
+        if (failed != SCION_OK)             \
+            return failed;                  \
+    } while (0)
+
 #endif

@@ -94,11 +94,8 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing,
                         "parameter %lld: size is %zu, expected %zu (scion_param_init sets it)", (long long)index,
                         p->size, sizeof *p);
     const char *name = scn_param_name(p, index, buffer);
-    scion_status status = check_shape(p, name, index, err);
-    if (status == SCION_OK)
-        status = check_kind(p, routing, name, index, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(check_shape(p, name, index, err));
+    RETURN_IF_FAILED(check_kind(p, routing, name, index, err));
     scn_layout l = {.rows = p->shape[0], .cols = 1, .positions = 1, .role = p->role, .split_axis = p->split_axis};
     for (int i = 1; i < p->ndim; i++)
         l.cols *= p->shape[i];
@@ -114,10 +111,9 @@ scion_status scn_layout_make(scn_layout *out, const scion_param *p, int routing,
     }
     l.count = l.rows * l.cols;
     l.norm = p->norm == SCION_NORM_AUTO ? scn_route(routing, p->role, p->ndim) : p->norm;
-    status = check_split(p, &l, name, index, err);
     l.blocks = p->split_count > 1 ? p->split_count : 1;
     *out = l;
-    return status;
+    return check_split(p, &l, name, index, err);
 }
 
 scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int i)

@@ -128,13 +128,9 @@ static scion_status set_up(scion_optimizer *opt, scn_tensor *t, const scion_para
 {
     char buffer[32];
     const char *name = scn_param_name(p, i, buffer);
-    scion_status status = scn_describe(t, &opt->o, p, i, err);
-    if (status == SCION_OK)
-        status = check_param(t, p, name, i, err);
-    if (status == SCION_OK)
-        status = scn_check_pointers(t, name, i, p->weight, p->grad, p->grad_prev, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_describe(t, &opt->o, p, i, err));
+    RETURN_IF_FAILED(check_param(t, p, name, i, err));
+    RETURN_IF_FAILED(scn_check_pointers(t, name, i, p->weight, p->grad, p->grad_prev, err));
     const scion_rule_properties *about = &t->rule->about;
     t->weight = p->weight;
     t->grad = p->grad;
@@ -196,12 +192,11 @@ static bool allocate(scion_optimizer *opt, scn_tensor *t, const scion_param *p, 
 static scion_status add_tensor(scion_optimizer *opt, const scion_param *params, int64_t i, scion_error *err)
 {
     scion_param p;
-    scion_status status = scn_param_take(&p, params, i, err);
-    if (status == SCION_OK)
-        status = set_up(opt, &opt->tensors[i], &p, i, err);
-    if (status == SCION_OK && !allocate(opt, &opt->tensors[i], &p, i))
-        status = SCION_ENOMEM;
-    return status == SCION_OK ? make_states(opt, &opt->tensors[i], &p, i, err) : status;
+    RETURN_IF_FAILED(scn_param_take(&p, params, i, err));
+    RETURN_IF_FAILED(set_up(opt, &opt->tensors[i], &p, i, err));
+    if (!allocate(opt, &opt->tensors[i], &p, i))
+        return SCION_ENOMEM;
+    return make_states(opt, &opt->tensors[i], &p, i, err);
 }
 
 scion_status scion_optimizer_create(scion_optimizer **out, const scion_options *o, const scion_param *params,

@@ -19,13 +19,9 @@ static scion_status call_begin(call *c, const scion_param *p, const scion_option
     if (!p)
         return scn_fail(err, SCION_EINVAL, -1, "p is NULL");
     scion_param full;
-    scion_status status = scn_options_take(&c->o, o, err);
-    if (status == SCION_OK)
-        status = scn_param_take(&full, p, 0, err);
-    if (status == SCION_OK)
-        status = scn_layout_make(&c->layout, &full, c->o.routing, 0, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_options_take(&c->o, o, err));
+    RETURN_IF_FAILED(scn_param_take(&full, p, 0, err));
+    RETURN_IF_FAILED(scn_layout_make(&c->layout, &full, c->o.routing, 0, err));
     c->split_sizes = full.split_sizes;
     c->radius = full.radius;
     c->work = scn_work_of(&c->o, scn_threads(c->o.threads));
@@ -37,18 +33,16 @@ static scion_status call_begin(call *c, const scion_param *p, const scion_option
             max = bytes > max ? bytes : max;
         }
     }
-    c->work.arena = (scn_arena){NULL, 0, max};
-    if (max > 0) {
-        c->work.arena.base = scn_alloc(c->o.allocator, max);
-        if (!c->work.arena.base)
-            return scn_fail(err, SCION_ENOMEM, -1, "out of memory: %zu bytes of workspace", max);
-    }
+    c->work.arena = (scn_arena){max > 0 ? scn_alloc(c->o.allocator, max) : NULL, 0, max};
+    if (max > 0 && !c->work.arena.base)
+        return scn_fail(err, SCION_ENOMEM, -1, "out of memory: %zu bytes of workspace", max);
     return scn_ok(err);
 }
 
-static void call_end(call *c)
+static scion_status call_end(call *c)
 {
     scn_free(c->o.allocator, c->work.arena.base);
+    return SCION_OK;
 }
 
 static scn_mat view(const scn_block *b, const float *array)
@@ -56,20 +50,23 @@ static scn_mat view(const scn_block *b, const float *array)
     return scn_block_view(b, (float *)(uintptr_t)array); /* views have no const twin; nothing writes here */
 }
 
+/* out = step lmo(s), block by block. */
+static void lmo(const call *c, double step, const float *s, float *out)
+{
+    for (int k = 0; k < c->layout.blocks; k++) {
+        scn_block b = scn_layout_block(&c->layout, c->split_sizes, k);
+        scn_block_lmo(&b, view(&b, out), 0, step, view(&b, s), &c->work);
+    }
+}
+
 scion_status scion_lmo(const scion_param *p, const scion_options *o, const float *s, float *out, scion_error *err)
 {
     call c;
     if (!s || !out)
         return scn_fail(err, SCION_EINVAL, -1, "s or out is NULL");
-    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_LMO, err);
-    if (status != SCION_OK)
-        return status;
-    for (int k = 0; k < c.layout.blocks; k++) {
-        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
-        scn_block_lmo(&b, view(&b, out), 0, c.radius, view(&b, s), &c.work);
-    }
-    call_end(&c);
-    return status;
+    RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_LMO, err));
+    lmo(&c, c.radius, s, out);
+    return call_end(&c);
 }
 
 scion_status scion_norm_value(const scion_param *p, const scion_options *o, const float *x, double *value,
@@ -78,16 +75,13 @@ scion_status scion_norm_value(const scion_param *p, const scion_options *o, cons
     call c;
     if (!x || !value)
         return scn_fail(err, SCION_EINVAL, -1, "x or value is NULL");
-    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_SIZE, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_SIZE, err));
     *value = 0;
     for (int k = 0; k < c.layout.blocks; k++) {
         scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
         *value = fmax(*value, scn_block_value(&b, view(&b, x), &c.work));
     }
-    call_end(&c);
-    return status;
+    return call_end(&c);
 }
 
 static double dual(const call *c, const float *s)
@@ -106,22 +100,9 @@ scion_status scion_dual_norm(const scion_param *p, const scion_options *o, const
     call c;
     if (!s || !value)
         return scn_fail(err, SCION_EINVAL, -1, "s or value is NULL");
-    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_DUAL, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_DUAL, err));
     *value = dual(&c, s);
-    call_end(&c);
-    return status;
-}
-
-/* Settings under which the lmo is the exact one. */
-static scion_status exact_options(scion_options *exact, const scion_options *o, scion_error *err)
-{
-    scion_status status = scn_options_take(exact, o, err);
-    exact->polar = SCION_POLAR_CONVERGED;
-    exact->polar_steps = 0;
-    exact->eps = exact->polar_eps = 0;
-    return status;
+    return call_end(&c);
 }
 
 scion_status scion_sharp(const scion_param *p, const scion_options *o, const float *s, float *out, scion_error *err)
@@ -130,18 +111,13 @@ scion_status scion_sharp(const scion_param *p, const scion_options *o, const flo
     scion_options exact;
     if (!s || !out)
         return scn_fail(err, SCION_EINVAL, -1, "s or out is NULL");
-    scion_status status = exact_options(&exact, o, err);
-    if (status == SCION_OK)
-        status = call_begin(&c, p, &exact, 1u << SCN_USE_LMO | 1u << SCN_USE_DUAL, err);
-    if (status != SCION_OK)
-        return status;
-    const double length = dual(&c, s);
-    for (int k = 0; k < c.layout.blocks; k++) {
-        scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
-        scn_block_lmo(&b, view(&b, out), 0, -length, view(&b, s), &c.work);
-    }
-    call_end(&c);
-    return status;
+    RETURN_IF_FAILED(scn_options_take(&exact, o, err));
+    exact.polar = SCION_POLAR_CONVERGED; /* the lmo is the exact one */
+    exact.polar_steps = 0;
+    exact.eps = exact.polar_eps = 0;
+    RETURN_IF_FAILED(call_begin(&c, p, &exact, 1u << SCN_USE_LMO | 1u << SCN_USE_DUAL, err));
+    lmo(&c, -dual(&c, s), s, out);
+    return call_end(&c);
 }
 
 scion_status scion_fw_gap(const scion_param *p, const scion_options *o, const float *g, const float *x, double *gap,
@@ -150,12 +126,9 @@ scion_status scion_fw_gap(const scion_param *p, const scion_options *o, const fl
     call c;
     if (!g || !x || !gap)
         return scn_fail(err, SCION_EINVAL, -1, "g, x or gap is NULL");
-    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_DUAL, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_DUAL, err));
     *gap = scn_dot(c.layout.count, g, x) + c.radius * dual(&c, g);
-    call_end(&c);
-    return status;
+    return call_end(&c);
 }
 
 scion_status scion_boundary_init(const scion_param *p, const scion_options *o, uint64_t seed, float *out,
@@ -164,15 +137,12 @@ scion_status scion_boundary_init(const scion_param *p, const scion_options *o, u
     call c;
     if (!out)
         return scn_fail(err, SCION_EINVAL, -1, "out is NULL");
-    scion_status status = call_begin(&c, p, o, 1u << SCN_USE_INIT, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_INIT, err));
     for (int k = 0; k < c.layout.blocks; k++) {
         scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
         b.norm->init(&b, view(&b, out), c.radius, (scn_start){seed, 0, k}, &c.work);
     }
-    call_end(&c);
-    return status;
+    return call_end(&c);
 }
 
 static void plain_matrix(scion_param *p, int64_t rows, int64_t cols)
@@ -193,13 +163,9 @@ scion_status scion_polar(int64_t rows, int64_t cols, const float *in, float *out
     if (!in || !out)
         return scn_fail(err, SCION_EINVAL, -1, "in or out is NULL");
     plain_matrix(&p, rows, cols);
-    scion_status status = call_begin(&c, &p, o, 1u << SCN_USE_LMO, err);
-    if (status != SCION_OK)
-        return status;
-    scn_block b = scn_layout_block(&c.layout, NULL, 0);
-    scn_block_lmo(&b, view(&b, out), 0, -1, view(&b, in), &c.work);
-    call_end(&c);
-    return status;
+    RETURN_IF_FAILED(call_begin(&c, &p, o, 1u << SCN_USE_LMO, err));
+    lmo(&c, -1, in, out);
+    return call_end(&c);
 }
 
 size_t scion_polar_workspace_bytes(int64_t rows, int64_t cols, const scion_options *o)

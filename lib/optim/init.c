@@ -69,9 +69,8 @@ static scion_status mark(scion_optimizer *opt, int64_t i, bool measure, scion_er
 {
     scn_tensor *t = &opt->tensors[i];
     double norm = t->start_norm;
-    scion_status status = measure ? scn_weight_norm(opt, i, &norm, err) : SCION_OK;
-    if (status != SCION_OK)
-        return status;
+    if (measure)
+        RETURN_IF_FAILED(scn_weight_norm(opt, i, &norm, err));
     t->start_norm = norm;
     t->start = 1;
     t->pushed = 0;
@@ -96,12 +95,9 @@ scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64_t seed, s
 {
     if (!opt)
         return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    for (int64_t i = 0; i < opt->count; i++) {
-        const scn_tensor *t = &opt->tensors[i];
-        scion_status status = t->frozen || !t->weight ? SCION_OK : init_tensor(opt, i, seed, err);
-        if (status != SCION_OK)
-            return status;
-    }
+    for (int64_t i = 0; i < opt->count; i++)
+        if (!opt->tensors[i].frozen && opt->tensors[i].weight)
+            RETURN_IF_FAILED(init_tensor(opt, i, seed, err));
     return scn_ok(err);
 }
 
@@ -109,10 +105,7 @@ scion_status scion_optimizer_mark_start(scion_optimizer *opt, scion_error *err)
 {
     if (!opt)
         return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    for (int64_t i = 0; i < opt->count; i++) {
-        scion_status status = mark(opt, i, true, err);
-        if (status != SCION_OK)
-            return status;
-    }
+    for (int64_t i = 0; i < opt->count; i++)
+        RETURN_IF_FAILED(mark(opt, i, true, err));
     return scn_ok(err);
 }

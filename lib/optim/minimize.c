@@ -70,9 +70,7 @@ static scion_status take_problem(scion_problem *copy, const scion_problem *p, co
     if (!p)
         return scn_fail(err, SCION_EINVAL, -1, "problem is NULL");
     *copy = (scion_problem){0};
-    scion_status status = scn_struct_take(copy, sizeof *copy, p, offsetof(scion_problem, ctx), "problem", -1, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_struct_take(copy, sizeof *copy, p, offsetof(scion_problem, ctx), "problem", -1, err));
     p = copy;
     if (result && result->size < offsetof(scion_result, iterate))
         return scn_fail(err, SCION_EINVAL, -1, "result: size is %zu, expected %zu (scion_result_init sets it)",
@@ -94,11 +92,8 @@ static scion_status take_params(run *r, scion_error *err)
         return scn_fail(err, SCION_ENOMEM, -1, "out of memory for the minimisation");
     for (int64_t i = 0; i < p->count; i++) {
         scn_layout l;
-        scion_status status = scn_param_take(&r->params[i], p->params, i, err);
-        if (status == SCION_OK)
-            status = scn_layout_make(&l, &r->params[i], r->o.routing, i, err);
-        if (status != SCION_OK)
-            return status;
+        RETURN_IF_FAILED(scn_param_take(&r->params[i], p->params, i, err));
+        RETURN_IF_FAILED(scn_layout_make(&l, &r->params[i], r->o.routing, i, err));
         if (!r->params[i].grad)
             return scn_fail(err, SCION_EINVAL, i, "problem: parameter %lld has no grad", (long long)i);
         r->params[i].own_count = -1;
@@ -109,23 +104,13 @@ static scion_status take_params(run *r, scion_error *err)
 static scion_status set_up(run *r, scion_error *err)
 {
     const scion_problem *p = &r->problem;
-    scion_status status = scn_schedule_take(&r->schedule, p->schedule, err);
-    if (status == SCION_OK && r->schedule.n == 0)
+    RETURN_IF_FAILED(scn_schedule_take(&r->schedule, p->schedule, err));
+    if (r->schedule.n == 0)
         r->schedule.n = p->steps;
-    if (status == SCION_OK)
-        status = scion_schedule_check(&r->schedule, err);
-    if (status == SCION_OK)
-        status = take_params(r, err);
-    if (status != SCION_OK)
-        return status;
-    bool ok = true;
-    if (p->uniform)
-        ok = (r->kept = new_arrays(r)) != NULL;
-    if (ok && r->o.light)
-        ok = (r->saved = new_arrays(r)) != NULL;
-    if (ok && scion_rule_info(r->o.rule)->needs_prev)
-        ok = (r->prev = new_arrays(r)) != NULL;
-    if (!ok)
+    RETURN_IF_FAILED(scion_schedule_check(&r->schedule, err));
+    RETURN_IF_FAILED(take_params(r, err));
+    if ((p->uniform && !(r->kept = new_arrays(r))) || (r->o.light && !(r->saved = new_arrays(r))) ||
+        (scion_rule_info(r->o.rule)->needs_prev && !(r->prev = new_arrays(r))))
         return scn_fail(err, SCION_ENOMEM, -1, "out of memory for the minimisation");
     for (int64_t i = 0; r->prev && i < p->count; i++)
         r->params[i].grad_prev = r->prev[i];
@@ -169,9 +154,7 @@ static scion_status measure(run *r, scion_report *report, scion_error *err)
     for (int64_t i = 0; i < r->problem.count; i++) {
         scion_info info;
         scion_info_init(&info);
-        scion_status status = scion_optimizer_inspect(r->opt, i, SCION_INSPECT_DUAL, &info, err);
-        if (status != SCION_OK)
-            return status;
+        RETURN_IF_FAILED(scion_optimizer_inspect(r->opt, i, SCION_INSPECT_DUAL, &info, err));
         report->dual_norm += info.radius * info.grad_dual;
         report->fw_gap += info.fw_gap;
     }
@@ -281,12 +264,9 @@ scion_status scion_minimize(const scion_problem *problem, const scion_options *o
                             scion_error *err)
 {
     run r = {.reports = 0};
-    scion_status status = take_problem(&r.problem, problem, result, err);
-    if (status == SCION_OK)
-        status = scn_options_take(&r.o, o, err);
-    if (status != SCION_OK)
-        return status;
-    status = set_up(&r, err);
+    RETURN_IF_FAILED(take_problem(&r.problem, problem, result, err));
+    RETURN_IF_FAILED(scn_options_take(&r.o, o, err));
+    scion_status status = set_up(&r, err);
     if (status == SCION_OK) {
         status = iterate(&r, err);
         finish(&r);

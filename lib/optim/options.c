@@ -126,9 +126,7 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
     /* the rule's defaults first, for what the caller's struct does not have */
     const size_t min = offsetof(scion_options, routing);
     *copy = default_options(o->size < min ? 0 : o->rule);
-    scion_status status = scn_struct_take(copy, sizeof *copy, o, min, "options", -1, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_struct_take(copy, sizeof *copy, o, min, "options", -1, err));
     const scn_rule *rule = scn_rule_at(copy->rule);
     if (!rule)
         return scn_fail(err, SCION_EINVAL, -1, "rule: %d is no rule", (int)copy->rule);
@@ -153,8 +151,8 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
 scion_status scion_options_check(const scion_options *o, scion_error *err)
 {
     scion_options copy;
-    scion_status status = scn_options_take(&copy, o, err);
-    return status == SCION_OK ? scn_ok(err) : status;
+    RETURN_IF_FAILED(scn_options_take(&copy, o, err));
+    return scn_ok(err);
 }
 
 scn_work scn_work_of(const scion_options *o, int threads)

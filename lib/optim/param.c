@@ -56,9 +56,7 @@ scion_status scn_describe(scn_tensor *t, const scion_options *o, const scion_par
     t->rule = scn_rule_at(t->rule_id);
     if (t->rule->about.norm != SCION_NORM_AUTO)
         routed.norm = t->rule->about.norm;
-    const scion_status status = scn_layout_make(&t->layout, &routed, o->routing, i, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_layout_make(&t->layout, &routed, o->routing, i, err));
     if ((unsigned)p->weight_type > SCION_BF16 || (unsigned)p->grad_type > SCION_BF16)
         return scn_fail(err, SCION_EINVAL, i, "%s: weight_type %d, grad_type %d: expected float32 or bfloat16", name,
                         (int)p->weight_type, (int)p->grad_type);
@@ -144,10 +142,9 @@ static scion_status ask(const scion_param *p, const scion_options *o, scn_tensor
     *t = (scn_tensor){.name = NULL};
     if (!p)
         return scn_fail(err, SCION_EINVAL, -1, "p is NULL");
-    scion_status status = scn_options_take(options, o, err);
-    if (status == SCION_OK)
-        status = scn_param_take(copy, p, 0, err);
-    return status == SCION_OK ? scn_describe(t, options, copy, 0, err) : status;
+    RETURN_IF_FAILED(scn_options_take(options, o, err));
+    RETURN_IF_FAILED(scn_param_take(copy, p, 0, err));
+    return scn_describe(t, options, copy, 0, err);
 }
 
 scion_status scion_param_info(const scion_param *p, const scion_options *o, scion_param_properties *info,
@@ -158,9 +155,7 @@ scion_status scion_param_info(const scion_param *p, const scion_options *o, scio
     scion_param copy;
     if (!info || info->size < offsetof(scion_param_properties, elements))
         return scn_fail(err, SCION_EINVAL, -1, "info is NULL, or without a size (scion_param_properties_init)");
-    const scion_status status = ask(p, o, &t, &options, &copy, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(ask(p, o, &t, &options, &copy, err));
     scion_param_properties all = {.elements = t.layout.count,
                                   .rule = t.rule_id,
                                   .norm = t.layout.norm,

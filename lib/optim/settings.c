@@ -94,45 +94,37 @@ static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group
                 apply(opt, t, what, value);
                 continue;
             }
-            scion_status status = check_value(t, i, what, value, err);
-            if (status != SCION_OK)
-                return status;
+            RETURN_IF_FAILED(check_value(t, i, what, value, err));
         }
     return scn_ok(err);
 }
 
 scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, int32_t what, double value, scion_error *err)
 {
-    scion_status status = scn_check_index(opt, i == SCION_ALL ? 0 : i, err);
-    return status == SCION_OK ? set_chosen(opt, i, false, 0, what, value, err) : status;
+    RETURN_IF_FAILED(scn_check_index(opt, i == SCION_ALL ? 0 : i, err));
+    return set_chosen(opt, i, false, 0, what, value, err);
 }
 
 scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, int32_t what, double value,
                                        scion_error *err)
 {
-    scion_status status = scn_check_index(opt, 0, err);
-    bool found = false;
-    for (int64_t i = 0; status == SCION_OK && i < opt->count; i++)
-        found = found || opt->tensors[i].group == group;
-    if (status == SCION_OK && !found)
-        return scn_fail(err, SCION_EINVAL, -1, "no parameter is in group %d", (int)group);
-    return status == SCION_OK ? set_chosen(opt, SCION_ALL, true, group, what, value, err) : status;
+    RETURN_IF_FAILED(scn_check_index(opt, 0, err));
+    for (int64_t i = 0; i < opt->count; i++)
+        if (opt->tensors[i].group == group)
+            return set_chosen(opt, SCION_ALL, true, group, what, value, err);
+    return scn_fail(err, SCION_EINVAL, -1, "no parameter is in group %d", (int)group);
 }
 
 scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad, void *grad_prev,
                                   scion_error *err)
 {
-    scion_status status = scn_check_index(opt, i, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_check_index(opt, i, err));
     scn_tensor *t = &opt->tensors[i];
     if (!weight && t->own_count > 0)
         return scn_fail(err, SCION_EINVAL, i, "%s: weight is NULL", t->name);
     if (grad && t->rule->about.needs_prev && t->own_count > 0 && !grad_prev && !t->grad_prev)
         return scn_fail(err, SCION_EINVAL, i, "%s: rule %s needs grad_prev", t->name, t->rule->about.name);
-    status = scn_check_pointers(t, t->name, i, weight, grad, grad_prev, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_check_pointers(t, t->name, i, weight, grad, grad_prev, err));
     t->weight = weight;
     t->grad = grad;
     if (grad_prev)

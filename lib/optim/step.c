@@ -142,9 +142,7 @@ static scion_status take_step(const scion_optimizer *opt, scion_step *s, const s
 {
     if (!opt)
         return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    scion_status status = scn_step_take(s, from, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_step_take(s, from, err));
     if (!(s->lr >= 0) || isinf(s->lr))
         return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", s->lr);
     if (s->momentum == 0 || s->momentum > 1 || s->next_momentum == 0 || s->next_momentum > 1)
@@ -164,8 +162,8 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
     if (opt->swapped)
         return scn_fail(err, SCION_EINVAL, -1,
                         "the previous weights are in place: call scion_optimizer_previous again");
-    scion_status status = check_light(opt, s, err);
-    for (int64_t i = 0; status == SCION_OK && i < opt->count; i++) {
+    RETURN_IF_FAILED(check_light(opt, s, err));
+    for (int64_t i = 0; i < opt->count; i++) {
         const scn_tensor *t = &opt->tensors[i];
         const double rate = rate_of(opt, s, t);
         if (!is_active(t))
@@ -185,7 +183,7 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
             !clean(t->grad_prev, t->grad_type, t->own_first, t->own_count, s->threads))
             return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
     }
-    return status;
+    return scn_ok(err);
 }
 
 /* ---- A tile ---- */
@@ -606,10 +604,8 @@ static void finish(scion_optimizer *opt, const scion_step *s)
 scion_status scion_optimizer_check(scion_optimizer *opt, const scion_step *s, scion_error *err)
 {
     scion_step step;
-    scion_status status = take_step(opt, &step, s, err);
-    if (status == SCION_OK)
-        status = check(opt, &step, err);
-    return status == SCION_OK ? scn_ok(err) : status;
+    RETURN_IF_FAILED(take_step(opt, &step, s, err));
+    return check(opt, &step, err);
 }
 
 int64_t scion_optimizer_joint_count(const scion_optimizer *opt)
@@ -625,9 +621,7 @@ int64_t scion_optimizer_joint_count(const scion_optimizer *opt)
 scion_status scion_optimizer_joint(scion_optimizer *opt, const scion_step *s, double *sums, scion_error *err)
 {
     scion_step step;
-    scion_status status = take_step(opt, &step, s, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(take_step(opt, &step, s, err));
     if (!sums && scion_optimizer_joint_count(opt) > 0)
         return scn_fail(err, SCION_EINVAL, -1, "sums is NULL");
     joint(opt, &step, sums);
@@ -638,9 +632,7 @@ scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, con
                                   int64_t first, int64_t n, scion_error *err)
 {
     scion_step step;
-    scion_status status = take_step(opt, &step, s, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(take_step(opt, &step, s, err));
     if (!opt->joined)
         return scn_fail(err, SCION_EINVAL, i, "call scion_optimizer_joint before scion_optimizer_part");
     if (!sums && scion_optimizer_joint_count(opt) > 0)
@@ -650,17 +642,13 @@ scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, con
         step_all(opt, &step, &r);
         return scn_ok(err);
     }
-    status = scn_check_index(opt, i, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_check_index(opt, i, err));
     scn_tensor *t = &opt->tensors[i];
     if (n < 0) {
         first = t->own_first;
         n = t->own_count;
     }
-    status = check_range(t, i, first, n, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(check_range(t, i, first, n, err));
     if (n > 0) {
         step_tensor(opt, &step, &r, i, first, n);
         step_jobs_of(opt, &step, i);
@@ -671,9 +659,7 @@ scion_status scion_optimizer_part(scion_optimizer *opt, const scion_step *s, con
 scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_step *s, scion_error *err)
 {
     scion_step step;
-    scion_status status = take_step(opt, &step, s, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(take_step(opt, &step, s, err));
     if (!opt->joined)
         return scn_fail(err, SCION_EINVAL, -1, "call scion_optimizer_joint before scion_optimizer_finish");
     finish(opt, &step);
@@ -683,11 +669,8 @@ scion_status scion_optimizer_finish(scion_optimizer *opt, const scion_step *s, s
 scion_status scion_optimizer_step_with(scion_optimizer *opt, const scion_step *s, scion_error *err)
 {
     scion_step step;
-    scion_status status = take_step(opt, &step, s, err);
-    if (status == SCION_OK)
-        status = check(opt, &step, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(take_step(opt, &step, s, err));
+    RETURN_IF_FAILED(check(opt, &step, err));
     joint(opt, &step, opt->sums);
     const shared r = share_sums(opt, &step, opt->sums);
     step_all(opt, &step, &r);

@@ -130,10 +130,9 @@ static scion_status check(const scion_schedule *s, scion_error *err)
 scion_status scion_schedule_check(const scion_schedule *s, scion_error *err)
 {
     scion_schedule full;
-    scion_status status = scn_schedule_take(&full, s, err);
-    if (status == SCION_OK)
-        status = check(&full, err);
-    return status == SCION_OK ? scn_ok(err) : status;
+    RETURN_IF_FAILED(scn_schedule_take(&full, s, err));
+    RETURN_IF_FAILED(check(&full, err));
+    return scn_ok(err);
 }
 
 double scion_schedule_value(const scion_schedule *s, int64_t k)
