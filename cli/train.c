@@ -17,14 +17,13 @@
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
-/* Says that a rank is lost, and where the run can be resumed; ctx: the folder of the run. */
-static void tell_lost(void *ctx, const char *message)
+/* Says that a rank is lost, and where the run can be resumed. */
+static void tell_lost(const comm *c, const char *message)
 {
-    const char *out = ctx;
-    const int rank = comm_world()->rank;
+    const char *out = c->lost_ctx; /* the folder of the run */
     char latest[RUN_PATH];
-    fprintf(stderr, "scion: rank %d: %s\n", rank, message);
-    if (rank == 0 && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
+    fprintf(stderr, "scion: rank %d: %s\n", c->rank, message);
+    if (c->rank == 0 && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
         fprintf(stderr, "scion: the last checkpoint is %s\n", latest);
 }
 
@@ -46,7 +45,7 @@ static void watch_ranks(comm *c, const config *settings)
 {
     c->timeout = settings->training.comm_timeout;
     c->lost = tell_lost;
-    c->lost_ctx = (void *)settings->run.out;
+    c->lost_ctx = settings->run.out;
 }
 
 /* All ranks agree on a status, that of the lowest which failed; its message is printed with its number. Returns the
@@ -98,18 +97,18 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     policy.elapsed = elapsed;
     policy.position = position;
     cli_catch_signals();
+    scion_status status =
+        c->rank == 0 ? sinks_open(files, &file_count, dir, trainer_about(t).config, &err) : SCION_OK;
+    if (comm_agree(c, status, &err, NULL) != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
     if (c->rank == 0) {
-        if (sinks_open(files, &file_count, dir, trainer_about(t).config, &err) != SCION_OK)
-            return cli_error(CLI_FAILED, "%s", err.message);
-        while (count < file_count) {
+        for (; count < file_count; count++)
             sinks[count] = &files[count];
-            count++;
-        }
         sinks[count++] = &view;
         if (show == AS_JSON)
             sinks[count++] = &json;
     }
-    const scion_status status = run_train(t, &policy, sinks, count, &r, &sinks_failed, &err);
+    status = run_train(t, &policy, sinks, count, &r, &sinks_failed, &err);
     sinks_close(files, file_count);
     cli_progress_clear(&v.progress);
     if (c->rank == 0) {

@@ -83,7 +83,7 @@ void comm_fail(comm *c, int whom, const char *why)
         name_peer(c, whom, name);
     snprintf(message, sizeof message, "%s %s; all ranks end", name, why);
     if (c->lost)
-        c->lost(c->lost_ctx, message);
+        c->lost(c, message);
     c->kind->abort(c);
 }
 

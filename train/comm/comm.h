@@ -44,8 +44,8 @@ struct comm {
     double timeout;          /* seconds; 0: wait for ever */
     int64_t sent[COMM_USES]; /* bytes */
     /* Called once before all ranks are ended because one of them is lost; may be NULL. */
-    void (*lost)(void *ctx, const char *message);
-    void *lost_ctx;
+    void (*lost)(const comm *c, const char *message);
+    const void *lost_ctx; /* for it */
     /* Host and process of each rank, and the time of its last heartbeat (clock_now). */
     struct comm_peer {
         char host[COMM_HOST];
