@@ -48,6 +48,12 @@ void cli_warning(const char *message)
             cli_style_end(stderr, CLI_WARNING));
 }
 
+void cli_progress_warn(void *view, const char *message)
+{
+    cli_progress_clear(view);
+    cli_warning(message);
+}
+
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 
 static int argument_count(const cli_command *c)

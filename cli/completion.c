@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "completion_scripts.h"
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
 
@@ -139,81 +140,7 @@ int cli_complete(int count, char **words)
     return CLI_OK;
 }
 
-/* ---- Scripts -------------------------------------------------------------------------------------------------- */
-
-static const char bash[] =
-    "# bash completion of scion. Bash ends words at '=': what stands before it is not repeated in an answer.\n"
-    "_scion()\n"
-    "{\n"
-    "    local line=${COMP_LINE:0:COMP_POINT} words=() answer word before= file files=\n"
-    "    read -ra words <<< \"$line\"\n"
-    "    [[ $line == *[[:space:]] ]] && words+=('')\n"
-    "    word=${words[${#words[@]} - 1]}\n"
-    "    COMPREPLY=()\n"
-    "    [[ $word == *=* ]] && before=${word%%=*}=\n"
-    "    while IFS= read -r answer; do\n"
-    "        if [[ $answer == :files ]]; then\n"
-    "            files=yes\n"
-    "        else\n"
-    "            COMPREPLY+=(\"${answer%%$'\\t'*}\")\n"
-    "        fi\n"
-    "    done < <(\"${words[0]}\" --complete \"${words[@]:1}\" 2> /dev/null)\n"
-    "    if [[ $files ]]; then\n"
-    "        while IFS= read -r file; do\n"
-    "            [[ -d ${file/#\\~/$HOME} ]] && file+=/\n"
-    "            COMPREPLY+=(\"$before$file\")\n"
-    "        done < <(compgen -f -- \"${word#\"$before\"}\")\n"
-    "    fi\n"
-    "    [[ $before && $COMP_WORDBREAKS == *=* ]] && COMPREPLY=(\"${COMPREPLY[@]#\"$before\"}\")\n"
-    "    [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace\n"
-    "    return 0\n"
-    "}\n"
-    "complete -F _scion scion\n";
-
-static const char zsh[] =
-    "#compdef scion\n"
-    "_scion()\n"
-    "{\n"
-    "    local answer name files=\n"
-    "    local -a keys others\n"
-    "    for answer in \"${(@f)$(\"${words[1]}\" --complete \"${(@)words[2,CURRENT]}\" 2> /dev/null)}\"; do\n"
-    "        name=\"${${answer%%$'\\t'*}//:/\\\\:}:${answer#*$'\\t'}\"\n"
-    "        case $answer in\n"
-    "            '') ;;\n"
-    "            :files) files=yes ;;\n"
-    "            *=$'\\t'*) keys+=(\"$name\") ;;\n"
-    "            *) others+=(\"$name\") ;;\n"
-    "        esac\n"
-    "    done\n"
-    "    (( ${#others} )) && _describe scion others\n"
-    "    (( ${#keys} )) && _describe setting keys -S ''\n"
-    "    if [[ -n $files ]]; then\n"
-    "        compset -P '*='\n"
-    "        _files\n"
-    "    fi\n"
-    "}\n"
-    "if [[ $funcstack[1] == _scion ]]; then\n"
-    "    _scion \"$@\"\n"
-    "else\n"
-    "    compdef _scion scion\n"
-    "fi\n";
-
-static const char fish[] =
-    "# fish completion of scion\n"
-    "function __scion_complete\n"
-    "    set -l words (commandline -opc) (commandline -ct)\n"
-    "    for answer in ($words[1] --complete $words[2..-1] 2> /dev/null)\n"
-    "        if test \"$answer\" = :files\n"
-    "            set -l before (string match -r '^[^=]*=' -- $words[-1])\n"
-    "            for file in (__fish_complete_path (string replace -r '^[^=]*=' '' -- $words[-1]))\n"
-    "                echo $before$file\n"
-    "            end\n"
-    "        else\n"
-    "            echo $answer\n"
-    "        end\n"
-    "    end\n"
-    "end\n"
-    "complete -c scion -f -a '(__scion_complete)'\n";
+/* ---- Scripts: cli/completion/, which the build turns into arrays ---------------------------------------------- */
 
 static const struct {
     const char *name, *script;

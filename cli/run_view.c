@@ -120,13 +120,6 @@ static scion_status show_validation(void *ctx, const run_event *e, scion_error *
     return SCION_OK;
 }
 
-void run_view_warn(void *ctx, const char *message)
-{
-    run_view *v = ctx;
-    cli_progress_clear(&v->progress);
-    cli_warning(message);
-}
-
 /* Shows norms of the weights against their bounds: the paper's norm control. */
 static scion_status show_norms(void *ctx, const run_event *e, scion_error *err)
 {
@@ -137,7 +130,7 @@ static scion_status show_norms(void *ctx, const run_event *e, scion_error *err)
         char message[256];
         snprintf(message, sizeof message, "step %lld: the norm of %s is %.4g and exceeds its bound %.4g",
                  (long long)worst->step, worst->name, worst->norm, worst->bound);
-        run_view_warn(v, message);
+        cli_progress_warn(v, message);
     } else if (worst && v->show == AS_TEXT) {
         cli_progress_show(&v->progress, CLI_PLAIN,
                           "step %lld  all norms within bounds (closest: %s, %.4g of at most %.4g)",

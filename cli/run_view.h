@@ -8,8 +8,8 @@
 typedef enum run_output { AS_TEXT, AS_JSON, NO_OUTPUT } run_output;
 
 typedef struct run_view {
-    run_output show;
     cli_progress progress;
+    run_output show;
     double begin;        /* clock */
     int64_t first;       /* step that this process began with */
     double rate, share;  /* samples per second, part of the time in the optimizer: running means */
@@ -26,8 +26,6 @@ typedef struct run_view {
 run_view run_view_start(run_output show);
 /* AS_TEXT: shows all; else only warnings about norms, and keeps the path of the last checkpoint. */
 run_sink run_view_sink(run_view *v);
-/* Prints a warning above the status line; ctx is a run_view. */
-void run_view_warn(void *ctx, const char *message);
 
 /* Says how a run ended, or where it was stopped. out: its folder. */
 void run_view_end(run_view *v, const trainer *t, const run_result *r, const char *out);

@@ -90,21 +90,13 @@ static void show_progress(void *context, const sweep_progress *p)
     }
 }
 
-/* Warnings go to standard error, above the status line. */
-static void warn(void *context, const char *message)
-{
-    sweep_view *v = context;
-    cli_progress_clear(&v->progress);
-    cli_warning(message);
-}
-
 scion_status cli_sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
     sweep_view v = {.progress = cli_progress_start(stderr)};
     sweep_options options = *o;
     options.stopped = cli_interrupted;
     options.show = show_progress;
-    options.warn = warn;
+    options.warn = cli_progress_warn;
     options.context = &v;
     options.together = launcher_find().size > 1;
     const scion_status status = sweep_work(path, &options, end, err);

@@ -92,7 +92,7 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     scion_error err;
     policy.dir = c->rank == 0 ? dir : NULL;
     policy.stop = cli_stop;
-    policy.warn = run_view_warn;
+    policy.warn = cli_progress_warn;
     policy.warn_ctx = &v;
     policy.elapsed = elapsed;
     policy.position = position;
@@ -116,7 +116,7 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
         snprintf(before, sizeof before, "%s", dir->path);
         if (run_dir_moved(dir)) {
             snprintf(message, sizeof message, "the folder of this run was moved from %s to %s", before, dir->path);
-            run_view_warn(&v, message);
+            cli_progress_warn(&v, message);
             v.saved[0] = '\0';
         }
     }

@@ -36,11 +36,11 @@ static const cli_argument arguments[] = {
 };
 
 typedef struct tuning {
+    cli_progress progress;
     tune t;
     config target;
     tune_runs runs;
     char ledger[CONFIG_TEXT], out[CONFIG_TEXT];
-    cli_progress progress;
     int64_t proxy; /* width, 0: not given */
     int64_t first; /* trial of those that are being measured */
     double begin;
@@ -145,13 +145,6 @@ static const char *rung_text(const tuning *u, char text[48])
     else
         snprintf(text, 48, "rung %d of %d", u->t.trials[u->first].rung + 1, u->t.rungs);
     return text;
-}
-
-static void warn(void *context, const char *message)
-{
-    tuning *u = context;
-    cli_progress_clear(&u->progress);
-    cli_warning(message);
 }
 
 static void show_progress(void *context, const sweep_progress *p)
@@ -331,7 +324,7 @@ static int work(tuning *u, const cli_arguments *a)
     u->runs.end = u->t.budget > 0 ? u->begin + u->t.budget : 0;
     u->runs.sweep.stopped = cli_interrupted;
     u->runs.sweep.show = show_progress;
-    u->runs.sweep.warn = warn;
+    u->runs.sweep.warn = cli_progress_warn;
     u->runs.sweep.context = u;
     u->runs.sweep.together = launcher_find().size > 1;
     scion_status status = a->values[DROP] ? other_runs(u, true, &err) : SCION_OK;

@@ -374,10 +374,10 @@ void config_unknown(const char *key, char *text, size_t bytes)
     int nearest = INT_MAX;
     for (const config_foreign_name *f = config_foreign_names; f->names; f++)
         if (in_list(f->names, key)) {
-            if (f->key)
-                snprintf(text, bytes, "%.40s is called %s here", key, f->key);
+            if (config_find(f->answer))
+                snprintf(text, bytes, "%.40s is called %s here", key, f->answer);
             else
-                snprintf(text, bytes, "%s", f->sentence);
+                snprintf(text, bytes, "%s", f->answer);
             return;
         }
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)

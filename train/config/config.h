@@ -50,10 +50,10 @@ typedef struct config_alias {
 extern const config_alias config_aliases[];
 bool config_removed(const char *key);
 
-/* Names of an option in other programs, separated by spaces: its key here, or a sentence where there is no such
- * option. Ended by a row of NULLs. */
+/* Names of an option in other programs, separated by spaces, and the answer: its key here, or a sentence where there
+ * is no such option. Ended by a row of NULLs. */
 typedef struct config_foreign_name {
-    const char *names, *key, *sentence;
+    const char *names, *answer;
 } config_foreign_name;
 extern const config_foreign_name config_foreign_names[];
 
