@@ -354,10 +354,10 @@ const cli_command cli_bench = {
     .name = "bench",
     .usage = "train|sample [PRESET] [key=value ...] [json=FILE]",
     .summary = "measure the speed of training, or of generating",
-    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on\n"
-            "synthetic data unless data= is given, and compares forward and backward pass, by the model's\n"
+    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
+            "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
             "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
-            "sample times the tokens that an untrained model generates, and compares the bytes of its\n"
+            "sample times the tokens that an untrained model generates, and compares the bytes of its "
             "weights, all of which a token reads, with what reading memory reaches.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
             "  scion bench sample nanogpt-124m\n"

@@ -245,12 +245,10 @@ static bool file_or_pattern(const char *path)
     if (access(path, R_OK) == 0)
         return true;
     const int why = errno;
-    const bool any = glob(path, 0, NULL, &found) == 0;
-    if (any)
-        globfree(&found);
-    else
-        cli_error(CLI_FAILED, "%s: %s", path, strerror(why));
-    return any;
+    if (glob(path, 0, NULL, &found) != 0)
+        return cli_error(CLI_FAILED, "%s: %s", path, strerror(why)) == CLI_OK;
+    globfree(&found);
+    return true;
 }
 
 bool cli_find_data(const config *c)
@@ -259,10 +257,8 @@ bool cli_find_data(const config *c)
     scion_error err;
     if (!data_needs_path(c->data.kind))
         return true;
-    if (catalogue_path(c->data.path, path, &err) != SCION_OK) {
-        cli_error(CLI_FAILED, "%s", err.message);
+    if (cli_end(catalogue_path(c->data.path, path, &err), &err) != CLI_OK)
         return false;
-    }
     return file_or_pattern(path) && (!c->data.val[0] || file_or_pattern(c->data.val));
 }
 

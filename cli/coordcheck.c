@@ -221,11 +221,11 @@ const cli_command cli_coordcheck = {
     .name = "coordcheck",
     .usage = "[PRESET] width=64,128,256 [key=value ...]",
     .summary = "check that layers keep their size as the width grows",
-    .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N\n"
-            "steps, and of what the first step changes in it, for every width, and fits rms = width^slope.\n"
-            "Slopes near 0 mean that values tuned on a narrow model fit a wide one. Every setting may be a list\n"
-            "or a range: seeds are averaged, each other combination is a check of its own. Uses synthetic data\n"
-            "unless data= is given. Logits are measured on a sample of rows; at the start they shrink as\n"
+    .help = "Measures the RMS of each layer's output on one batch, at the start and after each of the first N "
+            "steps, and of what the first step changes in it, for every width, and fits rms = width^slope. "
+            "Slopes near 0 mean that values tuned on a narrow model fit a wide one. Every setting may be a list "
+            "or a range: seeds are averaged, each other combination is a check of its own. Uses synthetic data "
+            "unless data= is given. Logits are measured on a sample of rows; at the start they shrink as "
             "width^-0.5, which the verdict ignores.\n\n"
             "  scion coordcheck shallow-gpt width=64,128,256 block=64 batch=8\n"
             "  scion coordcheck mlp width=64..512:*2 rule=scion,adamw ledger=check.db\n"

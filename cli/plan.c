@@ -191,10 +191,10 @@ const cli_command cli_plan = {
     .usage = "PRESET ... [ranks=N,...] [bandwidth=X] [latency=X] [gflops=X] [key=value ...]",
     .summary = "forecast time, communication and memory on several ranks",
     .help =
-        "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained.\n"
-        "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the\n"
-        "oracle of the costliest share and in communication that nothing hides; the part of the communication that\n"
-        "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks\n"
+        "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained. "
+        "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the "
+        "oracle of the costliest share and in communication that nothing hides; the part of the communication that "
+        "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks "
         "send; GB of memory of a rank.\n\n"
         "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
         "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",

@@ -133,8 +133,8 @@ const cli_command cli_predict = {
     .usage = "RUN IMAGE ... [key=value ...]",
     .summary = "classify image files with a trained model",
     .help =
-        "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Images are PNG\n"
-        "or JPEG of any size; the model sees the middle of each, as in evaluation. The training images are not\n"
+        "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Images are PNG "
+        "or JPEG of any size; the model sees the middle of each, as in evaluation. The training images are not "
         "needed. threads and tta may be changed.\n\n"
         "  scion predict runs/cifar10 cat.jpg dog.png\n"
         "  scion predict runs/cifar10 *.jpg top=1 tta=translate --json\n"

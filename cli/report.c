@@ -40,8 +40,8 @@ const cli_command cli_report = {
     .name = "report",
     .usage = "RUN|LEDGER ... [out=FILE] [title=TEXT]",
     .summary = "write one HTML page with the figures of runs and sweeps",
-    .help = "RUN is the folder of a run, finished or not; LEDGER is the file of a sweep. Several runs are\n"
-            "compared. The page is self-contained; a folder of the same name holds each figure as an SVG file,\n"
+    .help = "RUN is the folder of a run, finished or not; LEDGER is the file of a sweep. Several runs are "
+            "compared. The page is self-contained; a folder of the same name holds each figure as an SVG file, "
             "and its numbers as a CSV file.\n\n"
             "  scion report runs/shakespeare\n"
             "  scion report runs/a runs/b out=compared.html\n"

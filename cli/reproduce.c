@@ -266,11 +266,11 @@ const cli_command cli_reproduce = {
     .name = "reproduce",
     .usage = "FIGURE [key=value ...] [--full]",
     .summary = "reproduce a figure of the paper and compare",
-    .help = "Texts and images are given with data=; CIFAR-10 (scion data get cifar10), else Debian's Fashion-MNIST,\n"
-            "is found automatically. Sizes are for two cores. The folder (out=, default reproduce/FIGURE) holds\n"
-            "report.html and the ledger: to resume a figure that was stopped, repeat the command; with a larger\n"
-            "seeds= it gets more seeds.\n"
-            "The last lines judge each part of the paper's claim: kept, failed, or undecided where seeds overlap\n"
+    .help = "Texts and images are given with data=; CIFAR-10 (scion data get cifar10), else Debian's Fashion-MNIST, "
+            "is found automatically. Sizes are for two cores. The folder (out=, default reproduce/FIGURE) holds "
+            "report.html and the ledger: to resume a figure that was stopped, repeat the command; with a larger "
+            "seeds= it gets more seeds. "
+            "The last lines judge each part of the paper's claim: kept, failed, or undecided where seeds overlap "
             "or a best value lies on the edge of its grid (one seed decides little).\n\n"
             "  scion reproduce shallow-gpt-transfer data=input.txt budget=30m\n"
             "  scion reproduce mlp-transfer\n"

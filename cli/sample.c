@@ -318,7 +318,7 @@ const cli_command cli_sample = {
     .name = "sample",
     .usage = "RUN [key=value ...]",
     .summary = "generate text with a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The\n"
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The "
             "training text is not needed. The text is printed as it is generated.\n\n"
             "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
             "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"

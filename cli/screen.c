@@ -82,30 +82,15 @@ void cli_entry(FILE *to, int column, const char *name, const char *text)
 
 void cli_paragraphs(FILE *to, const char *text)
 {
-    char *paragraph = malloc(strlen(text) + 1);
-    if (!paragraph) {
-        fputs(text, to);
-        return;
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        char *line = strndup(text, length);
+        if (line && *line != ' ')
+            fill_words(to, 0, 0, line);
+        else
+            fprintf(to, "%.*s\n", (int)length, text);
+        free(line);
     }
-    while (*text) {
-        size_t length = 0;
-        while (*text && *text != ' ' && *text != '\n') { /* joins the lines up to an empty or indented one */
-            const size_t line = strcspn(text, "\n");
-            memcpy(paragraph + length, text, line);
-            length += line;
-            paragraph[length++] = ' ';
-            text += line + (text[line] == '\n');
-        }
-        if (length > 0) {
-            paragraph[length - 1] = '\0';
-            fill_words(to, 0, 0, paragraph);
-            continue;
-        }
-        const size_t line = strcspn(text, "\n");
-        fprintf(to, "%.*s\n", (int)line, text);
-        text += line + (text[line] == '\n');
-    }
-    free(paragraph);
 }
 
 void cli_print_options(FILE *to)

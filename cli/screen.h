@@ -26,7 +26,7 @@ void cli_line_end(cli_line *line, FILE *to, int indent);
 /* "  NAME   text", with the text in column `column`, broken and indented there. A name that reaches into it gets a
  * line of its own. */
 void cli_entry(FILE *to, int column, const char *name, const char *text);
-/* Paragraphs, filled; lines that begin with a space stay as they are. */
+/* Paragraphs, a line each, filled; lines that begin with a space stay as they are. */
 void cli_paragraphs(FILE *to, const char *text);
 /* Prints the help of all settings by section. */
 void cli_print_options(FILE *to);

@@ -369,8 +369,8 @@ const cli_command cli_train = {
     .usage = "[PRESET] [key=value ...] [--json | --quiet]",
     .summary = "train a model",
     .help =
-        "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones.\n"
-        "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves\n"
+        "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. "
+        "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves "
         "and prints how to resume.\n\n"
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
@@ -378,9 +378,9 @@ const cli_command cli_train = {
         "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
         "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n"
         "  mpirun -n 4 scion train nanogpt-124m data='fineweb/*.bin'     on four ranks\n\n"
-        "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead\n"
-        "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9\n"
-        "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that\n"
+        "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead "
+        "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9 "
+        "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that "
         "write shards of other tokens.\n\n"
         "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
@@ -394,9 +394,9 @@ const cli_command cli_resume = {
     .name = "resume",
     .usage = "RUN [key=value ...] [--json | --quiet]",
     .summary = "resume a run that was stopped",
-    .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide\n"
-            "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of\n"
-            "logging and saving can; with --force the step sizes too (lr, schedule, warmup, decay, ...).\n"
+    .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide "
+            "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of "
+            "logging and saving can; with --force the step sizes too (lr, schedule, warmup, decay, ...). "
             "scion train init=RUN starts a new run from the weights.\n\n"
             "  scion resume runs/shakespeare\n"
             "  scion resume runs/shakespeare/step-00000200.safetensors out=runs/branch\n",

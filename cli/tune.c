@@ -382,12 +382,12 @@ const cli_command cli_tune = {
     .name = "tune",
     .usage = "PRESET [proxy=WIDTH] [key=value ...]",
     .summary = "find lr and radii on a narrow model, for a wide one",
-    .help = "Trains PRESET at a small width (proxy=; default: a quarter of the width) with many values of lr\n"
-            "and of the radii, and writes an .ini file with the best of them for the preset's own width (or\n"
-            "width=). Candidates are trained for a ninth of the steps, the best third of them for a third, the\n"
-            "best third of these for all; then the winner's neighbours in lr are tried. Values that have no\n"
+    .help = "Trains PRESET at a small width (proxy=; default: a quarter of the width) with many values of lr "
+            "and of the radii, and writes an .ini file with the best of them for the preset's own width (or "
+            "width=). Candidates are trained for a ninth of the steps, the best third of them for a third, the "
+            "best third of these for all; then the winner's neighbours in lr are tried. Values that have no "
             "effect under the rule are not searched.\n\n"
-            "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several\n"
+            "Runs are kept in a ledger: to resume a tuning that was stopped, repeat the command. Several "
             "processes may work on one ledger at once. If a run fails, the exit status is 1.\n\n"
             "  scion tune shakespeare data=input.txt width=512 proxy=64\n"
             "  scion tune mlp data=fashion-mnist width=2048 budget=20m out=wide.ini\n"

@@ -173,7 +173,7 @@ static void texts_are_filled(void **state)
 {
     static const char text[] =
         "Every word of a paragraph that is longer than a line of the terminal, with umlauts "
-        "(\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f),\nis there, and\nin its place.\n\n  scion stays  as it is\n\nThe end.\n";
+        "(\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f), is there, and in its place.\n\n  scion stays  as it is\n\nThe end.\n";
     static const char *const lines[] = {
         "Every word of a paragraph that is longer than a line of the terminal, with",
         "umlauts (\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f), is there, and in its place.",

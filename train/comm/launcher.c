@@ -43,18 +43,10 @@ launcher launcher_find(void)
         if (size < 1 || rank < 0 || rank >= size)
             continue;
         const int local_size = number_of(d->local_size);
-        return (launcher){d->name, rank, size, local_size > 0 ? local_size : 1, d->mpi};
+        return (launcher){
+            d->name, rank, size, local_size > 0 ? local_size : 1, d->mpi, !d->binding || getenv(d->binding)};
     }
     return (launcher){.name = NULL, .size = 1, .local_size = 1};
-}
-
-/* True if the user or Slurm decided how processes are bound, not the launcher's default. */
-static bool binding_chosen(const launcher *l)
-{
-    for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++)
-        if (dialects[i].name == l->name)
-            return !dialects[i].binding || getenv(dialects[i].binding);
-    return true;
 }
 
 int launcher_share_cores(const launcher *l)
@@ -65,7 +57,7 @@ int launcher_share_cores(const launcher *l)
     /* fewer cores than the launcher itself has: bound */
     bool bound = l->local_size > 1 && sched_getaffinity(getppid(), sizeof parents, &parents) == 0 &&
                  CPU_COUNT(&parents) > CPU_COUNT(&own);
-    if (bound && !binding_chosen(l) && sched_setaffinity(0, sizeof parents, &parents) == 0) {
+    if (bound && !l->bound && sched_setaffinity(0, sizeof parents, &parents) == 0) {
         own = parents;
         bound = false;
     }

@@ -10,6 +10,7 @@ typedef struct launcher {
     int rank, size;   /* 0 and 1 without a launcher */
     int local_size;   /* processes on this host; 1 if not known */
     bool mpi;         /* the launcher supports MPI */
+    bool bound;       /* the user or Slurm decided how processes are bound, not the launcher's default */
 } launcher;
 
 launcher launcher_find(void);

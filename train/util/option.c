@@ -39,14 +39,12 @@ static bool trim(const char *value, char text[OPTION_TEXT])
 /* Reason why a text cannot be written to an .ini file or to JSON and read back; NULL: it can. */
 static const char *unwritable(const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    for (size_t n; *s != 0; s += n) {
-        n = (size_t)utf8_length((const char *)s);
-        if (n == 0)
-            return "is not UTF-8";
-        if (*s < 0x20 || *s == 0x7f)
+    if (utf8_bytes(text, strlen(text)) < strlen(text))
+        return "is not UTF-8";
+    for (const char *s = text; *s; s++) {
+        if (iscntrl((unsigned char)*s))
             return "contains a control character";
-        if ((*s == ';' || *s == '#') && (s == (const unsigned char *)text || s[-1] == ' '))
+        if ((*s == ';' || *s == '#') && (s == text || s[-1] == ' '))
             return "contains the start of a comment (';' or '#' after a space)";
     }
     return NULL;
