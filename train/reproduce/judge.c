@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "reproduce/reproduce.h"
 #include "tune/transfer.h"
+#include "util/utf8.h"
 
 /* In log2: the loss is so flat around its minimum that half or twice the best lr is nearly as good. */
 static const double same_rate = 1;
@@ -51,6 +52,10 @@ reproduce_part *reproduce_add(reproduce_judgement *j, stat_finding finding, cons
     return p;
 }
 
+/* Adds to the numbers that decide a part; to those that the claim says nothing about. */
+#define EVIDENCE(p, ...) utf8_append((p)->evidence, REPRODUCE_TEXT, __VA_ARGS__)
+#define ASIDE(j, ...) utf8_append((j)->aside, REPRODUCE_TEXT, __VA_ARGS__)
+
 static bool has_rule(const char *const *rules, const config *c)
 {
     for (; *rules; rules++)
@@ -77,13 +82,11 @@ static void count_runs(const ledger_run *runs, int64_t count, char *text, size_t
             high = r->result.steps > high ? r->result.steps : high;
         }
     }
-    char steps[64] = "";
+    snprintf(text, bytes, "%lld runs, %lld seed%s", (long long)ended, (long long)seeds, seeds == 1 ? "" : "s");
     if (low < high)
-        snprintf(steps, sizeof steps, ", %lld to %lld steps", (long long)low, (long long)high);
+        utf8_append(text, bytes, ", %lld to %lld steps", (long long)low, (long long)high);
     else if (high > 0)
-        snprintf(steps, sizeof steps, ", %lld steps each", (long long)high);
-    snprintf(text, bytes, "%lld runs, %lld seed%s%s", (long long)ended, (long long)seeds, seeds == 1 ? "" : "s",
-             steps);
+        utf8_append(text, bytes, ", %lld steps each", (long long)high);
 }
 
 void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, int64_t left,
@@ -160,16 +163,13 @@ void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger
         char sentence[TRANSFER_TEXT];
         const stat_finding stays = transfer_stays(g, same_rate);
         transfer_sentence(g, sentence);
-        if (has_rule(f->subjects, &g->c) || has_rule(f->rivals, &g->c)) {
-            const bool moves = has_rule(f->rivals, &g->c);
-            reproduce_part *p =
-                reproduce_add(j, moves ? stat_opposite(stays) : stays, "%s: the best lr %s on the width", name,
-                              moves ? "depends" : "does not depend");
-            snprintf(p->evidence, sizeof p->evidence, "%s", sentence);
-        } else {
-            const size_t at = strlen(j->aside);
-            snprintf(j->aside + at, sizeof j->aside - at, "%s%s: %s", at ? ". " : "", name, sentence);
-        }
+        const bool moves = has_rule(f->rivals, &g->c);
+        if (moves || has_rule(f->subjects, &g->c))
+            EVIDENCE(reproduce_add(j, moves ? stat_opposite(stays) : stays, "%s: the best lr %s on the width", name,
+                                   moves ? "depends" : "does not depend"),
+                     "%s", sentence);
+        else
+            ASIDE(j, "%s%s: %s", j->aside[0] ? ". " : "", name, sentence);
     }
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
@@ -177,8 +177,7 @@ void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger
             for (int64_t i = 0; i < t.count && !found; i++)
                 found = strcmp(t.groups[i].c.optimizer.rule, *rule) == 0;
             if (!found)
-                snprintf(reproduce_add(j, STAT_UNDECIDED, "%s", *rule)->evidence, REPRODUCE_TEXT,
-                         "no run has finished");
+                EVIDENCE(reproduce_add(j, STAT_UNDECIDED, "%s", *rule), "no run has finished");
         }
     transfer_free(&t);
 }
@@ -229,29 +228,32 @@ static best_loss best_at(const transfer *t, const char *rule, size_of *size, dou
     return best;
 }
 
-/* Judges if the loss of rule a is below that of b, each at its best lr. An edge can hide a lower loss of its own rule
- * only. */
-static void compare_best(const char *a, const char *b, const best_loss *of_a, const best_loss *of_b,
-                         const stat_pool *spread, const char *where, reproduce_judgement *j)
+/* Completes a part that is kept if `more` is above 0, and whose evidence are the losses so far. An edge of a grid can
+ * hide a lower loss, which leaves this end open. */
+static void judge_more(reproduce_part *p, stat_estimate more, bool open_below, bool open_above)
 {
-    const stat_estimate more = stat_difference(&of_a->losses, &of_b->losses, spread);
-    const bool known = of_a->losses.count > 0 && of_b->losses.count > 0;
-    const double low = of_b->at_edge ? -INFINITY : more.value - more.error;
-    const double high = of_a->at_edge ? INFINITY : more.value + more.error;
-    const stat_finding finding =
-        known && isfinite(more.error) ? stat_range_within(low, high, 0, INFINITY) : STAT_UNDECIDED;
-    reproduce_part *p = reproduce_add(j, finding, "%s ends with a lower loss than %s%s", a, b, where);
-    if (!known) {
+    const double low = open_below ? -INFINITY : more.value - more.error;
+    const double high = open_above ? INFINITY : more.value + more.error;
+    p->finding = isfinite(more.error) ? stat_range_within(low, high, 0, INFINITY) : STAT_UNDECIDED;
+    if (isnan(more.value)) {
         snprintf(p->evidence, sizeof p->evidence, "the runs to compare have not finished");
         return;
     }
-    char first[32], second[32];
-    int at = snprintf(p->evidence, sizeof p->evidence, "%s %s, %s %s: %+.4f", a, stat_text(&of_a->losses, first), b,
-                      stat_text(&of_b->losses, second), more.value);
+    EVIDENCE(p, ": %+.4f", more.value);
     if (isfinite(more.error))
-        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.4f", more.error);
-    if (of_a->at_edge || of_b->at_edge)
-        snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, "; a best lr lies on the edge of its grid");
+        EVIDENCE(p, " +- %.4f", more.error);
+    if (open_below || open_above)
+        EVIDENCE(p, "; a best lr lies on the edge of its grid");
+}
+
+/* Judges if the loss of rule a is below that of b, each at its best lr. */
+static void compare_best(const char *a, const char *b, const best_loss *of_a, const best_loss *of_b,
+                         const stat_pool *spread, const char *where, reproduce_judgement *j)
+{
+    char first[32], second[32];
+    reproduce_part *p = reproduce_add(j, STAT_UNDECIDED, "%s ends with a lower loss than %s%s", a, b, where);
+    EVIDENCE(p, "%s %s, %s %s", a, stat_text(&of_a->losses, first), b, stat_text(&of_b->losses, second));
+    judge_more(p, stat_difference(&of_a->losses, &of_b->losses, spread), of_b->at_edge, of_a->at_edge);
 }
 
 /* Compares the first subject with each rival, in the longest runs. */
@@ -259,16 +261,15 @@ static void judge_best(const reproduce_figure *f, const transfer *t, double leng
                        reproduce_judgement *j)
 {
     stat_pool spread = {0, 0};
+    best_loss best[REPRODUCE_RULES];
     const best_loss own = best_at(t, f->subjects[0], length_of, length);
     stat_pool_add(&spread, &own.losses);
-    for (const char *const *rule = f->rivals; *rule; rule++) {
-        const best_loss best = best_at(t, *rule, length_of, length);
-        stat_pool_add(&spread, &best.losses);
+    for (int i = 0; f->rivals[i]; i++) {
+        best[i] = best_at(t, f->rivals[i], length_of, length);
+        stat_pool_add(&spread, &best[i].losses);
     }
-    for (const char *const *rule = f->rivals; *rule; rule++) {
-        const best_loss best = best_at(t, *rule, length_of, length);
-        compare_best(f->subjects[0], *rule, &own, &best, &spread, where, j);
-    }
+    for (int i = 0; f->rivals[i]; i++)
+        compare_best(f->subjects[0], f->rivals[i], &own, &best[i], &spread, where, j);
 }
 
 void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
@@ -303,25 +304,13 @@ static void compare_rises(const batch_rise *a, const batch_rise *b, const stat_p
     double inverse = 0;
     for (int i = 0; i < 4; i++)
         inverse += 1 / (double)all[i]->count; /* INFINITY: not run */
-    const double more = rise_of(b) - rise_of(a), error = stat_error(spread, inverse);
-    const double low = b->large.at_edge || a->small.at_edge ? -INFINITY : more - error;
-    const double high = b->small.at_edge || a->large.at_edge ? INFINITY : more + error;
     const bool known = isfinite(inverse);
-    const stat_finding finding =
-        known && isfinite(error) ? stat_range_within(low, high, 0, INFINITY) : STAT_UNDECIDED;
-    reproduce_part *p =
-        reproduce_add(j, finding, "the loss of %s rises less with the batch than that of %s", a->rule, b->rule);
-    if (!known) {
-        snprintf(p->evidence, sizeof p->evidence, "the runs to compare have not finished");
-        return;
-    }
-    int at =
-        snprintf(p->evidence, sizeof p->evidence, "%s %.4f to %.4f (%+.4f), %s %.4f to %.4f (%+.4f): %+.4f", a->rule,
-                 all[0]->mean, all[1]->mean, rise_of(a), b->rule, all[2]->mean, all[3]->mean, rise_of(b), more);
-    if (isfinite(error))
-        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.4f", error);
-    if (isinf(low) || isinf(high))
-        snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, "; a best lr lies on the edge of its grid");
+    const stat_estimate more = {known ? rise_of(b) - rise_of(a) : NAN, known ? stat_error(spread, inverse) : NAN};
+    reproduce_part *p = reproduce_add(j, STAT_UNDECIDED, "the loss of %s rises less with the batch than that of %s",
+                                      a->rule, b->rule);
+    EVIDENCE(p, "%s %.4f to %.4f (%+.4f), %s %.4f to %.4f (%+.4f)", a->rule, all[0]->mean, all[1]->mean, rise_of(a),
+             b->rule, all[2]->mean, all[3]->mean, rise_of(b));
+    judge_more(p, more, b->large.at_edge || a->small.at_edge, b->small.at_edge || a->large.at_edge);
 }
 
 void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
@@ -396,7 +385,7 @@ static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_r
 static void not_finished(reproduce_part *p)
 {
     p->finding = STAT_UNDECIDED;
-    snprintf(p->evidence, sizeof p->evidence, "too few runs have finished");
+    EVIDENCE(p, "too few runs have finished");
 }
 
 /* Judges if the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of their
@@ -417,7 +406,7 @@ static double judge_bounds(const reproduce_figure *f, ledger *l, const ledger_ru
     if (all.ratio == 0)
         not_finished(p);
     else
-        snprintf(p->evidence, sizeof p->evidence, "the largest norm is %.3f of its bound at the end", all.ratio);
+        EVIDENCE(p, "the largest norm is %.3f of its bound at the end", all.ratio);
     return all.overshoot;
 }
 
@@ -440,11 +429,9 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
     if (factor.count == 0)
         not_finished(p);
     else if (isnan(e.error))
-        snprintf(p->evidence, sizeof p->evidence,
-                 "they are %.3f times as large (geometric mean over the parameters; one seed)", exp(e.value));
+        EVIDENCE(p, "they are %.3f times as large (geometric mean over the parameters; one seed)", exp(e.value));
     else
-        snprintf(p->evidence, sizeof p->evidence,
-                 "they are %.3f times as large (95%% interval %.3f to %.3f; geometric mean over the parameters)",
+        EVIDENCE(p, "they are %.3f times as large (95%% interval %.3f to %.3f; geometric mean over the parameters)",
                  exp(e.value), exp(e.value - e.error), exp(e.value + e.error));
     snprintf(j->margin, sizeof j->margin,
              "norms up to %.2f of their bounds, which their iteration allows; smaller: the 95%% interval over "
@@ -507,10 +494,11 @@ static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run 
         not_finished(p);
         return;
     }
-    int at = isnan(e.error)
-                 ? snprintf(p->evidence, sizeof p->evidence, "they grow like steps^%.2f (one seed)", e.value)
-                 : snprintf(p->evidence, sizeof p->evidence, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
-    snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " at lr 2^%.4g", log2(lr));
+    if (isnan(e.error))
+        EVIDENCE(p, "they grow like steps^%.2f (one seed)", e.value);
+    else
+        EVIDENCE(p, "they grow like steps^(%.2f +- %.2f)", e.value, e.error);
+    EVIDENCE(p, " at lr 2^%.4g", log2(lr));
 }
 
 /* "scion: best lr 2^-3.12 at 1, 2^-3.40 at 2 epochs". */
@@ -520,17 +508,13 @@ static void tell_best_rates(const transfer *t, const char *rule, reproduce_judge
     for (int64_t i = 0; i < t->count; i++) {
         const transfer_group *g = &t->groups[i];
         const stat_estimate best = transfer_best(g, &g->widths[0]);
-        const size_t at = strlen(j->aside);
         if (strcmp(g->c.optimizer.rule, rule) != 0 || isnan(best.value))
             continue;
         if (first)
-            snprintf(j->aside + at, sizeof j->aside - at, "%s%s: best lr ", at > 0 ? ". " : "", rule);
-        else
-            snprintf(j->aside + at, sizeof j->aside - at, ", ");
+            ASIDE(j, "%s%s: best lr ", j->aside[0] ? ". " : "", rule);
+        ASIDE(j, "%s2^%.2f for %g %s", first ? "" : ", ", best.value, length_of(&g->c),
+              g->c.training.steps > 0 ? "steps" : "epochs");
         first = false;
-        const size_t next = strlen(j->aside);
-        snprintf(j->aside + next, sizeof j->aside - next, "2^%.2f for %g %s", best.value, length_of(&g->c),
-                 g->c.training.steps > 0 ? "steps" : "epochs");
     }
 }
 

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "scion_advanced.h"
 #include "util/fail.h"
+#include "util/utf8.h"
 #include "draw/page.h"
 #include "reproduce/reproduce.h"
 #include "record/run_dir.h"
@@ -211,11 +212,10 @@ static void judge_kind(const curves *c, bool noisy, bool free_, reproduce_judgem
     reproduce_part *p = reproduce_add(j, finding, "%s falls like n^(%s)%s",
                                       free_ ? "the dual norm (uSCG)" : "the gap (SCG)", noisy ? "-1/4" : "-1/2",
                                       noisy ? " or faster with noise and vanishing momentum" : " without noise");
-    int at =
-        snprintf(p->evidence, sizeof p->evidence, "the slowest (%s) like n^(%.3f", settings[slowest].name, e.value);
+    snprintf(p->evidence, sizeof p->evidence, "the slowest (%s) like n^(%.3f", settings[slowest].name, e.value);
     if (noisy && isfinite(e.error))
-        at += snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, " +- %.3f", e.error);
-    snprintf(p->evidence + at, sizeof p->evidence - (size_t)at, ")%s", noisy && isnan(e.error) ? ", one seed" : "");
+        utf8_append(p->evidence, sizeof p->evidence, " +- %.3f", e.error);
+    utf8_append(p->evidence, sizeof p->evidence, ")%s", noisy && isnan(e.error) ? ", one seed" : "");
 }
 
 static void judge(const curves *c, reproduce_judgement *j)

@@ -86,15 +86,8 @@ static const ledger_table norms_table = {"norms",          "run, step, name",   
 static const ledger_table coords_table = {
     "coords", "run, step, name", coord_metrics, sizeof(ledger_coord), offsetof(ledger_coord, name), "place"};
 
-/* Appends to a statement of SQL_TEXT bytes. */
-static void __attribute__((format(printf, 2, 3))) add_sql(char *sql, const char *format, ...)
-{
-    const size_t at = strlen(sql);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sql + at, SQL_TEXT - at, format, arguments);
-    va_end(arguments);
-}
+/* Appends to a statement. */
+#define ADD_SQL(sql, ...) utf8_append(sql, SQL_TEXT, __VA_ARGS__)
 
 static double now(void)
 {
@@ -241,7 +234,7 @@ static void column_metrics(sqlite3_stmt *s, int first, const run_metric *rows, v
 static bool has_column(ledger *l, const ledger_table *t, const char *name)
 {
     char sql[SQL_TEXT] = "";
-    add_sql(sql, "SELECT %s FROM %s LIMIT 0", name, t->name);
+    ADD_SQL(sql, "SELECT %s FROM %s LIMIT 0", name, t->name);
     sqlite3_stmt *s = query(l, sql, "");
     sqlite3_finalize(s);
     return s != NULL;
@@ -251,10 +244,10 @@ static bool has_column(ledger *l, const ledger_table *t, const char *name)
 static void select_from(ledger *l, const ledger_table *t, char sql[SQL_TEXT])
 {
     sql[0] = '\0';
-    add_sql(sql, "SELECT %s", t->first);
+    ADD_SQL(sql, "SELECT %s", t->first);
     for (const run_metric *m = t->metrics; m->key; m++)
-        add_sql(sql, ", %s", l->complete || has_column(l, t, metric_column(m)) ? metric_column(m) : "NULL");
-    add_sql(sql, " FROM %s ", t->name);
+        ADD_SQL(sql, ", %s", l->complete || has_column(l, t, metric_column(m)) ? metric_column(m) : "NULL");
+    ADD_SQL(sql, " FROM %s ", t->name);
 }
 
 /* Makes the tables, or adds the columns that they lack, inside a transaction. */
@@ -264,11 +257,11 @@ static scion_status make_tables(ledger *l, scion_error *err)
     char mark[SQL_TEXT] = "";
     bool read;
     scion_status status = execute(l, schema, err);
-    add_sql(mark, "PRAGMA application_id = %d; PRAGMA user_version = %d", application, version);
+    ADD_SQL(mark, "PRAGMA application_id = %d; PRAGMA user_version = %d", application, version);
     for (int i = 0; i < 3; i++)
         for (const run_metric *m = tables[i]->metrics; status == SCION_OK && m->key; m++) {
             char sql[SQL_TEXT] = "";
-            add_sql(sql, "ALTER TABLE %s ADD COLUMN %s %s", tables[i]->name, metric_column(m),
+            ADD_SQL(sql, "ALTER TABLE %s ADD COLUMN %s %s", tables[i]->name, metric_column(m),
                     m->type == METRIC_INT    ? "INTEGER"
                     : m->type == METRIC_HASH ? "TEXT"
                                              : "REAL");
@@ -600,7 +593,7 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
     char sql[SQL_TEXT];
     scion_status status = SCION_OK;
     select_from(l, &runs_table, sql);
-    add_sql(sql, "WHERE %s AND %s ORDER BY id LIMIT 1", condition, bound ? "1" : within(l));
+    ADD_SQL(sql, "WHERE %s AND %s ORDER BY id LIMIT 1", condition, bound ? "1" : within(l));
     sqlite3_stmt *s = query(l, sql, bound ? "t" : "", bound);
     *found = next_row(l, s, &status, err);
     if (*found)
@@ -692,8 +685,8 @@ static scion_status write_run(ledger *l, const ledger_run *run, bool held, bool 
 {
     char sql[SQL_TEXT] = "UPDATE runs SET beat = ?, state = ?, message = ?";
     for (const run_metric *m = run_result_metrics; m->key; m++)
-        add_sql(sql, ", %s = ?", metric_column(m));
-    add_sql(sql, " WHERE id = ?1000 AND (NOT ?1001 OR (state = 'running' AND worker = ?1002))");
+        ADD_SQL(sql, ", %s = ?", metric_column(m));
+    ADD_SQL(sql, " WHERE id = ?1000 AND (NOT ?1001 OR (state = 'running' AND worker = ?1002))");
     sqlite3_stmt *s = query(l, sql, "rtt", now(), run_state_name(run->result.state), run->result.message);
     bind_metrics(s, 4, run_result_metrics, &run->result);
     sqlite3_bind_int64(s, 1000, run->id);
@@ -723,7 +716,7 @@ scion_status ledger_retry(ledger *l, bool diverged, int64_t *count, scion_error 
 {
     char sql[SQL_TEXT] = "UPDATE runs SET state = 'waiting', worker = NULL, attempts = 0 WHERE kind = 0 AND "
                          "(state = 'failed' OR (? AND state = 'diverged')) AND ";
-    add_sql(sql, "%s", within(l));
+    ADD_SQL(sql, "%s", within(l));
     const scion_status status = step(l, query(l, sql, "i", (int64_t)diverged), err);
     *count = status == SCION_OK ? sqlite3_changes(l->db) : 0;
     return status;
@@ -749,7 +742,7 @@ static sqlite3_stmt *select_runs(ledger *l)
 {
     char sql[SQL_TEXT];
     select_from(l, &runs_table, sql);
-    add_sql(sql, "WHERE %s ORDER BY id", within(l));
+    ADD_SQL(sql, "WHERE %s ORDER BY id", within(l));
     return query(l, sql, "");
 }
 
@@ -812,13 +805,13 @@ static scion_status add_rows(ledger *l, const ledger_table *t, int64_t run, cons
     char sql[SQL_TEXT] = "", values[SQL_TEXT] = "?1";
     int columns = t->name_at > 0 ? 3 : 2;
     for (int i = 2; i <= columns; i++)
-        add_sql(values, ", ?%d", i);
-    add_sql(sql, "INSERT INTO %s (%s", t->name, t->first);
+        ADD_SQL(values, ", ?%d", i);
+    ADD_SQL(sql, "INSERT INTO %s (%s", t->name, t->first);
     for (const run_metric *m = t->metrics; m->key; m++) {
-        add_sql(sql, ", %s", metric_column(m));
-        add_sql(values, ", ?");
+        ADD_SQL(sql, ", %s", metric_column(m));
+        ADD_SQL(values, ", ?");
     }
-    add_sql(sql, ") VALUES (%s)", values);
+    ADD_SQL(sql, ") VALUES (%s)", values);
     sqlite3_stmt *s = query(l, sql, "i", run);
     scion_status status = s ? SCION_OK : broken(l, err);
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
@@ -879,7 +872,7 @@ static scion_status read_rows(ledger *l, const ledger_table *t, int64_t run, voi
     scion_status status = SCION_OK;
     *count = 0;
     select_from(l, t, sql);
-    add_sql(sql, "WHERE run = ? ORDER BY step, %s", t->order);
+    ADD_SQL(sql, "WHERE run = ? ORDER BY step, %s", t->order);
     sqlite3_stmt *s = query(l, sql, "i", run);
     while (next_row(l, s, &status, err)) {
         char *row = array_append(rows, count, t->bytes);

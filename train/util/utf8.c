@@ -1,7 +1,10 @@
 /* See utf8.h. */
 #include "util/utf8.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdbool.h>
+#include <string.h>
 
 int utf8_decode(const char *text, size_t n, uint32_t *code)
 {
@@ -59,4 +62,13 @@ void utf8_make_printable(char *text)
             s[i] = '?';
         s += bytes;
     }
+}
+
+void utf8_append(char *text, size_t bytes, const char *format, ...)
+{
+    const size_t at = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + at, bytes - at, format, arguments);
+    va_end(arguments);
 }

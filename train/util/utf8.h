@@ -20,4 +20,7 @@ size_t utf8_bytes(const char *s, size_t n);
  * text can be printed on one line. */
 void utf8_make_printable(char *text);
 
+/* Appends to a text in an array of `bytes`, as far as it fits. */
+void utf8_append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 #endif
