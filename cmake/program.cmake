@@ -26,7 +26,22 @@ if(scion_mpi)
 else()
     list(FILTER train_sources EXCLUDE REGEX "/comm_mpi\\.c$")
 endif()
-add_library(scion_train STATIC ${train_sources})
+
+# Style sheets and the script of pages are files of their own, which the program has as strings: draw_page_css, ...
+file(GLOB page_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/draw/*.css" "${PROJECT_SOURCE_DIR}/train/draw/*.js")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_files})
+foreach(file IN LISTS page_files)
+    get_filename_component(name "${file}" NAME)
+    string(MAKE_C_IDENTIFIER "draw_${name}" name)
+    file(READ "${file}" text)
+    string(REPLACE "\\" "\\\\" text "${text}")
+    string(REPLACE "\"" "\\\"" text "${text}")
+    string(REPLACE "\n" "\\n\"\n    \"" text "${text}")
+    string(APPEND page_texts "const char ${name}[] =\n    \"${text}\";\n")
+endforeach()
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/page_texts.c" CONTENT "${page_texts}")
+
+add_library(scion_train STATIC ${train_sources} "${PROJECT_BINARY_DIR}/page_texts.c")
 target_include_directories(scion_train PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/train")
 target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno
     -fno-trapping-math)

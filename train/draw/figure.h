@@ -77,7 +77,7 @@ void figure_mark(figure *f, int series);
 /* True if there is nothing to draw: no value is finite or diverged. */
 bool figure_empty(const figure *f);
 
-/* alone: a complete file with title and style; else for a page that has figure_style_sheet. */
+/* alone: a complete file with title and style; else for a page that has draw_figure_css. */
 void figure_svg(const figure *f, FILE *to, bool alone);
 /* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
 void figure_csv(const figure *f, FILE *to);
@@ -87,7 +87,9 @@ void figure_html(const figure *f, FILE *to, const char *folder);
 /* Tooltip of a value: "width 64\nlearning rate 2⁻⁵\nloss 3.4 (3.3 to 3.5)". */
 void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p, FILE *to);
 
-/* CSS of the drawings. */
-extern const char figure_style_sheet[];
+/* Style sheet of the drawings (figure.css, as a string that the build makes). Its colours can be distinguished by
+ * colour-blind readers, on light and on dark pages; q0 to q11 is a ramp of monotone lightness, which survives a grey
+ * print. Series take their colour from `color`, which every SVG viewer supports. Print always uses the light colours. */
+extern const char draw_figure_css[];
 
 #endif

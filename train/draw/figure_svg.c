@@ -15,33 +15,7 @@ enum { dense = 48, max_tooltips = 60, sparse_marks = 8 };
 
 static const double cross = 5, marker_size = 4;
 
-/* ---- Style sheet, colours, dashes, markers -------------------------------------------------------------------- */
-
-/* Colours that colour-blind readers can distinguish, for light and for dark pages; q0 to q11 is a ramp of
- * monotone lightness, which survives a grey print. Series take their colour from `color`, which every SVG viewer
- * supports. Print always uses the light colours. */
-const char figure_style_sheet[] =
-    ".fig{font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif;color:#444}\n"
-    ".fig text{fill:#444}.fig .t{fill:#111;font-size:16px;font-weight:600}.fig .g{stroke:#e3e3e0}\n"
-    ".fig .a{stroke:#999}.fig .l{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\n"
-    ".fig .thin{stroke-width:1.3}.fig .faint{stroke-width:1;opacity:.35}.fig .v{font-size:11px}.fig "
-    ".w{stroke:currentColor;fill:none;stroke-width:1.2;opacity:.75}\n"
-    ".fig .m{fill:currentColor;stroke:#fff;stroke-width:.8}.fig .o{fill:#fff;stroke:currentColor;stroke-width:1.8}\n"
-    ".fig .x{fill:none;stroke:currentColor;stroke-width:2.2}.fig .r{fill:none;stroke:currentColor;stroke-width:2}\n"
-    ".fig .h{fill:currentColor;opacity:0}.fig .p:hover .h,.fig .p.on .h{opacity:1}\n"
-    ".fig .p:hover .m,.fig .p.on .m{stroke:currentColor;stroke-width:4}.fig .b{color:#444}\n"
-    ".s0{color:#0b6fb3}.s1{color:#d4550a}.s2{color:#0a8f68}.s3{color:#b0479b}.s4{color:#9a6a00}.s5{color:#3a93cf}\n"
-    ".s6{color:#555}.s7{color:#a31f4b}.s8{color:#0b6fb3}.s9{color:#d4550a}.s10{color:#0a8f68}.s11{color:#b0479b}\n"
-    ".q0{color:#e89629}.q1{color:#e48134}.q2{color:#db6d42}.q3{color:#cf5b50}.q4{color:#c04b5c}.q5{color:#ad3e67}\n"
-    ".q6{color:#993470}.q7{color:#822b76}.q8{color:#6b247a}.q9{color:#531d7a}.q10{color:#3b1676}.q11{color:#220e6f}\n"
-    "@media screen and (prefers-color-scheme:dark){\n"
-    ".fig{color:#bbb}.fig text{fill:#bbb}.fig .t{fill:#eee}.fig .g{stroke:#33363a}.fig .a{stroke:#777}\n"
-    ".fig .m{stroke:#1b1d20}.fig .o{fill:#1b1d20}.fig .b{color:#bbb}\n"
-    ".s0{color:#5ab4ef}.s1{color:#f5924a}.s2{color:#43cfa0}.s3{color:#e792cb}.s4{color:#e3c13a}.s5{color:#a5d8f7}\n"
-    ".s6{color:#bdbdbd}.s7{color:#f4788f}.s8{color:#5ab4ef}.s9{color:#f5924a}.s10{color:#43cfa0}.s11{color:#e792cb}\n"
-    ".q0{color:#8f68cb}.q1{color:#a96ac7}.q2{color:#c26dbf}.q3{color:#d871b4}.q4{color:#eb78a6}.q5{color:#fb8196}\n"
-    ".q6{color:#ff8c85}.q7{color:#ff9a74}.q8{color:#ffab65}.q9{color:#ffbd5a}.q10{color:#ffd058}.q11{color:#ffe362}\n"
-    "}\n";
+/* ---- Colours, dashes, markers ------------------------------------------------------------------------------- */
 
 /* The class that has the colour of a series. */
 static const char *colour_class(const figure *f, const figure_line *l, char text[16])
@@ -543,7 +517,7 @@ static void draw_head(const figure *f, const frame *r, bool alone, FILE *to)
         char lines[2][256];
         const int count = title_lines(f, lines);
         fprintf(to, "<style>\n@media screen and (prefers-color-scheme:dark){.fig{background:#1b1d20}}\n%s</style>\n",
-                figure_style_sheet);
+                draw_figure_css);
         for (int i = 0; i < count; i++) {
             markup_element(to, lines[i], "text class=\"t\" x=\"4\" y=\"%d\"", 22 + 20 * i);
             fputs("\n", to);

@@ -328,120 +328,12 @@ void page_matrix(page *p, int n, const char *const *names, const int64_t *cells,
 
 /* ---- Style and script ----------------------------------------------------------------------------------------- */
 
-static const char page_style[] =
-    ":root{--paper:#fff;--ink:#1c1d1f;--soft:#5c6066;--line:#e2e3e0;--card:#f6f6f3;--link:#0b6fb3;--shade:#0003}\n"
-    "@media screen and (prefers-color-scheme:dark){:root{--paper:#1b1d20;--ink:#e8e8e6;--soft:#a7abb1;--line:#3a3d42;"
-    "--card:#25282c;--link:#6fc0f5;--shade:#fff4}}\n"
-    "*{box-sizing:border-box}\n"
-    "html{-webkit-text-size-adjust:100%;color-scheme:light dark}\n"
-    "body{margin:0 auto;max-width:1140px;padding:28px 20px 60px;background:var(--paper);color:var(--ink);"
-    "font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n"
-    "h1{font-size:1.75rem;line-height:1.2;margin:0 0 .4em;overflow-wrap:anywhere}\n"
-    "h2{font-size:1.3rem;line-height:1.25;margin:2.2em 0 .5em;padding-top:.7em;border-top:1px solid var(--line);"
-    "overflow-wrap:anywhere}\n"
-    "h3{font-size:1rem;margin:0;overflow-wrap:anywhere}\n"
-    "p{margin:.5em 0;max-width:72ch;overflow-wrap:anywhere}a{color:var(--link)}\n"
-    "nav{margin:1em 0;font-size:.92rem;line-height:1.8}nav "
-    "a{display:inline-block;margin-right:1.1em;overflow-wrap:anywhere}\n"
-    ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin:1em 0}\n"
-    ".card{background:var(--card);border-radius:8px;padding:10px 14px;overflow-wrap:anywhere}\n"
-    ".card span{display:block;color:var(--soft);font-size:.82rem}"
-    ".card b{display:block;font-size:1.3rem;line-height:1.3;font-variant-numeric:tabular-nums}\n"
-    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,360px),1fr));gap:28px 36px;"
-    "margin:1em 0;align-items:start}\n"
-    "figure{margin:0;min-width:0;max-width:480px}figcaption p{color:var(--soft);font-size:.88rem;margin:.15em 0 "
-    ".4em}\n"
-    "svg.fig{display:block;width:100%;height:auto;overflow:visible}\n"
-    "details{margin:.5em 0}summary{cursor:pointer;color:var(--link);font-size:.9rem;width:fit-content}\n"
-    ".scroll{overflow-x:auto;max-height:70vh;margin:.5em 0;max-width:100%;"
-    "background:linear-gradient(90deg,var(--paper) 30%,transparent) left/40px 100% no-repeat local,"
-    "linear-gradient(270deg,var(--paper) 30%,transparent) right/40px 100% no-repeat local,"
-    "linear-gradient(90deg,var(--shade),transparent) left/14px 100% no-repeat scroll,"
-    "linear-gradient(270deg,var(--shade),transparent) right/14px 100% no-repeat scroll}\n"
-    "table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
-    "thead th{position:sticky;top:0;background:var(--paper);color:var(--soft);font-weight:600;white-space:nowrap}\n"
-    "tbody th{font-weight:400;white-space:nowrap}.r{text-align:right}td.long{min-width:16em;max-width:44em}\n"
-    "td{white-space:nowrap}td.long{white-space:normal;overflow-wrap:anywhere}\n"
-    ".files{font-size:.84rem;color:var(--soft)}small{color:var(--soft)}footer{margin-top:4em;color:var(--soft);"
-    "font-size:.82rem}\n"
-    "#tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);border-radius:6px;"
-    "padding:5px 9px;font-size:.8rem;line-height:1.35;white-space:pre-line;max-width:260px;z-index:9;"
-    "overflow-wrap:anywhere}\n"
-    "@media (max-width:520px){body{padding:18px 14px 40px}h1{font-size:1.4rem}.figures{gap:30px}"
-    ".cards{grid-template-columns:1fr 1fr}}\n"
-    "@media print{html{color-scheme:light}body{max-width:none;padding:0;font-size:10.5pt}h2{margin-top:1.4em}"
-    "nav,#tip,.numbers,.files{display:none}.figures{grid-template-columns:1fr 1fr;gap:6mm 8mm}"
-    ".cards{grid-template-columns:repeat(5,1fr)}figure,tr,.card{break-inside:avoid}figcaption,h2,h3{break-after:"
-    "avoid}"
-    "h3{font-size:9.5pt}figcaption p{font-size:8.5pt}.scroll{overflow:visible;max-height:none}table{font-size:7.5pt}"
-    "th,td{padding-right:8px}td.long{min-width:0}thead th{position:static}"
-    "details::details-content{content-visibility:visible;display:block;block-size:auto}}\n";
+/* Files of this folder, as strings that the build makes. page_images.css is only on pages with images or matrices.
+ * page.js shows the tooltip of the point nearest to the pointer, at once; without it, its <title> appears after a
+ * moment. */
+extern const char draw_page_css[], draw_page_images_css[], draw_page_js[];
 
-/* Only on pages with images or matrices. */
-static const char image_style[] =
-    ".heading{margin:2em 0 .3em}.heading p{color:var(--soft);font-size:.88rem;margin:.15em 0}\n"
-    ".matrix th,.matrix td{padding:3px 7px;text-align:right;vertical-align:middle;border:1px solid var(--paper)}\n"
-    ".matrix thead th{writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:400;"
-    "padding:7px 3px}\n"
-    ".matrix thead td{vertical-align:bottom;text-align:left;color:var(--soft)}"
-    ".matrix tbody th{text-align:left}.matrix td{min-width:2.8em}\n"
-    ".images{display:grid;grid-template-columns:repeat(auto-fill,minmax(118px,1fr));gap:16px 14px;margin:1em 0}\n"
-    ".image{font-size:.82rem;line-height:1.35;overflow-wrap:anywhere}.image b,.image span{display:block}"
-    ".image span{color:var(--soft);font-variant-numeric:tabular-nums}\n"
-    ".image "
-    "img{display:block;width:96px;height:96px;object-fit:contain;image-rendering:pixelated;margin-bottom:4px}\n"
-    "@media print{.image,.matrix tr{break-inside:avoid}.matrix td,.image img{print-color-adjust:exact}}\n";
-
-/* Tooltip of the point nearest to the pointer, at once. Without the script, its <title> appears after a moment. */
-static const char page_script[] =
-    "\n"
-    "'use strict';\n"
-    "(() => {\n"
-    "  const tip = document.createElement('div');\n"
-    "  tip.id = 'tip';\n"
-    "  tip.hidden = true;\n"
-    "  document.body.append(tip);\n"
-    "  let on = null;\n"
-    "  const leave = () => {\n"
-    "    if (on) on.classList.remove('on');\n"
-    "    on = null;\n"
-    "    tip.hidden = true;\n"
-    "  };\n"
-    "  for (const svg of document.querySelectorAll('svg.fig')) {\n"
-    "    const points = [...svg.querySelectorAll('.p')].map(g => {\n"
-    "      const title = g.querySelector('title'), text = title.textContent;\n"
-    "      title.remove();\n"
-    "      g.setAttribute('aria-label', text);\n"
-    "      const box = g.lastElementChild.getBBox();\n"
-    "      return {g, text, x: box.x + box.width / 2, y: box.y + box.height / 2};\n"
-    "    });\n"
-    "    const find = event => {\n"
-    "      const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;\n"
-    "      let best = null, nearest = 40;\n"
-    "      for (const p of points) {\n"
-    "        const d = Math.hypot(box.left + p.x * scale - event.clientX, box.top + p.y * scale - event.clientY);\n"
-    "        if (d < nearest) { nearest = d; best = p; }\n"
-    "      }\n"
-    "      leave();\n"
-    "      if (!best) return;\n"
-    "      on = best.g;\n"
-    "      on.classList.add('on');\n"
-    "      tip.textContent = best.text;\n"
-    "      tip.hidden = false;\n"
-    "      const x = box.left + best.x * scale, y = box.top + best.y * scale;\n"
-    "      const left = x + 14 + tip.offsetWidth > innerWidth ? x - 14 - tip.offsetWidth : x + 14;\n"
-    "      tip.style.left = Math.max(4, left) + 'px';\n"
-    "      tip.style.top = Math.max(4, y - tip.offsetHeight - 10) + 'px';\n"
-    "    };\n"
-    "    svg.addEventListener('pointermove', find);\n"
-    "    svg.addEventListener('pointerdown', find);\n"
-    "    svg.addEventListener('pointerleave', leave);\n"
-    "  }\n"
-    "  addEventListener('scroll', leave, {passive: true});\n"
-    "})();\n";
-
-/* The hash is that of page_script: SHA-256, base64. tests/cli/report.sh compares them. */
+/* The hash is that of page.js: SHA-256, base64. tests/cli/report.sh compares them. */
 static const char page_policy[] =
     "default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'sha256-jkmKORrNTKkRs93Roy+p4sqfmtWQxJyKaIe1ss4zMf8='; base-uri 'none'; "
@@ -498,8 +390,8 @@ static void write_head(const page *p, FILE *to)
             "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
             page_policy, p->images ? "; img-src data:" : "");
     element(to, "title", p->title);
-    fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", page_style, p->images ? image_style : "",
-            figure_style_sheet);
+    fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", draw_page_css, p->images ? draw_page_images_css : "",
+            draw_figure_css);
     element(to, "h1", p->title);
     fputs("\n", to);
 }
@@ -515,7 +407,7 @@ scion_status page_write(page *p, scion_error *err)
         write_head(p, g.to);
         if (p->sections > 2)
             fprintf(g.to, "<nav>\n%s</nav>\n", p->links.text);
-        fprintf(g.to, "<main>\n%s</main>\n<script>%s</script>\n</body>\n</html>\n", p->body.text, page_script);
+        fprintf(g.to, "<main>\n%s</main>\n<script>%s</script>\n</body>\n</html>\n", p->body.text, draw_page_js);
     }
     if (!buffer_close(&g))
         TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path)));
