@@ -114,11 +114,6 @@ SCN_CLONES static double sum_abs_loop(int64_t n, const float *x)
     return total(part);
 }
 
-double scn_sum_abs(int64_t n, const float *x)
-{
-    return sum_abs_loop(n, x);
-}
-
 SCN_CLONES static double max_abs_loop(int64_t n, const float *x)
 {
     float part[lanes] = {0};
@@ -132,11 +127,6 @@ SCN_CLONES static double max_abs_loop(int64_t n, const float *x)
     for (int l = 0; l < lanes; l++)
         max = part[l] > max ? part[l] : max;
     return (double)max;
-}
-
-double scn_max_abs(int64_t n, const float *x)
-{
-    return max_abs_loop(n, x);
 }
 
 SCN_CLONES static double dot_loop(int64_t n, const float *x, const float *y)
@@ -210,28 +200,18 @@ bool scn_all_finite(int64_t n, const float *x)
 
 /* ---- Matrices: pieces of rows, or of entries where the matrix has no gaps ---- */
 
-static int64_t piece_start(int64_t n, int piece)
-{
-    return n / pieces * piece + n % pieces * piece / pieces;
-}
-
 static bool gapless(scn_mat a)
 {
     return a.ld == a.cols || a.rows == 1;
 }
 
-static scn_mat flattened(scn_mat a)
+/* Piece p of a: entries if it is flat (gapless), else whole rows. */
+static scn_mat piece_of(scn_mat a, int p, bool flat)
 {
-    return (scn_mat){a.at, a.rows * a.cols, 1, 1};
-}
-
-/* Piece p of a: whole rows, or entries as a column vector. */
-static scn_mat piece_of(scn_mat a, int p)
-{
-    scn_mat v = gapless(a) ? flattened(a) : a;
-    int64_t first = piece_start(v.rows, p), end = piece_start(v.rows, p + 1);
-    scn_mat part = scn_sub(v, first, 0, end - first, v.cols);
-    return gapless(a) ? (scn_mat){part.at, 1, part.rows, part.rows} : part;
+    const int64_t n = flat ? a.rows * a.cols : a.rows;
+    const int64_t first = n / pieces * p + n % pieces * p / pieces;
+    const int64_t end = n / pieces * (p + 1) + n % pieces * (p + 1) / pieces;
+    return flat ? (scn_mat){a.at + first, 1, end - first, end - first} : scn_sub(a, first, 0, end - first, a.cols);
 }
 
 /* Threads are worth waking for 2^15 elements. */
@@ -256,7 +236,7 @@ static double reduce(scn_mat a, reduction *of, bool largest, int threads)
 {
     double part[pieces];
     threads = worth(a, threads);
-    SCN_PARALLEL(threads, p, pieces, part[p] = reduce_piece(piece_of(a, (int)p), of, largest));
+    SCN_PARALLEL(threads, p, pieces, part[p] = reduce_piece(piece_of(a, (int)p, gapless(a)), of, largest));
     double all = 0;
     for (int p = 0; p < pieces; p++)
         all = largest ? fmax(all, part[p]) : all + part[p];
@@ -265,23 +245,23 @@ static double reduce(scn_mat a, reduction *of, bool largest, int threads)
 
 double scn_sum_squares_mat(scn_mat a, int threads)
 {
-    return reduce(a, scn_sum_squares, false, threads);
+    return reduce(a, sum_squares_loop, false, threads);
 }
 
 double scn_sum_abs_mat(scn_mat a, int threads)
 {
-    return reduce(a, scn_sum_abs, false, threads);
+    return reduce(a, sum_abs_loop, false, threads);
 }
 
 double scn_max_abs_mat(scn_mat a, int threads)
 {
-    return reduce(a, scn_max_abs, true, threads);
+    return reduce(a, max_abs_loop, true, threads);
 }
 
-static double dot_piece(scn_mat a, scn_mat b, int p)
+static double dot_rows(scn_mat a, scn_mat b)
 {
     double part = 0;
-    for (int64_t i = piece_start(a.rows, p); i < piece_start(a.rows, p + 1); i++)
+    for (int64_t i = 0; i < a.rows; i++)
         part += scn_dot(a.cols, scn_row(a, i), scn_row(b, i));
     return part;
 }
@@ -290,7 +270,7 @@ double scn_dot_mat(scn_mat a, scn_mat b, int threads)
 {
     double part[pieces], all = 0;
     threads = worth(a, threads);
-    SCN_PARALLEL(threads, p, pieces, part[p] = dot_piece(a, b, (int)p));
+    SCN_PARALLEL(threads, p, pieces, part[p] = dot_rows(piece_of(a, (int)p, false), piece_of(b, (int)p, false)));
     for (int p = 0; p < pieces; p++)
         all += part[p];
     return all;
@@ -305,7 +285,7 @@ static void scale_rows_of(scn_mat m, double factor)
 void scn_scale_mat(scn_mat a, double factor, int threads)
 {
     threads = worth(a, threads);
-    SCN_PARALLEL(threads, p, pieces, scale_rows_of(piece_of(a, (int)p), factor));
+    SCN_PARALLEL(threads, p, pieces, scale_rows_of(piece_of(a, (int)p, gapless(a)), factor));
 }
 
 static void axpby_run(int64_t n, double a, const float *x, double beta, float *z, bool stream)
@@ -316,25 +296,18 @@ static void axpby_run(int64_t n, double a, const float *x, double beta, float *z
         scn_axpby(n, a, x, beta, z);
 }
 
-static void axpby_piece(double a, scn_mat x, double beta, scn_mat z, bool stream, int p)
+static void axpby_rows(double a, scn_mat x, double beta, scn_mat z, bool stream)
 {
-    const int64_t n = x.rows == 1 ? x.cols : x.rows;
-    const int64_t first = piece_start(n, p), end = piece_start(n, p + 1);
-    if (x.rows == 1)
-        axpby_run(end - first, a, x.at + first, beta, z.at + first, stream);
-    else
-        for (int64_t i = first; i < end; i++)
-            axpby_run(x.cols, a, scn_row(x, i), beta, scn_row(z, i), stream);
+    for (int64_t i = 0; i < x.rows; i++)
+        axpby_run(x.cols, a, scn_row(x, i), beta, scn_row(z, i), stream);
     if (stream)
         scn_stream_end();
 }
 
 void scn_axpby_mat(double a, scn_mat x, double beta, scn_mat z, bool stream, int threads)
 {
-    if (gapless(x) && gapless(z)) { /* both must be cut alike */
-        x = (scn_mat){x.at, 1, x.rows * x.cols, x.rows * x.cols};
-        z = (scn_mat){z.at, 1, x.cols, x.cols};
-    }
+    const bool flat = gapless(x) && gapless(z); /* both are cut alike */
     threads = worth(x, threads);
-    SCN_PARALLEL(threads, p, pieces, axpby_piece(a, x, beta, z, stream, (int)p));
+    SCN_PARALLEL(threads, p, pieces,
+                 axpby_rows(a, piece_of(x, (int)p, flat), beta, piece_of(z, (int)p, flat), stream));
 }

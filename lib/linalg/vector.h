@@ -21,15 +21,13 @@ void scn_scale(int64_t n, double a, float *z);
 void scn_add_squares(int64_t n, const float *x, double *sums);
 
 double scn_sum_squares(int64_t n, const float *x);
-double scn_sum_abs(int64_t n, const float *x);
-double scn_max_abs(int64_t n, const float *x);
 double scn_dot(int64_t n, const float *x, const float *y);
 double scn_dot_double(int64_t n, const float *x, const double *y);
 /* z += a x, double. */
 void scn_add_double(int64_t n, double a, const float *x, double *z);
 bool scn_all_finite(int64_t n, const float *x);
 
-/* The same over a matrix, by up to `threads` threads. */
+/* Over a matrix, by up to `threads` threads. */
 double scn_sum_squares_mat(scn_mat a, int threads);
 double scn_sum_abs_mat(scn_mat a, int threads);
 double scn_max_abs_mat(scn_mat a, int threads);

@@ -52,16 +52,23 @@ static bool has(cursor *c, size_t bytes)
     return true;
 }
 
+/* Goes past the next `bytes`: writes them, or returns where they are to be read; NULL: nothing is read. */
+static const unsigned char *pass(cursor *c, const void *value, size_t bytes)
+{
+    if (!has(c, bytes))
+        return NULL;
+    if (c->mode == WRITE)
+        memcpy(c->to + c->at, value, bytes);
+    c->at += bytes;
+    return c->mode == CHECK || c->mode == READ ? c->from + c->at - bytes : NULL;
+}
+
 /* A value that must be the same here and there. */
 static void same(cursor *c, const void *value, size_t bytes, const char *what)
 {
-    if (!has(c, bytes))
-        return;
-    if (c->mode == WRITE)
-        memcpy(c->to + c->at, value, bytes);
-    else if (c->mode == CHECK && memcmp(c->from + c->at, value, bytes) != 0)
+    const unsigned char *from = pass(c, value, bytes);
+    if (from && memcmp(from, value, bytes) != 0)
         c->error = what;
-    c->at += bytes;
 }
 
 static void same_int(cursor *c, int64_t value, const char *what)
@@ -72,13 +79,9 @@ static void same_int(cursor *c, int64_t value, const char *what)
 /* A value that is saved and loaded. */
 static void data(cursor *c, void *value, size_t bytes)
 {
-    if (!has(c, bytes))
-        return;
-    if (c->mode == WRITE)
-        memcpy(c->to + c->at, value, bytes);
-    else if (c->mode == READ)
-        memcpy(value, c->from + c->at, bytes);
-    c->at += bytes;
+    const unsigned char *from = pass(c, value, bytes);
+    if (from && c->mode == READ)
+        memcpy(value, from, bytes);
 }
 
 static void out_of_range(cursor *c, const char *expected)
@@ -138,13 +141,9 @@ static void flag(cursor *c, bool *value)
 /* A number that steers the walk: written from value, read into it in both passes. */
 static void number(cursor *c, int64_t *value)
 {
-    if (!has(c, sizeof *value))
-        return;
-    if (c->mode == WRITE)
-        memcpy(c->to + c->at, value, sizeof *value);
-    else if (c->mode != COUNT)
-        memcpy(value, c->from + c->at, sizeof *value);
-    c->at += sizeof *value;
+    const unsigned char *from = pass(c, value, sizeof *value);
+    if (from)
+        memcpy(value, from, sizeof *value);
 }
 
 /* ---- Records ---- */
@@ -184,26 +183,20 @@ static void end_record(cursor *c)
 /* Entries first to first + count of array a, of which this caller owns a part. */
 static void array_data(cursor *c, const scion_array *a, int64_t first, int64_t count)
 {
-    const size_t bytes = scn_stored_bytes(a->type, count);
-    if (!has(c, bytes))
+    const unsigned char *from = pass(c, a->data, scn_stored_bytes(a->type, count));
+    if (!from || !a->data || c->skip_arrays)
         return;
-    if (c->mode == WRITE)
-        memcpy(c->to + c->at, a->data, bytes);
-    else if (a->data && !c->skip_arrays && (a->first < first || a->first + a->count > first + count))
+    if (a->first < first || a->first + a->count > first + count)
         c->error = "it has not all entries that are owned here";
-    else if (c->mode == READ && a->data && !c->skip_arrays)
-        memcpy(a->data, c->from + c->at + scn_stored_bytes(a->type, a->first - first),
-               scn_stored_bytes(a->type, a->count));
-    c->at += bytes;
+    else if (c->mode == READ)
+        memcpy(a->data, from + scn_stored_bytes(a->type, a->first - first), scn_stored_bytes(a->type, a->count));
 }
 
 static void write_name(cursor *c, const char *name)
 {
     int64_t length = (int64_t)strlen(name);
     number(c, &length);
-    if (c->mode == WRITE)
-        memcpy(c->to + c->at, name, (size_t)length);
-    c->at += (size_t)length;
+    pass(c, name, (size_t)length);
 }
 
 /* Reads an array's name; the state of the rule that it means, or -1. */
@@ -213,16 +206,15 @@ static int read_name(cursor *c, const scn_tensor *t)
     int64_t length = 0;
     const char *name = "";
     number(c, &length);
-    if (c->error || length < 0 || (c->version > 2 && !has(c, (size_t)length)))
+    if (c->error || length < 0)
         return -1;
     if (c->version > 2) {
-        name = (const char *)c->from + c->at;
-        c->at += (size_t)length;
+        name = (const char *)pass(c, NULL, (size_t)length);
     } else if (length < (int64_t)(sizeof numbered / sizeof *numbered)) {
         name = numbered[length];
         length = (int64_t)strlen(name);
     }
-    for (int k = 0; k < SCN_STATES_MAX && t->rule->states[k].name; k++)
+    for (int k = 0; name && k < SCN_STATES_MAX && t->rule->states[k].name; k++)
         if ((size_t)length == strlen(t->rule->states[k].name) &&
             memcmp(name, t->rule->states[k].name, (size_t)length) == 0)
             return k;
@@ -433,11 +425,10 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
     walk(&c, opt, &tensor);
     if (!c.error && c.at != c.size)
         c.error = "it is longer than expected";
-    if (c.error && tensor >= 0)
-        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit at parameter %s: %s%s",
-                        opt->tensors[tensor].name, c.value ? "expected " : "", c.error);
     if (c.error)
-        return scn_fail(err, SCION_ESTATE, -1, "the state does not fit: %s%s", c.value ? "expected " : "", c.error);
+        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit%s%s: %s%s",
+                        tensor >= 0 ? " at parameter " : "", tensor >= 0 ? opt->tensors[tensor].name : "",
+                        c.value ? "expected " : "", c.error);
     c.mode = READ;
     c.at = 0;
     walk(&c, opt, &tensor);

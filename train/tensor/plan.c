@@ -46,10 +46,15 @@
 #include "base/thread.h"
 #include "base/bf16.h"
 
-/* Bytes of an array of n elements. */
-static size_t array_bytes(size_t n, size_t size)
+/* Bytes of an array of n floats. */
+static size_t array_bytes(size_t n)
 {
-    return (size_t)scn_round_up((int64_t)(n * size), PLAN_ALIGN);
+    return (size_t)scn_round_up((int64_t)(n * sizeof(float)), PLAN_ALIGN);
+}
+
+static scion_status no_memory(scion_error *err)
+{
+    return train_fail(err, SCION_ENOMEM, "out of memory while planning");
 }
 
 /* The entry that has the arrays of a value: its root's. */
@@ -67,11 +72,6 @@ static bool is_repeated(const tape_plan *p, const tape_node *n, int k)
     return false;
 }
 
-static bool is_bound(const tape_value *v)
-{
-    return v->kind == TAPE_PARAM || v->kind == TAPE_BUFFER;
-}
-
 /* ---- 1. Needed nodes ----------------------------------------------------------------------------------- */
 
 static void find_needed(tape_plan *p, const tape_value *target)
@@ -83,10 +83,9 @@ static void find_needed(tape_plan *p, const tape_value *target)
     p->value[target->index].needed = true;
     for (int64_t i = tape_node_count(p->tape) - 1; i >= 0; i--) {
         const tape_node *n = tape_node_at(p->tape, i);
-        for (int k = 0; k < n->inputs && p->value[n->out->index].needed; k++) {
+        for (int k = 0; k < n->inputs && p->value[n->out->index].needed; k++)
             if (n->in[k])
                 p->value[n->in[k]->index].needed = true;
-        }
     }
 }
 
@@ -150,7 +149,7 @@ static scion_status find_recomputed(tape_plan *p, scion_error *err)
 {
     bool *read = calloc((size_t)p->values, sizeof *read); /* inside its segment, after the forward pass */
     if (!read)
-        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
+        return no_memory(err);
     for (int64_t i = p->nodes - 1; i >= 0; i--) {
         plan_node *pn = &p->node[i];
         const tape_node *n = &pn->own;
@@ -185,10 +184,9 @@ static void list_events(tape_plan *p)
             int64_t first = i;
             while (first > 0 && p->node[first - 1].own.segment == p->node[i].own.segment)
                 first--;
-            for (int64_t j = first; j <= i; j++) {
+            for (int64_t j = first; j <= i; j++)
                 if (p->node[j].recompute)
                     add_event(p, PLAN_RECOMPUTE, j);
-            }
         }
         if (p->node[i].backward)
             add_event(p, PLAN_BACKWARD, i);
@@ -224,10 +222,9 @@ static void read_data(tape_plan *p, plan_entry *v, int64_t event)
 static void live_forward(tape_plan *p, plan_node *pn, int64_t event)
 {
     const tape_node *n = &pn->own;
-    for (int k = 0; k < n->inputs; k++) {
+    for (int k = 0; k < n->inputs; k++)
         if (n->in[k])
             read_data(p, entry_of(p, n->in[k]), event);
-    }
     plan_entry *out = entry_of(p, n->out);
     write_at(&out->data, event);
     read_data(p, out, event);
@@ -244,11 +241,11 @@ static void live_gradients(tape_plan *p, plan_node *pn, int64_t event)
         if (!in)
             continue;
         n->accumulate[k] = in->own.kind == TAPE_PARAM || in->grad.spans;
-        if (n->needs_grad[k] && in->own.kind == TAPE_PARAM)
-            in->last_gradient = event;
-        if (!n->needs_grad[k] || in->own.kind == TAPE_PARAM)
+        if (!n->needs_grad[k])
             continue;
-        if (in->grad.spans)
+        if (in->own.kind == TAPE_PARAM)
+            in->last_gradient = event;
+        else if (in->grad.spans)
             read_at(&in->grad, event);
         else
             write_at(&in->grad, event);
@@ -263,10 +260,9 @@ static void live_backward(tape_plan *p, plan_node *pn, int64_t event)
     read_at(&pn->saved, event);
     if (n->op->backward_reads & TAPE_READS_OUT)
         read_data(p, out, event);
-    for (int k = 0; k < n->inputs; k++) {
+    for (int k = 0; k < n->inputs; k++)
         if (n->in[k] && (n->op->backward_reads >> k & 1))
             read_data(p, entry_of(p, n->in[k]), event);
-    }
     live_gradients(p, pn, event);
 }
 
@@ -322,7 +318,7 @@ static void choose_stored(tape_plan *p)
     for (int64_t i = 0; i < p->values; i++) {
         plan_entry *v = &p->value[i];
         if (v->data.bytes && v->first_backward > v->last_forward + 1 && i != p->value[p->target].root)
-            v->stored.bytes = array_bytes((size_t)v->own.count, sizeof(uint16_t));
+            v->stored.bytes = (size_t)scn_round_up(2 * v->own.count, PLAN_ALIGN);
     }
 }
 
@@ -337,10 +333,9 @@ static void add_storage(tape_plan *p, const tape_value *v, int64_t event, bool b
 static void add_storage_of(tape_plan *p, plan_event old, int64_t e, bool before)
 {
     const tape_node *n = &p->node[old.index].own;
-    for (int k = 0; k < n->inputs; k++) {
+    for (int k = 0; k < n->inputs; k++)
         if (!is_repeated(p, n, k))
             add_storage(p, n->in[k], e, before);
-    }
     add_storage(p, n->out, e, before);
 }
 
@@ -348,13 +343,12 @@ static scion_status insert_storage(tape_plan *p, scion_error *err)
 {
     const int64_t count = p->events, forward = p->forward;
     plan_event *old = p->event;
+    plan_event *longer = calloc((size_t)(count + 2 * p->values), sizeof *p->event);
+    if (!longer)
+        return no_memory(err);
     choose_stored(p);
-    p->event = calloc((size_t)(count + 2 * p->values), sizeof *p->event);
+    p->event = longer;
     p->events = 0;
-    if (!p->event) {
-        p->event = old;
-        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
-    }
     for (int64_t e = 0; e < count; e++) {
         if (e >= forward)
             add_storage_of(p, old[e], e, true);
@@ -371,16 +365,18 @@ static scion_status insert_storage(tape_plan *p, scion_error *err)
 
 /* ---- 6. In place --------------------------------------------------------------------------------------- */
 
+static bool meet(plan_span a, plan_span b)
+{
+    return a.first <= b.last && b.first <= a.last;
+}
+
 /* True if `later` can live in the array of `home`: where their spans meet, later begins when home ends. */
 static bool fits(const plan_array *home, const plan_array *later)
 {
-    for (int i = 0; i < home->spans; i++) {
-        for (int j = 0; j < later->spans; j++) {
-            plan_span a = home->span[i], b = later->span[j];
-            if (a.first <= b.last && b.first <= a.last && a.last != b.first)
+    for (int i = 0; i < home->spans; i++)
+        for (int j = 0; j < later->spans; j++)
+            if (meet(home->span[i], later->span[j]) && home->span[i].last != later->span[j].first)
                 return false;
-        }
-    }
     return home->spans + later->spans <= PLAN_SPANS;
 }
 
@@ -425,7 +421,7 @@ static bool live_together(const plan_array *a, const plan_array *b)
 {
     for (int i = 0; i < a->spans; i++)
         for (int j = 0; j < b->spans; j++)
-            if (a->span[i].first <= b->span[j].last && b->span[j].first <= a->span[i].last)
+            if (meet(a->span[i], b->span[j]))
                 return true;
     return false;
 }
@@ -486,7 +482,7 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
     int64_t max = 3 * p->values + p->nodes, n = 0;
     plan_array **list = malloc((size_t)max * sizeof *list);
     if (!list)
-        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
+        return no_memory(err);
     for (int64_t i = 0; i < p->values; i++) {
         add_array(list, &n, &p->value[i].data);
         add_array(list, &n, &p->value[i].grad);
@@ -500,7 +496,7 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
         plan_entry *v = &p->value[i];
         if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS)) {
             v->data.offset = p->bytes;
-            p->bytes += array_bytes((size_t)v->own.count, sizeof(float));
+            p->bytes += array_bytes((size_t)v->own.count);
         }
     }
     for (int64_t i = 0; i < p->nodes; i++) {
@@ -524,12 +520,12 @@ static size_t find_sizes(tape_plan *p)
         plan_node *pn = &p->node[i];
         const tape_node *n = &pn->own;
         plan_entry *out = entry_of(p, n->out);
-        pn->saved.bytes = pn->backward && n->op->saved ? array_bytes(n->op->saved(n), sizeof(float)) : 0;
-        out->data.bytes = array_bytes((size_t)n->out->count, sizeof(float));
+        pn->saved.bytes = pn->backward && n->op->saved ? array_bytes(n->op->saved(n)) : 0;
+        out->data.bytes = array_bytes((size_t)n->out->count);
         out->grad.bytes = pn->backward ? out->data.bytes : 0;
         const bool packs = p->options.pack && n->op->packed;
-        pn->packed.bytes = packs ? array_bytes(n->op->packed(n, p->options.threads), sizeof(float)) : 0;
-        size_t own = n->op->scratch ? array_bytes(n->op->scratch(n, p->options.threads), sizeof(float)) : 0;
+        pn->packed.bytes = packs ? array_bytes(n->op->packed(n, p->options.threads)) : 0;
+        size_t own = n->op->scratch ? array_bytes(n->op->scratch(n, p->options.threads)) : 0;
         scratch = own > scratch ? own : scratch;
     }
     return scratch;
@@ -542,18 +538,15 @@ static scion_status make_steps(tape_plan *p, const tape_value *target, scion_err
     copy_nodes(p);
     if (entry_of(p, target)->maker < 0)
         return train_fail(err, SCION_EINVAL, "%s is not the result of an operation", target->name);
-    scion_status status = training ? find_gradients(p, err) : SCION_OK;
-    if (status)
-        return status;
-    size_t scratch = find_sizes(p);
-    status = training ? find_recomputed(p, err) : SCION_OK;
-    if (status)
-        return status;
+    if (training)
+        RETURN_IF_FAILED(find_gradients(p, err));
+    const size_t scratch = find_sizes(p);
+    if (training)
+        RETURN_IF_FAILED(find_recomputed(p, err));
     list_events(p);
     find_spans(p);
-    status = training && p->options.bf16 ? insert_storage(p, err) : SCION_OK;
-    if (status)
-        return status;
+    if (training && p->options.bf16)
+        RETURN_IF_FAILED(insert_storage(p, err));
     share_in_place(p);
     return place_all(p, scratch, err);
 }
@@ -562,28 +555,24 @@ scion_status plan_make(tape_plan **out, const tape *t, const tape_value *target,
                        scion_error *err)
 {
     *out = NULL;
-    scion_status status = tape_check(t, err);
-    if (status)
-        return status;
+    RETURN_IF_FAILED(tape_check(t, err));
     if (!target || target->index >= tape_value_count(t) || tape_value_at(t, target->index) != target)
         return train_fail(err, SCION_EINVAL, "the target of a plan is not a value of this tape");
     if (o->threads < 1)
         return train_fail(err, SCION_EINVAL, "%d threads, expected at least 1", o->threads);
     tape_plan *p = calloc(1, sizeof *p);
     if (!p)
-        return train_fail(err, SCION_ENOMEM, "out of memory while planning");
+        return no_memory(err);
     const size_t nodes = (size_t)tape_node_count(t);
     *p = (tape_plan){.tape = t, .options = *o, .values = tape_value_count(t), .target = target->index};
     p->value = calloc((size_t)p->values, sizeof *p->value);
     p->node = calloc(nodes + 1, sizeof *p->node);
     p->event = calloc(nodes + 1, 3 * sizeof *p->event); /* forward, recompute, backward */
-    status = p->value && p->node && p->event ? make_steps(p, target, err)
-                                             : train_fail(err, SCION_ENOMEM, "out of memory while planning");
-    if (status) {
+    const scion_status status = p->value && p->node && p->event ? make_steps(p, target, err) : no_memory(err);
+    if (status == SCION_OK)
+        *out = p;
+    else
         plan_free(p);
-        p = NULL;
-    }
-    *out = p;
     return status;
 }
 
@@ -652,10 +641,9 @@ scion_status plan_commit(tape_plan *p, scion_error *err)
     if (!p->block)
         return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of activations", p->bytes);
     scn_large_pages(p->block, p->bytes);
-    for (int64_t i = 0; i < p->values; i++) {
+    for (int64_t i = 0; i < p->values; i++)
         if (p->value[i].needed && p->value[i].root == i)
             set_pointers(p, &p->value[i]);
-    }
     for (int64_t i = 0; i < p->nodes; i++) {
         p->node[i].own.saved = p->node[i].saved.bytes ? address(p, &p->node[i].saved) : NULL;
         p->node[i].own.packed = p->node[i].packed.bytes ? address(p, &p->node[i].packed) : NULL;
@@ -666,7 +654,8 @@ scion_status plan_commit(tape_plan *p, scion_error *err)
 
 tape_value *plan_value(const tape_plan *p, const tape_value *recorded)
 {
-    const bool shared = is_bound(recorded) && p->value[recorded->index].root == recorded->index;
+    const bool bound = recorded->kind == TAPE_PARAM || recorded->kind == TAPE_BUFFER;
+    const bool shared = bound && p->value[recorded->index].root == recorded->index;
     return shared ? tape_value_at(p->tape, recorded->index) : &p->value[recorded->index].own;
 }
 
@@ -731,8 +720,7 @@ static void convert(const tape_plan *p, const plan_entry *v, bool store, int thr
     const int used = blocks < threads ? (int)blocks : threads;
     SCN_PARALLEL_FOR(used)
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t first = i * STORE_ELEMENTS, left = count - first,
-                      n = left < STORE_ELEMENTS ? left : STORE_ELEMENTS;
+        const int64_t first = i * STORE_ELEMENTS, n = scn_min(count - first, STORE_ELEMENTS);
         if (store)
             scn_to_bf16(n, data + first, stored + first);
         else

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "util/fail.h"
 
 /* 256 TB in float32: more than any machine has, and sums of sizes do not overflow. */

@@ -1,7 +1,6 @@
 /* See fail.h. */
 #include "util/fail.h"
 
-#include "base/status.h"
 
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
 {

@@ -2,7 +2,7 @@
 #ifndef TRAIN_UTIL_FAIL_H
 #define TRAIN_UTIL_FAIL_H
 
-#include "scion.h"
+#include "base/status.h"
 
 /* Fills err (which may be NULL) and returns status. */
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
