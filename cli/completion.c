@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "completion_scripts.h"
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
 
@@ -142,9 +141,11 @@ int cli_complete(int count, char **words)
 
 /* ---- Scripts: cli/completion/, which the build turns into arrays ---------------------------------------------- */
 
+extern const char completion_bash[], completion_zsh[], completion_fish[];
+
 static const struct {
     const char *name, *script;
-} shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+} shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
 
 enum { shell_count = sizeof shells / sizeof *shells };
 
