@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "describe.h"
 #include "ranks/start_check.h"
+#include "record/run_record.h"
 #include "run/metrics_sink.h"
 #include "run/sinks.h"
 #include "run_view.h"
@@ -355,7 +356,8 @@ static int resume_command(cli_arguments *a)
         print_course(t, &r);
         fflush(stdout);
     }
-    status = train(t, &dir, &r.position, show, ranks->rank == 0 ? metrics_elapsed(r.from, trainer_about(t).step) : 0);
+    status =
+        train(t, &dir, &r.position, show, ranks->rank == 0 ? run_record_elapsed(r.from, trainer_about(t).step) : 0);
 done:
     run_dir_close(&dir);
     run_position_free(&r.position);

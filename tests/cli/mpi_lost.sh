@@ -26,7 +26,7 @@ cp other.txt b/text.txt
 $mpirun -n 1 sh -c "cd a && exec '$scion' $(echo $tiny) steps=4 out=../wrong" : \
     -n 1 sh -c "cd b && exec '$scion' $(echo $tiny) steps=4 out=../wrong" > log 2>&1 && fault 'another file is not refused'
 holds log 'rank 1 on '
-holds log 'other data: '
+holds log 'this rank has data '
 # shellcheck disable=SC2086
 ranks 3 $tiny batch=1 accum=2 steps=4 out=wrong > log 2>&1 && fault '3 ranks for 2 sequences'
 holds log 'a step has 2 sequences (batch times accum) for 3 ranks'

@@ -104,12 +104,13 @@ static void elapsed_seconds_are_found_again(void **state)
 {
     const char *dir = scratch_dir("elapsed");
     (void)state;
-    check(metrics_elapsed(dir, 10) == 0 && metrics_elapsed(scratch("nowhere"), 10) == 0);
-    scratch_text(scratch_in(dir, "metrics.jsonl"), "{\"step\":1}\n{\"step\":5,\"elapsed\":2.5}\nnonsense\n"
-                                                   "{\"step\":9,\"elapsed\":4}\n{\"step\":11,\"elapsed\":1e9}\n");
-    check(metrics_elapsed(dir, 4) == 0 && metrics_elapsed(dir, 5) == 2.5 && metrics_elapsed(dir, 10) == 4);
+    check(run_record_elapsed(dir, 10) == 0 && run_record_elapsed(scratch("nowhere"), 10) == 0);
+    scratch_text(scratch_in(dir, "metrics.jsonl"),
+                 "{\"step\":1,\"loss\":3}\n{\"step\":5,\"loss\":2,\"elapsed\":2.5}\n"
+                 "{\"step\":9,\"loss\":1,\"elapsed\":4}\n{\"step\":11,\"loss\":1,\"elapsed\":1e9}\nunfinished");
+    check(run_record_elapsed(dir, 4) == 0 && run_record_elapsed(dir, 5) == 2.5 && run_record_elapsed(dir, 10) == 4);
     scratch_text(scratch_in(dir, "summary.json"), "{\"steps\": 10, \"elapsed\": 4.5}");
-    check(metrics_elapsed(dir, 9) == 4 && metrics_elapsed(dir, 10) == 4.5);
+    check(run_record_elapsed(dir, 9) == 4 && run_record_elapsed(dir, 10) == 4.5);
 }
 
 /* Whatever the numbers, a line is JSON and holds them to the last bit. */

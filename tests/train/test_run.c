@@ -118,7 +118,7 @@ static scion_status count_validating(void *ctx, const run_event *e, scion_error 
 {
     counts *k = ctx;
     k->validating++;
-    assert_int_equal(e->count, trainer_validation_batches(e->t, e->t->step == e->t->steps));
+    assert_int_equal(e->count, trainer_validation_passes(e->t, e->t->step == e->t->steps));
     assert_true(1 <= e->done && e->done <= e->count);
     return answer(k, err);
 }

@@ -51,7 +51,7 @@ static void test_sizes(void **state)
         trainer *t = make(cases[i].pairs);
         assert_int_equal(trainer_validation_samples(t, false), cases[i].samples);
         assert_int_equal(trainer_validation_samples(t, true), cases[i].end);
-        assert_int_equal(trainer_validation_batches(t, false), (cases[i].samples + 7) / 8);
+        assert_int_equal(trainer_validation_passes(t, false), (cases[i].samples + 7) / 8);
         trainer_free(t);
     }
 }

@@ -39,57 +39,48 @@ scion_status start_compare(const char *first, const char *own, scion_error *err)
     return SCION_OK;
 }
 
+/* Compares a text with rank 0's. NULL: out of memory. */
+static scion_status compare_with_first(comm *c, const char *own, scion_error *err)
+{
+    int64_t bytes = own ? (int64_t)strlen(own) + 1 : 0;
+    if (own)
+        comm_broadcast(c, 0, &bytes, sizeof bytes);
+    char *first = own ? malloc((size_t)bytes) : NULL;
+    if (!first) {
+        comm_fail(c, c->rank, "is out of memory"); /* the others wait for this rank to pass it on */
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    }
+    if (c->rank == 0)
+        memcpy(first, own, (size_t)bytes);
+    comm_broadcast(c, 0, first, (size_t)bytes);
+    const scion_status status = start_compare(first, own, err);
+    free(first);
+    return status;
+}
+
 scion_status start_check_settings(comm *c, const config *settings, scion_error *err)
 {
     if (c->size == 1)
         return SCION_OK;
     char *own = start_text(scion_version(), settings);
-    int64_t bytes = own ? (int64_t)strlen(own) + 1 : 0;
-    comm_broadcast(c, 0, &bytes, sizeof bytes);
-    char *first = bytes > 0 ? malloc((size_t)bytes) : NULL;
-    if (bytes > 0 && !first) { /* the others wait for this rank to pass it on */
-        free(own);
-        comm_fail(c, c->rank, "is out of memory");
-        return train_fail(err, SCION_ENOMEM, "out of memory");
-    }
-    if (c->rank == 0 && first && own)
-        memcpy(first, own, (size_t)bytes);
-    if (first)
-        comm_broadcast(c, 0, first, (size_t)bytes);
-    const scion_status status =
-        own && first ? start_compare(first, own, err) : train_fail(err, SCION_ENOMEM, "out of memory");
+    const scion_status status = compare_with_first(c, own, err);
     free(own);
-    free(first);
     return status;
 }
 
-scion_status start_check_data(comm *c, const data_info *data, scion_error *err)
+scion_status start_check_data(comm *c, const data_info *d, scion_error *err)
 {
-    struct {
-        uint64_t hash;
-        int64_t units[DATA_PARTS], sample_units;
-        char description[sizeof data->description];
-    } own = {data->hash, {data->units[DATA_TRAIN], data->units[DATA_VAL]}, data->sample_units, ""}, first;
-    if (c->size == 1)
-        return SCION_OK;
-    snprintf(own.description, sizeof own.description, "%s", data->description);
-    first = own;
-    comm_broadcast(c, 0, &first, sizeof first);
-    if (own.hash == first.hash && memcmp(own.units, first.units, sizeof own.units) == 0 &&
-        own.sample_units == first.sample_units)
-        return SCION_OK;
-    return train_fail(err, SCION_EINVAL, "other data: %.80s (%016" PRIx64 "), rank 0 has %.80s (%016" PRIx64 ")",
-                      own.description, own.hash, first.description, first.hash);
+    char own[256];
+    snprintf(own, sizeof own,
+             "data %.60s\ndata of hash %016" PRIx64 "\ndata of %lld and %lld units, %lld in a sample", d->description,
+             d->hash, (long long)d->units[DATA_TRAIN], (long long)d->units[DATA_VAL], (long long)d->sample_units);
+    return c->size == 1 ? SCION_OK : compare_with_first(c, own, err);
 }
 
 scion_status start_check_position(comm *c, int64_t step, int64_t micro, scion_error *err)
 {
-    int64_t first[2] = {step, micro};
-    if (c->size == 1)
-        return SCION_OK;
-    comm_broadcast(c, 0, first, sizeof first);
-    if (first[0] == step && first[1] == micro)
-        return SCION_OK;
-    return train_fail(err, SCION_EINVAL, "the checkpoint here is after step %lld, that of rank 0 after step %lld",
-                      (long long)step, (long long)first[0]);
+    char own[128];
+    snprintf(own, sizeof own, "a checkpoint after step %lld and %lld micro-batches", (long long)step,
+             (long long)micro);
+    return c->size == 1 ? SCION_OK : compare_with_first(c, own, err);
 }

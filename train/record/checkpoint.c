@@ -328,20 +328,18 @@ static scion_status map_file(checkpoint *c, const char *path, scion_error *err)
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
     scion_status status = SCION_OK;
     if (fd < 0 || fstat(fd, &about) != 0)
-        status = train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno));
-    else if (!S_ISREG(about.st_mode))
-        status = train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path));
-    else if (about.st_size <= prefix_bytes)
-        status = train_fail(err, SCION_ESTATE, "%s: has only %lld bytes: truncated, or not a safetensors file",
-                            path_end(path), (long long)about.st_size);
-    if (status == SCION_OK) {
-        c->size = (size_t)about.st_size;
-        c->bytes = mmap(NULL, c->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (c->bytes == MAP_FAILED) {
-            c->bytes = NULL;
-            status = train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno));
-        }
-    }
+        TRY(train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno)));
+    if (!S_ISREG(about.st_mode))
+        TRY(train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path)));
+    if (about.st_size <= prefix_bytes)
+        TRY(train_fail(err, SCION_ESTATE, "%s: has only %lld bytes: truncated, or not a safetensors file",
+                       path_end(path), (long long)about.st_size));
+    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        TRY(train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno)));
+    c->bytes = bytes;
+    c->size = (size_t)about.st_size;
+done:
     if (fd >= 0)
         close(fd);
     return status;

@@ -92,38 +92,6 @@ static scion_status cut(const metrics *m, int64_t step, bool validation_due, sci
     return SCION_OK;
 }
 
-/* Elapsed seconds of an object, if it is of a step up to `step`, or `other` if that is more. */
-static double elapsed_of(const json_t *object, const char *step_key, int64_t step, double other)
-{
-    const json_t *at = json_object_get(object, step_key), *value = json_object_get(object, "elapsed");
-    const double elapsed = json_number_value(value);
-    return json_is_number(at) && json_number_value(at) <= (double)step && elapsed >= 0 && isfinite(elapsed)
-               ? fmax(elapsed, other)
-               : other;
-}
-
-double metrics_elapsed(const char *dir, int64_t step)
-{
-    char path[RUN_FILE], *line = NULL;
-    size_t capacity = 0;
-    double elapsed = 0;
-    FILE *file = run_dir_file(dir, "metrics.jsonl", path, NULL) == SCION_OK ? fopen(path, "re") : NULL;
-    for (ssize_t n; file && (n = getline(&line, &capacity, file)) > 0;) {
-        json_t *object = json_loadb(line, (size_t)n, 0, NULL);
-        elapsed = elapsed_of(object, "step", step, elapsed);
-        json_decref(object);
-    }
-    if (file)
-        fclose(file);
-    free(line);
-    if (run_dir_file(dir, "summary.json", path, NULL) == SCION_OK) {
-        json_t *summary = json_load_file(path, 0, NULL);
-        elapsed = elapsed_of(summary, "steps", step, elapsed);
-        json_decref(summary);
-    }
-    return elapsed;
-}
-
 /* Opens the file to append to it. */
 static scion_status open_file(metrics *m, scion_error *err)
 {

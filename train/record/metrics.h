@@ -30,10 +30,6 @@ void metrics_close(metrics *m);
 scion_status metrics_point(metrics *m, const run_point *p, scion_error *err);
 scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err);
 
-/* Seconds that the run in `dir` had taken at `step`, by its lines up to there, or by its summary if that is not of a
- * later step. 0: they do not say. */
-double metrics_elapsed(const char *dir, int64_t step);
-
 /* Flushes the lines to disk: a resumed run finds those up to its checkpoint. */
 scion_status metrics_flush(metrics *m, scion_error *err);
 

@@ -50,8 +50,7 @@ static int64_t newest(int folder, const char *dir, int64_t below, char name[NAME
     return found;
 }
 
-/* False: the path is too long. */
-static bool best_path(const char *dir, char path[RUN_PATH])
+bool run_dir_best_path(const char *dir, char path[RUN_PATH])
 {
     return snprintf(path, RUN_PATH, "%s/best.safetensors", dir) < RUN_PATH;
 }
@@ -65,7 +64,7 @@ static scion_status check_unused(int folder, const char *dir, scion_error *err)
                       dir);
 }
 
-/* Whether the path leads to the open folder. */
+/* True if the path leads to the open folder. */
 static bool leads_to(const char *dir, int folder)
 {
     struct stat there, here;
@@ -145,15 +144,14 @@ static scion_status too_long(const char *path, int max, scion_error *err)
 
 static scion_status find_latest(const char *path, char latest[RUN_PATH], scion_error *err)
 {
-    if (!file_is_folder(path)) {
-        if (!file_exists(path))
-            return train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path_end(path));
-        return snprintf(latest, RUN_PATH, "%s", path) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
-    }
-    char name[NAME_MAX + 1];
-    if (newest(-1, path, INT64_MAX, name) < 0)
+    const bool folder = file_is_folder(path);
+    char name[NAME_MAX + 1] = "";
+    if (!folder && !file_exists(path))
+        return train_fail(err, SCION_EINVAL, "%s: there is no such run or checkpoint", path_end(path));
+    if (folder && newest(-1, path, INT64_MAX, name) < 0)
         return train_fail(err, SCION_EINVAL, "%s: there is no checkpoint in this folder", path_end(path));
-    return snprintf(latest, RUN_PATH, "%s/%s", path, name) < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
+    const int length = snprintf(latest, RUN_PATH, "%s%s%s", path, folder ? "/" : "", name);
+    return length < RUN_PATH ? SCION_OK : too_long(path, RUN_PATH - 1, err);
 }
 
 /* Length of the folder's part of a path. */
@@ -171,8 +169,8 @@ scion_status run_dir_latest(const char *path, char latest[RUN_PATH], scion_error
 
 scion_status run_dir_best(const char *path, char best[RUN_PATH], scion_error *err)
 {
-    return file_is_folder(path) && best_path(path, best) && file_exists(best) ? SCION_OK
-                                                                              : find_latest(path, best, err);
+    return file_is_folder(path) && run_dir_best_path(path, best) && file_exists(best) ? SCION_OK
+                                                                                      : find_latest(path, best, err);
 }
 
 int64_t run_dir_newest(const run_dir *d)
@@ -203,15 +201,10 @@ void run_dir_step_path(const run_dir *d, int64_t step, char path[RUN_PATH])
     snprintf(path, RUN_PATH, "%s/step-%08lld.safetensors", d->path, (long long)step);
 }
 
-void run_dir_best_path(const run_dir *d, char path[RUN_PATH])
-{
-    best_path(d->path, path);
-}
-
 bool run_dir_link_best(const run_dir *d, int64_t step)
 {
     char best[RUN_PATH], path[RUN_PATH];
-    run_dir_best_path(d, best);
+    run_dir_best_path(d->path, best);
     run_dir_step_path(d, step, path);
     return atomic_link(d->fd, best, path);
 }

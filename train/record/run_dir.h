@@ -41,9 +41,9 @@ int run_dir_set_aside(const run_dir *d, int64_t step);
 /* The folder that a checkpoint lies in, of a path by run_dir_latest. */
 void run_dir_of(const char *checkpoint, char dir[CONFIG_TEXT]);
 
-/* Paths of the checkpoint of a step and of best.safetensors. */
+/* Paths of the checkpoint of a step and of best.safetensors. False: it is too long. */
 void run_dir_step_path(const run_dir *d, int64_t step, char path[RUN_PATH]);
-void run_dir_best_path(const run_dir *d, char path[RUN_PATH]);
+bool run_dir_best_path(const char *dir, char path[RUN_PATH]);
 /* Makes the checkpoint of a step a hard link to best.safetensors; false: not possible. */
 bool run_dir_link_best(const run_dir *d, int64_t step);
 /* Removes all checkpoints before that of `step` but the newest keep - 1. */

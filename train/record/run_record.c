@@ -23,31 +23,30 @@ static bool measured(const json_t *object, const char *key)
     return json_is_number(value) || json_is_null(value);
 }
 
-typedef enum line_result { LINE_READ, LINE_STRANGE, LINE_MEMORY } line_result;
-
-static line_result read_line(run_record *run, const json_t *o)
+/* ESTATE: not a line of metrics. */
+static scion_status read_line(run_record *run, const json_t *o)
 {
     const json_t *step = json_object_get(o, "step"), *name = json_object_get(o, "name");
     const int64_t at = json_is_integer(step) ? json_integer_value(step) : -1;
     if (at < 0)
-        return LINE_STRANGE;
+        return SCION_ESTATE;
     if (json_is_string(name) && measured(o, "norm")) {
         run_norm n = {.step = at};
         metrics_read(run_norm_metrics, &n, METRIC_NORM, o);
         if (isnan(n.bound))
             n.bound = INFINITY;
         snprintf(n.name, sizeof n.name, "%s", json_string_value(name));
-        return run_curves_add_norm(&run->curves, &n) ? LINE_READ : LINE_MEMORY;
+        return run_curves_add_norm(&run->curves, &n) ? SCION_OK : SCION_ENOMEM;
     }
     const bool validation = measured(o, "val_loss");
     run_point p = run_point_empty(at);
     double *loss = validation ? &p.val_loss : &p.loss;
     if (!validation && !measured(o, "loss"))
-        return LINE_STRANGE;
+        return SCION_ESTATE;
     metrics_read(run_point_metrics, &p, validation ? METRIC_VALIDATION : METRIC_STEP, o);
     if (isnan(*loss)) /* null: not finite */
         *loss = INFINITY;
-    return run_curves_add_point(&run->curves, &p) ? LINE_READ : LINE_MEMORY;
+    return run_curves_add_point(&run->curves, &p) ? SCION_OK : SCION_ENOMEM;
 }
 
 static scion_status read_lines(run_record *run, FILE *file, const char *path, scion_error *err)
@@ -58,17 +57,17 @@ static scion_status read_lines(run_record *run, FILE *file, const char *path, sc
     scion_status status = SCION_OK;
     for (ssize_t n; status == SCION_OK && (n = getline(&line, &capacity, file)) > 0;) {
         json_t *object = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
-        const line_result result = json_is_object(object) ? read_line(run, object) : LINE_STRANGE;
+        const scion_status result = json_is_object(object) ? read_line(run, object) : SCION_ESTATE;
         json_decref(object);
         at++;
         /* Only the last line may be unfinished; whether it is the last shows when the next one comes. */
-        if (result == LINE_MEMORY)
+        if (result == SCION_ENOMEM)
             status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-        else if (strange > 0 || (result == LINE_STRANGE && line[n - 1] == '\n'))
+        else if (strange > 0 || (result == SCION_ESTATE && line[n - 1] == '\n'))
             status = train_fail(err, SCION_ESTATE,
                                 "%s:%ld: not a line of metrics (a JSON object with a step and what was measured)",
                                 path_end(path), strange > 0 ? strange : at);
-        else if (result == LINE_STRANGE)
+        else if (result == SCION_ESTATE)
             strange = at;
     }
     if (status == SCION_OK && ferror(file))
@@ -176,4 +175,18 @@ double run_record_best(const run_record *run)
     for (int64_t i = 0; i < run->curves.point_count; i++)
         best = fmin(best, run->curves.points[i].val_loss);
     return isnan(best) && last ? last->loss : best;
+}
+
+double run_record_elapsed(const char *dir, int64_t step)
+{
+    run_record run;
+    double elapsed = 0;
+    run_record_read(&run, dir, NULL); /* a run that has logged nothing took no time */
+    for (int64_t i = 0; i < run.curves.point_count; i++)
+        if (run.curves.points[i].step <= step)
+            elapsed = fmax(elapsed, run.curves.points[i].elapsed);
+    if (run.ended && run.result.step <= step)
+        elapsed = fmax(elapsed, run.result.elapsed);
+    run_record_free(&run);
+    return elapsed;
 }

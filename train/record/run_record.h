@@ -27,6 +27,9 @@ void run_record_free(run_record *run);
 
 /* The lowest validation loss; without validation, the last training loss. NAN: none. */
 double run_record_best(const run_record *run);
+/* Seconds that the run in `dir` had taken at `step`, by its lines up to there, or by its summary if that is not of a
+ * later step. 0: they do not say. */
+double run_record_elapsed(const char *dir, int64_t step);
 /* The last point that is a validation, or a step; NULL: none. */
 const run_point *run_record_last(const run_record *run, bool validation);
 

@@ -168,7 +168,7 @@ static scion_status save_best(loop *l, scion_error *err)
         return SCION_OK;
     tell(l, RUN_SAVING, (run_event){.count = 0});
     if (l->policy->dir)
-        run_dir_best_path(l->policy->dir, path);
+        run_dir_best_path(l->policy->dir->path, path);
     const scion_status status = write_checkpoint(l, path, err);
     if (status == SCION_OK)
         l->best_saved = trainer_about(l->t).step;

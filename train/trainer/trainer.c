@@ -123,14 +123,11 @@ static const char *nonfinite(tape_value *(*value)(const tape *t, int64_t i), con
     return NULL;
 }
 
-const char *trainer_nonfinite_weight(const trainer *t)
+const char *trainer_nonfinite(const trainer *t, bool weights)
 {
-    return nonfinite(tape_param_at, t->model.tape, tape_param_count(t->model.tape));
-}
-
-const char *trainer_nonfinite_buffer(const trainer *t)
-{
-    return nonfinite(tape_buffer_at, t->model.tape, tape_buffer_count(t->model.tape));
+    const tape *m = t->model.tape;
+    const char *bad = weights ? nonfinite(tape_param_at, m, tape_param_count(m)) : NULL;
+    return bad ? bad : nonfinite(tape_buffer_at, m, tape_buffer_count(m));
 }
 
 void trainer_find_inputs(const model *m, const tape_plan *p, void *arrays[DATA_ARRAYS])
@@ -420,6 +417,33 @@ static int32_t start_of(const trainer *t, const tape_value *v, int32_t norm)
                                                                                   : SCION_START_UNIFORM;
 }
 
+/* The library starts a bfloat16 parameter in a float32 copy of it, and measures its norm in one. When weights start,
+ * the memory of activations has not been touched yet. */
+static size_t copy_bytes(const trainer *t, size_t activations)
+{
+    size_t max = 0;
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const tape_value *v = tape_param_at(t->model.tape, i);
+        const size_t bytes = v->half ? (size_t)v->count * sizeof(float) : 0;
+        max = bytes > max ? bytes : max;
+    }
+    if (t->c.run.norm_every > 0)
+        return max;
+    return max > activations ? max - activations : 0;
+}
+
+/* Replaces the estimated optimizer memory by the real one. */
+static void count_optimizer(trainer *t)
+{
+    trainer_memory *m = &t->memory;
+    const size_t state = scion_optimizer_state_bytes(t->optimizer);
+    m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
+    m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
+    m->total += state + m->workspace - m->state;
+    m->state = state;
+    m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
+}
+
 scion_status trainer_make_optimizer(trainer *t, scion_error *err)
 {
     const int64_t count = tape_param_count(t->model.tape);
@@ -439,35 +463,10 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err)
         params[i].own_count = shard_own(&t->shards, t->comm->rank, i);
     }
     TRY(scion_optimizer_create(&t->optimizer, &o, params, count, err));
+    count_optimizer(t);
 done:
     free(params);
     return status;
-}
-
-/* The library starts a bfloat16 parameter in a float32 copy of it, and measures its norm in one. When weights start,
- * the memory of activations has not been touched yet. */
-static size_t copy_bytes(const trainer *t, size_t activations)
-{
-    size_t max = 0;
-    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
-        const tape_value *v = tape_param_at(t->model.tape, i);
-        const size_t bytes = v->half ? (size_t)v->count * sizeof(float) : 0;
-        max = bytes > max ? bytes : max;
-    }
-    if (t->c.run.norm_every > 0)
-        return max;
-    return max > activations ? max - activations : 0;
-}
-
-void trainer_count_optimizer(trainer *t)
-{
-    trainer_memory *m = &t->memory;
-    const size_t state = scion_optimizer_state_bytes(t->optimizer);
-    m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
-    m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
-    m->total += state + m->workspace - m->state;
-    m->state = state;
-    m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
 }
 
 void trainer_free(trainer *t)

@@ -97,7 +97,7 @@ typedef struct trainer_info {
     bool reports_mistakes;    /* validations can collect mistakes: images, on one rank */
     int64_t step, steps;      /* taken; of the whole run */
     int64_t micro;            /* micro-batches of the present step that `light` has taken in already */
-    bool is_whole;            /* weights and optimizer are those after whole steps, and may be saved; false: a step with
+    bool is_whole; /* weights and optimizer are those after whole steps, and may be saved; false: a step with
                                  `light` failed on several ranks, and their averages hold parts of it */
 } trainer_info;
 
@@ -163,9 +163,8 @@ scion_status trainer_evaluate(trainer *t, int64_t batches, double *loss, double 
 /* Puts a batch into the inputs of the evaluation plan; it stays there until the next evaluation. */
 scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, scion_error *err);
 
-/* Samples and batches of one validation, as eval_end, eval_batches or eval_tokens limit it; 0: there is none. */
+/* Samples of one validation, as eval_end, eval_batches or eval_tokens limit it; 0: there is none. */
 int64_t trainer_validation_samples(const trainer *t, bool last);
-int64_t trainer_validation_batches(const trainer *t, bool last);
 /* Forward passes over a batch: at the end, one for each view of tta. */
 int64_t trainer_validation_passes(const trainer *t, bool last);
 

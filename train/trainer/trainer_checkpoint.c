@@ -183,9 +183,7 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
 /* Weights that are not finite must not take the place of good ones. */
 static scion_status check_finite(const trainer *t, const char *path, scion_error *err)
 {
-    const char *bad = trainer_nonfinite_weight(t);
-    if (!bad)
-        bad = trainer_nonfinite_buffer(t);
+    const char *bad = trainer_nonfinite(t, true);
     return bad ? train_fail(err, SCION_ENONFINITE, "%s: not saved: after step %lld %s is not finite", path,
                             (long long)t->step, bad)
                : SCION_OK;

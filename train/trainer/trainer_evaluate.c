@@ -39,14 +39,9 @@ static int64_t batches_of(const trainer *t, int64_t samples)
     return (samples + t->c.training.batch - 1) / t->c.training.batch;
 }
 
-int64_t trainer_validation_batches(const trainer *t, bool last)
-{
-    return batches_of(t, trainer_validation_samples(t, last));
-}
-
 int64_t trainer_validation_passes(const trainer *t, bool last)
 {
-    return trainer_validation_batches(t, last) * (last ? trainer_tta(t)->count : 1);
+    return batches_of(t, trainer_validation_samples(t, last)) * (last ? trainer_tta(t)->count : 1);
 }
 
 /* Puts batch `index` of a sequence into the inputs of the evaluation plan; batch `next` is decoded meanwhile. */

@@ -41,7 +41,6 @@ static scion_status make_training(trainer *t, scion_error *err)
     TRY(trainer_plan(t, PLAN_TO_TRAIN | PLAN_TO_EVALUATE, err));
     TRY(trainer_allocate(t, err));
     TRY(trainer_make_optimizer(t, err));
-    trainer_count_optimizer(t);
 done:
     return status;
 }

@@ -207,7 +207,7 @@ done:
 
 static scion_status check_buffers(const trainer *t, scion_error *err)
 {
-    const char *bad = trainer_nonfinite_buffer(t);
+    const char *bad = trainer_nonfinite(t, false);
     return bad ? train_fail(err, SCION_ENONFINITE, "step %lld: %s is not finite", (long long)t->step + 1, bad)
                : SCION_OK;
 }

@@ -65,8 +65,6 @@ scion_status trainer_open_data(trainer *t, const data_context *special, scion_er
 scion_status trainer_plan(trainer *t, unsigned plans, scion_error *err);
 scion_status trainer_allocate(trainer *t, scion_error *err);
 scion_status trainer_make_optimizer(trainer *t, scion_error *err);
-/* Replaces the estimated optimizer memory by the real one. */
-void trainer_count_optimizer(trainer *t);
 
 /* ---- Checkpoints (trainer_checkpoint.c) ---- */
 
@@ -92,9 +90,8 @@ const tta *trainer_tta(const trainer *t);
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step);
 /* Arrays of a plan's inputs, in the order of the data's arrays. */
 void trainer_find_inputs(const model *m, const tape_plan *p, void *arrays[DATA_ARRAYS]);
-/* Name of the first weight or buffer that is not finite; NULL: all are. */
-const char *trainer_nonfinite_weight(const trainer *t);
-const char *trainer_nonfinite_buffer(const trainer *t);
+/* Name of the first buffer, or weight if asked for, that is not finite; NULL: all are. */
+const char *trainer_nonfinite(const trainer *t, bool weights);
 
 /* Bytes of a rank's message at the end of a step (trainer_step.c). */
 size_t step_message_bytes(const step_share *s);
