@@ -37,7 +37,7 @@ static double median(const double *values, int count)
     return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
 }
 
-/* What the machine can do, measured in the same run. */
+/* Speeds of the machine, measured in the same run. */
 typedef struct rulers {
     double limit; /* GFLOP/s of multiply-adds on registers alone */
     double peak;  /* of a large square product; NAN: out of memory */

@@ -1,4 +1,4 @@
-/* What the commands share: arguments, errors, signals, progress. */
+/* Shared by the commands: arguments, errors, signals. See cli.h. */
 #include "cli.h"
 
 #include <errno.h>

@@ -52,13 +52,13 @@ typedef struct cli_arguments {
     char **argv;
 } cli_arguments;
 
-/* Which options of a run a command takes as key=value. */
+/* Options of a run that a command takes as key=value. */
 typedef enum cli_options { CLI_NO_OPTIONS, CLI_ALL_OPTIONS, CLI_RESUME_OPTIONS, CLI_EVAL_OPTIONS } cli_options;
 
-/* What the words of a command may be, for completion: names of presets; files and folders. */
+/* Kinds of words, for completion: names of presets; files and folders. */
 enum { CLI_PRESETS = 1, CLI_FILES = 2 };
 
-/* What a command does that mpirun or srun started several of. */
+/* Work of several processes of a command, started by mpirun or srun. */
 typedef enum cli_ranks {
     CLI_ONE_RANK,   /* the first does the work, the others end at once */
     CLI_ALL_RANKS,  /* they work together (comm.h) */
@@ -95,9 +95,9 @@ int cli_error(int status, const char *format, ...) __attribute__((format(printf,
 #define cli_wrong(...) (cli_error(CLI_USAGE, __VA_ARGS__) == CLI_OK)
 /* The exit status of a command whose work ended so; prints err's sentence unless it is SCION_OK. */
 int cli_end(scion_status status, const scion_error *err);
-/* From now on it prints nothing: another rank tells of the same error. */
+/* Silences cli_error from now on: another rank reports the same error. */
 void cli_mute_errors(void);
-/* A warning, in the same words and with the same prefix; what was printed before comes before it. */
+/* Prints a warning to standard error, after all earlier output. */
 void cli_warning(const char *message);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
@@ -115,11 +115,11 @@ const char *cli_option(const cli_arguments *a, const char *key);
 /* Sets c as a preset (NULL: none) and then the options of the command line say. */
 scion_status cli_settings(config *c, const char *preset, const cli_arguments *a, scion_error *err);
 
-/* Whether JSON goes to standard output, in place of text: the value of CLI_JSON is "-". */
+/* True if JSON goes to standard output in place of text: the value of CLI_JSON is "-". */
 bool cli_json_only(const cli_arguments *a, int argument);
 
-/* Refuses words beyond `count` (what they are: "a run", "a preset"), with the setting they were meant for if the
- * command has one. False after printing an error. */
+/* Refuses words beyond the first `count` (`what`: "one run"), and suggests the setting that they were probably meant
+ * for. False after printing an error. */
 bool cli_words(const cli_arguments *a, int count, const char *what);
 
 /* Checks that a run is the only word. False after printing an error. */
@@ -140,8 +140,8 @@ int cli_complete(int count, char **words);
 
 /* ---- Signals ----------------------------------------------------------------------------------------------- */
 
-/* From then on Ctrl-C, SIGTERM or a closed terminal set cli_interrupted; a second Ctrl-C ends the program at once,
- * the others may come any number of times. System calls are restarted. */
+/* Lets Ctrl-C, SIGTERM and a closed terminal set cli_interrupted; a second Ctrl-C ends the program at once. System
+ * calls are restarted. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 bool cli_stop(void *ctx); /* the same, for loops that ask whether to stop; ctx is not read */
@@ -150,12 +150,12 @@ bool cli_stop(void *ctx); /* the same, for loops that ask whether to stop; ctx i
 int cli_stopped(void);
 /* Ends the program by SIGINT if that is what the status says: a shell leaves its loop only if it sees that. */
 void cli_end_by_signal(int status);
-/* The command goes on when the reader of its output has gone (a closed pipe); what it leaves is in files. */
+/* Lets a command that writes files go on when the reader of its output is gone (a closed pipe). */
 void cli_outlive_reader(void);
-/* Such a command, and nobody reads its standard output. */
+/* True if cli_outlive_reader was called and nobody reads standard output any more. */
 bool cli_reader_gone(void);
 
-/* Whether the data that a configuration names are there, before hours of work. False after printing an error. */
+/* Checks that the data of a configuration exist, before hours of work. False after printing an error. */
 bool cli_find_data(const config *c);
 
 /* ---- Sweeps (sweep.c) -------------------------------------------------------------------------------------- */

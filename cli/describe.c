@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "util/array.h"
+#include "base/arith.h"
 
 /* ---- Parameters -----------------------------------------------------------------------------------------------
  * A row per parameter; equal ones of repeated blocks share one, "blocks.0-11.attn.q". */
@@ -75,27 +75,30 @@ static bool continues(const table_row *group, const table_row *r)
     return true;
 }
 
-/* Makes the rows, equal ones folded. Returns their number, -1: out of memory. */
+/* Makes the rows, equal ones folded, after the head; the last one is the sum. Returns their number; 0: out of memory. */
 static int64_t make_rows(const trainer *t, table_row **rows)
 {
+    static const table_row head = {.cell = {"parameter", "shape", "role", "norm", "scale", "radius", "elements"}};
+    const int64_t parameters = tape_param_count(trainer_about(t).model->tape);
     int64_t count = 0;
-    *rows = NULL;
-    for (int64_t i = 0; i < tape_param_count(trainer_about(t).model->tape); i++) {
+    *rows = calloc((size_t)parameters + 2, sizeof **rows);
+    if (!*rows)
+        return 0;
+    (*rows)[count++] = head;
+    for (int64_t i = 0; i < parameters; i++) {
         const table_row r = table_row_of(t, i);
-        int64_t k = 0;
+        int64_t k = 1;
         while (k < count && !continues(&(*rows)[k], &r))
             k++;
-        if (k < count) {
-            (*rows)[k].last = r.first;
-            (*rows)[k].elements += r.elements;
+        if (k == count) {
+            (*rows)[count++] = r;
             continue;
         }
-        table_row *to = array_append(rows, &count, sizeof *to);
-        if (!to)
-            return -1;
-        *to = r;
+        (*rows)[k].last = r.first;
+        (*rows)[k].elements += r.elements;
     }
-    for (int64_t k = 0; k < count; k++) {
+    (*rows)[count++] = (table_row){.name = "in all", .elements = trainer_about(t).parameters};
+    for (int64_t k = 1; k < count; k++) {
         table_row *r = &(*rows)[k];
         if (r->last > r->first)
             snprintf(r->cell[0], cell_bytes, "%.*s%lld-%lld%s", (int)r->number, r->name, (long long)r->first,
@@ -122,23 +125,18 @@ static void print_row(const table_row *r, const int width[columns])
 /* The role is left out where the table would be too wide. */
 void describe_parameters(const trainer *t)
 {
-    static const table_row head = {.cell = {"parameter", "shape", "role", "norm", "scale", "radius", "elements"}};
-    table_row sum = {.cell = {"in all"}}, *rows;
+    table_row *rows;
     const int64_t count = make_rows(t, &rows);
-    int width[columns], all = -2;
-    snprintf(sum.cell[columns - 1], cell_bytes, "%lld", (long long)trainer_about(t).parameters);
+    int width[columns] = {0}, all = -2;
     for (int c = 0; c < columns; c++) {
-        width[c] = (int)fmax((double)strlen(head.cell[c]), (double)strlen(sum.cell[c]));
         for (int64_t i = 0; i < count; i++)
-            width[c] = (int)fmax(width[c], (double)strlen(rows[i].cell[c]));
+            width[c] = (int)scn_max(width[c], (int64_t)strlen(rows[i].cell[c]));
         all += width[c] + 2;
     }
     if (all > CLI_COLUMNS)
         width[role_column] = 0;
-    print_row(&head, width);
     for (int64_t i = 0; i < count; i++)
         print_row(&rows[i], width);
-    print_row(&sum, width);
     free(rows);
 }
 

@@ -27,7 +27,7 @@ typedef struct outcome {
     mistakes *wrong; /* of images; else NULL */
 } outcome;
 
-/* How often each class is taken for another one, and the worst images, without their pixels. */
+/* Adds the confusion matrix and the worst images, without their pixels. */
 static void add_mistakes(json_t *object, const mistakes *m)
 {
     static const char *const keys[] = {"classes", "pairs", "confusion", "worst"};

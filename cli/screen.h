@@ -1,11 +1,11 @@
-/* What is shown: text within 80 columns, colour, a status line that is rewritten in place. */
+/* Output for people: text within 80 columns, colour, a status line that is rewritten in place. */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Everything that is printed for people fits in these, but for words that are longer. */
+/* Width of all output for people, except for longer words. */
 enum { CLI_COLUMNS = 80 };
 
 /* ---- Text -------------------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ const char *cli_plural(long long count);
 /* CLI_STATUS: the status line, which the next line replaces. The others stay. */
 typedef enum cli_style { CLI_STATUS, CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
 
-/* What to print before a text in this style, and after it: "" where `to` is no terminal, or one without colours
+/* Escape sequences before and after a text in this style: "" where `to` is no terminal, or one without colours
  * (NO_COLOR is set, TERM is dumb). */
 const char *cli_style_begin(const FILE *to, cli_style style);
 const char *cli_style_end(const FILE *to, cli_style style);

@@ -37,15 +37,12 @@ typedef struct source {
     int line;
     int first[CONFIG_OPTIONS]; /* line of each option, 0: not yet given */
     bool any;                  /* an option was given */
-    scion_status status;
     scion_error *err;
 } source;
 
-/* Reports the first error of the file, with its line. */
-static void bad_line(source *s, const char *why)
+static scion_status bad_line(const source *s, const char *why)
 {
-    if (s->status == SCION_OK)
-        s->status = train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, why);
+    return train_fail(s->err, SCION_EINVAL, "%s:%d: %s", path_end(s->path), s->line, why);
 }
 
 /* Removes spaces at both ends. */
@@ -68,63 +65,55 @@ static void remove_comment(char *line)
         }
 }
 
-static void set_option(source *s, const char *key, const char *value)
+static scion_status set_option(source *s, const char *key, const char *value)
 {
     const config_option *o = config_find(key);
-    char where[1024], what[160];
+    const bool first = !s->any;
+    char where[1024];
     int i = 0;
     while (o && config_option_at(i) != o)
         i++;
-    if (o && s->first[i] > 0) {
-        snprintf(what, sizeof what, "%s is given twice, first in line %d", key, s->first[i]);
-        bad_line(s, what);
-        return;
-    }
+    snprintf(where, sizeof where, "%s:%d", path_end(s->path), s->line);
+    if (o && s->first[i] > 0)
+        return train_fail(s->err, SCION_EINVAL, "%s: %s is given twice, first in line %d", where, key, s->first[i]);
     if (o)
         s->first[i] = s->line;
-    if (strcmp(key, "preset") == 0) {
-        if (s->any)
-            bad_line(s, "preset must be the first key, because it sets all others");
-        else
-            s->status = preset_at(s->c, value, s->path, s->depth + 1, s->err);
-    } else if (!config_removed(key)) {
-        snprintf(where, sizeof where, "%s:%d", path_end(s->path), s->line);
-        s->status = config_set(s->c, key, value, where, s->err);
-    }
     s->any = true;
+    if (strcmp(key, "preset") != 0)
+        return config_removed(key) ? SCION_OK : config_set(s->c, key, value, where, s->err);
+    return first ? preset_at(s->c, value, s->path, s->depth + 1, s->err)
+                 : bad_line(s, "preset must be the first key, because it sets all others");
 }
 
 /* key = value (or key: value), [section], which is ignored, or nothing. */
-static void read_line(source *s, char *text)
+static scion_status read_line(source *s, char *text)
 {
     remove_comment(text);
     char *line = trim(text), *value = line + strcspn(line, "=:");
     if (*line == '\0' || (*line == '[' && strchr(line, ']')))
-        return;
-    if (*line == '[' || *value == '\0') {
-        bad_line(s, "expected key = value or [section]");
-        return;
-    }
+        return SCION_OK;
+    if (*line == '[' || *value == '\0')
+        return bad_line(s, "expected key = value or [section]");
     *value = '\0';
-    set_option(s, trim(line), trim(value + 1));
+    return set_option(s, trim(line), trim(value + 1));
 }
 
-static void read_lines(source *s)
+static scion_status read_lines(source *s)
 {
     char *text = NULL;
     size_t capacity = 0;
-    ssize_t length;
-    while (s->status == SCION_OK && (length = getline(&text, &capacity, s->file)) >= 0) {
+    scion_status status = SCION_OK;
+    for (ssize_t length; (length = getline(&text, &capacity, s->file)) >= 0;) {
         s->line++;
         const bool marked = s->line == 1 && strncmp(text, byte_order_mark, 3) == 0;
-        if (strlen(text) != (size_t)length)
-            bad_line(s, "contains a zero byte: not a text file");
-        else
-            read_line(s, text + (marked ? 3 : 0));
+        TRY(strlen(text) == (size_t)length ? read_line(s, text + (marked ? 3 : 0))
+                                           : bad_line(s, "contains a zero byte: not a text file"));
     }
-    if (s->status == SCION_OK && !feof(s->file))
-        bad_line(s, "the file could not be read to its end");
+    if (!feof(s->file))
+        TRY(bad_line(s, "the file could not be read to its end"));
+done:
     free(text);
+    return status;
 }
 
 /* Opens a regular file of plausible size; NULL: err says why not. */
@@ -149,15 +138,14 @@ static scion_status load_at(config *c, const char *path, int depth, scion_error 
     config copy = *c;
     if (depth > max_depth)
         return train_fail(err, SCION_EINVAL, "%s: its presets include each other in a circle", path_end(path));
-    source s = {.path = path, .c = &copy, .depth = depth, .status = SCION_OK, .err = err};
-    s.file = open_source(path, err);
+    source s = {.file = open_source(path, err), .path = path, .c = &copy, .depth = depth, .err = err};
     if (!s.file)
         return SCION_EINVAL;
-    read_lines(&s);
+    const scion_status status = read_lines(&s);
     fclose(s.file);
-    if (s.status == SCION_OK)
+    if (status == SCION_OK)
         *c = copy;
-    return s.status;
+    return status;
 }
 
 scion_status config_load(config *c, const char *path, scion_error *err)

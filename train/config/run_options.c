@@ -51,6 +51,9 @@ static const char *layerwise_origin(const void *configuration)
 #define CHOICE(field, ...) OPTION_CHOICE_ROW(OWNER, field, #field, __VA_ARGS__)
 #define STRING(field, ...) OPTION_STRING_ROW(OWNER, field, #field, __VA_ARGS__)
 
+/* May change when a run is resumed, because it does not change what the run computes. */
+#define FREE .neutral = true, .change = OPTION_ON_RESUME
+
 #define OWNER training_options
 const option training_option_rows[] = {
     INT(batch, "32", 1, OPTION_MANY, "sequences or images in a micro-batch", .change = OPTION_ON_EVAL),
@@ -79,8 +82,7 @@ const option training_option_rows[] = {
     CHOICE(wire, "float32", storage, "gradients sent between ranks; bf16: half the bytes, rounded to nearest",
            .change = OPTION_ON_RESUME),
     REAL(comm_timeout, "300", 0, 1e9,
-         "seconds of silence after which a rank counts as lost and the run ends, 0: never", .neutral = true,
-         .change = OPTION_ON_RESUME),
+         "seconds of silence after which a rank counts as lost and the run ends, 0: never", FREE),
     OPTION_END,
 };
 
@@ -124,11 +126,9 @@ const option optimizer_option_rows[] = {
 #define OWNER run_options
 
 const option run_option_rows[] = {
-    STRING(out, "", "folder for metrics, summary and checkpoints", .neutral = true, .change = OPTION_ON_RESUME),
-    INT(log_every, "10", 0, OPTION_EVER, "steps between log lines, 0: none", .neutral = true,
-        .change = OPTION_ON_RESUME),
-    INT(eval_every, "0", 0, OPTION_EVER, "steps between validations, 0: only at the end", .neutral = true,
-        .change = OPTION_ON_RESUME),
+    STRING(out, "", "folder for metrics, summary and checkpoints", FREE),
+    INT(log_every, "10", 0, OPTION_EVER, "steps between log lines, 0: none", FREE),
+    INT(eval_every, "0", 0, OPTION_EVER, "steps between validations, 0: only at the end", FREE),
     INT(eval_batches, "0", 0, OPTION_EVER, "batches of a validation, 0: all of the validation part",
         .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     /* Neutral, so that ledgers find the runs that were validated on more. */
@@ -141,13 +141,9 @@ const option run_option_rows[] = {
     ENUM(tta, "none", tta_name,
          "images, last validation: mean logits of the image and its mirror image, also shifted by a pixel",
          .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
-    INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", .neutral = true,
-        .change = OPTION_ON_RESUME),
-    INT(save_every, "0", 0, OPTION_EVER, "steps between checkpoints, 0: only at the end", .neutral = true,
-        .change = OPTION_ON_RESUME),
-    INT(keep, "2", 0, OPTION_EVER, "newest checkpoints to keep, and the best one; 0: only the newest",
-        .neutral = true, .change = OPTION_ON_RESUME),
-    REAL(max_minutes, "0", 0, 1e9, "stop and save after this time, 0: no limit", .neutral = true,
-         .change = OPTION_ON_RESUME),
+    INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", FREE),
+    INT(save_every, "0", 0, OPTION_EVER, "steps between checkpoints, 0: only at the end", FREE),
+    INT(keep, "2", 0, OPTION_EVER, "newest checkpoints to keep, and the best one; 0: only the newest", FREE),
+    REAL(max_minutes, "0", 0, 1e9, "stop and save after this time, 0: no limit", FREE),
     OPTION_END,
 };
