@@ -723,7 +723,6 @@ static void wrong_configurations_get_a_sentence(void **state)
     assert_string_equal(model_name(2), "cnn");
     assert_string_equal(model_name(3), "vit");
     assert_null(model_name(4));
-    assert_null(model_name(-1));
 }
 
 int main(void)

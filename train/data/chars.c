@@ -13,7 +13,6 @@
 
 #include "util/fail.h"
 #include "util/path.h"
-#include "util/file.h"
 #include "util/utf8.h"
 #include "data/paths.h"
 #include "data/text.h"
@@ -37,11 +36,6 @@ static const option options[] = {
                     .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_END,
 };
-
-static bool detect(const char *path)
-{
-    return !file_is_folder(path) || data_has_files(path);
-}
 
 /* Reads the symbol at s, a code point or a byte; returns its length, 0: not UTF-8. */
 static int symbol_at(bool utf8, const uint8_t *s, size_t n, uint32_t *symbol)
@@ -341,7 +335,6 @@ const data_kind data_kind_chars = {
     .name = "chars",
     .help = "a text, by characters",
     .takes_val = true,
-    .detect = detect,
     .state_bytes = sizeof(chars),
     .open = open_chars,
     .encode = encode_text,

@@ -21,10 +21,10 @@
 
 static const data_kind *kind_at(int i)
 {
-    int count = 0;
-    while (data_kinds[count])
-        count++;
-    return i >= 0 && i < count ? data_kinds[i] : NULL;
+    int k = 0;
+    while (k < i && data_kinds[k])
+        k++;
+    return data_kinds[k];
 }
 
 static const data_kind *kind_of_name(const char *name)
@@ -243,7 +243,7 @@ static const data_kind *kind_of_path(const char *path, bool images)
     return NULL;
 }
 
-/* The kind that reads images from files, or text with a vocabulary; NULL: the table has none. */
+/* The kind that takes any path: it reads images from files, or text with a vocabulary. NULL: the table has none. */
 static const data_kind *default_kind(bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
@@ -268,13 +268,9 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         return NULL;
     }
     const data_kind *detected = o->path[0] ? kind_of_path(o->path, images) : NULL;
-    kind = detected;
-    if (images && !detected)
-        kind = default_kind(true); /* its error says what is missing */
-    else if (context->vocabulary)
-        kind = default_kind(false);
+    kind = detected && !context->vocabulary ? detected : default_kind(images);
     if (!kind)
-        data_fail(err, SCION_EINVAL, o->path, "a folder in which no kind of data finds its files");
+        data_fail(err, SCION_EINVAL, o->path, "no kind of data reads it");
     if (!kind || !detected || detected == kind)
         return kind;
     data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);
@@ -301,34 +297,30 @@ static bool has_option(const data_kind *kind, const char *key)
     return false;
 }
 
-/* An option of kind i that is set although these data do not have it; NULL: none. All zeros count as not set. */
-static const char *foreign_option(const data_set *d, int i)
+/* True if an option has its default. All zeros count as not set. */
+static bool is_default(const option *o, const void *values)
 {
-    const char *values = (const char *)&d->options + kind_offset(i);
-    for (const option *o = data_kinds[i]->options; o && o->key; o++) {
-        _Alignas(8) unsigned char initial[DATA_KIND_BYTES] = {0}, zero[DATA_KIND_BYTES] = {0};
-        if (!(d->info.image && has_option(d->kind, o->key)) &&
-            option_set(o, initial, o->initial, "", NULL) == SCION_OK && !option_same(o, values, initial) &&
-            !option_same(o, values, zero))
-            return o->key;
-    }
-    return NULL;
+    _Alignas(8) unsigned char initial[DATA_KIND_BYTES] = {0}, zero[DATA_KIND_BYTES] = {0};
+    return option_set(o, initial, o->initial, "", NULL) != SCION_OK || option_same(o, values, initial) ||
+           option_same(o, values, zero);
 }
 
 /* Rejects options of other kinds, which would do nothing. Synthetic images stand for any. */
 static scion_status check_options(const data_set *d, const data_context *context, scion_error *err)
 {
-    if (d->info.image && (d->kind->no_path || context->stored))
+    const bool images = d->info.image != NULL;
+    if (images && (d->kind->no_path || context->stored))
         return SCION_OK;
-    for (int i = 0; data_kinds[i]; i++) {
-        const char *key = d->info.image || data_kinds[i]->images ? foreign_option(d, i) : NULL;
-        if (key && !d->info.image)
-            return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none", key,
-                              d->kind->name);
-        if (key)
-            return train_fail(err, SCION_EINVAL, "%s is for data of kind %s; these are of kind %s", key,
+    for (int i = 0; data_kinds[i]; i++)
+        for (const option *o = data_kinds[i]->options; o && o->key && (images || data_kinds[i]->images); o++) {
+            if (is_default(o, (const char *)&d->options + kind_offset(i)) || (images && has_option(d->kind, o->key)))
+                continue;
+            if (!images)
+                return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none",
+                                  o->key, d->kind->name);
+            return train_fail(err, SCION_EINVAL, "%s is for data of kind %s; these are of kind %s", o->key,
                               data_kinds[i]->name, d->kind->name);
-    }
+        }
     return SCION_OK;
 }
 

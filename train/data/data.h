@@ -50,7 +50,7 @@ const data_content *data_content_of(const char *array);
 typedef struct data_context {
     uint64_t seed;            /* for the order of samples, augmentation and synthetic data */
     const char *vocabulary;   /* text: data_info.vocabulary of a model; NULL: made from the text */
-    const char *const *wants; /* names of arrays, ended by NULL, for kinds that can give several; NULL: any */
+    const char *const *wants; /* inputs of a model, the first of which decides the content; NULL: any */
     int64_t ahead;            /* samples that data_prefetch may ask for at once; 0: it does nothing */
     int workers;              /* background threads for kinds that decode files; 0: none */
     const char *images;       /* images: data_info.images of a model: its mean, scale and classes are used */

@@ -11,16 +11,16 @@ typedef struct data_kind {
     bool no_path;            /* is made, not read from a path */
     bool takes_val;          /* has the option val_data */
     bool images;             /* gives images, and has their options */
-    bool default_for_images; /* opens without a path for a model's images (data_context.images) */
-    /* True if path is of this kind. data_kind=auto asks in the order of the table. NULL: only by name. */
+    bool default_for_images; /* takes any path for models of images, or none (data_context.images) */
+    /* True if path is of this kind. data_kind=auto asks in the order of the table. NULL: by name, or by default. */
     bool (*detect)(const char *path);
     size_t state_bytes; /* of d->state, which is zeroed and belongs to d */
     /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, *d->state. Memory of data_own
      * and files of data_keep_file are freed with d, whether or not open succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* frees the rest of the state, also after a failed open; NULL: nothing to free */
-    /* Text with a vocabulary, else NULL; see data_encode and data_decode. A model's vocabulary is read by the first
-     * kind of the table that has them. */
+    /* Text with a vocabulary, else NULL; see data_encode and data_decode. The first kind that has them takes any path
+     * for text, and a model's vocabulary. */
     int64_t (*encode)(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
     int (*decode)(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
     /* Options of its own, in a struct; data_own_options gives them to open. */

@@ -1,4 +1,4 @@
-/* The table of kinds of data, in the order in which "auto" asks them (any file is a text). A file of its own, so that
+/* The table of kinds of data, in the order in which "auto" asks them. A file of its own, so that
  * tests can link another table. */
 #include "data/data_kind.h"
 

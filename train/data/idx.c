@@ -19,12 +19,11 @@ static const char *const stems[2] = {"train", "t10k"};
 /* Path of a file in a folder; of the gzipped one if only that exists. */
 static bool path_of(char path[data_path_bytes], const char *folder, const char *stem, const char *what)
 {
-    if (data_path(path, "%s/%s-%s.gz", folder, stem, what) && file_exists(path)) {
-        char plain[data_path_bytes];
-        if (!data_path(plain, "%s/%s-%s", folder, stem, what) || !file_exists(plain))
-            return true;
-    }
-    return data_path(path, "%s/%s-%s", folder, stem, what);
+    char plain[data_path_bytes];
+    if (!data_path(plain, "%s/%s-%s", folder, stem, what))
+        return false;
+    return (!file_exists(plain) && data_path(path, "%s.gz", plain) && file_exists(path)) ||
+           data_path(path, "%s", plain);
 }
 
 static bool detect(const char *path)

@@ -105,20 +105,20 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
     uint8_t *changed = NULL;
     if (number >= 0)
         change = data_draw_change(options_of(d), d->seed, height, width, epoch, *sample, number);
-    scion_status status = m->get(d, part, sample, number, &pixels, &memory, err);
-    if (status == SCION_OK && *sample >= 0 && change.randaugment) {
+    scion_status status;
+    TRY(m->get(d, part, sample, number, &pixels, &memory, err));
+    if (*sample >= 0 && change.randaugment) {
         changed = malloc((size_t)(2 * height * width * about->channels));
-        status = changed ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image");
-        if (changed)
-            data_change_bytes(about, &pixels, &change, changed);
+        TRY(changed ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for an image"));
+        data_change_bytes(about, &pixels, &change, changed);
     }
-    if (status == SCION_OK && *sample < 0)
+    if (*sample < 0)
         memset(to, 0, (size_t)(height * width * about->channels) * sizeof *to);
-    else if (status == SCION_OK && !m->channels_last && pixels.column == 1 && is_whole(placing, about) &&
-             data_unchanged(&change))
+    else if (!m->channels_last && pixels.column == 1 && is_whole(placing, about) && data_unchanged(&change))
         put_unchanged(about, &pixels, to);
-    else if (status == SCION_OK)
+    else
         data_put_image(about, &pixels, &change, d->seed, placing, m->channels_last, to);
+done:
     free(changed);
     free(memory);
     return status;
@@ -219,14 +219,15 @@ scion_status data_put_file(const data_set *d, const char *path, void *array, sci
     const int64_t channels = about->channels, height = about->height, width = about->width;
     uint8_t *bytes = malloc((size_t)(height * width * channels));
     image from = {0};
-    scion_status status = bytes ? image_read(&from, path, err) : train_fail(err, SCION_ENOMEM, "out of memory");
-    if (status == SCION_OK)
-        status = data_view_image(about, &from, data_middle(about, &from), bytes, err);
-    if (status == SCION_OK) {
-        const data_pixels pixels = {bytes, 1, width * channels, channels};
-        const data_placing whole = {{0, 0, height, width}, 1, false};
-        data_put_image(about, &pixels, &(data_change){0}, d->seed, &whole, m->channels_last, array);
-    }
+    const data_pixels pixels = {bytes, 1, width * channels, channels};
+    const data_placing whole = {{0, 0, height, width}, 1, false};
+    scion_status status = SCION_OK;
+    if (!bytes)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory"));
+    TRY(image_read(&from, path, err));
+    TRY(data_view_image(about, &from, data_middle(about, &from), bytes, err));
+    data_put_image(about, &pixels, &(data_change){0}, d->seed, &whole, m->channels_last, array);
+done:
     image_free(&from);
     free(bytes);
     return status;
@@ -335,19 +336,18 @@ static scion_status adopt(data_set *d, data_image_info *m, const char *text, sci
 /* Names the classes by their numbers, unless the kind has names. */
 static scion_status name_classes(data_set *d, data_image_info *m, scion_error *err)
 {
-    enum { digits = 12 };
     if (m->names)
         return SCION_OK;
     const char **names = data_own(d, (size_t)m->classes * sizeof *names, err);
-    char(*text)[digits] = names ? data_own(d, (size_t)m->classes * sizeof *text, err) : NULL;
-    if (!text)
-        return SCION_ENOMEM;
-    for (int64_t i = 0; i < m->classes; i++) {
-        snprintf(text[i], digits, "%d", (int)i);
-        names[i] = text[i];
+    for (int64_t i = 0; names && i < m->classes; i++) {
+        char number[12];
+        snprintf(number, sizeof number, "%d", (int)i);
+        names[i] = data_own_text(d, number, err);
+        if (!names[i])
+            return SCION_ENOMEM;
     }
     m->names = names;
-    return SCION_OK;
+    return names ? SCION_OK : SCION_ENOMEM;
 }
 
 /* Refuses options that images of this size do not allow. */
@@ -369,14 +369,6 @@ static scion_status check_options(const data_set *d, const data_image_info *m, s
         return train_fail(err, SCION_EINVAL, "erase is for images of up to %lld pixels, these have %lld x %lld",
                           (long long)DATA_ERASE_PIXELS, (long long)m->height, (long long)m->width);
     return SCION_OK;
-}
-
-static bool is_wanted(const data_context *context, const char *name)
-{
-    for (const char *const *want = context->wants; want && *want; want++)
-        if (strcmp(*want, name) == 0)
-            return true;
-    return false;
 }
 
 static void add_arrays(data_set *d, const data_images *m)
@@ -403,7 +395,7 @@ static void hash_images(data_set *d, const data_images *m)
 scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err)
 {
     data_images *m = d->state;
-    m->channels_last = is_wanted(context, "image");
+    m->channels_last = context->wants && data_content_of(context->wants[0])->channels_last;
     m->about.crop = m->about.crop > 0 ? m->about.crop : 1;
     if (!m->get) {
         m->get = get_from_memory;

@@ -16,7 +16,6 @@ typedef struct slot {
     int readers; /* threads that copy from it now; it must not be reused */
     scion_status status;
     scion_error error; /* why the fetch failed */
-    char *memory;
 } slot;
 
 struct data_pool {
@@ -53,7 +52,7 @@ size_t data_pool_bytes(const data_pool *p)
 /* Points to the arrays in a slot's memory. */
 static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAYS])
 {
-    char *at = s->memory;
+    char *at = p->memory + (size_t)(s - p->slots) * sample_bytes(p->d);
     for (int i = 0; i < p->d->info.array_count; i++) {
         arrays[i] = at;
         at += array_bytes(&p->d->info.arrays[i]);
@@ -96,7 +95,6 @@ static void *work(void *context)
 data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers)
 {
     data_pool *p = calloc(1, sizeof *p);
-    const size_t bytes = sample_bytes(d);
     if (!p)
         return NULL;
     p->d = d;
@@ -106,11 +104,9 @@ data_pool *data_pool_create(const data_set *d, int64_t ahead, int workers)
     pthread_cond_init(&p->done, NULL);
     p->slots = calloc((size_t)p->capacity, sizeof *p->slots);
     p->queue = calloc((size_t)p->capacity, sizeof *p->queue);
-    p->memory = calloc((size_t)p->capacity, bytes);
+    p->memory = calloc((size_t)p->capacity, sample_bytes(d));
     p->threads = calloc((size_t)workers, sizeof *p->threads);
     const bool made = p->slots && p->queue && p->memory && p->threads;
-    for (int64_t i = 0; made && i < p->capacity; i++)
-        p->slots[i].memory = p->memory + (size_t)i * bytes;
     while (made && p->thread_count < workers && pthread_create(&p->threads[p->thread_count], NULL, work, p) == 0)
         p->thread_count++;
     if (p->thread_count == 0) {

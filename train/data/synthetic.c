@@ -71,10 +71,8 @@ static scion_status make_images(data_set *d, const data_context *context, scion_
 /* Makes images if the model reads some, else a text. */
 static scion_status open_synthetic(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
-    for (const char *const *want = context->wants; want && *want; want++)
-        if (data_content_of(*want)->images)
-            return make_images(d, context, err);
-    return make_text(d, o, context, err);
+    const bool images = context->wants && data_content_of(context->wants[0])->images;
+    return images ? make_images(d, context, err) : make_text(d, o, context, err);
 }
 
 const data_kind data_kind_synthetic = {

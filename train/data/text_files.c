@@ -182,44 +182,27 @@ static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bo
     return decode(t, first, keep_mark, path, err);
 }
 
-/* Lists the files of a folder that are regular and not empty. */
-static scion_status list_texts(data_names *texts, const char *folder, const char *except, scion_error *err)
-{
-    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-    data_names files = {NULL, 0};
-    scion_status status = data_list(folder, "", except, &files, NULL, err);
-    for (int64_t i = 0; status == SCION_OK && i < files.count; i++) {
-        char path[data_path_bytes];
-        struct stat s;
-        if (!data_path(path, "%s%s%s", folder, slash, files.name[i]))
-            status = data_fail(err, SCION_EINVAL, folder, "the path of a file in it is too long");
-        else if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0)
-            status = data_add_name(texts, path, err);
-    }
-    data_free_names(&files);
-    return status;
-}
-
-bool data_has_files(const char *folder)
-{
-    data_names n = {NULL, 0};
-    const bool any = list_texts(&n, folder, NULL, NULL) == SCION_OK && n.count > 0;
-    data_free_names(&n);
-    return any;
-}
-
+/* Adds the files of a folder that are regular and not empty, in the order of their paths. */
 static scion_status add_folder(data_texts *t, const char *folder, const char *except, bool keep_mark,
                                scion_error *err)
 {
-    data_names n = {NULL, 0};
-    scion_status status = list_texts(&n, folder, except, err);
-    data_sort_names(&n);
-    for (int64_t i = 0; status == SCION_OK && i < n.count; i++)
-        status = add_file(t, n.name[i], keep_mark, true, err);
-    data_free_names(&n);
-    if (status == SCION_OK && t->file_count == 0)
-        status =
-            data_fail(err, SCION_EINVAL, folder, "a folder without texts (%lld other files)", (long long)t->others);
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    data_names files = {NULL, 0};
+    scion_status status;
+    TRY(data_list(folder, "", except, &files, NULL, err));
+    data_sort_names(&files);
+    for (int64_t i = 0; i < files.count; i++) {
+        char path[data_path_bytes];
+        struct stat s;
+        if (!data_path(path, "%s%s%s", folder, slash, files.name[i]))
+            TRY(data_fail(err, SCION_EINVAL, folder, "the path of a file in it is too long"));
+        if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0)
+            TRY(add_file(t, path, keep_mark, true, err));
+    }
+    if (t->file_count == 0)
+        TRY(data_fail(err, SCION_EINVAL, folder, "a folder without texts (%lld other files)", (long long)t->others));
+done:
+    data_free_names(&files);
     return status;
 }
 

@@ -28,7 +28,5 @@ scion_status data_read_texts(data_texts *t, const char *path, const char *except
 void data_free_texts(data_texts *t);
 /* The file, line and byte, from 1, of a place in the texts. */
 const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_t *byte);
-/* True if a folder, or a folder in it, has a file that may be a text. */
-bool data_has_files(const char *folder);
 
 #endif

@@ -105,8 +105,8 @@ static void record(model *m, const void *from)
     cnn n = {.t = m->tape, .o = o, .f = activation_find(o->activation)};
     const data_array *image = model_array(m, "image");
     const int64_t channels = image->shape[2], classes = model_array(m, "targets")->range;
-    tape_value *x = model_input(m, "image", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
-    tape_value *weights = model_optional_input(m, "target_weights");
+    tape_value *x = model_input(m, "image", 0, NULL);
+    model_bind_targets(m);
     if (image->shape[0] < min_side || image->shape[1] < min_side) {
         tape_fail(n.t, "images of %lld x %lld pixels, expected at least %d x %d", (long long)image->shape[0],
                   (long long)image->shape[1], min_side, min_side);
@@ -123,9 +123,7 @@ static void record(model *m, const void *from)
         return;
     const int64_t flat[] = {m->batch, x->count / m->batch}, head_shape[] = {classes, flat[1]};
     x = op_factor(n.t, op_reshape(n.t, x, 2, flat), 1 / o->logit_divisor);
-    tape_value *head = tape_param(n.t, "head", SCION_ROLE_OUTPUT, 2, head_shape);
-    m->logits = op_linear(n.t, x, head, NULL);
-    m->loss = op_cross_entropy(n.t, x, head, NULL, targets, weights, o->smoothing);
+    model_set_loss(m, x, tape_param(n.t, "head", SCION_ROLE_OUTPUT, 2, head_shape), o->smoothing);
 }
 
 /* Filter i copies channel i, as far as both exist. */

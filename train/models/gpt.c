@@ -99,8 +99,9 @@ static void record(model *m, const void *from)
     gpt g = {m->tape, o, 0};
     const activation *f = activation_find(o->activation);
     const data_array *text = model_array(m, "tokens");
-    const int64_t rows[] = {m->batch * text->count}, table_shape[] = {text->range, o->width};
-    tape_value *tokens = model_input(m, "tokens", 0, NULL), *targets = model_input(m, "targets", 1, rows);
+    const int64_t table_shape[] = {text->range, o->width};
+    tape_value *tokens = model_input(m, "tokens", 0, NULL);
+    model_bind_targets(m);
     tape_value *table = tape_param(g.t, "embedding", o->tied ? SCION_ROLE_OUTPUT : SCION_ROLE_ONEHOT, 2, table_shape);
     if (table)
         table->transposed = !o->tied;
@@ -113,9 +114,7 @@ static void record(model *m, const void *from)
             tape_recompute_end(g.t);
     }
     tape_value *head = o->tied ? table : tape_param(g.t, "head", SCION_ROLE_OUTPUT, 2, table_shape);
-    x = op_rmsnorm(g.t, x, o->width, norm_eps);
-    m->logits = op_linear(g.t, x, head, NULL);
-    m->loss = op_cross_entropy(g.t, x, head, NULL, targets, NULL, o->smoothing);
+    model_set_loss(m, op_rmsnorm(g.t, x, o->width, norm_eps), head, o->smoothing);
 }
 
 /* The embedding of a tied model is its last layer too. */

@@ -46,7 +46,12 @@ static const tape_value *param(const model *m, int64_t i, const char *name, scio
 {
     char full[64];
     snprintf(full, sizeof full, "blocks.%lld.%s", (long long)i, name);
-    return model_param(m, i < 0 ? name : full, err);
+    const char *wanted = i < 0 ? name : full;
+    for (int64_t k = 0; k < tape_param_count(m->tape); k++)
+        if (strcmp(tape_param_at(m->tape, k)->name, wanted) == 0)
+            return tape_param_at(m->tape, k);
+    train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, wanted);
+    return NULL;
 }
 
 /* Finds the weights. */

@@ -63,8 +63,8 @@ static void record(model *m, const void *from)
     const activation *f = activation_find(o->activation);
     const data_array *pixels = model_array(m, "pixels");
     const int64_t flat[] = {m->batch, pixels->count};
-    tape_value *x = model_input(m, "pixels", 2, flat), *targets = model_input(m, "targets", 0, NULL);
-    tape_value *weights = model_optional_input(m, "target_weights");
+    tape_value *x = model_input(m, "pixels", 2, flat);
+    model_bind_targets(m);
     int64_t d_in = pixels->count;
     for (int64_t layer = 0; layer < o->layers - 1; layer++) {
         const scion_role role = layer == 0 ? SCION_ROLE_INPUT : SCION_ROLE_HIDDEN;
@@ -74,8 +74,7 @@ static void record(model *m, const void *from)
         d_in = o->width;
     }
     tape_value *w = weight(t, o->layers - 1, SCION_ROLE_OUTPUT, model_array(m, "targets")->range, d_in);
-    m->logits = op_linear(t, x, w, NULL);
-    m->loss = op_cross_entropy(t, x, w, NULL, targets, weights, o->smoothing);
+    model_set_loss(m, x, w, o->smoothing);
 }
 
 static void radii(const void *from, model_radii *r)

@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/ops.h"
 #include "util/fail.h"
 
 const char *model_name(int i)
 {
-    int count = 0;
-    while (model_rows[count])
-        count++;
-    return i >= 0 && i < count ? model_rows[i]->name : NULL;
+    int k = 0;
+    while (k < i && model_rows[k])
+        k++;
+    return model_rows[k] ? model_rows[k]->name : NULL;
 }
 
 /* "model gpt needs tokens, the data have pixels and targets". */
@@ -23,11 +24,7 @@ static scion_status check_inputs(const model_row *row, const data_info *data, sc
             continue;
         for (int i = 0; i < data->array_count; i++) {
             const size_t at = strlen(names);
-            snprintf(names + at, sizeof names - at, "%s%.30s",
-                     i == 0                       ? ""
-                     : i + 1 == data->array_count ? " and "
-                                                  : ", ",
-                     data->arrays[i].name);
+            snprintf(names + at, sizeof names - at, "%s%.30s", i == 0 ? "" : " and ", data->arrays[i].name);
         }
         return train_fail(err, SCION_EINVAL, "model %s needs %s, the data have %s", row->name, *input, names);
     }
@@ -94,16 +91,18 @@ tape_value *model_input(model *m, const char *name, int ndim, const int64_t *sha
     return m->inputs[i];
 }
 
-tape_value *model_optional_input(model *m, const char *name)
+void model_bind_targets(model *m)
 {
-    return data_find(m->data, name) >= 0 ? model_input(m, name, 0, NULL) : NULL;
+    const int64_t rows[] = {m->batch * model_array(m, "targets")->count};
+    model_input(m, "targets", 1, rows);
+    if (data_find(m->data, "target_weights") >= 0)
+        model_input(m, "target_weights", 0, NULL);
 }
 
-const tape_value *model_param(const model *m, const char *name, scion_error *err)
+void model_set_loss(model *m, tape_value *x, tape_value *head, double smoothing)
 {
-    for (int64_t i = 0; i < tape_param_count(m->tape); i++)
-        if (strcmp(tape_param_at(m->tape, i)->name, name) == 0)
-            return tape_param_at(m->tape, i);
-    train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, name);
-    return NULL;
+    const int weights = data_find(m->data, "target_weights");
+    m->logits = op_linear(m->tape, x, head, NULL);
+    m->loss = op_cross_entropy(m->tape, x, head, NULL, m->inputs[data_find(m->data, "targets")],
+                               weights >= 0 ? m->inputs[weights] : NULL, smoothing);
 }

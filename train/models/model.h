@@ -102,9 +102,10 @@ scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *er
 const data_array *model_array(const model *m, const char *name);
 /* An input for a batch of that array, in any shape with as many elements (ndim 0: batch, then the array's shape). */
 tape_value *model_input(model *m, const char *name, int ndim, const int64_t *shape);
-/* The same for an array that the data may lack, in its own shape; NULL: they do. */
-tape_value *model_optional_input(model *m, const char *name);
-/* A parameter by name; NULL: none, and err says so. */
-const tape_value *model_param(const model *m, const char *name, scion_error *err);
+/* Inputs for the targets of the data, one row each, and for their weights if there are some. To be called before
+ * operators are recorded: dropout draws its numbers by the count of values before it. */
+void model_bind_targets(model *m);
+/* Sets logits and loss: those of a last layer `head` (classes, features) without bias on x, for these targets. */
+void model_set_loss(model *m, tape_value *x, tape_value *head, double smoothing);
 
 #endif

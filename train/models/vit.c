@@ -83,11 +83,6 @@ static const option options[] = {
     OPTION_END,
 };
 
-static bool has_class_token(const vit_options *o)
-{
-    return o->pool == CLASS_TOKEN;
-}
-
 /* ---- Layers -------------------------------------------------------------------------------------------- */
 
 /* Vector `name` of the network; gains start at 1, see start(). */
@@ -147,7 +142,7 @@ static tape_value *residual(const vit *v, tape_value *x, tape_value *branch)
 /* The part of x that the rest of the network needs. */
 static tape_value *needed(const vit *v, tape_value *x)
 {
-    return v->last && has_class_token(v->o) ? op_pick(v->t, x, 0) : x;
+    return v->last && v->o->pool == CLASS_TOKEN ? op_pick(v->t, x, 0) : x;
 }
 
 static tape_value *attention(const vit *v, tape_value *x)
@@ -185,7 +180,7 @@ static tape_value *embedding(const vit *v, tape_value *image)
 static tape_value *tokens(const vit *v, tape_value *image)
 {
     tape_value *x = embedding(v, image);
-    if (has_class_token(v->o))
+    if (v->o->pool == CLASS_TOKEN)
         x = op_prepend(v->t, x, vector(v, "class_token", "", SCION_ROLE_VECTOR, v->o->width));
     if (!x)
         return NULL;
@@ -204,8 +199,8 @@ static void record(model *m, const void *from)
     const vit_options *o = from;
     vit v = {.t = m->tape, .o = o, .f = activation_find(o->activation)};
     v.channels = model_array(m, "image")->shape[2];
-    tape_value *x = model_input(m, "image", 0, NULL), *targets = model_input(m, "targets", 0, NULL);
-    tape_value *weights = model_optional_input(m, "target_weights");
+    tape_value *x = model_input(m, "image", 0, NULL);
+    model_bind_targets(m);
     x = tokens(&v, x);
     for (; v.block < o->layers; v.block++) {
         if (o->recompute)
@@ -216,12 +211,10 @@ static void record(model *m, const void *from)
             tape_recompute_end(v.t);
     }
     x = normalised(&v, x, "norm");
-    if (!has_class_token(o))
+    if (o->pool == MEAN)
         x = op_mean_positions(v.t, x);
     const int64_t shape[] = {model_array(m, "targets")->range, o->width};
-    tape_value *head = tape_param(v.t, "head", SCION_ROLE_OUTPUT, 2, shape);
-    m->logits = op_linear(v.t, x, head, NULL);
-    m->loss = op_cross_entropy(v.t, x, head, NULL, targets, weights, o->smoothing);
+    model_set_loss(m, x, tape_param(v.t, "head", SCION_ROLE_OUTPUT, 2, shape), o->smoothing);
 }
 
 /* ---- The row ------------------------------------------------------------------------------------------- */

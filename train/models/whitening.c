@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/fail.h"
+#include "base/arith.h"
 #include "base/thread.h"
+#include "util/fail.h"
 
 int64_t whitening_filters(int64_t channels, int64_t side)
 {
@@ -45,29 +46,24 @@ typedef struct pieces {
 
 static pieces pieces_of(const data_array *image)
 {
-    enum { most_bytes = 16 << 20, slice_images = 50 };
-    const int64_t fit = most_bytes / (image->count * (int64_t)sizeof(float));
+    enum { max_bytes = 16 << 20, slice_images = 50 };
+    const int64_t fit = max_bytes / (image->count * (int64_t)sizeof(float));
     if (fit < slice_images)
-        return (pieces){fit > 0 ? fit : 1, 1};
+        return (pieces){scn_max(fit, 1), 1};
     return (pieces){fit / slice_images * slice_images, slice_images};
-}
-
-static int64_t slices_in(int64_t count, int64_t slice)
-{
-    return (count + slice - 1) / slice;
 }
 
 /* Sums of each slice of `count` images; `sums` holds all slices, each followed by a patch. */
 static void add_slices(const patches *p, int64_t count, int64_t slice, const float *images, double *sums)
 {
-    const int64_t slices = slices_in(count, slice), room = p->size * (p->size + 1);
+    const int64_t slices = scn_pieces(count, slice), stride = p->size * (p->size + 1);
     const int64_t pixels = p->channels * p->height * p->width;
     const int threads = scn_threads(0);
-    memset(sums, 0, (size_t)(slices * room) * sizeof *sums);
+    memset(sums, 0, (size_t)(slices * stride) * sizeof *sums);
     SCN_PARALLEL_FOR(threads)
     for (int64_t s = 0; s < slices; s++)
         for (int64_t i = s * slice; i < count && i < (s + 1) * slice; i++)
-            add_image(p, images + i * pixels, sums + s * room + p->size * p->size, sums + s * room);
+            add_image(p, images + i * pixels, sums + s * stride + p->size * p->size, sums + s * stride);
 }
 
 /* The sum over the first `count` training images, piece by piece; m is zero. */
@@ -76,22 +72,22 @@ static scion_status add_pieces(const patches *p, const data_set *d, int64_t coun
     const data_info *info = data_about(d);
     const int at = data_find(info, "image");
     const pieces cut = pieces_of(&info->arrays[at]);
-    const int64_t n = p->size, room = n * (n + 1), images = cut.images < count ? cut.images : count;
+    const int64_t n = p->size, stride = n * (n + 1), images = scn_min(cut.images, count);
     void *arrays[DATA_ARRAYS] = {NULL};
     float *some = malloc((size_t)(images * info->arrays[at].count) * sizeof *some);
-    double *sums = malloc((size_t)(slices_in(images, cut.slice) * room) * sizeof *sums);
+    double *sums = malloc((size_t)(scn_pieces(images, cut.slice) * stride) * sizeof *sums);
     scion_status status =
         some && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)images);
     arrays[at] = some;
     for (int64_t first = 0; status == SCION_OK && first < count; first += images) {
-        const int64_t now = count - first < images ? count - first : images;
+        const int64_t now = scn_min(count - first, images);
         status = data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, first, now, arrays, err);
         if (status != SCION_OK)
             break;
         add_slices(p, now, cut.slice, some, sums);
-        for (int64_t s = 0; s < slices_in(now, cut.slice); s++)
+        for (int64_t s = 0; s < scn_pieces(now, cut.slice); s++)
             for (int64_t i = 0; i < n * n; i++)
-                m[i] += sums[s * room + i];
+                m[i] += sums[s * stride + i];
     }
     free(some);
     free(sums);
@@ -177,7 +173,7 @@ scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, 
 {
     const data_info *info = data_about(d);
     const data_array *image = &info->arrays[data_find(info, "image")];
-    const int64_t count = images < info->samples[DATA_TRAIN] ? images : info->samples[DATA_TRAIN];
+    const int64_t count = scn_min(images, info->samples[DATA_TRAIN]);
     const patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
     const double patch_count = (double)count * (double)((p.height - side + 1) * (p.width - side + 1));
     const int64_t n = p.size;
