@@ -19,21 +19,15 @@ enum { max_vectors = 80, strip_cols = 512 };
 /* The eigenvalue is taken as settled when two more vectors change it by less than this, relative. */
 static const double settled = 1e-10;
 
-static int64_t short_side(int64_t rows, int64_t cols)
-{
-    return rows < cols ? rows : cols;
-}
-
 static int vectors(int64_t rows, int64_t cols)
 {
-    int64_t m = short_side(rows, cols);
-    return m < max_vectors ? (int)m : max_vectors;
+    return (int)scn_min(scn_min(rows, cols), max_vectors);
 }
 
 size_t scn_lanczos_bytes(int64_t rows, int64_t cols)
 {
     scn_arena count = {0};
-    scn_take(&count, sizeof(double) * (size_t)short_side(rows, cols) * (size_t)(vectors(rows, cols) + 1));
+    scn_take(&count, sizeof(double) * (size_t)scn_min(rows, cols) * (size_t)(vectors(rows, cols) + 1));
     scn_take(&count, sizeof(double) * (size_t)(rows + cols));
     return count.used;
 }
@@ -102,7 +96,7 @@ static double largest_eigenvalue(int n, const double *diag, const double *off)
 
 double scn_largest_singular_value(scn_mat a, scn_arena arena, int threads)
 {
-    const int64_t m = short_side(a.rows, a.cols);
+    const int64_t m = scn_min(a.rows, a.cols);
     const int max = vectors(a.rows, a.cols);
     double diag[max_vectors], off[max_vectors], before = 0, now = 0;
     double *v = scn_take(&arena, sizeof(double) * (size_t)m * (size_t)(max + 1));

@@ -2,6 +2,7 @@
 #include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/stream.h"
+#include "linalg/vector.h"
 #include "norm/norm.h"
 
 /* Entries that one thread takes at a time: a few arrays of them stay in the second-level cache. */
@@ -10,10 +11,19 @@ enum { tile_entries = SCN_TILE_ENTRIES, tile_cols_min = 64, tile_cols_max = 512 
 /* Results of 16 MiB and more will not be found in a cache. */
 enum { stream_entries = 1 << 22 };
 
+scn_granularity scn_granularity_of(const scn_block *b)
+{
+    if (b->whole)
+        return SCN_WHOLE;
+    if (b->norm->granularity)
+        return b->norm->granularity(b);
+    return b->norm->about.elementwise ? SCN_BY_ENTRY : SCN_WHOLE;
+}
+
 /* Rows and columns of a full tile. */
 static void tile_shape(const scn_block *b, int64_t *rows, int64_t *cols)
 {
-    const scn_granularity granularity = b->whole ? SCN_WHOLE : b->norm->granularity(b);
+    const scn_granularity granularity = scn_granularity_of(b);
     *rows = b->rows;
     *cols = b->cols;
     if (granularity == SCN_BY_COL) {
@@ -76,6 +86,14 @@ void scn_block_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_
     scn_work work = *w;
     work.stream = beta == 0 && b->rows * b->cols >= stream_entries;
     SCN_PARALLEL(threads, i, count, tile_lmo(b, scn_tile_at(b, i), z, beta, step, s, &work));
+}
+
+void scn_block_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
+{
+    if (b->norm->init)
+        b->norm->init(b, z, radius, start, w);
+    else
+        scn_scale_mat(z, 0, w->threads);
 }
 
 size_t scn_block_memory(const scn_block *b, scn_use use, const scn_work *w)

@@ -13,19 +13,6 @@ static double rms_factor(int role, scn_dims d)
     return sqrt(d.count);
 }
 
-static double euclid_factor(int role, scn_dims d)
-{
-    (void)role;
-    (void)d;
-    return 1;
-}
-
-static scn_granularity granularity(const scn_block *b)
-{
-    (void)b;
-    return SCN_WHOLE;
-}
-
 static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
@@ -39,28 +26,17 @@ static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat
     scn_axpby_mat(f, s, beta, z, w->stream, w->threads);
 }
 
-static void init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
-{
-    (void)b, (void)radius, (void)start;
-    scn_scale_mat(z, 0, w->threads);
-}
-
 const scn_norm scn_norm_rms = {
     .about = {sizeof(scion_norm_properties), "rms", "root mean square of all entries", 1, 0},
     .factor = rms_factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = size,
     .lmo = lmo,
-    .init = init,
 };
 
 const scn_norm scn_norm_euclid = {
     .about = {sizeof(scion_norm_properties), "euclid", "2-norm of all entries", 1, 0},
-    .factor = euclid_factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = size,
     .lmo = lmo,
-    .init = init,
 };

@@ -137,9 +137,8 @@ scn_block scn_layout_block(const scn_layout *l, const int64_t *split_sizes, int 
     scn_dims d = {.positions = (double)l->positions, .count = (double)(b.rows * b.cols)};
     d.d_out = (double)(l->transposed ? b.cols : b.rows);
     d.d_in = (double)(l->transposed ? b.rows : b.cols) / d.positions;
-    b.c = b.norm->factor(l->role, d);
-    if (!b.whole && b.norm->granularity(&b) == SCN_BY_ENTRY &&
-        b.cols == b.ld) { /* one long row: tiles of any length */
+    b.c = b.norm->factor ? b.norm->factor(l->role, d) : 1;
+    if (scn_granularity_of(&b) == SCN_BY_ENTRY && b.cols == b.ld) { /* one long row: tiles of any length */
         b.cols *= b.rows;
         b.ld = b.cols;
         b.rows = 1;

@@ -58,21 +58,22 @@ typedef struct scn_block {
 
 typedef struct scn_norm {
     scion_norm_properties about; /* the public columns */
-    double (*factor)(int role, scn_dims d);
-    scn_granularity (*granularity)(const scn_block *b);
     double (*size)(const scn_block *b, scn_mat x, const scn_work *w);
     double (*dual_size)(const scn_block *b, scn_mat s, const scn_work *w);
     /* z = beta z - step c direction(s), for a block or a tile of it. beta = 0 does not read z; z and s do not
      * overlap. */
     void (*lmo)(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w);
-    /* z = a random point with size c * radius (zero if about.starts_at_zero). */
-    void (*init)(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w);
     /* The columns below may be NULL. */
+    double (*factor)(int role, scn_dims d);             /* c; NULL: 1 */
+    scn_granularity (*granularity)(const scn_block *b); /* NULL: by entry if about.elementwise, else whole */
+    /* z = a random point with size c * radius; NULL: zero (about.starts_at_zero), as the paper
+     * starts biases: inside their ball, not on its boundary. */
+    void (*init)(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w);
     size_t (*memory)(const scn_block *b, scn_use use, const scn_work *w); /* bytes of arena; NULL: none */
     double (*cost)(const scn_block *b, const scn_work *w); /* operations of one lmo; NULL: a few for each entry */
     double (*overshoot)(const scn_work *w);                /* largest norm of an lmo; NULL: 1 */
     double (*start_norm)(int64_t positions);               /* largest norm of init over radius; NULL: 1 */
-    bool along_rows;                                       /* norms of rows and columns (row_col_norm.h): of rows */
+    bool along_rows;                                       /* norms of rows and columns (row_col_norm.c): of rows */
 } scn_norm;
 
 extern const scn_norm scn_norm_spectral, scn_norm_col, scn_norm_row, scn_norm_sign, scn_norm_rms, scn_norm_euclid,
@@ -101,6 +102,7 @@ typedef struct scn_tile {
 /* Entries of a tile of a block that goes by entry. */
 enum { SCN_TILE_ENTRIES = 16384 };
 
+scn_granularity scn_granularity_of(const scn_block *b);
 /* Number of tiles of a block, tile i, and the entries of the largest. */
 int64_t scn_tiles(const scn_block *b);
 scn_tile scn_tile_at(const scn_block *b, int64_t i);
@@ -116,6 +118,8 @@ double scn_block_value(const scn_block *b, scn_mat x, const scn_work *w);
 double scn_block_dual(const scn_block *b, scn_mat s, const scn_work *w);
 /* The lmo of a whole block, by w's threads. */
 void scn_block_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w);
+/* The start of a whole block. */
+void scn_block_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w);
 size_t scn_block_memory(const scn_block *b, scn_use use, const scn_work *w);
 
 #endif

@@ -1,8 +1,12 @@
-/* See row_col_norm.h. Columns are taken in tiles, so that rows are read in runs of cache lines. Where such a tile
+/* ColNorm and RowNorm, the operator norms 1 -> RMS and RMS -> inf, are made of the 2-norms of the columns, or rows:
+ *     size = largest,   dual size = sum,   direction = each column (row) over its 2-norm (0 for a zero one),
+ *     c = sqrt(d_out)/d_in for columns, one-hot input sqrt(d_out);   c = 1/sqrt(d_in) for rows, one-hot input 1.
+ * They share all but c. A transposed parameter exchanges them: an embedding table is stored transposed, so that its
+ * columns are rows in memory.
+ *
+ * Columns are taken in tiles, so that rows are read in runs of cache lines. Where such a tile
  * does not stay in the cache (a tall block), threads share its rows instead of its columns: each slice of rows has
  * its own sums, added in order, so that the result does not depend on the number of threads. */
-#include "norm/row_col_norm.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +15,7 @@
 #include "base/thread.h"
 #include "linalg/stream.h"
 #include "linalg/vector.h"
+#include "norm/norm.h"
 
 enum { tile_cols = 1024, slices = 16, tall_rows = 4096, sums_bytes = slices * tile_cols * (int)sizeof(double) };
 
@@ -84,21 +89,21 @@ static bool along_rows(const scn_block *b)
     return b->norm->along_rows != b->transposed;
 }
 
-scn_granularity scn_row_col_granularity(const scn_block *b)
+static scn_granularity granularity(const scn_block *b)
 {
     if (along_rows(b))
         return SCN_BY_ROW;
     return b->rows < tall_rows ? SCN_BY_COL : SCN_WHOLE;
 }
 
-double scn_row_col_size(const scn_block *b, scn_mat x, const scn_work *w)
+static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     double largest, sum;
     norms_of(x, along_rows(b), &largest, &sum, w->threads);
     return largest;
 }
 
-double scn_row_col_dual(const scn_block *b, scn_mat s, const scn_work *w)
+static double dual_size(const scn_block *b, scn_mat s, const scn_work *w)
 {
     double largest, sum;
     norms_of(s, along_rows(b), &largest, &sum, w->threads);
@@ -166,17 +171,17 @@ static void add_slice(const factors *f, scn_mat from, double beta, scn_mat to, b
         scn_stream_end();
 }
 
-/* The sums of all slices, added in order. `memory`: tile_cols sums for each slice, which threads fill at the same
+/* The sums of all slices, added in order. `parts`: tile_cols sums for each slice, which threads fill at the same
  * time; NULL: one slice after the other. */
-static void sum_slices(scn_mat s, double *total, double (*memory)[tile_cols], int threads)
+static void sum_slices(scn_mat s, double *total, double (*parts)[tile_cols], int threads)
 {
     memset(total, 0, (size_t)s.cols * sizeof *total);
-    if (memory) {
-        SCN_PARALLEL(threads, k, slices, column_squares(slice(s, (int)k), memory[k]));
+    if (parts) {
+        SCN_PARALLEL(threads, k, slices, column_squares(slice(s, (int)k), parts[k]));
     }
     for (int k = 0; k < slices; k++) {
-        double here[tile_cols], *sums = memory ? memory[k] : here;
-        if (!memory)
+        double here[tile_cols], *sums = parts ? parts[k] : here;
+        if (!parts)
             column_squares(slice(s, k), sums);
         for (int64_t j = 0; j < s.cols; j++)
             total[j] += sums[j];
@@ -199,7 +204,8 @@ static void cols_lmo(const scn_block *b, scn_mat z, double beta, double step, sc
     SCN_PARALLEL(threads, k, slices, add_slice(&f, slice(s, (int)k), beta, slice(z, (int)k), w->stream));
 }
 
-void scn_row_col_lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
+/* Divides each row (column) by its norm / c + eps. Here z may be s itself. */
+static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     if (along_rows(b)) {
         rows_lmo(b, z, beta, step, s, w);
@@ -211,14 +217,16 @@ void scn_row_col_lmo(const scn_block *b, scn_mat z, double beta, double step, sc
     }
 }
 
-size_t scn_row_col_memory(const scn_block *b, scn_use use, const scn_work *w)
+/* For the sums of a tall block. */
+static size_t memory(const scn_block *b, scn_use use, const scn_work *w)
 {
     (void)w;
     const bool needed = use == SCN_USE_LMO || use == SCN_USE_INIT;
     return needed && !along_rows(b) && b->rows >= tall_rows ? sums_bytes : 0;
 }
 
-void scn_row_col_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
+/* Gaussian rows (columns) of the right length. */
+static void init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
 {
     const uint64_t stream = scn_stream_boundary(start.param, start.block, 0, false);
     const int64_t even = (z.cols + 1) / 2 * 2;
@@ -226,5 +234,40 @@ void scn_row_col_init(const scn_block *b, scn_mat z, double radius, scn_start st
     exact.eps = 0;
     for (int64_t i = 0; i < z.rows; i++)
         scn_normals(start.seed, stream, i * even, z.cols, scn_row(z, i));
-    scn_row_col_lmo(b, z, 0, -radius, z, &exact);
+    lmo(b, z, 0, -radius, z, &exact);
 }
+
+static double col_factor(int role, scn_dims d)
+{
+    if (role == SCION_ROLE_PLAIN)
+        return 1;
+    return role == SCION_ROLE_ONEHOT ? sqrt(d.d_out) : sqrt(d.d_out) / (d.d_in * d.positions);
+}
+
+static double row_factor(int role, scn_dims d)
+{
+    return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / sqrt(d.d_in * d.positions);
+}
+
+const scn_norm scn_norm_col = {
+    .about = {sizeof(scion_norm_properties), "colnorm", "1 -> RMS: largest column", 0, 0},
+    .factor = col_factor,
+    .granularity = granularity,
+    .size = size,
+    .dual_size = dual_size,
+    .lmo = lmo,
+    .init = init,
+    .memory = memory,
+};
+
+const scn_norm scn_norm_row = {
+    .about = {sizeof(scion_norm_properties), "rownorm", "RMS -> inf: largest row", 0, 0},
+    .along_rows = true,
+    .factor = row_factor,
+    .granularity = granularity,
+    .size = size,
+    .dual_size = dual_size,
+    .lmo = lmo,
+    .init = init,
+    .memory = memory,
+};

@@ -11,19 +11,6 @@ static double factor(int role, scn_dims d)
     return role == SCION_ROLE_ONEHOT || role == SCION_ROLE_PLAIN ? 1 : 1 / (d.d_in * d.positions);
 }
 
-static double max_factor(int role, scn_dims d)
-{
-    (void)role;
-    (void)d;
-    return 1;
-}
-
-static scn_granularity granularity(const scn_block *b)
-{
-    (void)b;
-    return SCN_BY_ENTRY;
-}
-
 static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
@@ -58,17 +45,9 @@ static void init(const scn_block *b, scn_mat z, double radius, scn_start start, 
         }
 }
 
-/* The paper starts biases at zero: inside their ball, not on its boundary. */
-static void zero_init(const scn_block *b, scn_mat z, double radius, scn_start start, const scn_work *w)
-{
-    (void)b, (void)radius, (void)start;
-    scn_scale_mat(z, 0, w->threads);
-}
-
 const scn_norm scn_norm_sign = {
     .about = {sizeof(scion_norm_properties), "sign", "1 -> inf: largest entry", 0, 1},
     .factor = factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,
@@ -77,10 +56,7 @@ const scn_norm scn_norm_sign = {
 
 const scn_norm scn_norm_max = {
     .about = {sizeof(scion_norm_properties), "max", "largest absolute entry", 1, 1},
-    .factor = max_factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,
-    .init = zero_init,
 };

@@ -26,12 +26,6 @@ static double factor(int role, scn_dims d)
     return c / d.positions;
 }
 
-static scn_granularity granularity(const scn_block *b)
-{
-    (void)b;
-    return SCN_WHOLE;
-}
-
 static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
@@ -120,7 +114,6 @@ static size_t memory(const scn_block *b, scn_use use, const scn_work *w)
 const scn_norm scn_norm_spectral = {
     .about = {sizeof(scion_norm_properties), "spectral", "RMS -> RMS: largest singular value", 0, 0},
     .factor = factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,

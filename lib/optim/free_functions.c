@@ -140,7 +140,7 @@ scion_status scion_boundary_init(const scion_param *p, const scion_options *o, u
     RETURN_IF_FAILED(call_begin(&c, p, o, 1u << SCN_USE_INIT, err));
     for (int k = 0; k < c.layout.blocks; k++) {
         scn_block b = scn_layout_block(&c.layout, c.split_sizes, k);
-        b.norm->init(&b, view(&b, out), c.radius, (scn_start){seed, 0, k}, &c.work);
+        scn_block_init(&b, view(&b, out), c.radius, (scn_start){seed, 0, k}, &c.work);
     }
     return call_end(&c);
 }

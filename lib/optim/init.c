@@ -19,7 +19,7 @@ static scion_status start_boundary(scion_optimizer *opt, int64_t i, uint64_t see
         return SCION_ENOMEM;
     for (int k = 0; k < t->layout.blocks; k++) {
         const scn_block *b = &t->block[k];
-        norm->init(b, scn_block_view(b, x), t->radius, (scn_start){seed, i, k}, &w);
+        scn_block_init(b, scn_block_view(b, x), t->radius, (scn_start){seed, i, k}, &w);
     }
     scn_free(opt->o.allocator, w.arena.base);
     t->start_norm = norm->about.starts_at_zero ? 0 : t->radius;

@@ -12,12 +12,6 @@ static double factor(int role, scn_dims d)
     return d.d_out;
 }
 
-static scn_granularity granularity(const scn_block *b)
-{
-    (void)b;
-    return SCN_WHOLE;
-}
-
 static double size(const scn_block *b, scn_mat x, const scn_work *w)
 {
     (void)b;
@@ -52,7 +46,6 @@ static void init(const scn_block *b, scn_mat z, double radius, scn_start start, 
 const scn_norm toy_norm_sum = {
     .about = {.size = sizeof(scion_norm_properties), .name = "sum", .help = "1-norm of all entries"},
     .factor = factor,
-    .granularity = granularity,
     .size = size,
     .dual_size = dual_size,
     .lmo = lmo,

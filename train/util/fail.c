@@ -1,7 +1,6 @@
 /* See fail.h. */
 #include "util/fail.h"
 
-
 scion_status train_fail(scion_error *err, scion_status status, const char *format, ...)
 {
     va_list args;
