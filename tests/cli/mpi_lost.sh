@@ -61,8 +61,8 @@ begin() {
     $mpirun -n 3 "$scion" $tiny steps=1000000 save_every=5 out="$folder" "$@" > log 2>&1 &
     launcher=$!
     tries=0
-    while ! ls "$folder"/step-* > /dev/null 2>&1 && [ $tries -lt 2000 ]; do sleep 0.05; tries=$((tries + 1)); done
-    ls "$folder" | grep -q step- || fault "$folder: no checkpoint: $(cat log)"
+    while ! ls "$folder"/step-*.safetensors > /dev/null 2>&1 && [ $tries -lt 2000 ]; do sleep 0.05; tries=$((tries + 1)); done
+    ls "$folder" | grep -q "step-.*safetensors$" || fault "$folder: no checkpoint: $(cat log)"
 }
 
 # ---- Killed, and stopped: rank 0 writes the checkpoints
