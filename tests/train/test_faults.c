@@ -157,8 +157,7 @@ static scion_status note_saved(void *ctx, const run_event *e, scion_error *err)
 static outcome go_on(trainer *t, run_sink noting, bool with_faults)
 {
     outcome o = {.saved = -1};
-    metrics_folder files = {.dir = &folder};
-    const run_sink metric = metrics_sink(&files);
+    run_sink metric;
     const run_sink *const sinks[] = {&metric, &noting};
     run_policy policy = run_policy_of(&t->c);
     run_result r;
@@ -167,10 +166,11 @@ static outcome go_on(trainer *t, run_sink noting, bool with_faults)
     policy.position = &position;
     if (!noting.ctx)
         noting.ctx = &o;
+    assert_int_equal(metrics_sink_open(&metric, &folder, &t->c, &err), SCION_OK);
     memset(counts, 0, sizeof counts);
     armed = with_faults;
     o.status = run_train(t, &policy, sinks, 2, &r, &o.sinks_failed, &err);
-    metrics_close(files.m);
+    metrics_sink_close(&metric);
     armed = false;
     snprintf(o.message, sizeof o.message, "%s", err.message);
     return o;

@@ -278,18 +278,19 @@ static int train_stopped(const char *pairs, const char *out, int at, trainer **e
     int stops = 0;
     for (;; stops++) {
         stopper s = {0, at + stops % 3}; /* a validation asks four times */
-        metrics_folder files = {.dir = &p.dir};
-        const run_sink sink = metrics_sink(&files), *const sinks[] = {&sink};
+        run_sink sink;
+        const run_sink *const sinks[] = {&sink};
         run_result r;
         int failed;
         scion_error err;
+        OK(metrics_sink_open(&sink, &p.dir, &t->c, &err));
         if (at > 0) {
             policy.stop = stop_at;
             policy.stop_ctx = &s;
         }
         OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
         assert_int_equal(failed, 0);
-        metrics_close(files.m);
+        metrics_sink_close(&sink);
         if (r.state == RUN_DONE)
             break;
         trainer_free(t);
@@ -379,15 +380,16 @@ static void a_run_is_saved_before_its_validation(void **state)
     trainer *t = create(TINY_MLP "steps=12 log_every=1 eval_every=4 eval_batches=5 threads=1", whole);
     place p;
     run_policy policy = policy_at(t, &p);
-    metrics_folder files = {.dir = &p.dir};
-    const run_sink metric = metrics_sink(&files), copy = {.on = {[RUN_VALIDATED] = copy_folder}, .ctx = killed};
+    run_sink metric;
+    const run_sink copy = {.on = {[RUN_VALIDATED] = copy_folder}, .ctx = killed};
     const run_sink *const sinks[] = {&metric, &copy};
     run_result r;
     int failed;
     scion_error err;
     (void)state;
+    OK(metrics_sink_open(&metric, &p.dir, &t->c, &err));
     OK(run_train(t, &policy, sinks, 2, &r, &failed, &err));
-    metrics_close(files.m);
+    metrics_sink_close(&metric);
     const double best = p.at.best;
     trainer_free(t);
     t = resume(whole, &p);
@@ -397,8 +399,9 @@ static void a_run_is_saved_before_its_validation(void **state)
     t = resume(killed, &p);
     assert_true(t->step == t->steps && p.at.validation_due);
     snprintf(p.dir.path, sizeof p.dir.path, "%s", killed);
+    OK(metrics_sink_open(&metric, &p.dir, &t->c, &err));
     OK(run_train(t, &policy, sinks, 1, &r, &failed, &err));
-    metrics_close(files.m);
+    metrics_sink_close(&metric);
     assert_true(r.state == RUN_DONE && p.at.best == best && !p.at.validation_due);
     trainer_free(t);
     same_curves(whole, killed); /* the validation is there once */
@@ -792,15 +795,16 @@ static void another_folder_of_the_same_name_is_not_touched(void **state)
         trainer *t = create(TINY_MLP "steps=6 log_every=1 eval_every=1 eval_batches=2 save_every=2 keep=1", dir);
         place p;
         const run_policy policy = policy_at(t, &p);
-        metrics_folder files = {.dir = &p.dir};
-        const run_sink metric = metrics_sink(&files), swapper = {.on = {[RUN_STEPPED] = swap_folder}, .ctx = &s};
+        run_sink metric;
+        const run_sink swapper = {.on = {[RUN_STEPPED] = swap_folder}, .ctx = &s};
         const run_sink *const sinks[] = {&metric, &swapper};
         run_result r;
         int failed;
         scion_error err;
         OK(run_dir_create(&p.dir, dir, &err));
+        OK(metrics_sink_open(&metric, &p.dir, &t->c, &err));
         const scion_status status = run_train(t, &policy, sinks, 2, &r, &failed, &err);
-        metrics_close(files.m);
+        metrics_sink_close(&metric);
         check_theirs(dir);
         assert_int_equal(run_dir_moved(&p.dir), moves);
         if (moves) {

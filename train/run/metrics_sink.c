@@ -1,11 +1,18 @@
 /* See metrics_sink.h. */
 #include "run/metrics_sink.h"
 
+#include <stdlib.h>
+
 #include "record/mistakes.h"
 #include "util/atomic_file.h"
 #include "util/fail.h"
 
 /* ---- Into the folder ---- */
+
+typedef struct metrics_folder {
+    const run_dir *dir;
+    metrics *m; /* opened when the run starts */
+} metrics_folder;
 
 static scion_status sink_start(void *ctx, const run_event *e, scion_error *err)
 {
@@ -56,17 +63,6 @@ static scion_status sink_end(void *ctx, const run_event *e, scion_error *err)
     return metrics_summary(to->dir->fd, to->dir->path, e->result, trainer_about(e->t).config, err);
 }
 
-run_sink metrics_sink(metrics_folder *to)
-{
-    return (run_sink){.on = {[RUN_STARTS] = sink_start,
-                             [RUN_STEPPED] = sink_step,
-                             [RUN_VALIDATED] = sink_validation,
-                             [RUN_MEASURED] = sink_norms,
-                             [RUN_SAVING] = sink_saving,
-                             [RUN_ENDED] = sink_end},
-                      .ctx = to};
-}
-
 scion_status metrics_sink_open(run_sink *out, const run_dir *dir, const config *c, scion_error *err)
 {
     metrics_folder *to = calloc(1, sizeof *to);
@@ -74,7 +70,13 @@ scion_status metrics_sink_open(run_sink *out, const run_dir *dir, const config *
     if (!to)
         return train_fail(err, SCION_ENOMEM, "out of memory for the metrics");
     to->dir = dir;
-    *out = metrics_sink(to);
+    *out = (run_sink){.on = {[RUN_STARTS] = sink_start,
+                             [RUN_STEPPED] = sink_step,
+                             [RUN_VALIDATED] = sink_validation,
+                             [RUN_MEASURED] = sink_norms,
+                             [RUN_SAVING] = sink_saving,
+                             [RUN_ENDED] = sink_end},
+                      .ctx = to};
     return SCION_OK;
 }
 

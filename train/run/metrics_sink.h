@@ -5,13 +5,7 @@
 #include "record/metrics.h"
 #include "run/run.h"
 
-/* Writes metrics.jsonl, summary.json and, for images, mistakes.json into a run's folder. */
-typedef struct metrics_folder {
-    const run_dir *dir;
-    metrics *m; /* opened by the sink; the caller closes it after the run */
-} metrics_folder;
-run_sink metrics_sink(metrics_folder *to);
-/* The row of sink_rows.c. */
+/* Writes metrics.jsonl, summary.json and, for images, mistakes.json into a run's folder: the row of sink_rows.c. */
 scion_status metrics_sink_open(run_sink *out, const run_dir *dir, const config *c, scion_error *err);
 void metrics_sink_close(run_sink *sink);
 /* Prints the lines of metrics.jsonl, and the summary as the last one. */
