@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "util/number.h"
+#include "util/utf8.h"
 #include "comm/launcher.h"
 #include "data/catalogue.h"
 
@@ -214,11 +215,10 @@ bool cli_json_only(const cli_arguments *a, int argument)
 bool cli_words(const cli_arguments *a, int count, const char *what)
 {
     char joined[160] = "";
-    size_t at = 0;
     if (a->word_count <= count)
         return true;
-    for (int i = count; i < a->word_count && at < sizeof joined; i++)
-        at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", i > count ? " " : "", a->words[i]);
+    for (int i = count; i < a->word_count; i++)
+        utf8_append(joined, sizeof joined, "%s%s", i > count ? " " : "", a->words[i]);
     if (a->command->rest)
         return cli_wrong("scion %s takes %s; did you mean %s='%s'?", a->command->name, what, a->command->rest,
                          joined);

@@ -7,6 +7,7 @@
 
 #include "util/json.h"
 #include "util/path.h"
+#include "util/utf8.h"
 #include "cli.h"
 #include "data/catalogue.h"
 #include "data/cifar10.h"
@@ -30,9 +31,8 @@ static int unknown_set(const char *name)
 {
     char best[CONFIG_TEXT] = "", names[200] = "";
     for (const catalogue_set *s = catalogue; s->name; s++) {
-        const size_t at = strlen(names);
         config_nearer(name, s->name, best);
-        snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "", s->name);
+        utf8_append(names, sizeof names, "%s%s", names[0] ? ", " : "", s->name);
     }
     if (best[0])
         return cli_error(CLI_USAGE, "there is no data set %.60s; did you mean %s?", name, best);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "util/utf8.h"
 #include "base/arith.h"
 
 /* ---- Parameters -----------------------------------------------------------------------------------------------
@@ -20,14 +21,6 @@ typedef struct table_row {
     size_t number, number_end; /* where its block's number stands; both 0: there is none */
     int64_t first, last;       /* numbers that it stands for */
 } table_row;
-
-static const char *shape_text(const tape_value *v, char text[cell_bytes])
-{
-    int at = 0;
-    for (int i = 0; i < v->ndim; i++)
-        at += snprintf(text + at, cell_bytes - (size_t)at, "%s%lld", i > 0 ? " x " : "", (long long)v->shape[i]);
-    return text;
-}
 
 /* The first part of a name that is a number: 12 of "blocks.12.attn.q". */
 static void find_number(table_row *r)
@@ -46,13 +39,15 @@ static void find_number(table_row *r)
 static table_row table_row_of(const trainer *t, int64_t i)
 {
     table_row r = {.elements = 0};
+    const tape_value *v = tape_param_at(trainer_about(t).model->tape, i);
     scion_info info = {.size = sizeof info};
     scion_optimizer_inspect(trainer_about(t).optimizer, i, 0, &info, NULL);
     const bool lmo = scion_rule_info(info.rule)->lmo != 0;
     r.name = info.name;
     r.elements = info.elements;
     find_number(&r);
-    shape_text(tape_param_at(trainer_about(t).model->tape, i), r.cell[1]);
+    for (int k = 0; k < v->ndim; k++)
+        utf8_append(r.cell[1], cell_bytes, "%s%lld", k > 0 ? " x " : "", (long long)v->shape[k]);
     snprintf(r.cell[2], cell_bytes, "%s", scion_enum_name(SCION_ENUM_ROLE, (int)info.role));
     snprintf(r.cell[3], cell_bytes, "%s",
              lmo ? scion_enum_name(SCION_ENUM_NORM, (int)info.norm)

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "util/clock.h"
+#include "util/utf8.h"
 
 /* Progress in a step or a validation is shown if one could think that the program stands still. */
 static const double quiet_s = 2;
@@ -167,9 +168,9 @@ static const char *speed_of(const trainer *t, const run_result *r, char *text, s
 {
     static const double alike = 1.1;
     const double all = (double)(r->taken * trainer_samples(t)) / r->seconds;
-    const int at = snprintf(text, bytes, "%.0f %s/s", all, trainer_about(t).unit);
+    snprintf(text, bytes, "%.0f %s/s", all, trainer_about(t).unit);
     if (r->seconds > alike * r->steps_s)
-        snprintf(text + at, bytes - (size_t)at, " (%.0f in its steps alone)", all * r->seconds / r->steps_s);
+        utf8_append(text, bytes, " (%.0f in its steps alone)", all * r->seconds / r->steps_s);
     return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "util/clock.h"
 #include "util/json.h"
+#include "util/utf8.h"
 #include "base/random.h"
 #include "cli.h"
 #include "record/run_dir.h"
@@ -140,12 +141,8 @@ static json_t *text_json(const char *text, size_t length)
     json_t *string = json_stringn(text, length);
     char *wide = string ? NULL : malloc(2 * length + 1);
     size_t at = 0;
-    for (size_t i = 0; wide && i < length; i++) {
-        const unsigned char byte = (unsigned char)text[i];
-        if (byte >= 0x80)
-            wide[at++] = (char)(0xC0 | byte >> 6);
-        wide[at++] = (char)(byte < 0x80 ? byte : 0x80 | (byte & 0x3F));
-    }
+    for (size_t i = 0; wide && i < length; i++)
+        at += (size_t)utf8_encode((unsigned char)text[i], wide + at);
     if (wide)
         string = json_stringn(wide, at);
     free(wide);

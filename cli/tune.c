@@ -15,6 +15,7 @@
 #include "sweep/grid.h"
 #include "tune/tune.h"
 #include "util/clock.h"
+#include "util/utf8.h"
 
 enum { max_default_jobs = 4 };
 
@@ -51,14 +52,13 @@ typedef struct tuning {
 /* "lr 2^-5, radius_last 10": the values that are searched. */
 static const char *point_text(const tune *t, const tune_point *p, char text[256])
 {
-    size_t at = 0;
     text[0] = '\0';
-    for (int a = 0; a < TUNE_AXES && at < 256; a++) {
+    for (int a = 0; a < TUNE_AXES; a++) {
         char value[CONFIG_TEXT];
         if (t->space.fixed[a])
             continue;
         tune_value_text(t, p, (tune_axis)a, value);
-        at += (size_t)snprintf(text + at, 256 - at, "%s%s %s", at ? ", " : "", tune_option((tune_axis)a)->key, value);
+        utf8_append(text, 256, "%s%s %s", text[0] ? ", " : "", tune_option((tune_axis)a)->key, value);
     }
     return text;
 }

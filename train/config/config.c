@@ -12,6 +12,7 @@
 #include "util/fail.h"
 #include "util/number.h"
 #include "util/path.h"
+#include "util/utf8.h"
 
 enum { max_owners = 16, help_bytes = 256 };
 
@@ -82,22 +83,20 @@ static void add_group(const option *rows, const char *section, size_t base, cons
 /* "gpt: blocks; mlp: weight matrices"; just the text if all `owners` have the same. */
 static void merge_help(entry *e, int owners)
 {
-    size_t at = 0;
     bool same = e->places == owners;
     for (int i = 1; i < e->places; i++)
         same = same && strcmp(e->helps[i], e->helps[0]) == 0;
-    for (int i = 0; !same && i < e->places && at < help_bytes; i++) {
+    for (int i = 0; !same && i < e->places; i++) {
         bool said = false; /* together with an earlier owner */
         for (int k = 0; k < i; k++)
             said = said || strcmp(e->helps[k], e->helps[i]) == 0;
         if (said)
             continue;
-        at += (size_t)snprintf(e->help + at, help_bytes - at, "%s%s", at > 0 ? "; " : "", e->owner[i]);
-        for (int k = i + 1; k < e->places && at < help_bytes; k++)
+        utf8_append(e->help, help_bytes, "%s%s", e->help[0] ? "; " : "", e->owner[i]);
+        for (int k = i + 1; k < e->places; k++)
             if (strcmp(e->helps[k], e->helps[i]) == 0)
-                at += (size_t)snprintf(e->help + at, help_bytes - at, ", %s", e->owner[k]);
-        if (at < help_bytes)
-            at += (size_t)snprintf(e->help + at, help_bytes - at, ": %s", e->helps[i]);
+                utf8_append(e->help, help_bytes, ", %s", e->owner[k]);
+        utf8_append(e->help, help_bytes, ": %s", e->helps[i]);
     }
     if (!same)
         e->row.help = e->help;
@@ -281,9 +280,9 @@ const char *config_foreign_option(const config *c, char *owner, size_t bytes)
         const entry *e = &entries[i];
         if (has_option(c, e) || option_same(&e->row, c, &defaults))
             continue;
-        size_t at = (size_t)snprintf(owner, bytes, "model%s ", e->places > 1 ? "s" : "");
-        for (int k = 0; k < e->places && at < bytes; k++)
-            at += (size_t)snprintf(owner + at, bytes - at, "%s%s", k > 0 ? ", " : "", e->owner[k]);
+        snprintf(owner, bytes, "model%s ", e->places > 1 ? "s" : "");
+        for (int k = 0; k < e->places; k++)
+            utf8_append(owner, bytes, "%s%s", k > 0 ? ", " : "", e->owner[k]);
         return e->row.key;
     }
     return NULL;

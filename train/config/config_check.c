@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "util/fail.h"
+#include "util/utf8.h"
 
 static scion_status check_model(const config *c, scion_error *err)
 {
@@ -49,11 +50,9 @@ static scion_status check_schedule_reads(const config *c, scion_error *err)
         if (!set[i] || schedule_reads(own, i))
             continue;
         for (int k = 0; scion_enum_name(SCION_ENUM_SCHEDULE, k); k++)
-            if (schedule_reads(k, i)) {
-                const size_t at = strlen(names);
-                snprintf(names + at, sizeof names - at, "%s%s", readers++ > 0 ? ", " : "",
-                         scion_enum_name(SCION_ENUM_SCHEDULE, k));
-            }
+            if (schedule_reads(k, i))
+                utf8_append(names, sizeof names, "%s%s", readers++ > 0 ? ", " : "",
+                            scion_enum_name(SCION_ENUM_SCHEDULE, k));
         return train_fail(err, SCION_EINVAL, "%s is for schedule%s %s; schedule %s has none", keys[i],
                           readers > 1 ? "s" : "", names, t->schedule);
     }
@@ -108,10 +107,8 @@ scion_status config_norms(const config *c, int32_t norm[3], scion_error *err)
     }
     if (known)
         return SCION_OK;
-    for (int i = 0; scion_enum_name(SCION_ENUM_ROUTING, i); i++) {
-        const size_t at = strlen(routings);
-        snprintf(routings + at, sizeof routings - at, "%s, ", scion_enum_name(SCION_ENUM_ROUTING, i));
-    }
+    for (int i = 0; scion_enum_name(SCION_ENUM_ROUTING, i); i++)
+        utf8_append(routings, sizeof routings, "%s, ", scion_enum_name(SCION_ENUM_ROUTING, i));
     return train_fail(err, SCION_EINVAL,
                       "norms is \"%.40s\", expected auto, %sor three norms such as colnorm,spectral,sign", norms,
                       routings);

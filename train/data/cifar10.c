@@ -150,7 +150,6 @@ static scion_status read_labels(const char *path, int64_t first, int64_t count, 
 static scion_status convert(const char *png, const char *json, int64_t first, const char *path, scion_error *err)
 {
     image m;
-    atomic_file file;
     uint8_t *labels = NULL, *records = NULL;
     scion_status status;
     TRY(image_read(&m, png, err));
@@ -162,9 +161,7 @@ static scion_status convert(const char *png, const char *json, int64_t first, co
         TRY(data_fail(err, SCION_ENOMEM, path, "out of memory"));
     TRY(read_labels(json, first, m.height, labels, err));
     write_records(&m, labels, records);
-    TRY(atomic_begin(&file, path, err));
-    TRY(atomic_write(&file, records, (size_t)m.height * record, err));
-    status = atomic_commit(&file, err);
+    TRY(atomic_save(-1, path, records, (size_t)m.height * record, err));
 done:
     free(records);
     free(labels);

@@ -231,7 +231,7 @@ scion_status checkpoint_write(int folder, const char *path, const checkpoint_con
     TRY(order_tensors(c, order, shown, err));
     TRY(make_header(&header, &length, c, order, shown, err));
     const uint64_t prefix = length;
-    TRY(atomic_begin_in(&r, folder, path, err));
+    TRY(atomic_begin(&r, folder, path, err));
     TRY(atomic_write(&r, &prefix, prefix_bytes, err));
     TRY(atomic_write(&r, header, length, err));
     XXH3_64bits_reset(hash);

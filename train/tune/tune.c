@@ -613,7 +613,7 @@ scion_status tune_write(const tune *t, const config *target, const char *command
         write_all(memory, t, target, command);
     if (!memory || fclose(memory) != 0)
         TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path)));
-    TRY(atomic_begin(&r, path, err));
+    TRY(atomic_begin(&r, -1, path, err));
     TRY(atomic_write(&r, text, bytes, err));
     status = check_file(r.temporary, &c, path, err);
     if (status == SCION_OK)

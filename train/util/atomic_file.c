@@ -47,12 +47,7 @@ static char *temporary_name(const char *name)
     return temporary;
 }
 
-scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err)
-{
-    return atomic_begin_in(r, -1, path, err);
-}
-
-scion_status atomic_begin_in(atomic_file *r, int folder, const char *path, scion_error *err)
+scion_status atomic_begin(atomic_file *r, int folder, const char *path, scion_error *err)
 {
     struct stat about;
     const char *name = file_in(folder, path);
@@ -129,7 +124,7 @@ scion_status atomic_save(int folder, const char *path, const void *data, size_t 
 {
     atomic_file r;
     scion_status status;
-    TRY(atomic_begin_in(&r, folder, path, err));
+    TRY(atomic_begin(&r, folder, path, err));
     TRY(atomic_write(&r, data, bytes, err));
     TRY(atomic_commit(&r, err));
 done:

@@ -2,7 +2,7 @@
  * renamed when all of it is on the disk. Until then, and after an error, the old file is unchanged.
  *
  *     atomic_file r;
- *     status = atomic_begin(&r, path, err);
+ *     status = atomic_begin(&r, -1, path, err);
  *     if (status == SCION_OK)
  *         status = atomic_write(&r, data, bytes, err);     any number of times, until one fails; not buffered
  *     if (status == SCION_OK)
@@ -24,9 +24,8 @@ typedef struct atomic_file {
     int fd;           /* of the temporary file, -1: none */
 } atomic_file;
 
-scion_status atomic_begin(atomic_file *r, const char *path, scion_error *err);
-/* The same in an open folder (file_in): a folder that has since taken its name is not touched. */
-scion_status atomic_begin_in(atomic_file *r, int folder, const char *path, scion_error *err);
+/* folder: open, so that a folder that has since taken its name is not touched (file_in); < 0: the path itself. */
+scion_status atomic_begin(atomic_file *r, int folder, const char *path, scion_error *err);
 scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_error *err);
 /* Overwrites bytes written before, from `at` on. */
 scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err);

@@ -180,8 +180,7 @@ const char *option_choice(const option *o, int i)
 void option_choices(const option *o, char *text, size_t bytes)
 {
     const char *name;
-    size_t at = 0;
     text[0] = '\0';
-    for (int i = 0; (name = option_choice(o, i)) != NULL && at < bytes; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%s", i > 0 ? " " : "", name);
+    for (int i = 0; (name = option_choice(o, i)) != NULL; i++)
+        utf8_append(text, bytes, "%s%s", i > 0 ? " " : "", name);
 }
