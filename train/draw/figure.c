@@ -86,7 +86,7 @@ int figure_series(figure *f, const char *name, figure_style style)
     figure_line *l = &lines[f->count];
     *l = (figure_line){.style = style};
     set_text(f, &l->name, name);
-    if ((style == FIGURE_FIT || style == FIGURE_FAINT) && f->looks > 0)
+    if (style == FIGURE_FAINT && f->looks > 0)
         l->look = f->looks - 1;
     else if (style != FIGURE_BOUND)
         l->look = f->looks++;

@@ -21,9 +21,7 @@
 
 typedef enum figure_style {
     FIGURE_LINE,  /* markers, joined */
-    FIGURE_DOTS,  /* markers alone */
     FIGURE_BOUND, /* dashed, thin, no markers, in the colour of the text: a limit */
-    FIGURE_FIT,   /* dashed, in the colour of the series before: a line fitted to it */
     FIGURE_FAINT  /* thin and pale, in the colour of the series before, which is its mean */
 } figure_style;
 

@@ -35,7 +35,7 @@ static const char *colour_class(const figure *f, const figure_line *l, char text
 static const char *dashes_of(const figure *f, const figure_line *l)
 {
     static const char *const dashes[] = {"", " stroke-dasharray=\"8 3\"", " stroke-dasharray=\"3 2.5\""};
-    if (l->style == FIGURE_BOUND || l->style == FIGURE_FIT)
+    if (l->style == FIGURE_BOUND)
         return " stroke-dasharray=\"5 4\"";
     return f->ordered ? "" : dashes[l->look % FIGURE_MAX_SERIES / 4];
 }
@@ -74,68 +74,16 @@ static void draw_marker(FILE *to, int look, double x, double y, double size)
 /* ---- The legend -------------------------------------------------------------------------------------------- */
 
 static const double sample = 30, gap = 6, between = 14; /* length of a line, space after it, after an entry */
-static const char above_name[] = "above the axis";
-
-/* Position of the next entry; all columns have the same width. */
-typedef struct legend_cursor {
-    FILE *to;
-    double left, top, pitch, max_em; /* max_em: of a name */
-    int columns, count;
-} legend_cursor;
-
-static double cursor_x(const legend_cursor *at)
-{
-    return at->left + at->pitch * (at->count % at->columns);
-}
-
-static double cursor_y(const legend_cursor *at)
-{
-    return at->top + (double)legend_row * (at->count / at->columns);
-}
-
-static void entry(const figure *f, const figure_line *l, legend_cursor *at)
-{
-    char colour[16], name[256];
-    const double x = cursor_x(at), y = cursor_y(at);
-    markup_shorten(l->name, at->max_em, name, sizeof name);
-    fprintf(at->to, "<g class=\"%s\">", colour_class(f, l, colour));
-    if (strcmp(name, l->name) != 0)
-        markup_element(at->to, l->name, "title");
-    if (l->style != FIGURE_DOTS)
-        fprintf(at->to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
-                dashes_of(f, l), x, y, sample);
-    if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
-        draw_marker(at->to, l->look, x + sample / 2, y, 4);
-    markup_element(at->to, name, "text x=\"%.2f\" y=\"%.2f\"", x + sample + gap, y + 4.5);
-    fputs("</g>\n", at->to);
-}
-
-static void mark_entry(const figure *f, const legend_cursor *at)
-{
-    const double x = cursor_x(at), y = cursor_y(at);
-    fprintf(at->to, "<circle class=\"r b\" cx=\"%.2f\" cy=\"%.2f\" r=\"6.5\"/><text x=\"%.2f\" y=\"%.2f\">",
-            x + sample / 2, y, x + sample + gap, y + 4.5);
-    markup_text(at->to, f->mark);
-    fputs("</text>\n", at->to);
-}
 
 static void draw_arrow(FILE *to, double x, double top)
 {
     fprintf(to, "<path class=\"x\" d=\"M%.2f %.2fv-11m-4 4l4 -4l4 4\"/>", x, top + 12);
 }
 
-static void above_entry(const legend_cursor *at)
-{
-    const double x = cursor_x(at), y = cursor_y(at);
-    fputs("<g class=\"b\">", at->to);
-    draw_arrow(at->to, x + sample / 2, y - 6);
-    fprintf(at->to, "</g><text x=\"%.2f\" y=\"%.2f\">%s</text>\n", x + sample + gap, y + 4.5, above_name);
-}
-
 /* True if a point is an arrow at the upper edge. */
 static bool is_above(const figure *f, const figure_line *l, const figure_value *p)
 {
-    return isfinite(p->y) && p->y > f->limit && !f->cropped && (l->style == FIGURE_LINE || l->style == FIGURE_DOTS);
+    return isfinite(p->y) && p->y > f->limit && !f->cropped && l->style == FIGURE_LINE;
 }
 
 /* Counts the crosses (or arrows) at x (NAN: anywhere) in the first series. */
@@ -159,41 +107,67 @@ static bool has_marks(const figure *f)
     return false;
 }
 
-/* A figure of one series says in its title what that is. */
-static bool named(const figure *f, int line)
+/* Name of entry i: the series, then the ring, then the arrow; false: the figure does not have it. A figure of one
+ * series says in its title what that is. */
+static bool entry_name(const figure *f, int i, double max_em, char name[256])
 {
-    return f->count > 1 && f->lines[line].count > 0;
+    const char *full = "above the axis";
+    if (i < f->count)
+        full = f->count > 1 && f->lines[i].count > 0 ? f->lines[i].name : NULL;
+    else if (i == f->count)
+        full = has_marks(f) ? f->mark : NULL;
+    else if (count_at(f, f->count, NAN, false) == 0)
+        full = NULL;
+    if (full)
+        markup_shorten(full, max_em, name, 256);
+    return full != NULL;
 }
 
-/* The entries of a legend, in rows; returns the number of rows. `to` NULL: only counts them. */
+static void draw_entry(const figure *f, int i, const char *name, double x, double y, FILE *to)
+{
+    const figure_line *l = i < f->count ? &f->lines[i] : NULL;
+    char colour[16];
+    if (l) {
+        fprintf(to, "<g class=\"%s\">", colour_class(f, l, colour));
+        if (strcmp(name, l->name) != 0)
+            markup_element(to, l->name, "title");
+        fprintf(to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
+                dashes_of(f, l), x, y, sample);
+        if (l->style == FIGURE_LINE)
+            draw_marker(to, l->look, x + sample / 2, y, 4);
+    } else if (i == f->count) {
+        fprintf(to, "<circle class=\"r b\" cx=\"%.2f\" cy=\"%.2f\" r=\"6.5\"/>", x + sample / 2, y);
+    } else {
+        fputs("<g class=\"b\">", to);
+        draw_arrow(to, x + sample / 2, y - 6);
+        fputs("</g>", to);
+    }
+    markup_element(to, name, "text x=\"%.2f\" y=\"%.2f\"", x + sample + gap, y + 4.5);
+    fputs(l ? "</g>\n" : "\n", to);
+}
+
+/* The entries of a legend, in rows of columns of the same width; returns the number of rows. `to` NULL: only counts
+ * them. */
 static int draw_legend(const figure *f, FILE *to, double left, double right, double top)
 {
-    legend_cursor at = {.to = to, .left = left, .top = top, .max_em = (right - left - sample - gap) / font_size};
-    const bool marks = has_marks(f), arrows = count_at(f, f->count, NAN, false) > 0;
-    double widest = fmax(marks ? markup_width(f->mark) : 0, arrows ? markup_width(above_name) : 0);
-    for (int i = 0; i < f->count; i++) {
-        char name[256];
-        markup_shorten(f->lines[i].name, at.max_em, name, sizeof name);
-        if (named(f, i))
+    const double max_em = (right - left - sample - gap) / font_size;
+    double widest = 0;
+    int count = 0;
+    char name[256];
+    for (int i = 0; i < f->count + 2; i++)
+        if (entry_name(f, i, max_em, name))
             widest = fmax(widest, markup_width(name));
-    }
-    at.columns = (int)((right - left + between) / (sample + gap + font_size * widest + between));
-    at.columns = at.columns < 1 ? 1 : at.columns;
-    at.pitch = (right - left + between) / at.columns;
-    for (int i = 0; i < f->count; i++) {
-        if (!named(f, i))
+    const int columns = (int)fmax(1, (right - left + between) / (sample + gap + font_size * widest + between));
+    const double pitch = (right - left + between) / columns;
+    for (int i = 0; i < f->count + 2; i++) {
+        if (!entry_name(f, i, max_em, name))
             continue;
         if (to)
-            entry(f, &f->lines[i], &at);
-        at.count++;
+            draw_entry(f, i, name, left + pitch * (count % columns), top + (double)legend_row * (count / columns),
+                       to);
+        count++;
     }
-    if (marks && to)
-        mark_entry(f, &at);
-    at.count += marks;
-    if (arrows && to)
-        above_entry(&at);
-    at.count += arrows;
-    return (at.count + at.columns - 1) / at.columns;
+    return (count + columns - 1) / columns;
 }
 
 /* ---- The frame --------------------------------------------------------------------------------------------- */
@@ -493,9 +467,8 @@ static void draw_series(const figure *f, const frame *r, int line, FILE *to)
     const figure_line *l = &f->lines[line];
     char colour[16];
     fprintf(to, "<g class=\"%s\" data-series=\"%d\">\n", colour_class(f, l, colour), line);
-    if (l->style != FIGURE_DOTS)
-        draw_line(f, r, l, to);
-    if (l->style == FIGURE_LINE || l->style == FIGURE_DOTS)
+    draw_line(f, r, l, to);
+    if (l->style == FIGURE_LINE)
         draw_points(f, r, line, to);
     fputs("</g>\n", to);
 }
@@ -532,9 +505,9 @@ void figure_svg(const figure *f, FILE *to, bool alone)
     const frame r = frame_of(f, alone);
     draw_head(f, &r, alone, to);
     draw_axes(f, &r, to);
-    for (int bounds = 1; bounds >= 0; bounds--) /* measured series lie above bounds and fits */
+    for (int bounds = 1; bounds >= 0; bounds--) /* measured series lie above bounds */
         for (int i = 0; i < f->count; i++)
-            if ((f->lines[i].style != FIGURE_LINE && f->lines[i].style != FIGURE_DOTS) == bounds)
+            if ((f->lines[i].style != FIGURE_LINE) == bounds)
                 draw_series(f, &r, i, to);
     draw_legend(f, to, 8, figure_width - 8, r.bottom + 46 + 10);
     fputs("</svg>\n", to);

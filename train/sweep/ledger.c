@@ -602,12 +602,6 @@ static scion_status select_one(ledger *l, const char *condition, const char *bou
     return status;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64_t count, int64_t *ids,
                         scion_error *err)
 {
@@ -620,7 +614,7 @@ scion_status ledger_ids(ledger *l, ledger_kind kind, const config *points, int64
             TRY(train_fail(err, SCION_EINVAL, "%s: a run of this command has been removed", path_end(l->path)));
         ids[i] = run.id;
     }
-    qsort(ids, (size_t)count, sizeof *ids, by_id);
+    qsort(ids, (size_t)count, sizeof *ids, array_ascending_int);
 done:
     return status;
 }

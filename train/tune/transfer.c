@@ -68,18 +68,6 @@ static bool add_run(transfer_point *p, const ledger_run *run)
     return true;
 }
 
-static int by_lr(const void *a, const void *b)
-{
-    const transfer_point *x = a, *y = b;
-    return (x->lr > y->lr) - (x->lr < y->lr);
-}
-
-static int by_width(const void *a, const void *b)
-{
-    const transfer_width *x = a, *y = b;
-    return (x->width > y->width) - (x->width < y->width);
-}
-
 /* The loss of a seed; NAN: it is not there. */
 static double seed_loss(const transfer_point *p, uint64_t seed)
 {
@@ -110,7 +98,7 @@ static void fit_seeds(transfer_width *w, double *x, double *y)
 static bool finish_width(transfer_width *w)
 {
     double *x = malloc((size_t)w->count * sizeof *x), *y = malloc((size_t)w->count * sizeof *y);
-    qsort(w->points, (size_t)w->count, sizeof *w->points, by_lr);
+    qsort(w->points, (size_t)w->count, sizeof *w->points, array_ascending); /* they begin with lr */
     w->best = -1;
     w->cost = (stat_estimate){NAN, NAN};
     for (int64_t i = 0; i < w->count; i++) {
@@ -151,7 +139,7 @@ static stat_estimate cost_of(const transfer_width *w, double lr)
 static bool finish_group(transfer_group *g)
 {
     const transfer_width *small = NULL;
-    qsort(g->widths, (size_t)g->count, sizeof *g->widths, by_width);
+    qsort(g->widths, (size_t)g->count, sizeof *g->widths, array_ascending_int); /* they begin with the width */
     g->moved = (stat_estimate){NAN, NAN};
     for (int64_t i = 0; i < g->count; i++) {
         transfer_width *w = &g->widths[i];

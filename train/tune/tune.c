@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arith.h"
 #include "util/array.h"
 #include "util/atomic_file.h"
 #include "util/clock.h"
@@ -49,21 +50,21 @@ int64_t tune_find(const tune *t, const tune_point *p, int rung)
 static int64_t kept(int64_t count, int rung)
 {
     for (; rung > 0; rung--)
-        count = (count + TUNE_THIRD - 1) / TUNE_THIRD;
+        count = scn_pieces(count, TUNE_THIRD);
     return count;
 }
 
 double tune_estimate(const tune *t, int64_t candidates, double seconds)
 {
-    const int64_t jobs = t->jobs > 0 ? t->jobs : 1;
+    const int64_t jobs = scn_max(t->jobs, 1);
     double sum = 0;
     for (int r = 0; r < t->rungs; r++) {
         const bool last = r == t->rungs - 1; /* with the preset's own point, and two neighbours of the winner */
         const int64_t runs = t->seeds * (kept(candidates, r) + last);
         const double cost = seconds * (double)(tune_share(t, 0) / tune_share(t, r)) / t->seeds;
-        sum += cost * (double)((runs + jobs - 1) / jobs);
+        sum += cost * (double)scn_pieces(runs, jobs);
         if (last)
-            sum += cost * (double)((2 * t->seeds + jobs - 1) / jobs);
+            sum += cost * (double)scn_pieces(2 * t->seeds, jobs);
     }
     return sum;
 }
@@ -127,48 +128,54 @@ static int64_t affordable(const tune *t)
     return count;
 }
 
-static scion_status first_rung(tune *t, tune_measure measure, void *context, scion_error *err)
+/* Measures the trials from `first` on, if there are any. */
+static scion_status measure_from(tune *t, int64_t first, scion_error *err)
+{
+    return t->count > first ? t->measure(t->context, t, first, t->count - first, err) : SCION_OK;
+}
+
+static scion_status first_rung(tune *t, scion_error *err)
 {
     enum { probes = 3 };
     tune_point *points = calloc((size_t)t->candidates, sizeof *points);
-    scion_status status = points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
-    if (status != SCION_OK)
-        return status;
+    scion_status status = SCION_OK;
+    if (!points)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
     t->candidates = tune_candidates(&t->space, t->base.training.seed, points, t->candidates);
-    const int64_t probe = t->jobs > probes ? t->jobs : probes;
-    while (status == SCION_OK && t->count < t->candidates && !t->time_up) {
+    while (t->count < t->candidates && !t->time_up) {
         const int64_t first = t->count;
-        const int64_t until = t->budget > 0 && first == 0 && probe < t->candidates ? probe : t->candidates;
-        while (status == SCION_OK && t->count < until)
-            status = add_trial(t, &points[t->count], 0, err);
-        if (status == SCION_OK)
-            status = measure(context, t, first, t->count - first, err);
-        if (status == SCION_OK && t->budget > 0 && first == 0)
+        const bool probing = t->budget > 0 && first == 0;
+        const int64_t until = probing ? scn_min(scn_max(t->jobs, probes), t->candidates) : t->candidates;
+        while (t->count < until)
+            TRY(add_trial(t, &points[t->count], 0, err));
+        TRY(measure_from(t, first, err));
+        if (probing)
             t->candidates = affordable(t);
     }
+done:
     free(points);
     return status;
 }
 
 /* The best third of the rung below; in the last rung the preset's own point as well, to compare with. */
-static scion_status next_rung(tune *t, int rung, tune_measure measure, void *context, scion_error *err)
+static scion_status next_rung(tune *t, int rung, scion_error *err)
 {
     const tune_point own = {{0}};
-    const int64_t first = t->count;
+    const int64_t first = t->count, before = tune_find(t, &own, 0);
     int64_t *order = calloc((size_t)t->count, sizeof *order);
-    scion_status status = order ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
-    const int64_t count = order ? tune_order(t, rung - 1, order) : 0;
-    for (int64_t i = 0; status == SCION_OK && i < count && i < kept(t->candidates, rung); i++) {
+    scion_status status = SCION_OK;
+    if (!order)
+        return train_fail(err, SCION_ENOMEM, "out of memory");
+    const int64_t count = scn_min(tune_order(t, rung - 1, order), kept(t->candidates, rung));
+    for (int64_t i = 0; i < count; i++) {
         const tune_trial from = t->trials[order[i]]; /* a copy: the array grows */
         if (isfinite(from.loss))
-            status = add_trial(t, &from.at, rung, err);
+            TRY(add_trial(t, &from.at, rung, err));
     }
-    const int64_t before = tune_find(t, &own, 0);
-    if (status == SCION_OK && rung == t->rungs - 1 && before >= 0 && isfinite(t->trials[before].loss) &&
-        tune_find(t, &own, rung) < 0)
-        status = add_trial(t, &own, rung, err);
-    if (status == SCION_OK && t->count > first)
-        status = measure(context, t, first, t->count - first, err);
+    if (rung == t->rungs - 1 && before >= 0 && isfinite(t->trials[before].loss) && tune_find(t, &own, rung) < 0)
+        TRY(add_trial(t, &own, rung, err));
+    status = measure_from(t, first, err);
+done:
     free(order);
     return status;
 }
@@ -182,26 +189,24 @@ static bool neighbour(const tune *t, int64_t of, int step, tune_point *p)
 }
 
 /* Walks downhill in lr until both neighbours are worse. */
-static scion_status refine(tune *t, tune_measure measure, void *context, scion_error *err)
+static scion_status refine(tune *t, scion_error *err)
 {
     const int last = t->rungs - 1;
+    scion_status status = SCION_OK;
     t->refining = true;
     for (int move = 0; move <= TUNE_MOVES && !t->time_up; move++) {
         const int64_t winner = best_of(t, last), first = t->count;
-        scion_status status = SCION_OK;
-        for (int step = -1; status == SCION_OK && winner >= 0 && step <= 1; step += 2) {
+        for (int step = -1; winner >= 0 && step <= 1; step += 2) {
             tune_point p;
             if (neighbour(t, winner, step, &p) && tune_find(t, &p, last) < 0)
-                status = add_trial(t, &p, last, err);
+                TRY(add_trial(t, &p, last, err));
         }
-        if (status == SCION_OK && t->count == first)
-            return SCION_OK;
-        if (status == SCION_OK)
-            status = measure(context, t, first, t->count - first, err);
-        if (status != SCION_OK)
-            return status;
+        if (t->count == first)
+            break;
+        TRY(measure_from(t, first, err));
     }
-    return SCION_OK;
+done:
+    return status;
 }
 
 static bool is_settled(const tune *t)
@@ -251,23 +256,24 @@ static scion_status nothing_found(const tune *t, scion_error *err)
                       ldexp(t->base.training.lr, -8));
 }
 
-scion_status tune_search(tune *t, tune_measure measure, void *context, scion_error *err)
+scion_status tune_search(tune *t, tune_measure *measure, void *context, scion_error *err)
 {
     const tune_point own = {{0}};
-    scion_status status = first_rung(t, measure, context, err);
-    for (int rung = 1; status == SCION_OK && rung < t->rungs && !t->time_up; rung++)
-        status = next_rung(t, rung, measure, context, err);
-    if (status == SCION_OK)
-        status = refine(t, measure, context, err);
-    if (status != SCION_OK)
-        return status;
+    scion_status status = SCION_OK;
+    t->measure = measure;
+    t->context = context;
+    TRY(first_rung(t, err));
+    for (int rung = 1; rung < t->rungs && !t->time_up; rung++)
+        TRY(next_rung(t, rung, err));
+    TRY(refine(t, err));
     for (int rung = t->rungs - 1; rung >= 0 && t->best < 0; rung--)
         t->best = best_of(t, rung);
     if (t->best < 0)
         return nothing_found(t, err);
     t->own = tune_find(t, &own, t->trials[t->best].rung);
     t->settled = t->trials[t->best].rung == t->rungs - 1 && is_settled(t);
-    return SCION_OK;
+done:
+    return status;
 }
 
 /* ---- Measuring by the runs of a ledger ------------------------------------------------------------------------ */
@@ -289,16 +295,14 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, int
 {
     ledger *l = NULL;
     int64_t added = 0, retried = 0;
-    scion_status status = ledger_open(&l, r->path, true, err);
-    if (status == SCION_OK)
-        status = ledger_add(l, LEDGER_TRAINING, points, count, &added, err);
-    if (status == SCION_OK)
-        status = ledger_ids(l, LEDGER_TRAINING, points, count, ids, err);
-    if (status == SCION_OK)
-        status = ledger_only(l, ids, count, err);
-    if (status == SCION_OK)
-        status = ledger_retry(l, false, &retried, err);
+    scion_status status = SCION_OK;
+    TRY(ledger_open(&l, r->path, true, err));
+    TRY(ledger_add(l, LEDGER_TRAINING, points, count, &added, err));
     r->added += added;
+    TRY(ledger_ids(l, LEDGER_TRAINING, points, count, ids, err));
+    TRY(ledger_only(l, ids, count, err));
+    status = ledger_retry(l, false, &retried, err);
+done:
     ledger_close(l);
     return status;
 }
@@ -306,20 +310,18 @@ static scion_status enter(tune_runs *r, const config *points, int64_t count, int
 /* Adds the run of one seed to its trial, whose state is the worst of its runs. */
 static void count_run(tune *t, tune_trial *trial, const ledger_run *run)
 {
-    const bool ended = run->result.state != RUN_WAITING && run->result.state != RUN_RUNNING;
-    const double loss = isfinite(run->result.val_loss) ? run->result.val_loss : run->result.loss;
-    if (trial->id == 0)
-        trial->id = run->id;
-    if (!ended)
+    const run_result *r = &run->result;
+    const double loss = isfinite(r->val_loss) ? r->val_loss : r->loss;
+    if (r->state < RUN_DONE)
         trial->state = RUN_WAITING;
-    else if (trial->state != RUN_WAITING && run->result.state > trial->state)
-        trial->state = run->result.state;
-    if (run->result.state == RUN_FAILED && !t->failure[0])
-        snprintf(t->failure, sizeof t->failure, "%s", run->result.message);
-    if (isfinite(run->result.seconds))
-        trial->seconds += run->result.seconds;
+    else if (trial->state != RUN_WAITING && r->state > trial->state)
+        trial->state = r->state;
+    if (r->state == RUN_FAILED && !t->failure[0])
+        snprintf(t->failure, sizeof t->failure, "%s", r->message);
+    if (isfinite(r->seconds))
+        trial->seconds += r->seconds;
     trial->loss += loss / t->seeds;
-    if (run->result.state == RUN_DONE)
+    if (r->state == RUN_DONE)
         stat_add(&trial->losses, loss);
 }
 
@@ -328,28 +330,27 @@ static scion_status look(const tune_runs *r, tune *t, int64_t first, const confi
                          int64_t *waiting, scion_error *err)
 {
     ledger *l = NULL;
-    scion_status status = ledger_open(&l, r->path, false, err);
+    scion_status status = SCION_OK;
     *waiting = 0;
-    for (int64_t i = 0; status == SCION_OK && i < count; i++) {
+    TRY(ledger_open(&l, r->path, false, err));
+    for (int64_t i = 0; i < count; i++) {
         tune_trial *trial = &t->trials[first + i];
         trial->state = RUN_DONE;
         trial->loss = trial->seconds = 0;
         trial->losses = (stat_sample){0};
-        for (int k = 0; status == SCION_OK && k < t->seeds; k++) {
+        for (int k = 0; k < t->seeds; k++) {
             ledger_run run;
             bool found;
-            status = ledger_find(l, LEDGER_TRAINING, &points[i * t->seeds + k], &run, &found, err);
-            if (status == SCION_OK && !found)
-                status = train_fail(err, SCION_EINVAL, "%s: a run of this search has been removed", r->path);
-            if (status == SCION_OK)
-                count_run(t, trial, &run);
+            TRY(ledger_find(l, LEDGER_TRAINING, &points[i * t->seeds + k], &run, &found, err));
+            if (!found)
+                TRY(train_fail(err, SCION_EINVAL, "%s: a run of this search has been removed", r->path));
+            count_run(t, trial, &run);
         }
-        if (trial->state == RUN_DIVERGED)
-            trial->loss = INFINITY;
-        else if (trial->state != RUN_DONE)
-            trial->loss = NAN;
+        if (trial->state != RUN_DONE)
+            trial->loss = trial->state == RUN_DIVERGED ? INFINITY : NAN;
         *waiting += trial->state == RUN_WAITING;
     }
+done:
     ledger_close(l);
     return status;
 }
@@ -361,35 +362,32 @@ scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t co
     int64_t waiting = 0;
     config *points = configs_of(t, first, count);
     int64_t *ids = calloc((size_t)(count * t->seeds), sizeof *ids);
-    scion_status status = points && ids ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
-    if (status == SCION_OK)
-        status = enter(r, points, count * t->seeds, ids, err);
-    if (status == SCION_OK && !r->all) {
+    scion_status status = SCION_OK;
+    if (!points || !ids)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory"));
+    TRY(enter(r, points, count * t->seeds, ids, err));
+    if (!r->all) {
         r->sweep.only = ids;
         r->sweep.only_count = count * t->seeds;
     }
-    if (status == SCION_OK)
-        status = look(r, t, first, points, count, &waiting, err);
-    while (status == SCION_OK && waiting > 0) {
+    TRY(look(r, t, first, points, count, &waiting, err));
+    while (waiting > 0) {
         sweep_progress at;
-        if (r->end > 0 && clock_now() >= r->end) {
-            t->time_up = true;
+        t->time_up = t->time_up || (r->end > 0 && clock_now() >= r->end);
+        if (t->time_up)
             break;
-        }
-        r->sweep.seconds = r->end > 0 ? r->end - clock_now() : 0;
-        if (r->sweep.seconds < 0.001 && r->end > 0)
-            r->sweep.seconds = 0.001; /* 0 would be no limit */
-        status = sweep_work(r->path, &r->sweep, &at, err);
-        if (status == SCION_OK && r->sweep.stopped && r->sweep.stopped())
-            status = train_fail(err, SCION_ESTOPPED, "stopped");
-        if (status == SCION_OK)
-            status = look(r, t, first, points, count, &waiting, err);
-        if (status == SCION_OK && waiting > 0) { /* another process has the rest */
+        r->sweep.seconds = r->end > 0 ? fmax(0.001, r->end - clock_now()) : 0; /* 0: no limit */
+        TRY(sweep_work(r->path, &r->sweep, &at, err));
+        if (r->sweep.stopped && r->sweep.stopped())
+            TRY(train_fail(err, SCION_ESTOPPED, "stopped"));
+        TRY(look(r, t, first, points, count, &waiting, err));
+        if (waiting > 0) { /* another process has the rest */
             if (r->sweep.show)
                 r->sweep.show(r->sweep.context, &at);
             nanosleep(&pause, NULL);
         }
     }
+done:
     r->sweep.only = NULL;
     free(ids);
     free(points);
@@ -553,10 +551,10 @@ void tune_table(FILE *to, const tune *t, int rung, const char *begin)
 static void write_rung(FILE *to, const tune *t, int rung)
 {
     char length[48];
-    int64_t count = 0;
-    for (int64_t i = 0; i < t->count; i++)
-        count += t->trials[i].rung == rung;
-    if (count == 0)
+    int64_t first = 0;
+    while (first < t->count && t->trials[first].rung != rung)
+        first++;
+    if (first == t->count)
         return;
     fprintf(to, ";\n; Rung %d of %d, %s:\n", rung + 1, t->rungs, length_text(t, rung, length));
     tune_table(to, t, rung, ";  ");

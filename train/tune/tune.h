@@ -25,10 +25,15 @@ typedef struct tune_trial {
     double loss;        /* mean over the seeds; INFINITY: diverged; NAN: unknown */
     stat_sample losses; /* of the seeds that are done */
     double seconds;     /* of all its seeds */
-    int64_t id;         /* of its first seed in the ledger, 0: none */
 } tune_trial;
 
-typedef struct tune {
+typedef struct tune tune;
+
+/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung. Sets t->time_up if time
+ * ran out and t->failure if a run failed. ESTOPPED ends the search. */
+typedef scion_status tune_measure(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
+
+struct tune {
     config base; /* of the runs: the preset at the proxy's width */
     tune_space space;
     int64_t candidates; /* in the first rung; fewer after tune_search if the budget or the space is too small */
@@ -43,18 +48,16 @@ typedef struct tune {
     bool settled;      /* both neighbours of the winner in lr are worse (or cannot be run) */
     bool time_up;      /* some trials were not run for lack of time */
     char failure[256]; /* message of the first run that failed, "": none did */
-} tune;
-
-/* Fills in state, loss and seconds of `count` trials from `first` on, all of one rung. Sets t->time_up if time
- * ran out and t->failure if a run failed. ESTOPPED ends the search. */
-typedef scion_status (*tune_measure)(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
+    tune_measure *measure;
+    void *context; /* of measure */
+};
 
 /* Defaults: 27 candidates, 3 rungs, 1 seed. */
 void tune_init(tune *t);
 void tune_free(tune *t);
 
 /* Searches. EINVAL: no trial gave a loss; the message says why. */
-scion_status tune_search(tune *t, tune_measure measure, void *context, scion_error *err);
+scion_status tune_search(tune *t, tune_measure *measure, void *context, scion_error *err);
 
 /* Denominator of the steps of a rung: 1 for the last one. */
 int64_t tune_share(const tune *t, int rung);
@@ -75,7 +78,7 @@ typedef struct tune_runs {
 
 /* A tune_measure, whose context is a tune_runs. Adds the runs of the trials to the ledger, works until all of
  * them have ended, in this process or another, and reads the results. Runs that failed before are retried. */
-scion_status tune_measure_runs(void *context, tune *t, int64_t first, int64_t count, scion_error *err);
+tune_measure tune_measure_runs;
 
 /* ---- Results ---------------------------------------------------------------------------------------------- */
 

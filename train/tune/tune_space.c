@@ -187,15 +187,10 @@ static int stratified(const tune_space *s, int axis, uint64_t seed, int64_t i)
     return deck[i % n];
 }
 
-static bool same_point(const tune_point *a, const tune_point *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 static bool add_point(tune_point *points, int64_t *count, const tune_point *p)
 {
     for (int64_t i = 0; i < *count; i++)
-        if (same_point(&points[i], p))
+        if (memcmp(&points[i], p, sizeof *p) == 0)
             return false;
     points[(*count)++] = *p;
     return true;

@@ -10,7 +10,8 @@
  * elsewhere. */
 void *array_append(void *array, int64_t *count, size_t bytes);
 
-/* For qsort: doubles, ascending. */
+/* For qsort, ascending: doubles or int64_t, or structs that begin with one. */
 int array_ascending(const void *a, const void *b);
+int array_ascending_int(const void *a, const void *b);
 
 #endif
