@@ -2,6 +2,7 @@
 #ifndef SCN_ARITH_H
 #define SCN_ARITH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static inline int64_t scn_min(int64_t a, int64_t b)
@@ -10,6 +11,11 @@ static inline int64_t scn_min(int64_t a, int64_t b)
 }
 
 static inline int64_t scn_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline size_t scn_max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }

@@ -1,6 +1,7 @@
 /* The free-standing functions: one norm, one array, memory for the call. */
 #include <math.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
@@ -28,10 +29,9 @@ static scion_status call_begin(call *c, const scion_param *p, const scion_option
     size_t max = 0;
     for (int k = 0; k < c->layout.blocks; k++) {
         scn_block b = scn_layout_block(&c->layout, c->split_sizes, k);
-        for (int use = 0; use <= SCN_USE_INIT; use++) {
-            size_t bytes = uses >> use & 1 ? scn_block_memory(&b, (scn_use)use, &c->work) : 0;
-            max = bytes > max ? bytes : max;
-        }
+        for (int use = 0; use <= SCN_USE_INIT; use++)
+            if (uses >> use & 1)
+                max = scn_max_size(max, scn_block_memory(&b, (scn_use)use, &c->work));
     }
     c->work.arena = (scn_arena){max > 0 ? scn_alloc(c->o.allocator, max) : NULL, 0, max};
     if (max > 0 && !c->work.arena.base)

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/bf16.h"
 #include "linalg/vector.h"
 #include "optim/optimizer.h"
@@ -25,10 +26,8 @@ bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, sc
 {
     size_t max = 0;
     *w = scn_work_of(&opt->o, opt->threads);
-    for (int k = 0; k < t->layout.blocks; k++) {
-        size_t bytes = scn_block_memory(&t->block[k], use, w);
-        max = bytes > max ? bytes : max;
-    }
+    for (int k = 0; k < t->layout.blocks; k++)
+        max = scn_max_size(max, scn_block_memory(&t->block[k], use, w));
     w->arena = (scn_arena){max > 0 ? scn_alloc(opt->o.allocator, max) : NULL, 0, max};
     return max == 0 || w->arena.base;
 }

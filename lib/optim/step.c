@@ -364,27 +364,21 @@ static update plan_update(const scion_optimizer *opt, const scion_step *s, int64
     return u;
 }
 
-/* Tile i, with the memory of one thread. */
-static void step_tile_alone(const update *u, int64_t i, int thread)
+/* Tile i, by `threads` threads with the memory of one. */
+static void step_tile_alone(const update *u, int64_t i, int thread, int threads)
 {
     scn_scratch scratch;
     scn_work w = scn_optimizer_work(u->opt, thread, 1, &scratch);
+    w.threads = threads;
     step_tile(u, scn_tile_at(u->b, i), w, &scratch);
 }
 
-/* Tiles `first` to `end` of a block that is not a job. */
+/* Tiles `first` to `end` of a block that is not a job: threads share the tiles, or the only one. */
 static void step_block(const update *u, int64_t first, int64_t end, int max_threads)
 {
-    const scion_optimizer *opt = u->opt;
-    const int threads = end - first > 1 ? max_threads : 1;
-    if (end - first == 1) {
-        scn_scratch scratch;
-        scn_work w = scn_optimizer_work(opt, 0, 1, &scratch);
-        w.threads = max_threads;
-        step_tile(u, scn_tile_at(u->b, first), w, &scratch);
-        return;
-    }
-    SCN_PARALLEL(threads, i, end - first, step_tile_alone(u, first + i, threads > 1 ? scn_thread_index() : 0));
+    const int threads = end - first > 1 ? max_threads : 1, within = end - first > 1 ? 1 : max_threads;
+    SCN_PARALLEL(threads, i, end - first,
+                 step_tile_alone(u, first + i, threads > 1 ? scn_thread_index() : 0, within));
 }
 
 /* thread < 0: by a team of all threads. */

@@ -9,11 +9,6 @@
 /* Threads of a team do not quite divide the time of a matrix. */
 static const double team_efficiency = 0.9;
 
-static size_t max_bytes(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 bool scn_is_job(const scn_tensor *t, int k)
 {
     return t->rule->about.lmo && t->block[k].norm->cost;
@@ -116,9 +111,9 @@ static void other_memory(const scion_optimizer *opt, size_t *one, size_t *team)
         const scn_tensor *t = &opt->tensors[i];
         for (int k = 0; t->rule->about.lmo && t->own_count > 0 && k < t->layout.blocks; k++) {
             if (!scn_is_job(t, k))
-                *one = max_bytes(*one, scn_block_memory(&t->block[k], SCN_USE_LMO, &single));
+                *one = scn_max_size(*one, scn_block_memory(&t->block[k], SCN_USE_LMO, &single));
             if (t->rule->joint == SCN_JOINT_DUAL)
-                *team = max_bytes(*team, scn_block_memory(&t->block[k], SCN_USE_DUAL, &all));
+                *team = scn_max_size(*team, scn_block_memory(&t->block[k], SCN_USE_DUAL, &all));
         }
     }
 }
@@ -133,13 +128,13 @@ static bool plan_memory(scion_optimizer *opt)
     other_memory(opt, &one, &team);
     for (int64_t i = 0; i < opt->job_count; i++) {
         if (i < opt->team_jobs)
-            team = max_bytes(team, opt->jobs[i].team_bytes);
+            team = scn_max_size(team, opt->jobs[i].team_bytes);
         else
-            one = max_bytes(one, opt->jobs[i].one_bytes);
+            one = scn_max_size(one, opt->jobs[i].one_bytes);
     }
     opt->scratch_bytes = scratch.used;
     opt->thread_bytes = scratch.used + one;
-    opt->memory_bytes = max_bytes(opt->thread_bytes * (size_t)opt->threads, scratch.used + team);
+    opt->memory_bytes = scn_max_size(opt->thread_bytes * (size_t)opt->threads, scratch.used + team);
     if (opt->memory_bytes > 0)
         opt->memory = scn_alloc(opt->o.allocator, opt->memory_bytes);
     return opt->memory_bytes == 0 || opt->memory;

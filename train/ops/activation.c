@@ -92,13 +92,6 @@ SCN_INLINE float normal_cdf(float z, float *gaussian)
     return z < 0 ? tail : 1.0f - tail;
 }
 
-SCN_INLINE float gelu_derivative(float z)
-{
-    float gaussian;
-    const float phi = normal_cdf(z, &gaussian);
-    return phi + z * (INV_SQRT_2PI * gaussian);
-}
-
 SCN_CLONES static void gelu_forward(float c, int64_t n, const float *z, float *y)
 {
     SCN_SIMD
@@ -110,7 +103,9 @@ SCN_CLONES static void gelu_forward(float c, int64_t n, const float *z, float *y
 
 SCN_INLINE float gelu_grad(float c, float z)
 {
-    return c * gelu_derivative(z);
+    float gaussian;
+    const float phi = normal_cdf(z, &gaussian);
+    return c * (phi + z * (INV_SQRT_2PI * gaussian));
 }
 
 SCN_CLONES static void gelu_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)
@@ -133,12 +128,6 @@ SCN_INLINE float tanh_value(float z)
     return z < 0 ? -t : t;
 }
 
-SCN_INLINE float tanh_derivative(float z)
-{
-    const float t = tanh_value(z);
-    return (1 - t) * (1 + t);
-}
-
 SCN_CLONES static void tanh_forward(float c, int64_t n, const float *z, float *y)
 {
     SCN_SIMD
@@ -148,7 +137,8 @@ SCN_CLONES static void tanh_forward(float c, int64_t n, const float *z, float *y
 
 SCN_INLINE float tanh_grad(float c, float z)
 {
-    return c * tanh_derivative(z);
+    const float t = tanh_value(z);
+    return c * ((1 - t) * (1 + t));
 }
 
 SCN_CLONES static void tanh_backward(float c, int64_t n, const float *z, const float *dy, bool accumulate, float *dz)

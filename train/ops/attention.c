@@ -152,16 +152,6 @@ static void forward_head(const tape_node *n, const heads *a, int64_t index, work
     }
 }
 
-static void forward(const tape_node *n, const tape_run *run)
-{
-    const heads a = heads_of(n);
-    const int64_t count = a.batch * (a.width / a.size);
-    const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < count; i++)
-        forward_head(n, &a, i, workspace_of(&a, run->scratch));
-}
-
 /* p = e^(s - lse), 0 from the last key seen up to `keys`. */
 SCN_CLONES static void recompute_weights(const heads *a, int64_t first, int64_t rows, int64_t keys, const float *lse,
                                          float *s)
@@ -214,14 +204,25 @@ static void backward_head(const tape_node *n, const heads *a, int64_t index, wor
     }
 }
 
-static void backward(const tape_node *n, const tape_run *run)
+static void each_head(const tape_node *n, const tape_run *run,
+                      void (*head)(const tape_node *n, const heads *a, int64_t index, workspace m))
 {
     const heads a = heads_of(n);
     const int64_t count = a.batch * (a.width / a.size);
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
     SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < count; i++)
-        backward_head(n, &a, i, workspace_of(&a, run->scratch));
+        head(n, &a, i, workspace_of(&a, run->scratch));
+}
+
+static void forward(const tape_node *n, const tape_run *run)
+{
+    each_head(n, run, forward_head);
+}
+
+static void backward(const tape_node *n, const tape_run *run)
+{
+    each_head(n, run, backward_head);
 }
 
 static size_t saved(const tape_node *n)

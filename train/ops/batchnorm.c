@@ -23,11 +23,6 @@
 /* Inputs. */
 enum { X, SCALE, SHIFT, MEAN, VAR };
 
-static int64_t channels_of(const tape_node *n)
-{
-    return op_width(n->out);
-}
-
 static const float *data_or_null(const tape_value *v)
 {
     return v ? v->data : NULL;
@@ -35,7 +30,7 @@ static const float *data_or_null(const tape_value *v)
 
 static op_pieces pieces_of(const tape_node *n, int threads)
 {
-    return op_split(threads, op_rows(n->out), channels_of(n));
+    return op_split(threads, op_rows(n->out), op_width(n->out));
 }
 
 /* ---- Statistics ----------------------------------------------------------------------------------------------- */
@@ -78,7 +73,7 @@ static void join_moments(const op_pieces *p, int64_t C, int64_t c, const float *
 
 static void batch_moments(const tape_node *n, const tape_run *run, float *mean, float *inverse)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
     const double N = (double)p.rows, keep = n->reals[0];
     float *moments = run->scratch;
@@ -114,7 +109,7 @@ SCN_CLONES static void normalise(int64_t rows, int64_t C, const float *x, const 
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
     const activation *f = n->fixed;
     float *mean = n->saved ? n->saved : run->scratch + 2 * p.count * C, *inverse = mean + C;
@@ -153,7 +148,7 @@ static int64_t block_size(int64_t C)
 /* dz of the given rows, computed in `dz` by way of z; dy itself where there is no activation. */
 static const float *gradient_of_z(const tape_node *n, int64_t rows, int64_t at, float *dz)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const activation *f = n->fixed;
     const float *dy = n->out->grad + at;
     if (!f)
@@ -199,7 +194,7 @@ SCN_CLONES static void put_dx(int64_t rows, int64_t C, const float *x, const flo
 static void backward_piece(const tape_node *n, const op_pieces *p, int64_t i, float *dz, float *sums,
                            const float *factors)
 {
-    const int64_t C = channels_of(n), step = block_rows(C), end = i * p->step + op_piece_rows(p, i);
+    const int64_t C = op_width(n->out), step = block_rows(C), end = i * p->step + op_piece_rows(p, i);
     const float *mean = n->saved, *inverse = mean + C;
     if (!factors)
         memset(sums, 0, (size_t)(2 * C) * sizeof *sums);
@@ -215,7 +210,7 @@ static void backward_piece(const tape_node *n, const op_pieces *p, int64_t i, fl
 
 static void backward_pass(const tape_node *n, const tape_run *run, float *sums, float *blocks, const float *factors)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
     SCN_PARALLEL_FOR_STATIC(p.threads)
     for (int64_t i = 0; i < p.count; i++)
@@ -232,7 +227,7 @@ static void put_sum(const tape_node *n, int input, int64_t c, double sum)
 /* Adds up the pieces' sums: gradients of scale and shift, and the factors of dx. */
 static void join_sums(const tape_node *n, const op_pieces *p, const float *sums, float *factors)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const double N = (double)p->rows;
     for (int64_t c = 0; c < C; c++) {
         double sum = 0, product = 0;
@@ -250,7 +245,7 @@ static void join_sums(const tape_node *n, const op_pieces *p, const float *sums,
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
     float *sums = run->scratch, *factors = sums + 2 * p.count * C, *blocks = factors + 3 * C;
     backward_pass(n, run, sums, blocks, NULL);
@@ -261,12 +256,12 @@ static void backward(const tape_node *n, const tape_run *run)
 
 static size_t saved(const tape_node *n)
 {
-    return (size_t)(2 * channels_of(n));
+    return (size_t)(2 * op_width(n->out));
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    const int64_t C = channels_of(n);
+    const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, threads);
     return (size_t)(2 * p.count * C + 3 * C + p.threads * block_size(C));
 }

@@ -49,29 +49,27 @@ static int64_t source_row(const view *s, int64_t i, int64_t u)
     return source(i * s->multiply + u - s->pad_y, s->divide, s->h);
 }
 
-/* The next taps, from *v on, through which column j sees pixels side by side: how many; 0: no more. *col: the first
- * pixel. */
+/* The next of the places base + k step, k from *k on and below `limit`, that exist in a line of pixels; *col: its
+ * pixel. Returns how many places see pixels side by side, if any do; 0: no more. */
+static int64_t next_run(const view *s, int64_t base, int64_t step, int64_t limit, bool side_by_side, int64_t *k,
+                        int64_t *col)
+{
+    for (; *k < limit; ++*k)
+        if ((*col = source(base + *k * step - s->pad_x, s->divide, s->w)) >= 0)
+            return side_by_side ? scn_min(limit - *k, s->w - *col) : 1;
+    return 0;
+}
+
+/* The next taps, from *v on, through which column j sees pixels side by side. */
 static int64_t next_taps(const view *s, int64_t j, int64_t *v, int64_t *col)
 {
-    int64_t count = 0;
-    for (; *v < s->kw; ++*v)
-        if ((*col = source(j * s->multiply + *v - s->pad_x, s->divide, s->w)) >= 0)
-            break;
-    if (*v < s->kw)
-        count = s->divide > 1 ? 1 : scn_min(s->kw - *v, s->w - *col);
-    return count;
+    return next_run(s, j * s->multiply, 1, s->kw, s->divide == 1, v, col);
 }
 
 /* The next columns, from *j on, that see pixels side by side through tap v. */
 static int64_t next_columns(const view *s, int64_t v, int64_t *j, int64_t *col)
 {
-    int64_t count = 0;
-    for (; *j < s->cols; ++*j)
-        if ((*col = source(*j * s->multiply + v - s->pad_x, s->divide, s->w)) >= 0)
-            break;
-    if (*j < s->cols)
-        count = s->multiply > 1 ? 1 : scn_min(s->cols - *j, s->w - *col);
-    return count;
+    return next_run(s, v, s->multiply, s->cols, s->multiply == 1, j, col);
 }
 
 static view view_of_x(const tape_node *n)
@@ -361,9 +359,9 @@ static size_t scratch(const tape_node *n, int threads)
     const view of_x = view_of_x(n), of_dy = view_of_dy(n);
     size_t floats = weight_floats(k, &of_x);
     if (n->needs_grad[0])
-        floats = op_larger(floats, weight_floats(k, &of_dy));
+        floats = scn_max_size(floats, weight_floats(k, &of_dy));
     if (n->needs_grad[1])
-        floats = op_larger(floats, gradient_floats(k, &of_x, threads));
+        floats = scn_max_size(floats, gradient_floats(k, &of_x, threads));
     return floats;
 }
 

@@ -224,13 +224,13 @@ static size_t product_floats(const tape_node *n, int64_t rows, int threads)
 {
     const op_layer p = products_of(n, 1, 0, rows, NULL);
     const size_t dx = op_product_floats(&p.dx, threads), dw = op_product_floats(&p.dw, threads);
-    return op_larger(op_product_floats(&p.y, threads), op_larger(dx, dw));
+    return scn_max_size(op_product_floats(&p.y, threads), scn_max_size(dx, dw));
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
     const int64_t chunk = chunk_rows(n), rest = op_rows(n->in[0]) % chunk;
-    return chunk_floats(n) + op_larger(product_floats(n, chunk, threads), product_floats(n, rest, threads));
+    return chunk_floats(n) + scn_max_size(product_floats(n, chunk, threads), product_floats(n, rest, threads));
 }
 
 static double flops(const tape_node *n)

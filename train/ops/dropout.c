@@ -89,71 +89,45 @@ static void drop_whole(const tape_node *n, const tape_run *run, const float *x, 
 
 /* ---- Operators ---- */
 
-typedef void dropping(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y);
+/* ints[0]: samples as a whole. */
+static void drop(const tape_node *n, const tape_run *run, const float *x, bool accumulate, float *y)
+{
+    (n->ints[0] ? drop_whole : drop_entries)(n, run, x, accumulate, y);
+}
 
-static void forward(const tape_node *n, const tape_run *run, dropping *apply)
+static void forward(const tape_node *n, const tape_run *run)
 {
     if (run->training)
-        apply(n, run, n->in[0]->data, false, n->out->data);
+        drop(n, run, n->in[0]->data, false, n->out->data);
     else if (n->out->data != n->in[0]->data)
         op_scale(run->threads, n->out->count, 1, n->in[0]->data, false, n->out->data);
 }
 
-static void backward(const tape_node *n, const tape_run *run, dropping *apply)
+static void backward(const tape_node *n, const tape_run *run)
 {
     if (n->needs_grad[0])
-        apply(n, run, n->out->grad, n->accumulate[0], n->in[0]->grad);
+        drop(n, run, n->out->grad, n->accumulate[0], n->in[0]->grad);
 }
 
-static void dropout_forward(const tape_node *n, const tape_run *run)
-{
-    forward(n, run, drop_entries);
-}
-
-static void dropout_backward(const tape_node *n, const tape_run *run)
-{
-    backward(n, run, drop_entries);
-}
-
-static void samples_forward(const tape_node *n, const tape_run *run)
-{
-    forward(n, run, drop_whole);
-}
-
-static void samples_backward(const tape_node *n, const tape_run *run)
-{
-    backward(n, run, drop_whole);
-}
-
-const tape_op op_dropout_row = {
-    .name = "dropout",
-    .forward = dropout_forward,
-    .backward = dropout_backward,
-    .in_place = true,
-};
-
+const tape_op op_dropout_row = {.name = "dropout", .forward = forward, .backward = backward, .in_place = true};
 const tape_op op_drop_samples_row = {
-    .name = "drop_samples",
-    .forward = samples_forward,
-    .backward = samples_backward,
-    .in_place = true,
-};
+    .name = "drop_samples", .forward = forward, .backward = backward, .in_place = true};
 
-static tape_value *record(tape *t, const tape_op *op, tape_value *x, double rate)
+static tape_value *record(tape *t, const tape_op *op, tape_value *x, double rate, bool whole)
 {
     if (!x)
         return NULL;
     if (x->ndim < 1 || !(rate >= 0 && llround(rate * levels) < levels))
         return tape_fail(t, "%s: rate is %g, expected 0 to less than 1", op->name, rate);
-    return op_record(t, &(tape_node){.op = op, .in = {x}, .reals = {rate}});
+    return op_record(t, &(tape_node){.op = op, .in = {x}, .reals = {rate}, .ints = {whole}});
 }
 
 tape_value *op_dropout(tape *t, tape_value *x, double rate)
 {
-    return record(t, &op_dropout_row, x, rate);
+    return record(t, &op_dropout_row, x, rate, false);
 }
 
 tape_value *op_drop_samples(tape *t, tape_value *x, double rate)
 {
-    return record(t, &op_drop_samples_row, x, rate);
+    return record(t, &op_drop_samples_row, x, rate, true);
 }

@@ -50,9 +50,9 @@ static size_t scratch(const tape_node *n, int threads)
     const op_layer p = products_of(n);
     size_t floats = op_product_floats(&p.y, threads);
     if (n->needs_grad[0])
-        floats = op_larger(floats, op_product_floats(&p.dx, threads));
+        floats = scn_max_size(floats, op_product_floats(&p.dx, threads));
     if (n->needs_grad[1])
-        floats = op_larger(floats, op_product_floats(&p.dw, threads));
+        floats = scn_max_size(floats, op_product_floats(&p.dw, threads));
     return floats;
 }
 

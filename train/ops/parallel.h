@@ -5,6 +5,7 @@
 #ifndef TRAIN_OPS_PARALLEL_H
 #define TRAIN_OPS_PARALLEL_H
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "ops/vectorise.h"
 #include "product/gemm.h"
@@ -88,12 +89,6 @@ typedef struct op_layer {
     op_product y, dx, dw;
 } op_layer;
 op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy);
-
-/* Scratch memory that serves two uses, one after the other. */
-static inline size_t op_larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 /* y = a + b for n elements, by the calling thread; y may be a or b. */
 void op_sum(int64_t n, const float *a, const float *b, float *y);

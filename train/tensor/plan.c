@@ -525,8 +525,8 @@ static size_t find_sizes(tape_plan *p)
         out->grad.bytes = pn->backward ? out->data.bytes : 0;
         const bool packs = p->options.pack && n->op->packed;
         pn->packed.bytes = packs ? array_bytes(n->op->packed(n, p->options.threads)) : 0;
-        size_t own = n->op->scratch ? array_bytes(n->op->scratch(n, p->options.threads)) : 0;
-        scratch = own > scratch ? own : scratch;
+        if (n->op->scratch)
+            scratch = scn_max_size(scratch, array_bytes(n->op->scratch(n, p->options.threads)));
     }
     return scratch;
 }
