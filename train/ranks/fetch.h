@@ -1,5 +1,5 @@
-/* Arrays of which every rank holds the part that it owns, read by rank 0 piece by piece for a checkpoint. Rank 0 asks,
- * the others answer until it ends. One rank reads its own memory. */
+/* Arrays of which every rank holds the part that it owns, read by rank 0 piece by piece for a checkpoint. Rank 0
+ * asks, the others answer until it ends. One rank reads its own memory. */
 #ifndef TRAIN_RANKS_FETCH_H
 #define TRAIN_RANKS_FETCH_H
 

@@ -1,10 +1,10 @@
 /* See reducer.h.
  *
  * Ranks exchange buckets of gradients and weights (shard.h): gradients go to their owners along a tree, weights back
- * along the same tree (comm.h). A bucket goes as soon as all its gradients are complete here; several are on their way
- * at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and each rank
- * expects those of a window that begins with its oldest: the oldest of all is in every window, so that some bucket
- * always gets on. */
+ * along the same tree (comm.h). A bucket goes as soon as all its gradients are complete here; several are on their
+ * way at the same time. Buckets go in one order on all ranks, that in which the backward pass completes them, and
+ * each rank expects those of a window that begins with its oldest: the oldest of all is in every window, so that some
+ * bucket always gets on. */
 #include "ranks/reducer.h"
 
 #include <stdlib.h>
@@ -80,9 +80,9 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
     }
 }
 
-/* to += from in parallel: n entries of a flat array of gradients, of which the first is number `entry`. Sums in bfloat16
- * are rounded by the sequence that the later of the two parts begins with (0: the sum that light's average takes in), so
- * that threads, buckets and the number of ranks do not matter. */
+/* to += from in parallel: n entries of a flat array of gradients, of which the first is number `entry`. Sums in
+ * bfloat16 are rounded by the sequence that the later of the two parts begins with (0: the sum that light's average
+ * takes in), so that threads, buckets and the number of ranks do not matter. */
 static void add(const reducer *r, scion_dtype type, int64_t sequence, int64_t entry, int64_t n, const void *from,
                 void *to)
 {

@@ -3,9 +3,9 @@
  *
  * deterministic: the gradient is summed along a tree that the settings fix, whatever the number of ranks. With G the
  * largest power of two that divides accum, the micro-batches are G groups in a row; within a group they are added one
- * after another, groups in pairs, pairs in pairs, and so on. 1, 2, 4, ... up to G ranks have the same bits: a rank has
- * one branch of the tree, and branches meet as ranks do (comm.h). It takes log2(G/ranks) more arrays of gradients,
- * with `light` one more than that, since there the gradients hold the average.
+ * after another, groups in pairs, pairs in pairs, and so on. 1, 2, 4, ... up to G ranks have the same bits: a rank
+ * has one branch of the tree, and branches meet as ranks do (comm.h). It takes log2(G/ranks) more arrays of
+ * gradients, with `light` one more than that, since there the gradients hold the average.
  *
  *     reducer_begin(r, grads, step);
  *     for each piece k:  backward pass adds to reducer_array(r, k), as reducer_watch says;  reducer_end_piece(r, k)

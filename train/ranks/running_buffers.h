@@ -21,8 +21,8 @@ void running_free(running_buffers *m);
 /* Before and after piece k of this rank. */
 void running_clear(const running_buffers *m);
 void running_keep(const running_buffers *m, int64_t k);
-/* Applies all parts but the first `skip` to `before`, the flat buffers before the step. The result goes where the tape
- * is bound. */
+/* Applies all parts but the first `skip` to `before`, the flat buffers before the step. The result goes where the
+ * tape is bound. */
 void running_apply(const running_buffers *m, comm *c, const float *before, int64_t skip);
 
 #endif

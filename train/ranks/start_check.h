@@ -1,5 +1,5 @@
 /* Checks that all ranks have the same settings, data and checkpoint before they train together. Each rank compares
- * itself with rank 0; messages name what is different here. The caller lets all agree on the answers (comm_agree),
+ * itself with rank 0; messages name the difference. The caller lets all agree on the answers (comm_agree),
  * which name the rank. */
 #ifndef TRAIN_RANKS_START_CHECK_H
 #define TRAIN_RANKS_START_CHECK_H

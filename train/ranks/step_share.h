@@ -27,7 +27,7 @@ scion_status share_make(step_share *out, int rank, int ranks, int64_t batch, int
 int64_t share_first(const step_share *s, int rank);
 int64_t share_pieces(const step_share *s, int rank);
 step_piece share_piece(const step_share *s, int rank, int64_t k);
-/* Pieces of the ranks before this one, and of the rank that has most. */
+/* Pieces of the ranks before this one, and of the rank with the largest number. */
 int64_t share_pieces_before(const step_share *s);
 int64_t share_max_pieces(const step_share *s);
 

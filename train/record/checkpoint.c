@@ -71,7 +71,7 @@ static uint64_t header_hash(const char *header, size_t length, size_t at)
     return XXH3_64bits_withSeed(header + after, length - after, XXH3_64bits(header, at));
 }
 
-/* Where the digits after `mark` start in a header, 0: nowhere. */
+/* Place of the digits after `mark` in a header, 0: there are none. */
 static size_t find_digits(const char *header, size_t length, const char *mark)
 {
     const char *at = memmem(header, length, mark, strlen(mark));
@@ -446,7 +446,7 @@ static bool is_ours(const checkpoint *c)
            is_hash(json_string_value(json_object_get(metadata_of(c), HEADER_CHECKSUM)));
 }
 
-/* Metadata are strings; those of ours under *.hex become what they stand for. */
+/* Metadata are strings; those of ours under *.hex are decoded. */
 static scion_status read_metadata(checkpoint *c, const char *path, scion_error *err)
 {
     json_t *meta = json_object_get(c->root, METADATA), *value;

@@ -15,7 +15,7 @@
 
 typedef struct checkpoint_tensor {
     const char *name;
-    const char *dtype; /* "F32", "BF16", "U8", "I64", and whatever else the format knows */
+    const char *dtype; /* "F32", "BF16", "U8", "I64", and the other types of the format */
     int ndim;          /* 0 to 4 */
     int64_t shape[4];
     const void *data; /* reading: points into the mapped file; files of other programs may not align it */

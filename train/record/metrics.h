@@ -7,7 +7,7 @@
  *     summary.json    one object at the end: state, the metrics of the result (metric_rows.c), changes (if step sizes
  *                     were changed on the way), config
  * A number that is not finite is written as null, since JSON has no other way. Numbers have all their digits. Steps
- * appear once: a resumed run cuts off what the run before it wrote past the checkpoint. */
+ * appear once: a resumed run cuts off the lines past its checkpoint. */
 #ifndef TRAIN_RECORD_METRICS_H
 #define TRAIN_RECORD_METRICS_H
 

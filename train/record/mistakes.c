@@ -286,8 +286,8 @@ static bool get_classes(mistakes *m, const json_t *list)
     return true;
 }
 
-/* Pairs are in order and each occurs once. No more images of a class are wrong than it has, and exactly as many if all
- * pairs are here. */
+/* Pairs are in order and each occurs once. No more images of a class are wrong than it has, and exactly as many if
+ * all pairs are here. */
 static bool get_pairs(mistakes *m, json_t *all)
 {
     const json_t *list;

@@ -1,5 +1,5 @@
-/* Mistakes of a classifier: how often each class is taken for another one, and the images whose class it thought least
- * likely. The validation at the end of a run collects it, the run's folder keeps it (mistakes.json, see
+/* Mistakes of a classifier: how often each class is taken for another one, and the images whose class it thought
+ * least likely. The validation at the end of a run collects it, the run's folder keeps it (mistakes.json, see
  * docs/file-formats.md), and a report draws it without the model and the data. */
 #ifndef TRAIN_RECORD_MISTAKES_H
 #define TRAIN_RECORD_MISTAKES_H

@@ -25,7 +25,7 @@ typedef struct run_point {
     double time;                           /* wall clock, seconds since 1970 */
     double elapsed;                        /* seconds of the run so far, including those before it was resumed */
     double samples;                        /* trained on so far */
-    const char *unit;                      /* what samples are called: "tokens", "images"; NULL: "samples" */
+    const char *unit;                      /* name of the samples: "tokens", "images"; NULL: "samples" */
 } run_point;
 
 /* Norm of a parameter's weights against the bound that its rule promises. */
@@ -68,7 +68,7 @@ typedef struct run_result {
     double best_val_loss;                      /* of all validations */
     uint64_t data_hash;                        /* of data_info; 0: not known */
     int64_t skipped;                           /* files or symbols of the data that were left out */
-    double steps_s;                            /* of the steps, including what they wait for */
+    double steps_s;                            /* of the steps, including waiting */
     double forward_s, backward_s, optimizer_s; /* sums over the steps of this process */
     double comm_s;                             /* ... waiting for other ranks */
     double state_bytes, peak_bytes;            /* weights, gradients and optimizer; peak of the process */
@@ -141,11 +141,11 @@ static inline void *metric_in(const run_metric *m, const void *of)
 /* Value of a metric that is not a hash; NAN: unknown. */
 double metric_value(const run_metric *m, const void *of);
 
-/* Sets all metrics of a struct to what they are before anything is measured. */
+/* Resets all metrics of a struct to their values before a measurement. */
 void metrics_clear(const run_metric *rows, void *of);
 
 /* Writes the metrics of one kind of object as JSON members, each with a comma and `begin` before it, and `colon`
- * between key and value. unit: what samples are called. */
+ * between key and value. unit: name of the samples. */
 void metrics_write(FILE *to, const run_metric *rows, const void *of, int object, const char *unit, const char *begin,
                    const char *colon);
 /* Reads them. Values that are missing or null are unknown. Images of 0.2, whose keys say tokens, are found too. */

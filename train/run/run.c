@@ -127,7 +127,8 @@ static scion_status write_checkpoint(loop *l, const char *path, scion_error *err
     return status;
 }
 
-/* Links the checkpoint of this step to the best one, if that was saved after the same step; one answer on all ranks. */
+/* Links the checkpoint of this step to the best one, if that was saved after the same step; one answer on all
+ * ranks. */
 static bool link_best(const loop *l)
 {
     const bool best = l->best_saved == trainer_about(l->t).step && trainer_about(l->t).micro == 0;
@@ -346,7 +347,7 @@ static scion_status all_steps(loop *l, bool *stopped, scion_error *err)
     if (l->at->validation_due && l->policy->validate) { /* it was stopped in the middle of it */
         TRY(validate(l, true, err));
         TRY(save(l, err));
-    } else if (is_done(t) && l->policy->validate) { /* it had ended: for those who ask again how it ended */
+    } else if (is_done(t) && l->policy->validate) { /* it had ended: the result is asked for again */
         TRY(validate(l, false, err));
     }
     while (!is_done(t) && !diverges(l) && !*stopped) {

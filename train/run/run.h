@@ -1,6 +1,6 @@
 /* One run: steps, validations, norms and checkpoints, until it ends, diverges, is stopped or out of time.
  *
- * `run_train` is the only loop of the program. A policy says what to do when; sinks are told what happened, and put
+ * `run_train` is the only loop of the program. A policy says what to do when; sinks learn of events, and put
  * it into a folder (metrics.h), a ledger, a line on the terminal. Sinks never change the run. */
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
@@ -50,8 +50,8 @@ typedef struct run_policy {
     int64_t log_every, norm_every;
     bool validate; /* at the end, and after every eval_every steps (0: only then) */
     int64_t eval_every;
-    /* Saves checkpoints: at the end, when stopped, and after every save_every steps. One that falls on a validation is
-     * written before it, and after it again with its outcome. */
+    /* Saves checkpoints: at the end, when stopped, and after every save_every steps. One that falls on a validation
+     * is written before it, and after it again with its outcome. */
     bool save;
     const run_dir *dir;       /* where rank 0 writes them */
     int64_t save_every, keep; /* keep: newest checkpoints that stay, and the best; 0: one, and no best */
@@ -73,9 +73,10 @@ run_policy run_policy_of(const config *c);
 
 /* Trains until the end. *r is filled in as the run goes, so that stop() may look at it. OK: r->state is DONE,
  * DIVERGED (by the policy) or UNFINISHED (stopped; saved, if the policy saves). An error is the run's, which is saved
- * as it was after its last good step, unless its numbers are not finite or its averages hold parts of a step; *sinks_failed
- * (may be NULL) counts sinks that failed, which is no error. A run stopped in the middle of a step is as before that
- * step (with `light` on one rank, it goes on in it); one stopped in a validation repeats it when it is resumed. */
+ * as it was after its last good step, unless its numbers are not finite or its averages hold parts of a step;
+ * *sinks_failed (may be NULL) counts sinks that failed, which is no error. A run stopped in the middle of a step is
+ * as before that step (with `light` on one rank, it goes on in it); one stopped in a validation repeats it when it is
+ * resumed. */
 scion_status run_train(trainer *t, const run_policy *policy, const run_sink *const *sinks, int count, run_result *r,
                        int *sinks_failed, scion_error *err);
 

@@ -43,7 +43,7 @@ extern const flat_row flat_rows[];
 
 /* Bytes of an array of this layout for a recorded model. */
 size_t flat_bytes(const tape *t, flat_like like);
-/* Where a parameter (LIKE_WEIGHTS, LIKE_GRADS) or buffer begins in such an array, and how it is stored. */
+/* Address of a parameter (LIKE_WEIGHTS, LIKE_GRADS) or buffer in such an array, and its type there. */
 void *flat_at(void *array, flat_like like, const tape_value *v);
 scion_dtype flat_type(flat_like like, const tape_value *v);
 /* Allocates zeros, aligned and on large pages where possible; NULL: out of memory. */

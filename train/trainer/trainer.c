@@ -1,5 +1,5 @@
-/* Making a trainer: data, model, plans, memory, optimizer. See trainer.h; the step is trainer_step.c, validation
- * trainer_evaluate.c, checkpoints trainer_open.c and trainer_save.c. */
+/* Making a trainer: data, model, plans, memory, optimizer. See trainer.h; opening is trainer_open.c, the step
+ * trainer_step.c, validation trainer_evaluate.c, checkpoints trainer_checkpoint.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,9 +188,9 @@ scion_status trainer_open_data(trainer *t, const data_context *special, scion_er
 /* Share of the memory that a run may plan to use, and up to which weights are packed for speed. */
 static const double memory_share = 0.95, packing_share = 0.5;
 
-/* Weights are packed once a step where a step has several micro-batches of one size, all with the same weights, unless
- * the user wants to save memory or there is too little of it: packed for the result and for the gradient they take
- * twice their own size beside themselves, gradients and state. (trainer_plan checks again when all is known.) */
+/* Weights are packed once a step where a step has several micro-batches of one size, all with the same weights,
+ * unless the user wants to save memory or there is too little of it: packed for the result and for the gradient they
+ * take twice their own size beside themselves, gradients and state. (trainer_plan checks again when all is known.) */
 static bool wants_packed(const trainer *t)
 {
     const double arrays = 4 + (double)trainer_rule(t)->states, floats = (double)tape_param_elements(t->model.tape);
@@ -245,7 +245,7 @@ done:
     return status;
 }
 
-/* Plans who owns what, and the sums of gradients; this lists the parameters in pieces. */
+/* Plans the shares of the ranks, and the sums of gradients; this lists the parameters in pieces. */
 static scion_status plan_sums(trainer *t, scion_error *err)
 {
     const training_options *o = &t->c.training;
@@ -275,7 +275,7 @@ static bool wants_flat(const trainer *t, const flat_row *row)
            (!row->wanted || row->wanted(&t->c));
 }
 
-/* Counts what the run will take. The optimizer's share is an upper estimate until it exists. */
+/* Counts the memory of the run. The optimizer's share is an upper estimate until it exists. */
 static void plan_memory(trainer *t)
 {
     trainer_memory *m = &t->memory;
@@ -407,7 +407,7 @@ done:
 
 /* ---- The optimizer -------------------------------------------------------------------------------------------- */
 
-/* Where a weight starts. Norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule
+/* Start of a weight. Norms of vectors (RMS, Euclid, max) start at zero, and a network of such matrices (rule
  * signum, say) would never leave it. */
 static int32_t start_of(const trainer *t, const tape_value *v, int32_t norm)
 {

@@ -36,8 +36,8 @@ typedef struct trainer_memory {
  * stops where it has enough. On failure *out is NULL. */
 
 /* A new run with settings that passed config_check. The option `init` names a run to take weights and vocabulary
- * from; its model must be the same, and *init_step (may be NULL) is its step, else -1. `ranks`: who trains together;
- * NULL: this process alone. */
+ * from; its model must be the same, and *init_step (may be NULL) is its step, else -1. `ranks`: those that train
+ * together; NULL: this process alone. */
 scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err);
 
 /* The part of a run's position that is the loop's, not the trainer's; checkpoints carry it. */
@@ -50,7 +50,7 @@ typedef struct run_position {
 run_position run_position_start(void);
 void run_position_free(run_position *p);
 
-/* How a resumed run differs from the one that was saved, for messages. */
+/* Differences between a resumed run and the saved one, for messages. */
 typedef struct trainer_resumed {
     double lr_before;     /* of the last step before; NAN: none */
     int64_t steps_before; /* that the run was to have */
@@ -75,7 +75,8 @@ scion_status trainer_open(trainer **out, const char *path, const char *const *pa
 
 /* Sets the model of a configuration, and the settings that its weights depend on, to those of a run: for `init`. */
 scion_status trainer_model_of(config *c, const char *run, scion_error *err);
-/* All ranks take the weights and buffers of rank 0: they begin alike although their machines may round differently. */
+/* All ranks take the weights and buffers of rank 0: they begin alike although their machines may round
+ * differently. */
 void trainer_share_weights(const trainer *t);
 void trainer_free(trainer *t);
 
@@ -137,8 +138,8 @@ typedef struct step_report {
  * continued at the next micro-batch. `watch` may be NULL. */
 scion_status trainer_step(trainer *t, const trainer_watch *watch, step_report *report, scion_error *err);
 
-/* Writes all that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h). All ranks call it; rank
- * 0 writes, the others send it their parts. ENONFINITE, and the file is as it was, if a weight is not finite. */
+/* Writes all that a resumed run needs, into the open folder `folder` if that is >= 0 (file.h). All ranks call it;
+ * rank 0 writes, the others send it their parts. ENONFINITE, and the file is as it was, if a weight is not finite. */
 scion_status trainer_save(const trainer *t, const run_position *position, int folder, const char *path,
                           scion_error *err);
 

@@ -1,7 +1,7 @@
 /* The checkpoint of a trainer: writing and reading it.
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.NAME.PARAMETER"
- *                (scion_optimizer_state; with `light`, the averages that are in the gradients); "optimizer", bytes: its
- *                settings and counters
+ *                (scion_optimizer_state; with `light`, the averages that are in the gradients); "optimizer", bytes:
+ *                its settings and counters
  *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary or images, where there are; due =
  *                validation, if the run was stopped in the validation after `step`; micro and micro_loss, if it was
  *                stopped in a step with `light`: micro-batches of it that the averages have, the sum of their
@@ -31,7 +31,7 @@ static const char *type_name(scion_dtype type)
 
 /* ---- Writing -------------------------------------------------------------------------------------------------- */
 
-/* Where the entries of a tensor are, if they are spread over ranks. */
+/* Place of a tensor's entries, if they are spread over ranks. */
 typedef struct source {
     int64_t param;
     int k; /* as find_array has it */
@@ -64,7 +64,8 @@ static scion_array flat_array(const trainer *t, int i, const tape_value *v)
     return a;
 }
 
-/* Finds array k of a parameter as far as it is here: its state array k, or with k < 0 its part of flat array -1 - k. */
+/* Finds array k of a parameter as far as it is here: its state array k, or with k < 0 its part of flat array -1 -
+ * k. */
 static bool find_array(const void *ctx, int64_t param, int k, scion_array *a)
 {
     const trainer *t = ctx;
@@ -267,8 +268,8 @@ static const char *shape_text(int ndim, const int64_t *shape, char text[64])
     return text;
 }
 
-/* Reads entries [a->first, a->first + a->count) of the tensor PREFIX NAME into a->data. The file's type is another only
- * if weights are taken from a run that stored them otherwise (init). */
+/* Reads entries [a->first, a->first + a->count) of the tensor PREFIX NAME into a->data. The file's type is another
+ * only if weights are taken from a run that stored them otherwise (init). */
 static scion_status read_entries(const checkpoint *file, const char *path, const char *prefix, const char *name,
                                  const scion_array *a, scion_error *err)
 {

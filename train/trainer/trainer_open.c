@@ -110,7 +110,8 @@ static scion_status note_changes(const trainer *t, const config *stored, const c
     return SCION_OK;
 }
 
-/* ---- Data of a checkpoint ---------------------------------------------------------------------------------------- */
+/* ---- Data of a checkpoint
+ * ---------------------------------------------------------------------------------------- */
 
 /* Refuses data of another kind than the model learned from. */
 static scion_status check_kind(const trainer *t, const checkpoint *file, scion_error *err)
@@ -155,7 +156,8 @@ static scion_status read_step(trainer *t, const checkpoint *file, const char *pa
     return status;
 }
 
-/* ---- A resumed run ------------------------------------------------------------------------------------------------ */
+/* ---- A resumed run
+ * ------------------------------------------------------------------------------------------------ */
 
 scion_status trainer_resume(trainer **out, const char *path, const char *const *pairs, int count, bool force,
                             comm *ranks, run_position *position, trainer_resumed *before, scion_error *err)
@@ -186,7 +188,8 @@ done:
     return hand_over(out, t, file, status);
 }
 
-/* ---- A trained model in use ------------------------------------------------------------------------------------- */
+/* ---- A trained model in use
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct use_row {
     unsigned plans;

@@ -31,7 +31,8 @@ static sized_plan *plan_for(trainer *t, const step_piece *p)
 
 /* ---- Gradients ------------------------------------------------------------------------------------------------ */
 
-/* Number of the first sequence of piece k, counted over the whole run; k may be one past the last: the next step's. */
+/* Number of the first sequence of piece k, counted over the whole run; k may be one past the last: the next
+ * step's. */
 static step_piece piece_in_run(const trainer *t, int64_t k)
 {
     const int64_t pieces = share_pieces(&t->share, t->comm->rank), step = t->step + (k == pieces);
@@ -161,8 +162,8 @@ static scion_status gradients_before(trainer *t, const trainer_watch *w, step_re
 
 /* ---- All ranks ------------------------------------------------------------------------------------------------ */
 
-/* Exchanges status and losses. All ranks return the status of the lowest rank that failed; one that only stopped gives
- * way to one that failed. */
+/* Exchanges status and losses. All ranks return the status of the lowest rank that failed; one that only stopped
+ * gives way to one that failed. */
 static scion_status conclude(trainer *t, scion_status status, const trainer_watch *w, step_report *report,
                              scion_error *err)
 {
@@ -218,7 +219,7 @@ static void copy_buffers(const trainer *t, flat_index to, flat_index from)
         memcpy(t->flats[to], t->flats[from], flat_bytes(t->model.tape, LIKE_BUFFERS));
 }
 
-/* Counts the step and updates the copies of the weights; or undoes what a failed one changed. */
+/* Counts the step and updates the copies of the weights; or undoes the changes of a failed one. */
 static void end_step(trainer *t, scion_status status)
 {
     t->torn = status != SCION_OK && takes_in_at_once(t) && t->comm->size > 1;

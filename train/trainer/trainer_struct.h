@@ -70,7 +70,7 @@ scion_status trainer_make_optimizer(trainer *t, scion_error *err);
 
 /* The configuration of a checkpoint of ours. */
 scion_status trainer_read_config(const checkpoint *file, const char *path, config *c, scion_error *err);
-/* Weights and buffers, and unless model_only, whatever else of flat arrays is saved. */
+/* Weights and buffers, and unless model_only, the other flat arrays that are saved. */
 scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char *path, bool model_only,
                                   scion_error *err);
 scion_status trainer_read_optimizer(trainer *t, const checkpoint *file, const char *path, scion_error *err);
