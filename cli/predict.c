@@ -35,14 +35,13 @@ static void print_json(const data_image_info *m, const char *file, float *p, int
 {
     if (!p)
         return;
-    json_t *list = json_array(), *name = json_string(file);
+    json_t *list = json_array();
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
         json_array_append_new(list, json_pack("{s:s,s:f}", "name", m->names[k], "probability", (double)p[k]));
         p[k] = -1;
     }
-    json_t *object =
-        json_pack("{s:o, s:o}", "file", name ? name : json_string("?"), "classes", list); /* "?": not UTF-8 */
+    json_t *object = json_pack("{s:o, s:o}", "file", json_text(file), "classes", list);
     json_dumpf(object, stdout, JSON_REAL_PRECISION(7));
     putchar('\n');
     json_decref(object);

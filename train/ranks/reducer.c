@@ -46,7 +46,9 @@ struct reducer {
     const shard_plan *shards;
     const step_share *share;
     const tape *tape;
-    reducer_options o;
+    const training_options *o;
+    bool light; /* the gradients hold the average */
+    int threads;
     int64_t step; /* for the rounding */
 
     /* Sums of this rank */
@@ -86,10 +88,11 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
 static void add(const reducer *r, scion_dtype type, int64_t sequence, int64_t entry, int64_t n, const void *from,
                 void *to)
 {
-    const scn_rounding how = r->o.round_nearest ? (scn_rounding){.random = false}
-                                                : scn_rounding_by(r->o.seed, scn_stream_meeting(r->step, sequence));
+    const bool nearest = r->o->rounding == SCION_ROUNDING_NEAREST;
+    const scn_rounding how = nearest ? (scn_rounding){.random = false}
+                                     : scn_rounding_by(r->o->seed, scn_stream_meeting(r->step, sequence));
     const int64_t blocks = scn_pieces(n, add_entries);
-    const int used = (int)scn_min(blocks, r->o.threads);
+    const int used = (int)scn_min(blocks, r->threads);
     SCN_PARALLEL_FOR_STATIC(used)
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t at = i * add_entries, now = scn_min(n - at, add_entries);
@@ -104,13 +107,13 @@ static void add(const reducer *r, scion_dtype type, int64_t sequence, int64_t en
 
 static size_t wire_bytes(const reducer *r, const shard_bucket *b)
 {
-    return scn_stored_bytes(shard_wire(b, r->o.wire), b->count);
+    return scn_stored_bytes(shard_wire(b, (scion_dtype)r->o->wire), b->count);
 }
 
 /* True if a bucket is sent in another type than it is stored in. */
 static bool is_converted(const reducer *r, const shard_bucket *b)
 {
-    return shard_wire(b, r->o.wire) != b->grad_type;
+    return shard_wire(b, (scion_dtype)r->o->wire) != b->grad_type;
 }
 
 static const shard_bucket *bucket_at(const reducer *r, int64_t place)
@@ -426,21 +429,23 @@ static void plan_tree(reducer *r)
     const step_share *s = r->share;
     const int64_t groups = s->accum & -s->accum; /* the largest power of two in it */
     r->group = r->pieces;
-    if (!r->o.deterministic || !s->whole || groups % s->ranks != 0)
+    if (!r->o->deterministic || !s->whole || groups % s->ranks != 0)
         return;
     r->group = s->accum / groups;
     for (int64_t n = groups / s->ranks; n > 1; n /= 2)
         r->depth++;
 }
 
-scion_status reducer_create(reducer **out, comm *c, const shard_plan *shards, const step_share *share,
-                            const tape_plan *train, const reducer_options *o, scion_error *err)
+scion_status reducer_create(reducer **out, const config *settings, int threads, comm *c, const shard_plan *shards,
+                            const step_share *share, const tape_plan *train, scion_error *err)
 {
     const size_t n = (size_t)shards->count;
     reducer *r = *out = calloc(1, sizeof *r);
     int64_t *when = calloc(n + 1, sizeof *when);
     if (r) {
-        *r = (reducer){.c = c, .shards = shards, .share = share, .tape = plan_tape(train), .o = *o};
+        *r = (reducer){.c = c, .shards = shards, .share = share, .tape = plan_tape(train), .threads = threads};
+        r->o = &settings->training;
+        r->light = settings->optimizer.light;
         r->pieces = share_pieces(share, share->rank);
         r->order = calloc(n + 1, sizeof *r->order);
         r->params_of = calloc(n + 1, sizeof *r->params_of);
@@ -470,13 +475,13 @@ void reducer_free(reducer *r)
 
 bool reducer_is_apart(const reducer *r)
 {
-    return r->o.deterministic && r->o.light;
+    return r->o->deterministic && r->light;
 }
 
 /* Messages of another type than the gradients are made in a second half. */
 static size_t message_bytes(const reducer *r)
 {
-    return r->c->size > 1 ? (size_t)(r->o.wire == SCION_BF16 ? 2 : 1) * window * r->staging_bytes : 0;
+    return r->c->size > 1 ? (size_t)(r->o->wire == SCION_BF16 ? 2 : 1) * window * r->staging_bytes : 0;
 }
 
 size_t reducer_bytes(const reducer *r)
@@ -497,7 +502,7 @@ scion_status reducer_allocate(reducer *r, scion_error *err)
         return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of messages", message_bytes(r));
     for (size_t i = 0; i < window; i++) {
         r->slots[i].in = r->staging + i * r->staging_bytes;
-        r->slots[i].out = r->o.wire == SCION_BF16 ? r->staging + (window + i) * r->staging_bytes : NULL;
+        r->slots[i].out = r->o->wire == SCION_BF16 ? r->staging + (window + i) * r->staging_bytes : NULL;
     }
     return SCION_OK;
 }

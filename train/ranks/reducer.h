@@ -16,25 +16,17 @@
 #define TRAIN_RANKS_REDUCER_H
 
 #include "comm/comm.h"
+#include "config/config.h"
 #include "ranks/shard.h"
 #include "ranks/step_share.h"
 #include "tensor/plan.h"
 
 typedef struct reducer reducer;
 
-typedef struct reducer_options {
-    uint64_t seed;
-    int threads;
-    scion_dtype wire;   /* how gradients in float32 travel */
-    bool round_nearest; /* sums in bfloat16 */
-    bool deterministic;
-    bool light; /* the gradients hold the average */
-} reducer_options;
-
-/* c, shards, share and the plan's tape outlive it; `train` gives the order of the backward pass. Nothing large is
+/* settings, c, shards, share and the plan's tape outlive it; `train` gives the order of the backward pass. Nothing large is
  * allocated. */
-scion_status reducer_create(reducer **out, comm *c, const shard_plan *shards, const step_share *share,
-                            const tape_plan *train, const reducer_options *o, scion_error *err);
+scion_status reducer_create(reducer **out, const config *settings, int threads, comm *c, const shard_plan *shards,
+                            const step_share *share, const tape_plan *train, scion_error *err);
 void reducer_free(reducer *r);
 /* Memory for sums and messages. */
 size_t reducer_bytes(const reducer *r);

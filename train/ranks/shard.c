@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "comm/comm.h"
 #include "scion_advanced.h"
+#include "util/array.h"
 #include "util/fail.h"
 
 /* Reading and writing an entry takes the time of so many operations of a product. */
@@ -142,41 +143,34 @@ static shard_bucket range_of(const tape_value *v, int64_t first, int64_t count, 
                           .grad_at = v->grad_at + scn_stored_bytes(v->grad_type, first)};
 }
 
-/* Adds a range with one owner to the list, in equal pieces; to the last bucket if it fits there. */
-static void add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t count, int owner)
+/* Adds a range with one owner to the list, in equal pieces; to the last bucket if it fits there. False: out of
+ * memory. */
+static bool add_range(shard_plan *s, const tape_value *v, int64_t first, int64_t count, int owner)
 {
     shard_bucket *last = s->count > 0 ? &s->buckets[s->count - 1] : NULL;
     const shard_bucket all = range_of(v, first, count, owner);
+    const int64_t pieces = scn_pieces(count, SHARD_BUCKET);
     if (last && joins(last, &all)) {
         last->count += count;
-        return;
+        return true;
     }
-    const int64_t pieces = scn_pieces(count, SHARD_BUCKET);
     for (int64_t k = 0; k < pieces; k++) {
         const int64_t begin = count * k / pieces, end = count * (k + 1) / pieces;
-        s->buckets[s->count++] = range_of(v, first + begin, end - begin, owner);
+        shard_bucket *b = array_append(&s->buckets, &s->count, sizeof *b);
+        if (!b)
+            return false;
+        *b = range_of(v, first + begin, end - begin, owner);
     }
-}
-
-/* Largest number of buckets: one for every range of every parameter and for every SHARD_BUCKET entries. */
-static size_t buckets_max(const shard_plan *s, int64_t elements)
-{
-    size_t ranges = 0;
-    for (int64_t i = 0; i < s->params * s->ranks; i++)
-        ranges += s->own[i] > 0;
-    return ranges + (size_t)(elements / SHARD_BUCKET) + 1;
+    return true;
 }
 
 static scion_status make_buckets(shard_plan *s, const tape *t, scion_error *err)
 {
-    s->buckets = calloc(buckets_max(s, tape_param_elements(t)), sizeof *s->buckets);
-    if (!s->buckets)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
     for (int64_t i = 0; i < s->params; i++)
         for (int r = 0; r < s->ranks; r++) { /* ranges follow each other in the order of the ranks */
             const int64_t own = shard_own(s, r, i);
-            if (own > 0)
-                add_range(s, tape_param_at(t, i), shard_first(s, r, i), own, r);
+            if (own > 0 && !add_range(s, tape_param_at(t, i), shard_first(s, r, i), own, r))
+                return train_fail(err, SCION_ENOMEM, "out of memory for the ranks' shares");
             s->entries[r] += own;
         }
     return SCION_OK;

@@ -145,12 +145,9 @@ void metrics_close(metrics *m)
 
 /* ---- Lines ------------------------------------------------------------------------------------------------- */
 
-/* Writes a text as a JSON string; "?" if it is not UTF-8. */
 static void write_quoted(FILE *to, const char *text)
 {
-    json_t *string = json_string(text);
-    if (!string)
-        string = json_string("?");
+    json_t *string = json_text(text);
     json_dumpf(string, to, JSON_ENCODE_ANY);
     json_decref(string);
 }

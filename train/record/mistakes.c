@@ -192,13 +192,6 @@ mistakes_class mistakes_total(const mistakes *m)
 
 /* ---- Writing ----------------------------------------------------------------------------------------------- */
 
-/* A text, or "?" if it is not UTF-8. */
-static json_t *text_of(const char *text)
-{
-    json_t *string = json_string(text);
-    return string ? string : json_string("?");
-}
-
 /* The bytes of an image; NULL: out of memory. */
 static json_t *pixels_of(const uint8_t *pixels, size_t n)
 {
@@ -217,7 +210,7 @@ json_t *mistakes_json(const mistakes *m, bool pixels)
     for (int64_t i = 0; i < m->class_count; i++) {
         const mistakes_class *k = &m->classes[i];
         failed |= json_array_append_new(
-            classes, json_pack("{s:o,s:I,s:I}", "name", text_of(k->name), "images", k->images, "right", k->right));
+            classes, json_pack("{s:o,s:I,s:I}", "name", json_text(k->name), "images", k->images, "right", k->right));
     }
     for (int64_t i = 0; i < m->pair_count; i++) {
         const mistakes_pair *p = &m->pairs[i];
@@ -232,7 +225,7 @@ json_t *mistakes_json(const mistakes *m, bool pixels)
         failed |= json_array_append_new(worst, image);
     }
     json_t *all = json_pack("{s:s,s:I,s:s,s:o,s:o,s:I,s:o,s:[I,I,I],s:o}", "format", format, "step", m->step, "tta",
-                            m->tta, "part", text_of(m->part), "classes", classes, "pairs", m->pairs_found,
+                            m->tta, "part", json_text(m->part), "classes", classes, "pairs", m->pairs_found,
                             "confusion", pairs, "size", m->height, m->width, m->channels, "worst", worst);
     if (!failed)
         return all;

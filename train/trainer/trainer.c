@@ -250,18 +250,12 @@ static scion_status plan_sums(trainer *t, scion_error *err)
 {
     const training_options *o = &t->c.training;
     const bool together = trainer_rule(t)->joint || t->c.optimizer.clip_norm > 0; /* sums over all parameters */
-    const reducer_options r = {.seed = o->seed,
-                               .threads = t->threads,
-                               .wire = (scion_dtype)o->wire,
-                               .round_nearest = o->rounding == SCION_ROUNDING_NEAREST,
-                               .deterministic = o->deterministic,
-                               .light = t->c.optimizer.light};
     scion_options options;
     scion_param *params = NULL;
     scion_status status = SCION_OK;
     TRY(network_params(&t->c, t->model.tape, &options, &params, err));
     TRY(shard_make(&t->shards, t->model.tape, params, &options, t->comm->size, o->deterministic && together, err));
-    TRY(reducer_create(&t->reducer, t->comm, &t->shards, &t->share, t->sizes[0].plan, &r, err));
+    TRY(reducer_create(&t->reducer, &t->c, t->threads, t->comm, &t->shards, &t->share, t->sizes[0].plan, err));
 done:
     free(params);
     return status;

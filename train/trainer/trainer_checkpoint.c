@@ -78,19 +78,19 @@ static bool find_array(const void *ctx, int64_t param, int k, scion_array *a)
     return a->count > 0;
 }
 
-static void list_tensor(listing *l, const char *prefix, const char *name, const scion_array *a)
+static void list_tensor(listing *l, const char *prefix, const char *name, scion_array a)
 {
     checkpoint_tensor *out = &l->tensors[l->count];
     int64_t count = 1;
-    for (int i = 0; i < a->ndim; i++)
-        count *= a->shape[i];
+    for (int i = 0; i < a.ndim; i++)
+        count *= a.shape[i];
     snprintf(l->names[l->count], name_bytes, "%s%s", prefix, name);
     *out = (checkpoint_tensor){.name = l->names[l->count],
-                               .dtype = type_name((scion_dtype)a->type),
-                               .ndim = a->ndim,
-                               .data = a->data,
-                               .bytes = scn_stored_bytes(a->type, count)};
-    memcpy(out->shape, a->shape, sizeof out->shape);
+                               .dtype = type_name((scion_dtype)a.type),
+                               .ndim = a.ndim,
+                               .data = a.data,
+                               .bytes = scn_stored_bytes(a.type, count)};
+    memcpy(out->shape, a.shape, sizeof out->shape);
     l->count++;
 }
 
@@ -106,7 +106,7 @@ static bool list_owned(listing *l, const trainer *t, int64_t i, int k, const cha
         a.data = NULL;
     snprintf(state, sizeof state, state_prefix, a.name);
     l->sources[l->count] = (source){i, k, a.type};
-    list_tensor(l, prefix ? prefix : state, tape_param_at(t->model.tape, i)->name, &a);
+    list_tensor(l, prefix ? prefix : state, tape_param_at(t->model.tape, i)->name, a);
     return true;
 }
 
@@ -118,12 +118,6 @@ static const void *fetch_piece(void *ctx, int i, size_t at, size_t bytes)
     fetch_entries(&l->from, s->param, s->k, s->type, (int64_t)(l->tensors[i].bytes / entry), (int64_t)(at / entry),
                   (int64_t)(bytes / entry), l->piece);
     return l->piece;
-}
-
-static void list_flat(listing *l, const trainer *t, int i, const tape_value *v)
-{
-    const scion_array a = flat_array(t, i, v);
-    list_tensor(l, flat_rows[i].saved, v->name, &a);
 }
 
 /* The next flat array from *i on that is saved; false: none. */
@@ -138,17 +132,20 @@ static bool next_saved(const trainer *t, int *i)
 static void list_tensors(listing *l, const trainer *t)
 {
     for (int64_t p = 0; p < tape_param_count(t->model.tape); p++) {
+        const tape_value *v = tape_param_at(t->model.tape, p);
         for (int i = 0; next_saved(t, &i); i++)
             if (flat_rows[i].like == LIKE_WEIGHTS)
-                list_flat(l, t, i, tape_param_at(t->model.tape, p));
+                list_tensor(l, flat_rows[i].saved, v->name, flat_array(t, i, v));
             else if (flat_rows[i].like == LIKE_GRADS)
                 list_owned(l, t, p, -1 - i, flat_rows[i].saved);
         for (int k = 0; k < max_states && list_owned(l, t, p, k, NULL); k++) {
         }
     }
     for (int i = 0; next_saved(t, &i); i++)
-        for (int64_t b = 0; flat_rows[i].like == LIKE_BUFFERS && b < tape_buffer_count(t->model.tape); b++)
-            list_flat(l, t, i, tape_buffer_at(t->model.tape, b));
+        for (int64_t b = 0; flat_rows[i].like == LIKE_BUFFERS && b < tape_buffer_count(t->model.tape); b++) {
+            const tape_value *v = tape_buffer_at(t->model.tape, b);
+            list_tensor(l, flat_rows[i].saved, v->name, flat_array(t, i, v));
+        }
 }
 
 static scion_status write_checkpoint(const trainer *t, const run_position *position, int folder, const char *path,

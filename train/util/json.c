@@ -16,6 +16,12 @@ json_t *json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    return string ? string : json_string("?");
+}
+
 const char *json_number_text(double value, char text[NUMBER_TEXT])
 {
     if (isfinite(value))

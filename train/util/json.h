@@ -9,6 +9,8 @@
 
 /* A number, or null. */
 json_t *json_number(double value);
+/* A text, or "?" if it is not UTF-8. */
+json_t *json_text(const char *text);
 /* The same as the shortest text that reads back to the same number. */
 const char *json_number_text(double value, char text[NUMBER_TEXT]);
 
