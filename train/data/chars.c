@@ -6,7 +6,6 @@
  * strictly ascending. Two special cases are marked by doubled symbols at its start, which that order excludes:
  *     U+FFFD U+FFFD  the symbols are bytes, written as the code points of the same number
  *     U+FFFE U+FFFE  the symbol 0, which a string cannot hold */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,15 +130,6 @@ static int64_t token_of(const data_set *d, uint32_t symbol)
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-static void find_symbols(bool utf8, const data_texts *t, alphabet *a)
-{
-    for (size_t i = 0; i < t->count;) {
-        uint32_t symbol;
-        i += (size_t)symbol_at(utf8, t->bytes + i, t->count - i, &symbol);
-        add_symbol(a, symbol);
-    }
-}
-
 /* Refuses a symbol that is not in the vocabulary (length 0: bytes that are not UTF-8). */
 static scion_status refuse_symbol(const data_set *d, const data_texts *texts, size_t at, int length, uint32_t symbol,
                                   bool learned, scion_error *err)
@@ -184,18 +174,6 @@ static scion_status tokenise(data_set *d, const data_texts *texts, const alphabe
     return SCION_OK;
 }
 
-static void __attribute__((format(printf, 2, 3))) add_note(data_set *d, const char *format, ...)
-{
-    const size_t at = strlen(d->info.note);
-    va_list args;
-    va_start(args, format);
-    if (at > 0 && at + 2 < sizeof d->info.note)
-        strcpy(d->info.note + at, "; ");
-    const size_t from = strlen(d->info.note);
-    vsnprintf(d->info.note + from, sizeof d->info.note - from, format, args);
-    va_end(args);
-}
-
 /* Takes the symbols from the model's vocabulary if there is one, else from the text. */
 static scion_status choose_symbols(data_set *d, const char *vocabulary, const data_texts *texts, alphabet *a,
                                    scion_error *err)
@@ -205,12 +183,17 @@ static scion_status choose_symbols(data_set *d, const char *vocabulary, const da
         return read_vocabulary(vocabulary, &t->utf8, a, err);
     const size_t good = utf8_bytes((const char *)texts->bytes, texts->count);
     t->utf8 = good == texts->count;
-    find_symbols(t->utf8, texts, a);
+    for (size_t i = 0; i < texts->count;) {
+        uint32_t symbol;
+        i += (size_t)symbol_at(t->utf8, texts->bytes + i, texts->count - i, &symbol);
+        add_symbol(a, symbol);
+    }
     if (!t->utf8) {
         int64_t line;
         size_t byte;
         const char *path = data_text_place(texts, good, &line, &byte);
-        add_note(d, "%s is not UTF-8 (line %lld, byte %zu): taken as bytes, not characters", path_tail(path, 60),
+        snprintf(d->info.note, sizeof d->info.note,
+                 "%s is not UTF-8 (line %lld, byte %zu): taken as bytes, not characters", path_tail(path, 60),
                  (long long)line, byte);
     }
     return SCION_OK;
@@ -238,15 +221,18 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
         snprintf(d->info.held_out, sizeof d->info.held_out, "%s", path_tail(d->options.val, 90));
     else
         data_describe_split(d, path_tail(d->options.path, 90));
-    if (texts->utf16 + val->utf16 > 0)
-        add_note(d, "UTF-16 was read as characters (%lld file%s)", (long long)(texts->utf16 + val->utf16),
-                 texts->utf16 + val->utf16 == 1 ? "" : "s");
-    const int64_t others = texts->others + val->others;
+    char *note = d->info.note;
+    const size_t bytes = sizeof d->info.note;
+    const int64_t utf16 = texts->utf16 + val->utf16, others = texts->others + val->others;
+    if (utf16 > 0)
+        utf8_append(note, bytes, "%sUTF-16 was read as characters (%lld file%s)", note[0] ? "; " : "",
+                    (long long)utf16, utf16 == 1 ? "" : "s");
     if (others > 0)
-        add_note(d, "left out: %lld file%s no text", (long long)others, others == 1 ? " that is" : "s that are");
+        utf8_append(note, bytes, "%sleft out: %lld file%s no text", note[0] ? "; " : "", (long long)others,
+                    others == 1 ? " that is" : "s that are");
     if (d->info.skipped > 0)
-        add_note(d, "skipped: %lld %s that are not in the vocabulary", (long long)d->info.skipped,
-                 t->utf8 ? "characters" : "bytes");
+        utf8_append(note, bytes, "%sskipped: %lld %s that are not in the vocabulary", note[0] ? "; " : "",
+                    (long long)d->info.skipped, t->utf8 ? "characters" : "bytes");
 }
 
 /* Divides the texts into parts: validation is the end of the first text, or the second. */
@@ -254,18 +240,16 @@ static scion_status take_texts(data_set *d, const data_texts *texts, const data_
                                bool learned, scion_error *err)
 {
     data_segment tokens, held;
-    scion_status status;
-    TRY(tokenise(d, texts, a, learned, &tokens, err));
+    RETURN_IF_FAILED(tokenise(d, texts, a, learned, &tokens, err));
     if (val->count == 0) {
-        TRY(data_split(d, &tokens, err));
+        RETURN_IF_FAILED(data_split(d, &tokens, err));
     } else {
-        TRY(tokenise(d, val, a, learned, &held, err));
-        TRY(data_add_segment(d, DATA_TRAIN, &tokens, err));
-        TRY(data_add_segment(d, DATA_VAL, &held, err));
+        RETURN_IF_FAILED(tokenise(d, val, a, learned, &held, err));
+        RETURN_IF_FAILED(data_add_segment(d, DATA_TRAIN, &tokens, err));
+        RETURN_IF_FAILED(data_add_segment(d, DATA_VAL, &held, err));
     }
     describe(d, texts, val);
-done:
-    return status;
+    return SCION_OK;
 }
 
 static scion_status open_chars(data_set *d, const data_options *o, const data_context *context, scion_error *err)

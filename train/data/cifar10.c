@@ -45,9 +45,7 @@ static bool detect(const char *path)
 static scion_status read_records(const char *path, uint8_t **bytes, int64_t *count, scion_error *err)
 {
     int64_t size;
-    const scion_status status = data_read_file(path, bytes, &size, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(data_read_file(path, bytes, &size, err));
     if (size % record != 0)
         return data_fail(err, SCION_EINVAL, path,
                          "%lld bytes are no whole number of records of %d: cut off or foreign", (long long)size,
@@ -91,22 +89,20 @@ static scion_status open_cifar10(data_set *d, const data_options *o, const data_
 {
     data_images *m = d->state;
     int64_t records = 0;
-    scion_status status;
     m->about = (data_image_info){.channels = 3, .height = 32, .width = 32, .classes = classes, .names = names};
     for (int i = 0; i <= train_files; i++) {
         char path[data_path_bytes];
         if (!file_path(path, o->path, i, "bin"))
             return data_fail(err, SCION_EINVAL, o->path, "the path is too long");
         if (i < train_files)
-            TRY(add_file(d, path, DATA_TRAIN, train_files, &records, err));
+            RETURN_IF_FAILED(add_file(d, path, DATA_TRAIN, train_files, &records, err));
         else
-            TRY(add_file(d, path, DATA_VAL, 1, &records, err));
+            RETURN_IF_FAILED(add_file(d, path, DATA_VAL, 1, &records, err));
     }
-    TRY(data_images_ready(d, context, err));
+    RETURN_IF_FAILED(data_images_ready(d, context, err));
     snprintf(d->info.description, sizeof d->info.description, "%s, CIFAR-10, %lld images to train, %lld to validate",
              path_tail(o->path, 60), (long long)d->info.units[DATA_TRAIN], (long long)d->info.units[DATA_VAL]);
-done:
-    return status;
+    return SCION_OK;
 }
 
 const data_kind data_kind_cifar10 = {
@@ -161,7 +157,7 @@ static scion_status convert(const char *png, const char *json, int64_t first, co
         TRY(data_fail(err, SCION_ENOMEM, path, "out of memory"));
     TRY(read_labels(json, first, m.height, labels, err));
     write_records(&m, labels, records);
-    TRY(atomic_save(-1, path, records, (size_t)m.height * record, err));
+    status = atomic_save(-1, path, records, (size_t)m.height * record, err);
 done:
     free(records);
     free(labels);

@@ -2,7 +2,6 @@
 #include "data/data.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -203,16 +202,13 @@ int64_t data_skipped(const data_set *d)
 
 int64_t data_files(const data_set *d)
 {
-    int64_t count = 0;
-    for (int part = 0; part < DATA_PARTS; part++)
-        count += d->bad[part] ? d->bad_count[part] : 0;
-    return count;
+    return d->bad_count[DATA_TRAIN] + d->bad_count[DATA_VAL];
 }
 
 void data_unreadable(const data_set *d, uint8_t *files)
 {
     for (int part = 0; part < DATA_PARTS; part++)
-        for (int64_t i = 0; d->bad[part] && i < d->bad_count[part]; i++)
+        for (int64_t i = 0; i < d->bad_count[part]; i++)
             *files++ = atomic_load(&d->bad[part][i]);
 }
 
@@ -228,11 +224,6 @@ bool data_next_warning(const data_set *d, scion_error *warning)
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
-
-static bool is_auto(const data_options *o)
-{
-    return !o->kind[0] || strcmp(o->kind, "auto") == 0;
-}
 
 /* The first kind that detects a path, among those of images if it must be one; NULL: none. */
 static const data_kind *kind_of_path(const char *path, bool images)
@@ -257,7 +248,7 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
 {
     const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
     const data_kind *kind;
-    if (!is_auto(o)) {
+    if (o->kind[0] && strcmp(o->kind, "auto") != 0) {
         kind = kind_of_name(o->kind);
         if (!kind)
             train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);

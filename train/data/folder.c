@@ -220,31 +220,24 @@ done:
 
 /* ---- Samples ------------------------------------------------------------------------------------------- */
 
-static const folder_options *options_of(const data_set *d)
-{
-    return data_own_options(d);
-}
-
 /* Decodes one file to the pixels of a sample, in memory that the caller frees. */
 static scion_status view(const data_set *d, data_part part, int64_t index, int64_t number, uint8_t **bytes,
                          scion_error *err)
 {
     const folder *f = d->state;
     const data_image_info *about = &f->images.about;
-    const double crop_min = options_of(d)->crop_min;
+    const double crop_min = ((const folder_options *)data_own_options(d))->crop_min;
     char path[data_path_bytes];
     image from = {0};
     if (!data_path(path, "%s/%s", d->options.path, f->files[part].name[index]))
         return data_fail(err, SCION_EINVAL, f->files[part].name[index], "the path is too long");
-    scion_status status = image_read(&from, path, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(image_read(&from, path, err));
     const data_box box = number >= 0 && crop_min < 1
                              ? data_draw_crop(crop_min, d->seed, from.height, from.width, number)
                              : data_middle(about, &from);
     *bytes = malloc((size_t)(about->height * about->width * about->channels));
-    status = *bytes ? data_view_image(about, &from, box, *bytes, err)
-                    : data_fail(err, SCION_ENOMEM, path, "out of memory for its pixels");
+    const scion_status status = *bytes ? data_view_image(about, &from, box, *bytes, err)
+                                       : data_fail(err, SCION_ENOMEM, path, "out of memory for its pixels");
     image_free(&from);
     return status;
 }
@@ -294,19 +287,18 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     const data_image_info *m = &f->images.about;
     const bool parts = has_parts(o->path);
     listing l = {.others = 0};
-    scion_status status;
     f->split = !parts || !has_folder(o->path, "val");
     if (parts && list(&l, o->path, "", true, NULL) == SCION_OK)
         f->unused = l.folders.count - 1 - !f->split;
     free_listing(&l);
-    TRY(add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err));
+    RETURN_IF_FAILED(
+        add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err));
     if (!known && m->classes < 2)
         return data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
                          m->names[0]);
     if (!f->split)
-        TRY(add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err));
-done:
-    return status;
+        RETURN_IF_FAILED(add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err));
+    return SCION_OK;
 }
 
 /* Hashes the names of the files, and allocates their marks. */
@@ -345,23 +337,21 @@ static void describe(data_set *d)
                     {f->beside, "image in no folder of a class", "images in no folder of a class"},
                     {f->others, "other file", "other files"},
                     {f->unused, "folder beside train/ and val/", "folders beside train/ and val/"}};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out && at < sizeof d->info.note; i++)
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (left_out[i].count > 0)
-            at += (size_t)snprintf(d->info.note + at, sizeof d->info.note - at, "%s %lld %s",
-                                   at ? "," : "left out:", (long long)left_out[i].count,
-                                   left_out[i].count == 1 ? left_out[i].one : left_out[i].many);
+            utf8_append(d->info.note, sizeof d->info.note, "%s %lld %s",
+                        d->info.note[0] ? "," : "left out:", (long long)left_out[i].count,
+                        left_out[i].count == 1 ? left_out[i].one : left_out[i].many);
 }
 
 static scion_status open_folder(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     folder *f = d->state;
-    const folder_options *own = options_of(d);
+    const folder_options *own = data_own_options(d);
     data_image_info known = {
         .channels = colours, .height = default_side, .crop = own->eval_crop, .resample = own->resample};
-    scion_status status = SCION_OK;
     if (context->images)
-        TRY(data_images_read(d, context->images, &known, err));
+        RETURN_IF_FAILED(data_images_read(d, context->images, &known, err));
     f->images.about = known;
     f->images.get = get;
     if (o->path[0]) {
@@ -371,14 +361,13 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
             m->mean[c] = (float)(255 * usual_mean[c]);
             m->scale[c] = (float)(1 / (255 * usual_deviation[c]));
         }
-        TRY(read_names(d, o, context->images != NULL, err));
+        RETURN_IF_FAILED(read_names(d, o, context->images != NULL, err));
     }
-    TRY(take_files(d, err));
-    TRY(data_images_ready(d, context, err));
+    RETURN_IF_FAILED(take_files(d, err));
+    RETURN_IF_FAILED(data_images_ready(d, context, err));
     d->background = true;
     describe(d);
-done:
-    return status;
+    return SCION_OK;
 }
 
 static void close_folder(data_set *d)

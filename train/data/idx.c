@@ -69,10 +69,8 @@ static scion_status read_idx(data_set *d, const char *path, uint32_t magic, int 
     uint8_t *memory = NULL, beyond;
     int64_t size;
     gzFile f;
-    scion_status status = data_open_gzip(path, &f, &size, err);
-    if (status != SCION_OK)
-        return status;
-    status = read_head(f, path, (double)size, magic, dims, shape, &bytes, err);
+    RETURN_IF_FAILED(data_open_gzip(path, &f, &size, err));
+    scion_status status = read_head(f, path, (double)size, magic, dims, shape, &bytes, err);
     if (status == SCION_OK && !(memory = data_own(d, bytes, NULL)))
         status = data_fail(err, SCION_ENOMEM, path, "out of memory: its header says %zu bytes of data", bytes);
     if (status == SCION_OK && gzfread(memory, 1, bytes, f) != bytes)
@@ -118,9 +116,8 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
     if (!path_of(images, folder, stems[part], "images-idx3-ubyte") ||
         !path_of(labels, folder, stems[part], "labels-idx1-ubyte"))
         return data_fail(err, SCION_EINVAL, folder, "the path is too long");
-    scion_status status;
-    TRY(read_idx(d, images, magic_images, 3, shape, &m->part[part].pixels, err));
-    TRY(read_idx(d, labels, magic_labels, 1, count, &bytes, err));
+    RETURN_IF_FAILED(read_idx(d, images, magic_images, 3, shape, &m->part[part].pixels, err));
+    RETURN_IF_FAILED(read_idx(d, labels, magic_labels, 1, count, &bytes, err));
     if (shape[0] != count[0])
         return data_fail(err, SCION_EINVAL, labels, "%lld labels for %lld images", (long long)count[0],
                          (long long)shape[0]);
@@ -130,9 +127,7 @@ static scion_status read_part(data_set *d, const char *folder, data_part part, s
                          (long long)m->about.width);
     m->about.height = shape[1];
     m->about.width = shape[2];
-    status = take_labels(d, part, bytes, shape[0], labels, err);
-done:
-    return status;
+    return take_labels(d, part, bytes, shape[0], labels, err);
 }
 
 static int64_t classes_without_images(const data_images *m)
@@ -149,12 +144,11 @@ static int64_t classes_without_images(const data_images *m)
 static scion_status open_idx(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     data_images *m = d->state;
-    scion_status status;
     m->about.channels = 1;
-    TRY(read_part(d, o->path, DATA_TRAIN, err));
-    TRY(read_part(d, o->path, DATA_VAL, err));
+    RETURN_IF_FAILED(read_part(d, o->path, DATA_TRAIN, err));
+    RETURN_IF_FAILED(read_part(d, o->path, DATA_VAL, err));
     const int64_t empty = context->images ? 0 : classes_without_images(m); /* a model may have more classes */
-    TRY(data_images_ready(d, context, err));
+    RETURN_IF_FAILED(data_images_ready(d, context, err));
     snprintf(d->info.description, sizeof d->info.description,
              "%s, %lld classes, %lld images of %lld x %lld to train, %lld to validate", path_tail(o->path, 60),
              (long long)m->about.classes, (long long)d->info.units[DATA_TRAIN], (long long)m->about.height,
@@ -163,8 +157,7 @@ static scion_status open_idx(data_set *d, const data_options *o, const data_cont
         snprintf(d->info.note, sizeof d->info.note,
                  "%lld of the %lld classes have no image to train: is a label wrong?", (long long)empty,
                  (long long)m->about.classes);
-done:
-    return status;
+    return SCION_OK;
 }
 
 const data_kind data_kind_idx = {

@@ -95,9 +95,7 @@ static scion_status png_pixels(decoder *d, png_structp png, png_infop info, scio
     const int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
     const int64_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
-    const scion_status status = allocate_pixels(d, width, height, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(allocate_pixels(d, width, height, err));
     if (png_get_rowbytes(png, info) != (size_t)width * channels)
         png_error(png, "its rows have another size");
     for (int pass = 0; pass < passes; pass++)
@@ -151,9 +149,7 @@ static scion_status jpeg_pixels(decoder *d, struct jpeg_decompress_struct *jpeg,
         return data_fail(err, SCION_EINVAL, d->name, "a JPEG in CMYK; expected grey or RGB");
     jpeg->out_color_space = JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW; /* the same bits on every machine */
-    const scion_status status = allocate_pixels(d, jpeg->image_width, jpeg->image_height, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(allocate_pixels(d, jpeg->image_width, jpeg->image_height, err));
     jpeg_start_decompress(jpeg);
     while (jpeg->output_scanline < jpeg->output_height) {
         JSAMPROW row = d->out->pixels + (int64_t)jpeg->output_scanline * d->out->width * channels;

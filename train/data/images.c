@@ -46,11 +46,6 @@ static void standardise(data_images *m)
 
 /* ---- Samples ------------------------------------------------------------------------------------------- */
 
-static const data_image_options *options_of(const data_set *d)
-{
-    return data_own_options(d);
-}
-
 /* Finds a sample of a whole set, in which the training images come first. */
 static void place_of(const data_set *d, data_part *part, int64_t *sample)
 {
@@ -104,7 +99,7 @@ static scion_status put(const data_set *d, data_part part, int64_t *sample, int6
     void *memory = NULL;
     uint8_t *changed = NULL;
     if (number >= 0)
-        change = data_draw_change(options_of(d), d->seed, height, width, epoch, *sample, number);
+        change = data_draw_change(data_own_options(d), d->seed, height, width, epoch, *sample, number);
     scion_status status;
     TRY(m->get(d, part, sample, number, &pixels, &memory, err));
     if (*sample >= 0 && change.randaugment) {
@@ -151,7 +146,7 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     if (part != DATA_TRAIN || d->whole)
         number = -1;
     if (number >= 0)
-        mix = data_draw_mix(options_of(d), d->seed, height, width, n, number);
+        mix = data_draw_mix(data_own_options(d), d->seed, height, width, n, number);
     const bool pastes = mix.box.y1 > mix.box.y0;
     const int64_t epoch = number >= 0 ? number / n : 0;
     const data_placing one = {whole, mix.mixes && !pastes ? (float)mix.weight : 1, false};
@@ -318,9 +313,7 @@ scion_status data_images_read(data_set *d, const char *text, data_image_info *m,
 static scion_status adopt(data_set *d, data_image_info *m, const char *text, scion_error *err)
 {
     data_image_info from;
-    const scion_status status = data_images_read(d, text, &from, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(data_images_read(d, text, &from, err));
     if (m->height != from.height || m->width != from.width || m->channels != from.channels)
         return data_fail(err, SCION_EINVAL, d->options.path,
                          "%lld x %lld pixels, %lld channels, but the model learned from %lld x %lld, %lld",
@@ -353,7 +346,7 @@ static scion_status name_classes(data_set *d, data_image_info *m, scion_error *e
 /* Refuses options that images of this size do not allow. */
 static scion_status check_options(const data_set *d, const data_image_info *m, scion_error *err)
 {
-    const data_image_options *o = options_of(d);
+    const data_image_options *o = data_own_options(d);
     const int64_t side = m->height < m->width ? m->height : m->width;
     if (o->image_size > 0 && (m->height != o->image_size || m->width != o->image_size))
         return train_fail(
@@ -374,7 +367,7 @@ static scion_status check_options(const data_set *d, const data_image_info *m, s
 static void add_arrays(data_set *d, const data_images *m)
 {
     const data_image_info *a = &m->about;
-    const data_image_options *o = options_of(d);
+    const data_image_options *o = data_own_options(d);
     const int64_t first[] = {a->channels, a->height, a->width}, last[] = {a->height, a->width, a->channels};
     data_add_array(d, m->channels_last ? "image" : "pixels", DATA_FLOAT32, 3, m->channels_last ? last : first, 0);
     data_add_array(d, "targets", DATA_INT32, 0, NULL, a->classes);
@@ -402,14 +395,13 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
         d->hint = hint;
         standardise(m);
     }
-    scion_status status;
-    TRY(check_options(d, &m->about, err));
+    RETURN_IF_FAILED(check_options(d, &m->about, err));
     if (context->images)
-        TRY(adopt(d, &m->about, context->images, err));
-    TRY(name_classes(d, &m->about, err));
+        RETURN_IF_FAILED(adopt(d, &m->about, context->images, err));
+    RETURN_IF_FAILED(name_classes(d, &m->about, err));
     d->info.image = &m->about;
     d->info.classes = m->about.classes;
-    TRY(describe(d, err));
+    RETURN_IF_FAILED(describe(d, err));
     add_arrays(d, m);
     hash_images(d, m);
     d->info.sample_units = 1;
@@ -421,6 +413,5 @@ scion_status data_images_ready(data_set *d, const data_context *context, scion_e
              d->options.path[0] ? path_tail(d->options.path, 90) : d->kind->name, d->whole ? "all" : "the test");
     d->fetch = fetch;
     d->order = DATA_SHUFFLED;
-done:
-    return status;
+    return SCION_OK;
 }

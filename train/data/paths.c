@@ -120,12 +120,11 @@ scion_status data_read_file(const char *path, uint8_t **bytes, int64_t *count, s
 {
     int file;
     *bytes = NULL;
-    scion_status status = data_open_file(path, &file, count, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(data_open_file(path, &file, count, err));
     *bytes = malloc((size_t)*count);
-    status = *bytes ? data_read_at(file, path, 0, *bytes, (size_t)*count, err)
-                    : data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)*count);
+    const scion_status status =
+        *bytes ? data_read_at(file, path, 0, *bytes, (size_t)*count, err)
+               : data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)*count);
     close(file);
     if (status != SCION_OK) {
         free(*bytes);
@@ -137,9 +136,7 @@ scion_status data_read_file(const char *path, uint8_t **bytes, int64_t *count, s
 scion_status data_open_gzip(const char *path, gzFile *file, int64_t *bytes, scion_error *err)
 {
     int own;
-    const scion_status status = data_open_file(path, &own, bytes, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(data_open_file(path, &own, bytes, err));
     *file = gzdopen(own, "rb"); /* gzclose closes it */
     if (*file)
         return SCION_OK;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
+#include "util/fail.h"
 #include "data/images.h"
 #include "data/text.h"
 
@@ -31,8 +32,8 @@ static scion_status make_text(data_set *d, const data_options *o, const data_con
     data_hash(d, tokens, (size_t)text_tokens * (size_t)width);
     data_describe_split(d, "synthetic text");
     const data_segment all = {.tokens = tokens, .width = width, .count = text_tokens};
-    const scion_status status = data_split(d, &all, err);
-    return status == SCION_OK ? data_text_ready(d, vocab, true, err) : status;
+    RETURN_IF_FAILED(data_split(d, &all, err));
+    return data_text_ready(d, vocab, true, err);
 }
 
 static scion_status make_images(data_set *d, const data_context *context, scion_error *err)

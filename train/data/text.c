@@ -45,8 +45,8 @@ scion_status data_split(data_set *d, const data_segment *all, scion_error *err)
     val.count = (int64_t)(fraction * (double)all->count);
     train.count = all->count - val.count;
     val.tokens = (const char *)all->tokens + train.count * all->width;
-    const scion_status status = data_add_segment(d, DATA_TRAIN, &train, err);
-    return status == SCION_OK ? data_add_segment(d, DATA_VAL, &val, err) : status;
+    RETURN_IF_FAILED(data_add_segment(d, DATA_TRAIN, &train, err));
+    return data_add_segment(d, DATA_VAL, &val, err);
 }
 
 void data_describe_split(data_set *d, const char *name)
@@ -81,9 +81,7 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
     for (int64_t done = 0, n; done < count; done += n) {
         n = scn_min(count - done, chunk);
         const int64_t offset = s->offset + (from + done) * (int64_t)sizeof *tokens;
-        const scion_status status = data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err);
-        if (status != SCION_OK)
-            return status;
+        RETURN_IF_FAILED(data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err));
         int32_t largest = 0;
         for (int64_t k = 0; k < n; k++) {
             to[done + k] = tokens[k];
@@ -100,20 +98,19 @@ static scion_status read_tokens(const data_segment *s, int64_t range, int64_t fr
 static scion_status copy_tokens(const data_stream *stream, int64_t range, int64_t first, int64_t n, int32_t *to,
                                 scion_error *err)
 {
-    scion_status status = SCION_OK;
-    for (const data_segment *s = stream->first; status == SCION_OK && n > 0; s = s->next) {
+    for (const data_segment *s = stream->first; n > 0; s = s->next) {
         const int64_t from = first - s->start, count = scn_min(s->count - from, n);
         if (count <= 0)
             continue;
         if (s->tokens)
             widen(s, from, count, to);
         else
-            status = read_tokens(s, range, from, count, to, err);
+            RETURN_IF_FAILED(read_tokens(s, range, from, count, to, err));
         first += count;
         n -= count;
         to += count;
     }
-    return status;
+    return SCION_OK;
 }
 
 static scion_status fetch(const data_set *d, data_part part, int64_t sample, int64_t number, void *const arrays[],
@@ -124,14 +121,11 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     const int64_t range = d->info.arrays[d->info.input].range;
     int32_t *tokens = arrays[d->info.input], *targets = arrays[d->info.targets];
     int64_t first = sample * t->block;
-    scion_status status = SCION_OK;
     if (sample < 0) /* drawn; rounding does not reach s->total - block */
         first = (int64_t)(scn_uniform(d->seed, SCN_STREAM_WINDOWS, (uint64_t)number) * (double)(s->total - t->block));
     if (tokens)
-        status = copy_tokens(s, range, first, t->block, tokens, err);
-    if (targets && status == SCION_OK)
-        status = copy_tokens(s, range, first + 1, t->block, targets, err);
-    return status;
+        RETURN_IF_FAILED(copy_tokens(s, range, first, t->block, tokens, err));
+    return targets ? copy_tokens(s, range, first + 1, t->block, targets, err) : SCION_OK;
 }
 
 scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err)

@@ -77,11 +77,10 @@ static scion_status read_bytes(data_texts *t, const char *path, scion_error *err
 {
     const size_t first = t->count;
     int64_t size;
-    int got = 0, code;
+    int got, code;
+    scion_status status;
     gzFile f;
-    scion_status status = data_open_gzip(path, &f, &size, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(data_open_gzip(path, &f, &size, err));
     size_t more = (size_t)size + 1; /* for all of a plain file, and its end */
     do {
         status = reserve(t, more, path, err);
@@ -166,9 +165,7 @@ static bool is_text(const uint8_t *bytes, size_t n)
 static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bool in_folder, scion_error *err)
 {
     const size_t first = t->count;
-    const scion_status status = read_bytes(t, path, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(read_bytes(t, path, err));
     if (in_folder && !is_text(t->bytes + first, t->count - first)) {
         t->count = first;
         t->others++;

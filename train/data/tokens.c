@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/simd.h"
 #include "util/fail.h"
 #include "util/path.h"
 #include "util/file.h"
@@ -66,19 +67,12 @@ static bool detect(const char *path)
     return found;
 }
 
-/* Largest of n tokens, sixteen at a time so that the compiler vectorises the loop. */
 static uint16_t largest_of(const uint16_t *tokens, int64_t n)
 {
-    enum { lanes = 16 };
-    uint16_t max[lanes] = {0}, largest = 0;
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-        for (int k = 0; k < lanes; k++)
-            max[k] = tokens[i + k] > max[k] ? tokens[i + k] : max[k];
-    for (; i < n; i++)
+    uint16_t largest = 0;
+    SCN_SIMD_MAX(largest)
+    for (int64_t i = 0; i < n; i++)
         largest = tokens[i] > largest ? tokens[i] : largest;
-    for (int k = 0; k < lanes; k++)
-        largest = max[k] > largest ? max[k] : largest;
     return largest;
 }
 
@@ -114,13 +108,12 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     int32_t head[3];
     int64_t size;
     int file;
-    scion_status status;
-    TRY(data_open_file(path, &file, &size, err));
-    TRY(data_keep_file(d, file, err));
+    RETURN_IF_FAILED(data_open_file(path, &file, &size, err));
+    RETURN_IF_FAILED(data_keep_file(d, file, err));
     if (size < header_bytes)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes are too few for a token shard's header of %d",
                          (long long)size, header_bytes);
-    TRY(data_read_at(file, path, 0, head, sizeof head, err));
+    RETURN_IF_FAILED(data_read_at(file, path, 0, head, sizeof head, err));
     const int64_t count = head[2], expected = header_bytes + 2 * count;
     if (head[0] != magic || head[1] != version)
         return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
@@ -130,12 +123,10 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     if (size != expected)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
                          (long long)size, (long long)count, (long long)expected);
-    TRY(check_tokens(d, file, path, count, vocab, err));
+    RETURN_IF_FAILED(check_tokens(d, file, path, count, vocab, err));
     const char *kept = data_own_text(d, path, err);
     const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept};
-    status = kept ? data_add_segment(d, part, &s, err) : SCION_ENOMEM;
-done:
-    return status;
+    return kept ? data_add_segment(d, part, &s, err) : SCION_ENOMEM;
 }
 
 /* True if the name of a file says that it is for validation. */

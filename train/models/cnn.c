@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/fail.h"
 #include "models/model.h"
 #include "models/whitening.h"
 #include "ops/ops.h"

@@ -16,7 +16,6 @@
 
 static const double norm_eps = 0x1p-23; /* float32's epsilon, as in the reference */
 
-#define REAL(field, ...) OPTION_REAL_ROW(gpt_options, field, #field, __VA_ARGS__)
 #define BOOL(field, ...) OPTION_BOOL_ROW(gpt_options, field, #field, __VA_ARGS__)
 
 static const option options[] = {
@@ -26,7 +25,8 @@ static const option options[] = {
     MODEL_ACTIVATION(gpt_options),
     BOOL(tied, "no", "one matrix for the embedding and the output"),
     BOOL(zero_init, "no", "projections back into the residual start at zero", .change = OPTION_ON_INIT),
-    REAL(rotary_base, "10000", 1, INFINITY, "base of the rotary embedding's wavelengths"),
+    OPTION_REAL_ROW(gpt_options, rotary_base, "rotary_base", "10000", 1, INFINITY,
+                    "base of the rotary embedding's wavelengths"),
     BOOL(qk_norm, "yes", "RMS norm of queries and keys"),
     MODEL_SMOOTHING(gpt_options),
     MODEL_RECOMPUTE(gpt_options),

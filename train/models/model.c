@@ -1,11 +1,11 @@
 /* See model.h. */
 #include "models/model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/ops.h"
 #include "util/fail.h"
+#include "util/utf8.h"
 
 const char *model_name(int i)
 {
@@ -22,10 +22,8 @@ static scion_status check_inputs(const model_row *row, const data_info *data, sc
     for (const char *const *input = row->inputs; *input; input++) {
         if (data_find(data, *input) >= 0)
             continue;
-        for (int i = 0; i < data->array_count; i++) {
-            const size_t at = strlen(names);
-            snprintf(names + at, sizeof names - at, "%s%.30s", i == 0 ? "" : " and ", data->arrays[i].name);
-        }
+        for (int i = 0; i < data->array_count; i++)
+            utf8_append(names, sizeof names, "%s%.30s", i == 0 ? "" : " and ", data->arrays[i].name);
         return train_fail(err, SCION_EINVAL, "model %s needs %s, the data have %s", row->name, *input, names);
     }
     return SCION_OK;
@@ -35,11 +33,9 @@ scion_status model_record(model *m, const model_row *row, const void *options, c
                           scion_error *err)
 {
     memset(m, 0, sizeof *m);
-    scion_status status = check_inputs(row, data, err);
-    if (status == SCION_OK && row->check)
-        status = row->check(options, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(check_inputs(row, data, err));
+    if (row->check)
+        RETURN_IF_FAILED(row->check(options, err));
     *m = (model){.row = row, .tape = tape_create(), .data = data, .batch = batch};
     if (!m->tape)
         return train_fail(err, SCION_ENOMEM, "out of memory for the model");

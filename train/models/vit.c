@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/fail.h"
 #include "base/random.h"
 #include "models/model.h"
 #include "ops/ops.h"
@@ -57,7 +56,6 @@ static const char *const norm_names[] = {[RMSNORM] = "rmsnorm", [LAYERNORM] = "l
 static const char *const pools[] = {[CLASS_TOKEN] = "class", [MEAN] = "mean", NULL};
 static const char *const patch_factors[] = {[LINEAR] = "linear", [CONVOLUTION] = "convolution", NULL};
 
-#define INT(field, ...) OPTION_INT_ROW(vit_options, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(vit_options, field, #field, __VA_ARGS__)
 #define CHOICE(field, ...) OPTION_CHOICE_ROW(vit_options, field, #field, __VA_ARGS__)
 
@@ -65,7 +63,8 @@ static const option options[] = {
     MODEL_LAYERS(vit_options, "blocks"),
     MODEL_WIDTH(vit_options, "width of the layers (embedding dimension)"),
     MODEL_HEAD_SIZE(vit_options),
-    INT(patch, "4", 1, 4096, "pixels of a side of a patch; divides those of the images"),
+    OPTION_INT_ROW(vit_options, patch, "patch", "4", 1, 4096,
+                   "pixels of a side of a patch; divides those of the images"),
     REAL(mlp_ratio, "4", 0.01, 1000, "width between the two layers of a block's MLP, in widths"),
     CHOICE(norm, "rmsnorm", norm_names, "normalisation before each branch; layernorm has gain and shift"),
     MODEL_ACTIVATION(vit_options),

@@ -76,19 +76,19 @@ static scion_status add_pieces(const patches *p, const data_set *d, int64_t coun
     void *arrays[DATA_ARRAYS] = {NULL};
     float *some = malloc((size_t)(images * info->arrays[at].count) * sizeof *some);
     double *sums = malloc((size_t)(scn_pieces(images, cut.slice) * stride) * sizeof *sums);
-    scion_status status =
-        some && sums ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)images);
+    scion_status status = SCION_OK;
+    if (!some || !sums)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)images));
     arrays[at] = some;
-    for (int64_t first = 0; status == SCION_OK && first < count; first += images) {
+    for (int64_t first = 0; first < count; first += images) {
         const int64_t now = scn_min(count - first, images);
-        status = data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, first, now, arrays, err);
-        if (status != SCION_OK)
-            break;
+        TRY(data_fill(d, (data_sequence){.part = DATA_TRAIN, .plain = true}, first, now, arrays, err));
         add_slices(p, now, cut.slice, some, sums);
         for (int64_t s = 0; s < scn_pieces(now, cut.slice); s++)
             for (int64_t i = 0; i < n * n; i++)
                 m[i] += sums[s * stride + i];
     }
+done:
     free(some);
     free(sums);
     return status;
@@ -151,23 +151,6 @@ void whitening_eigenvectors(int64_t n, double *a, double *values, double *vector
 
 /* ---- The layer ------------------------------------------------------------------------------------------------- */
 
-/* w from the second moment m. */
-static scion_status filters_of(int64_t n, double *m, double eps, float *w, scion_error *err)
-{
-    double *values = malloc((size_t)(n + n * n) * sizeof *values);
-    if (!values)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer");
-    double *vectors = values + n;
-    whitening_eigenvectors(n, m, values, vectors);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < n; k++) {
-            w[i * n + k] = (float)(vectors[i * n + k] / sqrt(fmax(values[i], 0) + eps));
-            w[(n + i) * n + k] = -w[i * n + k];
-        }
-    free(values);
-    return SCION_OK;
-}
-
 scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, double eps, float *w,
                                scion_error *err)
 {
@@ -177,14 +160,21 @@ scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, 
     const patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
     const double patch_count = (double)count * (double)((p.height - side + 1) * (p.width - side + 1));
     const int64_t n = p.size;
-    double *m = calloc((size_t)(n * n), sizeof *m);
-    scion_status status =
-        m ? add_pieces(&p, d, count, m, err) : train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer");
-    for (int64_t i = 0; status == SCION_OK && i < n; i++)
+    double *m = calloc((size_t)(2 * n * n + n), sizeof *m), *vectors = m + n * n, *values = vectors + n * n;
+    scion_status status = SCION_OK;
+    if (!m)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer"));
+    TRY(add_pieces(&p, d, count, m, err));
+    for (int64_t i = 0; i < n; i++)
         for (int64_t j = i; j < n; j++)
             m[j * n + i] = m[i * n + j] /= patch_count;
-    if (status == SCION_OK)
-        status = filters_of(n, m, eps, w, err);
+    whitening_eigenvectors(n, m, values, vectors);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < n; k++) {
+            w[i * n + k] = (float)(vectors[i * n + k] / sqrt(fmax(values[i], 0) + eps));
+            w[(n + i) * n + k] = -w[i * n + k];
+        }
+done:
     free(m);
     return status;
 }
