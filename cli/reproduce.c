@@ -11,7 +11,6 @@
 #include "cli.h"
 #include "data/catalogue.h"
 #include "record/run_dir.h"
-#include "sweep/estimate.h"
 #include "sweep/sweep.h"
 
 typedef struct job {

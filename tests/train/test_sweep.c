@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "trainer_tests.h"
-#include "sweep/estimate.h"
 #include "sweep/sweep.h"
 
 #define FEW "eval_batches=2 " /* of validation: the synthetic sets have many */

@@ -13,6 +13,7 @@
 #include "util/fail.h"
 #include "util/file.h"
 #include "util/path.h"
+#include "util/utf8.h"
 #include "report/section.h"
 
 void report_settings(page *p, const config *c)
@@ -74,36 +75,18 @@ static const char *end_of(const char *path)
     return end;
 }
 
-static scion_status read_runs(run_record *runs, int *count, const char *const *sources, int all, scion_error *err)
-{
-    scion_status status = SCION_OK;
-    for (int i = 0; status == SCION_OK && i < all; i++)
-        if (file_is_folder(sources[i]))
-            status = run_record_read(&runs[(*count)++], sources[i], err);
-    if (status == SCION_OK)
-        qsort(runs, (size_t)*count, sizeof *runs, by_loss);
-    return status;
-}
-
 static void make_title(const char *const *sources, int count, const report_options *o, char title[256])
 {
     enum { named = 3 };
-    size_t at = 0;
-    title[0] = '\0';
-    if (o && o->title) {
-        snprintf(title, 256, "%s", o->title);
+    snprintf(title, 256, "%s", o && o->title ? o->title : "Report on ");
+    if (o && o->title)
         return;
-    }
     for (int i = 0; i < count && i < named; i++) {
-        snprintf(title + at, 256 - at, "%s%.60s",
-                 i == 0           ? "Report on "
-                 : i == count - 1 ? " and "
-                                  : ", ",
-                 end_of(sources[i]));
-        at += strlen(title + at);
+        const char *before = i == 0 ? "" : i == count - 1 ? " and " : ", ";
+        utf8_append(title, 256, "%s%.60s", before, end_of(sources[i]));
     }
     if (count > named)
-        snprintf(title + at, 256 - at, " and %d more", count - named);
+        utf8_append(title, 256, " and %d more", count - named);
 }
 
 static void list_figures(const page *p, const report_options *o)
@@ -136,27 +119,29 @@ scion_status report_write(const char *const *sources, int count, const char *out
     run_record *runs = calloc((size_t)count + 1, sizeof *runs);
     make_title(sources, count, o, title);
     page *p = page_create(out_html, title);
-    scion_status status = check_place(out_html, err);
-    if (status == SCION_OK && (!runs || !p))
-        status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html));
-    if (status == SCION_OK)
-        status = read_runs(runs, &run_count, sources, count, err);
-    if (status == SCION_OK && o && o->opening)
+    scion_status status = SCION_OK;
+    TRY(check_place(out_html, err));
+    if (!runs || !p)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html)));
+    for (int i = 0; i < count; i++)
+        if (file_is_folder(sources[i]))
+            TRY(run_record_read(&runs[run_count++], sources[i], err));
+    qsort(runs, (size_t)run_count, sizeof *runs, by_loss);
+    if (o && o->opening)
         o->opening(o->opening_context, p);
-    if (status == SCION_OK && run_count > 0)
+    if (run_count > 0)
         report_runs(p, runs, run_count);
-    for (int i = 0; status == SCION_OK && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         char prefix[32] = "";
         if (file_is_folder(sources[i]))
             continue;
         if (count > 1)
             snprintf(prefix, sizeof prefix, "ledger%d-", ++ledgers);
-        status = report_ledger(p, sources[i], prefix, count > 1 ? end_of(sources[i]) : "", err);
+        TRY(report_ledger(p, sources[i], prefix, count > 1 ? end_of(sources[i]) : "", err));
     }
-    if (status == SCION_OK)
-        status = page_write(p, err);
-    if (status == SCION_OK)
-        list_figures(p, o);
+    TRY(page_write(p, err));
+    list_figures(p, o);
+done:
     for (int i = 0; i < run_count; i++)
         run_record_free(&runs[i]);
     free(runs);

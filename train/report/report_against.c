@@ -129,9 +129,8 @@ static const against kinds[] = {
     {"epochs", "Epochs", "epochs", length_caption, "epochs of the run", except_epochs, epoch_count},
 };
 
-scion_status section_against(const ledger_view *v, scion_error *err)
+void section_against(ledger_view *v)
 {
-    (void)err;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bool varies;
         int64_t count;
@@ -143,5 +142,4 @@ scion_status section_against(const ledger_view *v, scion_error *err)
         }
         free(all);
     }
-    return SCION_OK;
 }

@@ -149,30 +149,30 @@ static void show_group(const ledger_view *v, const coordcheck_group *g, int64_t 
     slope_table(v, g);
 }
 
-/* The checks of the ledger, measured; the caller frees. */
-static scion_status read_checks(const ledger_view *v, coordcheck_run *checks, int64_t *count, scion_error *err)
+/* Reads the checks of the ledger; returns their number. */
+static int64_t read_checks(ledger_view *v, coordcheck_run *checks)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < v->count; i++) {
-        coordcheck_run *c = &checks[*count];
+    int64_t count = 0;
+    for (int64_t i = 0; v->status == SCION_OK && i < v->count; i++) {
+        coordcheck_run *c = &checks[count];
         if (v->runs[i].kind != LEDGER_COORD || v->runs[i].result.state != RUN_DONE)
             continue;
         c->c = v->runs[i].c;
-        status = ledger_coords(v->l, v->runs[i].id, &c->coords, &c->count, err);
-        *count += status == SCION_OK && c->count > 0;
+        v->status = ledger_coords(v->l, v->runs[i].id, &c->coords, &c->count, v->err);
+        count += c->count > 0;
     }
-    return status;
+    return count;
 }
 
-scion_status section_coords(const ledger_view *v, scion_error *err)
+void section_coords(ledger_view *v)
 {
     coordcheck k = {NULL, 0};
-    int64_t count = 0;
     scion_error why;
     coordcheck_run *checks = calloc((size_t)v->count + 1, sizeof *checks);
-    scion_status status = checks ? read_checks(v, checks, &count, err)
-                                 : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate checks");
-    if (status == SCION_OK && count > 0) {
+    const int64_t count = checks ? read_checks(v, checks) : 0;
+    if (!checks)
+        v->status = train_fail(v->err, SCION_ENOMEM, "out of memory for the coordinate checks");
+    if (count > 0) {
         section_begin(v, "Coordinate check");
         page_paragraph(v->p, "Layers that keep their size as the network gets wider have slope 0: the learning rate "
                              "then means the same at every width. The paper's lemma on transfer is about the "
@@ -187,5 +187,4 @@ scion_status section_coords(const ledger_view *v, scion_error *err)
     for (int64_t i = 0; i < count; i++)
         free(checks[i].coords);
     free(checks);
-    return status;
 }

@@ -96,7 +96,7 @@ static figure cost_figure(const ledger_view *v, const char *id, const char *titl
     return f;
 }
 
-scion_status section_costs(const ledger_view *v, scion_error *err)
+void section_costs(ledger_view *v)
 {
     static const cost times[] = {
         {"forward pass", offsetof(run_result, forward_s), 1e3, true, false},
@@ -108,14 +108,12 @@ scion_status section_costs(const ledger_view *v, scion_error *err)
         {"process at its peak", offsetof(run_result, peak_bytes), 1e-6, false, true},
     };
     const ledger_run *best = section_best(v, NULL);
-    (void)err;
     if (!best)
-        return SCION_OK;
+        return;
     const figure time = cost_figure(v, "time", "Time of a step", "milliseconds", times, 3, &best->c);
     const figure memory = cost_figure(v, "memory", "Memory", "MB", sizes, 2, &best->c);
     if (!figure_empty(&time) || !figure_empty(&memory))
         section_begin(v, "Time and memory");
     page_figure(v->p, time);
     page_figure(v->p, memory);
-    return SCION_OK;
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/fail.h"
 #include "report/section.h"
 
 enum { max_norms = 4 }; /* figures of norms */
@@ -29,30 +28,35 @@ static void draw_curve(curve_figures *k, const char *name, const run_curves *c, 
         report_training(&k->f[0], name, c, k->clock);
 }
 
-static scion_status draw_group(const ledger_view *v, const transfer_group *g, curve_figures *k, scion_error *err)
+/* The curves of a run (NULL: none). */
+static run_curves curves_of(ledger_view *v, const ledger_run *run)
+{
+    run_curves curves = {.points = NULL};
+    if (run && v->status == SCION_OK)
+        v->status = ledger_curves(v->l, run->id, &curves, v->err);
+    return curves;
+}
+
+static void draw_group(ledger_view *v, const transfer_group *g, curve_figures *k)
 {
     const ledger_run *best = section_best(v, g);
-    run_curves curves;
+    run_curves curves = curves_of(v, best);
     char label[SECTION_LABEL];
-    const scion_status status = ledger_curves(v->l, best->id, &curves, err);
     section_label(v, &best->c, SECTION_KEYS("seed"), label);
-    for (int i = 0; status == SCION_OK && i < 2; i++)
+    for (int i = 0; i < 2; i++)
         draw_curve(k, label[0] ? label : "best run", &curves, i > 0);
     k->end = fmax(k->end, report_end(&curves, k->clock));
     run_curves_free(&curves);
-    return status;
 }
 
-static scion_status draw_norms(const ledger_view *v, scion_error *err)
+static void draw_norms(ledger_view *v)
 {
     int64_t drawn = 0;
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < v->t.count && drawn < max_norms; i++) {
+    for (int64_t i = 0; i < v->t.count && drawn < max_norms; i++) {
         const ledger_run *best = section_best(v, &v->t.groups[i]);
-        run_curves curves = {.points = NULL};
+        run_curves curves = curves_of(v, best);
         char id[REPORT_ID], title[SECTION_LABEL], label[SECTION_LABEL];
-        status = best ? ledger_curves(v->l, best->id, &curves, err) : SCION_OK;
-        if (status == SCION_OK && curves.norm_count > 0) {
+        if (curves.norm_count > 0) {
             if (drawn == 0)
                 section_begin(v, "Norms of the weights");
             section_label(v, &best->c, SECTION_KEYS("seed"), label);
@@ -63,7 +67,6 @@ static scion_status draw_norms(const ledger_view *v, scion_error *err)
         }
         run_curves_free(&curves);
     }
-    return status;
 }
 
 /* The groups with the lowest losses, best first; returns their number. */
@@ -88,37 +91,31 @@ static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_M
 }
 
 /* Draws the best groups against a clock. Ledgers of 0.2 have only steps. */
-static scion_status draw_curves(const ledger_view *v, const transfer_group *const *best, int count,
-                                report_clock clock, scion_error *err)
+static void draw_curves(ledger_view *v, const transfer_group *const *best, int count, report_clock clock)
 {
     static const char *const ids[] = {"curves-training", "curves-validation"};
     static const char *const titles[] = {"Training loss of the best runs", "Validation loss of the best runs"};
     curve_figures k = {.clock = clock};
-    scion_status status = SCION_OK;
     for (int i = 0; i < 2; i++) {
         char id[REPORT_ID];
         section_id(v, ids[i], 0, id);
         k.f[i] = report_losses(id, titles[i], "The best run of each group, best first.", loss_names[i], clock, "");
     }
-    for (int i = 0; status == SCION_OK && i < count; i++)
-        status = draw_group(v, best[i], &k, err);
+    for (int i = 0; i < count; i++)
+        draw_group(v, best[i], &k);
     if (clock == REPORT_STEPS && !(figure_empty(&k.f[0]) && figure_empty(&k.f[1])))
         section_begin(v, "Loss curves");
     for (int i = 1; i >= 0; i--) {
         report_losses_end(&k.f[i], k.end);
         page_figure(v->p, k.f[i]);
     }
-    return status;
 }
 
-scion_status section_curves(const ledger_view *v, scion_error *err)
+void section_curves(ledger_view *v)
 {
     const transfer_group *best[FIGURE_MAX_SERIES];
     const int count = best_groups(v, best);
-    scion_status status = SCION_OK;
-    TRY(draw_curves(v, best, count, REPORT_STEPS, err));
-    TRY(draw_curves(v, best, count, REPORT_TIME, err));
-    status = draw_norms(v, err);
-done:
-    return status;
+    draw_curves(v, best, count, REPORT_STEPS);
+    draw_curves(v, best, count, REPORT_TIME);
+    draw_norms(v);
 }

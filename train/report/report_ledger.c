@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "util/fail.h"
 #include "util/number.h"
+#include "util/utf8.h"
 #include "report/section.h"
 
 /* ---- What the sections share ---------------------------------------------------------------------------------- */
@@ -118,7 +119,6 @@ static void list_values(const ledger_view *v, const config_option *o, char *text
 {
     enum { max_values = 32 };
     int64_t known[max_values + 1], count = 0;
-    size_t at = 0;
     text[0] = '\0';
     for (int64_t i = 0; i < v->shown && count <= max_values; i++) {
         int64_t k = 0;
@@ -133,9 +133,8 @@ static void list_values(const ledger_view *v, const config_option *o, char *text
     for (int64_t k = 0; k < count; k++) {
         char value[CONFIG_TEXT];
         grid_pretty(&v->runs[known[k]].c, o, value);
-        const bool fits = k < max_values && at + strlen(value) + 8 < bytes;
-        snprintf(text + at, bytes - at, "%s%s", at > 0 ? ", " : "", fits ? value : "\u2026");
-        at += strlen(text + at);
+        const bool fits = k < max_values && strlen(text) + strlen(value) + 8 < bytes;
+        utf8_append(text, bytes, "%s%s", k > 0 ? ", " : "", fits ? value : "\u2026");
         if (!fits)
             break;
     }
@@ -173,9 +172,7 @@ static int by_outcome(const void *a, const void *b)
         return rank[x->result.state] - rank[y->result.state];
     if (isnan(p) != isnan(q))
         return isnan(p) - isnan(q);
-    if (p < q || p > q)
-        return p < q ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return p < q || p > q ? (p > q) - (p < q) : (x->id > y->id) - (x->id < y->id);
 }
 
 enum { max_rows = 2000, max_open_rows = 24 };
@@ -196,14 +193,16 @@ static void run_row(const ledger_view *v, const ledger_run *r)
     page_cell(v->p, "%s", r->result.message);
 }
 
-scion_status section_runs(const ledger_view *v, scion_error *err)
+void section_runs(ledger_view *v)
 {
     static const char *const names[] = {"run",     "state", "configuration", "validation", "training",
                                         "percent", "steps", "parameters",    "time",       "message"};
     const ledger_run **order = calloc((size_t)v->count + 1, sizeof *order);
     char fold[64];
-    if (!order)
-        return train_fail(err, SCION_ENOMEM, "out of memory for the table of runs");
+    if (!order) {
+        v->status = train_fail(v->err, SCION_ENOMEM, "out of memory for the table of runs");
+        return;
+    }
     for (int64_t i = 0; i < v->count; i++)
         order[i] = &v->runs[i];
     qsort(order, (size_t)v->count, sizeof *order, by_outcome);
@@ -218,7 +217,6 @@ scion_status section_runs(const ledger_view *v, scion_error *err)
         page_paragraph(v->p, "%lld more are in the ledger.", (long long)v->count - max_rows);
     report_settings(v->p, &order[0]->c);
     free(order);
-    return SCION_OK;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------- */
@@ -238,9 +236,7 @@ static int rank_of(const ledger_run *r)
 static int by_rank(const void *a, const void *b)
 {
     const ledger_run *x = a, *y = b;
-    if (rank_of(x) != rank_of(y))
-        return rank_of(x) - rank_of(y);
-    return x->id < y->id ? -1 : x->id > y->id;
+    return rank_of(x) != rank_of(y) ? rank_of(x) - rank_of(y) : (x->id > y->id) - (x->id < y->id);
 }
 
 /* Sorts by rank and returns how many have the first rank that occurs. */
@@ -255,7 +251,7 @@ static int64_t shown_first(ledger_run *runs, int64_t count)
 
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err)
 {
-    ledger_view v = {.p = p, .prefix = prefix, .name = name};
+    ledger_view v = {.p = p, .prefix = prefix, .name = name, .err = err};
     scion_status status = SCION_OK;
     TRY(ledger_open(&v.l, path, false, err));
     TRY(ledger_runs(v.l, &v.runs, &v.count, err));
@@ -271,7 +267,8 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
     cards(&v);
     swept(&v);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        TRY(sections[i](&v, err));
+        sections[i](&v);
+    status = v.status;
 done:
     transfer_free(&v.t);
     free(v.runs);

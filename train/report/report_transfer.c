@@ -135,15 +135,14 @@ static void verdicts(const ledger_view *v)
         page_table_end(v->p);
 }
 
-scion_status section_transfer(const ledger_view *v, scion_error *err)
+void section_transfer(ledger_view *v)
 {
     const double limit = common_limit(v);
     int64_t drawn = 0, grids = 0;
     for (int64_t i = 0; i < v->t.count; i++)
         grids += has_grid(&v->t.groups[i]);
-    (void)err;
     if (grids == 0)
-        return SCION_OK;
+        return;
     section_begin(v, "Learning rate and width");
     page_figure(v->p, best_figure(v));
     for (int64_t i = 0; i < v->t.count && drawn < max_groups; i++) {
@@ -155,5 +154,4 @@ scion_status section_transfer(const ledger_view *v, scion_error *err)
     if (drawn < grids)
         page_paragraph(v->p, "%lld more groups of runs have no figure here.", (long long)(grids - drawn));
     verdicts(v);
-    return SCION_OK;
 }

@@ -74,6 +74,8 @@ typedef struct ledger_view {
     bool validated;                              /* losses are validation losses */
     const config_option *naming[SECTION_NAMING]; /* options in which the runs differ, the most interesting first */
     int naming_count;
+    scion_status status; /* of reading; not OK: *err says why, and the page is not written */
+    scion_error *err;
 } ledger_view;
 
 /* The loss that counts: validation, else training; INFINITY: diverged; NAN: none (yet). */
@@ -103,7 +105,7 @@ void section_title(const char *title, const char *label, char text[SECTION_LABEL
 figure section_figure(const ledger_view *v, const char *name, int64_t n, const char *title, const char *label,
                       const char *caption);
 
-typedef scion_status section(const ledger_view *v, scion_error *err);
+typedef void section(ledger_view *v);
 
 section section_transfer, section_against, section_curves, section_coords, section_costs, section_runs;
 

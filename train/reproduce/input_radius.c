@@ -31,14 +31,14 @@ static scion_status measure(const grid *g, coordcheck_run *runs, ledger *l, bool
                             scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < g->count; i++) {
+    for (int64_t i = 0; i < g->count; i++) {
         const ledger_run row = {.kind = LEDGER_COORD, .c = g->points[i], .result = run_result_empty()};
-        status = coordcheck_measure(&runs[i], &g->points[i], 0, NULL, NULL, err);
-        if (status == SCION_OK)
-            status = ledger_put_coords(l, &row, runs[i].coords, runs[i].count, err);
-        if (status == SCION_OK && show && !show((double)(i + 1) / (double)g->count))
-            status = train_fail(err, SCION_ESTOPPED, "stopped");
+        TRY(coordcheck_measure(&runs[i], &g->points[i], 0, NULL, NULL, err));
+        TRY(ledger_put_coords(l, &row, runs[i].coords, runs[i].count, err));
+        if (show && !show((double)(i + 1) / (double)g->count))
+            TRY(train_fail(err, SCION_ESTOPPED, "stopped"));
     }
+done:
     return status;
 }
 
@@ -82,25 +82,22 @@ scion_status reproduce_input_radius(const reproduce_figure *f, const reproduce_o
     snprintf(path, sizeof path, "%s/ledger.db", o->folder);
     snprintf(html, sizeof html, "%s/report.html", o->folder);
     config_init(&base);
-    scion_status status = config_preset(&base, "input-radius", err);
-    snprintf(seeds, sizeof seeds, "seed=%llu..%llu", (unsigned long long)base.training.seed,
-             (unsigned long long)base.training.seed + (unsigned long long)o->seeds - 1);
-    if (status == SCION_OK)
-        status = grid_make(&g, &base, pairs, 4, err);
-    if (status == SCION_OK)
-        status = ledger_open(&l, path, true, err);
-    if (status == SCION_OK) {
-        runs = calloc((size_t)g.count, sizeof *runs);
-        status = runs ? measure(&g, runs, l, o->show, err) : train_fail(err, SCION_ENOMEM, "out of memory");
-    }
+    scion_status status;
     *j = (reproduce_judgement){.count = 0};
     snprintf(j->margin, sizeof j->margin,
              "exponents up to %g count as constant; +- is half of a 95%% interval over %lld seeds", coordcheck_flat,
              (long long)o->seeds);
-    for (int plain = 1; status == SCION_OK && plain >= 0; plain--)
-        status = judge_scale(runs, g.count, o->seeds, plain, j, err);
-    if (status == SCION_OK)
-        status = reproduce_page(f, o->full, j, path, html, err);
+    TRY(config_preset(&base, "input-radius", err));
+    snprintf(seeds, sizeof seeds, "seed=%llu..%llu", (unsigned long long)base.training.seed,
+             (unsigned long long)base.training.seed + (unsigned long long)o->seeds - 1);
+    TRY(grid_make(&g, &base, pairs, 4, err));
+    TRY(ledger_open(&l, path, true, err));
+    runs = calloc((size_t)g.count, sizeof *runs);
+    TRY(runs ? measure(&g, runs, l, o->show, err) : train_fail(err, SCION_ENOMEM, "out of memory"));
+    for (int plain = 1; plain >= 0; plain--)
+        TRY(judge_scale(runs, g.count, o->seeds, plain, j, err));
+    status = reproduce_page(f, o->full, j, path, html, err);
+done:
     for (int64_t i = 0; runs && i < g.count; i++)
         free(runs[i].coords);
     free(runs);

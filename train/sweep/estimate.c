@@ -1,5 +1,5 @@
-/* See estimate.h. */
-#include "sweep/estimate.h"
+/* Estimates how long runs will take on this machine, by a few steps of each size. See sweep.h. */
+#include "sweep/sweep.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "util/fail.h"
 #include "run/run.h"
@@ -36,23 +37,22 @@ static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
 static void measure(const config *c, probe *p)
 {
     trainer *t;
-    scion_error err;
+    scion_error err = {.message = ""};
     double loss, accuracy, begin = clock_now();
     const run_sink sink = {.on = {[RUN_STEPPED] = time_step}, .ctx = p}, *const sinks[] = {&sink};
     const run_policy policy = {.steps = 1 + timed_steps};
     run_result r;
-    scion_status status = trainer_create(&t, c, NULL, NULL, &err);
+    scion_status status;
+    TRY(trainer_create(&t, c, NULL, NULL, &err));
     p->create = clock_now() - begin;
-    if (status == SCION_OK)
-        status = run_train(t, &policy, sinks, 1, &r, NULL, &err);
-    if (status == SCION_OK) {
-        p->steps = trainer_about(t).steps;
-        p->passes = trainer_validation_passes(t, true);
-        begin = clock_now();
-        if (p->passes > 0)
-            status = trainer_evaluate(t, 1, &loss, &accuracy, &err);
-        p->evaluation = clock_now() - begin;
-    }
+    TRY(run_train(t, &policy, sinks, 1, &r, NULL, &err));
+    p->steps = trainer_about(t).steps;
+    p->passes = trainer_validation_passes(t, true);
+    begin = clock_now();
+    if (p->passes > 0)
+        TRY(trainer_evaluate(t, 1, &loss, &accuracy, &err));
+    p->evaluation = clock_now() - begin;
+done:
     snprintf(p->message, sizeof p->message, "%s", status == SCION_OK ? "" : err.message);
     trainer_free(t);
 }
@@ -111,14 +111,13 @@ scion_status sweep_estimate(const config *points, int64_t count, int jobs, int t
 {
     bool *counted = calloc((size_t)count + 1, sizeof *counted);
     scion_status status = counted ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory");
-    const int each = scn_threads(threads) / jobs;
     *seconds = 0;
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         probe p = {.steps = 0};
         config c = points[i];
         if (counted[i])
             continue;
-        c.training.threads = each > 1 ? each : 1;
+        c.training.threads = scn_max(scn_threads(threads) / jobs, 1);
         status = measure_apart(&c, &p, err);
         for (int64_t k = i; status == SCION_OK && k < count; k++)
             if (!counted[k] && same_size(&points[k], &points[i])) {

@@ -107,10 +107,9 @@ void grid_label(const config *c, const config_option *const *options, int count,
 {
     text[0] = '\0';
     for (int i = 0; i < count; i++) {
-        const size_t at = strlen(text);
         char value[CONFIG_TEXT];
         grid_pretty(c, options[i], value);
-        snprintf(text + at, bytes - at, "%s%s=%.80s", at > 0 ? " " : "", options[i]->key, value);
+        utf8_append(text, bytes, "%s%s=%.80s", i > 0 ? " " : "", options[i]->key, value);
     }
     utf8_make_printable(text); /* values may come from a foreign file */
 }
@@ -121,10 +120,8 @@ void grid_name_groups(const config *first, size_t stride, int64_t count, const c
     enum { max_options = 16 };
     const config_option *options[max_options];
     const int named = count > 0 ? grid_naming(first, stride, count, axes, options, max_options) : 0;
-    for (int64_t i = 0; i < count; i++) {
-        const char *c = (const char *)first + i * (int64_t)stride;
-        grid_label((const config *)(const void *)c, options, named, label + i * (int64_t)stride, bytes);
-    }
+    for (int64_t i = 0; i < count; i++)
+        grid_label(nth(first, stride, i), options, named, label + i * (int64_t)stride, bytes);
 }
 
 void grid_rate(double lr, char text[CONFIG_TEXT])
@@ -252,31 +249,29 @@ static scion_status make_axis(axis *a, const char *pair, scion_error *err)
         return train_fail(err, SCION_EINVAL, "command line: \"%.80s\", expected key=value", pair);
     snprintf(key, sizeof key, "%.*s", (int)(equal - pair < 63 ? equal - pair : 63), pair);
     a->option = config_find(key);
-    if (!a->option || strcmp(key, "preset") == 0) {
+    if (!a->option) {
         config any;
         config_init(&any);
-        return a->option ? train_fail(err, SCION_EINVAL,
-                                      "command line: presets are not swept with preset=; name each of them")
-                         : config_set(&any, key, "", "command line", err);
+        return config_set(&any, key, "", "command line", err);
     }
+    if (strcmp(key, "preset") == 0)
+        return train_fail(err, SCION_EINVAL, "command line: presets are not swept with preset=; name each of them");
+    const option_type type = a->option->type;
     const char between[] = {separator(a->option), '\0'};
-    const bool numbers =
-        a->option->type == OPTION_INT || a->option->type == OPTION_REAL || a->option->type == OPTION_SEED;
     if (between[0] == '\0')
         return add_value(a, equal + 1, err);
+    const bool numbers = type == OPTION_INT || type == OPTION_REAL || type == OPTION_SEED;
     scion_status status = SCION_OK;
-    for (const char *at = equal + 1; status == SCION_OK; at++) {
+    for (const char *at = equal; status == SCION_OK && *at;) {
         char value[CONFIG_TEXT];
-        const size_t length = strcspn(at, between);
+        const size_t length = strcspn(++at, between);
         if (length == 0)
             return train_fail(err, SCION_EINVAL, "command line: %.80s: a value is missing", pair);
-        snprintf(value, sizeof value, "%.*s", (int)(length < CONFIG_TEXT ? length : CONFIG_TEXT - 1), at);
-        status = length >= CONFIG_TEXT ? train_fail(err, SCION_EINVAL, "command line: %s: a value is too long", key)
-                 : numbers && strstr(value, "..") ? add_range(a, value, err)
-                                                  : add_value(a, value, err);
+        if (length >= CONFIG_TEXT)
+            return train_fail(err, SCION_EINVAL, "command line: %s: a value is too long", key);
+        snprintf(value, sizeof value, "%.*s", (int)length, at);
+        status = numbers && strstr(value, "..") ? add_range(a, value, err) : add_value(a, value, err);
         at += length;
-        if (*at == '\0')
-            break;
     }
     return status;
 }
@@ -293,42 +288,38 @@ static scion_status check_axes(const axis *axes, int count, scion_error *err)
 
 static scion_status fill_point(config *c, const axis *axes, int count, int64_t index, scion_error *err)
 {
-    for (int i = count - 1; i >= 0; i--) {
-        scion_status status =
-            config_set(c, axes[i].option->key, axes[i].values[index % axes[i].count], "command line", err);
-        if (status != SCION_OK)
-            return status;
-        index /= axes[i].count;
-    }
-    return config_check(c, err);
+    scion_status status = SCION_OK;
+    for (int i = count - 1; status == SCION_OK && i >= 0; index /= axes[i--].count)
+        status = config_set(c, axes[i].option->key, axes[i].values[index % axes[i].count], "command line", err);
+    return status == SCION_OK ? config_check(c, err) : status;
 }
 
 scion_status grid_make(grid *g, const config *base, const char *const *pairs, int count, scion_error *err)
 {
     axis *axes = calloc((size_t)count + 1, sizeof *axes);
-    scion_status status = axes ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the grid");
+    scion_status status = SCION_OK;
     double points = 1;
     *g = (grid){NULL, 0};
-    for (int i = 0; status == SCION_OK && i < count; i++) {
-        status = make_axis(&axes[i], pairs[i], err);
+    if (!axes)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the grid");
+    for (int i = 0; i < count; i++) {
+        TRY(make_axis(&axes[i], pairs[i], err));
         points *= (double)axes[i].count;
     }
-    if (status == SCION_OK)
-        status = check_axes(axes, count, err);
-    if (status == SCION_OK && points > GRID_MAX)
-        status = train_fail(err, SCION_EINVAL, "command line: the grid has %.0f points, at most %d are possible",
-                            points, GRID_MAX);
-    if (status == SCION_OK) {
-        g->points = malloc((size_t)points * sizeof *g->points);
-        g->count = g->points ? (int64_t)points : 0;
-        status =
-            g->points ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for a grid of %.0f points", points);
-    }
-    for (int64_t i = 0; status == SCION_OK && i < g->count; i++) {
+    TRY(check_axes(axes, count, err));
+    if (points > GRID_MAX)
+        TRY(train_fail(err, SCION_EINVAL, "command line: the grid has %.0f points, at most %d are possible", points,
+                       GRID_MAX));
+    g->points = malloc((size_t)points * sizeof *g->points);
+    if (!g->points)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for a grid of %.0f points", points));
+    g->count = (int64_t)points;
+    for (int64_t i = 0; i < g->count; i++) {
         g->points[i] = *base;
-        status = fill_point(&g->points[i], axes, count, i, err);
+        TRY(fill_point(&g->points[i], axes, count, i, err));
     }
-    for (int i = 0; axes && i < count; i++)
+done:
+    for (int i = 0; i < count; i++)
         free(axes[i].values);
     free(axes);
     return status;

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "util/fail.h"
 #include "run/run.h"
@@ -54,7 +55,7 @@ static scion_status out_of_memory(scion_error *err)
 
 static int64_t interval(const trainer *t, int64_t points)
 {
-    return trainer_about(t).steps / points > 1 ? trainer_about(t).steps / points : 1;
+    return scn_max(trainer_about(t).steps / points, 1);
 }
 
 static scion_status collect_step(void *ctx, const run_event *e, scion_error *err)
@@ -172,25 +173,24 @@ static int work(const char *path, const sweep_options *o, int threads, int repor
 {
     worker w = {.heartbeat = clock_now(), .report = report};
     run_curves curves;
-    bool found;
-    if (ledger_open(&w.l, path, false, err) != SCION_OK ||
-        (o->only && ledger_only(w.l, o->only, o->only_count, err) != SCION_OK) ||
-        ledger_take(w.l, &w.run, &found, err) != SCION_OK) {
-        ledger_close(w.l);
-        return BROKEN;
-    }
-    if (!found) {
-        ledger_close(w.l);
-        return NOTHING_WAITS;
-    }
+    bool found = false;
+    scion_status status;
+    TRY(ledger_open(&w.l, path, false, err));
+    if (o->only)
+        TRY(ledger_only(w.l, o->only, o->only_count, err));
+    TRY(ledger_take(w.l, &w.run, &found, err));
+    if (!found)
+        goto done;
     w.run.c.training.threads = threads;
     sweep_train(&w.run, &curves, worker_stops, worker_warns, &w);
-    scion_status status = w.lost                              ? SCION_OK
-                          : w.run.result.state == RUN_RUNNING ? ledger_put_back(w.l, &w.run, err)
-                                                              : ledger_finish(w.l, &w.run, &curves, &w.lost, err);
+    if (!w.lost && w.run.result.state == RUN_RUNNING)
+        status = ledger_put_back(w.l, &w.run, err);
+    else if (!w.lost)
+        status = ledger_finish(w.l, &w.run, &curves, &w.lost, err);
     run_curves_free(&curves);
+done:
     ledger_close(w.l);
-    return status == SCION_OK ? WORKED : BROKEN;
+    return status != SCION_OK ? BROKEN : found ? WORKED : NOTHING_WAITS;
 }
 
 /* A worker stops when its parent dies. Its warnings, and why it cannot use the ledger, go to a pipe that the parent
@@ -455,23 +455,22 @@ static scion_status supervise(pool *c, sweep_progress *p, scion_error *err)
 
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err)
 {
-    const int threads = scn_threads(o->threads), jobs = o->jobs > 0 ? o->jobs : 1;
-    pool c = {.path = path, .o = o, .jobs = jobs < SWEEP_JOBS ? jobs : SWEEP_JOBS, .begin = clock_now()};
+    const int jobs = (int)scn_min(scn_max(o->jobs, 1), SWEEP_JOBS);
+    pool c = {.path = path,
+              .o = o,
+              .jobs = jobs,
+              .threads = (int)scn_max(scn_threads(o->threads) / jobs, 1),
+              .begin = clock_now()};
     sweep_progress p = {.left = NAN};
-    scion_status status =
-        pipe(c.pipe) == 0 ? SCION_OK : train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
-    if (status == SCION_OK) { /* this process has both ends: neither may block */
-        fcntl(c.pipe[0], F_SETFL, O_NONBLOCK);
-        fcntl(c.pipe[1], F_SETFL, O_NONBLOCK);
-    }
-    c.threads = threads / c.jobs > 1 ? threads / c.jobs : 1;
+    if (pipe(c.pipe) != 0)
+        return train_fail(err, SCION_ENOMEM, "no pipe: %s", strerror(errno));
+    for (int i = 0; i < 2; i++) /* this process has both ends: neither may block */
+        fcntl(c.pipe[i], F_SETFL, O_NONBLOCK);
     signal(SIGCHLD, SIG_DFL); /* if ignored, the exit status of workers would be lost */
-    if (status == SCION_OK) {
-        status = supervise(&c, &p, err);
-        stop_workers(&c);
-        close(c.pipe[0]);
-        close(c.pipe[1]);
-    }
+    const scion_status status = supervise(&c, &p, err);
+    stop_workers(&c);
+    for (int i = 0; i < 2; i++)
+        close(c.pipe[i]);
     free(c.runs);
     free(c.costs);
     p.runs = NULL;

@@ -32,6 +32,12 @@ typedef struct sweep_options {
  * *end may be NULL. OK even if runs failed: see the counts. No OpenMP region may have been opened before. */
 scion_status sweep_work(const char *path, const sweep_options *o, sweep_progress *end, scion_error *err);
 
+/* Seconds for all configurations with `jobs` processes that share `threads` (0: all). Configurations of one size
+ * (model, batch, block) are measured once. ESTOPPED: a signal came. Forks: no OpenMP region may have been opened
+ * before. */
+scion_status sweep_estimate(const config *points, int64_t count, int jobs, int threads, double *seconds,
+                            scion_error *err);
+
 /* Trains one configuration, as scion train would without a folder, and fills in the result (which `stop` may read)
  * and the curves, which the caller frees. `stop` is called often (NULL: never); true ends the run, whose state is
  * then RUN_RUNNING. `warn` may be NULL. ctx is passed to both. */
