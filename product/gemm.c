@@ -437,10 +437,8 @@ static void run_empty(const job *t)
 {
     const scn_gemm_shape *s = &t->g->shape;
     for (int64_t i = 0; i < s->m; i++) {
-        if (!t->accumulate && s->c == SCION_F32)
-            memset((float *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(float));
-        else if (!t->accumulate)
-            memset((uint16_t *)t->c + i * t->ldc, 0, (size_t)s->n * sizeof(uint16_t));
+        if (!t->accumulate)
+            memset((char *)t->c + scn_stored_bytes(s->c, i * t->ldc), 0, scn_stored_bytes(s->c, s->n));
         if (s->c == SCION_F32)
             finish_rows(t, i, 1, 0, s->n, (float *)t->c + i * t->ldc, t->ldc);
     }

@@ -82,16 +82,11 @@ SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t r
     }
 }
 
-void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
+void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, bool transpose, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr, strips = scn_round_up(to.cols, nr) / nr;
-    SCN_PARALLEL(e->threads, s, strips, pack_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
-}
-
-void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f)
-{
-    const int64_t nr = e->kernel->nr, strips = scn_round_up(to.cols, nr) / nr;
-    SCN_PARALLEL(e->threads, s, strips, pack_transposed_strip(strip(to, nr, s * nr), from, s * nr, nr, f));
+    const int64_t nr = e->kernel->nr;
+    SCN_PARALLEL(e->threads, s, scn_pieces(to.cols, nr),
+                 (transpose ? pack_transposed_strip : pack_strip)(strip(to, nr, s * nr), from, s * nr, nr, f));
 }
 
 /* Destination of a finished tile. */

@@ -62,9 +62,8 @@ typedef struct scn_factor {
 
 scn_factor scn_factor_of(double value);
 
-/* to = f * from, and to = f * from' (to has from's shape, or the transposed one). */
-void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
-void scn_pack_transposed(const scn_engine *e, scn_panels to, scn_mat from, scn_factor f);
+/* to = f * from, or with `transpose` to = f * from'. */
+void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, bool transpose, scn_factor f);
 
 /* C = alpha A'B + beta D + gamma I, C symmetric: only one triangle is computed. D may be NULL. C must not
  * overlap A, B or D. */

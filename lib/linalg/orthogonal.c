@@ -52,7 +52,7 @@ void scn_orthogonal(const scn_orthogonal_work *work, uint64_t seed, uint64_t str
             if (first > 0) {
                 scn_panels before = {work->tall.at, n, first};
                 scn_panels block = {work->block.at, n, w.rows}, overlap = {work->overlap.at, first, w.rows};
-                scn_pack_transposed(e, block, w, one);
+                scn_pack(e, block, w, true, one);
                 scn_product_both(e, overlap, (scn_panels){NULL, 0, 0}, before, block);
                 scn_product_into(e, w, 1, -1, overlap, work->wide, false);
             }
@@ -60,7 +60,7 @@ void scn_orthogonal(const scn_orthogonal_work *work, uint64_t seed, uint64_t str
         }
         scn_panels tall = {work->tall.at + first / nr * n * nr, n, w.rows};
         scn_panels wide = {work->wide.at + first * nr, m, n};
-        scn_pack_transposed(e, tall, w, one);
-        scn_pack(e, wide, w, one);
+        scn_pack(e, tall, w, true, one);
+        scn_pack(e, wide, w, false, one);
     }
 }

@@ -219,9 +219,9 @@ void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_m
         return;
     }
     const scn_factor f = scn_factor_of(1 / (norm + (plan->set->schatten4 ? 0 : eps)));
-    (transposed ? scn_pack : scn_pack_transposed)(e, w.tall, g, f);
+    scn_pack(e, w.tall, g, !transposed, f);
     if (count > 1)
-        (transposed ? scn_pack_transposed : scn_pack)(e, w.wide, g, f);
+        scn_pack(e, w.wide, g, transposed, f);
     for (int i = 0, first = 0; i < count; i++) {
         int length = interval_length(plan, i);
         scn_panels q = gram_interval(&w, plan->set, first, length, eps / norm);
@@ -231,7 +231,7 @@ void scn_polar_run(const scn_polar_plan *plan, const scn_polar_work *work, scn_m
             swap(&w.next, &w.wide);
         } else {
             if (count == 1)
-                (transposed ? scn_pack_transposed : scn_pack)(e, w.wide, g, f);
+                scn_pack(e, w.wide, g, transposed, f);
             scn_product_into(e, z, beta, alpha, q, w.wide, transposed);
         }
     }

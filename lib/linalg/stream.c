@@ -6,6 +6,7 @@
 #endif
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/simd.h"
 #include "linalg/vector.h"
 
@@ -94,17 +95,14 @@ void scn_multiply(int64_t n, const float *f, const float *x, double beta, float 
 {
     enum { chunk = 1024 };
     float buffer[chunk];
-    if (beta != 0) {
+    if (beta != 0)
         multiply_add(n, f, x, (float)beta, z);
-        return;
-    }
-    for (int64_t i = 0; i < n; i += chunk) {
-        int64_t m = n - i < chunk ? n - i : chunk;
-        if (stream && z != x) {
+    else if (!stream || z == x)
+        multiply(n, f, x, z);
+    else
+        for (int64_t i = 0; i < n; i += chunk) {
+            const int64_t m = scn_min(n - i, chunk);
             multiply(m, f + i, x + i, buffer);
             store_past_cache(m, buffer, z + i);
-        } else {
-            multiply(m, f + i, x + i, z + i);
         }
-    }
 }

@@ -25,14 +25,10 @@ bool scn_has_ranges(const scn_tensor *t)
 static scion_status take_range(scn_tensor *t, const scion_param *p, const char *name, int64_t i, scion_error *err)
 {
     const int64_t count = t->layout.count, first = p->own_first, n = p->own_count;
-    t->own_first = n < 0 ? 0 : first;
+    t->own_first = n <= 0 ? 0 : first;
     t->own_count = n < 0 ? count : n;
-    if (n < 0 || (first == 0 && n == count))
+    if (n <= 0 || (first == 0 && n == count))
         return SCION_OK;
-    if (n == 0) {
-        t->own_first = 0;
-        return SCION_OK;
-    }
     if (first < 0 || first >= count || n > count - first)
         return scn_fail(err, SCION_EINVAL, i, "%s: own_first is %lld and own_count %lld, but it has %lld entries",
                         name, (long long)first, (long long)n, (long long)count);

@@ -74,8 +74,6 @@ static void schedule(scion_optimizer *opt)
             opt->team_jobs = teams;
         }
     }
-    if (opt->threads > 1 && opt->job_count <= 4 * opt->threads && makespan(opt, opt->job_count) < best)
-        opt->team_jobs = opt->job_count;
 }
 
 static bool plan_jobs(scion_optimizer *opt)

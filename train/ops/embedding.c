@@ -76,46 +76,31 @@ static void add_half(const tape_node *n, const scn_rounding *how, int64_t r, int
     scn_to_bf16_by(how, cols, sums, grad, first);
 }
 
-static void backward_half(const tape_node *n, const tape_run *run, int threads, int64_t step)
-{
-    const tape_value *tokens = n->in[0], *table = n->in[1];
-    const int64_t width = op_width(table), vocab = table->shape[0], blocks = (width + step - 1) / step;
-    const scn_rounding how = op_rounding(n, run, 0);
-    int32_t *first = (int32_t *)(void *)run->scratch, *next = first + vocab;
-    float *sums = run->scratch + vocab + tokens->count;
-    link_rows(tokens, vocab, first, next);
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < blocks; i++) {
-        const int64_t at = i * step, cols = width - at < step ? width - at : step;
-        for (int64_t r = 0; r < tokens->count; r++) {
-            const int64_t token = tokens->ints[r];
-            if (token >= 0 && token < vocab && first[token] == r)
-                add_half(n, &how, r, at, cols, next, sums + at);
-        }
-    }
-}
-
 static void backward(const tape_node *n, const tape_run *run)
 {
     const tape_value *tokens = n->in[0], *table = n->in[1];
     const int64_t width = op_width(table), vocab = table->shape[0];
     const int threads = op_split(run->threads, tokens->count, width).threads;
-    const int64_t step = columns_at_once(width, threads), blocks = (width + step - 1) / step;
+    const int64_t step = columns_at_once(width, threads), blocks = scn_pieces(width, step);
+    const scn_rounding how = op_rounding(n, run, 0);
+    int32_t *first = (int32_t *)(void *)run->scratch, *next = first + vocab;
     if (!n->needs_grad[1])
         return;
-    if (table->half_grad) {
-        backward_half(n, run, threads, step);
-        return;
-    }
-    if (n->accumulate[1] == 0)
+    if (table->half_grad)
+        link_rows(tokens, vocab, first, next);
+    else if (!n->accumulate[1])
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
     SCN_PARALLEL_FOR_STATIC(threads)
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t first = i * step, cols = width - first < step ? width - first : step;
+        const int64_t at = i * step, cols = scn_min(width - at, step);
         for (int64_t r = 0; r < tokens->count; r++) {
             const int64_t token = tokens->ints[r];
-            if (token >= 0 && token < vocab)
-                op_add_to(cols, n->out->grad + r * width + first, table->grad + token * width + first);
+            if (token < 0 || token >= vocab)
+                continue;
+            if (!table->half_grad)
+                op_add_to(cols, n->out->grad + r * width + at, table->grad + token * width + at);
+            else if (first[token] == r)
+                add_half(n, &how, r, at, cols, next, run->scratch + vocab + tokens->count + at);
         }
     }
 }
