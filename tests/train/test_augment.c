@@ -1,5 +1,5 @@
 /* Images as training sees them. The images of a set are told by their labels, one class each, and compared with
- * the same image as data_fill_plain gives it, changed by plain loops here. */
+ * the same image as a plain sequence (data_sequence) gives it, changed by plain loops here. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -65,6 +65,6 @@ const config_foreign_name config_foreign_names[] = {
     {"compile", "there is nothing to compile here"},
     {"amp bf16 dtype fp16 precision", "there is no choice of precision here: training computes in float32"},
     {"report_to tensorboard wandb wandb_log wandb_project wandb_run_name",
-     "there is no logging service here: metrics.jsonl in the run's folder has every step"},
+     "there is no logging service here: metrics.jsonl in the run's folder has a line every log_every steps"},
     {NULL, NULL},
 };

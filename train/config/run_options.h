@@ -16,9 +16,9 @@ typedef struct training_options {
     uint64_t seed;
     int64_t threads;
     bool deterministic;              /* sum micro-batches along a tree that does not depend on the number of ranks */
-    int wire;                        /* scn_type of gradients between ranks */
+    int wire;                        /* scion_dtype of gradients between ranks */
     double comm_timeout;             /* seconds after which a silent rank ends the run; 0: never */
-    int weights, grads, activations; /* scn_type in which they are stored */
+    int weights, grads, activations; /* scion_dtype of storage */
     int rounding;                    /* scion_rounding of weights and grads to bfloat16 */
     char init[OPTION_TEXT];          /* run or checkpoint whose weights the run starts from, "": random weights */
 } training_options;
