@@ -99,6 +99,8 @@ int cli_end(scion_status status, const scion_error *err);
 void cli_mute_errors(void);
 /* Prints a warning to standard error, after all earlier output. */
 void cli_warning(const char *message);
+/* The same above a status line; view: a struct that begins with its cli_progress. */
+void cli_progress_warn(void *view, const char *message);
 
 /* ---- Arguments --------------------------------------------------------------------------------------------- */
 

@@ -63,8 +63,6 @@ cli_progress cli_progress_start(FILE *to);
 /* Shows a line that stays, broken as by cli_fill on a terminal, or the status, not more often than it can be read. */
 void cli_progress_show(cli_progress *p, cli_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Prints a warning (cli_warning) above the status line; view: a struct that begins with its cli_progress. */
-void cli_progress_warn(void *view, const char *message);
 /* Clears the line, before something else is printed. */
 void cli_progress_clear(cli_progress *p);
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "util/fail.h"
 #include "util/file.h"
@@ -218,10 +219,8 @@ static bool read_flags(tuning *u, cli_arguments *a)
 static int64_t default_proxy(const config *c)
 {
     const model_row *row = config_model(c);
-    const int64_t full = config_int(c, "width"), unit = row->proxy_divisor ? config_int(c, row->proxy_divisor) : 1,
-                  whole = full / 4 / unit * unit, least = unit > row->proxy_min ? unit : row->proxy_min,
-                  width = whole > least ? whole : least;
-    return width < full ? width : full;
+    const int64_t full = config_int(c, "width"), unit = row->proxy_divisor ? config_int(c, row->proxy_divisor) : 1;
+    return scn_min(full, scn_max(full / 4 / unit * unit, scn_max(unit, row->proxy_min)));
 }
 
 static const char folder[] = "sweeps/"; /* of ledgers that are given no name */

@@ -70,17 +70,12 @@ static const double heartbeats = 8, silence = 0.5;
 
 static const char heartbeat_byte = 1;
 
-static void name_peer(const comm *c, int rank, char text[COMM_HOST + 64])
-{
-    snprintf(text, COMM_HOST + 64, "rank %d (process %lld on %s)", rank, (long long)c->peers[rank].process,
-             c->peers[rank].host);
-}
-
 void comm_fail(comm *c, int whom, const char *why)
 {
     char name[COMM_HOST + 64] = "a rank", message[512];
     if (whom >= 0 && whom < c->size && c->peers)
-        name_peer(c, whom, name);
+        snprintf(name, sizeof name, "rank %d (process %lld on %s)", whom, (long long)c->peers[whom].process,
+                 c->peers[whom].host);
     snprintf(message, sizeof message, "%s %s; all ranks end", name, why);
     if (c->lost)
         c->lost(c, message);

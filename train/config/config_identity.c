@@ -17,7 +17,8 @@ static const char first_options[] =
 
 typedef struct line {
     const config_option *option;
-    char key[OPTION_NAME]; /* in the first version */
+    const char *key; /* name in the first version */
+    int length;      /* bytes of the key */
 } line;
 
 static line lines[CONFIG_OPTIONS];
@@ -40,19 +41,17 @@ static void list_lines(void)
 {
     const config_option *o;
     for (const char *at = first_options; *at; at += strspn(at, " ")) {
-        line *l = &lines[first_count];
-        const size_t length = strcspn(at, " ");
-        snprintf(l->key, sizeof l->key, "%.*s", (int)length, at);
-        l->option = config_find(l->key);
-        first_count += l->option != NULL;
+        char key[OPTION_NAME];
+        const int length = (int)strcspn(at, " ");
+        snprintf(key, sizeof key, "%.*s", length, at);
+        lines[first_count] = (line){config_find(key), at, length};
+        first_count += lines[first_count].option != NULL;
         at += length;
     }
     count = first_count;
     for (int i = 0; (o = config_option_at(i)) != NULL && count < CONFIG_OPTIONS; i++)
-        if (!o->neutral && !is_first(o)) {
-            lines[count].option = o;
-            snprintf(lines[count++].key, OPTION_NAME, "%s", o->key);
-        }
+        if (!o->neutral && !is_first(o))
+            lines[count++] = (line){o, o->key, (int)strlen(o->key)};
     qsort(lines + first_count, (size_t)(count - first_count), sizeof *lines, by_key);
 }
 
@@ -65,6 +64,6 @@ void config_identity(const config *c, config_line *add, void *ctx)
         if (i >= first_count && config_at_origin(c, lines[i].option))
             continue;
         config_get(c, lines[i].option, value, sizeof value);
-        add(ctx, text, (size_t)snprintf(text, sizeof text, "%s=%s\n", lines[i].key, value));
+        add(ctx, text, (size_t)snprintf(text, sizeof text, "%.*s=%s\n", lines[i].length, lines[i].key, value));
     }
 }

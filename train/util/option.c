@@ -106,23 +106,17 @@ static scion_status set_choice(void *to, const option *o, const char *text, cons
 
 static scion_status set_number(void *to, const option *o, const char *text, const char *where, scion_error *err)
 {
+    const bool is_real = o->type == OPTION_REAL;
     double real = 0;
-    int64_t whole;
-    if (o->type == OPTION_REAL) {
-        if (!number_real(text, &real))
-            return wrong(o, text, where, "a number such as 0.1, 1e-3, 2^-5 or 10k", err);
-        real += 0.0; /* -0 becomes 0 */
-    } else {
-        if (!number_int(text, &whole))
-            return wrong(o, text, where, "a whole number such as 128, 2^10, 5k or 1m", err);
-        real = (double)whole;
-    }
+    int64_t whole = 0;
+    if (is_real ? !number_real(text, &real) : !number_int(text, &whole))
+        return wrong(
+            o, text, where,
+            is_real ? "a number such as 0.1, 1e-3, 2^-5 or 10k" : "a whole number such as 128, 2^10, 5k or 1m", err);
+    real += (double)whole; /* -0 becomes 0 */
     if (!(real >= o->min && real <= o->max))
         return out_of_range(o, text, where, err);
-    if (o->type == OPTION_REAL)
-        memcpy(to, &real, sizeof real);
-    else
-        memcpy(to, &whole, sizeof whole);
+    memcpy(to, is_real ? (const void *)&real : (const void *)&whole, option_size(o));
     return SCION_OK;
 }
 
