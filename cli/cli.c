@@ -222,7 +222,7 @@ bool cli_words(const cli_arguments *a, int count, const char *what)
     if (a->command->rest)
         return cli_wrong("scion %s takes %s; did you mean %s='%s'?", a->command->name, what, a->command->rest,
                          joined);
-    return cli_wrong("scion %s takes %s: \"%s\" is too much", a->command->name, what, joined);
+    return cli_wrong("scion %s takes %s; unexpected argument \"%s\"", a->command->name, what, joined);
 }
 
 bool cli_one_run(const cli_arguments *a)
@@ -324,7 +324,7 @@ bool cli_get_seconds(const cli_arguments *a, int argument, double *value)
 
 static volatile sig_atomic_t first_signal, interrupts; /* its number, 0: none; how many were SIGINT */
 
-/* Only a person says the same thing twice: a closed terminal sends SIGHUP by the kernel and again by the shell. */
+/* Only a second Ctrl-C ends the program: a closed terminal sends SIGHUP twice, by the kernel and by the shell. */
 static void on_signal(int number)
 {
     if (number == SIGINT && interrupts++ > 0)

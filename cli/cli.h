@@ -124,7 +124,7 @@ bool cli_json_only(const cli_arguments *a, int argument);
  * for. False after printing an error. */
 bool cli_words(const cli_arguments *a, int count, const char *what);
 
-/* Checks that a run is the only word. False after printing an error. */
+/* Checks that the only argument is a run. False after printing an error. */
 bool cli_one_run(const cli_arguments *a);
 /* Opens the run that the first word names, its folder (then the best checkpoint) or a checkpoint, for a use; `path`:
  * the checkpoint. CLI_OK, or another status after printing an error. */

@@ -163,7 +163,7 @@ static void show(const check *k)
     const coordcheck_group *g = &k->result.groups[0];
     cli_fill(stdout, 6,
              "data: %s; batch 0 of the training part, mean over %lld seed%s; slopes up to %g count as flat; "
-             "change: RMS of what the first step changes in the layer's result",
+             "change: RMS change of the layer's output in the first step",
              c->data.path[0] ? c->data.path : "synthetic", (long long)g->seeds, cli_plural(g->seeds),
              coordcheck_flat);
     putchar('\n');

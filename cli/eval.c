@@ -13,8 +13,8 @@
 enum { PART, MISTAKES, JSON, QUIET };
 
 static const cli_argument arguments[] = {
-    [PART] = CLI_SETTING("part", "val|all", "val: what was kept for validation (the default); all: all of the data"),
-    [MISTAKES] = CLI_SETTING("mistakes", "FILE", "images: write what it gets wrong, as mistakes.json of a run"),
+    [PART] = CLI_SETTING("part", "val|all", "val: the validation part (default); all: all data"),
+    [MISTAKES] = CLI_SETTING("mistakes", "FILE", "images: write confusion matrix and worst images, like mistakes.json"),
     [JSON] = CLI_SWITCH("--json", "print one JSON object"),
     [QUIET] = CLI_SWITCH("--quiet", "print the loss alone"),
     {0},
@@ -110,7 +110,7 @@ static int evaluate(trainer *t, outcome *o)
     o->all = d->units[DATA_VAL];
     const data_options *options = &trainer_about(t).config->data;
     if (d->samples[DATA_VAL] < 1 && !options->val[0] && d->units[DATA_TRAIN] > 0)
-        return cli_error(CLI_FAILED, "%s: too little is kept for validation to be measured; part=all takes all of it",
+        return cli_error(CLI_FAILED, "%s: the validation part is too small to be measured; part=all measures all data",
                          options->path);
     const trainer_watch watch = {.stop = cli_stop, .evaluated = show, .ctx = &v};
     cli_catch_signals();
@@ -119,7 +119,7 @@ static int evaluate(trainer *t, outcome *o)
     for (scion_error why; data_next_warning(trainer_about(t).data, &why);)
         cli_warning(why.message);
     if (status == SCION_ESTOPPED)
-        return CLI_OK; /* main says by which signal */
+        return CLI_OK; /* main sets the signal's exit status */
     return cli_end(status, &err);
 }
 
@@ -169,9 +169,9 @@ const cli_command cli_eval = {
     .name = "eval",
     .usage = "RUN [key=value ...]",
     .summary = "measure a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measured "
-            "is what was kept for validation: of a text its last val_fraction, or val_data. part=all measures all "
-            "of data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens, "
+    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measures "
+            "the validation part: the last val_fraction of a text, or val_data. part=all measures all "
+            "data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens, "
             "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that "
             "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and "
             "tta=translate look at each image in two and in six ways. --json has also how often each class is taken "

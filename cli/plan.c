@@ -76,7 +76,7 @@ static void print_row(const forecast *f, const forecast_machine *m)
 static void print_bytes(const forecast *f, int ranks)
 {
     char text[5][16];
-    cli_fill(stdout, 2, "%d ranks: %.0f bytes of gradients and %.0f of weights in a step, by all", ranks,
+    cli_fill(stdout, 2, "%d ranks: %.0f bytes of gradients and %.0f bytes of weights per step, all ranks", ranks,
              f->gradient_bytes, f->weight_bytes);
     cli_fill(stdout, 2, "memory of a rank: weights %s, gradients %s, optimizer %s, activations %s, messages %s",
              cli_bytes(f->weights, text[0]), cli_bytes(f->gradients, text[1]), cli_bytes(f->state, text[2]),

@@ -18,7 +18,7 @@ static const cli_argument arguments[] = {
 
 enum { max_batch = 32 };
 
-/* Class that is likeliest but for those that were taken (p < 0). */
+/* Most likely class, ignoring those already printed (p < 0). */
 static int64_t likeliest(const float *p, int64_t classes)
 {
     int64_t best = 0;
@@ -28,7 +28,7 @@ static int64_t likeliest(const float *p, int64_t classes)
     return best;
 }
 
-/* A file's answers, in the order of the files; p NULL: it could not be read, which was told. */
+/* Prints the classes of one file. p NULL: it could not be read; the error was printed. */
 typedef void printer(const data_image_info *m, const char *file, float *p, int64_t top);
 
 static void print_json(const data_image_info *m, const char *file, float *p, int64_t top)
@@ -68,7 +68,7 @@ static void print_text(const data_image_info *m, const char *file, float *p, int
     }
 }
 
-/* A line for each file, so that lines and files go together. */
+/* One line per file, empty if unreadable: line i belongs to file i. */
 static void print_name(const data_image_info *m, const char *file, float *p, int64_t top)
 {
     (void)file;
@@ -77,7 +77,7 @@ static void print_name(const data_image_info *m, const char *file, float *p, int
     printf("%s\n", p ? printable(m->names[likeliest(p, m->classes)], text) : "");
 }
 
-/* Some files at once, as many as a batch has. Those that cannot be read are told of, and the others go on. */
+/* Classifies up to a batch of files; reports unreadable ones and continues. */
 static int classify(trainer *t, const char *const *files, int64_t count, int64_t top, printer *print, float *p)
 {
     const data_image_info *m = data_about(trainer_about(t).data)->image;

@@ -67,7 +67,7 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
                           "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s%s",
                           (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left),
                           100 * share, cli_duration(j->budget, allowed),
-                          share * seconds > 1.01 * j->budget ? ", which will not be enough" : "");
+                          share * seconds > 1.01 * j->budget ? "; the budget is still too small" : "");
     else
         cli_progress_show(&progress, CLI_PLAIN, "%lld runs of %lld seed%s, about %s", (long long)*count,
                           (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left));

@@ -8,7 +8,7 @@
 #include "util/clock.h"
 #include "util/utf8.h"
 
-/* Progress in a step or a validation is shown if one could think that the program stands still. */
+/* Steps and validations longer than this show progress. */
 static const double quiet_s = 2;
 
 run_view run_view_start(run_output show)
@@ -170,7 +170,7 @@ static const char *speed_of(const trainer *t, const run_result *r, char *text, s
     const double all = (double)(r->taken * trainer_samples(t)) / r->seconds;
     snprintf(text, bytes, "%.0f %s/s", all, trainer_about(t).unit);
     if (r->seconds > alike * r->steps_s)
-        utf8_append(text, bytes, " (%.0f in its steps alone)", all * r->seconds / r->steps_s);
+        utf8_append(text, bytes, " (%.0f without validation)", all * r->seconds / r->steps_s);
     return text;
 }
 
@@ -199,7 +199,7 @@ static void print_done(const run_view *v, const trainer *t, const run_result *r,
         fprintf(to, "%lld step%s in %s, %s, optimizer %.0f%%: ", (long long)r->taken, cli_plural(r->taken),
                 cli_duration(r->seconds, took), speed_of(t, r, speed, sizeof speed), 100 * v->share);
     else
-        fputs("the run had ended (steps=N continues it): ", to);
+        fputs("already complete (steps=N extends it): ", to);
     print_scores(to, t, r);
     cli_line_end(&line, stdout, 4);
     printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);

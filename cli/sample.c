@@ -75,7 +75,8 @@ typedef struct sample_text {
     sample_end end;
 } sample_text;
 
-/* Bytes of the text before the stop text, or before its end that may become the stop text; *found: it is there. */
+/* Bytes that can be printed: up to the stop text, or up to an ending that may still become it. *found: the stop text
+ * is complete. */
 static size_t settled(const sample_text *x, const char *stop, bool *found)
 {
     const size_t length = stop ? strlen(stop) : 0, kept = length < x->length ? length : x->length;
@@ -183,8 +184,8 @@ static const cli_argument arguments[] = {
     [TOP_K] = CLI_SETTING("top_k", "N", "sample among the N most likely tokens (0: all)"),
     [TOP_P] = CLI_SETTING("top_p", "X", "sample among the most likely tokens that have probability X together (1)"),
     [SEED] = CLI_SETTING("seed", "N", "the same seed gives the same text (1)"),
-    [JSON] = CLI_SWITCH("--json", "one JSON object for each text, and one about them all"),
-    [QUIET] = CLI_SWITCH("--quiet", "neither the prompt nor lines between the texts"),
+    [JSON] = CLI_SWITCH("--json", "one JSON object per text, then a summary"),
+    [QUIET] = CLI_SWITCH("--quiet", "print generated text only"),
     {0},
 };
 
@@ -292,7 +293,7 @@ static int run_sample(cli_arguments *a)
     if (s.stop && !s.stop[0])
         return cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
     if (given && file)
-        return cli_error(CLI_USAGE, "prompt and prompt_file are two prompts; give one");
+        return cli_error(CLI_USAGE, "give prompt or prompt_file, not both");
     if (given && strcmp(given, "-") == 0)
         file = given;
     cli_progress_show(&progress, CLI_STATUS, "reading %s ...", a->words[0]); /* a large checkpoint takes a while */

@@ -323,7 +323,7 @@ static const cli_argument arguments[] = {
     [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
     [JSON] = CLI_JSON,
-    [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
+    [ALL] = CLI_SWITCH("--all", "also run other waiting runs of the ledger"),
     [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger; with ledger= alone all that waits"),
     [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
     [RETRY_DIVERGED] = CLI_SWITCH("--retry-diverged", "retry runs that failed or diverged"),
@@ -374,7 +374,7 @@ static int run_sweep(cli_arguments *a)
     if (!p.ledger[0] && a->word_count == 0)
         return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
     if (a->values[ALL] && a->values[DROP])
-        return cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
+        return cli_error(CLI_USAGE, "give --all or --drop, not both");
     if (!p.ledger[0])
         name_ledger(a->words[0], p.ledger);
     if (!spares(p.ledger, a->values[JSON])) /* before hours of work */

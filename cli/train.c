@@ -28,7 +28,7 @@ static void tell_lost(const comm *c, const char *message)
         fprintf(stderr, "scion: the last checkpoint is %s\n", latest);
 }
 
-/* Joins the other ranks, of which the first alone tells of errors that all know. NULL after printing an error. */
+/* Joins the other ranks, of which only the first prints errors that all share. NULL after printing an error. */
 static comm *join_ranks(void)
 {
     scion_error err;
@@ -128,7 +128,7 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     print_totals(c, &r, status == SCION_OK && show == AS_TEXT);
     if (status == SCION_OK)
         return sinks_failed > 0
-                   ? cli_error(CLI_FAILED, "%s: its metrics are incomplete, the checkpoints are not", dir->path)
+                   ? cli_error(CLI_FAILED, "%s: metrics are incomplete; checkpoints are complete", dir->path)
                    : CLI_OK;
     cli_error(CLI_FAILED, "%s", err.message);
     if (c->rank == 0 && !file_folder_gone(dir->fd) && run_dir_latest(dir->path, v.saved, NULL) == SCION_OK)
@@ -175,7 +175,7 @@ static scion_status read_settings(config *c, const cli_arguments *a, scion_error
 {
     const char *init = cli_option(a, "init");
     scion_status status = SCION_OK;
-    if (init && init[0]) /* its model is what settings begin with, as if a preset had named it */
+    if (init && init[0]) /* start from the model of that run, as from a preset */
         TRY(trainer_model_of(c, init, err));
     TRY(cli_settings(c, a->words[0], a, err));
     if (!c->data.path[0] && data_needs_path(c->data.kind))
@@ -261,7 +261,7 @@ done:
 static const cli_argument resume_arguments[] = {
     [JSON] = CLI_SWITCH("--json", "print the lines of metrics.jsonl, and the summary as the last one"),
     [QUIET] = CLI_SWITCH("--quiet", "print errors and warnings alone"),
-    [FORCE] = CLI_SWITCH("--force", "change lr, schedule, ...: it is no longer the same run"),
+    [FORCE] = CLI_SWITCH("--force", "allow changes of lr, schedule, ... (the run is then a different one)"),
     {0},
 };
 
@@ -275,7 +275,7 @@ typedef struct resumption {
     trainer_resumed before;
 } resumption;
 
-/* Finds and opens the run that is the only word. It goes on in the folder of its checkpoint, or in another (out=DIR). */
+/* Opens the run named on the command line. It goes on in the folder of its checkpoint, or in another (out=DIR). */
 static scion_status open_run(trainer **t, cli_arguments *a, comm *ranks, resumption *r, scion_error *err)
 {
     const char *out = cli_option(a, "out");
@@ -312,7 +312,7 @@ static scion_status find_folder(const trainer *t, const resumption *r, const cli
     return SCION_OK;
 }
 
-/* Says what becomes of the step sizes, if they are not those that the run was begun with. */
+/* Prints how the step sizes differ from those the run began with. */
 static void print_course(const trainer *t, const resumption *r)
 {
     const int64_t step = trainer_about(t).step, steps = trainer_about(t).steps;

@@ -31,7 +31,7 @@ static const cli_argument arguments[] = {
     [SEEDS] = CLI_SETTING("seeds", "N", "runs of each point, from seed= on; their mean counts (1)"),
     [JOBS] = CLI_SETTING("jobs", "N", "runs at the same time (as many as cores, up to 4)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "20m, 1h30m: fewer points if needed, no run started later"),
-    [ALL] = CLI_SWITCH("--all", "also run what else waits in the ledger"),
+    [ALL] = CLI_SWITCH("--all", "also run other waiting runs of the ledger"),
     [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger"),
     [FORCE] = CLI_SWITCH("--force", "replace the file"),
     {0},
@@ -114,7 +114,7 @@ static void show_result(const tune *t, const config *target, int64_t asked, int6
                  "\nout of time: the values are the best of rung %d of %d; repeat the command with --force to resume",
                  winner->rung + 1, t->rungs);
     else if (winner->rung < t->rungs - 1)
-        cli_fill(stdout, 4, "\nno longer run gave a loss: the values are the best of rung %d of %d", winner->rung + 1,
+        cli_fill(stdout, 4, "\nno run of a later rung gave a loss: the values are the best of rung %d of %d", winner->rung + 1,
                  t->rungs);
     else if (!t->settled)
         cli_fill(stdout, 4, "\nthe search along lr did not finish: scion tune %s continues it", out);
@@ -134,7 +134,7 @@ static void show_result(const tune *t, const config *target, int64_t asked, int6
     cli_fill(stdout, 4, "%lld new run%s; the values and the measurements are in %s", (long long)added,
              cli_plural(added), out);
     if (config_int(target, "width") != config_int(&t->base, "width") && !tune_carries(target))
-        cli_fill(stdout, 4, "rule %s: the best lr may be another one at width %lld (check with scion sweep)",
+        cli_fill(stdout, 4, "rule %s: the best lr may differ at width %lld (check with scion sweep)",
                  target->optimizer.rule, (long long)config_int(target, "width"));
     printf("scion train %s\n", out);
 }
@@ -354,7 +354,7 @@ static int tune_preset(tuning *u, cli_arguments *a)
     if (!read_flags(u, a))
         return CLI_USAGE;
     if (a->values[ALL] && a->values[DROP])
-        return cli_error(CLI_USAGE, "--all runs the runs that --drop removes: give one of them");
+        return cli_error(CLI_USAGE, "give --all or --drop, not both");
     if (a->word_count == 0)
         return cli_error(CLI_USAGE,
                          "give a preset, or an .ini file: scion tune PRESET [proxy=WIDTH] [key=value ...]");

@@ -432,7 +432,7 @@ static void run_dots(const job *t, int threads)
 
 /* ---- All together ---------------------------------------------------------------------------------------- */
 
-/* k = 0: C is what it was, or zero. */
+/* k = 0: keeps C (accumulate) or clears it. */
 static void run_empty(const job *t)
 {
     const scn_gemm_shape *s = &t->g->shape;

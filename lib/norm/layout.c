@@ -76,11 +76,11 @@ static scion_status check_split(const scion_param *p, const scn_layout *l, const
 static scion_status check_kind(const scion_param *p, int routing, const char *name, int64_t index, scion_error *err)
 {
     if (!scn_role_name(p->role))
-        return scn_fail(err, SCION_EINVAL, index, "%s: %d is no role", name, (int)p->role);
+        return scn_fail(err, SCION_EINVAL, index, "%s: unknown role %d", name, (int)p->role);
     if (p->norm != SCION_NORM_AUTO && !scn_norm_at(p->norm))
-        return scn_fail(err, SCION_EINVAL, index, "%s: %d is no norm", name, (int)p->norm);
+        return scn_fail(err, SCION_EINVAL, index, "%s: unknown norm %d", name, (int)p->norm);
     if (!scn_routing_name(routing))
-        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", routing);
+        return scn_fail(err, SCION_EINVAL, -1, "unknown routing %d", routing);
     if (!(p->radius > 0) || isinf(p->radius))
         return scn_fail(err, SCION_EINVAL, index, "%s: radius is %g, expected a positive number", name, p->radius);
     return SCION_OK;

@@ -129,11 +129,11 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
     RETURN_IF_FAILED(scn_struct_take(copy, sizeof *copy, o, min, "options", -1, err));
     const scn_rule *rule = scn_rule_at(copy->rule);
     if (!rule)
-        return scn_fail(err, SCION_EINVAL, -1, "rule: %d is no rule", (int)copy->rule);
+        return scn_fail(err, SCION_EINVAL, -1, "unknown rule %d", (int)copy->rule);
     if (!scn_routing_name(copy->routing))
-        return scn_fail(err, SCION_EINVAL, -1, "routing: %d is no routing", (int)copy->routing);
+        return scn_fail(err, SCION_EINVAL, -1, "unknown routing %d", (int)copy->routing);
     if (!scn_polar_set_at(copy->polar))
-        return scn_fail(err, SCION_EINVAL, -1, "polar: %d is no coefficient set", (int)copy->polar);
+        return scn_fail(err, SCION_EINVAL, -1, "polar: unknown coefficient set %d", (int)copy->polar);
     if (copy->polar_steps < 0 || copy->polar_steps > 1000)
         return scn_fail(err, SCION_EINVAL, -1, "polar_steps is %d, expected 0 to 1000", (int)copy->polar_steps);
     if (copy->threads < 0 || copy->threads > 4096)
@@ -142,7 +142,7 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
         return scn_fail(err, SCION_EINVAL, -1, "eps, polar_eps are %g, %g, expected 0 or more", copy->eps,
                         copy->polar_eps);
     if ((unsigned)copy->rounding > SCION_ROUNDING_NEAREST)
-        return scn_fail(err, SCION_EINVAL, -1, "rounding: %d is no rounding", (int)copy->rounding);
+        return scn_fail(err, SCION_EINVAL, -1, "unknown rounding %d", (int)copy->rounding);
     if (copy->allocator && (!copy->allocator->alloc || !copy->allocator->free))
         return scn_fail(err, SCION_EINVAL, -1, "allocator: alloc or free is NULL");
     return check_rule_options(copy, rule, err);

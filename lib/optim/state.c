@@ -187,7 +187,7 @@ static void array_data(cursor *c, const scion_array *a, int64_t first, int64_t c
     if (!from || !a->data || c->skip_arrays)
         return;
     if (a->first < first || a->first + a->count > first + count)
-        c->error = "it has not all entries that are owned here";
+        c->error = "entries that are owned here are missing";
     else if (c->mode == READ)
         memcpy(a->data, from + scn_stored_bytes(a->type, a->first - first), scn_stored_bytes(a->type, a->count));
 }
@@ -265,9 +265,9 @@ static void read_arrays(cursor *c, const scn_tensor *t)
         const int64_t all = entries_of(&a);
         if (index < 0 || first < 0 || count < 0 || first > all || count > all - first ||
             (type != SCION_F32 && type != SCION_BF16))
-            c->error = "its arrays are of another kind";
+            c->error = "it has an unexpected array";
         else if (type != a.type)
-            c->error = "its weight type is another";
+            c->error = "its weight type differs";
         else
             array_data(c, &a, first, count);
         found[index < 0 ? 0 : index] = true;
@@ -282,13 +282,13 @@ static void read_arrays(cursor *c, const scn_tensor *t)
 static void same_shape(cursor *c, const scn_tensor *t)
 {
     const size_t length = strlen(t->name);
-    same_int(c, (int64_t)length, "the name of a parameter is another");
-    same(c, t->name, length, "the name of a parameter is another");
-    same_int(c, t->layout.rows, "its shape is another");
-    same_int(c, t->layout.cols, "its shape is another");
-    same_int(c, t->layout.positions, "its shape is another");
-    same_int(c, t->layout.blocks, "it is split otherwise");
-    same_int(c, t->rule_id, "its rule is another");
+    same_int(c, (int64_t)length, "the name of a parameter differs");
+    same(c, t->name, length, "the name of a parameter differs");
+    same_int(c, t->layout.rows, "its shape differs");
+    same_int(c, t->layout.cols, "its shape differs");
+    same_int(c, t->layout.positions, "its shape differs");
+    same_int(c, t->layout.blocks, "it is split differently");
+    same_int(c, t->rule_id, "its rule differs");
 }
 
 static void settings(cursor *c, scn_tensor *t)
@@ -325,9 +325,9 @@ static void walk(cursor *c, scion_optimizer *opt, int64_t *tensor)
     int64_t present = !c->skip_arrays, seen;
     *tensor = -1;
     begin_record(c);
-    same_int(c, opt->o.rule, "it was made by another rule");
-    same_int(c, opt->o.light != 0, "one of the two is light");
-    same_int(c, opt->count, "it has another number of parameters");
+    same_int(c, opt->o.rule, "it was made by a different rule");
+    same_int(c, opt->o.light != 0, "light differs");
+    same_int(c, opt->count, "the number of parameters differs");
     counter(c, &opt->steps);
     if (peek(c, &seen, sizeof seen) && seen != 0 && !scn_rule_at(opt->o.rule)->about.needs_prev)
         out_of_range(c, "no exchange of weights, since the rule keeps no previous ones");

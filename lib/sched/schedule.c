@@ -111,7 +111,7 @@ static scion_status check(const scion_schedule *s, scion_error *err)
 {
     const scion_schedule_properties *reads = scion_schedule_info(s->kind);
     if (!reads)
-        return scn_fail(err, SCION_EINVAL, -1, "schedule: %d is no kind", (int)s->kind);
+        return scn_fail(err, SCION_EINVAL, -1, "schedule: unknown kind %d", (int)s->kind);
     const char *name = reads->name;
     if (!isfinite(s->peak))
         return scn_fail(err, SCION_EINVAL, -1, "schedule %s: peak is %g", name, s->peak);

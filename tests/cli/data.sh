@@ -34,7 +34,7 @@ refused 2 'expected val or all' eval run part=some
 
 # ---- Unknown characters: refused with their place, or left out and counted
 { echo 'ÄÖ'; cat test.txt; } > umlauts.txt
-refused 1 'flip is for images; the data are of kind chars, which are none' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
+refused 1 'flip applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
 refused 1 'crop_min is for images; the data are of kind chars' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
 refused 1 'mixup is for images; the data are of kind synthetic' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
 refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt

@@ -130,7 +130,7 @@ for number in 2 3 4 2h 3h; do
     # shellcheck disable=SC2086
     "$scion" plan $tiny norms=sign $storage ranks=$number > planned 2>&1 || fault "plan: $(cat planned)"
     sent=$(tr '\n' ' ' < log | sed 's/  */ /g' | sed -n 's/.*ranks sent \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
-    expected=$(tr '\n' ' ' < planned | sed 's/  */ /g' | sed -n 's/.*: \([0-9]*\) bytes of gradients and \([0-9]*\) of weights.*/\1 \2/p')
+    expected=$(tr '\n' ' ' < planned | sed 's/  */ /g' | sed -n 's/.*: \([0-9]*\) bytes of gradients and \([0-9]*\) bytes of weights.*/\1 \2/p')
     elements=$(sed -n 's/^in all *\([0-9]*\)/\1/p' log)
     [ -n "$sent" ] && [ "$sent" = "$expected" ] || fault "$number ranks sent '$sent' bytes, planned were '$expected'"
     all=$((bytes * (number - 1) * elements))

@@ -20,7 +20,7 @@ cp -r run more
 holds out 'steps: 40, were 20; the schedule linear now spans all of them'
 [ "$(rate more 25)" = 0.0125 ] || fault "lr of step 25 is 2^-5 (1 - 24/40) = 0.0125, not $(rate more 25)"
 "$scion" resume more > out 2>&1
-holds out 'the run had ended'
+holds out 'already complete'
 
 # ---- Other step sizes: only when asked for, and then it is no longer the same run
 cp -r run changed

@@ -86,7 +86,7 @@ found two.ini | cmp -s - want || fault 'two processes: another result in two.ini
 tr -s ' \n' ' ' < out > one_line
 holds one_line 'width 8 for width 16: lr; 2 of 9 points; ledger sweeps/mlp-tune.db'
 holds out 'radius_last is not searched: the rule has no radii'
-holds out 'rule adamw: the best lr may be another one'
+holds out 'rule adamw: the best lr may differ'
 holds out 'of the others cannot be distinguished from it with 2 seeds'
 holds mlp-tuned.ini '; radius_first was not searched: the rule has no radii.'
 [ -s sweeps/mlp-tune.db ] || fault 'no ledger in sweeps'

@@ -307,7 +307,7 @@ static scion_status check_options(const data_set *d, const data_context *context
             if (is_default(o, (const char *)&d->options + kind_offset(i)) || (images && has_option(d->kind, o->key)))
                 continue;
             if (!images)
-                return train_fail(err, SCION_EINVAL, "%s is for images; the data are of kind %s, which are none",
+                return train_fail(err, SCION_EINVAL, "%s applies to images; data of kind %s are not images",
                                   o->key, d->kind->name);
             return train_fail(err, SCION_EINVAL, "%s is for data of kind %s; these are of kind %s", o->key,
                               data_kinds[i]->name, d->kind->name);
@@ -384,7 +384,7 @@ int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_
 {
     if (d->kind->encode)
         return d->kind->encode(d, text, tokens, max, err);
-    train_fail(err, SCION_EINVAL, "data of kind %s are no text", d->kind->name);
+    train_fail(err, SCION_EINVAL, "data of kind %s are not text", d->kind->name);
     return -1;
 }
 

@@ -31,7 +31,7 @@ static const void *find_here(const fetcher *f, const request *r)
                                                : NULL;
 }
 
-/* Entries [*begin, *end) of an array are a rank's. Arrays smaller than their parameter are never cut. */
+/* Finds the range [*begin, *end) of an array that a rank owns. Arrays smaller than their parameter are never cut. */
 static void part_of(const fetcher *f, int rank, int64_t param, int64_t all, int64_t *begin, int64_t *end)
 {
     const int64_t own = shard_own(f->shards, rank, param);

@@ -254,7 +254,7 @@ static void spread_begin(reducer *r, spread *s, char *weights, int64_t i)
                                   scn_stored_bytes(b->weight_type, b->count));
 }
 
-/* The children that wait longest for their own first. */
+/* Largest subtrees first: they have the longest way to go. */
 static void spread_send(reducer *r, spread *s, const char *weights, int64_t i)
 {
     const shard_bucket *b = &r->shards->buckets[i];

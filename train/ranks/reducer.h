@@ -32,7 +32,7 @@ void reducer_free(reducer *r);
 size_t reducer_bytes(const reducer *r);
 scion_status reducer_allocate(reducer *r, scion_error *err);
 
-/* True if the sums of a step are apart from the gradients until reducer_take_in: a failed step leaves these alone. */
+/* True if the sums of a step have arrays of their own until reducer_take_in: a failed step leaves these alone. */
 bool reducer_is_apart(const reducer *r);
 
 void reducer_begin(reducer *r, void *grads, int64_t step);
@@ -40,7 +40,7 @@ void *reducer_array(reducer *r, int64_t k);
 void reducer_end_piece(reducer *r, int64_t k);
 /* Lets the backward pass of the last piece tell when gradients are complete, if that matters. */
 void reducer_watch(reducer *r, int64_t k, tape_run *run);
-/* Waits for the other ranks; failed: they get whatever is here, for all must take part to the end. */
+/* Waits for the other ranks; failed: sends what is here, because all ranks must finish the exchange. */
 void reducer_finish(reducer *r, bool failed);
 /* Sums that are apart: adds the owned parts to the average in `grads`. */
 void reducer_take_in(reducer *r, void *grads);

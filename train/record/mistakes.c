@@ -33,7 +33,7 @@ void mistakes_free(mistakes *m)
     free(m);
 }
 
-/* Side of the squares of pixels that become one. */
+/* Reduction factor: side x side pixels become one. */
 static int64_t shrinking(const data_image_info *image)
 {
     const int64_t side = image->height > image->width ? image->height : image->width;
@@ -245,7 +245,7 @@ scion_status mistakes_save(const mistakes *m, int folder, const char *path, scio
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------------------
- * The parts return true if they are as a writer would have them; the caller has the sentence. */
+ * The parts return true if they are well-formed; the caller reports the error. */
 
 /* Largest file and number of classes that are read at all. */
 enum { file_max = 1 << 26, classes_max = 1 << 20 };

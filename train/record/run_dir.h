@@ -18,7 +18,7 @@ typedef struct run_dir {
 } run_dir;
 
 /* Opens the folder, and keeps other processes out of it until it is closed or the process ends. EINVAL: another
- * process is in it, or it cannot be opened. Where the file system knows no locks, all may enter. */
+ * process is in it, or it cannot be opened. Without locks in the file system nobody is kept out. */
 scion_status run_dir_lock(run_dir *out, const char *path, scion_error *err);
 /* The same for a new run: makes the folder (and those above it). A folder that already holds a run is refused. */
 scion_status run_dir_create(run_dir *out, const char *path, scion_error *err);

@@ -27,7 +27,7 @@ static void draw_matrix(page *p, const mistakes *m)
     }
     for (int64_t i = 0; i < m->pair_count; i++)
         cells[m->pairs[i].target * n + m->pairs[i].answer] = m->pairs[i].images;
-    page_heading(p, "Confusion matrix", "Rows are the classes that images are of, columns what they were taken for.");
+    page_heading(p, "Confusion matrix", "Rows: true class. Columns: predicted class.");
     page_matrix(p, n, names, cells, "class \\ answer");
 }
 

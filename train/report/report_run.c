@@ -320,7 +320,7 @@ static void one_run(page *p, const char *prefix, const run_record *run)
     draw_run(p, prefix, run);
     report_mistakes(p, run->wrong);
     if (run->wrong_damaged.message[0])
-        page_paragraph(p, "What it gets wrong cannot be shown: %s.", run->wrong_damaged.message);
+        page_paragraph(p, "Mistakes cannot be shown: %s.", run->wrong_damaged.message);
     if (run->configured)
         report_settings(p, &run->c);
 }

@@ -176,8 +176,7 @@ static scion_status save_best(loop *l, scion_error *err)
     return status;
 }
 
-/* Data that cannot be read any more end a run, but the steps until then are good. The reason is told, whatever comes
- * of this. */
+/* Saves the good steps before a failure. The first error is reported even if saving fails. */
 static void save_what_is_good(loop *l, scion_status why)
 {
     scion_error ignored;

@@ -420,7 +420,7 @@ static scion_status hash_of(ledger_kind kind, const config *c, char hash[33], sc
 }
 
 /* Sets the hash of a run. If runs turn out to be the same, the most finished one keeps it; a waiting one is removed,
- * and results stay under a hash that nobody looks for. */
+ * and finished duplicates keep an unused hash. */
 static scion_status set_hash(ledger *l, int64_t id, const char *hash, bool waits, scion_error *err)
 {
     bool taken;

@@ -342,7 +342,7 @@ scion_status trainer_plan(trainer *t, unsigned plans, scion_error *err)
     if (plans & PLAN_TO_TRAIN) {
         TRY(plan_micro_batches(t, err));
         plan_memory(t);
-        TRY(check_memory(m, err)); /* first: the pieces of a model that cannot fit would be many */
+        TRY(check_memory(m, err)); /* before plan_sums: a model that does not fit has very many buckets */
         TRY(plan_sums(t, err));
     }
     plan_memory(t);
@@ -392,7 +392,7 @@ scion_status trainer_allocate(trainer *t, scion_error *err)
     t->joint = calloc((size_t)t->shards.params + 1, sizeof *t->joint);
     if (!t->messages || !t->joint)
         return train_fail(err, SCION_ENOMEM, "out of memory for messages of ranks");
-    if (t->comm->size > 1 || t->c.training.deterministic) /* else they move as the forward pass goes */
+    if (t->comm->size > 1 || t->c.training.deterministic) /* else the forward pass updates them in place */
         TRY(running_make(&t->running, t->model.tape, &t->share, err));
     TRY(reducer_allocate(t->reducer, err));
 done:

@@ -218,10 +218,10 @@ static void settle_use(config *c, const use_row *use, const char *const *pairs, 
     if (!use->plans)
         c->training.batch = 1;
     if (is_given("data", pairs, count) && !is_given("val_data", pairs, count))
-        c->data.val[0] = '\0'; /* that of the run has nothing to do with these */
+        c->data.val[0] = '\0'; /* the run's val_data does not belong to the new data */
     if (use->whole && !is_given("eval_tokens", pairs, count) && !is_given("eval_batches", pairs, count) &&
         !is_given("eval_end", pairs, count))
-        c->run.eval_tokens = c->run.eval_batches = c->run.eval_end = 0; /* all is all */
+        c->run.eval_tokens = c->run.eval_batches = c->run.eval_end = 0; /* measure everything */
 }
 
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,

@@ -107,7 +107,7 @@ static void pause_at(trainer *t, int64_t k, const double *losses)
     t->micro = k;
 }
 
-/* Sums the gradients of the step into `into`, where they are owned. `status`: whether all went well so far. A rank
+/* Sums the gradients of the step into `into`, where they are owned. `status`: result so far. A rank
  * takes part to the end whatever happens to it, for the others count on it. */
 static scion_status gradients(trainer *t, void *into, bool update, const trainer_watch *w, step_report *report,
                               scion_status status, scion_error *err)
@@ -162,8 +162,8 @@ static scion_status gradients_before(trainer *t, const trainer_watch *w, step_re
 
 /* ---- All ranks ------------------------------------------------------------------------------------------------ */
 
-/* Exchanges status and losses. All ranks return the status of the lowest rank that failed; one that only stopped
- * gives way to one that failed. */
+/* Exchanges status and losses. All ranks return the status of the lowest rank that failed; a failure
+ * takes precedence over a stop. */
 static scion_status conclude(trainer *t, scion_status status, const trainer_watch *w, step_report *report,
                              scion_error *err)
 {

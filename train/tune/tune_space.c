@@ -1,4 +1,4 @@
-/* Which values are searched: lr by powers of two from 2^-4 to 2^4 times the preset's, radii from 2^-2 to
+/* Searched values: lr by powers of two from 2^-4 to 2^4 times the preset's, radii from 2^-2 to
  * 2^2, but not along a direction in which nothing changes. With W = rho V, the step
  *
  *     W <- (1 - lr mu) W + lr rho lmo(s)      is      V <- (1 - lr mu) V + lr lmo(s),      lmo(a s) = lmo(s), a > 0
