@@ -242,7 +242,7 @@ static void a_run_of_images_shows_its_mistakes(void **state)
     holds(html, "img-src data:");
     scratch_text(scratch_in(dir, "mistakes.json"), "{}");
     check_ok(report_write(&dir, 1, out, NULL, &err), &err); /* all else is shown */
-    holds(scratch_get(out, NULL), "What it gets wrong cannot be shown: ");
+    holds(scratch_get(out, NULL), "Mistakes cannot be shown: ");
     holds(scratch_get(out, NULL), "mistakes.json: not the mistakes of a run");
 }
 
