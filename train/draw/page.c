@@ -34,11 +34,10 @@ struct page {
     int64_t count;
     int sections;
     group open;
-    int columns, column; /* of the table that is open */
-    char align[32];
-    bool fold;
-    bool images; /* the page has images: style and policy allow them */
-    bool failed; /* out of memory */
+    const char *fold, *names, *align; /* of the table that is open, the caller's */
+    int columns, column;              /* column -1: it has no cell yet */
+    bool images;                      /* the page has images: style and policy allow them */
+    bool failed;                      /* out of memory */
 };
 
 /* ---- Making and freeing ------------------------------------------------------------------------------------ */
@@ -219,25 +218,39 @@ static const char *class_of(char align)
     return align == 'r' ? " class=\"r\"" : align == 'w' ? " class=\"long\"" : "";
 }
 
-void page_table(page *p, const char *fold, int columns, const char *const *names, const char *align)
+void page_table(page *p, const char *fold, const char *names, const char *align)
+{
+    p->fold = fold;
+    p->names = names;
+    p->align = align;
+    p->columns = (int)strlen(align);
+    p->column = -1;
+}
+
+static void begin_table(page *p)
 {
     FILE *to = in_group(p, GROUP_NONE);
-    p->fold = fold != NULL;
-    p->columns = columns;
-    p->column = 0;
-    snprintf(p->align, sizeof p->align, "%s", align);
-    fputs(fold ? "<details>" : "", to);
-    element(to, "summary", fold);
+    const char *at = p->names;
+    fputs(p->fold ? "<details>" : "", to);
+    element(to, "summary", p->fold);
     fputs("<div class=\"scroll\"><table>\n<thead><tr>", to);
-    for (int i = 0; i < columns; i++)
-        markup_element(to, names[i], "th%s", class_of(p->align[i]));
+    for (int i = 0; i < p->columns; i++) {
+        char name[64];
+        const int length = (int)strcspn(at, "|");
+        snprintf(name, sizeof name, "%.*s", length, at);
+        markup_element(to, name, "th%s", class_of(p->align[i]));
+        at += length + (at[length] == '|');
+    }
     fputs("</tr></thead>\n<tbody>\n", to);
+    p->column = 0;
 }
 
 void page_cell(page *p, const char *format, ...)
 {
     FILE *to = p->body.to;
     va_list args;
+    if (p->column < 0)
+        begin_table(p);
     fprintf(to, "%s<td%s>", p->column == 0 ? "<tr>" : "", class_of(p->align[p->column]));
     va_start(args, format);
     write_format(p, to, format, args);
@@ -250,7 +263,8 @@ void page_table_end(page *p)
 {
     for (; p->column > 0; p->column = (p->column + 1) % p->columns)
         fprintf(p->body.to, "<td></td>%s", p->column == p->columns - 1 ? "</tr>\n" : "");
-    fprintf(p->body.to, "</tbody></table></div>%s\n", p->fold ? "</details>" : "");
+    if (p->column == 0)
+        fprintf(p->body.to, "</tbody></table></div>%s\n", p->fold ? "</details>" : "");
 }
 
 /* ---- Images and matrices ----------------------------------------------------------------------------------- */

@@ -18,9 +18,8 @@
 
 void report_settings(page *p, const config *c)
 {
-    static const char *const names[] = {"option", "value"};
     const config_option *o;
-    page_table(p, "Configuration", 2, names, "rw");
+    page_table(p, "Configuration", "option|value", "rw");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char value[CONFIG_TEXT];
         config_get(c, o, value, sizeof value);

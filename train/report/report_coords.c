@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/fail.h"
+#include "util/utf8.h"
 #include "report/section.h"
 #include "tune/coordcheck.h"
 
@@ -108,22 +109,17 @@ static void slope_cell(page *p, double slope)
 
 static void slope_table(const ledger_view *v, const coordcheck_group *g)
 {
-    const char *names[8];
-    char titles[8][32], fold[SECTION_LABEL], align[8] = "l";
+    char names[256] = "layer", fold[SECTION_LABEL], align[8] = "l";
     int64_t shown[max_figures];
     const int count = shown_steps(g->steps, shown);
     const bool changes = coordcheck_has_changes(g);
-    names[0] = "layer";
-    for (int i = 0; i < count; i++) {
-        snprintf(titles[i], sizeof titles[i], shown[i] > 0 ? "after %lld" : "at start", (long long)shown[i]);
-        names[i + 1] = titles[i];
-    }
-    names[count + 1] = changes ? "change in step 1" : "verdict";
-    names[count + 2] = "verdict";
+    for (int i = 0; i < count; i++)
+        utf8_append(names, sizeof names, shown[i] > 0 ? "|after %lld" : "|at start", (long long)shown[i]);
+    utf8_append(names, sizeof names, "%s|verdict", changes ? "|change in step 1" : "");
     memset(align + 1, 'r', (size_t)(count + changes));
     align[count + changes + 1] = 'l';
     snprintf(fold, sizeof fold, "Slopes of all layers%s%.130s", g->label[0] ? ", " : "", g->label);
-    page_table(v->p, fold, count + changes + 2, names, align);
+    page_table(v->p, fold, names, align);
     for (int64_t i = 0; i < g->layer_count; i++) {
         page_cell(v->p, "%s", g->names[i]);
         for (int k = 0; k < count; k++)

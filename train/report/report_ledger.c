@@ -142,22 +142,17 @@ static void list_values(const ledger_view *v, const config_option *o, char *text
 
 static void swept(const ledger_view *v)
 {
-    static const char *const names[] = {"swept option", "values"};
     const config_option *o;
-    bool any = false;
+    page_table(v->p, NULL, "swept option|values", "lw");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         char text[400];
         if (!grid_computes(o) || !grid_varies(&v->runs[0].c, sizeof *v->runs, v->shown, o))
             continue;
-        if (!any)
-            page_table(v->p, NULL, 2, names, "lw");
-        any = true;
         list_values(v, o, text, sizeof text);
         page_cell(v->p, "%s", o->key);
         page_cell(v->p, "%s", text);
     }
-    if (any)
-        page_table_end(v->p);
+    page_table_end(v->p);
 }
 
 /* ---- All runs ---------------------------------------------------------------------------------------------- */
@@ -195,8 +190,6 @@ static void run_row(const ledger_view *v, const ledger_run *r)
 
 void section_runs(ledger_view *v)
 {
-    static const char *const names[] = {"run",     "state", "configuration", "validation", "training",
-                                        "percent", "steps", "parameters",    "time",       "message"};
     const ledger_run **order = calloc((size_t)v->count + 1, sizeof *order);
     char fold[64];
     if (!order) {
@@ -209,7 +202,8 @@ void section_runs(ledger_view *v)
     section_begin(v, "All runs");
     page_paragraph(v->p, "Best first. Options that all runs have in common are in the configuration below.");
     snprintf(fold, sizeof fold, "%lld runs", (long long)v->count);
-    page_table(v->p, v->count > max_open_rows ? fold : NULL, 10, names, "rlwrrrrrrw");
+    page_table(v->p, v->count > max_open_rows ? fold : NULL,
+               "run|state|configuration|validation|training|percent|steps|parameters|time|message", "rlwrrrrrrw");
     for (int64_t i = 0; i < v->count && i < max_rows; i++)
         run_row(v, order[i]);
     page_table_end(v->p);

@@ -33,9 +33,8 @@ static void draw_matrix(page *p, const mistakes *m)
 
 static void draw_pairs(page *p, const mistakes *m)
 {
-    static const char *const columns[] = {"class", "taken for", "images", "of its class"};
     page_heading(p, "Most confused classes", "How many images of one class were taken for another one.");
-    page_table(p, NULL, 4, columns, "llrr");
+    page_table(p, NULL, "class|taken for|images|of its class", "llrr");
     for (int64_t i = 0; i < m->pair_count && i < max_rows; i++) {
         const mistakes_pair *pair = &m->pairs[i];
         page_cell(p, "%s", m->classes[pair->target].name);
@@ -55,7 +54,6 @@ static int worse_known(const void *a, const void *b)
 
 static void draw_classes(page *p, const mistakes *m)
 {
-    static const char *const columns[] = {"class", "right", "of images", "accuracy"};
     const mistakes_class **order = malloc((size_t)m->class_count * sizeof *order);
     int64_t count = 0;
     for (int64_t i = 0; order && i < m->class_count; i++)
@@ -64,7 +62,7 @@ static void draw_classes(page *p, const mistakes *m)
     if (order)
         qsort(order, (size_t)count, sizeof *order, worse_known);
     page_heading(p, "Classes known worst", NULL);
-    page_table(p, NULL, 4, columns, "lrrr");
+    page_table(p, NULL, "class|right|of images|accuracy", "lrrr");
     for (int64_t i = 0; i < count && i < max_rows; i++) {
         page_cell(p, "%s", order[i]->name);
         page_cell(p, "%lld", (long long)order[i]->right);

@@ -345,10 +345,9 @@ static void differences(const run_record *runs, int count, int which, char *text
 
 static void run_table(page *p, const run_record *runs, int count)
 {
-    static const char *const names[] = {"run",  "best validation loss", "last training loss", "steps", "parameters",
-                                        "time", "per second",           "differs in"};
     char a[MARKUP_NUMBER], text[512];
-    page_table(p, NULL, 8, names, "lrrrrrrw");
+    page_table(p, NULL, "run|best validation loss|last training loss|steps|parameters|time|per second|differs in",
+               "lrrrrrrw");
     for (int i = 0; i < count; i++) {
         const run_record *r = &runs[i];
         page_cell(p, "%s%s", r->name, r->ended ? "" : " (not ended)");

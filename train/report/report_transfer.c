@@ -113,17 +113,12 @@ static figure best_figure(const ledger_view *v)
 
 static void verdicts(const ledger_view *v)
 {
-    static const char *const names[] = {"group", "widths", "largest move, power of 2", "cost at the largest width",
-                                        "in words"};
-    bool any = false;
+    page_table(v->p, NULL, "group|widths|largest move, power of 2|cost at the largest width|in words", "wlrrw");
     for (int64_t i = 0; i < v->t.count; i++) {
         const transfer_group *g = &v->t.groups[i];
         char sentence[TRANSFER_TEXT], text[MARKUP_NUMBER];
         if (!has_widths(g) || !has_grid(g))
             continue;
-        if (!any)
-            page_table(v->p, NULL, 5, names, "wlrrw");
-        any = true;
         transfer_sentence(g, sentence);
         page_cell(v->p, "%s", g->label[0] ? g->label : "all runs");
         page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)g->widths[g->count - 1].width);
@@ -131,8 +126,7 @@ static void verdicts(const ledger_view *v)
         page_cell(v->p, "%s", markup_fixed(g->widths[g->count - 1].cost.value, 4, text));
         page_cell(v->p, "%s", sentence);
     }
-    if (any)
-        page_table_end(v->p);
+    page_table_end(v->p);
 }
 
 void section_transfer(ledger_view *v)

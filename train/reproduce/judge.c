@@ -94,16 +94,15 @@ void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *run
 {
     *j = (reproduce_judgement){.incomplete = left > 0};
     count_runs(runs, count, j->runs, sizeof j->runs);
-    f->judge(f, l, runs, count, j);
+    f->judge(&(reproduce_runs){f, l, runs, count}, j);
 }
 
 void reproduce_opening(page *p, const reproduce_figure *f, bool full, const reproduce_judgement *j)
 {
-    static const char *const names[] = {"part of the claim", "verdict", "measured"};
     page_paragraph(p, "Claim: %s.", f->claim);
     page_paragraph(p, "Here: %s%s.", reproduce_verdict_name(reproduce_verdict_of(j)),
                    j->incomplete ? ", because runs are left" : "");
-    page_table(p, NULL, 3, names, "wlw");
+    page_table(p, NULL, "part of the claim|verdict|measured", "wlw");
     for (int i = 0; i < j->count; i++) {
         page_cell(p, "%s", j->parts[i].claim);
         page_cell(p, "%s", stat_name(j->parts[i].finding));
@@ -137,10 +136,10 @@ scion_status reproduce_page(const reproduce_figure *f, bool full, const reproduc
 }
 
 /* Without memory there are no groups, and everything is undecided. */
-static transfer transfer_of(const ledger_run *runs, int64_t count)
+static transfer transfer_of(const reproduce_runs *r)
 {
     transfer t;
-    if (transfer_make(&t, runs, count, NULL) == SCION_OK)
+    if (transfer_make(&t, r->runs, r->count, NULL) == SCION_OK)
         return t;
     transfer_free(&t);
     return (transfer){NULL, 0};
@@ -148,11 +147,10 @@ static transfer transfer_of(const ledger_run *runs, int64_t count)
 
 /* ---- The best step size against width -------------------------------------------------------------------------- */
 
-void reproduce_judge_transfer(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                              reproduce_judgement *j)
+void reproduce_judge_transfer(const reproduce_runs *r, reproduce_judgement *j)
 {
-    transfer t = transfer_of(runs, count);
-    (void)l;
+    const reproduce_figure *f = r->f;
+    transfer t = transfer_of(r);
     snprintf(j->margin, sizeof j->margin,
              "a best lr that moves by at most a factor of two between any two widths does not depend on the width; "
              "%s, open towards an edge of the grid",
@@ -198,13 +196,13 @@ static double length_of(const config *c)
 }
 
 /* The smallest and the largest of all runs; INFINITY and -INFINITY: there are none. */
-static void size_range(size_of *size, const ledger_run *runs, int64_t count, double *low, double *high)
+static void size_range(size_of *size, const reproduce_runs *r, double *low, double *high)
 {
     *low = INFINITY;
     *high = -INFINITY;
-    for (int64_t i = 0; i < count; i++) {
-        *low = fmin(*low, size(&runs[i].c));
-        *high = fmax(*high, size(&runs[i].c));
+    for (int64_t i = 0; i < r->count; i++) {
+        *low = fmin(*low, size(&r->runs[i].c));
+        *high = fmax(*high, size(&r->runs[i].c));
     }
 }
 
@@ -272,13 +270,12 @@ static void judge_best(const reproduce_figure *f, const transfer *t, double leng
         compare_best(f->subjects[0], f->rivals[i], &own, &best[i], &spread, where, j);
 }
 
-void reproduce_judge_best(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                          reproduce_judgement *j)
+void reproduce_judge_best(const reproduce_runs *r, reproduce_judgement *j)
 {
+    const reproduce_figure *f = r->f;
     double shortest, longest;
-    (void)l;
-    size_range(length_of, runs, count, &shortest, &longest);
-    transfer t = transfer_of(runs, count);
+    size_range(length_of, r, &shortest, &longest);
+    transfer t = transfer_of(r);
     judge_best(f, &t, longest, "", j);
     snprintf(j->margin, sizeof j->margin, "none: the loss, each at its best lr, must be lower; %s", ERRORS);
     transfer_free(&t);
@@ -313,28 +310,26 @@ static void compare_rises(const batch_rise *a, const batch_rise *b, const stat_p
     judge_more(p, more, b->large.at_edge || a->small.at_edge, b->small.at_edge || a->large.at_edge);
 }
 
-void reproduce_judge_batch(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                           reproduce_judgement *j)
+void reproduce_judge_batch(const reproduce_runs *r, reproduce_judgement *j)
 {
+    const reproduce_figure *f = r->f;
     double small, large;
     batch_rise rises[2 * REPRODUCE_RULES];
     stat_pool spread = {0, 0};
     int rules = 0;
-    transfer t = transfer_of(runs, count);
-    (void)l;
-    size_range(batch_of, runs, count, &small, &large);
+    transfer t = transfer_of(r);
+    size_range(batch_of, r, &small, &large);
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
-            const batch_rise r = {.rule = *rule,
-                                  .small = best_at(&t, *rule, batch_of, small),
-                                  .large = best_at(&t, *rule, batch_of, large)};
-            stat_pool_add(&spread, &r.small.losses);
-            stat_pool_add(&spread, &r.large.losses);
-            rises[rules++] = r;
+            rises[rules] = (batch_rise){.rule = *rule,
+                                        .small = best_at(&t, *rule, batch_of, small),
+                                        .large = best_at(&t, *rule, batch_of, large)};
+            stat_pool_add(&spread, &rises[rules].small.losses);
+            stat_pool_add(&spread, &rises[rules++].large.losses);
         }
     for (int i = 1; i < rules; i++)
         compare_rises(&rises[0], &rises[i], &spread, j);
-    if (count > 0)
+    if (r->count > 0)
         snprintf(j->margin, sizeof j->margin,
                  "none: the rise from batches of %.0f to %.0f, each at its best lr, must be smaller; %s", small,
                  large, ERRORS);
@@ -353,18 +348,18 @@ typedef struct norms_end {
     bool known;
 } norms_end;
 
-static norms_end last_norms(const reproduce_figure *f, ledger *l, const ledger_run *run)
+static norms_end last_norms(const reproduce_runs *r, const ledger_run *run)
 {
     norms_end e = {.known = false};
     run_curves curves = {.points = NULL};
     int64_t used = 0;
     if (run->result.state == RUN_DONE)
-        ledger_curves(l, run->id, &curves, NULL);
+        ledger_curves(r->l, run->id, &curves, NULL);
     const int64_t count = curves.norm_count;
     const run_norm *norms = curves.norms;
     for (int64_t i = 0; i < count; i++) {
         if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0) ||
-            (f->weights && !strstr(norms[i].name, f->weights)))
+            (r->f->weights && !strstr(norms[i].name, r->f->weights)))
             continue;
         e.log_mean += log(norms[i].norm);
         used++;
@@ -390,19 +385,18 @@ static void not_finished(reproduce_part *p)
 
 /* Judges if the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of their
  * iteration and rounding. Returns the largest overshoot. */
-static double judge_bounds(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                           reproduce_judgement *j)
+static double judge_bounds(const reproduce_runs *r, reproduce_judgement *j)
 {
     norms_end all = {.overshoot = 1};
-    for (int64_t i = 0; i < count; i++) {
-        const norms_end e = has_rule(f->subjects, &runs[i].c) ? last_norms(f, l, &runs[i]) : all;
+    for (int64_t i = 0; i < r->count; i++) {
+        const norms_end e = has_rule(r->f->subjects, &r->runs[i].c) ? last_norms(r, &r->runs[i]) : all;
         all.ratio = fmax(all.ratio, e.ratio);
         all.low = fmax(all.low, e.low);
         all.high = fmax(all.high, e.high);
         all.overshoot = fmax(all.overshoot, e.overshoot);
     }
     reproduce_part *p = reproduce_add(j, stat_range_within(all.low, all.high, 0, 1 + rounding),
-                                      "%s: the norms of the weights stay within their bounds", f->subjects[0]);
+                                      "%s: the norms of the weights stay within their bounds", r->f->subjects[0]);
     if (all.ratio == 0)
         not_finished(p);
     else
@@ -410,19 +404,19 @@ static double judge_bounds(const reproduce_figure *f, ledger *l, const ledger_ru
     return all.overshoot;
 }
 
-void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                           reproduce_judgement *j)
+void reproduce_judge_norms(const reproduce_runs *r, reproduce_judgement *j)
 {
+    const reproduce_figure *f = r->f;
     stat_sample factor = {0};
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t k = 0; k < count && has_rule(f->subjects, &runs[i].c); k++) {
-            if (!has_rule(f->rivals, &runs[k].c) || runs[i].c.training.seed != runs[k].c.training.seed)
+    for (int64_t i = 0; i < r->count; i++)
+        for (int64_t k = 0; k < r->count && has_rule(f->subjects, &r->runs[i].c); k++) {
+            if (!has_rule(f->rivals, &r->runs[k].c) || r->runs[i].c.training.seed != r->runs[k].c.training.seed)
                 continue;
-            const norms_end bounded = last_norms(f, l, &runs[i]), free_ = last_norms(f, l, &runs[k]);
+            const norms_end bounded = last_norms(r, &r->runs[i]), free_ = last_norms(r, &r->runs[k]);
             if (bounded.known && free_.known)
                 stat_add(&factor, bounded.log_mean - free_.log_mean);
         }
-    const double overshoot = judge_bounds(f, l, runs, count, j);
+    const double overshoot = judge_bounds(r, j);
     const stat_estimate e = stat_mean(&factor);
     reproduce_part *p = reproduce_add(j, stat_within(e, -INFINITY, 0), "they end smaller under %s than under %s",
                                       f->subjects[0], f->rivals[0]);
@@ -440,19 +434,18 @@ void reproduce_judge_norms(const reproduce_figure *f, ledger *l, const ledger_ru
 }
 
 /* Exponent of the growth with the steps, in the runs of the first rival with one seed and one step size. */
-static bool growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, uint64_t seed,
-                   double lr, double *slope)
+static bool growth(const reproduce_runs *r, uint64_t seed, double lr, double *slope)
 {
     double x[64], y[64];
     int64_t n = 0;
-    for (int64_t i = 0; i < count && n < 64; i++) {
-        const config *c = &runs[i].c;
-        if (!has_rule(f->rivals, c) || c->training.seed != seed || c->training.lr != lr)
+    for (int64_t i = 0; i < r->count && n < 64; i++) {
+        const config *c = &r->runs[i].c;
+        if (!has_rule(r->f->rivals, c) || c->training.seed != seed || c->training.lr != lr)
             continue;
-        const norms_end e = last_norms(f, l, &runs[i]);
+        const norms_end e = last_norms(r, &r->runs[i]);
         if (!e.known)
             continue;
-        x[n] = log((double)runs[i].result.steps);
+        x[n] = log((double)r->runs[i].result.steps);
         y[n++] = e.log_mean;
     }
     *slope = stat_slope(x, y, n);
@@ -474,22 +467,21 @@ static double best_rate(const reproduce_figure *f, const transfer *t)
     return lr;
 }
 
-static void judge_growth(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count, double lr,
-                         reproduce_judgement *j)
+static void judge_growth(const reproduce_runs *r, double lr, reproduce_judgement *j)
 {
     stat_sample slopes = {0};
-    for (int64_t i = 0; i < count; i++) {
-        const uint64_t seed = runs[i].c.training.seed;
+    for (int64_t i = 0; i < r->count; i++) {
+        const uint64_t seed = r->runs[i].c.training.seed;
         bool known = false;
         double slope;
         for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].c.training.seed == seed;
-        if (!known && growth(f, l, runs, count, seed, lr, &slope))
+            known = r->runs[k].c.training.seed == seed;
+        if (!known && growth(r, seed, lr, &slope))
             stat_add(&slopes, slope);
     }
     const stat_estimate e = stat_mean(&slopes);
     reproduce_part *p = reproduce_add(j, stat_within(e, root_low, root_high),
-                                      "%s: the norms grow like the square root of the steps", f->rivals[0]);
+                                      "%s: the norms grow like the square root of the steps", r->f->rivals[0]);
     if (slopes.count == 0) {
         not_finished(p);
         return;
@@ -518,17 +510,17 @@ static void tell_best_rates(const transfer *t, const char *rule, reproduce_judge
     }
 }
 
-void reproduce_judge_lengths(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                             reproduce_judgement *j)
+void reproduce_judge_lengths(const reproduce_runs *r, reproduce_judgement *j)
 {
+    const reproduce_figure *f = r->f;
     double shortest, longest;
-    transfer t = transfer_of(runs, count);
-    judge_growth(f, l, runs, count, best_rate(f, &t), j);
-    const double overshoot = judge_bounds(f, l, runs, count, j);
+    transfer t = transfer_of(r);
+    judge_growth(r, best_rate(f, &t), j);
+    const double overshoot = judge_bounds(r, j);
     snprintf(j->margin, sizeof j->margin,
              "exponents from %.1f to %.1f; norms up to %.2f of their bounds, which their iteration allows; %s",
              root_low, root_high, overshoot, ERRORS);
-    size_range(length_of, runs, count, &shortest, &longest);
+    size_range(length_of, r, &shortest, &longest);
     judge_best(f, &t, longest, " in the longest runs, each at its best lr", j);
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++)

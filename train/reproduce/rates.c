@@ -29,24 +29,24 @@ typedef struct problem {
     uint64_t seed;
 } problem;
 
-static int gradient(void *context, int64_t k, uint64_t sample)
-{
-    problem *p = context;
-    float noise[entries];
-    (void)k;
-    if (p->noise > 0)
-        scn_normals(p->seed + sample, 1, 0, entries, noise);
-    for (int i = 0; i < entries; i++)
-        p->g[i] += p->x[i] - p->target[i] + (p->noise > 0 ? (float)p->noise * noise[i] : 0);
-    return 0;
-}
-
 static int exact(void *context, int64_t k)
 {
     problem *p = context;
     (void)k;
     for (int i = 0; i < entries; i++)
         p->g[i] += p->x[i] - p->target[i];
+    return 0;
+}
+
+static int gradient(void *context, int64_t k, uint64_t sample)
+{
+    problem *p = context;
+    float noise[entries] = {0};
+    exact(p, k);
+    if (p->noise > 0)
+        scn_normals(p->seed + sample, 1, 0, entries, noise);
+    for (int i = 0; i < entries; i++)
+        p->g[i] += (float)p->noise * noise[i];
     return 0;
 }
 
@@ -233,8 +233,7 @@ static void judge(const curves *c, reproduce_judgement *j)
 
 static void slope_table(page *p, const curves *c)
 {
-    static const char *const names[] = {"method", "slope without noise", "slope with noise", "+-"};
-    page_table(p, NULL, 4, names, "lrrr");
+    page_table(p, NULL, "method|slope without noise|slope with noise|+-", "lrrr");
     for (int i = 0; i < setting_count; i++) {
         const stat_estimate e = slope_estimate(c, true, i);
         page_cell(p, "%s", settings[i].name);

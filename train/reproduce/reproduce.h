@@ -60,8 +60,14 @@ typedef struct reproduce_order {
 } reproduce_order;
 
 typedef struct reproduce_figure reproduce_figure;
-typedef void reproduce_judging(const reproduce_figure *f, ledger *l, const ledger_run *runs, int64_t count,
-                               reproduce_judgement *j);
+/* The runs of a figure, in their ledger. */
+typedef struct reproduce_runs {
+    const reproduce_figure *f;
+    ledger *l;
+    const ledger_run *runs;
+    int64_t count;
+} reproduce_runs;
+typedef void reproduce_judging(const reproduce_runs *r, reproduce_judgement *j);
 typedef scion_status reproduce_making(const reproduce_figure *f, const reproduce_order *o, reproduce_judgement *j,
                                       scion_error *err);
 

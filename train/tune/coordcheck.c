@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/json.h"
@@ -47,15 +48,6 @@ typedef struct meter {
     int64_t kept_count;
     bool failed; /* out of memory */
 } meter;
-
-static void meter_free_rows(meter *m)
-{
-    for (int64_t i = 0; i < m->kept_count; i++)
-        free(m->kept[i].values);
-    free(m->kept);
-    m->kept = NULL;
-    m->kept_count = 0;
-}
 
 static bool add_coord(meter *m, const char *name, double rms, double change)
 {
@@ -92,8 +84,7 @@ static double replace(float *kept, float now)
 
 static int64_t sampled_rows(int64_t rows, int64_t wanted)
 {
-    const int64_t sample = wanted < min_sampled_rows ? min_sampled_rows : wanted;
-    return sample < rows ? sample : rows;
+    return scn_min(rows, scn_max(wanted, min_sampled_rows));
 }
 
 static bool add_result(meter *m, const char *name, const tape_value *v)
@@ -240,35 +231,30 @@ scion_status coordcheck_measure(coordcheck_run *run, const config *c, int64_t st
                                 bool (*progress)(void *context, int64_t step), void *context, scion_error *err)
 {
     check k = {.steps = steps, .progress = progress, .context = context};
-    *run = (coordcheck_run){.c = *c};
-    scion_status status = trainer_create(&k.t, c, NULL, NULL, err);
-    if (status == SCION_OK && steps > trainer_about(k.t).steps)
-        status =
-            train_fail(err, SCION_EINVAL,
-                       "the check is to take %lld steps, but the run has only %lld: set steps=", (long long)steps,
-                       (long long)trainer_about(k.t).steps);
-    if (status == SCION_OK)
-        status = check_run(&k, err);
+    scion_status status;
+    TRY(trainer_create(&k.t, c, NULL, NULL, err));
+    if (steps > trainer_about(k.t).steps)
+        TRY(train_fail(err, SCION_EINVAL, "the check is to take %lld steps, but the run has only %lld: set steps=",
+                       (long long)steps, (long long)trainer_about(k.t).steps));
+    status = check_run(&k, err);
+done:
     trainer_free(k.t);
-    meter_free_rows(&k.m);
+    for (int64_t i = 0; i < k.m.kept_count; i++)
+        free(k.m.kept[i].values);
+    free(k.m.kept);
+    *run = (coordcheck_run){.c = *c, .coords = k.m.coords, .count = k.m.count};
     if (status != SCION_OK) {
         free(k.m.coords);
-        return status;
+        run->coords = NULL;
+        run->count = 0;
     }
-    run->coords = k.m.coords;
-    run->count = k.m.count;
-    return SCION_OK;
+    return status;
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------------------- */
 
 /* The axes of a check; everything else makes a group. */
 static const char *const axes[] = {"width", "seed", NULL};
-
-static bool same_group(const config *a, const config *b)
-{
-    return grid_same(a, b, axes);
-}
 
 static int64_t width_index(const coordcheck_group *g, int64_t width)
 {
@@ -283,7 +269,7 @@ static int64_t find_widths(coordcheck_group *g, const coordcheck_run *runs, int6
 {
     int64_t members = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (!same_group(&g->c, &runs[i].c))
+        if (!grid_same(&g->c, &runs[i].c, axes))
             continue;
         const int64_t at = width_index(g, config_int(&runs[i].c, "width"));
         members++;
@@ -314,13 +300,12 @@ static scion_status allocate(coordcheck_group *g, const coordcheck_run *first, c
         return train_fail(err, SCION_EINVAL, "the check of width %lld does not begin with step 0",
                           (long long)config_int(&g->c, "width"));
     for (int64_t i = 0; i < count; i++) {
-        if (!same_group(&g->c, &runs[i].c))
+        if (!grid_same(&g->c, &runs[i].c, axes))
             continue;
         if (runs[i].count == 0 || layers_of(&runs[i]) != g->layer_count)
             return train_fail(err, SCION_EINVAL, "the check of width %lld has other layers than that of width %lld",
                               (long long)config_int(&runs[i].c, "width"), (long long)config_int(&g->c, "width"));
-        const int64_t steps = runs[i].count / g->layer_count - 1;
-        g->steps = steps < g->steps ? steps : g->steps;
+        g->steps = scn_min(g->steps, runs[i].count / g->layer_count - 1);
     }
     const size_t cells = (size_t)(g->layer_count * (g->steps + 1));
     g->widths = calloc((size_t)count, sizeof *g->widths);
@@ -378,29 +363,27 @@ static scion_status make_group(coordcheck_group *g, const coordcheck_run *first,
                                int64_t count, scion_error *err)
 {
     int64_t *members = calloc((size_t)count, sizeof *members);
-    double *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);
+    double *x = calloc(2 * (size_t)count, sizeof *x);
+    scion_status status;
     g->c = first->c;
-    scion_status status =
-        members && x && y ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check");
-    if (status == SCION_OK)
-        status = allocate(g, first, runs, count, err);
-    if (status == SCION_OK) {
-        const int64_t all = find_widths(g, runs, count);
-        g->seeds = all / g->width_count;
-    }
-    for (int64_t i = 0; status == SCION_OK && i < count; i++)
-        if (same_group(&g->c, &runs[i].c))
-            status = add_run(g, &runs[i], members, err);
-    for (int k = 0; status == SCION_OK && k < COORDCHECK_VALUES; k++)
+    if (!members || !x)
+        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the coordinate check"));
+    TRY(allocate(g, first, runs, count, err));
+    const int64_t all = find_widths(g, runs, count);
+    g->seeds = all / g->width_count;
+    for (int64_t i = 0; i < count; i++)
+        if (grid_same(&g->c, &runs[i].c, axes))
+            TRY(add_run(g, &runs[i], members, err));
+    for (int k = 0; k < COORDCHECK_VALUES; k++)
         for (int64_t i = 0; i < g->layer_count * (g->steps + 1); i++) {
             double *value = g->of[k].value + i * g->width_count;
             for (int64_t w = 0; w < g->width_count; w++)
                 value[w] /= (double)members[w];
-            g->of[k].slope[i] = fit(g, value, x, y);
+            g->of[k].slope[i] = fit(g, value, x, x + count);
         }
+done:
     free(members);
     free(x);
-    free(y);
     return status;
 }
 
@@ -413,7 +396,7 @@ scion_status coordcheck_make(coordcheck *k, const coordcheck_run *runs, int64_t 
     for (int64_t i = 0; status == SCION_OK && i < count; i++) {
         bool known = false;
         for (int64_t g = 0; g < k->count && !known; g++)
-            known = same_group(&k->groups[g].c, &runs[i].c);
+            known = grid_same(&k->groups[g].c, &runs[i].c, axes);
         if (!known)
             status = make_group(&k->groups[k->count++], &runs[i], runs, count, err);
     }

@@ -8,6 +8,7 @@
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/json.h"
+#include "util/utf8.h"
 #include "sweep/grid.h"
 
 /* The axes of a transfer; everything else makes a group. */
@@ -55,12 +56,12 @@ static bool add_run(transfer_point *p, const ledger_run *run)
     transfer_seed *s = array_append(&p->seeds, &p->seed_count, sizeof *s);
     if (!s)
         return false;
-    if (run->result.state != RUN_DONE)
-        loss = run->result.state == RUN_DIVERGED ? INFINITY : NAN;
+    if (r->state != RUN_DONE)
+        loss = r->state == RUN_DIVERGED ? INFINITY : NAN;
     *s = (transfer_seed){run->c.training.seed, loss};
-    p->diverged += run->result.state == RUN_DIVERGED;
-    p->failed += run->result.state == RUN_FAILED;
-    if (run->result.state != RUN_DONE || isnan(loss))
+    p->diverged += r->state == RUN_DIVERGED;
+    p->failed += r->state == RUN_FAILED;
+    if (r->state != RUN_DONE || isnan(loss))
         return true;
     stat_add(&p->done, loss);
     if (!isnan(r->accuracy))
@@ -97,7 +98,7 @@ static void fit_seeds(transfer_width *w, double *x, double *y)
 
 static bool finish_width(transfer_width *w)
 {
-    double *x = malloc((size_t)w->count * sizeof *x), *y = malloc((size_t)w->count * sizeof *y);
+    double *x = malloc(2 * (size_t)w->count * sizeof *x);
     qsort(w->points, (size_t)w->count, sizeof *w->points, array_ascending); /* they begin with lr */
     w->best = -1;
     w->cost = (stat_estimate){NAN, NAN};
@@ -109,11 +110,10 @@ static bool finish_width(transfer_width *w)
         if (isfinite(p->loss) && (w->best < 0 || p->loss < w->points[w->best].loss))
             w->best = i;
     }
-    if (x && y && w->best >= 0)
-        fit_seeds(w, x, y);
+    if (x && w->best >= 0)
+        fit_seeds(w, x, x + w->count);
     free(x);
-    free(y);
-    return x && y;
+    return x != NULL;
 }
 
 /* Cost of a learning rate in place of the best one, by the differences of each seed. */
@@ -170,8 +170,7 @@ scion_status transfer_make(transfer *t, const ledger_run *runs, int64_t count, s
 {
     *t = (transfer){NULL, 0};
     for (int64_t i = 0; i < count; i++) {
-        if (runs[i].kind != LEDGER_TRAINING || runs[i].result.state == RUN_WAITING ||
-            runs[i].result.state == RUN_RUNNING)
+        if (runs[i].kind != LEDGER_TRAINING || runs[i].result.state < RUN_DONE)
             continue;
         transfer_group *g = group_of(t, &runs[i].c);
         transfer_width *w = g ? width_of(g, config_int(&runs[i].c, "width")) : NULL;
@@ -255,7 +254,6 @@ static void costs_text(const transfer_group *g, char *text, size_t bytes)
     text[0] = '\0';
     for (int64_t i = 0; i < g->count; i++) {
         const transfer_width *w = &g->widths[i];
-        const size_t at = strlen(text);
         char cost[64], error[32];
         if (w->best < 0)
             continue;
@@ -270,7 +268,8 @@ static void costs_text(const transfer_group *g, char *text, size_t bytes)
             snprintf(cost, sizeof cost, "(diverges)");
         else
             snprintf(cost, sizeof cost, "%.4f%s", w->cost.value, error_text(w->cost.error, 4, error));
-        snprintf(text + at, bytes - at, "%s %s at %lld", text[at - 1] == 's' ? "" : ",", cost, (long long)w->width);
+        utf8_append(text, bytes, "%s %s at %lld", text[strlen(text) - 1] == 's' ? "" : ",", cost,
+                    (long long)w->width);
     }
 }
 

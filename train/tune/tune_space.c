@@ -23,7 +23,7 @@
  *
  * Candidates are stratified: along each axis every value comes once before one comes twice, in an order of its own.
  * lr matters most, so even a few candidates cover its whole range. */
-#include "tune/tune_space.h"
+#include "tune/tune.h"
 
 #include <math.h>
 #include <stddef.h>
