@@ -5,21 +5,6 @@
 
 #include "base/simd.h"
 
-scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
-{
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    scn_words c = {{(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c.w[0];
-        uint64_t p1 = (uint64_t)0xCD9E8D57u * c.w[2];
-        c = (scn_words){
-            {(uint32_t)(p1 >> 32) ^ c.w[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w[3] ^ k1, (uint32_t)p0}};
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return c;
-}
-
 /* Round `round` of one draw. */
 SCN_INLINE void mix(scn_words *c, uint64_t seed, uint32_t round)
 {
@@ -27,6 +12,14 @@ SCN_INLINE void mix(scn_words *c, uint64_t seed, uint32_t round)
     const uint64_t p0 = (uint64_t)0xD2511F53u * c->w[0], p1 = (uint64_t)0xCD9E8D57u * c->w[2];
     const uint32_t a = (uint32_t)(p1 >> 32) ^ c->w[1] ^ k0, b = (uint32_t)(p0 >> 32) ^ c->w[3] ^ k1;
     *c = (scn_words){{a, (uint32_t)p1, b, (uint32_t)p0}};
+}
+
+scn_words scn_philox(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    scn_words c = {{(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
+    for (uint32_t round = 0; round < 10; round++)
+        mix(&c, seed, round);
+    return c;
 }
 
 enum { lanes = 16 };

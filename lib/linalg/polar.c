@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/thread.h"
 #include "linalg/vector.h"
 
@@ -144,20 +145,15 @@ static void coefficients(const scn_polar_set *set, int i, double size, double c[
 /* Strip k of a symmetric matrix in panels, without its padding. */
 static scn_mat strip_of(const scn_engine *e, scn_panels r, int64_t k)
 {
-    const int64_t nr = e->kernel->nr, left = r.cols - k * nr;
-    return (scn_mat){r.at + k * r.rows * nr, r.rows, left < nr ? left : nr, nr};
-}
-
-static int64_t strips(const scn_engine *e, scn_panels r)
-{
-    return (r.cols + e->kernel->nr - 1) / e->kernel->nr;
+    const int64_t nr = e->kernel->nr;
+    return (scn_mat){r.at + k * r.rows * nr, r.rows, scn_min(r.cols - k * nr, nr), nr};
 }
 
 /* ||R||_F^(1/2), the Schatten 4-norm of X. */
 static double schatten4(const scn_engine *e, scn_panels r)
 {
     double sum = 0;
-    for (int64_t k = 0; k < strips(e, r); k++)
+    for (int64_t k = 0; k < scn_pieces(r.cols, e->kernel->nr); k++)
         sum += scn_sum_squares_mat(strip_of(e, r, k), 1);
     return sqrt(sqrt(sum));
 }
@@ -179,7 +175,7 @@ static void polynomial(const scn_engine *e, scn_panels p, const double c[3], scn
     if (c[2] != 0)
         scn_product_symmetric(e, p, c[2], r, r, c[1], &r, c[0]);
     else
-        SCN_PARALLEL(e->threads, k, strips(e, r), linear_strip(e, p, c, r, k));
+        SCN_PARALLEL(e->threads, k, scn_pieces(r.cols, e->kernel->nr), linear_strip(e, p, c, r, k));
 }
 
 /* R of the present X, then `length` steps; returns Q. eps: added to the set's norm of X in the first step. */

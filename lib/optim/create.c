@@ -199,49 +199,42 @@ static scion_status add_tensor(scion_optimizer *opt, const scion_param *params, 
     return make_states(opt, &opt->tensors[i], &p, i, err);
 }
 
+static scion_status fill(scion_optimizer *opt, const scion_options *options, const scion_param *params, int64_t count,
+                         scion_error *err)
+{
+    opt->o = *options;
+    if (options->allocator) {
+        opt->allocator = *options->allocator;
+        opt->o.allocator = &opt->allocator;
+    }
+    opt->threads = scn_threads(options->threads);
+    opt->tensors = scn_alloc(opt->o.allocator, (size_t)count * sizeof *opt->tensors);
+    opt->sums = scn_alloc(opt->o.allocator, (size_t)count * sizeof *opt->sums);
+    if (!opt->tensors || !opt->sums)
+        return SCION_ENOMEM;
+    opt->count = count;
+    for (int64_t i = 0; i < count; i++)
+        RETURN_IF_FAILED(add_tensor(opt, params, i, err));
+    RETURN_IF_FAILED(check_memory(opt, err));
+    return scn_plan(opt) ? scn_ok(err) : SCION_ENOMEM;
+}
+
 scion_status scion_optimizer_create(scion_optimizer **out, const scion_options *o, const scion_param *params,
                                     int64_t count, scion_error *err)
 {
     scion_options options;
-    scion_optimizer *opt = NULL;
     if (!out)
         return scn_fail(err, SCION_EINVAL, -1, "out is NULL");
     *out = NULL;
-    scion_status status = scn_options_take(&options, o, err);
-    if (status != SCION_OK)
-        return status;
+    RETURN_IF_FAILED(scn_options_take(&options, o, err));
     if (count < 1 || !params)
         return scn_fail(err, SCION_EINVAL, -1, "params is NULL or count is %lld: nothing to optimise",
                         (long long)count);
-    if ((uint64_t)count > SIZE_MAX / 2 / (sizeof *opt->tensors + pieces_max * sizeof(piece)))
+    if ((uint64_t)count > SIZE_MAX / 2 / (sizeof(scn_tensor) + pieces_max * sizeof(piece)))
         return scn_fail(err, SCION_EINVAL, -1, "count is %lld: more parameters than memory can hold",
                         (long long)count);
-    status = SCION_ENOMEM;
-    opt = scn_alloc(options.allocator, sizeof *opt);
-    if (!opt)
-        goto done;
-    opt->o = options;
-    if (options.allocator) {
-        opt->allocator = *options.allocator;
-        opt->o.allocator = &opt->allocator;
-    }
-    opt->threads = scn_threads(options.threads);
-    opt->tensors = scn_alloc(opt->o.allocator, (size_t)count * sizeof *opt->tensors);
-    if (!opt->tensors)
-        goto done;
-    opt->count = count;
-    opt->sums = scn_alloc(opt->o.allocator, (size_t)count * sizeof *opt->sums);
-    if (!opt->sums)
-        goto done;
-    for (int64_t i = 0; i < count; i++) {
-        status = add_tensor(opt, params, i, err);
-        if (status != SCION_OK)
-            goto done;
-    }
-    status = check_memory(opt, err);
-    if (status == SCION_OK)
-        status = scn_plan(opt) ? scn_ok(err) : SCION_ENOMEM;
-done:
+    scion_optimizer *opt = scn_alloc(options.allocator, sizeof *opt);
+    const scion_status status = opt ? fill(opt, &options, params, count, err) : SCION_ENOMEM;
     if (status == SCION_ENOMEM)
         scn_fail(err, status, -1, "out of memory for an optimizer of %lld parameters", (long long)count);
     if (status != SCION_OK)

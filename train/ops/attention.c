@@ -10,8 +10,9 @@
  * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. */
 #include "ops/ops.h"
 
+#include <math.h>
+
 #include "ops/parallel.h"
-#include "ops/softmax.h"
 #include "product/kernel.h"
 #include "product/transpose.h"
 

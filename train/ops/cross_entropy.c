@@ -18,8 +18,9 @@
  * target's, and the number of rows that count. Row losses are summed in double, in order. */
 #include "ops/ops.h"
 
+#include <math.h>
+
 #include "ops/parallel.h"
-#include "ops/softmax.h"
 
 /* Logits per chunk: 50 MB, 256 rows of GPT-2's. dw is read and written once per chunk, 300 MB for GPT-2, which would
  * cost time with smaller chunks. The node's ints[0] holds the number, so that tests can make it smaller. */
