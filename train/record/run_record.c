@@ -53,22 +53,18 @@ static scion_status read_lines(run_record *run, FILE *file, const char *path, sc
 {
     char *line = NULL;
     size_t capacity = 0;
-    long at = 0, strange = 0;
+    long number = 0;
     scion_status status = SCION_OK;
-    for (ssize_t n; status == SCION_OK && (n = getline(&line, &capacity, file)) > 0;) {
+    for (ssize_t n; status == SCION_OK && (n = getline(&line, &capacity, file)) > 0; number++) {
         json_t *object = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
         const scion_status result = json_is_object(object) ? read_line(run, object) : SCION_ESTATE;
         json_decref(object);
-        at++;
-        /* Only the last line may be unfinished; whether it is the last shows when the next one comes. */
         if (result == SCION_ENOMEM)
             status = train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
-        else if (strange > 0 || (result == SCION_ESTATE && line[n - 1] == '\n'))
+        else if (result == SCION_ESTATE && line[n - 1] == '\n') /* the last line may be unfinished */
             status = train_fail(err, SCION_ESTATE,
                                 "%s:%ld: not a line of metrics (a JSON object with a step and what was measured)",
-                                path_end(path), strange > 0 ? strange : at);
-        else if (result == SCION_ESTATE)
-            strange = at;
+                                path_end(path), number + 1);
     }
     if (status == SCION_OK && ferror(file))
         status = train_fail(err, SCION_EINVAL, "%s: cannot be read to its end", path_end(path));
