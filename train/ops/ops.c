@@ -13,8 +13,3 @@ const tape_op *op_at(int i)
 {
     return i >= 0 && (size_t)i < sizeof TABLE / sizeof *TABLE ? TABLE[i] : NULL;
 }
-
-tape_value *op_record(tape *t, const tape_node *n)
-{
-    return tape_record(t, n, n->in[0]->ndim, n->in[0]->shape);
-}

@@ -117,7 +117,10 @@ tape_value *op_reshape(tape *t, tape_value *x, int ndim, const int64_t *shape);
 /* Row i of all operators, NULL past the last: for tests. */
 const tape_op *op_at(int i);
 
-/* For builders: records a node (tape_record) whose result has the shape of its first input. */
-tape_value *op_record(tape *t, const tape_node *n);
+/* For builders: records a node whose result has the shape of its first input. */
+static inline tape_value *op_record(tape *t, const tape_node *n)
+{
+    return tape_record(t, n, n->in[0]->ndim, n->in[0]->shape);
+}
 
 #endif
