@@ -23,8 +23,8 @@
 
 typedef struct reducer reducer;
 
-/* settings, c, shards, share and the plan's tape outlive it; `train` gives the order of the backward pass. Nothing large is
- * allocated. */
+/* settings, c, shards, share and the plan's tape outlive it; `train` gives the order of the backward pass. Nothing
+ * large is allocated. */
 scion_status reducer_create(reducer **out, const config *settings, int threads, comm *c, const shard_plan *shards,
                             const step_share *share, const tape_plan *train, scion_error *err);
 void reducer_free(reducer *r);
