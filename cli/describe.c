@@ -70,7 +70,7 @@ static bool continues(const table_row *group, const table_row *r)
     return true;
 }
 
-/* Makes the rows, equal ones folded, after the head; the last one is the sum. Returns their number; 0: out of memory. */
+/* Makes the head, the rows, equal ones folded, and their sum. Returns the number of lines; 0: out of memory. */
 static int64_t make_rows(const trainer *t, table_row **rows)
 {
     static const table_row head = {.cell = {"parameter", "shape", "role", "norm", "scale", "radius", "elements"}};

@@ -118,8 +118,8 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
         logits = decode->step(decoder, prompt[i]);
     for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        fwrite(text, 1, (size_t)data_decode(trainer_about(t).data, token, text), x->to);
-        memory = fflush(x->to) == 0;
+        const int bytes = data_decode(trainer_about(t).data, token, text);
+        memory = fwrite(text, 1, (size_t)bytes, x->to) == (size_t)bytes && fflush(x->to) == 0;
         print_until(x, settled(x, s->stop, &found), print);
         if (!found)
             logits = decode->step(decoder, token);

@@ -107,7 +107,7 @@ static void values_may_be_left_out(void **state)
 static void wrong_arguments_are_refused(void **state)
 {
     static const char *const wrong[][2] = {{"--g0", "x"}, {"--f1=x", "x"}, {"f1=yes", "x"},  {"x", "--f0"},
-                                           {"-x", "x"},   {"-f1", "x"},   {"widht=3", "x"}, {"--lr", "3"},
+                                           {"-x", "x"},   {"-f1", "x"},    {"widht=3", "x"}, {"--lr", "3"},
                                            {"--f2", "3"}, {"--f2=3", "x"}, {"top-k=3", "x"}, {"x", "--top_k=3"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

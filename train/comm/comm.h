@@ -1,8 +1,9 @@
 /* The ranks of a run, processes that train one model together, and their messages.
  *
  * A communicator has this process's rank, the number of ranks, and the functions of a kind (comm_kind) that carry
- * bytes from one rank to another: MPI's (comm_mpi.c, the only file that uses it). A single rank has none. Collective operations (broadcast, gather, agree) are written here once, on top of messages between two
- * ranks, which fixes the order of every sum.
+ * bytes from one rank to another: MPI's (comm_mpi.c, the only file that uses it). A single rank has none. Collective
+ * operations (broadcast, gather, agree) are written here once, on top of messages between two ranks, which fixes the
+ * order of every sum.
  *
  * Liveness. A waiting rank sends heartbeats to rank 0. When rank 0 has waited for `timeout` seconds, it names the
  * silent rank and ends all ranks; the others do so after twice that time, when only rank 0 can be silent. A rank that

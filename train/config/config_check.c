@@ -133,7 +133,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     if (rule < 0 || polar < 0)
         return train_fail(err, SCION_EINVAL, "there is no %s %s", rule < 0 ? "rule" : "coefficient set",
                           rule < 0 ? from->rule : from->polar);
-    scion_options_init(o, (scion_rule)rule);
+    scion_options_init(o, rule);
     o->routing = routing >= 0 ? routing : SCION_ROUTING_IMAGE;
     if (from->momentum > 0)
         o->momentum = from->momentum;
