@@ -3,7 +3,6 @@
 #include "tiny.h"
 
 #include "base/random.h"
-#include "models/gpt.h"
 #include "models/model.h"
 #include "tensor/plan.h"
 
@@ -40,10 +39,12 @@ static bench *start(const char *pairs)
     return &b;
 }
 
+extern const model_row model_gpt;
+
 static void *create(const bench *b, int64_t context)
 {
     scion_error err = {0};
-    void *d = gpt_decode.create(&b->m, config_model_options(&b->c), context, &err);
+    void *d = model_gpt.decode->create(&b->m, config_model_options(&b->c), context, &err);
     if (!d)
         fail_msg("%s", err.message);
     return d;
@@ -99,14 +100,14 @@ static void the_decoder_is_the_model(void **state)
         void *d = create(b, block);
         assert_non_null(d);
         for (int64_t at = 0; at < block; at++) {
-            const float *logits = gpt_decode.step(d, token_at(at));
+            const float *logits = model_gpt.decode->step(d, token_at(at));
             for (int32_t target = 0; target < vocab; target += 5) {
                 char what[128];
                 snprintf(what, sizeof what, "%s: cost of %d at %d", cases[i], (int)target, (int)at);
                 near(what, cost(logits, target), tape_cost(b, at, target), tolerance);
             }
         }
-        gpt_decode.free(d);
+        model_gpt.decode->free(d);
         stop(b);
     }
 }
@@ -120,16 +121,16 @@ static void a_full_context_goes_on_with_its_second_half(void **state)
     (void)state;
     assert_non_null(d);
     for (int64_t at = 0; at < 5 * block; at++) {
-        const float *logits = gpt_decode.step(d, token_at(at)), *want = NULL;
+        const float *logits = model_gpt.decode->step(d, token_at(at)), *want = NULL;
         if (at - first == block)
             first = at - block / 2;
         void *fresh = create(b, block);
         for (int64_t i = first; i <= at; i++)
-            want = gpt_decode.step(fresh, token_at(i));
+            want = model_gpt.decode->step(fresh, token_at(i));
         assert_memory_equal(logits, want, vocab * sizeof(float));
-        gpt_decode.free(fresh);
+        model_gpt.decode->free(fresh);
     }
-    gpt_decode.free(d);
+    model_gpt.decode->free(d);
     stop(b);
 }
 
@@ -141,13 +142,13 @@ static void a_context_of_one_token_works(void **state)
     float first[vocab];
     (void)state;
     assert_true(d && fresh);
-    memcpy(first, gpt_decode.step(fresh, 7), sizeof first);
+    memcpy(first, model_gpt.decode->step(fresh, 7), sizeof first);
     for (int32_t i = 0; i < 4; i++)
-        gpt_decode.step(d, i);
-    assert_memory_equal(gpt_decode.step(d, 7), first, sizeof first);
-    gpt_decode.free(d);
-    gpt_decode.free(fresh);
-    gpt_decode.free(NULL);
+        model_gpt.decode->step(d, i);
+    assert_memory_equal(model_gpt.decode->step(d, 7), first, sizeof first);
+    model_gpt.decode->free(d);
+    model_gpt.decode->free(fresh);
+    model_gpt.decode->free(NULL);
     stop(b);
 }
 
@@ -158,7 +159,7 @@ static void a_missing_parameter_is_named(void **state)
     scion_error err = {0};
     (void)state;
     strcpy(tape_param_at(b->m.tape, 11)->name, "renamed");
-    assert_null(gpt_decode.create(&b->m, config_model_options(&b->c), block, &err));
+    assert_null(model_gpt.decode->create(&b->m, config_model_options(&b->c), block, &err));
     assert_string_equal(err.message, "model gpt has no parameter blocks.1.mlp.up");
     stop(b);
 }

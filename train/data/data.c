@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/arith.h"
@@ -121,17 +120,6 @@ char *data_own_text(data_set *d, const char *text, scion_error *err)
 {
     char *copy = data_own(d, strlen(text) + 1, err);
     return copy ? strcpy(copy, text) : NULL;
-}
-
-scion_status data_keep_file(data_set *d, int file, scion_error *err)
-{
-    int *slot = array_append(&d->files, &d->file_count, sizeof *slot);
-    if (!slot) {
-        close(file);
-        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
-    }
-    *slot = file;
-    return SCION_OK;
 }
 
 void data_hash(data_set *d, const void *bytes, size_t n)
@@ -360,10 +348,7 @@ void data_close(data_set *d)
         pthread_mutex_destroy(&d->warnings->lock);
     for (int64_t i = 0; i < d->owned_count; i++)
         free(d->owned[i]);
-    for (int64_t i = 0; i < d->file_count; i++)
-        close(d->files[i]);
     free(d->owned);
-    free(d->files);
     free(d);
 }
 
@@ -442,11 +427,9 @@ static int64_t sample_at(const data_set *d, data_sequence s, int64_t number)
         return number * (n / s.even) + number * (n % s.even) / s.even;
     if (s.part != DATA_TRAIN || s.plain)
         return number;
-    switch (d->order) {
-    case DATA_SHUFFLED: return shuffled(d->seed, number / n, number % n, n);
-    case DATA_CYCLED: return number % n;
-    default: return -1;
-    }
+    if (d->order == DATA_SHUFFLED)
+        return shuffled(d->seed, number / n, number % n, n);
+    return d->order == DATA_CYCLED ? number % n : -1;
 }
 
 scion_status data_fetch_one(const data_set *d, data_sequence s, int64_t number, void *const arrays[],

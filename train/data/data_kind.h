@@ -16,7 +16,7 @@ typedef struct data_kind {
     bool (*detect)(const char *path);
     size_t state_bytes; /* of d->state, which is zeroed and belongs to d */
     /* Opens and checks the files and describes them: sets d->info, d->fetch, d->order, *d->state. Memory of data_own
-     * and files of data_keep_file are freed with d, whether or not open succeeds. */
+     * is freed with d, whether or not open succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* frees the rest of the state, also after a failed open; NULL: nothing to free */
     /* Text with a vocabulary, else NULL; see data_encode and data_decode. The first kind that has them takes any path
@@ -69,16 +69,12 @@ struct data_set {
     void **owned; /* freed by data_close */
     int64_t owned_count;
     size_t owned_bytes;
-    int *files; /* closed by data_close */
-    int64_t file_count;
 };
 
 /* Zeroed memory that belongs to d. NULL: out of memory, err says so. */
 void *data_own(data_set *d, size_t bytes, scion_error *err);
 /* A copy of a text in such memory. */
 char *data_own_text(data_set *d, const char *text, scion_error *err);
-/* Makes data_close close the file. Closes it at once if that fails. */
-scion_status data_keep_file(data_set *d, int file, scion_error *err);
 /* Adds bytes to the hash of the data. */
 void data_hash(data_set *d, const void *bytes, size_t n);
 /* The struct of the kind's own options. */

@@ -32,6 +32,7 @@ scion_status data_add_segment(data_set *d, data_part part, const data_segment *s
     s->start = stream->total;
     *(stream->last ? &stream->last->next : &stream->first) = s;
     stream->last = s;
+    stream->count++;
     stream->total += s->count;
     return SCION_OK;
 }

@@ -20,7 +20,7 @@ typedef struct data_segment {
 /* Segments one after another. */
 typedef struct data_stream {
     data_segment *first, *last;
-    int64_t total;
+    int64_t count, total; /* segments, tokens */
 } data_stream;
 
 /* The state of a kind of text starts with this. */

@@ -103,30 +103,42 @@ static scion_status check_tokens(data_set *d, int file, const char *path, int64_
     return status;
 }
 
-static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
+/* Checks the header of a shard and counts its tokens. */
+static scion_status read_header(int file, const char *path, int64_t size, int64_t *count, scion_error *err)
 {
     int32_t head[3];
-    int64_t size;
-    int file;
-    RETURN_IF_FAILED(data_open_file(path, &file, &size, err));
-    RETURN_IF_FAILED(data_keep_file(d, file, err));
     if (size < header_bytes)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes are too few for a token shard's header of %d",
                          (long long)size, header_bytes);
     RETURN_IF_FAILED(data_read_at(file, path, 0, head, sizeof head, err));
-    const int64_t count = head[2], expected = header_bytes + 2 * count;
+    *count = head[2];
+    const int64_t expected = header_bytes + 2 * *count;
     if (head[0] != magic || head[1] != version)
         return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
                          (int)head[0], (int)head[1], magic, version);
-    if (count < 1)
-        return data_fail(err, SCION_EINVAL, path, "its header says %lld tokens", (long long)count);
+    if (*count < 1)
+        return data_fail(err, SCION_EINVAL, path, "its header says %lld tokens", (long long)*count);
     if (size != expected)
         return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
-                         (long long)size, (long long)count, (long long)expected);
-    RETURN_IF_FAILED(check_tokens(d, file, path, count, vocab, err));
-    const char *kept = data_own_text(d, path, err);
-    const data_segment s = {.count = count, .file = file, .offset = header_bytes, .path = kept};
-    return kept ? data_add_segment(d, part, &s, err) : SCION_ENOMEM;
+                         (long long)size, (long long)*count, (long long)expected);
+    return SCION_OK;
+}
+
+static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
+{
+    data_segment s = {.offset = header_bytes, .path = data_own_text(d, path, err)};
+    int64_t size;
+    scion_status status;
+    if (!s.path)
+        return SCION_ENOMEM;
+    RETURN_IF_FAILED(data_open_file(path, &s.file, &size, err));
+    TRY(read_header(s.file, path, size, &s.count, err));
+    TRY(check_tokens(d, s.file, path, s.count, vocab, err));
+    TRY(data_add_segment(d, part, &s, err));
+    return SCION_OK;
+done:
+    close(s.file);
+    return status;
 }
 
 /* True if the name of a file says that it is for validation. */
@@ -149,14 +161,14 @@ static bool is_listed(const char *path, const data_names *names)
 static scion_status add_shards(data_set *d, const data_names *all, const data_names *val, int64_t vocab,
                                scion_error *err)
 {
-    scion_status status = SCION_OK;
-    for (int64_t i = 0; status == SCION_OK && i < all->count; i++)
+    for (int64_t i = 0; i < all->count; i++) {
+        const data_part part = val->count == 0 && is_val(all->name[i]) ? DATA_VAL : DATA_TRAIN;
         if (!is_listed(all->name[i], val))
-            status = add_shard(d, val->count == 0 && is_val(all->name[i]) ? DATA_VAL : DATA_TRAIN, all->name[i],
-                               vocab, err);
-    for (int64_t i = 0; status == SCION_OK && i < val->count; i++)
-        status = add_shard(d, DATA_VAL, val->name[i], vocab, err);
-    return status;
+            RETURN_IF_FAILED(add_shard(d, part, all->name[i], vocab, err));
+    }
+    for (int64_t i = 0; i < val->count; i++)
+        RETURN_IF_FAILED(add_shard(d, DATA_VAL, val->name[i], vocab, err));
+    return SCION_OK;
 }
 
 static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
@@ -178,10 +190,10 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     TRY(add_shards(d, &all, &val, vocab, err));
     if (!d->whole && t->streams[DATA_TRAIN].total == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path, "all shards are for validation"));
+    const int64_t shards = t->streams[DATA_TRAIN].count + t->streams[DATA_VAL].count;
     snprintf(d->info.description, sizeof d->info.description,
-             "%s, %d shard%s, %lld tokens to train, %lld to validate", path_tail(o->path, 60), (int)d->file_count,
-             d->file_count == 1 ? "" : "s", (long long)t->streams[DATA_TRAIN].total,
-             (long long)t->streams[DATA_VAL].total);
+             "%s, %lld shard%s, %lld tokens to train, %lld to validate", path_tail(o->path, 60), (long long)shards,
+             shards == 1 ? "" : "s", (long long)t->streams[DATA_TRAIN].total, (long long)t->streams[DATA_VAL].total);
     snprintf(d->info.held_out, sizeof d->info.held_out,
              d->whole  ? "%s, all of it"
              : has_val ? "%s"
@@ -194,6 +206,14 @@ done:
     return status;
 }
 
+static void close_tokens(data_set *d)
+{
+    const data_text *t = d->state;
+    for (int part = 0; part < DATA_PARTS; part++)
+        for (const data_segment *s = t->streams[part].first; s; s = s->next)
+            close(s->file);
+}
+
 const data_kind data_kind_tokens = {
     .name = "tokens",
     .help = "token shards of llm.c and modded-nanogpt",
@@ -201,4 +221,5 @@ const data_kind data_kind_tokens = {
     .detect = detect,
     .state_bytes = sizeof(data_text),
     .open = open_tokens,
+    .close = close_tokens,
 };
