@@ -31,16 +31,11 @@ struct data_pool {
     int thread_count;
 };
 
-static size_t array_bytes(const data_array *a)
-{
-    return ((size_t)a->count * DATA_TYPE_BYTES + 63) / 64 * 64;
-}
-
 static size_t sample_bytes(const data_set *d)
 {
     size_t bytes = 0;
     for (int i = 0; i < d->info.array_count; i++)
-        bytes += array_bytes(&d->info.arrays[i]);
+        bytes += (size_t)d->info.arrays[i].count * DATA_TYPE_BYTES;
     return bytes;
 }
 
@@ -55,7 +50,7 @@ static void arrays_of(const data_pool *p, const slot *s, void *arrays[DATA_ARRAY
     char *at = p->memory + (size_t)(s - p->slots) * sample_bytes(p->d);
     for (int i = 0; i < p->d->info.array_count; i++) {
         arrays[i] = at;
-        at += array_bytes(&p->d->info.arrays[i]);
+        at += p->d->info.arrays[i].count * DATA_TYPE_BYTES;
     }
 }
 
