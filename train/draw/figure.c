@@ -127,25 +127,19 @@ bool figure_empty(const figure *f)
 
 /* ---- CSV --------------------------------------------------------------------------------------------------- */
 
-static void csv_number(FILE *to, double value)
-{
-    char text[NUMBER_TEXT] = "";
-    if (!isnan(value))
-        number_write(value, text);
-    fprintf(to, ",%s", text);
-}
-
 void figure_csv(const figure *f, FILE *to)
 {
     fputs("series,x,y,low,high,marked\n", to);
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++) {
             const figure_value *p = &f->lines[i].values[k];
+            const double numbers[] = {p->x, p->y, p->low, p->high};
             markup_csv(to, f->lines[i].name);
-            csv_number(to, p->x);
-            csv_number(to, p->y);
-            csv_number(to, p->low);
-            csv_number(to, p->high);
+            for (int n = 0; n < 4; n++) {
+                char text[NUMBER_TEXT];
+                number_write(numbers[n], text);
+                fprintf(to, ",%s", isnan(numbers[n]) ? "" : text);
+            }
             fprintf(to, ",%d\n", p->marked);
         }
 }

@@ -64,16 +64,6 @@ static int by_loss(const void *a, const void *b)
     return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
 }
 
-/* Part of a path after its last slash that is not at the end. */
-static const char *end_of(const char *path)
-{
-    const char *end = path;
-    for (const char *c = path; *c; c++)
-        if (*c == '/' && c[1] != '\0')
-            end = c + 1;
-    return end;
-}
-
 static void make_title(const char *const *sources, int count, const report_options *o, char title[256])
 {
     enum { named = 3 };
@@ -82,7 +72,9 @@ static void make_title(const char *const *sources, int count, const report_optio
         return;
     for (int i = 0; i < count && i < named; i++) {
         const char *before = i == 0 ? "" : i == count - 1 ? " and " : ", ";
-        utf8_append(title, 256, "%s%.60s", before, end_of(sources[i]));
+        char name[61];
+        file_name(sources[i], NULL, name, sizeof name);
+        utf8_append(title, 256, "%s%s", before, name);
     }
     if (count > named)
         utf8_append(title, 256, " and %d more", count - named);
@@ -131,12 +123,14 @@ scion_status report_write(const char *const *sources, int count, const char *out
     if (run_count > 0)
         report_runs(p, runs, run_count);
     for (int i = 0; i < count; i++) {
-        char prefix[32] = "";
+        char prefix[32] = "", name[256] = "";
         if (file_is_folder(sources[i]))
             continue;
-        if (count > 1)
+        if (count > 1) {
             snprintf(prefix, sizeof prefix, "ledger%d-", ++ledgers);
-        TRY(report_ledger(p, sources[i], prefix, count > 1 ? end_of(sources[i]) : "", err));
+            file_name(sources[i], NULL, name, sizeof name);
+        }
+        TRY(report_ledger(p, sources[i], prefix, name, err));
     }
     TRY(page_write(p, err));
     list_figures(p, o);

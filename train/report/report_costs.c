@@ -88,10 +88,9 @@ static figure cost_figure(const ledger_view *v, const char *id, const char *titl
     figure f = section_figure(v, id, 0, title, "", "Mean over the runs of each width.");
     figure_axes(&f, "width", AXIS_LOG2, label, AXIS_LOG10);
     for (int k = 0; k < count; k++) {
-        if (!kinds[k].per_rule || rule_count < 2)
-            draw_cost(v, &f, &kinds[k], like, NULL);
-        for (int r = 0; kinds[k].per_rule && rule_count > 1 && r < rule_count; r++)
-            draw_cost(v, &f, &kinds[k], like, rules[r]);
+        const bool each = kinds[k].per_rule && rule_count > 1;
+        for (int r = 0; r < (each ? rule_count : 1); r++)
+            draw_cost(v, &f, &kinds[k], like, each ? rules[r] : NULL);
     }
     return f;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "report/section.h"
 #include "sweep/grid.h"
 #include "util/number.h"
@@ -22,10 +23,10 @@ double report_end(const run_curves *c, report_clock clock)
     return end;
 }
 
-int report_curve(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field, double factor,
-                 double mark)
+/* Adds the points of a curve to a series. */
+static void add_points(figure *f, int s, const run_curves *c, report_clock clock, size_t field, double factor,
+                       double mark)
 {
-    const int s = figure_series(f, name, FIGURE_LINE);
     bool marked = false;
     for (int64_t i = 0; i < c->point_count; i++) {
         double value;
@@ -37,50 +38,45 @@ int report_curve(figure *f, const char *name, const run_curves *c, report_clock 
             figure_mark(f, s);
         marked = marked || value == mark;
     }
+}
+
+int report_curve(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field, double factor,
+                 double mark)
+{
+    const int s = figure_series(f, name, FIGURE_LINE);
+    add_points(f, s, c, clock, field, factor, mark);
     return s;
 }
 
 /* A curve of so many points or more is smoothed, over this part of its points on either side. */
 enum { smooth_from = 40, smooth_part = 50 };
 
-/* The mean of the finite losses within `half` points of the one at `at`. */
-static double mean_around(const double *losses, int64_t count, int64_t at, int64_t half)
+/* The mean of the finite values within `half` points of the one at `at`. */
+static double mean_around(const figure_value *values, int64_t count, int64_t at, int64_t half)
 {
-    const int64_t edge = at < count - 1 - at ? at : count - 1 - at, reach = half < edge ? half : edge;
+    const int64_t reach = scn_min(half, scn_min(at, count - 1 - at));
     double sum = 0;
     int64_t known = 0;
     for (int64_t i = at - reach; i <= at + reach; i++)
-        if (isfinite(losses[i])) {
-            sum += losses[i];
+        if (isfinite(values[i].y)) {
+            sum += values[i].y;
             known++;
         }
-    return isfinite(losses[at]) ? sum / (double)known : losses[at];
+    return isfinite(values[at].y) ? sum / (double)known : values[at].y;
 }
 
 void report_training(figure *f, const char *name, const run_curves *c, report_clock clock)
 {
-    double *losses = calloc((size_t)c->point_count + 1, sizeof *losses);
-    double *places = calloc((size_t)c->point_count + 1, sizeof *places);
-    int64_t count = 0;
-    for (int64_t i = 0; losses && places && i < c->point_count; i++)
-        if (!isnan(c->points[i].loss) && !isnan(report_at(&c->points[i], clock))) {
-            losses[count] = c->points[i].loss;
-            places[count++] = report_at(&c->points[i], clock);
-        }
-    const int64_t half = count >= smooth_from ? count / smooth_part + 1 : 0;
-    int s = figure_series(f, name, FIGURE_LINE);
-    for (int64_t i = 0; i < count; i++)
-        figure_point(f, s, places[i], mean_around(losses, count, i, half));
-    if (half > 0) {
-        char single[SECTION_LABEL + 16];
-        snprintf(single, sizeof single, "%s, single steps", name);
-        s = figure_series(f, single, FIGURE_FAINT);
-        for (int64_t i = 0; i < count; i++)
-            figure_point(f, s, places[i], losses[i]);
-    }
-    f->failed = f->failed || !losses || !places;
-    free(losses);
-    free(places);
+    char single[SECTION_LABEL + 16];
+    const int mean = report_curve(f, name, c, clock, offsetof(run_point, loss), 1, NAN);
+    if (f->failed || f->lines[mean].count < smooth_from)
+        return;
+    snprintf(single, sizeof single, "%s, single steps", name);
+    const int raw = figure_series(f, single, FIGURE_FAINT);
+    add_points(f, raw, c, clock, offsetof(run_point, loss), 1, NAN);
+    const int64_t count = f->lines[mean].count;
+    for (int64_t i = 0; !f->failed && i < count; i++)
+        f->lines[mean].values[i].y = mean_around(f->lines[raw].values, count, i, count / smooth_part + 1);
 }
 
 /* Lets the first steps of the curves leave the figure at its upper edge if they would flatten the rest. */

@@ -239,10 +239,7 @@ static void slope_table(page *p, const curves *c)
         page_cell(p, "%s", settings[i].name);
         page_cell(p, "%.3f", c->slopes[0][i].mean);
         page_cell(p, "%.3f", e.value);
-        if (isfinite(e.error))
-            page_cell(p, "%.3f", e.error);
-        else
-            page_cell(p, "\u2013");
+        page_cell(p, isfinite(e.error) ? "%.3f" : "\u2013", e.error);
     }
     page_table_end(p);
 }

@@ -140,18 +140,13 @@ typedef struct worker {
 
 /* Sends a message to the process that shows progress. Each is one write of fixed size, so that messages do not mix.
  * If the pipe is full, the message is lost: a worker never waits. */
-static void tell(int report, const char *message)
-{
-    char text[SWEEP_MESSAGE] = "";
-    snprintf(text, sizeof text, "%s", message);
-    if (write(report, text, sizeof text) < 0)
-        return;
-}
-
-static void worker_warns(void *ctx, const char *message)
+static void worker_tells(void *ctx, const char *message)
 {
     const worker *w = ctx;
-    tell(w->report, message);
+    char text[SWEEP_MESSAGE] = "";
+    snprintf(text, sizeof text, "%s", message);
+    if (write(w->report, text, sizeof text) < 0)
+        return;
 }
 
 static const double heartbeat_s = 1;
@@ -169,26 +164,29 @@ static bool worker_stops(void *ctx)
 }
 
 /* Takes a run and brings it to its end. */
-static int work(const char *path, const sweep_options *o, int threads, int report, scion_error *err)
+static int work(const char *path, const sweep_options *o, int threads, int report)
 {
     worker w = {.heartbeat = clock_now(), .report = report};
     run_curves curves;
     bool found = false;
+    scion_error err;
     scion_status status;
-    TRY(ledger_open(&w.l, path, false, err));
+    TRY(ledger_open(&w.l, path, false, &err));
     if (o->only)
-        TRY(ledger_only(w.l, o->only, o->only_count, err));
-    TRY(ledger_take(w.l, &w.run, &found, err));
+        TRY(ledger_only(w.l, o->only, o->only_count, &err));
+    TRY(ledger_take(w.l, &w.run, &found, &err));
     if (!found)
         goto done;
     w.run.c.training.threads = threads;
-    sweep_train(&w.run, &curves, worker_stops, worker_warns, &w);
+    sweep_train(&w.run, &curves, worker_stops, worker_tells, &w);
     if (!w.lost && w.run.result.state == RUN_RUNNING)
-        status = ledger_put_back(w.l, &w.run, err);
+        status = ledger_put_back(w.l, &w.run, &err);
     else if (!w.lost)
-        status = ledger_finish(w.l, &w.run, &curves, &w.lost, err);
+        status = ledger_finish(w.l, &w.run, &curves, &w.lost, &err);
     run_curves_free(&curves);
 done:
+    if (status != SCION_OK)
+        worker_tells(&w, err.message);
     ledger_close(w.l);
     return status != SCION_OK ? BROKEN : found ? WORKED : NOTHING_WAITS;
 }
@@ -198,16 +196,12 @@ done:
 static void become_worker(const char *path, const sweep_options *o, int threads, int report, pid_t parent)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    scion_error err = {.message = ""};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(WORKED);
-    const int status = work(path, o, threads, report, &err);
-    if (status == BROKEN)
-        tell(report, err.message);
-    _exit(status);
+    _exit(work(path, o, threads, report));
 }
 
 /* ---- The process that shows progress ---- */
