@@ -148,7 +148,8 @@ void describe_memory(const trainer *t)
     if (m->per_parameter > 0)
         printf("        %.3g bytes a parameter for weights, gradients and the optimizer's state\n", m->per_parameter);
     if (m->sharing > 0)
-        printf("        including %s for gradient sums and messages of ranks\n", cli_bytes((double)m->sharing, text[6]));
+        printf("        including %s for gradient sums and messages of ranks\n",
+               cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)
         printf("        including %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
     if ((double)m->data > worth_a_line * (double)m->total)
@@ -175,7 +176,8 @@ static void print_validation(const trainer *t)
         cli_fill(stdout, 12, "validation: on %lld %s at the end", (long long)end, d->unit);
     if (units > large && (double)units > (double)every * (double)trainer_samples(t))
         cli_fill(stdout, 12,
-                 "validation: on %lld %s each time, more than are trained on between two validations; eval_tokens=N takes fewer",
+                 "validation: on %lld %s each time, more than are trained on between two validations; eval_tokens=N "
+                 "takes fewer",
                  (long long)units, d->unit);
 }
 

@@ -14,7 +14,8 @@ enum { PART, MISTAKES, JSON, QUIET };
 
 static const cli_argument arguments[] = {
     [PART] = CLI_SETTING("part", "val|all", "val: the validation part (default); all: all data"),
-    [MISTAKES] = CLI_SETTING("mistakes", "FILE", "images: write confusion matrix and worst images, like mistakes.json"),
+    [MISTAKES] =
+        CLI_SETTING("mistakes", "FILE", "images: write confusion matrix and worst images, like mistakes.json"),
     [JSON] = CLI_SWITCH("--json", "print one JSON object"),
     [QUIET] = CLI_SWITCH("--quiet", "print the loss alone"),
     {0},
@@ -110,7 +111,8 @@ static int evaluate(trainer *t, outcome *o)
     o->all = d->units[DATA_VAL];
     const data_options *options = &trainer_about(t).config->data;
     if (d->samples[DATA_VAL] < 1 && !options->val[0] && d->units[DATA_TRAIN] > 0)
-        return cli_error(CLI_FAILED, "%s: the validation part is too small to be measured; part=all measures all data",
+        return cli_error(CLI_FAILED,
+                         "%s: the validation part is too small to be measured; part=all measures all data",
                          options->path);
     const trainer_watch watch = {.stop = cli_stop, .evaluated = show, .ctx = &v};
     cli_catch_signals();

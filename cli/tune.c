@@ -114,8 +114,8 @@ static void show_result(const tune *t, const config *target, int64_t asked, int6
                  "\nout of time: the values are the best of rung %d of %d; repeat the command with --force to resume",
                  winner->rung + 1, t->rungs);
     else if (winner->rung < t->rungs - 1)
-        cli_fill(stdout, 4, "\nno run of a later rung gave a loss: the values are the best of rung %d of %d", winner->rung + 1,
-                 t->rungs);
+        cli_fill(stdout, 4, "\nno run of a later rung gave a loss: the values are the best of rung %d of %d",
+                 winner->rung + 1, t->rungs);
     else if (!t->settled)
         cli_fill(stdout, 4, "\nthe search along lr did not finish: scion tune %s continues it", out);
     for (int a = TUNE_FIRST; a < TUNE_AXES; a++)

@@ -305,7 +305,7 @@ static void meetings_have_numbers(void **state)
                 if (rank == root)
                     continue;
                 const comm up = {.rank = comm_tree_parent(&c, root), .size = size};
-                const int number = comm_tree_meeting(&up, root, rank), between = up.rank ^ rank;
+                const int number = comm_tree_merge(&up, root, rank), between = up.rank ^ rank;
                 assert_true(number > 0 && number < size && !(met >> number & 1));
                 met |= 1u << number;
                 if ((size & (size - 1)) == 0) /* the half that has the bit in which they differ, from its beginning */

@@ -70,20 +70,20 @@ static const double heartbeats = 8, silence = 0.5;
 
 static const char heartbeat_byte = 1;
 
-void comm_fail(comm *c, int whom, const char *why)
+void comm_fail(comm *c, int peer, const char *why)
 {
     char name[COMM_HOST + 64] = "a rank", message[512];
-    if (whom >= 0 && whom < c->size && c->peers)
-        snprintf(name, sizeof name, "rank %d (process %lld on %s)", whom, (long long)c->peers[whom].process,
-                 c->peers[whom].host);
+    if (peer >= 0 && peer < c->size && c->peers)
+        snprintf(name, sizeof name, "rank %d (process %lld on %s)", peer, (long long)c->peers[peer].process,
+                 c->peers[peer].host);
     snprintf(message, sizeof message, "%s %s; all ranks end", name, why);
     if (c->lost)
         c->lost(c, message);
     c->kind->abort(c);
 }
 
-/* Ends all ranks; names the first that rank 0 has not heard from, or `whom`. */
-static void give_up(comm *c, double waited, int whom)
+/* Ends all ranks; names the first that rank 0 has not heard from, or `peer`. */
+static void give_up(comm *c, double waited, int peer)
 {
     char why[96];
     const double now = clock_now();
@@ -94,7 +94,7 @@ static void give_up(comm *c, double waited, int whom)
         comm_fail(c, r, why);
         return;
     }
-    comm_fail(c, c->rank == 0 ? whom : 0, why);
+    comm_fail(c, c->rank == 0 ? peer : 0, why);
 }
 
 static void take_heartbeats(comm *c, double now)
@@ -103,7 +103,7 @@ static void take_heartbeats(comm *c, double now)
         c->peers[r].heard = now;
 }
 
-static void watch(comm *c, comm_waiting *w, int whom)
+static void watch(comm *c, comm_waiting *w, int peer)
 {
     const double now = clock_now(), limit = c->rank == 0 ? c->timeout : 2 * c->timeout;
     if (c->timeout <= 0)
@@ -120,7 +120,7 @@ static void watch(comm *c, comm_waiting *w, int whom)
         c->beat = now;
     }
     if (w->waited > limit)
-        give_up(c, w->waited, whom);
+        give_up(c, w->waited, peer);
 }
 
 comm_waiting comm_wait_begin(void)
@@ -128,7 +128,7 @@ comm_waiting comm_wait_begin(void)
     return (comm_waiting){.checked = clock_now()};
 }
 
-void comm_wait_more(comm *c, comm_waiting *w, int whom)
+void comm_wait_more(comm *c, comm_waiting *w, int peer)
 {
     w->rounds++;
     if (w->rounds < yield_rounds) {
@@ -136,15 +136,15 @@ void comm_wait_more(comm *c, comm_waiting *w, int whom)
         return;
     }
     if (w->rounds % check_rounds == 0)
-        watch(c, w, whom);
+        watch(c, w, peer);
     nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
 }
 
-void comm_wait(comm *c, int request, int whom)
+void comm_wait(comm *c, int request, int peer)
 {
     comm_waiting w = comm_wait_begin();
     while (!comm_done(c, request))
-        comm_wait_more(c, &w, whom);
+        comm_wait_more(c, &w, peer);
 }
 
 /* ---- Trees ------------------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ int comm_tree_child(const comm *c, int root, int level, bool *more)
     return *more && v + step < c->size ? rank_of(c, root, v + step) : -1;
 }
 
-int comm_tree_meeting(const comm *c, int root, int child)
+int comm_tree_merge(const comm *c, int root, int child)
 {
     const int later = child > c->rank ? child : c->rank;
     return power_of_two(c->size) ? later & ~((child ^ c->rank) - 1) : seen(c, root, child);

@@ -77,7 +77,7 @@ int comm_send(comm *c, int to, comm_use use, int tag, const void *data, size_t b
 int comm_receive(comm *c, int from, comm_use use, int tag, void *data, size_t bytes);
 bool comm_done(comm *c, int request);
 
-/* For loops that poll: begin, then call comm_wait_more once per round. `whom`: the rank that a message is expected
+/* For loops that poll: begin, then call comm_wait_more once per round. `peer`: the rank that a message is expected
  * from, for the error. */
 typedef struct comm_waiting {
     double waited;  /* seconds; time in which this rank itself did not run counts little */
@@ -86,9 +86,9 @@ typedef struct comm_waiting {
 } comm_waiting;
 
 comm_waiting comm_wait_begin(void);
-void comm_wait_more(comm *c, comm_waiting *w, int whom);
-/* Waits until a request with `whom` is finished. */
-void comm_wait(comm *c, int request, int whom);
+void comm_wait_more(comm *c, comm_waiting *w, int peer);
+/* Waits until a request with `peer` is finished. */
+void comm_wait(comm *c, int request, int peer);
 
 /* ---- All ranks together ------------------------------------------------------------------------------------- */
 
@@ -101,7 +101,7 @@ int comm_tree_child(const comm *c, int root, int level, bool *more);
 /* First rank of the later of the two parts that meet where `child` sends its part to this rank. It identifies the
  * meeting: all meetings on the way to a root differ, and none is 0. It does not depend on the root where the size is
  * a power of two. */
-int comm_tree_meeting(const comm *c, int root, int child);
+int comm_tree_merge(const comm *c, int root, int child);
 
 void comm_broadcast(comm *c, int root, void *data, size_t bytes);
 /* all: size x bytes; part r becomes rank r's `mine`, on every rank. */
@@ -117,7 +117,7 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 /* Fills in the peers and makes c the communicator of comm_world. */
 scion_status comm_install(comm *c, scion_error *err);
 /* Reports a lost rank and ends all ranks. */
-void comm_fail(comm *c, int whom, const char *why);
+void comm_fail(comm *c, int peer, const char *why);
 /* comm_mpi.c, or comm_no_mpi.c in its place. */
 scion_status comm_mpi_join(scion_error *err);
 

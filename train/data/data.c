@@ -295,8 +295,8 @@ static scion_status check_options(const data_set *d, const data_context *context
             if (is_default(o, (const char *)&d->options + kind_offset(i)) || (images && has_option(d->kind, o->key)))
                 continue;
             if (!images)
-                return train_fail(err, SCION_EINVAL, "%s applies to images; data of kind %s are not images",
-                                  o->key, d->kind->name);
+                return train_fail(err, SCION_EINVAL, "%s applies to images; data of kind %s are not images", o->key,
+                                  d->kind->name);
             return train_fail(err, SCION_EINVAL, "%s is for data of kind %s; these are of kind %s", o->key,
                               data_kinds[i]->name, d->kind->name);
         }

@@ -31,7 +31,7 @@ typedef struct slot {
     slot_state state;
     int level;   /* of the tree, that comes next */
     int request; /* -1: none */
-    int whom;    /* rank of the request */
+    int peer;    /* rank of the request */
     void *in, *out;
 } slot;
 
@@ -135,10 +135,10 @@ static void expect_child(reducer *r, int64_t place, int level)
     bool more = true;
     s->state = READY;
     for (s->level = level; more && s->state == READY; s->level++) {
-        s->whom = comm_tree_child(r->c, b->owner, s->level, &more);
-        if (s->whom < 0)
+        s->peer = comm_tree_child(r->c, b->owner, s->level, &more);
+        if (s->peer < 0)
             continue;
-        s->request = comm_receive(r->c, s->whom, COMM_GRADIENTS, tag_at(r, place), s->in, wire_bytes(r, b));
+        s->request = comm_receive(r->c, s->peer, COMM_GRADIENTS, tag_at(r, place), s->in, wire_bytes(r, b));
         s->state = RECEIVING;
     }
 }
@@ -150,7 +150,7 @@ static void add_received(reducer *r, const slot *s, const shard_bucket *b)
         scn_add_bf16(b->count, s->in, to);
         return;
     }
-    const int64_t meeting = share_first(r->share, comm_tree_meeting(r->c, b->owner, s->whom));
+    const int64_t meeting = share_first(r->share, comm_tree_merge(r->c, b->owner, s->peer));
     add(r, b->grad_type, meeting, b->first, b->count, s->in, to);
 }
 
@@ -159,8 +159,8 @@ static void send_up(reducer *r, int64_t place)
     slot *s = &r->slots[place % window];
     const shard_bucket *b = bucket_at(r, place);
     const void *from = (char *)r->bottom + b->grad_at;
-    s->whom = comm_tree_parent(r->c, b->owner);
-    if (s->whom < 0) {
+    s->peer = comm_tree_parent(r->c, b->owner);
+    if (s->peer < 0) {
         s->state = FINISHED;
         return;
     }
@@ -168,7 +168,7 @@ static void send_up(reducer *r, int64_t place)
         scn_to_bf16(b->count, from, s->out);
         from = s->out;
     }
-    s->request = comm_send(r->c, s->whom, COMM_GRADIENTS, tag_at(r, place), from, wire_bytes(r, b));
+    s->request = comm_send(r->c, s->peer, COMM_GRADIENTS, tag_at(r, place), from, wire_bytes(r, b));
     s->state = SENDING;
 }
 
@@ -218,7 +218,7 @@ void reducer_finish(reducer *r, bool failed)
             head = r->head;
             w = comm_wait_begin();
         }
-        comm_wait_more(r->c, &w, r->slots[r->head % window].whom);
+        comm_wait_more(r->c, &w, r->slots[r->head % window].peer);
     }
 }
 
@@ -377,7 +377,7 @@ void reducer_watch(reducer *r, int64_t k, tape_run *run)
     run->complete_context = r;
 }
 
-void reducer_take_in(reducer *r, void *grads)
+void reducer_add_to_average(reducer *r, void *grads)
 {
     for (int64_t i = 0; r->sums[0] && i < r->shards->count; i++) {
         const shard_bucket *b = &r->shards->buckets[i];

@@ -32,7 +32,7 @@ void reducer_free(reducer *r);
 size_t reducer_bytes(const reducer *r);
 scion_status reducer_allocate(reducer *r, scion_error *err);
 
-/* True if the sums of a step have arrays of their own until reducer_take_in: a failed step leaves these alone. */
+/* True if the sums of a step have arrays of their own until reducer_add_to_average: a failed step leaves these alone. */
 bool reducer_is_apart(const reducer *r);
 
 void reducer_begin(reducer *r, void *grads, int64_t step);
@@ -43,7 +43,7 @@ void reducer_watch(reducer *r, int64_t k, tape_run *run);
 /* Waits for the other ranks; failed: sends what is here, because all ranks must finish the exchange. */
 void reducer_finish(reducer *r, bool failed);
 /* Sums that are apart: adds the owned parts to the average in `grads`. */
-void reducer_take_in(reducer *r, void *grads);
+void reducer_add_to_average(reducer *r, void *grads);
 void reducer_spread(reducer *r, void *weights);
 
 #endif

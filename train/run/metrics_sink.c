@@ -33,10 +33,10 @@ static scion_status sink_validation(void *ctx, const run_event *e, scion_error *
     char path[RUN_FILE];
     scion_status status = SCION_OK;
     TRY(metrics_point(to->m, e->point, err));
-    if (!e->wrong)
+    if (!e->mistakes)
         return SCION_OK;
     TRY(run_dir_file(to->dir->path, "mistakes.json", path, err));
-    TRY(mistakes_save(e->wrong, to->dir->fd, path, err));
+    TRY(mistakes_save(e->mistakes, to->dir->fd, path, err));
 done:
     return status;
 }

@@ -264,7 +264,7 @@ static scion_status validate(loop *l, bool news, scion_error *err)
     p.accuracy = scores.accuracy;
     p.top5 = scores.top5;
     if (news)
-        tell(l, RUN_VALIDATED, (run_event){.point = &p, .wrong = wrong});
+        tell(l, RUN_VALIDATED, (run_event){.point = &p, .mistakes = wrong});
     mistakes_free(wrong);
     if (loss < l->at->best) {
         l->at->best = r->best_val_loss = loss;
@@ -296,7 +296,7 @@ static void count_step(loop *l, const run_point *p, const step_report *step)
 static scion_status one_step(loop *l, bool *stopping, scion_error *err)
 {
     trainer *t = l->t;
-    const run_policy *y = l->policy;
+    const run_policy *policy = l->policy;
     step_report report;
     const double lr = trainer_lr(t), begin = clock_now();
     scion_status status = trainer_step(t, &l->watch, &report, err);
@@ -310,13 +310,14 @@ static scion_status one_step(loop *l, bool *stopping, scion_error *err)
     p.samples_per_s = (double)trainer_samples(t) / seconds;
     p.optimizer_share = busy > 0 ? report.optimizer_s / busy : 0;
     p.seconds = seconds;
-    const bool last = is_done(t), saves = due(t, y->save_every) || last;
-    const bool validates = y->validate && (due(t, y->eval_every) || last) && trainer_validation_samples(t, last) > 0;
+    const bool last = is_done(t), saves = due(t, policy->save_every) || last;
+    const bool validates =
+        policy->validate && (due(t, policy->eval_every) || last) && trainer_validation_samples(t, last) > 0;
     count_step(l, &p, &report);
-    const bool log = y->log_every > 0 && (due(t, y->log_every) || last || p.step == 1);
+    const bool log = policy->log_every > 0 && (due(t, policy->log_every) || last || p.step == 1);
     tell(l, RUN_STEPPED, (run_event){.point = &p, .step = &report, .log = log});
     *stopping = report.stopping;
-    if (due(t, y->norm_every) || (y->norm_every > 0 && last))
+    if (due(t, policy->norm_every) || (policy->norm_every > 0 && last))
         TRY(measure_norms(l, err));
     l->at->validation_due = validates;
     if (saves) /* first: a validation may take long, and the program be killed in it */

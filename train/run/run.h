@@ -14,7 +14,7 @@ typedef enum run_event_kind {
     RUN_STARTS,     /* before the first step; a sink's failure is the run's */
     RUN_STEPPED,    /* point, step, log */
     RUN_STEPPING,   /* in a step: `done` of its `count` micro-batches */
-    RUN_VALIDATED,  /* point, wrong */
+    RUN_VALIDATED,  /* point, mistakes */
     RUN_VALIDATING, /* in a validation: `done` of its `count` batches */
     RUN_MEASURED,   /* norms, count: all parameters, after one step */
     RUN_SAVING,     /* before a checkpoint is written: lines about the steps before it go to the disk first */
@@ -30,7 +30,7 @@ typedef struct run_event {
     const step_report *step;
     bool log; /* the policy's log interval falls on this step */
     int64_t done, count;
-    const mistakes *wrong; /* of images at the end of the run; NULL: none were collected */
+    const mistakes *mistakes; /* of images at the end of the run; NULL: none were collected */
     const run_norm *norms;
     const char *path;
     const run_result *result;

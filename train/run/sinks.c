@@ -3,7 +3,7 @@
 
 scion_status sinks_open(run_sink sinks[SINKS_MAX], int *count, const run_dir *dir, const config *c, scion_error *err)
 {
-    for (*count = 0; sink_rows[*count].name; ++*count) {
+    for (*count = 0; *count < SINKS_MAX && sink_rows[*count].name; ++*count) {
         sinks[*count] = (run_sink){.ctx = NULL};
         const scion_status status = sink_rows[*count].open(&sinks[*count], dir, c, err);
         if (status != SCION_OK) {

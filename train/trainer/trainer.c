@@ -34,7 +34,7 @@ trainer_info trainer_about(const trainer *t)
                           .step = t->step,
                           .steps = t->steps,
                           .micro = t->micro,
-                          .is_whole = !t->torn};
+                          .is_whole = !t->partial_step};
 }
 
 /* MARS has a second gradient, at the weights before, which travel there and back. */
@@ -367,7 +367,7 @@ void trainer_bind(const trainer *t, void *grads)
 scion_status trainer_allocate(trainer *t, scion_error *err)
 {
     scion_status status = SCION_OK;
-    for (int i = 0; flat_rows[i].name; i++)
+    for (int i = 0; i < FLATS_MAX && flat_rows[i].name; i++)
         if (wants_flat(t, &flat_rows[i]) &&
             !(t->flats[i] = flat_allocate(flat_bytes(t->model.tape, flat_rows[i].like))))
             return train_fail(err, SCION_ENOMEM, "out of memory for the %s of %lld parameters", flat_rows[i].name,

@@ -92,7 +92,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
 
 /* With `light` the average is in the gradients. On one rank a step may then stop between pieces, and goes on there;
  * on several it may not stop at all, unless its sums are apart. */
-static bool takes_in_at_once(const trainer *t)
+static bool sums_into_average(const trainer *t)
 {
     return t->c.optimizer.light && !reducer_is_apart(t->reducer);
 }
@@ -100,7 +100,7 @@ static bool takes_in_at_once(const trainer *t)
 /* Notes that a step ended before piece k. */
 static void pause_at(trainer *t, int64_t k, const double *losses)
 {
-    if (!takes_in_at_once(t) || t->comm->size > 1)
+    if (!sums_into_average(t) || t->comm->size > 1)
         return;
     for (int64_t i = t->micro; i < k; i++)
         t->micro_loss += losses[i];
@@ -115,7 +115,7 @@ static scion_status gradients(trainer *t, void *into, bool update, const trainer
     double *losses = message_of(t, t->comm->rank)->losses;
     const int64_t pieces = share_pieces(&t->share, t->comm->rank), done = t->micro - share_pieces_before(&t->share);
     const int64_t begin = done < 0 ? 0 : done < pieces ? done : pieces;
-    const bool may_stop = !takes_in_at_once(t) || t->comm->size == 1;
+    const bool may_stop = !sums_into_average(t) || t->comm->size == 1;
     const void *bound = NULL;
     int64_t k = begin;
     memset(losses, 0, (size_t)begin * sizeof *losses); /* they are in the average already */
@@ -164,8 +164,8 @@ static scion_status gradients_before(trainer *t, const trainer_watch *w, step_re
 
 /* Exchanges status and losses. All ranks return the status of the lowest rank that failed; a failure
  * takes precedence over a stop. */
-static scion_status conclude(trainer *t, scion_status status, const trainer_watch *w, step_report *report,
-                             scion_error *err)
+static scion_status agree_on_step(trainer *t, scion_status status, const trainer_watch *w, step_report *report,
+                                  scion_error *err)
 {
     comm *c = t->comm;
     struct step_message *mine = message_of(t, c->rank);
@@ -222,7 +222,7 @@ static void copy_buffers(const trainer *t, flat_index to, flat_index from)
 /* Counts the step and updates the copies of the weights; or undoes the changes of a failed one. */
 static void end_step(trainer *t, scion_status status)
 {
-    t->torn = status != SCION_OK && takes_in_at_once(t) && t->comm->size > 1;
+    t->partial_step = status != SCION_OK && sums_into_average(t) && t->comm->size > 1;
     if (status != SCION_OK) {
         if (t->micro == 0)
             copy_buffers(t, FLAT_BUFFERS, FLAT_BUFFERS_BEFORE);
@@ -258,11 +258,11 @@ scion_status trainer_step(trainer *t, const trainer_watch *w, step_report *repor
     status = gradients(t, t->flats[FLAT_GRADS], true, w, report, status, &why);
     clock = clock_now();
     if (status == SCION_OK) {
-        reducer_take_in(t->reducer, t->flats[FLAT_GRADS]);
+        reducer_add_to_average(t->reducer, t->flats[FLAT_GRADS]);
         status = scion_optimizer_check(t->optimizer, &s, &why);
     }
     lap(&clock, &report->optimizer_s);
-    TRY(conclude(t, status, w, report, &why)); /* all ranks have one status from here on */
+    TRY(agree_on_step(t, status, w, report, &why)); /* all ranks have one status from here on */
     running_apply(&t->running, t->comm, t->flats[FLAT_BUFFERS_BEFORE], t->micro);
     TRY(check_buffers(t, &why));
     lap(&clock, &report->comm_s);

@@ -42,7 +42,7 @@ struct trainer {
     int64_t step;      /* steps taken */
     int64_t micro;     /* `light` on one rank, stopped in a step: micro-batches that the average has already */
     double micro_loss; /* the sum of their losses */
-    bool torn;         /* `light` on several ranks: a step failed, and the averages have parts of it */
+    bool partial_step; /* `light` on several ranks: a step failed, and the averages have parts of it */
 
     /* Training */
     step_share share;
