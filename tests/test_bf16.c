@@ -200,8 +200,8 @@ static void test_nearest_if_asked(void **state)
     check_bits(N * sizeof *want, w, bf16_copy(N, exact));
 }
 
-/* The rest that light leaves fades by (1 - alpha) a step on average, however small alpha is: 300 steps of alpha = 2^-10, where
- * a spacing is 2^-8 of an entry just below 1. Rounded to nearest it stands still. */
+/* The rest that light leaves fades by (1 - alpha) a step on average, however small alpha is: 300 steps of alpha =
+ * 2^-10, where a spacing is 2^-8 of an entry just below 1. Rounded to nearest it stands still. */
 static void test_light_fades(void **state)
 {
     (void)state;

@@ -87,7 +87,8 @@ void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p
 
 /* Style sheet of the drawings (figure.css, as a string that the build makes). Its colours can be distinguished by
  * colour-blind readers, on light and on dark pages; q0 to q11 is a ramp of monotone lightness, which survives a grey
- * print. Series take their colour from `color`, which every SVG viewer supports. Print always uses the light colours. */
+ * print. Series take their colour from `color`, which every SVG viewer supports. Print always uses the light
+ * colours. */
 extern const char draw_figure_css[];
 
 #endif

@@ -32,9 +32,9 @@ void page_matrix(page *p, int n, const char *const *names, const int64_t *cells,
 void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note);
 
-/* A table. names: of the columns, "class|images"; align: a letter each, l, r (numbers) or w (sentences). Then page_cell
- * for each cell, row by row; a table without cells is not shown. fold: a line that opens the table when clicked; NULL:
- * the table is open. All texts are the caller's until page_table_end. */
+/* A table. names: of the columns, "class|images"; align: a letter each, l, r (numbers) or w (sentences). Then
+ * page_cell for each cell, row by row; a table without cells is not shown. fold: a line that opens the table when
+ * clicked; NULL: the table is open. All texts are the caller's until page_table_end. */
 void page_table(page *p, const char *fold, const char *names, const char *align);
 void page_cell(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_table_end(page *p);

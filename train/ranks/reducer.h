@@ -32,7 +32,8 @@ void reducer_free(reducer *r);
 size_t reducer_bytes(const reducer *r);
 scion_status reducer_allocate(reducer *r, scion_error *err);
 
-/* True if the sums of a step have arrays of their own until reducer_add_to_average: a failed step leaves these alone. */
+/* True if the sums of a step have arrays of their own until reducer_add_to_average: a failed step leaves these
+ * alone. */
 bool reducer_is_apart(const reducer *r);
 
 void reducer_begin(reducer *r, void *grads, int64_t step);

@@ -379,8 +379,8 @@ void ledger_close(ledger *l)
 
 /* ---- Identity ------------------------------------------------------------------------------------------------
  *
- * A run is identified by a hash of the options that decide what it computes (config_identity). The hash is in the file
- * only so that SQLite can look for it: it is computed anew from the stored configurations when the rules of
+ * A run is identified by a hash of the options that decide what it computes (config_identity). The hash is in the
+ * file only so that SQLite can look for it: it is computed anew from the stored configurations when the rules of
  * config_identity are not those that wrote it. */
 
 static void add_line(void *ctx, const char *line, size_t length)
