@@ -35,8 +35,8 @@ refused 2 'expected val or all' eval run part=some
 # ---- Unknown characters: refused with their place, or left out and counted
 { echo 'ÄÖ'; cat test.txt; } > umlauts.txt
 refused 1 'flip applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
-refused 1 'crop_min is for images; the data are of kind chars' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
-refused 1 'mixup is for images; the data are of kind synthetic' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
+refused 1 'crop_min applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
+refused 1 'mixup applies to images; data of kind synthetic are not images' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
 refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt
 "$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
 holds out 'skipped: 2 characters'
@@ -73,7 +73,7 @@ refused 1 'data of kind chars, but the model learned from kind tokens' resume to
 refused 1 'token shards of llm.c and modded-nanogpt, but the model learned from a text' eval auto data=sh.bin
 "$scion" eval tokens data=sh_val.bin part=all > out 2>&1 || fault "part=all of shards: $(cat out)"
 holds out 'data: sh_val.bin, all of it; 384 of its 400 tokens'
-refused 1 'part=all takes all of it' eval tokens data=sh.bin
+refused 1 'part=all measures all data' eval tokens data=sh.bin
 
 # ---- A shard that is cut off under way: a sentence, and the last checkpoint stays
 shard cut.bin 40000
