@@ -10,8 +10,6 @@
 #include "util/fail.h"
 #include "util/threads.h"
 
-/* A pass over an entry of the optimizer costs about as many operations of a product, as in shard.c. */
-static const double entry_flops = 100;
 /* Messages of the agreements in a step: gather and broadcast, up and down the tree. */
 static const double agreements = 2;
 
@@ -77,7 +75,8 @@ done:
 static void count_traffic(const forecaster *f, const shard_plan *s, const forecast_machine *m, forecast *out)
 {
     const scion_dtype wire = (scion_dtype)f->c.training.wire;
-    const double passes = f->rule->needs_prev ? 2 : 1, shared = f->rule->needs_prev ? 3 : 1;
+    const double passes = shard_gradient_passes(f->rule->needs_prev),
+                 shared = shard_weight_passes(f->rule->needs_prev);
     double gradients = 0, weights = 0;
     for (int r = 0; r < m->ranks; r++) {
         const shard_traffic n = shard_traffic_of(s, r, wire);
@@ -101,9 +100,9 @@ static void count_memory(const forecaster *f, int ranks, double entries, forecas
 {
     const scion_rule_properties *rule = f->rule;
     out->weights = (double)tape_weight_bytes(f->model.tape) + 8 * (double)tape_buffer_elements(f->model.tape);
-    out->gradients = (double)tape_grad_bytes(f->model.tape) * (rule->needs_prev ? 2 : 1);
+    out->gradients = (double)tape_grad_bytes(f->model.tape) * shard_gradient_passes(rule->needs_prev);
     out->state = f->c.optimizer.light ? 0 : 4 * (double)rule->states * entries;
-    out->sharing = ranks > 1 ? 8 * 4.0 * SHARD_BUCKET : 0;
+    out->sharing = ranks > 1 ? SHARD_WINDOW * 4.0 * SHARD_BUCKET : 0;
     out->total = out->weights + out->gradients + out->state + out->activations + out->sharing;
 }
 
@@ -134,7 +133,7 @@ scion_status forecaster_ask(const forecaster *f, const forecast_machine *m, fore
     }
     out->compute_s = out->flops / m->speed;
     out->oracle_s = out->oracle_flops / m->speed;
-    out->entries_s = entry_flops * entries / m->speed;
+    out->entries_s = SHARD_ENTRY_COST * entries / m->speed;
     count_traffic(f, &s, m, out);
     /* The last backward pass is two thirds of the last micro-batch. */
     out->exposed_s = fmax(0, out->gradients_s - 2.0 / 3 * sequence * (double)size / m->speed);

@@ -18,7 +18,6 @@
 
 enum {
     arrays_max = 32, /* sums of one rank */
-    window = 8,      /* buckets on their way at the same time */
     levels_max = 32, /* of trees */
     add_entries = 1 << 16,
     block_entries = 1024
@@ -64,7 +63,7 @@ struct reducer {
     int32_t *params_of; /* of each bucket: parameters in it */
     int32_t *pending;   /* ... which are not complete */
     int64_t head;       /* the first of the order that has not arrived */
-    slot slots[window];
+    slot slots[SHARD_WINDOW];
     char *staging;
     size_t staging_bytes; /* of one slot, one way */
 };
@@ -130,7 +129,7 @@ static int tag_at(const reducer *r, int64_t place)
  * parent. */
 static void expect_child(reducer *r, int64_t place, int level)
 {
-    slot *s = &r->slots[place % window];
+    slot *s = &r->slots[place % SHARD_WINDOW];
     const shard_bucket *b = bucket_at(r, place);
     bool more = true;
     s->state = READY;
@@ -156,7 +155,7 @@ static void add_received(reducer *r, const slot *s, const shard_bucket *b)
 
 static void send_up(reducer *r, int64_t place)
 {
-    slot *s = &r->slots[place % window];
+    slot *s = &r->slots[place % SHARD_WINDOW];
     const shard_bucket *b = bucket_at(r, place);
     const void *from = (char *)r->bottom + b->grad_at;
     s->peer = comm_tree_parent(r->c, b->owner);
@@ -175,7 +174,7 @@ static void send_up(reducer *r, int64_t place)
 /* One thing that can be done now for a bucket; false: there is none. */
 static bool advance(reducer *r, int64_t place)
 {
-    slot *s = &r->slots[place % window];
+    slot *s = &r->slots[place % SHARD_WINDOW];
     if (s->state == FINISHED || r->pending[r->order[place]] > 0)
         return false;
     if (s->state == READY) {
@@ -197,12 +196,12 @@ static void progress(reducer *r)
 {
     if (r->c->size == 1)
         return;
-    for (int64_t i = r->head; i < r->head + window && i < r->shards->count; i++)
+    for (int64_t i = r->head; i < r->head + SHARD_WINDOW && i < r->shards->count; i++)
         while (advance(r, i)) {
         }
-    for (; r->head < r->shards->count && r->slots[r->head % window].state == FINISHED; r->head++)
-        if (r->head + window < r->shards->count)
-            expect_child(r, r->head + window, 0);
+    for (; r->head < r->shards->count && r->slots[r->head % SHARD_WINDOW].state == FINISHED; r->head++)
+        if (r->head + SHARD_WINDOW < r->shards->count)
+            expect_child(r, r->head + SHARD_WINDOW, 0);
 }
 
 void reducer_finish(reducer *r, bool failed)
@@ -218,7 +217,7 @@ void reducer_finish(reducer *r, bool failed)
             head = r->head;
             w = comm_wait_begin();
         }
-        comm_wait_more(r->c, &w, r->slots[r->head % window].peer);
+        comm_wait_more(r->c, &w, r->slots[r->head % SHARD_WINDOW].peer);
     }
 }
 
@@ -287,24 +286,24 @@ static void spread_advance(reducer *r, spread *s, const char *weights, int64_t i
 
 void reducer_spread(reducer *r, void *weights)
 {
-    spread spreads[window];
+    spread spreads[SHARD_WINDOW];
     const int64_t n = r->shards->count;
     comm_waiting w = comm_wait_begin();
     if (r->c->size == 1)
         return;
-    for (int64_t i = 0; i < window && i < n; i++)
+    for (int64_t i = 0; i < SHARD_WINDOW && i < n; i++)
         spread_begin(r, &spreads[i], weights, i);
     for (int64_t head = 0; head < n;) {
-        for (int64_t i = head; i < head + window && i < n; i++)
-            if (!spreads[i % window].done)
-                spread_advance(r, &spreads[i % window], weights, i);
-        if (!spreads[head % window].done) {
+        for (int64_t i = head; i < head + SHARD_WINDOW && i < n; i++)
+            if (!spreads[i % SHARD_WINDOW].done)
+                spread_advance(r, &spreads[i % SHARD_WINDOW], weights, i);
+        if (!spreads[head % SHARD_WINDOW].done) {
             comm_wait_more(r->c, &w, r->shards->buckets[head].owner);
             continue;
         }
-        for (; head < n && spreads[head % window].done; head++)
-            if (head + window < n)
-                spread_begin(r, &spreads[head % window], weights, head + window);
+        for (; head < n && spreads[head % SHARD_WINDOW].done; head++)
+            if (head + SHARD_WINDOW < n)
+                spread_begin(r, &spreads[head % SHARD_WINDOW], weights, head + SHARD_WINDOW);
         w = comm_wait_begin();
     }
 }
@@ -318,7 +317,7 @@ void reducer_begin(reducer *r, void *grads, int64_t step)
     r->step = step;
     r->head = 0;
     memcpy(r->pending, r->params_of, (size_t)r->shards->count * sizeof *r->pending);
-    for (int64_t i = 0; r->c->size > 1 && i < window && i < r->shards->count; i++)
+    for (int64_t i = 0; r->c->size > 1 && i < SHARD_WINDOW && i < r->shards->count; i++)
         expect_child(r, i, 0);
 }
 
@@ -481,7 +480,7 @@ bool reducer_is_apart(const reducer *r)
 /* Messages of another type than the gradients are made in a second half. */
 static size_t message_bytes(const reducer *r)
 {
-    return r->c->size > 1 ? (size_t)(r->o->wire == SCION_BF16 ? 2 : 1) * window * r->staging_bytes : 0;
+    return r->c->size > 1 ? (size_t)(r->o->wire == SCION_BF16 ? 2 : 1) * SHARD_WINDOW * r->staging_bytes : 0;
 }
 
 size_t reducer_bytes(const reducer *r)
@@ -500,9 +499,9 @@ scion_status reducer_allocate(reducer *r, scion_error *err)
         return SCION_OK;
     if (!(r->staging = aligned_alloc(64, message_bytes(r))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of messages", message_bytes(r));
-    for (size_t i = 0; i < window; i++) {
+    for (size_t i = 0; i < SHARD_WINDOW; i++) {
         r->slots[i].in = r->staging + i * r->staging_bytes;
-        r->slots[i].out = r->o->wire == SCION_BF16 ? r->staging + (window + i) * r->staging_bytes : NULL;
+        r->slots[i].out = r->o->wire == SCION_BF16 ? r->staging + (SHARD_WINDOW + i) * r->staging_bytes : NULL;
     }
     return SCION_OK;
 }

@@ -10,8 +10,6 @@
 #include "util/array.h"
 #include "util/fail.h"
 
-/* Reading and writing an entry takes the time of so many operations of a product. */
-static const double entry_cost = 100;
 /* A parameter of fewer operations goes with the one before it. */
 static const double small_cost = 1e6;
 
@@ -90,7 +88,7 @@ static void own_wholes(shard_plan *s, const share *of, item *items, double *load
 {
     int64_t n = 0;
     for (int64_t i = 0; i < s->params; i++) {
-        const double cost = of[i].flops + entry_cost * (double)of[i].count;
+        const double cost = of[i].flops + SHARD_ENTRY_COST * (double)of[i].count;
         if (!of[i].cut && (cost >= small_cost || i == 0))
             items[n++] = (item){i, cost};
     }
@@ -118,7 +116,7 @@ static int last_owner(const shard_plan *s, int64_t param)
 static void own_small(shard_plan *s, const share *of)
 {
     for (int64_t i = 1; i < s->params; i++)
-        if (!of[i].cut && of[i].flops + entry_cost * (double)of[i].count < small_cost)
+        if (!of[i].cut && of[i].flops + SHARD_ENTRY_COST * (double)of[i].count < small_cost)
             give(s, of, i, last_owner(s, i - 1));
 }
 

@@ -12,7 +12,11 @@
 
 #include "tensor/tape.h"
 
-enum { SHARD_BUCKET = 1 << 19 }; /* entries; 2 MB in float32 */
+enum {
+    SHARD_BUCKET = 1 << 19, /* entries; 2 MB in float32 */
+    SHARD_WINDOW = 8,       /* buckets on their way at the same time */
+    SHARD_ENTRY_COST = 100  /* reading and writing an entry takes the time of so many operations of a product */
+};
 
 typedef struct shard_bucket {
     int64_t first, count; /* entries of the flat arrays */
@@ -57,6 +61,17 @@ static inline scion_dtype shard_wire(const shard_bucket *b, scion_dtype wire)
 typedef struct shard_traffic {
     int64_t gradients_sent, gradients_received, weights_sent, weights_received;
 } shard_traffic;
+
+/* Times that gradients and weights travel in a step. A rule that needs the gradient at the weights before has two
+ * gradients, and those weights travel there and back. */
+static inline int shard_gradient_passes(bool needs_prev)
+{
+    return needs_prev ? 2 : 1;
+}
+static inline int shard_weight_passes(bool needs_prev)
+{
+    return needs_prev ? 3 : 1;
+}
 
 shard_traffic shard_traffic_of(const shard_plan *s, int rank, scion_dtype wire);
 

@@ -60,7 +60,7 @@ typedef struct tape_value {
 typedef struct tape_node tape_node;
 typedef struct tape tape;
 
-/* How one pass runs. An operator's result is a function of its inputs and of these. */
+/* Settings of one pass. An operator's result is a function of its inputs and of these. */
 typedef struct tape_run {
     int threads;         /* at most as many as planned */
     float loss_scale;    /* 1 / number of micro-batches: multiplies the gradient of the loss, not the loss */

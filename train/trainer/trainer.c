@@ -37,13 +37,12 @@ trainer_info trainer_about(const trainer *t)
                           .is_whole = !t->partial_step};
 }
 
-/* MARS has a second gradient, at the weights before, which travel there and back. */
 double trainer_wire_bytes(const trainer *t, int rank)
 {
     const shard_traffic n = shard_traffic_of(&t->shards, rank, (scion_dtype)t->c.training.wire);
     const bool twice = trainer_rule(t)->needs_prev;
-    return (twice ? 2 : 1) * (double)(n.gradients_sent + n.gradients_received) +
-           (twice ? 3 : 1) * (double)(n.weights_sent + n.weights_received);
+    return shard_gradient_passes(twice) * (double)(n.gradients_sent + n.gradients_received) +
+           shard_weight_passes(twice) * (double)(n.weights_sent + n.weights_received);
 }
 
 int64_t trainer_samples(const trainer *t)
