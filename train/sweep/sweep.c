@@ -117,7 +117,8 @@ void sweep_train(ledger_run *run, run_curves *curves, bool (*stop)(void *ctx),
     scion_error err;
     *curves = (run_curves){.points = NULL};
     run->result = run_result_empty();
-    if (trainer_create(&t, &run->c, NULL, NULL, &err) != SCION_OK) {
+    if (config_check(&run->c, &err) != SCION_OK || /* a ledger is a file: it may hold anything */
+        trainer_create(&t, &run->c, NULL, NULL, &err) != SCION_OK) {
         fail_run(run, err.message);
         return;
     }
