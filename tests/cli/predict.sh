@@ -34,7 +34,7 @@ holds log 'warning: photos/val/blue/torn.jpg: neither a PNG nor a JPEG image'
 holds run/summary.json '"skipped": 2'
 "$scion" train $learn epochs=6 threads=3 out=again > out 2> log || fault "three threads: $? $(cat log)"
 for run in run again; do
-    grep -o '"\(val_\)*loss":[^,]*' $run/metrics.jsonl > $run.losses
+    json $run/metrics.jsonl '[line[key] for line in o for key in ("loss", "val_loss") if key in line]' > $run.losses
 done
 cmp -s run.losses again.losses || fault "threads change losses: $(paste run.losses again.losses)"
 
@@ -46,7 +46,7 @@ cp poor/metrics.jsonl poor/summary.json poor/mistakes.json bare
 "$scion" report bare out=page.html > out 2> log || fault "report: $(cat log)"
 holds page.html '<h3>Confusion matrix</h3>'
 holds page.html 'title="green">green</th>'
-wrong=$(grep -o '"sample"' poor/mistakes.json | wc -l)
+wrong=$(json poor/mistakes.json 'len(o["worst"])')
 [ "$wrong" -gt 0 ] && [ "$(grep -c '<img ' page.html)" -eq "$wrong" ] || fault "report: $wrong images that it gets wrong"
 rm bare/mistakes.json
 "$scion" report bare out=page.html > out 2> log || fault "report: $(cat log)"

@@ -26,8 +26,8 @@ cp out shown
 ls run | grep -q tmp && fault "temporary files are left: $(ls run)"
 holds run/metrics.jsonl '"optimizer_share":'
 holds run/metrics.jsonl '"name":"head","norm":'
-[ "$(grep -c '"loss":' run/metrics.jsonl)" -eq 7 ] || fault 'metrics: steps 1, 10, 20, ... 60 are 7 lines'
-[ "$(grep -c '"val_loss":' run/metrics.jsonl)" -eq 6 ] || fault 'metrics: 6 validations'
+[ "$(json run/metrics.jsonl 'sum("loss" in line for line in o)')" -eq 7 ] || fault 'metrics: steps 1, 10, 20, ... 60 are 7 lines'
+[ "$(json run/metrics.jsonl 'sum("val_loss" in line for line in o)')" -eq 6 ] || fault 'metrics: 6 validations'
 holds run/summary.json '"steps": 60'
 
 # ---- A folder that holds a run is not overwritten

@@ -50,10 +50,11 @@ refused 2 'stop is empty' sample run stop=
 "$scion" sample run prompt='the ' tokens=40 seed=2 samples=2 stop=fox --json > got || fault "--json: $?"
 [ "$(wc -l < got)" -eq 3 ] || fault "--json: $(cat got)"
 "$scion" sample run prompt='the ' tokens=40 seed=3 stop=fox --quiet > want
-said=$(sed -n '2s/.*"text":"\([^"]*\)".*/\1/p' got)
-[ "$(printf '%b' "$said")" = "$(cat want)" ] || fault "--json: $said, expected $(cat want)"
-sed -n 1p got | grep -q '^{"seed":2,"prompt":"the ","text":".*","tokens":[0-9]*,"end":"\(stop\|tokens\)"}$' || fault "--json: $(cat got)"
-sed -n 3p got | grep -q '^{"samples":2,"tokens":[0-9]*,"seconds":.*,"step":60,"checkpoint":"run/best.safetensors"}$' ||
+said=$(json got 'o[1]["text"]')
+[ "$said" = "$(cat want)" ] || fault "--json: $said, expected $(cat want)"
+[ "$(json got 'o[0]["seed"] == 2 and o[0]["prompt"] == "the " and o[0]["end"] in ("stop", "tokens")')" = True ] ||
+    fault "--json: $(cat got)"
+[ "$(json got 'o[2]["samples"] == 2 and o[2]["step"] == 60 and o[2]["checkpoint"] == "run/best.safetensors"')" = True ] ||
     fault "--json: $(cat got)"
 
 # ---- A text of bytes: each becomes the character of its number

@@ -30,12 +30,12 @@ check_end() { # NAME FOLDER
     json "$2/metrics.jsonl" "$logged" > b
     cmp -s a b || fault "$1: other steps are logged: $(tr '\n' ' ' < b)"
     for kind in val_loss name; do
-        grep -c "\"$kind\":" whole/metrics.jsonl > a
-        grep -c "\"$kind\":" "$2/metrics.jsonl" > b
+        json whole/metrics.jsonl "sum('$kind' in line for line in o)" > a
+        json "$2/metrics.jsonl" "sum('$kind' in line for line in o)" > b
         cmp -s a b || fault "$1: $(cat b) lines with $kind, expected $(cat a)"
     done
     ls "$2" | grep -q tmp && fault "$1: temporary files are left: $(ls "$2")"
-    grep -q "\"steps\": $steps" "$2/summary.json" || fault "$1: summary.json"
+    [ "$(json "$2/summary.json" 'o["steps"]')" -eq "$steps" ] || fault "$1: summary.json"
 }
 
 (train whole) > log 2>&1 || { cat log; fault "the run that is never stopped: $?"; exit 1; }

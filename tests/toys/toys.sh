@@ -41,8 +41,7 @@ holds evaluated 'accuracy 100'
 "$scion" train $toy steps=40 dots=100 eval_every=20 save_every=20 keep=9 threads=1 out=whole > out 2>&1 || fault "train: $?"
 "$scion" resume whole/step-00000020.safetensors out=half > out 2>&1 || fault "resume: $? $(cat out)"
 cmp -s whole/step-00000040.safetensors half/step-00000040.safetensors ||
-    [ "$(grep -o '"val_loss":[^,}]*' whole/metrics.jsonl | tail -1)" = "$(grep -o '"val_loss":[^,}]*' half/metrics.jsonl |
-        tail -1)" ] || fault 'a resumed run differs'
+    [ "$(json whole/summary.json 'o["val_loss"]')" = "$(json half/summary.json 'o["val_loss"]')" ] || fault 'a resumed run differs'
 refused 1 'only a model that learned from a text' sample run
 "$scion" train model=mlp data_kind=dots width=16 batch=8 steps=4 out=mlp > out 2>&1 || fault "mlp on dots: $? $(cat out)"
 
