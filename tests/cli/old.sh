@@ -7,17 +7,8 @@ old=$(cd "${0%/*}/../old" && pwd) || exit 1
 
 # FILE: the numbers of a metrics.jsonl, one a line: step, what it is, value.
 values() {
-    awk 'function field(key) {
-             if (!match($0, "\"" key "\": *[^,}]*")) return ""
-             return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
-         }
-         function show(key, name) { if (field(key) != "" && field(key) != "null") print field("step"), name, field(key) }
-         {
-             name = field("name")
-             gsub(/"/, "", name)
-             show("loss", "loss"); show("val_loss", "val_loss"); show("accuracy", "accuracy")
-             show("norm", "norm:" name); show("bound", "bound:" name)
-         }' "$1"
+    json "$1" '["%d %s %r" % (line["step"], key + (":" + line["name"] if key in ("norm", "bound") else ""), line[key])
+        for line in o for key in ("loss", "val_loss", "accuracy", "norm", "bound") if line.get(key) is not None]'
 }
 
 # NAME EXPECTED GOT [ROUNDED]: every number that is expected is there once, and near. Other CPUs sum in another order,
@@ -41,9 +32,18 @@ near() {
          END { exit faults > 0 }' "$3" "$2" || faults=$((faults + 1))
 }
 
-# What a table of sweep show --json says, whatever stands around it.
+# The numbers of the tables in sweep show --json, wherever they stand.
 points() {
-    grep -o -E '"(width|lr|loss|accuracy|seeds|diverged|failed)": *[^,]*' "$1"
+    python3 - "$1" << 'END'
+import json, sys
+def walk(value):
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if key in ("width", "lr", "loss", "accuracy", "seeds", "diverged", "failed"):
+            print(key, inner)
+        elif isinstance(inner, (dict, list)):
+            walk(inner)
+walk(json.load(open(sys.argv[1])))
+END
 }
 
 for version in "$old"/*/; do
