@@ -113,7 +113,8 @@ void *data_own(data_set *d, size_t bytes, scion_error *err)
         return NULL;
     }
     d->owned_bytes += bytes;
-    return *slot = memory;
+    *slot = memory;
+    return memory;
 }
 
 char *data_own_text(data_set *d, const char *text, scion_error *err)

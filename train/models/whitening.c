@@ -160,10 +160,11 @@ scion_status whitening_compute(const data_set *d, int64_t images, int64_t side, 
     const patches p = {image->shape[2], image->shape[0], image->shape[1], side, image->shape[2] * side * side};
     const double patch_count = (double)count * (double)((p.height - side + 1) * (p.width - side + 1));
     const int64_t n = p.size;
-    double *m = calloc((size_t)(2 * n * n + n), sizeof *m), *vectors = m + n * n, *values = vectors + n * n;
+    double *m = calloc((size_t)(2 * n * n + n), sizeof *m);
     scion_status status = SCION_OK;
     if (!m)
-        TRY(train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer"));
+        return train_fail(err, SCION_ENOMEM, "out of memory for the whitening layer");
+    double *vectors = m + n * n, *values = vectors + n * n;
     TRY(add_pieces(&p, d, count, m, err));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i; j < n; j++)

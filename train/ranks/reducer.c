@@ -87,9 +87,9 @@ static void add_halves(const scn_rounding *how, int64_t first, int64_t n, const 
 static void add(const reducer *r, scion_dtype type, int64_t sequence, int64_t entry, int64_t n, const void *from,
                 void *to)
 {
-    const bool nearest = r->o->rounding == SCION_ROUNDING_NEAREST;
-    const scn_rounding how = nearest ? (scn_rounding){.random = false}
-                                     : scn_rounding_by(r->o->seed, scn_stream_meeting(r->step, sequence));
+    scn_rounding how = {.random = false};
+    if (r->o->rounding != SCION_ROUNDING_NEAREST)
+        how = scn_rounding_by(r->o->seed, scn_stream_meeting(r->step, sequence));
     const int64_t blocks = scn_pieces(n, add_entries);
     const int used = (int)scn_min(blocks, r->threads);
     SCN_PARALLEL_FOR_STATIC(used)
