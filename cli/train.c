@@ -97,7 +97,6 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     policy.warn_ctx = &v;
     policy.elapsed = elapsed;
     policy.position = position;
-    cli_catch_signals();
     scion_status status =
         c->rank == 0 ? sinks_open(files, &file_count, dir, trainer_about(t).config, &err) : SCION_OK;
     if (comm_agree(c, status, &err, NULL) != SCION_OK)
@@ -237,6 +236,7 @@ static int train_command(cli_arguments *a)
     TRY(agree(ranks, make_folder(ranks, c.run.out, &dir, &made, &err), &err, CLI_FAILED));
     trainer_share_weights(t);
     const run_output show = output_of(a, ranks);
+    cli_catch_signals(); /* before anything is printed: Ctrl-C then saves */
     if (show == AS_TEXT) {
         describe_parameters(t);
         describe_memory(t);
@@ -349,6 +349,7 @@ static int resume_command(cli_arguments *a)
               CLI_FAILED));
     TRY(agree(ranks, find_folder(t, &r, a, &dir, &err), &err, CLI_FAILED));
     const run_output show = output_of(a, ranks);
+    cli_catch_signals(); /* before anything is printed: Ctrl-C then saves */
     if (show == AS_TEXT) {
         describe_run(t);
         printf("resuming after step %lld of %lld, from %s\n", (long long)trainer_about(t).step,
