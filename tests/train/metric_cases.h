@@ -16,7 +16,7 @@ static inline void fill_metrics(const run_metric *rows, void *of, int first)
             *(double *)metric_in(&rows[i], of) = first + i + 1 / 3.0;
 }
 
-/* Whether two structs have the same metrics, bit by bit; objects: only those of these JSON objects, 0: all. */
+/* Compares the metrics of two structs bit by bit; objects: only those of these JSON objects, 0: all. */
 static inline void check_metrics(const run_metric *rows, const void *a, const void *b, int objects)
 {
     for (; rows->key; rows++) {
