@@ -44,7 +44,7 @@ tensors whole/$last > want
 # Ends process $1 by signal $2 as soon as folder $3 has step $4.
 stop_at() {
     tries=0
-    while ! ls "$3"/step-*"$4".safetensors > /dev/null 2>&1 && [ $tries -lt 300 ] && kill -0 "$1" 2> /dev/null; do
+    while ! ls "$3"/step-*"$4".safetensors > /dev/null 2>&1 && [ $tries -lt 6000 ] && kill -0 "$1" 2> /dev/null; do
         sleep 0.02
         tries=$((tries + 1))
     done
@@ -98,7 +98,7 @@ grep -q 'scion resume minutes' log || fault "max_minutes: $(tail -n 3 log)"
     out=within > log 2>&1 &
 process=$!
 tries=0
-while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
+while ! grep -q '^run: ' log && [ $tries -lt 6000 ]; do sleep 0.02; tries=$((tries + 1)); done
 sleep 0.3
 kill -INT $process
 wait $process
@@ -114,7 +114,7 @@ grep -q 'scion resume within' log || fault "max_minutes in a step: $(cat log)"
     out=twice > log 2>&1 &
 process=$!
 tries=0
-while ! grep -q '^run: ' log && [ $tries -lt 300 ]; do sleep 0.02; tries=$((tries + 1)); done
+while ! grep -q '^run: ' log && [ $tries -lt 6000 ]; do sleep 0.02; tries=$((tries + 1)); done
 sleep 0.1
 kill -INT $process
 # Two that wait at the same time are one: the second comes when the first was taken.
