@@ -297,6 +297,9 @@ static void randomize(config *c, const config_option *o, rng *r)
     case OPTION_BOOL: memcpy(to, &flag, sizeof flag); break;
     case OPTION_REAL: memcpy(to, &real, sizeof real); break;
     case OPTION_INT: memcpy(to, &whole, sizeof whole); break;
+    case OPTION_SPAN:
+        memcpy(to, &(option_span){flag ? (double)whole : 100 * u, flag ? 0 : 100}, sizeof(option_span));
+        break;
     case OPTION_SEED: memcpy(to, &seed, sizeof seed); break;
     case OPTION_STRING:
         memset(to, 0, CONFIG_TEXT);
@@ -454,6 +457,76 @@ static void long_values_are_refused(void **state)
     check_status(config_set_pair(&c, pair, &err), SCION_EINVAL, &err);
 }
 
+/* ---- Spans of a run ------------------------------------------------------------------------------------ */
+
+/* NanoGPT's table has a decay of 1450 and a warm-up of 255 in 5100 steps; with larger batches its runs are shorter. */
+static void shares_give_the_tables_steps(void **state)
+{
+    static const struct {
+        int64_t steps, decay, warmup;
+    } rows[] = {{5100, 1450, 255}, {2550, 725, 128}, {1275, 363, 64}, {425, 121, 21}, {6, 2, 1}, {1, 1, 0}};
+    config c;
+    scion_error err;
+    (void)state;
+    config_init(&c);
+    check_ok(config_preset(&c, "nanogpt-124m-adamw", &err), &err);
+    check_ok(config_set_pair(&c, "data=x", &err), &err);
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        c.training.steps = rows[i].steps;
+        const scion_schedule s = training_schedule(&c.training, rows[i].steps);
+        at("%lld steps: decay %lld, warmup %lld", (long long)s.n, (long long)s.decay, (long long)s.warmup);
+        check_ok(config_check(&c, &err), &err);
+        check(s.decay == rows[i].decay && s.warmup == rows[i].warmup);
+    }
+    c.training.steps = 5100; /* runs that were begun when the preset had numbers keep their identity */
+    check_identity(&c, "decay=1450\n", true);
+    check_identity(&c, "warmup=255\n", true);
+}
+
+/* However few the steps, the shares fit into them, the first step is lr/warmup and no step is 0 or above lr. */
+static void shares_fit_into_any_run(void **state)
+{
+    static const char *const texts[] = {
+        "schedule=constant_linear decay=50% warmup=50%", "schedule=constant_linear decay=1/3 warmup=2/3",
+        "schedule=constant_linear decay=100%", "schedule=cosine warmup=99%", "schedule=cosine warmup=0.1%"};
+    scion_error err;
+    (void)state;
+    for (int i = 0; i < COUNT_OF(texts); i++)
+        for (int64_t steps = 1; steps <= 60; steps++) {
+            char pairs[160];
+            config c;
+            config_init(&c);
+            snprintf(pairs, sizeof pairs, "data=x lr=0.5 %s", texts[i]);
+            for (char *pair = strtok(pairs, " "); pair; pair = strtok(NULL, " "))
+                check_ok(config_set_pair(&c, pair, &err), &err);
+            c.training.steps = steps;
+            check_ok(config_check(&c, &err), &err);
+            const scion_schedule s = training_schedule(&c.training, steps);
+            at("%s, %lld steps", texts[i], (long long)steps);
+            check_ok(scion_schedule_check(&s, &err), &err);
+            check(scion_schedule_value(&s, 0) == (s.warmup > 1 ? 0.5 / (double)s.warmup : 0.5));
+            for (int64_t k = 0; k < steps; k++)
+                check(scion_schedule_value(&s, k) > 0 && scion_schedule_value(&s, k) <= 0.5);
+        }
+}
+
+static void spans_are_steps_or_shares(void **state)
+{
+    static const char *const wrong[] = {"101%", "-1%", "5%%", "5/0", "3/2", "1/2/3", "%", "/", "5 %x", "1.5", "-1"};
+    config c;
+    scion_error err;
+    (void)state;
+    config_init(&c);
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        at("warmup=%s", wrong[i]);
+        check_status(config_set(&c, "warmup", wrong[i], "test", &err), SCION_EINVAL, &err);
+    }
+    check_ok(config_set(&c, "warmup", "2k", "test", &err), &err);
+    check(option_span_steps(c.training.warmup, 7) == 2000); /* a number of steps is that number in any run */
+    check_ok(config_set(&c, "warmup", "0%", "test", &err), &err);
+    check(option_span_steps(c.training.warmup, 7) == 0);
+}
+
 static void options_that_contradict_are_refused(void **state)
 {
     static const struct {
@@ -485,13 +558,18 @@ static void options_that_contradict_are_refused(void **state)
         {"rule=muon light=1", "rule muon cannot keep"},
         {"weight_decay=0.5", "weight_decay is 0.5, but rule scion decays by lr"},
         {"schedule=constant_linear", "needs decay"},
-        {"schedule=constant_linear decay=11", "decay is 11, expected at most steps 10: say decay=N as well"},
+        {"schedule=constant_linear decay=11",
+         "decay is 11, expected at most steps 10: decay=28% is a share of the steps"},
         {"decay=5", "decay is for schedule constant_linear; schedule linear has none"},
         {"warmup=5", "warmup is for schedules constant_linear, cosine, cosine_unshifted; schedule linear has none"},
+        {"schedule=constant_linear decay=60% warmup=40%", NULL},
+        {"schedule=constant_linear decay=60% warmup=41%", "expected at most 100% together"},
+        {"schedule=constant_linear decay=60% warmup=5", "warmup 5 and decay 6 are more than steps 10"},
         {"schedule=constant_linear decay=6 warmup=5", "warmup 5 and decay 6 are more than steps 10"},
         {"schedule=constant_linear decay=6 lr_end=1e-3",
          "lr_end is for schedules cosine, cosine_unshifted; schedule constant_linear has none"},
-        {"schedule=cosine warmup=10", "warmup is 10, expected fewer than steps 10: say warmup=N as well"},
+        {"schedule=cosine warmup=10",
+         "warmup is 10, expected fewer than steps 10: warmup=5% is a share of the steps"},
         {"schedule=cosine lr_end=1", "lr_end is 1, expected at most lr 0.03125"},
         {"norms=colnorm,spectral", "norms is \"colnorm,spectral\", expected auto, image, onehot"},
         {"norms=colnorm,spectral,auto", "expected auto, image, onehot"},
@@ -547,6 +625,9 @@ int main(void)
         LAW(foreign_names_point_to_options),
         LAW(wrong_input_is_refused_with_a_sentence),
         LAW(long_values_are_refused),
+        LAW(shares_give_the_tables_steps),
+        LAW(shares_fit_into_any_run),
+        LAW(spans_are_steps_or_shares),
         LAW(options_that_contradict_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

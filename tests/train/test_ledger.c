@@ -62,8 +62,9 @@ static void check_options_of(const char *name)
         char owner[80];
         switch (o->type) {
         case OPTION_BOOL: *(bool *)(void *)to = !*(bool *)(void *)to; break;
-        case OPTION_REAL: *(double *)(void *)to += 0.125; break;
+        case OPTION_REAL: *(double *)(void *)to = fmax(0, *(double *)(void *)to) + 0.125; break;
         case OPTION_INT: *(int64_t *)(void *)to += 1; break;
+        case OPTION_SPAN: ((option_span *)(void *)to)->value += 1; break;
         case OPTION_SEED: *(uint64_t *)(void *)to += 1; break;
         case OPTION_ENUM:
             for (int k = 0; o->choice(k); k++) /* the last one */

@@ -264,9 +264,12 @@ static void what_there_is_counts_when_the_time_is_up(void **state)
 /* A short run is a whole run: the parts of its schedule keep their share, and every rung's configuration is right. */
 static void short_runs_are_whole_runs(void **state)
 {
-    static const char *const schedules[] = {
-        "schedule=linear", "schedule=constant_linear decay=300 warmup=100", "schedule=constant_linear decay=999",
-        "schedule=cosine warmup=990 lr_end=2^-10 lr_start=2^-9", "schedule=constant_linear decay=1 warmup=999"};
+    static const char *const schedules[] = {"schedule=linear",
+                                            "schedule=constant_linear decay=300 warmup=100",
+                                            "schedule=constant_linear decay=999",
+                                            "schedule=cosine warmup=990 lr_end=2^-10 lr_start=2^-9",
+                                            "schedule=constant_linear decay=1 warmup=999",
+                                            "schedule=constant_linear decay=1450/5100 warmup=5%"};
     const tune_point up = {{3, 0, 0, 0}};
     scion_error err;
     (void)state;
@@ -280,10 +283,11 @@ static void short_runs_are_whole_runs(void **state)
             const config c = tune_config(&base, &up, share);
             check_ok(config_check(&c, &err), &err);
             check(c.training.steps == (1000 / share > 0 ? 1000 / share : 1));
-            check(c.training.lr == 0x1p-5 && c.training.lr_end == 8 * base.training.lr_end &&
-                  c.training.lr_start == 8 * base.training.lr_start);
-            check(c.training.decay <= base.training.decay / share + 1 &&
-                  c.training.warmup <= base.training.warmup / share);
+            check(c.training.lr == 0x1p-5 && c.training.lr_end == 8 * base.training.lr_end);
+            check(c.training.lr_start == (base.training.lr_start > 0 ? 8 : 1) * base.training.lr_start);
+            const scion_schedule now = training_schedule(&c.training, c.training.steps),
+                                 before = training_schedule(&base.training, 1000);
+            check(now.decay <= before.decay / share + 1 && now.warmup <= before.warmup / share + 1);
         }
     config images = tiny(TINY_MLP);
     images.training.steps = 0;

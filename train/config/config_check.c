@@ -42,7 +42,7 @@ static scion_status check_schedule_reads(const config *c, scion_error *err)
 {
     const training_options *t = &c->training;
     static const char *const keys[] = {"warmup", "decay", "lr_start", "lr_end"};
-    const bool set[] = {t->warmup > 0, t->decay > 0, t->lr_start > 0, t->lr_end > 0};
+    const bool set[] = {t->warmup.value > 0, t->decay.value > 0, t->lr_start > 0, t->lr_end > 0};
     const int own = scion_enum_value(SCION_ENUM_SCHEDULE, t->schedule);
     for (int i = 0; i < 4; i++) {
         char names[120] = "";
@@ -56,23 +56,30 @@ static scion_status check_schedule_reads(const config *c, scion_error *err)
         return train_fail(err, SCION_EINVAL, "%s is for schedule%s %s; schedule %s has none", keys[i],
                           readers > 1 ? "s" : "", names, t->schedule);
     }
-    if (schedule_reads(own, 1) && t->decay < 1)
-        return train_fail(err, SCION_EINVAL, "schedule %s needs decay, the steps of the decay at the end",
+    if (schedule_reads(own, 1) && t->decay.value <= 0)
+        return train_fail(err, SCION_EINVAL,
+                          "schedule %s needs decay, the steps of the decay at the end: say decay=28%%, or a number",
                           t->schedule);
+    if (t->warmup.of > 0 && t->decay.of > 0 && t->warmup.value / t->warmup.of + t->decay.value / t->decay.of > 1)
+        return train_fail(err, SCION_EINVAL,
+                          "warmup and decay are shares of the steps, expected at most 100%% together");
     return SCION_OK;
 }
 
 scion_status config_check_schedule(const config *c, scion_error *err)
 {
-    const long long steps = c->training.steps, warmup = c->training.warmup, decay = c->training.decay;
+    const scion_schedule s = training_schedule(&c->training, c->training.steps);
+    const long long steps = c->training.steps, warmup = s.warmup, decay = s.decay;
     scion_status status = check_schedule_reads(c, err);
     if (status != SCION_OK)
         return status;
     if (steps > 0 && decay > steps)
-        return train_fail(err, SCION_EINVAL, "decay is %lld, expected at most steps %lld: say decay=N as well", decay,
+        return train_fail(err, SCION_EINVAL,
+                          "decay is %lld, expected at most steps %lld: decay=28%% is a share of the steps", decay,
                           steps);
     if (steps > 0 && warmup >= steps)
-        return train_fail(err, SCION_EINVAL, "warmup is %lld, expected fewer than steps %lld: say warmup=N as well",
+        return train_fail(err, SCION_EINVAL,
+                          "warmup is %lld, expected fewer than steps %lld: warmup=5%% is a share of the steps",
                           warmup, steps);
     if (steps > 0 && warmup + decay > steps)
         return train_fail(err, SCION_EINVAL, "warmup %lld and decay %lld are more than steps %lld", warmup, decay,

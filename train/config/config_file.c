@@ -368,7 +368,8 @@ static bool print_value(FILE *to, const config *c, const config_option *o, bool 
     config_get(c, o, text, sizeof text);
     if (values && o->type == OPTION_BOOL)
         return fputs(strcmp(text, "yes") == 0 ? "true" : "false", to) >= 0;
-    if (values && (o->type == OPTION_INT || o->type == OPTION_SEED) && number_int(text, &whole))
+    if (values && (o->type == OPTION_INT || o->type == OPTION_SEED || o->type == OPTION_SPAN) &&
+        number_int(text, &whole))
         return fprintf(to, "%lld", (long long)whole) > 0;
     if (values && o->type == OPTION_REAL && number_real(text, &real) && isfinite(real))
         return fputs(json_number_text(real, number), to) >= 0;

@@ -38,7 +38,7 @@ const config_foreign_name config_foreign_names[] = {
     {"lr_scheduler lr_scheduler_type scheduler decay_lr", "schedule"},
     {"lr_decay_iters cooldown_iters warmdown_iters", "decay"},
     {"warmup_iters warmup_iterations warmup_steps num_warmup_steps", "warmup"},
-    {"warmup_ratio", "warmup is a number of steps here"},
+    {"warmup_ratio warmup_proportion warmup_fraction", "warmup takes a share of the steps here: warmup=5%"},
     {"random_seed data_seed", "seed"},
     {"n_threads num_threads", "threads"},
     {"optim optimizer", "rule"},

@@ -64,6 +64,8 @@ void config_identity(const config *c, config_line *add, void *ctx)
         if (i >= first_count && config_at_origin(c, lines[i].option))
             continue;
         config_get(c, lines[i].option, value, sizeof value);
+        if (lines[i].option->meaning)
+            lines[i].option->meaning(c, value, sizeof value);
         add(ctx, text, (size_t)snprintf(text, sizeof text, "%.*s=%s\n", lines[i].length, lines[i].key, value));
     }
 }

@@ -1,6 +1,7 @@
 /* See run_options.h. */
 #include "config/run_options.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/bf16.h"
@@ -43,6 +44,58 @@ static const char *layerwise_origin(const void *configuration)
     return scion_rule_info(scion_enum_value(SCION_ENUM_RULE, rule))->sharp ? "yes" : "no";
 }
 
+/* In the identity of a run a share is the number of steps, where that is known; and lr_start, which runs without a
+ * warm-up do not read, is the 0 that it was by default. */
+static void mean_steps(const config *c, option_span s, char *text, size_t bytes)
+{
+    if (c->training.steps > 0)
+        snprintf(text, bytes, "%lld", (long long)option_span_steps(s, c->training.steps));
+}
+
+static void warmup_meaning(const void *c, char *text, size_t bytes)
+{
+    mean_steps(c, ((const config *)c)->training.warmup, text, bytes);
+}
+
+static void decay_meaning(const void *c, char *text, size_t bytes)
+{
+    mean_steps(c, ((const config *)c)->training.decay, text, bytes);
+}
+
+static void lr_start_meaning(const void *c, char *text, size_t bytes)
+{
+    const training_options *t = &((const config *)c)->training;
+    if (t->lr_start < 0 && t->warmup.value <= 0)
+        snprintf(text, bytes, "0");
+}
+
+scion_schedule training_schedule(const training_options *o, int64_t steps)
+{
+    scion_schedule s = {
+        .size = sizeof s,
+        .kind = scion_enum_value(SCION_ENUM_SCHEDULE, o->schedule),
+        .n = steps,
+        .warmup = option_span_steps(o->warmup, steps),
+        .decay = option_span_steps(o->decay, steps),
+        .peak = o->lr,
+        .start = o->lr_start,
+        .end = o->lr_end,
+    };
+    const int64_t rest = steps - (s.decay > 0 ? s.decay : 1);
+    if (o->warmup.of > 0 && s.warmup > rest) /* rounded up, in a short run */
+        s.warmup = rest > 0 ? rest : 0;
+    if (o->lr_start < 0)
+        s.start = s.warmup > 0 ? o->lr / (double)s.warmup : 0;
+    return s;
+}
+
+option_span training_span(option_span s, double factor)
+{
+    if (s.of == 0 && s.value > 0)
+        s.value = fmax(1, floor(s.value * factor));
+    return s;
+}
+
 /* Rows whose key is the name of their field, in the struct that OWNER names. */
 #define INT(field, ...) OPTION_INT_ROW(OWNER, field, #field, __VA_ARGS__)
 #define REAL(field, ...) OPTION_REAL_ROW(OWNER, field, #field, __VA_ARGS__)
@@ -50,6 +103,7 @@ static const char *layerwise_origin(const void *configuration)
 #define ENUM(field, ...) OPTION_ENUM_ROW(OWNER, field, #field, __VA_ARGS__)
 #define CHOICE(field, ...) OPTION_CHOICE_ROW(OWNER, field, #field, __VA_ARGS__)
 #define STRING(field, ...) OPTION_STRING_ROW(OWNER, field, #field, __VA_ARGS__)
+#define SPAN(field, ...) OPTION_SPAN_ROW(OWNER, field, #field, __VA_ARGS__)
 
 /* May change when a run is resumed, because it does not change what the run computes. */
 #define FREE .neutral = true, .change = OPTION_ON_RESUME
@@ -62,10 +116,12 @@ const option training_option_rows[] = {
     REAL(epochs, "0", 0, 1e9, "passes over the data, where steps is 0"),
     REAL(lr, "2^-5", 0, 1e6, "learning rate: the step size, or its peak", .change = OPTION_ON_FORCE),
     ENUM(schedule, "linear", schedule_name, "step size over time", .change = OPTION_ON_FORCE),
-    INT(warmup, "0", 0, OPTION_EVER, "cosine, constant_linear: steps from lr_start up to lr",
-        .change = OPTION_ON_FORCE),
-    INT(decay, "0", 0, OPTION_EVER, "constant_linear: steps of the decay at the end", .change = OPTION_ON_FORCE),
-    REAL(lr_start, "0", 0, 1e6, "cosine, constant_linear: step size before the warm-up", .change = OPTION_ON_FORCE),
+    SPAN(warmup, "0", "cosine, constant_linear: steps from lr_start up to lr, or a share of the steps (5%)",
+         .meaning = warmup_meaning, .change = OPTION_ON_FORCE),
+    SPAN(decay, "0", "constant_linear: steps of the decay at the end, or a share of the steps (28%)",
+         .meaning = decay_meaning, .change = OPTION_ON_FORCE),
+    REAL(lr_start, "auto", 0, 1e6, "cosine, constant_linear: step size at the first step; auto: lr/warmup",
+         .automatic = true, .origin = "0", .meaning = lr_start_meaning, .change = OPTION_ON_FORCE),
     REAL(lr_end, "0", 0, 1e6, "cosine: step size at the end", .change = OPTION_ON_FORCE),
     OPTION_SEED_ROW(OWNER, seed, "seed", "1", "random seed of weights, batches, dropout and rounding"),
     STRING(init, "", "run or checkpoint whose model and weights the run starts from (fine-tuning)"),

@@ -11,8 +11,8 @@ typedef struct training_options {
     double epochs;               /* where steps is 0 */
     double lr;
     char schedule[OPTION_NAME];
-    int64_t warmup, decay;
-    double lr_start, lr_end;
+    option_span warmup, decay;
+    double lr_start, lr_end; /* lr_start: OPTION_AUTO: lr divided by the steps of the warm-up */
     uint64_t seed;
     int64_t threads;
     bool deterministic;              /* sum micro-batches along a tree that does not depend on the number of ranks */
@@ -45,6 +45,12 @@ typedef struct run_options {
     char tta[OPTION_NAME];         /* test-time augmentation of the last validation and of eval (data/tta.h) */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;
+
+/* The step sizes of a run of that many steps, as the library takes them: shares become steps. */
+scion_schedule training_schedule(const training_options *o, int64_t steps);
+/* A span of a run that has `factor` times as many steps: a share stays, a number of steps is multiplied and cut, but
+ * not to 0. */
+option_span training_span(option_span s, double factor);
 
 extern const option training_option_rows[], optimizer_option_rows[], run_option_rows[];
 

@@ -296,8 +296,7 @@ void reproduce_shorten(config *points, int64_t count, double factor)
         else
             c->training.epochs *= factor;
         const double share = c->training.steps > 0 ? (double)c->training.steps / before : factor;
-        c->training.warmup = (int64_t)floor((double)c->training.warmup * share);
-        c->training.decay =
-            c->training.decay > 0 ? (int64_t)fmax(1, floor((double)c->training.decay * share)) : 0; /* 0 is refused */
+        c->training.warmup = training_span(c->training.warmup, share);
+        c->training.decay = training_span(c->training.decay, share);
     }
 }

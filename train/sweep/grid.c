@@ -260,7 +260,7 @@ static scion_status make_axis(axis *a, const char *pair, scion_error *err)
     const char between[] = {separator(a->option), '\0'};
     if (between[0] == '\0')
         return add_value(a, equal + 1, err);
-    const bool numbers = type == OPTION_INT || type == OPTION_REAL || type == OPTION_SEED;
+    const bool numbers = type == OPTION_INT || type == OPTION_REAL || type == OPTION_SEED || type == OPTION_SPAN;
     scion_status status = SCION_OK;
     for (const char *at = equal; status == SCION_OK && *at;) {
         char value[CONFIG_TEXT];

@@ -58,16 +58,7 @@ double trainer_flops(const trainer *t)
 
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step)
 {
-    const scion_schedule s = {
-        .size = sizeof s,
-        .kind = scion_enum_value(SCION_ENUM_SCHEDULE, o->schedule),
-        .n = steps,
-        .warmup = o->warmup,
-        .decay = o->decay,
-        .peak = o->lr,
-        .start = o->lr_start,
-        .end = o->lr_end,
-    };
+    const scion_schedule s = training_schedule(o, steps);
     return scion_schedule_value(&s, step);
 }
 

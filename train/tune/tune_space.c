@@ -227,15 +227,17 @@ config tune_config(const config *base, const tune_point *p, int64_t share)
     config c = *base;
     for (int a = 0; a < TUNE_AXES; a++)
         *value_of(&c, a) = ldexp(*value_of(&c, a), p->power[a]);
-    c.training.lr_start = ldexp(c.training.lr_start, p->power[TUNE_LR]);
+    if (c.training.lr_start > 0)
+        c.training.lr_start = ldexp(c.training.lr_start, p->power[TUNE_LR]);
     c.training.lr_end = ldexp(c.training.lr_end, p->power[TUNE_LR]);
-    c.training.warmup /= share;
-    if (c.training.decay > 0)
-        c.training.decay = c.training.decay / share > 0 ? c.training.decay / share : 1;
+    c.training.warmup = training_span(c.training.warmup, 1 / (double)share);
+    c.training.decay = training_span(c.training.decay, 1 / (double)share);
     if (c.training.steps > 0) {
         c.training.steps = c.training.steps / share > 0 ? c.training.steps / share : 1;
-        const int64_t rest = c.training.steps - (c.training.decay > 0 ? c.training.decay : 1);
-        c.training.warmup = c.training.warmup < rest ? c.training.warmup : rest;
+        const scion_schedule s = training_schedule(&c.training, c.training.steps);
+        const int64_t rest = c.training.steps - (s.decay > 0 ? s.decay : 1);
+        if (s.warmup > rest)
+            c.training.warmup = (option_span){.value = (double)rest};
     } else {
         c.training.epochs /= (double)share;
     }

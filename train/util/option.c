@@ -14,9 +14,9 @@
 size_t option_size(const option *o)
 {
     static const size_t sizes[] = {
-        [OPTION_INT] = sizeof(int64_t),   [OPTION_REAL] = sizeof(double), [OPTION_BOOL] = sizeof(bool),
-        [OPTION_ENUM] = OPTION_NAME,      [OPTION_CHOICE] = sizeof(int),  [OPTION_STRING] = OPTION_TEXT,
-        [OPTION_SEED] = sizeof(uint64_t),
+        [OPTION_INT] = sizeof(int64_t),   [OPTION_REAL] = sizeof(double),      [OPTION_BOOL] = sizeof(bool),
+        [OPTION_ENUM] = OPTION_NAME,      [OPTION_CHOICE] = sizeof(int),       [OPTION_STRING] = OPTION_TEXT,
+        [OPTION_SEED] = sizeof(uint64_t), [OPTION_SPAN] = sizeof(option_span),
     };
     return sizes[o->type];
 }
@@ -109,6 +109,10 @@ static scion_status set_number(void *to, const option *o, const char *text, cons
     const bool is_real = o->type == OPTION_REAL;
     double real = 0;
     int64_t whole = 0;
+    if (is_real && o->automatic && strcmp(text, "auto") == 0) {
+        memcpy(to, &(double){OPTION_AUTO}, sizeof(double));
+        return SCION_OK;
+    }
     if (is_real ? !number_real(text, &real) : !number_int(text, &whole))
         return wrong(
             o, text, where,
@@ -118,6 +122,57 @@ static scion_status set_number(void *to, const option *o, const char *text, cons
         return out_of_range(o, text, where, err);
     memcpy(to, is_real ? (const void *)&real : (const void *)&whole, option_size(o));
     return SCION_OK;
+}
+
+int64_t option_span_steps(option_span s, int64_t steps)
+{
+    if (s.of <= 0 || s.value <= 0)
+        return (int64_t)s.value;
+    return (int64_t)fmax(1, floor(s.value * (double)steps / s.of + 0.5));
+}
+
+/* Reads "28%" or "1450/5100". False: neither. */
+static bool read_share(const char *text, option_span *s)
+{
+    char part[OPTION_TEXT];
+    const size_t length = strcspn(text, "%/");
+    snprintf(part, sizeof part, "%.*s", (int)length, text);
+    if (!number_real(part, &s->value))
+        return false;
+    s->of = 100;
+    return text[length] == '%' ? text[length + 1] == '\0'
+                               : text[length] == '/' && number_real(text + length + 1, &s->of);
+}
+
+static scion_status set_span(void *to, const option *o, const char *text, const char *where, scion_error *err)
+{
+    option_span s = {0, 0};
+    int64_t steps = 0;
+    if (!strpbrk(text, "%/")) {
+        if (!number_int(text, &steps))
+            return wrong(o, text, where, "steps such as 300, or a share of the steps such as 28% or 1/4", err);
+        s.value = (double)steps;
+        if (!(s.value >= o->min && s.value <= o->max))
+            return out_of_range(o, text, where, err);
+    } else if (!read_share(text, &s) || !(s.value >= 0 && s.of > 0 && s.value <= s.of)) {
+        return wrong(o, text, where, "a share of the steps between 0% and 100%, such as 28% or 1/4", err);
+    }
+    s.value += 0.0; /* -0 becomes 0 */
+    memcpy(to, &s, sizeof s);
+    return SCION_OK;
+}
+
+static void get_span(const option_span *s, char *text, size_t bytes)
+{
+    char value[NUMBER_TEXT], of[NUMBER_TEXT];
+    number_write(s->value, value);
+    number_write(s->of, of);
+    if (s->of == 0)
+        snprintf(text, bytes, "%.0f", s->value);
+    else if (s->of == 100)
+        snprintf(text, bytes, "%s%%", value);
+    else
+        snprintf(text, bytes, "%s/%s", value, of);
 }
 
 scion_status option_set(const option *o, void *values, const char *value, const char *where, scion_error *err)
@@ -134,6 +189,7 @@ scion_status option_set(const option *o, void *values, const char *value, const 
     case OPTION_BOOL: return read_bool(text, to) ? SCION_OK : wrong(o, text, where, "yes or no", err);
     case OPTION_SEED:
         return number_seed(text, to) ? SCION_OK : wrong(o, text, where, "a whole number from 0 to 2^64-1", err);
+    case OPTION_SPAN: return set_span(to, o, text, where, err);
     default: return set_number(to, o, text, where, err);
     }
 }
@@ -149,9 +205,10 @@ void option_get(const option *o, const void *values, char *text, size_t bytes)
     case OPTION_BOOL: snprintf(text, bytes, "%s", *(const bool *)from ? "yes" : "no"); break;
     case OPTION_SEED: snprintf(text, bytes, "%llu", (unsigned long long)*(const uint64_t *)(const void *)from); break;
     case OPTION_INT: snprintf(text, bytes, "%lld", (long long)*(const int64_t *)(const void *)from); break;
+    case OPTION_SPAN: get_span((const option_span *)(const void *)from, text, bytes); break;
     case OPTION_REAL:
         number_write(*(const double *)(const void *)from, number);
-        snprintf(text, bytes, "%s", number);
+        snprintf(text, bytes, "%s", o->automatic && *(const double *)(const void *)from < 0 ? "auto" : number);
         break;
     }
 }

@@ -19,8 +19,17 @@ typedef enum option_type {
     OPTION_ENUM,   /* char[OPTION_NAME]: the name of a table's row */
     OPTION_CHOICE, /* int: an index into a fixed list of names */
     OPTION_STRING, /* char[OPTION_TEXT] */
-    OPTION_SEED    /* uint64_t */
+    OPTION_SEED,   /* uint64_t */
+    OPTION_SPAN    /* option_span */
 } option_type;
+
+/* A part of a run: a number of steps (300), or a share of the run's steps (28%, 1450/5100). */
+typedef struct option_span {
+    double value, of; /* of: 0: `value` steps; 100: per cent */
+} option_span;
+
+/* Steps of a span in a run of that many steps: a share is rounded, and at least one step unless it is 0. */
+int64_t option_span_steps(option_span s, int64_t steps);
 
 /* When an option may be changed for an existing run. */
 enum {
@@ -38,9 +47,10 @@ typedef struct option {
     option_type type;
     size_t offset;                /* in the struct of its owner */
     const char *initial;          /* default, as text */
-    double min, max;              /* INT, REAL */
+    double min, max;              /* INT, REAL; SPAN: steps */
     const char *(*choice)(int i); /* ENUM: name i of a table, NULL past the last */
     const char *const *names;     /* CHOICE: the names, ended by NULL */
+    bool automatic;               /* REAL: "auto" is a value too, stored as OPTION_AUTO */
     bool neutral;                 /* does not change what a run computes (threads, intervals of the log, ...) */
     /* The value that runs had before the option existed, as text; NULL: the default. It stays when the default
      * changes, so that runs keep their identity. origin_of, if not NULL, computes it from other options. */
@@ -48,6 +58,8 @@ typedef struct option {
     const char *(*origin_of)(const void *configuration);
     /* STRING: the value that "auto" stands for; this is what is compared and stored. NULL: "auto" has no meaning. */
     const char *(*derive)(const void *configuration);
+    /* Replaces the value as text by that which counts in the identity of a run; NULL: the text itself. */
+    void (*meaning)(const void *configuration, char *text, size_t bytes);
     char list;       /* STRING: separator of the values of a list in a sweep; 0: no lists */
     unsigned change; /* OPTION_ON_RESUME, ... */
 } option;
@@ -71,6 +83,8 @@ typedef struct option {
     OPTION_ROW(OPTION_STRING, owner, field, name, value, .help = about, __VA_ARGS__)
 #define OPTION_SEED_ROW(owner, field, name, value, about, ...) \
     OPTION_ROW(OPTION_SEED, owner, field, name, value, .max = 0x1p64, .help = about, __VA_ARGS__)
+#define OPTION_SPAN_ROW(owner, field, name, value, about, ...) \
+    OPTION_ROW(OPTION_SPAN, owner, field, name, value, .max = OPTION_EVER, .help = about, __VA_ARGS__)
 /* Ends an array of rows. */
 #define OPTION_END  \
     {               \
@@ -81,11 +95,12 @@ typedef struct option {
  * width x width x 4 fit in 63 bits. */
 #define OPTION_MANY 0x1p20
 #define OPTION_EVER 1e15
+#define OPTION_AUTO (-1.0)
 
 /* Bytes of a value. */
 size_t option_size(const option *o);
 /* Reads a value from text into its field of `values`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
- * yes/no, true/false, on/off. `where` begins an error's message, which names the range or the choices; nothing has
+ * yes/no, true/false, on/off; shares 28%, 1450/5100. `where` begins an error's message, which names the range or the choices; nothing has
  * changed then. */
 scion_status option_set(const option *o, void *values, const char *text, const char *where, scion_error *err);
 /* The value as text that option_set reads back to the same value. */
