@@ -202,6 +202,8 @@ const char *cli_option(const cli_arguments *a, const char *key)
 scion_status cli_settings(config *c, const char *preset, const cli_arguments *a, scion_error *err)
 {
     scion_status status = preset ? config_preset(c, preset, err) : SCION_OK;
+    if (status == SCION_OK)
+        status = config_make_way(c, a->pairs, a->pair_count, err);
     for (int i = 0; status == SCION_OK && i < a->pair_count; i++)
         status = config_set_pair(c, a->pairs[i], err);
     return status;

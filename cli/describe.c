@@ -169,11 +169,12 @@ static void print_validation(const trainer *t)
     const int64_t units = trainer_validation_samples(t, false) * d->sample_units;
     const int64_t end = trainer_validation_samples(t, true) * d->sample_units;
     if (units < d->samples[DATA_VAL] * d->sample_units)
-        cli_fill(stdout, 12, "validation: on %lld %s%s; %s=0 takes all", (long long)units, d->unit,
-                 o->eval_batches > 0 ? "" : " spread over them",
+        cli_fill(stdout, 12, "validation: measures %lld of %lld %s%s; %s=0 measures all", (long long)units,
+                 (long long)(d->samples[DATA_VAL] * d->sample_units), d->unit,
+                 o->eval_batches > 0 ? "" : ", spread over them",
                  o->eval_batches > 0 ? "eval_batches" : "eval_tokens");
     if (end != units)
-        cli_fill(stdout, 12, "validation: on %lld %s at the end", (long long)end, d->unit);
+        cli_fill(stdout, 12, "validation: the last one measures %lld %s", (long long)end, d->unit);
     if (units > large && (double)units > (double)every * (double)trainer_samples(t))
         cli_fill(stdout, 12,
                  "validation: on %lld %s each time, more than are trained on between two validations; eval_tokens=N "

@@ -97,7 +97,7 @@ static void show(void *ctx, int64_t done, int64_t count)
     const double spent = clock_now() - v->begin;
     char left[16];
     if (spent > quiet_s)
-        cli_progress_show(&v->progress, CLI_STATUS, "%.0f %%  %s left", 100 * (double)done / (double)count,
+        cli_progress_show(&v->progress, CLI_WAITING, "measured %.0f %%  %s left", 100 * (double)done / (double)count,
                           cli_duration(spent / (double)done * (double)(count - done), left));
 }
 

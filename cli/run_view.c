@@ -82,7 +82,7 @@ static scion_status show_stepping(void *ctx, const run_event *e, scion_error *er
     if (now - v->since < quiet_s || e->done == e->count)
         return SCION_OK;
     const double each = (now - v->since) / (double)(e->done - v->from);
-    cli_progress_show(&v->progress, CLI_STATUS, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
+    cli_progress_show(&v->progress, CLI_WAITING, "step %lld/%lld  micro-batch %lld of %lld  %s left in it",
                       (long long)trainer_about(e->t).step + 1, (long long)trainer_about(e->t).steps,
                       (long long)e->done, (long long)e->count,
                       cli_duration(each * (double)(e->count - e->done), left));
@@ -97,7 +97,7 @@ static scion_status show_validating(void *ctx, const run_event *e, scion_error *
     (void)err;
     if (spent < quiet_s)
         return SCION_OK;
-    cli_progress_show(&v->progress, CLI_STATUS, "step %lld/%lld  validating %.0f %%  %s left",
+    cli_progress_show(&v->progress, CLI_WAITING, "step %lld/%lld  validating %.0f %%  %s left",
                       (long long)trainer_about(e->t).step, (long long)trainer_about(e->t).steps,
                       100 * (double)e->done / (double)e->count,
                       cli_duration(spent / (double)e->done * (double)(e->count - e->done), left));
@@ -180,7 +180,9 @@ static void print_scores(FILE *to, const trainer *t, const run_result *r)
         fprintf(to, "loss %.4f, no validation", r->last_loss);
         return;
     }
-    fprintf(to, "validation loss %.4f", r->val_loss);
+    fprintf(to, "validation loss %.4f on %lld %s", r->val_loss,
+            (long long)(trainer_validation_samples(t, true) * data_about(trainer_about(t).data)->sample_units),
+            trainer_about(t).unit);
     if (!trainer_about(t).reports_accuracy)
         return;
     fprintf(to, ", accuracy %.2f%%", 100 * r->accuracy);

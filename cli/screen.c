@@ -158,7 +158,9 @@ static bool has_colours(const FILE *to)
 
 const char *cli_style_begin(const FILE *to, cli_style style)
 {
-    static const char *const begin[] = {"", "", "\033[1m", "\033[33m", "\033[32m"};
+    static const char *const begin[] = {
+        [CLI_STATUS] = "",        [CLI_WAITING] = "",         [CLI_PLAIN] = "",
+        [CLI_RESULT] = "\033[1m", [CLI_WARNING] = "\033[33m", [CLI_SUCCESS] = "\033[32m"};
     return has_colours(to) ? begin[style] : "";
 }
 
@@ -171,7 +173,7 @@ const char *cli_style_end(const FILE *to, cli_style style)
 
 cli_progress cli_progress_start(FILE *to)
 {
-    return (cli_progress){.to = to, .live = is_terminal(to)};
+    return (cli_progress){.to = to, .live = is_terminal(to), .at = clock_now()};
 }
 
 void cli_progress_clear(cli_progress *p)
@@ -207,13 +209,15 @@ static void print_kept(cli_progress *p, cli_style style, const char *format, va_
 
 void cli_progress_show(cli_progress *p, cli_style style, const char *format, ...)
 {
-    static const double live_s = 0.1;
+    static const double live_s = 0.1, piped_s = 30;
+    const double since = clock_now() - p->at;
     char line[256];
     va_list args;
     va_start(args, format);
-    if (style != CLI_STATUS) {
+    if (style != CLI_STATUS && (style != CLI_WAITING || (!p->live && since >= piped_s))) {
         print_kept(p, style, format, args);
-    } else if (p->live && !(p->shown && clock_now() - p->at < live_s)) {
+        p->at = clock_now();
+    } else if (p->live && !(p->shown && since < live_s)) {
         vsnprintf(line, sizeof line, format, args);
         cli_progress_clear(p);
         fprintf(p->to, "%.*s", terminal_width(p->to) - 1, line);

@@ -40,8 +40,9 @@ const char *cli_plural(long long count);
 
 /* ---- Colour ------------------------------------------------------------------------------------------------ */
 
-/* CLI_STATUS: the status line, which the next line replaces. The others stay. */
-typedef enum cli_style { CLI_STATUS, CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
+/* CLI_STATUS: the status line, which the next line replaces. CLI_WAITING: the same in a part of the work that takes
+ * long; in a pipe a line every half minute. The others stay. */
+typedef enum cli_style { CLI_STATUS, CLI_WAITING, CLI_PLAIN, CLI_RESULT, CLI_WARNING, CLI_SUCCESS } cli_style;
 
 /* Escape sequences before and after a text in this style: "" where `to` is no terminal, or one without colours
  * (NO_COLOR is set, TERM is dumb). */
@@ -51,12 +52,12 @@ const char *cli_style_end(const FILE *to, cli_style style);
 /* ---- The status line --------------------------------------------------------------------------------------- */
 
 /* Rewritten in place on a terminal (and cut at its edge, because a wrapped line cannot be rewritten); in a pipe, or
- * on a terminal that cannot do that (TERM=dumb), only lines that stay are printed. */
+ * on a terminal that cannot do that (TERM=dumb), only lines that stay are printed, and CLI_WAITING now and then. */
 typedef struct cli_progress {
     FILE *to;
     bool live;  /* a terminal */
     bool shown; /* a line is displayed */
-    double at;  /* clock when it was written */
+    double at;  /* clock when a line was written, or the start */
 } cli_progress;
 
 cli_progress cli_progress_start(FILE *to);

@@ -1,5 +1,6 @@
 /* scion train, scion resume: sets a run up, describes it, runs it. */
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include "run_view.h"
 #include "util/fail.h"
 #include "util/file.h"
+#include "util/utf8.h"
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
@@ -169,14 +171,54 @@ static const char first_steps[] =
     "Without a text: scion train shakespeare data_kind=synthetic\n"
     "scion presets lists what else can be trained; see also scion train --help.\n";
 
+/* Settings that the command line does not give. */
+typedef struct found_settings {
+    config init;        /* of the run that init names */
+    bool optimizer;     /* the optimizer is that run's too, except for options given */
+    int64_t preset_end; /* eval_end of the preset, where the run measures less; else 0 */
+} found_settings;
+
+/* Takes model and optimizer of the run that init names, as from a preset. A preset that is named has an optimizer of
+ * its own. */
+static scion_status read_init(config *c, const char *init, const cli_arguments *a, found_settings *f,
+                              scion_error *err)
+{
+    const char *rule = cli_option(a, "rule");
+    const scion_status status = trainer_model_of(c, init, &f->init, err);
+    f->optimizer = status == SCION_OK && !a->words[0];
+    if (!f->optimizer)
+        return status;
+    if (rule && strcmp(rule, f->init.optimizer.rule) != 0 && !cli_option(a, "lr"))
+        return train_fail(err, SCION_EINVAL,
+                          "init: %.100s was trained by rule %s, whose lr is not that of rule %.32s: say lr=N as well",
+                          init, f->init.optimizer.rule, rule);
+    trainer_optimizer_of(c, &f->init);
+    return SCION_OK;
+}
+
+/* Keeps a trial of a few steps from being measured for hours: the preset's eval_end belongs to a long run. */
+static void limit_last_validation(config *c, const cli_arguments *a, found_settings *f)
+{
+    enum { enough = 1 << 18 };
+    const bool images = data_content_of(config_model(c)->inputs[0])->images;
+    const double trained = (double)c->training.steps * (double)(c->training.batch * c->training.accum) *
+                           (images ? 1 : (double)c->data.block);
+    const int64_t limit = trained > enough ? (int64_t)fmin(trained, 0x1p62) : enough;
+    if (cli_option(a, "eval_end") || c->training.steps == 0 || c->run.eval_end <= limit)
+        return;
+    f->preset_end = c->run.eval_end;
+    c->run.eval_end = limit;
+}
+
 /* Sets the configuration as the arguments say, and checks it. */
-static scion_status read_settings(config *c, const cli_arguments *a, scion_error *err)
+static scion_status read_settings(config *c, const cli_arguments *a, found_settings *f, scion_error *err)
 {
     const char *init = cli_option(a, "init");
     scion_status status = SCION_OK;
-    if (init && init[0]) /* start from the model of that run, as from a preset */
-        TRY(trainer_model_of(c, init, err));
+    if (init && init[0])
+        TRY(read_init(c, init, a, f, err));
     TRY(cli_settings(c, a->words[0], a, err));
+    limit_last_validation(c, a, f);
     if (!c->data.path[0] && data_needs_path(c->data.kind))
         TRY(train_fail(err, SCION_EINVAL,
                        "nothing to learn from: give data=FILE, or data_kind=synthetic (scion train without "
@@ -187,6 +229,28 @@ static scion_status read_settings(config *c, const cli_arguments *a, scion_error
     TRY(config_check_lr(c, err));
 done:
     return status;
+}
+
+/* Says where the weights and settings of a run with init come from. */
+static void print_init(const config *c, const cli_arguments *a, const found_settings *f, int64_t step)
+{
+    char given[CONFIG_TEXT] = "";
+    const char *run = c->training.init;
+    cli_fill(stdout, 6, "init: weights of %s, after its step %lld", run, (long long)step);
+    if (!f->optimizer) {
+        cli_fill(stdout, 6, "init: optimizer and lr of preset %s and of the command line, not of %s", c->preset, run);
+        return;
+    }
+    for (const option *o = optimizer_option_rows; o->key; o++)
+        if (cli_option(a, o->key))
+            utf8_append(given, sizeof given, "%s%s", given[0] ? ", " : "; as given: ", o->key);
+    cli_fill(stdout, 6, "init: rule %s, its norms, radii and other settings as in %s%s", f->init.optimizer.rule, run,
+             given);
+    if (cli_option(a, "lr"))
+        cli_fill(stdout, 6, "init: lr %g as given; %s had %g at its peak", c->training.lr, run, f->init.training.lr);
+    else
+        cli_fill(stdout, 6, "init: lr %g, a tenth of the peak in %s (%g); lr=N changes it", c->training.lr, run,
+                 f->init.training.lr);
 }
 
 /* Makes the folder, on rank 0; *made: it was not there. */
@@ -213,6 +277,7 @@ static int train_command(cli_arguments *a)
     trainer *t = NULL;
     run_dir dir = {.fd = -1};
     run_position position = run_position_start();
+    found_settings found = {.optimizer = false};
     int64_t init_step;
     scion_error err;
     bool made = false;
@@ -228,7 +293,7 @@ static int train_command(cli_arguments *a)
     if (!ranks)
         return CLI_FAILED;
     int status;
-    TRY(agree(ranks, read_settings(&c, a, &err), &err, CLI_USAGE));
+    TRY(agree(ranks, read_settings(&c, a, &found, &err), &err, CLI_USAGE));
     watch_ranks(ranks, &c);
     TRY(agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED));
     TRY(agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED));
@@ -242,7 +307,12 @@ static int train_command(cli_arguments *a)
         describe_memory(t);
         describe_run(t);
         if (init_step >= 0)
-            cli_fill(stdout, 6, "init: weights of %s, after its step %lld", c.training.init, (long long)init_step);
+            print_init(&c, a, &found, init_step);
+        if (found.preset_end > 0)
+            cli_fill(stdout, 12,
+                     "validation: the preset's %lld %s for the last one are more than this run trains on; "
+                     "eval_end=%lld measures them all the same",
+                     (long long)found.preset_end, config_unit(&c), (long long)found.preset_end);
         fflush(stdout);
     }
     status = train(t, &dir, &position, show, 0);
@@ -378,13 +448,17 @@ const cli_command cli_train = {
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=cifar10\n"
-        "  scion train init=runs/shakespeare data=other.txt     go on from its weights\n"
+        "  scion train init=runs/shakespeare data=other.txt steps=100     fine-tune it\n"
         "  scion train nanogpt-124m data='fineweb/*.bin' batch=4 accum=128 light=1\n"
         "  mpirun -n 4 scion train nanogpt-124m data='fineweb/*.bin'     on four ranks\n\n"
         "data may be a text, a folder of texts, or packed with gzip or zstd; val_data=FILE is validated on instead "
         "of its last tenth. Token shards for the nanogpt presets are fetched by python data/cached_fineweb10B.py 9 "
         "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that "
         "write shards of other tokens.\n\n"
+        "init=RUN starts from the weights of a run (fine-tuning): model, rule, norms and radii are that run's, and "
+        "lr "
+        "is a tenth of its peak, unless an option or a named preset says otherwise. The first lines of the run say "
+        "where each came from.\n\n"
         "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
     .arguments = arguments,

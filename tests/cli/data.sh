@@ -60,8 +60,28 @@ refused 1 'absent.txt: cannot open' train shakespeare data=text.txt val_data=abs
 
 # ---- A part of the validation part is said to be one
 "$scion" train shakespeare data=text.txt $tiny steps=1 eval_tokens=160 eval_end=320 out=part > out 2>&1
-holds out 'validation: on 160 tokens spread over them; eval_tokens=0 takes all'
-holds out 'validation: on 320 tokens at the end'
+holds out 'validation: measures 160 of 576 tokens, spread over them; eval_tokens=0'
+holds out 'validation: the last one measures 320 tokens'
+holds out ' on 320 tokens'
+
+# ---- A limit on the command line wins over those of the run and of the preset
+"$scion" train shakespeare data=text.txt $tiny steps=1 eval_batches=2 eval_end=320 out=part2 > out 2>&1
+for run in part part2; do
+    for try in 'eval_tokens=160 160' 'eval_tokens=480 480' 'eval_batches=1 64' 'eval_end=96 128' 'threads=1 320'; do
+        "$scion" eval $run ${try% *} --json > out 2>&1 || fault "eval $try: $(cat out)"
+        [ "$(json out 'o["tokens"]')" = "${try#* }" ] || fault "eval $run $try: $(cat out)"
+    done
+done
+refused 1 'both limit' eval part eval_tokens=160 eval_end=320
+refused 2 'eval_tokens and eval_batches both limit a validation' train shakespeare data=text.txt eval_tokens=160 eval_batches=1
+printf 'preset = shakespeare\neval_batches = 3\neval_end = 10m\n' > long.ini
+text 60000 > long.txt
+"$scion" train long.ini data=long.txt val_fraction=0.5 $tiny steps=1 eval_tokens=160 out=short > out 2>&1 || fault "short: $(cat out)"
+holds out ' on 160 tokens'
+"$scion" train long.ini data=long.txt val_fraction=0.9 $tiny steps=1 out=capped > out 2>&1 || fault "capped: $(cat out)"
+tr -s '\n ' ' ' < out > one_line
+holds one_line "validation: the preset's 10000000 tokens for the last one are more than this run trains on; eval_end=10000000"
+holds one_line ' on 262144 tokens'
 
 # ---- Kinds that do not go together
 shard sh.bin 4000

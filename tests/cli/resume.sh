@@ -43,4 +43,26 @@ first() {
 awk -v a="$(first tuned)" -v b="$(first run)" 'BEGIN { exit !(a > 0 && a < b - 0.5) }' ||
     fault "init=run begins at a loss of $(first tuned), a new run at $(first run)"
 refused 2 'nothing' train init=nothing data=text.txt
+
+# ---- Fine-tuning takes the optimizer of the run and a tenth of its lr, says so, and makes the model better
+"$scion" train shakespeare data=text.txt $tiny rule=adamw lr=2^-7 beta2=0.9 steps=60 out=adam > out 2>&1 || fault "adamw: $(cat out)"
+"$scion" train init=adam data=other.txt batch=4 steps=30 threads=1 eval_tokens=0 out=fine > out 2>&1 || fault "fine: $(cat out)"
+tr -s '\n ' ' ' < out > one_line
+holds one_line 'init: rule adamw, its norms, radii and other settings as in adam init: lr 0.00078125, a tenth of the peak in adam (0.0078125)'
+holds fine/summary.json '"rule":"adamw"'
+holds fine/summary.json '"beta2":0.9,'
+loss() {
+    "$scion" eval "$1" data=other.txt eval_tokens=0 threads=1 --quiet
+}
+awk -v a="$(loss fine)" -v b="$(loss adam)" 'BEGIN { exit !(a > 0 && a < b) }' ||
+    fault "fine-tuning went from $(loss adam) to $(loss fine)"
+"$scion" train init=adam data=other.txt batch=4 steps=1 lr=0.001 beta2=0.8 eval_batches=1 out=given > out 2>&1 || fault "given: $(cat out)"
+tr -s '\n ' ' ' < out > one_line
+holds one_line 'as in adam; as given: beta2 init: lr 0.001 as given; adam had 0.0078125 at its peak'
+"$scion" train shakespeare init=adam data=other.txt $tiny steps=1 out=preset > out 2>&1 || fault "preset: $(cat out)"
+tr -s '\n ' ' ' < out > one_line
+holds one_line 'init: optimizer and lr of preset shakespeare and of the command line, not of adam'
+holds preset/summary.json '"rule":"scion"'
+refused 2 'adam was trained by rule adamw, whose lr is not that of rule scion: say lr=N as well' \
+    train init=adam data=other.txt steps=1 rule=scion
 [ $faults -eq 0 ]

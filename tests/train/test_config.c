@@ -459,7 +459,7 @@ static void long_values_are_refused(void **state)
 
 /* ---- Spans of a run ------------------------------------------------------------------------------------ */
 
-/* NanoGPT's table has a decay of 1450 and a warm-up of 255 in 5100 steps; with larger batches its runs are shorter. */
+/* NanoGPT's table has a decay of 1450 and a warm-up of 255 in 5100 steps; runs of larger batches are shorter. */
 static void shares_give_the_tables_steps(void **state)
 {
     static const struct {

@@ -425,3 +425,25 @@ scion_status config_set_pair(config *c, const char *pair, scion_error *err)
         return set_preset(c, equal + 1, err);
     return config_set(c, key, equal + 1, "command line", err);
 }
+
+bool config_given(const char *key, const char *const *pairs, int n)
+{
+    const size_t length = strlen(key);
+    for (int i = 0; i < n; i++)
+        if (strncmp(pairs[i], key, length) == 0 && pairs[i][length] == '=')
+            return true;
+    return false;
+}
+
+scion_status config_make_way(config *c, const char *const *pairs, int n, scion_error *err)
+{
+    const bool tokens = config_given("eval_tokens", pairs, n), batches = config_given("eval_batches", pairs, n);
+    if (tokens && batches)
+        return train_fail(err, SCION_EINVAL,
+                          "command line: eval_tokens and eval_batches both limit a validation: give one of them");
+    if (tokens)
+        c->run.eval_batches = 0;
+    if ((tokens || batches) && !config_given("eval_end", pairs, n))
+        c->run.eval_end = 0;
+    return SCION_OK;
+}

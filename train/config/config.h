@@ -66,6 +66,11 @@ void config_init_origins(config *c);
 scion_status config_set(config *c, const char *key, const char *value, const char *where, scion_error *err);
 /* "key=value". */
 scion_status config_set_pair(config *c, const char *pair, scion_error *err);
+/* True if pairs of a command line set that key. */
+bool config_given(const char *key, const char *const *pairs, int n);
+/* Before the pairs of a command line are set: takes back the limits of a preset or a run on validations which would
+ * hide those that the pairs give. Refuses pairs that limit the same validations twice. */
+scion_status config_make_way(config *c, const char *const *pairs, int n, scion_error *err);
 
 /* Value of an option as text that config_set reads back to the same value; "auto" is replaced by its meaning. */
 void config_get(const config *c, const config_option *o, char *text, size_t bytes);

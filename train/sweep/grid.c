@@ -334,6 +334,7 @@ scion_status grid_add(grid *g, const char *preset, const char *const *pairs, int
     if (preset)
         TRY(config_preset(&base, preset, err));
     base.run.out[0] = '\0';
+    TRY(config_make_way(&base, pairs, count, err));
     TRY(grid_make(&more, &base, pairs, count, err));
     points = realloc(g->points, (size_t)(g->count + more.count) * sizeof *points);
     if (!points)

@@ -73,8 +73,13 @@ typedef enum trainer_use {
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
                           scion_error *err);
 
-/* Sets the model of a configuration, and the settings that its weights depend on, to those of a run: for `init`. */
-scion_status trainer_model_of(config *c, const char *run, scion_error *err);
+/* For `init`: sets the model, and the settings that its weights depend on, to those of a run; *from gets that run's
+ * whole configuration. */
+scion_status trainer_model_of(config *c, const char *run, config *from, scion_error *err);
+/* For `init`: sets the optimizer to that of the run, with a tenth of its peak learning rate. The weights have learned
+ * already: steps as large as those of their start would undo it. */
+#define TRAINER_INIT_LR 0.1
+void trainer_optimizer_of(config *c, const config *from);
 /* All ranks take the weights and buffers of rank 0: they begin alike although their machines may round
  * differently. */
 void trainer_share_weights(const trainer *t);

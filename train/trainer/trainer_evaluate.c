@@ -13,6 +13,11 @@ typedef struct measured {
     bool spread;
 } measured;
 
+static int64_t batches_of(const trainer *t, int64_t samples)
+{
+    return (samples + t->c.training.batch - 1) / t->c.training.batch;
+}
+
 /* At least one sample, if there is one. */
 static measured validation_of(const trainer *t, bool last)
 {
@@ -26,17 +31,14 @@ static measured validation_of(const trainer *t, bool last)
         samples = o->eval_batches < all ? o->eval_batches * t->c.training.batch : all;
     else if (units > 0)
         samples = units / d->sample_units > 0 ? units / d->sample_units : 1;
+    if (!even) /* whole batches from the start */
+        samples = batches_of(t, samples) * t->c.training.batch;
     return (measured){samples < all ? samples : all, even && samples < all};
 }
 
 int64_t trainer_validation_samples(const trainer *t, bool last)
 {
     return validation_of(t, last).samples;
-}
-
-static int64_t batches_of(const trainer *t, int64_t samples)
-{
-    return (samples + t->c.training.batch - 1) / t->c.training.batch;
 }
 
 int64_t trainer_validation_passes(const trainer *t, bool last)

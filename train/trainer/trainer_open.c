@@ -54,19 +54,15 @@ static const config_option *option_of(const char *pair)
     return config_find(key);
 }
 
-static bool is_given(const char *key, const char *const *pairs, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strncmp(pairs[i], key, strlen(key)) == 0 && pairs[i][strlen(key)] == '=')
-            return true;
-    return false;
-}
-
 /* Sets pairs whose options may change: `allowed` has bits OPTION_ON_*. */
 static scion_status change_config(config *c, const char *const *pairs, int count, unsigned allowed, const char *path,
                                   scion_error *err)
 {
     scion_status status = SCION_OK;
+    TRY(config_make_way(c, pairs, count, err));
+    if (allowed & OPTION_ON_EVAL && config_given("eval_tokens", pairs, count) &&
+        config_given("eval_end", pairs, count))
+        return train_fail(err, SCION_EINVAL, "eval_tokens and eval_end both limit this validation: give one of them");
     for (int i = 0; i < count; i++) {
         const config_option *o = option_of(pairs[i]);
         const unsigned change = o ? o->change : 0;
@@ -217,10 +213,10 @@ static void settle_use(config *c, const use_row *use, const char *const *pairs, 
     }
     if (!use->plans)
         c->training.batch = 1;
-    if (is_given("data", pairs, count) && !is_given("val_data", pairs, count))
+    if (config_given("data", pairs, count) && !config_given("val_data", pairs, count))
         c->data.val[0] = '\0'; /* the run's val_data does not belong to the new data */
-    if (use->whole && !is_given("eval_tokens", pairs, count) && !is_given("eval_batches", pairs, count) &&
-        !is_given("eval_end", pairs, count))
+    if (use->whole && !config_given("eval_tokens", pairs, count) && !config_given("eval_batches", pairs, count) &&
+        !config_given("eval_end", pairs, count))
         c->run.eval_tokens = c->run.eval_batches = c->run.eval_end = 0; /* measure everything */
 }
 
@@ -277,22 +273,28 @@ done:
     return status;
 }
 
-scion_status trainer_model_of(config *c, const char *run, scion_error *err)
+scion_status trainer_model_of(config *c, const char *run, config *from, scion_error *err)
 {
     char path[RUN_PATH], value[CONFIG_TEXT];
     checkpoint *file = NULL;
     const config_option *o;
-    config from;
     scion_status status = SCION_OK;
-    TRY(open_init(&file, run, path, &from, err));
-    TRY(config_set(c, "model", from.model, path, err));
-    for (int i = 0; (o = init_option(&from, i)) != NULL; i++) {
-        config_get(&from, o, value, sizeof value);
+    TRY(open_init(&file, run, path, from, err));
+    TRY(config_set(c, "model", from->model, path, err));
+    for (int i = 0; (o = init_option(from, i)) != NULL; i++) {
+        config_get(from, o, value, sizeof value);
         TRY(config_set(c, o->key, value, path, err));
     }
 done:
     checkpoint_close(file);
     return status;
+}
+
+void trainer_optimizer_of(config *c, const config *from)
+{
+    c->optimizer = from->optimizer;
+    c->training.lr = TRAINER_INIT_LR * from->training.lr;
+    c->optimizer.adam_lr = TRAINER_INIT_LR * from->optimizer.adam_lr;
 }
 
 /* Refuses a model that the weights do not fit. */

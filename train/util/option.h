@@ -100,8 +100,8 @@ typedef struct option {
 /* Bytes of a value. */
 size_t option_size(const option *o);
 /* Reads a value from text into its field of `values`. Numbers may be written 1e-3, 2^-5, 0x10, 1k, 1m; booleans 1/0,
- * yes/no, true/false, on/off; shares 28%, 1450/5100. `where` begins an error's message, which names the range or the choices; nothing has
- * changed then. */
+ * yes/no, true/false, on/off; shares 28%, 1450/5100. `where` begins an error's message, which names the range or the
+ * choices; nothing has changed then. */
 scion_status option_set(const option *o, void *values, const char *text, const char *where, scion_error *err);
 /* The value as text that option_set reads back to the same value. */
 void option_get(const option *o, const void *values, char *text, size_t bytes);
