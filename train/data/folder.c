@@ -267,7 +267,7 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
             return SCION_OK;
         }
         free(bytes);
-        if (status == SCION_ENOMEM)
+        if (status == DATA_EPASSING)
             return train_fail(err, status, "%s", why.message);
         if (atomic_exchange(&d->bad[part][index], 1) == 0)
             data_warn(d, &why);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/array.h"
@@ -78,19 +79,52 @@ static bool allow_more_files(void)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+/* True for an errno that says nothing about the file: the same call may succeed later. */
+static bool may_pass(int reason)
+{
+    static const int reasons[] = {EIO,       ESTALE,   EAGAIN,    EBUSY,       ETIMEDOUT,   ENOLCK,
+                                  EHOSTDOWN, ENETDOWN, EREMOTEIO, ENOTCONN,    ECONNRESET,  EHOSTUNREACH,
+                                  EMFILE,    ENFILE,   ENOMEM,    ENETUNREACH, ECONNABORTED};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reason == reasons[i])
+            return true;
+    return false;
+}
+
+/* After a call that failed by errno: true if it is worth another try. Waits before it, longer each time. */
+static bool try_again(int *tries)
+{
+    static const long wait[] = {10, 100, 900}; /* milliseconds */
+    const int reason = errno;
+    if (reason == EINTR)
+        return true;
+    if (!may_pass(reason) || *tries >= (int)(sizeof wait / sizeof *wait))
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = wait[(*tries)++] * 1000000}, NULL);
+    errno = reason;
+    return true;
+}
+
+static scion_status fail_by_errno(scion_error *err, const char *path, const char *what)
+{
+    const int reason = errno;
+    return data_fail(err, may_pass(reason) ? DATA_EPASSING : SCION_EINVAL, path, "%s: %s", what, strerror(reason));
+}
+
 scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a pipe is refused below, not waited for */
     struct stat s;
-    *file = open(path, flags);
-    if (*file < 0 && allow_more_files())
+    int tries = 0;
+    do
         *file = open(path, flags);
-    if (*file < 0 || fstat(*file, &s) != 0) {
-        const int reason = errno;
-        const bool machine = reason == EMFILE || reason == ENFILE || reason == ENOMEM; /* the file may be fine */
-        if (*file >= 0)
-            close(*file);
-        return data_fail(err, machine ? SCION_ENOMEM : SCION_EINVAL, path, "cannot open: %s", strerror(reason));
+    while (*file < 0 && (allow_more_files() || try_again(&tries)));
+    if (*file < 0)
+        return fail_by_errno(err, path, "cannot open");
+    if (fstat(*file, &s) != 0) {
+        const scion_status status = fail_by_errno(err, path, "cannot open");
+        close(*file);
+        return status;
     }
     const bool regular = S_ISREG(s.st_mode);
     *bytes = s.st_size;
@@ -102,12 +136,13 @@ scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_e
 
 scion_status data_read_at(int file, const char *path, int64_t offset, void *to, size_t n, scion_error *err)
 {
+    int tries = 0;
     for (size_t done = 0; done < n;) {
         const ssize_t got = pread(file, (char *)to + done, n - done, (off_t)offset + (off_t)done);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && try_again(&tries))
             continue;
         if (got < 0)
-            return data_fail(err, SCION_EINVAL, path, "cannot read: %s", strerror(errno));
+            return fail_by_errno(err, path, "cannot read");
         if (got == 0)
             return data_fail(err, SCION_EINVAL, path, "it ends before byte %lld now: it was cut off while in use",
                              (long long)offset + (long long)n);
@@ -160,9 +195,13 @@ scion_status data_list(const char *root, const char *inside, const char *except,
     scion_status status = SCION_OK;
     if (!data_path(at, "%s/%s", root, inside))
         return data_fail(err, SCION_EINVAL, root, "the path of a folder in it is too long");
-    DIR *d = opendir(at);
+    DIR *d;
+    int tries = 0;
+    do
+        d = opendir(at);
+    while (!d && try_again(&tries));
     if (!d)
-        return data_fail(err, SCION_EINVAL, at, "cannot open: %s", strerror(errno));
+        return fail_by_errno(err, at, "cannot open");
     for (const struct dirent *e; status == SCION_OK && (e = readdir(d)) != NULL;) {
         char path[data_path_bytes], name[data_path_bytes];
         if (e->d_name[0] == '.')

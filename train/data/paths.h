@@ -27,6 +27,11 @@ scion_status data_add_name(data_names *n, const char *name, scion_error *err);
 void data_sort_names(data_names *n); /* as bytes */
 void data_free_names(data_names *n);
 
+/* Status of a failure that is not the file's and may pass: no more files can be opened, a disk or a server does not
+ * answer, though it was asked several times within a second. A run ends there and can be resumed: with another image
+ * in its place it would become another run. */
+#define DATA_EPASSING SCION_ESTATE
+
 /* Opens a file to read; an empty file, or one that is not regular, is an error. */
 scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err);
 /* Reads exactly n bytes from an offset; a file that has become shorter is an error. */
