@@ -99,14 +99,22 @@ def png(width, height, depth, colour, rows, interlaced=0, extra=b""):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def jpeg(width, height, components, scan=b"", frame=0xc0):
+def exif(order, orientation, count=1, at=8):
+    return (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IHHHIHH", at, count, 0x112, 3, 1, orientation, 0)
+
+
+def segment(mark, data):
+    return bytes([0xff, mark]) + struct.pack(">H", 2 + len(data)) + data
+
+
+def jpeg(width, height, components, scan=b"", frame=0xc0, extra=b""):
     """Flat blocks, 1 bit each: a Huffman table for DC with the one code 0 of length 1 (no difference), AC likewise (end of
     block). `scan` replaces their bits."""
     blocks = (width + 7) // 8 * ((height + 7) // 8) * components
     bits = scan or bytes((2 * blocks + 7) // 8)
-    part = lambda mark, data: bytes([0xff, mark]) + struct.pack(">H", 2 + len(data)) + data
     table = bytes([1] + 15 * [0] + [0])
-    return (b"\xff\xd8" + part(0xdb, bytes([0] + 64 * [1]))
+    part = segment
+    return (b"\xff\xd8" + extra + part(0xdb, bytes([0] + 64 * [1]))
             + part(frame, struct.pack(">BHHB", 8, height, width, components)
                    + b"".join(bytes([i + 1, 0x11, 0]) for i in range(components)))
             + part(0xc4, b"\x00" + table) + part(0xc4, b"\x10" + table)
@@ -126,6 +134,17 @@ seed("image/jpeg-grey", b"\5\x80" + jpeg(12, 9, 1))
 seed("image/jpeg-colour", b"\1\xff" + jpeg(20, 9, 3))
 seed("image/jpeg-cmyk", b"\1\2" + jpeg(8, 8, 4))
 seed("image/jpeg-cut-off", b"\1\2" + jpeg(40, 40, 3)[:-5])
+adobe = lambda transform: segment(0xee, b"Adobe\0\x64\0\0\0\0" + bytes([transform]))
+seed("image/jpeg-cmyk-adobe", b"\4\3" + jpeg(9, 20, 4, extra=adobe(0)))
+seed("image/jpeg-ycck", b"\5\6" + jpeg(9, 20, 4, extra=adobe(2)))
+for order in "<>":
+    name = "little" if order == "<" else "big"
+    seed("image/jpeg-exif-" + name, b"\5\5" + jpeg(20, 9, 3, extra=segment(0xe1, b"Exif\0\0" + exif(order, 6))))
+    seed("image/png-exif-" + name, b"\5\x86" + png(3, 4, 8, 2, rows, extra=chunk(b"eXIf", exif(order, 8))))
+seed("image/jpeg-exif-cut-off", b"\5\5" + jpeg(20, 9, 3, extra=segment(0xe1, b"Exif\0\0" + exif(">", 6)[:21])))
+seed("image/jpeg-exif-many", b"\5\5" + jpeg(20, 9, 3, extra=segment(0xe1, b"Exif\0\0" + exif("<", 3, 65535, 8))))
+seed("image/jpeg-exif-far", b"\5\5" + jpeg(20, 9, 3, extra=segment(0xe1, b"Exif\0\0" + exif("<", 3, 1, 0xffffffff))))
+seed("image/jpeg-exif-inks", b"\2\7" + jpeg(9, 20, 4, extra=adobe(2) + segment(0xe1, b"Exif\0\0" + exif(">", 7))))
 
 # ---- Configurations -------------------------------------------------------------------------------------------------
 

@@ -492,3 +492,8 @@ size_t data_bytes(const data_set *d)
 {
     return d->owned_bytes + (d->pool ? data_pool_bytes(d->pool) : 0);
 }
+
+size_t data_decode_bytes(const data_set *d)
+{
+    return d->decode_bytes;
+}

@@ -128,6 +128,8 @@ scion_status data_fill(const data_set *d, data_sequence s, int64_t first, int64_
 void data_prefetch(const data_set *d, data_sequence s, int64_t first, int64_t count);
 /* Bytes that a set holds in memory, with those for decoding ahead. */
 size_t data_bytes(const data_set *d);
+/* Bytes that decoding may take beside them, on all threads together; 0: files are not decoded one by one. */
+size_t data_decode_bytes(const data_set *d);
 
 /* Images: reads a PNG or JPEG file of any size, as evaluation would see it, into the input array of a sample. */
 scion_status data_put_file(const data_set *d, const char *path, void *array, scion_error *err);

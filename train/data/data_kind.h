@@ -59,6 +59,7 @@ struct data_set {
                                                                         NULL: none */
     data_order order;
     bool background;               /* fetch takes long: decode ahead */
+    size_t decode_bytes;           /* that decoding may take on all threads together */
     atomic_uchar *bad[DATA_PARTS]; /* for each file: could not be read; NULL: files are not read one by one */
     int64_t bad_count[DATA_PARTS];
     /* Set by data.c */

@@ -366,6 +366,7 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
     RETURN_IF_FAILED(take_files(d, err));
     RETURN_IF_FAILED(data_images_ready(d, context, err));
     d->background = true;
+    d->decode_bytes = IMAGE_MEMORY;
     describe(d);
     return SCION_OK;
 }

@@ -263,7 +263,8 @@ static bool wants_flat(const trainer *t, const flat_row *row)
 static void plan_memory(trainer *t)
 {
     trainer_memory *m = &t->memory;
-    *m = (trainer_memory){.data = data_bytes(t->data), .limit = memory_usable("", t->threads)};
+    *m = (trainer_memory){
+        .data = data_bytes(t->data), .decoding = data_decode_bytes(t->data), .limit = memory_usable("", t->threads)};
     m->limit.bytes /= (size_t)t->comm->local_size;
     for (const flat_row *row = flat_rows; row->name; row++)
         if (wants_flat(t, row))
@@ -279,15 +280,16 @@ static void plan_memory(trainer *t)
         t->reducer ? (double)t->shards.entries[t->comm->rank] : (double)t->elements / (double)t->comm->size;
     if (t->size_count > 0 && !t->c.optimizer.light)
         m->state = (size_t)((double)trainer_rule(t)->states * sizeof(float) * owned);
-    m->total =
-        m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing + m->data;
+    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing +
+               m->data + m->decoding;
 }
 
 static scion_status check_memory(const trainer_memory *m, scion_error *err)
 {
     const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
-    const double data = m->limit.left ? 0 : (double)m->data; /* which is here already */
+    const double loaded = m->limit.left ? 0 : (double)m->data; /* which is here already */
+    const double data = loaded + (double)m->decoding;
     const double total =
         (double)m->weights + (double)m->gradients + (double)m->state + activations + (double)m->sharing + data;
     if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)

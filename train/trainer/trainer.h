@@ -27,6 +27,7 @@ typedef struct trainer_memory {
     size_t weights, gradients, state, workspace, activations, packed, evaluation, total;
     size_t sharing;       /* sums and messages of several ranks, or of deterministic sums */
     size_t data;          /* the data in memory, with samples decoded ahead */
+    size_t decoding;      /* beside them, at most, while files are decoded */
     double per_parameter; /* weights, gradients and state */
     memory_limit limit;   /* available to this process */
 } trainer_memory;
