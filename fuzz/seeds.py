@@ -196,6 +196,7 @@ wrong = {"format": "scion-mistakes-1", "step": 7, "tta": "none",
          "pairs": 1, "confusion": [[0, 1, 2]], "size": [1, 2, 1],
          "worst": [{"sample": 4, "class": 0, "answer": 1, "loss": 2.5, "probability": 0.9, "pixels": "AP8="}]}
 seed("mistakes/usual", json.dumps(wrong))
+seed("mistakes/file", json.dumps({**wrong, "worst": [{**wrong["worst"][0], "file": "cat/<b>\u00e9\n1.png"}]}))
 seed("mistakes/none", json.dumps({**wrong, "classes": wrong["classes"][1:], "pairs": 0, "confusion": [], "worst": []}))
 seed("mistakes/many-classes", json.dumps({**wrong, "classes": wrong["classes"] + 30 * wrong["classes"][1:]}))
 seed("mistakes/contradiction", json.dumps({**wrong, "confusion": [[0, 1, 9]]}))

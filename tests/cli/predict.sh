@@ -48,6 +48,12 @@ holds page.html '<h3>Confusion matrix</h3>'
 holds page.html 'title="green">green</th>'
 wrong=$(json poor/mistakes.json 'len(o["worst"])')
 [ "$wrong" -gt 0 ] && [ "$(grep -c '<img ' page.html)" -eq "$wrong" ] || fault "report: $wrong images that it gets wrong"
+json poor/mistakes.json '[w["file"] + " " + o["classes"][w["class"]]["name"] for w in o["worst"]]' > named
+[ "$(sort -u named | wc -l)" -eq "$wrong" ] || fault "a file for each image: $(cat named)"
+while read -r file class; do
+    case $file in val/"$class"/*.png) [ -f "photos/$file" ] ;; *) false ;; esac || fault "the file of a mistake: $file, $class"
+    holds page.html "<span>$file</span>"
+done < named
 rm bare/mistakes.json
 "$scion" report bare out=page.html > out 2> log || fault "report: $(cat log)"
 grep -q '<img \|Confusion' page.html && fault 'mistakes without mistakes.json'

@@ -200,6 +200,7 @@ static void same(const mistakes *a, const mistakes *b)
     for (int i = 0; i < a->worst_count; i++) {
         const mistakes_image *x = &a->worst[i], *y = &b->worst[i];
         check(x->sample == y->sample && x->target == y->target && x->answer == y->answer);
+        check(x->file ? y->file && strcmp(x->file, y->file) == 0 : !y->file);
         check(fabs(x->loss - y->loss) < 1e-7 * (1 + x->loss) && memcmp(x->pixels, y->pixels, bytes) == 0);
     }
 }
@@ -214,6 +215,8 @@ static void files_come_back(void **state)
     trainer *t = validated(small, &scores, &m);
     free(m->classes[3].name);
     m->classes[3].name = strdup("a <b> \"\\ \xc3\xa9");
+    check(m->worst[0].file == NULL); /* these images are no files */
+    m->worst[1].file = strdup("cat/\xc3\xa9 <b>\n1.png");
     OK(mistakes_save(m, -1, path, &err));
     OK(mistakes_read(&back, path, &err));
     same(m, back);
@@ -285,6 +288,9 @@ static void what_contradicts_itself_is_refused(void **state)
          "its worst images"},
         {HEAD CLASSES PAIRS "\"size\":[1,2,1],\"worst\":[{\"sample\":4,\"class\":0,\"answer\":1,\"loss\":2.5,"
                             "\"probability\":1.5,\"pixels\":\"AP8=\"}]}",
+         "its worst images"},
+        {HEAD CLASSES PAIRS "\"size\":[1,2,1],\"worst\":[{\"sample\":4,\"file\":7,\"class\":0,\"answer\":1,"
+                            "\"loss\":2.5,\"probability\":0.5,\"pixels\":\"AP8=\"}]}",
          "its worst images"},
         {HEAD CLASSES PAIRS "\"size\":[1,2,1],\"worst\":[{\"sample\":4,\"class\":0,\"answer\":9,\"loss\":2.5,"
                             "\"probability\":0.5,\"pixels\":\"AP8=\"}]}",

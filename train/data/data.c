@@ -440,6 +440,11 @@ scion_status data_fetch_one(const data_set *d, data_sequence s, int64_t number, 
     return d->fetch(d, s.part, sample, s.plain ? -1 : s.even > 0 ? sample : number, arrays, err);
 }
 
+const char *data_file_of(const data_set *d, data_sequence s, int64_t number)
+{
+    return d->file ? d->file(d, s.part, sample_at(d, s, number)) : NULL;
+}
+
 /* Points to row `row` of a batch. */
 static void row_of(const data_info *info, void *const arrays[], int64_t row, void *to[DATA_ARRAYS])
 {

@@ -137,6 +137,8 @@ scion_status data_put_file(const data_set *d, const char *path, void *array, sci
 /* Number of files that could not be read so far, and of symbols that were left out. Training takes other files in
  * their place, evaluation leaves them out. */
 int64_t data_skipped(const data_set *d);
+/* File of a sample, as a path in the folder of the data; NULL: samples are not files. */
+const char *data_file_of(const data_set *d, data_sequence s, int64_t number);
 /* Number of files that are read one by one (0: none), and a 1 for each that could not be read so far. */
 int64_t data_files(const data_set *d);
 void data_unreadable(const data_set *d, uint8_t *files);

@@ -58,8 +58,9 @@ struct data_set {
     void (*hint)(const data_set *d, data_part part, int64_t sample); /* warms the cache for a sample that comes next;
                                                                         NULL: none */
     data_order order;
-    bool background;               /* fetch takes long: decode ahead */
-    size_t decode_bytes;           /* that decoding may take on all threads together */
+    bool background;     /* fetch takes long: decode ahead */
+    size_t decode_bytes; /* that decoding may take on all threads together */
+    const char *(*file)(const data_set *d, data_part part, int64_t sample); /* see data_file_of; NULL: none */
     atomic_uchar *bad[DATA_PARTS]; /* for each file: could not be read; NULL: files are not read one by one */
     int64_t bad_count[DATA_PARTS];
     /* Set by data.c */

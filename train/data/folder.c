@@ -279,6 +279,13 @@ static scion_status get(const data_set *d, data_part part, int64_t *sample, int6
     return train_fail(err, SCION_EINVAL, "none of %d images can be read; the last: %.180s", attempts, why.message);
 }
 
+static const char *file_of(const data_set *d, data_part part, int64_t sample)
+{
+    const folder *f = d->state;
+    data_place_of(d, &part, &sample);
+    return f->files[part].name[sample];
+}
+
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
 static scion_status read_names(data_set *d, const data_options *o, bool known, scion_error *err)
@@ -365,6 +372,7 @@ static scion_status open_folder(data_set *d, const data_options *o, const data_c
     }
     RETURN_IF_FAILED(take_files(d, err));
     RETURN_IF_FAILED(data_images_ready(d, context, err));
+    d->file = file_of;
     d->background = true;
     d->decode_bytes = IMAGE_MEMORY;
     describe(d);

@@ -46,8 +46,7 @@ static void standardise(data_images *m)
 
 /* ---- Samples ------------------------------------------------------------------------------------------- */
 
-/* Finds a sample of a whole set, in which the training images come first. */
-static void place_of(const data_set *d, data_part *part, int64_t *sample)
+void data_place_of(const data_set *d, data_part *part, int64_t *sample)
 {
     const data_images *m = d->state;
     if (!d->whole)
@@ -142,7 +141,7 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
     const int64_t height = m->about.height, width = m->about.width, n = d->info.samples[part];
     const data_box whole = {0, 0, height, width};
     data_mix mix = {.weight = 1};
-    place_of(d, &part, &sample);
+    data_place_of(d, &part, &sample);
     if (part != DATA_TRAIN || d->whole)
         number = -1;
     if (number >= 0)
@@ -169,7 +168,7 @@ static void hint(const data_set *d, data_part part, int64_t sample)
     enum { line = 64 };
     const data_images *m = d->state;
     const int64_t features = m->about.channels * m->about.height * m->about.width;
-    place_of(d, &part, &sample);
+    data_place_of(d, &part, &sample);
     for (int64_t k = 0; k < features; k += line)
         __builtin_prefetch(m->part[part].pixels + sample * features + k);
 }

@@ -29,6 +29,8 @@ typedef struct data_images {
  * classes are called by their numbers. Means and scales come from the training images, if they are in memory. The
  * kind's options start with data_image_options. */
 scion_status data_images_ready(data_set *d, const data_context *context, scion_error *err);
+/* Finds a sample of a whole set, in which the training images come first; of other sets it is as it is. */
+void data_place_of(const data_set *d, data_part *part, int64_t *sample);
 /* Resamples a box of an image to the size and channels of `about`: to is (height, width, channels). */
 scion_status data_view_image(const data_image_info *about, const image *from, data_box box, uint8_t *to,
                              scion_error *err);

@@ -270,7 +270,7 @@ void page_table_end(page *p)
 /* ---- Images and matrices ----------------------------------------------------------------------------------- */
 
 void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
-                const char *value, const char *note)
+                const char *value, const char *note, const char *file)
 {
     FILE *to = in_group(p, GROUP_IMAGES);
     char *text = png ? malloc(base64_length(bytes) + 1) : NULL;
@@ -286,6 +286,8 @@ void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64
     element(to, "b", label);
     element(to, "span", value);
     element(to, "span", note);
+    if (file)
+        element(to, "span", file);
     fputs("</div>\n", to);
     free(text);
 }

@@ -15,6 +15,7 @@
 #include "util/base64.h"
 #include "util/fail.h"
 #include "util/path.h"
+#include "util/utf8.h"
 
 static const char format[] = "scion-mistakes-1";
 
@@ -26,8 +27,10 @@ void mistakes_free(mistakes *m)
         return;
     for (int64_t i = 0; m->classes && i < m->class_count; i++)
         free(m->classes[i].name);
-    for (int i = 0; i < MISTAKES_WORST; i++)
+    for (int i = 0; i < MISTAKES_WORST; i++) {
         free(m->worst[i].pixels);
+        free(m->worst[i].file);
+    }
     free(m->classes);
     free(m->pairs);
     free(m);
@@ -143,7 +146,7 @@ bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t targe
     const int at = make_place(m, loss, sample);
     if (at >= 0) {
         mistakes_image *w = &m->worst[at];
-        *w = (mistakes_image){sample, target, answer, loss, 1 / sum, w->pixels};
+        *w = (mistakes_image){sample, target, answer, loss, 1 / sum, w->pixels, NULL};
         keep_pixels(m, d, pixels, w->pixels);
     }
     return true;
@@ -164,9 +167,20 @@ static int by_images(const void *a, const void *b)
     return x->images != y->images ? (x->images < y->images) - (x->images > y->images) : by_classes(a, b);
 }
 
-void mistakes_end(mistakes *m)
+/* A copy of the name of a file that JSON can hold; NULL: there is none. */
+static char *copy_name(const char *name)
+{
+    char *copy = name ? strdup(name) : NULL;
+    if (copy && utf8_bytes(copy, strlen(copy)) < strlen(copy))
+        utf8_make_printable(copy);
+    return copy;
+}
+
+void mistakes_end(mistakes *m, const data_set *d, data_sequence s)
 {
     int64_t kept = 0;
+    for (int i = 0; i < m->worst_count; i++)
+        m->worst[i].file = copy_name(data_file_of(d, s, m->worst[i].sample));
     if (m->pair_count == 0)
         return;
     qsort(m->pairs, (size_t)m->pair_count, sizeof *m->pairs, by_classes);
@@ -218,8 +232,8 @@ json_t *mistakes_json(const mistakes *m, bool pixels)
     }
     for (int i = 0; i < m->worst_count; i++) {
         const mistakes_image *w = &m->worst[i];
-        json_t *image = json_pack("{s:I,s:I,s:I,s:f,s:f}", "sample", w->sample, "class", w->target, "answer",
-                                  w->answer, "loss", w->loss, "probability", w->probability);
+        json_t *image = json_pack("{s:I,s:s*,s:I,s:I,s:f,s:f}", "sample", w->sample, "file", w->file, "class",
+                                  w->target, "answer", w->answer, "loss", w->loss, "probability", w->probability);
         if (pixels)
             failed |= json_object_set_new(image, "pixels", pixels_of(w->pixels, pixel_bytes(m)));
         failed |= json_array_append_new(worst, image);
@@ -312,14 +326,16 @@ static bool get_pairs(mistakes *m, json_t *all)
 static bool get_image(const mistakes *m, json_t *one, mistakes_image *w)
 {
     const size_t bytes = pixel_bytes(m);
-    const char *text;
+    const char *text, *file = NULL; /* older files have none */
     size_t length;
     w->pixels = malloc(bytes);
     return w->pixels &&
-           json_unpack(one, "{s:I,s:I,s:I,s:F,s:F,s:s%}", "sample", &w->sample, "class", &w->target, "answer",
-                       &w->answer, "loss", &w->loss, "probability", &w->probability, "pixels", &text, &length) == 0 &&
-           is_within(w->sample, 0, count_max) && is_mistake(m, w->target, w->answer) && w->loss >= 0 &&
-           w->probability >= 0 && w->probability <= 1 && base64_decode(text, length, w->pixels, bytes);
+           json_unpack(one, "{s:I,s?s,s:I,s:I,s:F,s:F,s:s%}", "sample", &w->sample, "file", &file, "class",
+                       &w->target, "answer", &w->answer, "loss", &w->loss, "probability", &w->probability, "pixels",
+                       &text, &length) == 0 &&
+           (!file || (w->file = strdup(file)) != NULL) && is_within(w->sample, 0, count_max) &&
+           is_mistake(m, w->target, w->answer) && w->loss >= 0 && w->probability >= 0 && w->probability <= 1 &&
+           base64_decode(text, length, w->pixels, bytes);
 }
 
 static bool get_worst(mistakes *m, json_t *all)

@@ -29,6 +29,7 @@ typedef struct mistakes_image {
     double loss;        /* -log of the probability of its class, with tta */
     double probability; /* of the answer */
     uint8_t *pixels;    /* (height, width, channels) of mistakes */
+    char *file;         /* path in the folder of the data; NULL: not known, or not a file */
 } mistakes_image;
 
 typedef struct mistakes {
@@ -53,8 +54,8 @@ void mistakes_free(mistakes *m);
  * memory. */
 bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t target, const float *logits,
                   const float *pixels);
-/* After the last image: the pairs in order. */
-void mistakes_end(mistakes *m);
+/* After the last image: the pairs in order, and the files of the images, whose samples are numbers of the sequence. */
+void mistakes_end(mistakes *m, const data_set *d, data_sequence s);
 
 /* Sums over all classes; without a name. */
 mistakes_class mistakes_total(const mistakes *m);

@@ -78,7 +78,7 @@ static void draw_worst(page *p, const mistakes *m)
     page_heading(
         p, "Images it gets most wrong",
         "Wrong answers to images whose class was thought least likely, the highest loss first: class, answer and its "
-        "probability.");
+        "probability, and the file, if each image is one, as a path in the folder of the data.");
     for (int i = 0; i < m->worst_count; i++) {
         const mistakes_image *w = &m->worst[i];
         char label[160], answer[160], value[200], note[96], loss[MARKUP_NUMBER];
@@ -89,7 +89,7 @@ static void draw_worst(page *p, const mistakes *m)
         uint8_t *png = NULL;
         size_t bytes = 0;
         image_encode_png(w->pixels, m->height, m->width, m->channels, &png, &bytes, NULL); /* on failure NULL */
-        page_image(p, png, bytes, m->height, m->width, label, value, note);
+        page_image(p, png, bytes, m->height, m->width, label, value, note, w->file);
         free(png);
     }
 }

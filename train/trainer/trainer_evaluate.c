@@ -18,6 +18,11 @@ static int64_t batches_of(const trainer *t, int64_t samples)
     return (samples + t->c.training.batch - 1) / t->c.training.batch;
 }
 
+static data_sequence sequence_of(const measured *m)
+{
+    return (data_sequence){.part = DATA_VAL, .even = m->spread ? m->samples : 0};
+}
+
 /* At least one sample, if there is one. */
 static measured validation_of(const trainer *t, bool last)
 {
@@ -139,7 +144,7 @@ static scion_status evaluate_batches(trainer *t, const measured *m, int views, c
                                      mistakes *wrong, int64_t count, batch_score *found, scion_error *err)
 {
     const comm *c = t->comm;
-    const data_sequence samples = {.part = DATA_VAL, .even = m->spread ? m->samples : 0};
+    const data_sequence samples = sequence_of(m);
     scion_status status = SCION_OK;
     for (int64_t i = c->rank; i < count; i += c->size) {
         if (i > 0 && trainer_stopped(w))
@@ -214,6 +219,7 @@ scion_status trainer_validate(trainer *t, bool last, const trainer_watch *w, tra
                               scion_error *err)
 {
     const int views = !t->logits ? 0 : last ? trainer_tta(t)->count : 1;
+    const measured part = validation_of(t, last);
     mistakes *m = NULL;
     scion_status status = SCION_OK;
     if (wrong)
@@ -221,13 +227,13 @@ scion_status trainer_validate(trainer *t, bool last, const trainer_watch *w, tra
     if (wrong && trainer_about(t).reports_mistakes)
         TRY(mistakes_create(&m, data_about(t->data), err));
     bind_validated(t);
-    status = evaluate(t, validation_of(t, last), views, w, m, scores, err);
+    status = evaluate(t, part, views, w, m, scores, err);
     trainer_bind(t, t->flats[FLAT_GRADS]);
     if (status == SCION_OK && m && isfinite(scores->loss)) {
         m->step = t->step;
         snprintf(m->tta, sizeof m->tta, "%s", trainer_tta(t)->name);
         snprintf(m->part, sizeof m->part, "%s", data_about(t->data)->held_out);
-        mistakes_end(m);
+        mistakes_end(m, t->data, sequence_of(&part));
         *wrong = m;
         m = NULL;
     }
