@@ -175,6 +175,41 @@ static void imagenet_layout(void **state)
     data_close(d);
 }
 
+/* The file of a sample, in each order of samples: in the folder of its class, and of the number that its pixels tell. */
+static void samples_know_their_files(void **state)
+{
+    enum { each = 5, side = 8 };
+    static const char *const names[] = {"ant", "bee"};
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        class_folder("known/train", names[c], each, 10 * c);
+        class_folder("known/val", names[c], each, 20 + 10 * c);
+    }
+    for (int way = 0; way < 4; way++) {
+        const data_context context = {.seed = 1, .whole = way == 3};
+        const data_sequence s = {.part = way == 0 ? DATA_TRAIN : DATA_VAL, .even = way == 2 ? 3 : 0};
+        data_set *d = must_open_folder("known", &context, OPTIONS("image_size=8", "crop_min=1"));
+        const int64_t count = way == 2 ? 3 : data_about(d)->samples[s.part];
+        assert_int_equal(count, way == 2 ? 3 : way == 3 ? 4 * each : 2 * each);
+        for (int64_t i = 0; i < count; i++) {
+            float pixels[3 * side * side], file[3 * side * side];
+            int32_t label;
+            void *const arrays[DATA_ARRAYS] = {pixels, &label};
+            char path[FILES_PATH], start[64];
+            scion_error err = {0};
+            assert_int_equal(data_fill(d, s, i, 1, arrays, &err), SCION_OK);
+            const char *name = data_file_of(d, s, i);
+            snprintf(start, sizeof start, "%s/%s/", way == 0 || (way == 3 && i < 2 * each) ? "train" : "val",
+                     names[label]);
+            assert_int_equal(strncmp(name, start, strlen(start)), 0);
+            snprintf(path, sizeof path, "%s/%s", files_path("known"), name);
+            assert_int_equal(data_put_file(d, path, file, &err), SCION_OK);
+            assert_memory_equal(pixels, file, sizeof pixels);
+        }
+        data_close(d);
+    }
+}
+
 /* Without val/, the last fifth of each class: a model never sees them. */
 static void classes_alone_are_split(void **state)
 {
@@ -190,6 +225,17 @@ static void classes_alone_are_split(void **state)
     assert_int_equal(labels[0] * 100 + labels[1] * 10 + labels[2], 1);
     assert_non_null(strstr(data_about(d)->held_out, "split, the last 20 % of each class"));
     data_close(d);
+    /* a share of a file is not taken: 1 of 10 and 0 of 5 by 0.19, 1 of 5 by 0.39 */
+    static const struct {
+        const char *share;
+        int64_t val;
+    } cuts[] = {{"val_fraction=0.19", 1}, {"val_fraction=0.39", 3 + 1}, {"val_fraction=0.5", 5 + 2}};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        d = must_open_folder("split", &context, OPTIONS("image_size=8", cuts[i].share));
+        assert_int_equal(data_about(d)->samples[DATA_VAL], cuts[i].val);
+        assert_int_equal(data_about(d)->samples[DATA_TRAIN], 15 - cuts[i].val);
+        data_close(d);
+    }
     d = must_open_folder("split", &context, OPTIONS("image_size=8", "val_fraction=0"));
     assert_int_equal(data_about(d)->samples[DATA_VAL], 0);
     data_close(d);
@@ -515,6 +561,7 @@ int main(void)
         cmocka_unit_test(resampling_follows_its_definition),
         cmocka_unit_test(crops_are_drawn_as_said),
         cmocka_unit_test(imagenet_layout),
+        cmocka_unit_test(samples_know_their_files),
         cmocka_unit_test(classes_alone_are_split),
         cmocka_unit_test(wrong_folders_are_refused),
         cmocka_unit_test(images_are_expected_where_a_model_wants_them),
