@@ -175,7 +175,7 @@ static void imagenet_layout(void **state)
     data_close(d);
 }
 
-/* The file of a sample, in each order of samples: in the folder of its class, and of the number that its pixels tell. */
+/* The file of a sample, in each order of samples: in the folder of its class, and with its pixels. */
 static void samples_know_their_files(void **state)
 {
     enum { each = 5, side = 8 };

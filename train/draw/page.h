@@ -27,8 +27,8 @@ void page_heading(page *p, const char *title, const char *caption);
 /* A square table of integers, cells[row * n + column], shaded by their share of the row's sum, the diagonal in
  * another colour; rows and columns have the same names. corner: label of the names. */
 void page_matrix(page *p, int n, const char *const *names, const int64_t *cells, const char *corner);
-/* An image, as the bytes of a PNG file (NULL: out of memory), with lines of text below; file NULL: none. Consecutive images are side
- * by side. */
+/* An image, as the bytes of a PNG file (NULL: out of memory), with lines of text below; file may be NULL. Images that
+ * follow each other are side by side. */
 void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note, const char *file);
 

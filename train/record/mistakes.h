@@ -54,7 +54,8 @@ void mistakes_free(mistakes *m);
  * memory. */
 bool mistakes_add(mistakes *m, const data_info *d, int64_t sample, int32_t target, const float *logits,
                   const float *pixels);
-/* After the last image: the pairs in order, and the files of the images, whose samples are numbers of the sequence. */
+/* After the last image: puts the pairs in order and adds the files of the worst images, whose samples are numbers of
+ * the sequence. */
 void mistakes_end(mistakes *m, const data_set *d, data_sequence s);
 
 /* Sums over all classes; without a name. */
