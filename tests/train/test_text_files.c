@@ -183,6 +183,41 @@ static void test_folders(void **state)
     must_refuse(&(data_case){.path = files_path("pictures")}, "pictures", "without texts", NULL);
 }
 
+/* A note tells of lines that are JSON objects, or of such a name; the text is learned as it is. */
+static void test_json_lines(void **state)
+{
+    static const char one[] = "looks like JSON Lines: learned as it is, braces and all";
+    static const struct {
+        const char *name, *text;
+        bool told;
+    } cases[] = {{"a.txt", "{\"text\": \"a {b}\"}\n{\"text\": \"c\"}\n", true},
+                 {"a.txt", "{\"text\": \"a\"}\n{\"text\": \"c\"", false}, /* cut off */
+                 {"a.txt", "{\"text\": \"a\"}\n{\"text\": \"c\"}", true},
+                 {"a.txt", "{\"text\": \"a\"}\nand more\n", false},
+                 {"a.txt", "{\n  \"text\": \"a\"\n}\n", false}, /* JSON of several lines */
+                 {"a.txt", "{x}\n{y}\n", false},
+                 {"a.txt", "[1]\n[2]\n", false},
+                 {"a.jsonl", "[1]\n[2]\n", true},
+                 {"a.v1.NDJSON", "[1]\n", true},
+                 {"a.jsonl.part", "[1]\n", true},
+                 {"a.json", "[1]\n", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = files_text(cases[i].name, cases[i].text);
+        data_set *d = must_open(&(data_case){.path = path});
+        assert_string_equal(data_about(d)->note, cases[i].told ? one : "");
+        data_close(d);
+        must_read(path, cases[i].text);
+    }
+    files_write_gz("lines/a.jsonl.gz", "{\"a\":1}\n{}\n", 11);
+    files_text("lines/b.txt", "plain\n");
+    files_text("lines/c", "{}\n{}\n");
+    data_set *d = must_open(&(data_case){.path = files_path("lines")});
+    assert_string_equal(data_about(d)->note,
+                        "2 of 3 texts look like JSON Lines: learned as they are, braces and all");
+    data_close(d);
+}
+
 /* val_data: training on all of the one text, validation on all of the other. */
 static void test_val_data(void **state)
 {
@@ -220,7 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed),   cmocka_unit_test(test_long_packed),    cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_marks),    cmocka_unit_test(test_bytes_are_told), cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_val_data), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_val_data), cmocka_unit_test(test_kinds),          cmocka_unit_test(test_json_lines),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

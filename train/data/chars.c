@@ -227,6 +227,12 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
     if (utf16 > 0)
         utf8_append(note, bytes, "%sUTF-16 was read as characters (%lld file%s)", note[0] ? "; " : "",
                     (long long)utf16, utf16 == 1 ? "" : "s");
+    if (texts->json > 0 && texts->file_count == 1)
+        utf8_append(note, bytes, "%slooks like JSON Lines: learned as it is, braces and all", note[0] ? "; " : "");
+    else if (texts->json > 0)
+        utf8_append(note, bytes, "%s%lld of %lld texts look%s like JSON Lines: learned as they are, braces and all",
+                    note[0] ? "; " : "", (long long)texts->json, (long long)texts->file_count,
+                    texts->json == 1 ? "s" : "");
     if (others > 0)
         utf8_append(note, bytes, "%sleft out: %lld file%s no text", note[0] ? "; " : "", (long long)others,
                     others == 1 ? " that is" : "s that are");

@@ -5,9 +5,11 @@
  *
  * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <zstd.h>
 
@@ -159,6 +161,41 @@ static bool is_text(const uint8_t *bytes, size_t n)
            !memchr(bytes, 0, n < examined ? n : examined);
 }
 
+/* ---- JSON Lines ---------------------------------------------------------------------------------------- */
+
+/* True for NAME.jsonl and NAME.ndjson, also packed. */
+static bool has_json_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+        const size_t length = strcspn(dot + 1, ".");
+        if ((length == 5 && strncasecmp(dot + 1, "jsonl", length) == 0) ||
+            (length == 6 && strncasecmp(dot + 1, "ndjson", length) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* True if the first two lines are a JSON object each. A longer line than a book is not looked at. */
+static bool has_json_lines(const char *text, size_t n)
+{
+    enum { wanted = 2, longest = 1 << 22 };
+    int found = 0;
+    while (found < wanted && n > 0 && text[0] == '{') {
+        const char *end = memchr(text, '\n', n < longest ? n : longest);
+        const size_t length = end ? (size_t)(end - text) : n < longest ? n : 0;
+        json_t *object = json_loadb(text, length, JSON_DISABLE_EOF_CHECK, NULL);
+        const bool fine = json_is_object(object);
+        json_decref(object);
+        if (!fine)
+            return false;
+        found++;
+        n -= length + (end ? 1 : 0);
+        text += length + (end ? 1 : 0);
+    }
+    return found == wanted;
+}
+
 /* ---- Files and folders --------------------------------------------------------------------------------- */
 
 /* Adds a file. A file of a folder that is no text is only counted. */
@@ -176,7 +213,9 @@ static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bo
         *f = (data_text_file){strdup(path), first};
     if (!f || !f->path)
         return data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    return decode(t, first, keep_mark, path, err);
+    RETURN_IF_FAILED(decode(t, first, keep_mark, path, err));
+    t->json += has_json_name(path) || has_json_lines((const char *)t->bytes + first, t->count - first);
+    return SCION_OK;
 }
 
 /* Adds the files of a folder that are regular and not empty, in the order of their paths. */

@@ -20,6 +20,7 @@ typedef struct data_texts {
     int64_t file_count;
     int64_t others; /* files of the folder that are no text */
     int64_t utf16;  /* files that were UTF-16 */
+    int64_t json;   /* files that look like JSON Lines */
 } data_texts;
 
 /* Reads a text file or a folder of them, except the file or folder `except` (may be NULL). keep_mark: the byte order
