@@ -90,7 +90,13 @@ static void test_shard_errors(void **state)
     must_refuse(&o, "x_val_000000.bin", "all shards are for validation", NULL);
     o.val = files_path("none");
     must_refuse(&o, "none", "no such file", NULL);
-    o.val = NULL;
+    o = (data_case){.kind = "chars", .path = files_path("shards/*.bin")}; /* a preset of text says so */
+    must_refuse(&o, "shards/*.bin", "a pattern means token shards of llm.c", "say data_kind=tokens",
+                "(chars takes one file or folder)", NULL);
+    o.path = files_path("shards/x_val_000000.bin");
+    must_refuse(&o, "x_val_000000.bin", "token shards of llm.c", "say data_kind=tokens",
+                "(data_kind=chars wants a text, by characters)", NULL);
+    o = (data_case){.kind = "tokens"};
     size_t n = shard_bytes(bytes, 20, 0, 1000);
     bytes[4] = 2;
     o.path = files_write("[odd]*.bin", bytes, n);

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "util/array.h"
 #include "util/fail.h"
+#include "util/file.h"
 #include "data/catalogue.h"
 #include "data/data_kind.h"
 #include "data/paths.h"
@@ -241,7 +242,18 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
         kind = kind_of_name(o->kind);
         if (!kind)
             train_fail(err, SCION_EINVAL, "%.60s: there is no kind of data of this name", o->kind);
-        return kind;
+        /* A folder may hold files of several kinds; a file, or a pattern, is of one. */
+        const data_kind *found = kind && o->path[0] && !file_is_folder(o->path) ? kind_of_path(o->path, false) : NULL;
+        if (!found || found == kind)
+            return kind;
+        if (file_exists(o->path))
+            data_fail(err, SCION_EINVAL, o->path, "%s: say data_kind=%s (data_kind=%s wants %s)", found->help,
+                      found->name, kind->name, kind->help);
+        else
+            data_fail(err, SCION_EINVAL, o->path,
+                      "a pattern means %s: say data_kind=%s (%s takes one file or folder)", found->help, found->name,
+                      kind->name);
+        return NULL;
     }
     if (!o->path[0] && !context->vocabulary && !context->images) {
         train_fail(err, SCION_EINVAL, "no data are given");
