@@ -206,6 +206,28 @@ static void print_ranks(const trainer *t)
                  trainer_about(t).comm->local_size, mean, max);
 }
 
+/* Hints at smaller images if most weights are a layer with a weight for each of their numbers. */
+static void print_first_layer(const trainer *t)
+{
+    enum { smaller = 32 };
+    const tape *weights = trainer_about(t).model->tape;
+    const data_image_info *m = data_about(trainer_about(t).data)->image;
+    int64_t most = 0;
+    if (!m || data_files(trainer_about(t).data) == 0 || m->height < 2 * smaller)
+        return;
+    for (int64_t i = 0; i < tape_param_count(weights); i++) {
+        const tape_value *w = tape_param_at(weights, i);
+        if (w->ndim == 2 && w->shape[1] == m->height * m->width * m->channels)
+            most = scn_max(most, w->count);
+    }
+    if (2 * most > trainer_about(t).parameters)
+        cli_fill(stdout, 6,
+                 "note: %.1f of %.1f million weights are the first layer's, for images of %lld x %lld; image_size=%d "
+                 "makes it %.0f times smaller",
+                 (double)most / 1e6, (double)trainer_about(t).parameters / 1e6, (long long)m->height,
+                 (long long)m->width, smaller, (double)(m->height * m->width) / (smaller * smaller));
+}
+
 void describe_run(const trainer *t)
 {
     const config *c = trainer_about(t).config;
@@ -214,6 +236,7 @@ void describe_run(const trainer *t)
     cli_fill(stdout, 6, "data: %s", d->description);
     if (d->note[0])
         cli_fill(stdout, 6, "note: %s", d->note);
+    print_first_layer(t);
     cli_fill(stdout, 5, "run: %s %s, lr %g %s, %lld step%s of %lld %s, %d thread%s, into %s", c->optimizer.rule,
              config_norms_text(c), c->training.lr, c->training.schedule, (long long)trainer_about(t).steps,
              cli_plural(trainer_about(t).steps), (long long)trainer_samples(t), d->unit, threads, cli_plural(threads),
