@@ -84,6 +84,7 @@ refused 1 'tta=mirror: model gpt does not classify images' train data=text.txt l
 "$scion" train data=text.txt layers=1 width=16 head_size=8 block=8 batch=2 steps=1 out=writer > out 2>&1 || fault 'gpt'
 
 # ---- predict, without the data
+mkdir empty-album
 mv photos/val/red/1.png some.png
 mv photos/val/green/1.png another.png
 rm -r photos
@@ -95,6 +96,25 @@ awk 'NR == 2 { first = $2 } NR == 6 { second = $2 } END { exit !(NR == 8 && firs
 "$scion" predict run some.png top=1 tta=mirror --json > out 2> log || fault "--json: $(cat log)"
 holds out '{"file": "some.png", "classes": [{"name": "red", "probability": 0.'
 [ "$(wc -l < out)" -eq 1 ] || fault "--json: $(cat out)"
+
+# ---- A folder stands for all images in it; names of folders that are classes are compared with the answers
+mkdir -p album/red album/deep/green album/others
+cp some.png album/red/a.png
+cp some.png album/red/b.PNG
+cp another.png album/deep/green/c.png
+cp another.png album/red/d.png # a wrong label
+cp some.png album/others/e.png
+echo 'no image' > album/red/readme.txt
+echo 'GIF89a' > album/others/f.gif
+"$scion" predict run album top=1 > out 2> log || fault "predict a folder: $(cat log)"
+holds out '5 images: 3 red, 2 green'
+holds out '3 of 4 have the class that their folder names: 75.00%'
+holds log 'warning: album: 1 image in formats that are not read, .gif for one'
+"$scion" predict run album/ some.png --quiet > out 2> log || fault "predict a folder --quiet: $(cat log)"
+[ "$(cat out)" = "$(printf 'green\nred\nred\nred\ngreen\nred')" ] || fault "a folder in order: $(cat out)"
+"$scion" predict run album/red --json top=1 > out 2> log || fault "predict a folder --json: $(cat log)"
+[ "$(grep -c '"file": "album/red/[abd].*", "folder_class": "red", "classes": ' out)" -eq 3 ] || fault "--json: $(cat out)"
+refused 1 'empty-album: no PNG or JPEG images in it' predict run empty-album
 echo 'no image' > torn.png
 "$scion" predict run torn.png some.png --quiet > out 2> log
 [ $? -eq 1 ] || fault 'a file that is no image must end with status 1'
@@ -110,6 +130,25 @@ refused 1 'mistakes=x.json: model gpt does not classify images' eval writer mist
 refused 1 'only a model that learned from images can classify them' predict writer some.png
 refused 1 'absent' predict absent some.png
 refused 1 'width=8: cannot be changed' predict run some.png width=8
+
+# ---- Images of other formats are named, with a way to convert them; large images for an mlp get a hint
+mkdir -p mixed/cat mixed/dog webp/cat webp/dog
+for kind in cat dog; do
+    pixel mixed/$kind/1.png "$red"
+    pixel mixed/$kind/2.png "$blue"
+    echo x > mixed/$kind/3.webp
+    echo x > webp/$kind/1.WebP
+done
+"$scion" train model=mlp data=mixed width=8 layers=2 batch=2 steps=1 threads=1 val_fraction=0.5 out=mixed-run > out 2> log ||
+    fault "other formats: $(cat log)"
+tr '\n' ' ' < out | tr -s ' ' > line
+holds line 'left out: 2 images in formats that are not read (.webp, say; mogrify -format png FILE ... converts)'
+holds line "note: 1.2 of 1.2 million weights are the first layer's, for images of 224 x 224; image_size=32 makes it 49 times"
+holds line 'including up to 268.4 MB to decode large images'
+"$scion" train model=mlp data=mixed width=8 layers=2 batch=2 steps=1 threads=1 val_fraction=0.5 image_size=32 out=small-run > out \
+    2> log || fault "small images: $(cat log)"
+grep -q "first layer's" out && fault 'a hint where images are small'
+refused 1 'webp: its images are no PNG or JPEG but .webp: mogrify -format png FILE ... converts them' train model=mlp data=webp steps=1
 
 # ---- Data that nothing can be learned from
 mkdir -p one/cat empty

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "util/array.h"
 #include "util/fail.h"
@@ -49,26 +48,20 @@ typedef struct folder {
     data_names files[DATA_PARTS]; /* class by class; paths are relative to the root */
     int64_t others, empty;        /* other files, folders without images */
     int64_t beside;               /* images outside the folder of a class */
+    int64_t unread;               /* images in formats that are not read, */
+    const char *unread_end;       /* and the end of the name of one */
     int64_t unused;               /* folders beside train/ and val/ */
     bool split;                   /* there is no val/ */
 } folder;
 
 /* ---- Names --------------------------------------------------------------------------------------------- */
 
-static bool is_image(const char *name)
-{
-    static const char *const ends[] = {".png", ".jpg", ".jpeg"};
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
-        if (strcasecmp(dot, ends[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Content of a folder, sorted; paths are relative to the root. */
 typedef struct listing {
     data_names images, folders;
-    int64_t others; /* other files */
+    int64_t others;  /* other files */
+    int64_t unread;  /* images in formats that are not read, */
+    const char *end; /* and the end of the name of one */
 } listing;
 
 static void free_listing(listing *l)
@@ -81,13 +74,18 @@ static void free_listing(listing *l)
 static scion_status list(listing *l, const char *root, const char *inside, bool classes, scion_error *err)
 {
     data_names files = {NULL, 0};
+    const char *end = NULL;
     *l = (listing){.others = 0};
     scion_status status = data_list(root, inside, NULL, &files, classes ? &l->folders : NULL, err);
     for (int64_t i = 0; status == SCION_OK && i < files.count; i++)
-        if (is_image(files.name[i]))
-            status = data_add_name(&l->images, files.name[i], err);
-        else
-            l->others++;
+        switch (data_kind_of_file(files.name[i], &end)) {
+        case DATA_IMAGE: status = data_add_name(&l->images, files.name[i], err); break;
+        case DATA_OTHER_IMAGE:
+            l->unread++;
+            l->end = end;
+            break;
+        default: l->others++;
+        }
     data_free_names(&files);
     data_sort_names(&l->images);
     data_sort_names(&l->folders);
@@ -122,8 +120,8 @@ static bool detect(const char *path)
     for (int64_t i = 0; listed && i < all.folders.count && i < max_folders; i++) {
         listing l;
         listed = list(&l, path, all.folders.name[i], false, NULL) == SCION_OK;
-        with_images += l.images.count > 0;
-        with_others += l.images.count == 0 && l.others > 0;
+        with_images += l.images.count + l.unread > 0;
+        with_others += l.images.count + l.unread == 0 && l.others > 0;
         free_listing(&l);
     }
     const bool mixed = all.others > 0;
@@ -141,6 +139,14 @@ static scion_status add_file(folder *f, data_part part, const char *name, int32_
         return train_fail(err, SCION_ENOMEM, "out of memory for the names of images");
     *to = label;
     return data_add_name(&f->files[part], name, err);
+}
+
+/* Counts files of a listing that are left out. */
+static void count_others(folder *f, const listing *l)
+{
+    f->others += l->others;
+    f->unread += l->unread;
+    f->unread_end = l->end ? l->end : f->unread_end;
 }
 
 /* Name of a class: the last name of its folder. */
@@ -161,7 +167,7 @@ static scion_status add_class(data_set *d, const char *inside, data_part part, d
     for (int64_t i = 0; status == SCION_OK && i < l.images.count; i++)
         status = add_file(f, i < train ? part : DATA_VAL, l.images.name[i], (int32_t)label, err);
     *count = l.images.count;
-    f->others += l.others;
+    count_others(f, &l);
     free_listing(&l);
     return status;
 }
@@ -192,7 +198,7 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
         TRY(names ? SCION_OK : SCION_ENOMEM);
     }
     f->beside += l.images.count;
-    f->others += l.others;
+    count_others(f, &l);
     for (int64_t i = 0; i < l.folders.count; i++) {
         const char *name = class_of(l.folders.name[i]);
         const int64_t label = learns ? m->classes : find_name(m, name);
@@ -211,6 +217,10 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
         }
     }
     data_path(at, "%s%s%s", root, inside[0] ? "/" : "", inside);
+    if (all == 0 && f->unread > 0)
+        TRY(data_fail(err, SCION_EINVAL, at,
+                      "its images are no PNG or JPEG but %s: mogrify -format png FILE ... converts them",
+                      f->unread_end));
     if (all == 0)
         TRY(data_fail(err, SCION_EINVAL, at, "no folder in it has PNG or JPEG images, expected one for each class"));
 done:
@@ -344,6 +354,11 @@ static void describe(data_set *d)
                     {f->beside, "image in no folder of a class", "images in no folder of a class"},
                     {f->others, "other file", "other files"},
                     {f->unused, "folder beside train/ and val/", "folders beside train/ and val/"}};
+    if (f->unread > 0)
+        utf8_append(
+            d->info.note, sizeof d->info.note,
+            "left out: %lld image%s in formats that are not read (%s, say; mogrify -format png FILE ... converts)",
+            (long long)f->unread, f->unread == 1 ? "" : "s", f->unread_end);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (left_out[i].count > 0)
             utf8_append(d->info.note, sizeof d->info.note, "%s %lld %s",

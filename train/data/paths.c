@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -67,6 +68,21 @@ void data_free_names(data_names *n)
         free(n->name[i]);
     free(n->name);
     *n = (data_names){NULL, 0};
+}
+
+data_file_kind data_kind_of_file(const char *name, const char **end)
+{
+    static const char *const ends[] = {".png",  ".jpg", ".jpeg", ".gif",  ".webp", ".bmp",
+                                       ".tiff", ".tif", ".heic", ".heif", ".avif", ".jxl"};
+    enum { readable = 3, count = sizeof ends / sizeof *ends };
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; dot && i < count; i++)
+        if (strcasecmp(dot, ends[i]) == 0) {
+            if (end)
+                *end = ends[i];
+            return i < readable ? DATA_IMAGE : DATA_OTHER_IMAGE;
+        }
+    return DATA_NO_IMAGE;
 }
 
 /* Raises the limit of open files, which many shards may exceed. */

@@ -32,6 +32,12 @@ void data_free_names(data_names *n);
  * in its place it would become another run. */
 #define DATA_EPASSING SCION_ESTATE
 
+/* Kinds of files, by the ends of their names. */
+typedef enum data_file_kind { DATA_NO_IMAGE, DATA_IMAGE, DATA_OTHER_IMAGE } data_file_kind;
+/* DATA_IMAGE: .png, .jpg, .jpeg. DATA_OTHER_IMAGE: an image in a format that is not read; *end (may be NULL) is the
+ * usual end of its names. */
+data_file_kind data_kind_of_file(const char *name, const char **end);
+
 /* Opens a file to read; an empty file, or one that is not regular, is an error. */
 scion_status data_open_file(const char *path, int *file, int64_t *bytes, scion_error *err);
 /* Reads exactly n bytes from an offset; a file that has become shorter is an error. */
