@@ -389,6 +389,41 @@ static void evaluation_sees_the_middle(void **state)
     data_close(d);
 }
 
+/* Training, evaluation and single files see a photo with an orientation like one whose pixels are turned. */
+static void photos_are_upright_everywhere(void **state)
+{
+    enum { side = 8, w = 12, h = 9 };
+    const data_context context = {.seed = 1};
+    uint8_t stored[w * h * 3], upright[w * h * 3], exif[EXIF_BYTES];
+    float x[2][3 * side * side], file[2][3 * side * side];
+    scion_error err = {0};
+    (void)state;
+    for (int i = 0; i < w * h * 3; i++)
+        stored[i] = (uint8_t)(37 * i + i / 7);
+    for (int i = 0; i < w * h; i++) /* a quarter to the right: row y of the file is column h - 1 - y of the picture */
+        memcpy(upright + 3 * (i % w * h + h - 1 - i / w), stored + 3 * i, 3);
+    image_bytes turned = make_png(w, h, PNG_COLOR_TYPE_RGB, 8, false, stored);
+    image_bytes plain = make_png(h, w, PNG_COLOR_TYPE_RGB, 8, false, upright);
+    make_exif(exif, true, 6);
+    png_add_exif(&turned, false, exif, sizeof exif);
+    files_write("phone/a/turned.png", turned.at, turned.count);
+    files_write("phone/b/plain.png", plain.at, plain.count);
+    free(turned.at);
+    free(plain.at);
+    for (int way = 0; way < 2; way++) {
+        data_set *d = must_open_folder("phone", &context, OPTIONS("image_size=8", "val_fraction=0", "crop_min=1"));
+        void *const arrays[DATA_ARRAYS] = {x};
+        const data_sequence s = {.part = DATA_TRAIN, .plain = way};
+        assert_int_equal(data_fill(d, s, 0, 2, arrays, &err), SCION_OK);
+        assert_memory_equal(x[0], x[1], sizeof x[0]);
+        assert_int_equal(data_put_file(d, files_path("phone/a/turned.png"), file[0], &err), SCION_OK);
+        assert_int_equal(data_put_file(d, files_path("phone/b/plain.png"), file[1], &err), SCION_OK);
+        assert_memory_equal(file[0], file[1], sizeof file[0]);
+        assert_memory_equal(file[0], x[0], sizeof file[0]);
+        data_close(d);
+    }
+}
+
 enum { N = 24, SIDE = 8, EACH = 3 * SIDE * SIDE, EPOCHS = 3 };
 
 static void fill_numbers(const char *name, int workers, const char *const pairs[], float (*x)[EACH], int32_t *labels)
@@ -569,6 +604,7 @@ int main(void)
         cmocka_unit_test(other_images_get_the_size_of_the_model),
         cmocka_unit_test(a_text_with_figures_is_a_text),
         cmocka_unit_test(evaluation_sees_the_middle),
+        cmocka_unit_test(photos_are_upright_everywhere),
         cmocka_unit_test(samples_do_not_depend_on_threads),
         cmocka_unit_test(bad_images_are_replaced_in_training),
         cmocka_unit_test(a_model_brings_its_classes),

@@ -439,9 +439,9 @@ static const char *other_format(const uint8_t *bytes, size_t n)
     static const struct {
         size_t at, count;
         const char *mark, *name;
-    } formats[] = {{0, 4, "GIF8", "GIF"},     {8, 4, "WEBP", "WebP"},  {6, 4, "\0\0\0\0", "BMP"},
-                   {0, 4, "II*\0", "TIFF"},   {0, 4, "MM\0*", "TIFF"}, {4, 8, "ftypavif", "AVIF"},
-                   {4, 8, "ftypheic", "HEIC"}};
+    } formats[] = {{0, 4, "GIF8", "GIF"},      {8, 4, "WEBP", "WebP"},    {6, 4, "\0\0\0\0", "BMP"},
+                   {0, 4, "II*\0", "TIFF"},    {0, 4, "MM\0*", "TIFF"},   {4, 8, "ftypavif", "AVIF"},
+                   {4, 8, "ftypheic", "HEIC"}, {4, 8, "ftypmif1", "HEIC"}};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (n >= formats[i].at + formats[i].count &&
             memcmp(bytes + formats[i].at, formats[i].mark, formats[i].count) == 0 &&
