@@ -152,10 +152,11 @@ void describe_memory(const trainer *t)
                cli_bytes((double)m->sharing, text[6]));
     if (m->packed > 0)
         printf("        including %s for weights packed once a step\n", cli_bytes((double)m->packed, text[6]));
-    if (m->decoding > 0)
-        printf("        including up to %s to decode large images\n", cli_bytes((double)m->decoding, text[6]));
     if ((double)m->data > worth_a_line * (double)m->total)
         printf("        including %s for the data\n", cli_bytes((double)m->data, text[6]));
+    if (m->decoding > 0)
+        printf("        and up to %s more while very large images are decoded\n",
+               cli_bytes((double)m->decoding, text[6]));
 }
 
 /* ---- The run -------------------------------------------------------------------------------------------------- */

@@ -144,7 +144,7 @@ done
 tr '\n' ' ' < out | tr -s ' ' > line
 holds line 'left out: 2 images in formats that are not read (.webp, say; mogrify -format png FILE ... converts)'
 holds line "note: 1.2 of 1.2 million weights are the first layer's, for images of 224 x 224; image_size=32 makes it 49 times"
-holds line 'including up to 268.4 MB to decode large images'
+holds line 'and up to 268.4 MB more while very large images are decoded'
 "$scion" train model=mlp data=mixed width=8 layers=2 batch=2 steps=1 threads=1 val_fraction=0.5 image_size=32 out=small-run > out \
     2> log || fault "small images: $(cat log)"
 grep -q "first layer's" out && fault 'a hint where images are small'

@@ -85,7 +85,7 @@ while ! grep -q 'step 2/2  validating [0-9]* %' log && [ $tries -lt 600 ]; do sl
 kill -INT "$(cat process)"
 wait $!
 grep -q 'scion resume long' log || fault "Ctrl-C in a validation: $(tail -n 3 log)"
-grep -q 'validation: on 262144 tokens spread' log || fault "a large validation is not told of: $(head -n 60 log)"
+grep -q 'validation: measures 262144 of 1717952 tokens, spread' log || fault "a large validation is not told of: $(head -n 60 log)"
 grep 'step 2/2  loss' log | grep -q ' 0\.0s left' && fault "the time left leaves out the validation: $(cat log)"
 
 # ---- Out of time is a success

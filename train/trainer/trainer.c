@@ -281,7 +281,7 @@ static void plan_memory(trainer *t)
     if (t->size_count > 0 && !t->c.optimizer.light)
         m->state = (size_t)((double)trainer_rule(t)->states * sizeof(float) * owned);
     m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing +
-               m->data + m->decoding;
+               m->data;
 }
 
 static scion_status check_memory(const trainer_memory *m, scion_error *err)
