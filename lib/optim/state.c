@@ -204,14 +204,14 @@ static int read_name(cursor *c, const scn_tensor *t)
 {
     static const char *const numbered[] = {"average", "second", "previous"}; /* in version 2 */
     int64_t length = 0;
-    const char *name = "";
+    const char *name;
     number(c, &length);
     if (c->error || length < 0)
         return -1;
     if (c->version > 2) {
         name = (const char *)pass(c, NULL, (size_t)length);
-    } else if (length < (int64_t)(sizeof numbered / sizeof *numbered)) {
-        name = numbered[length];
+    } else {
+        name = length < (int64_t)(sizeof numbered / sizeof *numbered) ? numbered[length] : "";
         length = (int64_t)strlen(name);
     }
     for (int k = 0; name && k < SCN_STATES_MAX && t->rule->states[k].name; k++)
