@@ -23,7 +23,7 @@ static void set_text(figure *f, char **place, const char *text)
 
 figure figure_make(const char *id, const char *title, const char *caption)
 {
-    figure f = {.limit = NAN, .include = NAN, .first = NAN, .last = NAN};
+    figure f = {.x_factor = 1, .limit = NAN, .include = NAN, .first = NAN, .last = NAN};
     set_text(&f, &f.id, id);
     set_text(&f, &f.title, title);
     set_text(&f, &f.caption, caption);
@@ -44,6 +44,7 @@ void figure_free(figure *f)
     free(f->title);
     free(f->caption);
     free(f->x_label);
+    free(f->x_csv);
     free(f->y_label);
     free(f->mark);
     *f = (figure){.id = NULL};
@@ -55,6 +56,17 @@ void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, ax
     set_text(f, &f->y_label, y);
     f->x_scale = x_scale;
     f->y_scale = y_scale;
+}
+
+void figure_x_unit(figure *f, double factor, const char *label)
+{
+    f->x_csv = f->x_label;
+    f->x_label = NULL;
+    f->x_factor = factor;
+    set_text(f, &f->x_label, label);
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++)
+            f->lines[i].values[k].x *= factor;
 }
 
 void figure_auto_log(figure *f)
@@ -133,7 +145,7 @@ void figure_csv(const figure *f, FILE *to)
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++) {
             const figure_value *p = &f->lines[i].values[k];
-            const double numbers[] = {p->x, p->y, p->low, p->high};
+            const double numbers[] = {p->x / f->x_factor, p->y, p->low, p->high};
             markup_csv(to, f->lines[i].name);
             for (int n = 0; n < 4; n++) {
                 char text[NUMBER_TEXT];
@@ -289,6 +301,10 @@ void figure_html(const figure *f, FILE *to, const char *folder)
             fprintf(to, "%s<a href=\"", i > 0 ? " \u00B7 " : "");
             markup_attribute(to, folder);
             fprintf(to, "/%s.%s\">%s.%s</a>", f->id, i > 0 ? "svg" : "csv", f->id, i > 0 ? "svg" : "csv");
+            if (i == 0 && f->x_csv) {
+                fputs(", x in ", to);
+                markup_text(to, f->x_csv);
+            }
         }
         fputs("</p>\n", to);
     }

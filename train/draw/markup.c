@@ -62,10 +62,13 @@ void markup_text(FILE *to, const char *text)
     for (const char *at = text; *at;) {
         const bool begins = at == text || !strchr("0123456789.", at[-1]);
         const size_t power = begins ? power_length(at) : 0;
+        const bool percent = at > text && strncmp(at, " %", 2) == 0 && strchr("0123456789", at[-1]);
         char exponent[MARKUP_NUMBER];
         if (power > 0)
             fprintf(to, "2%s", markup_exponent(atoi(at + 2), exponent));
-        at += power > 0 ? power : write_character(to, (const unsigned char *)at);
+        else if (percent)
+            fputs("\u00A0", to);
+        at += power > 0 ? power : percent ? 1 : write_character(to, (const unsigned char *)at);
     }
 }
 

@@ -10,7 +10,7 @@ enum { MARKUP_NUMBER = 48 }; /* bytes of a number as text */
 /* Writes a text, escaped for a quoted attribute. Invalid UTF-8 and control characters, which XML does not allow,
  * become U+FFFD. */
 void markup_attribute(FILE *to, const char *text);
-/* The same for an element, where 2^-5 becomes 2⁻⁵. */
+/* The same for an element, where 2^-5 becomes 2⁻⁵, and a % stays on the line of its number. */
 void markup_text(FILE *to, const char *text);
 /* An element with such a text; tag: its name and attributes, as a format. */
 void markup_element(FILE *to, const char *text, const char *tag, ...) __attribute__((format(printf, 3, 4)));

@@ -24,6 +24,12 @@ typedef struct text_buffer {
     size_t bytes;
 } text_buffer;
 
+/* A file beside the figures. */
+typedef struct page_extra {
+    char *name;
+    text_buffer g;
+} page_extra;
+
 /* The element that is open between parts of one kind. */
 typedef enum group { GROUP_NONE, GROUP_CARDS, GROUP_FIGURES, GROUP_IMAGES } group;
 
@@ -32,6 +38,8 @@ struct page {
     text_buffer links, body; /* to the sections; all the rest */
     figure *figures;
     int64_t count;
+    page_extra **files; /* each where it was made: streams know the addresses of their buffers */
+    int64_t file_count;
     int sections;
     group open;
     const char *fold, *names, *align; /* of the table that is open, the caller's */
@@ -102,6 +110,14 @@ void page_free(page *p)
     for (int64_t i = 0; i < p->count; i++)
         figure_free(&p->figures[i]);
     free(p->figures);
+    for (int64_t i = 0; i < p->file_count; i++) {
+        if (!p->files[i])
+            continue;
+        buffer_free(&p->files[i]->g);
+        free(p->files[i]->name);
+        free(p->files[i]);
+    }
+    free(p->files);
     free(p->path);
     free(p->folder);
     free(p->title);
@@ -197,18 +213,47 @@ void page_heading(page *p, const char *title, const char *caption)
     fputs("</div>\n", to);
 }
 
+/* The folder, seen from the page. */
+static const char *folder_name(const page *p)
+{
+    const char *slash = strrchr(p->folder, '/');
+    return slash ? slash + 1 : p->folder;
+}
+
 void page_figure(page *p, figure f)
 {
     const bool empty = !f.failed && figure_empty(&f);
     figure *place = f.failed || empty ? NULL : array_append(&p->figures, &p->count, sizeof f);
-    const char *slash = strrchr(p->folder, '/');
     if (place) {
         *place = f;
-        figure_html(&f, in_group(p, GROUP_FIGURES), slash ? slash + 1 : p->folder);
+        figure_html(&f, in_group(p, GROUP_FIGURES), folder_name(p));
     } else {
         p->failed = p->failed || !empty;
         figure_free(&f);
     }
+}
+
+FILE *page_file(page *p, const char *name)
+{
+    FILE *to = in_group(p, GROUP_NONE);
+    page_extra **place = array_append(&p->files, &p->file_count, sizeof *place);
+    page_extra *e = place ? *place = calloc(1, sizeof *e) : NULL;
+    if (e) {
+        e->name = strdup(name);
+        e->g.to = open_memstream(&e->g.text, &e->g.bytes);
+    }
+    if (!e || !e->name || !e->g.to) {
+        p->failed = true;
+        return NULL;
+    }
+    fputs("<p class=\"files\"><a href=\"", to);
+    markup_attribute(to, folder_name(p));
+    fputs("/", to);
+    markup_attribute(to, name);
+    fputs("\">", to);
+    markup_text(to, name);
+    fputs("</a></p>\n", to);
+    return e->g.to;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------ */
@@ -365,35 +410,45 @@ static bool buffer_close(text_buffer *g)
     return fine;
 }
 
+/* Writes a stream's text to a file of the folder, and frees it. */
+static scion_status write_buffer(const page *p, text_buffer *g, const char *name, const char *end, scion_error *err)
+{
+    char *path = NULL;
+    scion_status status = SCION_OK;
+    if (!buffer_close(g) || asprintf(&path, "%s/%s%s", p->folder, name, end) < 0)
+        TRY(train_fail(err, SCION_ENOMEM, "%s%s: out of memory", name, end));
+    status = atomic_save(-1, path, g->text, g->bytes, err);
+done:
+    buffer_free(g);
+    *g = (text_buffer){0};
+    free(path);
+    return status;
+}
+
 /* One figure, as drawing or as numbers. */
 static scion_status write_figure(const page *p, const figure *f, bool drawing, scion_error *err)
 {
     text_buffer g = {0};
-    char *path = NULL;
-    scion_status status = SCION_OK;
     g.to = open_memstream(&g.text, &g.bytes);
     if (g.to && drawing)
         figure_svg(f, g.to, true);
     else if (g.to)
         figure_csv(f, g.to);
-    if (!buffer_close(&g) || asprintf(&path, "%s/%s.%s", p->folder, f->id, drawing ? "svg" : "csv") < 0)
-        TRY(train_fail(err, SCION_ENOMEM, "figure %s: out of memory", f->id));
-    status = atomic_save(-1, path, g.text, g.bytes, err);
-done:
-    buffer_free(&g);
-    free(path);
-    return status;
+    return write_buffer(p, &g, f->id, drawing ? ".svg" : ".csv", err);
 }
 
-static scion_status write_figures(const page *p, scion_error *err)
+static scion_status write_files(const page *p, scion_error *err)
 {
+    const bool any = p->count + p->file_count > 0;
     scion_status status = SCION_OK;
-    if (p->count > 0 && mkdir(p->folder, 0777) != 0 && errno != EEXIST)
+    if (any && mkdir(p->folder, 0777) != 0 && errno != EEXIST)
         return train_fail(err, SCION_EINVAL, "%s: cannot make this folder: %s", path_end(p->folder), strerror(errno));
-    if (p->count > 0 && !file_is_folder(p->folder))
+    if (any && !file_is_folder(p->folder))
         return train_fail(err, SCION_EINVAL, "%s: is there and is not a folder", path_end(p->folder));
     for (int64_t i = 0; status == SCION_OK && i < 2 * p->count; i++)
         status = write_figure(p, &p->figures[i / 2], i % 2 == 0, err);
+    for (int64_t i = 0; status == SCION_OK && i < p->file_count; i++)
+        status = write_buffer(p, &p->files[i]->g, p->files[i]->name, "", err);
     return status;
 }
 
@@ -427,7 +482,7 @@ scion_status page_write(page *p, scion_error *err)
     }
     if (!buffer_close(&g))
         TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path)));
-    TRY(write_figures(p, err));
+    TRY(write_files(p, err));
     status = atomic_save(-1, p->path, g.text, g.bytes, err);
 done:
     buffer_free(&g);

@@ -1,4 +1,5 @@
-/* A page of figures: a self-contained HTML file, and beside it a folder with each figure as ID.svg and ID.csv.
+/* A page of figures: a self-contained HTML file, and beside it a folder with each figure as ID.svg and ID.csv, and
+ * further files.
  * Works in light and dark mode, on paper and on a telephone, with and without scripts.
  *
  * Parts appear in the order in which they are added. As with figures, adding never fails: page_write reports the
@@ -31,6 +32,10 @@ void page_matrix(page *p, int n, const char *const *names, const int64_t *cells,
  * follow each other are side by side. */
 void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note, const char *file);
+
+/* Begins a file of that folder, whose text is written to the stream, and puts a link to it on the page. The page closes
+ * the stream. NULL: out of memory. */
+FILE *page_file(page *p, const char *name);
 
 /* A table. names: of the columns, "class|images"; align: a letter each, l, r (numbers) or w (sentences). Then
  * page_cell for each cell, row by row; a table without cells is not shown. fold: a line that opens the table when

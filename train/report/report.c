@@ -21,6 +21,8 @@ void report_settings(page *p, const config *c)
     const config_option *o;
     page_table(p, "Configuration", "option|value", "rw");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
+        if (!config_has(c, o))
+            continue;
         char value[CONFIG_TEXT];
         config_get(c, o, value, sizeof value);
         page_cell(p, "%s", o->key);
@@ -56,13 +58,6 @@ double report_limit(double *losses, int64_t count)
 }
 
 /* ---- Sources ----------------------------------------------------------------------------------------------- */
-
-/* Best first; runs without a loss last. */
-static int by_loss(const void *a, const void *b)
-{
-    const double x = run_record_best(a), y = run_record_best(b);
-    return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
-}
 
 static void make_title(const char *const *sources, int count, const report_options *o, char title[256])
 {
@@ -117,7 +112,6 @@ scion_status report_write(const char *const *sources, int count, const char *out
     for (int i = 0; i < count; i++)
         if (file_is_folder(sources[i]))
             TRY(run_record_read(&runs[run_count++], sources[i], err));
-    qsort(runs, (size_t)run_count, sizeof *runs, by_loss);
     if (o && o->opening)
         o->opening(o->opening_context, p);
     if (run_count > 0)

@@ -106,7 +106,7 @@ static void draw_curves(ledger_view *v, const transfer_group *const *best, int c
     if (clock == REPORT_STEPS && !(figure_empty(&k.f[0]) && figure_empty(&k.f[1])))
         section_begin(v, "Loss curves");
     for (int i = 1; i >= 0; i--) {
-        report_losses_end(&k.f[i], k.end);
+        report_losses_end(&k.f[i], clock, k.end);
         page_figure(v->p, k.f[i]);
     }
 }

@@ -1,5 +1,5 @@
-/* Mistakes of a classifier: the confusion matrix, or for many classes the most confused pairs and the worst classes,
- * and the images whose class it thought least likely. */
+/* Mistakes of a classifier: the confusion matrix, or for many classes the most confused pairs and the worst classes, with
+ * its numbers as CSV, and the images whose class it thought least likely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +94,28 @@ static void draw_worst(page *p, const mistakes *m)
     }
 }
 
-void report_mistakes(page *p, const mistakes *m)
+/* All answers as a file: class,answer,images for each pair of classes that has any. */
+static void write_confusion(page *p, const char *prefix, const mistakes *m)
+{
+    char name[REPORT_ID];
+    snprintf(name, sizeof name, "%sconfusion.csv", prefix);
+    FILE *to = page_file(p, name);
+    if (!to)
+        return;
+    fputs("class,answer,images\n", to);
+    for (int64_t i = 0; i < m->class_count + m->pair_count; i++) {
+        const bool right = i < m->class_count;
+        const mistakes_pair pair = right ? (mistakes_pair){i, i, m->classes[i].right} : m->pairs[i - m->class_count];
+        if (pair.images == 0)
+            continue;
+        markup_csv(to, m->classes[pair.target].name);
+        fputs(",", to);
+        markup_csv(to, m->classes[pair.answer].name);
+        fprintf(to, ",%lld\n", (long long)pair.images);
+    }
+}
+
+void report_mistakes(page *p, const char *prefix, const mistakes *m)
 {
     const mistakes_class all = m ? mistakes_total(m) : (mistakes_class){.images = 0};
     if (all.images == 0)
@@ -105,6 +126,7 @@ void report_mistakes(page *p, const mistakes *m)
         draw_pairs(p, m);
         draw_classes(p, m);
     }
+    write_confusion(p, prefix, m);
     page_paragraph(p, "After step %lld%s%s%s%s: %lld of %lld images right, %.2f %%.", (long long)m->step,
                    m->part[0] ? ", " : "", m->part, strcmp(m->tta, "none") != 0 ? ", with tta=" : "",
                    strcmp(m->tta, "none") != 0 ? m->tta : "", all.right, all.images, share_of(all.right, all.images));

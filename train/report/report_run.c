@@ -136,12 +136,28 @@ figure report_losses(const char *id, const char *title, const char *caption, con
     return f;
 }
 
-void report_losses_end(figure *f, double end)
+/* Lets the x axis go from 0 to `end`, time in a unit of which a reader can count a few. */
+static void end_axis(figure *f, report_clock clock, double end)
+{
+    static const struct {
+        double below, factor; /* minutes */
+        const char *name;
+    } units[] = {{2, 60, "seconds"}, {120, 1, "minutes"}, {INFINITY, 1.0 / 60, "hours"}};
+    size_t i = 0;
+    while (i + 1 < sizeof units / sizeof *units && end >= units[i].below)
+        i++;
+    const double factor = clock == REPORT_TIME ? units[i].factor : 1;
+    if (factor != 1)
+        figure_x_unit(f, factor, units[i].name);
+    f->first = 0;
+    f->last = factor * end;
+}
+
+void report_losses_end(figure *f, report_clock clock, double end)
 {
     figure_auto_log(f);
     limit_curves(f);
-    f->first = 0;
-    f->last = end;
+    end_axis(f, clock, end);
 }
 
 static figure loss_figure(const char *id, const run_record *run, report_clock clock)
@@ -154,7 +170,7 @@ static figure loss_figure(const char *id, const run_record *run, report_clock cl
         figure_mark_label(&f, "lowest validation loss");
         report_curve(&f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
     }
-    report_losses_end(&f, report_end(c, clock));
+    report_losses_end(&f, clock, report_end(c, clock));
     return f;
 }
 
@@ -314,7 +330,7 @@ static void one_run(page *p, const char *prefix, const run_record *run)
 {
     cards(p, run);
     draw_run(p, prefix, run);
-    report_mistakes(p, run->wrong);
+    report_mistakes(p, prefix, run->wrong);
     if (run->wrong_damaged.message[0])
         page_paragraph(p, "Mistakes cannot be shown: %s.", run->wrong_damaged.message);
     if (run->configured)
@@ -323,30 +339,93 @@ static void one_run(page *p, const char *prefix, const run_record *run)
 
 /* ---- Several ----------------------------------------------------------------------------------------------- */
 
-/* Writes the options in which the runs differ, as "lr=2^-5 width=64". */
+/* The accuracy of the last validation; NAN: none. */
+static double last_accuracy(const run_record *run)
+{
+    const run_point *val = run_record_last(run, true);
+    return val ? val->accuracy : NAN;
+}
+
+/* Orders two numbers; NAN comes last. */
+static int ascending(double x, double y)
+{
+    return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+}
+
+static int by_loss(const void *a, const void *b)
+{
+    return ascending(run_record_best(a), run_record_best(b));
+}
+
+static int by_accuracy(const void *a, const void *b)
+{
+    const int order = ascending(-last_accuracy(a), -last_accuracy(b));
+    return order != 0 ? order : by_loss(a, b);
+}
+
+/* True if all runs have a field of the points (offsetof(run_point, ...)), or `any` of them. */
+static bool all_show(const run_record *runs, int count, size_t field, bool any)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        found += shows(&runs[i], field);
+    return any ? found > 0 : found == count;
+}
+
+static bool all_configured(const run_record *runs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!runs[i].configured)
+            return false;
+    return true;
+}
+
+/* Puts the runs in order, and says by which number. Losses with different label smoothing are not comparable. */
+static void order_runs(page *p, run_record *runs, int count)
+{
+    const bool accuracy = all_show(runs, count, offsetof(run_point, accuracy), false);
+    const bool validated = all_show(runs, count, offsetof(run_point, val_loss), false);
+    const bool smoothed =
+        all_configured(runs, count) && grid_varies(&runs[0].c, sizeof *runs, count, config_find("smoothing"));
+    qsort(runs, (size_t)count, sizeof *runs, accuracy ? by_accuracy : by_loss);
+    page_paragraph(p, "Best first, by %s.%s",
+                   accuracy    ? "the accuracy at the end"
+                   : validated ? "the lowest validation loss"
+                               : "the lowest validation loss; by the last training loss without validation",
+                   smoothed ? " The runs differ in label smoothing, which is part of a loss: their losses cannot be "
+                              "compared."
+                            : "");
+}
+
+/* Writes the options in which the runs differ, as "lr=2^-5 width=64": those that the model of this one has. */
 static void differences(const run_record *runs, int count, int which, char *text, size_t bytes)
 {
     enum { max_options = 32 };
     const config_option *o, *differing[max_options];
     int found = 0;
     text[0] = '\0';
-    for (int i = 0; i < count; i++)
-        if (!runs[i].configured)
-            return;
+    if (!all_configured(runs, count))
+        return;
     for (int i = 0; found < max_options && (o = config_option_at(i)) != NULL; i++)
-        if (grid_computes(o) && grid_varies(&runs[0].c, sizeof *runs, count, o))
+        if (grid_computes(o) && config_has(&runs[which].c, o) && grid_varies(&runs[0].c, sizeof *runs, count, o))
             differing[found++] = o;
     grid_label(&runs[which].c, differing, found, text, bytes);
 }
 
 static void run_table(page *p, const run_record *runs, int count)
 {
+    const bool accuracy = all_show(runs, count, offsetof(run_point, accuracy), true);
     char a[MARKUP_NUMBER], text[512];
-    page_table(p, NULL, "run|best validation loss|last training loss|steps|parameters|time|per second|differs in",
-               "lrrrrrrw");
+    page_table(p, NULL,
+               accuracy ? "run|accuracy|best validation loss|last training loss|steps|parameters|time|per second|"
+                          "differs in"
+                        : "run|best validation loss|last training loss|steps|parameters|time|per second|differs in",
+               accuracy ? "lrrrrrrrw" : "lrrrrrrw");
     for (int i = 0; i < count; i++) {
         const run_record *r = &runs[i];
         page_cell(p, "%s%s", r->name, r->ended ? "" : " (not ended)");
+        if (accuracy)
+            page_cell(p, "%s%s", markup_fixed(100 * last_accuracy(r), 2, a), isnan(last_accuracy(r)) ? "" : " %");
         page_cell(p, "%s", markup_loss(run_record_last(r, true) ? run_record_best(r) : NAN, a));
         page_cell(p, "%s", markup_loss(last_loss(r), a));
         page_cell(p, "%s", markup_count(report_last_step(&r->curves), a));
@@ -362,36 +441,57 @@ static void run_table(page *p, const run_record *runs, int count)
     page_table_end(p);
 }
 
-static figure compare(const run_record *runs, int count, bool validation, report_clock clock)
+/* Figures that compare runs, one line each. */
+static const struct {
+    const char *id, *title, *label;
+    size_t field;
+    double factor;
+} compared[] = {
+    {"compare-accuracy", "Accuracies", "accuracy, percent", offsetof(run_point, accuracy), 100},
+    {"compare-validation", "Validation losses", "validation loss", offsetof(run_point, val_loss), 1},
+    {"compare-training", "Training losses", "training loss", offsetof(run_point, loss), 1},
+};
+enum { kinds = sizeof compared / sizeof *compared };
+
+static figure compare(const run_record *runs, int count, int kind, report_clock clock)
 {
+    const size_t field = compared[kind].field;
+    bool tta = false;
+    char caption[160];
     double end = 0;
-    figure f = report_losses(
-        validation ? "compare-validation" : "compare-training", validation ? "Validation losses" : "Training losses",
-        count > FIGURE_MAX_SERIES ? "The best twelve of the runs, best first." : "One line for each run, best first.",
-        validation ? "validation loss" : "training loss", clock, samples(&runs[0]));
+    for (int i = 0; i < count; i++)
+        tta = tta || has_tta(&runs[i]);
+    snprintf(caption, sizeof caption, "%s, best first.%s",
+             count > FIGURE_MAX_SERIES ? "The best twelve of the runs" : "One line for each run",
+             tta && field == offsetof(run_point, accuracy) ? " The last point of a run with tta is with it." : "");
+    figure f = report_losses(compared[kind].id, compared[kind].title, caption, compared[kind].label, clock,
+                             samples(&runs[0]));
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
-        if (validation)
-            report_curve(&f, runs[i].name, &runs[i].curves, clock, offsetof(run_point, val_loss), 1, NAN);
-        else
+        if (field == offsetof(run_point, loss))
             report_training(&f, runs[i].name, &runs[i].curves, clock);
+        else
+            report_curve(&f, runs[i].name, &runs[i].curves, clock, field, compared[kind].factor, NAN);
         end = fmax(end, report_end(&runs[i].curves, clock));
     }
-    report_losses_end(&f, end);
+    if (field == offsetof(run_point, accuracy))
+        end_axis(&f, clock, end);
+    else
+        report_losses_end(&f, clock, end);
     return f;
 }
 
-void report_runs(page *p, const run_record *runs, int count)
+void report_runs(page *p, run_record *runs, int count)
 {
     if (count == 1) {
         one_run(p, "", &runs[0]);
         return;
     }
     page_section(p, "Runs compared");
+    order_runs(p, runs, count);
     run_table(p, runs, count);
-    for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++) {
-        page_figure(p, compare(runs, count, true, clock));
-        page_figure(p, compare(runs, count, false, clock));
-    }
+    for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++)
+        for (int kind = 0; kind < kinds; kind++)
+            page_figure(p, compare(runs, count, kind, clock));
     for (int i = 0; i < count; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "run%d-", i + 1);

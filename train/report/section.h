@@ -14,15 +14,15 @@ enum { REPORT_ID = 64 }; /* bytes of a figure's id */
 
 /* ---- Called by report.c ------------------------------------------------------------------------------------ */
 
-/* The folders of runs: a comparison if there are several, then each by itself. */
-void report_runs(page *p, const run_record *runs, int count);
+/* The folders of runs: a comparison if there are several, then each by itself. Puts the runs in order, best first. */
+void report_runs(page *p, run_record *runs, int count);
 
 /* Everything in a ledger. prefix: of the ids of its figures; name: of the ledger, "" if it is the only source. */
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err);
 
 /* ---- What sections share ----------------------------------------------------------------------------------- */
 
-/* The x axis of a curve: steps, minutes of the run, or samples. */
+/* The x axis of a curve: steps, time (minutes; report_losses_end chooses the unit that is shown), or samples. */
 typedef enum report_clock { REPORT_STEPS, REPORT_TIME, REPORT_SAMPLES } report_clock;
 
 /* Place of a point on that axis; NAN: not recorded. */
@@ -40,15 +40,15 @@ void report_training(figure *f, const char *name, const run_curves *c, report_cl
  * curves, which end at `end`, are drawn. */
 figure report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
                      const char *unit);
-void report_losses_end(figure *f, double end);
+void report_losses_end(figure *f, report_clock clock, double end);
 
 /* Norms over bounds by step, on an axis of steps from 0 to `last`. */
 void report_norms(page *p, const char *id, const char *title, const run_norm *norms, int64_t count, int64_t last);
 /* The last step in the curves. */
 int64_t report_last_step(const run_curves *c);
 
-/* Shows the mistakes of a classifier at the end of a run. NULL: shows nothing. */
-void report_mistakes(page *p, const mistakes *m);
+/* Shows the mistakes of a classifier at the end of a run. prefix: of the name of its file. NULL: shows nothing. */
+void report_mistakes(page *p, const char *prefix, const mistakes *m);
 
 /* blocks.3.attn.q -> blocks.N.attn.q if `fold`: all layers of one kind become one series where there are too many. */
 void report_fold_name(const char *name, bool fold, char folded[64]);
