@@ -23,7 +23,7 @@ browse() {
 # ---- As it is: no error, no blocked resource, every figure
 browse --enable-logging=stderr --dump-dom "file://$dir/report.html" > dom 2> console || fault "chromium: $?"
 if grep -E 'CONSOLE' console; then fault 'the console has messages'; fi
-for id in compare-validation compare-training run1-loss run1-accuracy run1-lr run1-norms run1-speed run1-optimizer \
+for id in compare-accuracy compare-validation compare-training run1-loss run1-accuracy run1-lr run1-norms run1-speed run1-optimizer \
     run2-loss; do
     grep -q "<figure id=\"$id\">" dom || fault "no figure $id"
 done
@@ -41,7 +41,7 @@ addEventListener('load', () => {
   let wide = '';
   for (const e of document.querySelectorAll('body *:not(.scroll *)'))
     if (!e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 0.5) wide = e.outerHTML.slice(0, 80);
-  parent.postMessage('tip:' + (!tip.hidden && /training loss|loss/.test(tip.textContent)) +
+  parent.postMessage('tip:' + (!tip.hidden && /loss|accuracy/.test(tip.textContent)) +
     ' overflow:' + (document.documentElement.scrollWidth - innerWidth) + ' ' + wide, '*');
 });
 </script>

@@ -94,7 +94,7 @@ static void draw_worst(page *p, const mistakes *m)
     }
 }
 
-/* All answers as a file: class,answer,images for each pair of classes that has any. */
+/* All answers that the run kept (mistakes.h) as a file: class,answer,images for each pair of classes that has any. */
 static void write_confusion(page *p, const char *prefix, const mistakes *m)
 {
     char name[REPORT_ID];
