@@ -23,8 +23,8 @@ browse() {
 # ---- As it is: no error, no blocked resource, every figure
 browse --enable-logging=stderr --dump-dom "file://$dir/report.html" > dom 2> console || fault "chromium: $?"
 if grep -E 'CONSOLE' console; then fault 'the console has messages'; fi
-for id in compare-accuracy compare-validation compare-training run1-loss run1-accuracy run1-lr run1-norms run1-speed run1-optimizer \
-    run2-loss; do
+for id in compare-accuracy compare-validation compare-training run1-loss run1-accuracy run1-lr run1-norms run1-speed \
+    run1-optimizer run2-loss; do
     grep -q "<figure id=\"$id\">" dom || fault "no figure $id"
 done
 grep -q 'aria-label=' dom || fault 'the script did not run'
