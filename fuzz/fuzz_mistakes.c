@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_require(strcmp(before, after) == 0);
     page *p = page_create("page.html", "fuzz");
     fuzz_require(p);
-    report_mistakes(p, m);
+    report_mistakes(p, "", m);
     fuzz_draw(p);
     page_free(p);
     free(before);

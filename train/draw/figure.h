@@ -61,8 +61,8 @@ figure figure_make(const char *id, const char *title, const char *caption);
 void figure_free(figure *f);
 
 void figure_axes(figure *f, const char *x, axis_scale x_scale, const char *y, axis_scale y_scale);
-/* Shows x in another unit, `factor` times the numbers so far, and renames the axis. The CSV file keeps the unit that the
- * axis was named by, and the page says so. Comes after all points; once at most. */
+/* Shows x in another unit, `factor` times the numbers so far, and renames the axis. The CSV file keeps the unit that
+ * the axis was named by, and the page says so. Comes after all points; once at most. */
 void figure_x_unit(figure *f, double factor, const char *label);
 /* Makes the y axis logarithmic if the points that are there now span a large factor. */
 void figure_auto_log(figure *f);

@@ -33,8 +33,8 @@ void page_matrix(page *p, int n, const char *const *names, const int64_t *cells,
 void page_image(page *p, const uint8_t *png, size_t bytes, int64_t height, int64_t width, const char *label,
                 const char *value, const char *note, const char *file);
 
-/* Begins a file of that folder, whose text is written to the stream, and puts a link to it on the page. The page closes
- * the stream. NULL: out of memory. */
+/* Begins a file in the folder of the figures, and puts a link to it on the page. The caller writes its text to the
+ * stream, which the page closes. NULL: out of memory. */
 FILE *page_file(page *p, const char *name);
 
 /* A table. names: of the columns, "class|images"; align: a letter each, l, r (numbers) or w (sentences). Then

@@ -1,5 +1,5 @@
-/* Mistakes of a classifier: the confusion matrix, or for many classes the most confused pairs and the worst classes, with
- * its numbers as CSV, and the images whose class it thought least likely. */
+/* Mistakes of a classifier: the confusion matrix, or for many classes the most confused pairs and the worst classes;
+ * its numbers as CSV; and the images whose class it thought least likely. */
 #include <stdlib.h>
 #include <string.h>
 
