@@ -11,18 +11,34 @@ values() {
         for line in o for key in ("loss", "val_loss", "accuracy", "norm", "bound") if line.get(key) is not None]'
 }
 
-# NAME EXPECTED GOT [ROUNDED]: every number that is expected is there once, and near. Other CPUs sum in another order,
-# which some thirty steps of training may carry to 1e-4 of a loss; a share of right predictions moves by whole ones.
-# ROUNDED: the last place of what is printed.
+# RUN: sets tolerance, the largest relative difference of a loss or norm. Instruction sets sum in different orders, and
+# thirty steps of training amplify it; stochastic rounding to bfloat16 does most. Measured, in the number that differs most:
+# runs resumed with avx512 (which wrote expected/), avx2 and portable kernels; and runs with a real fault, the smallest of
+# averages at zero, data off by one sample, data off by one batch, and lr 10 % lower.
+#                        kernels   faults
+#     gpt-bf16           9e-4      2e-2       another seed of the rounding: 2e-3
+#     gpt-uscion-tokens  1.2e-4    8e-2       weights that no ball holds
+#     others             2.5e-6    7e-3
+# The test repeats the last fault on every run, and must find it.
+set_tolerance() {
+    case $1 in
+        gpt-bf16) tolerance=5e-3 ;;
+        gpt-uscion-tokens) tolerance=1e-3 ;;
+        *) tolerance=1e-4 ;;
+    esac
+}
+
+# NAME EXPECTED GOT [ROUNDED]: every number that is expected is there once, and near; a share of right predictions moves by
+# whole ones. ROUNDED: the last place of what is printed.
 near() {
     for file in "$2" "$3"; do
         [ -s "$file" ] || { fault "$1: $file is missing or empty"; return; }
     done
-    awk -v name="$1" -v rounded="${4:-0}" 'function size(x) { return x < 0 ? -x : x }
+    awk -v name="$1" -v rounded="${4:-0}" -v near="$tolerance" 'function size(x) { return x < 0 ? -x : x }
          NR == FNR { got[$1 " " $2] = $3; times[$1 " " $2]++; next }
          {
              key = $1 " " $2
-             tolerance = $2 == "accuracy" ? 0.04 : 1e-4 * size($3) + rounded
+             tolerance = $2 == "accuracy" ? 0.04 : near * size($3) + rounded
              if (times[key] != 1) bad = "appears " times[key] + 0 " times"
              else if (size(got[key] - $3) <= tolerance) next
              else bad = "is " got[key] ", expected " $3
@@ -30,6 +46,14 @@ near() {
              if (++faults == 3) exit
          }
          END { exit faults > 0 }' "$3" "$2" || faults=$((faults + 1))
+}
+
+# The same, but a number must not be near.
+far() {
+    counted=$faults
+    near "$@" > found
+    faults=$counted
+    grep -q ' is .*, expected ' found || fault "$1: is within the tolerance $tolerance"
 }
 
 # The numbers of the tables in sweep show --json, wherever they stand.
@@ -55,7 +79,7 @@ for version in "$old"/*/; do
 
     # ---- Runs as they were left: measured, let write, drawn
     for run in runs/*; do
-        name=${run#runs/} is="$version, ${run#runs/}"
+        name=${run#runs/} is="$version, ${run#runs/}" tolerance=1e-4 # nothing is trained
         "$scion" eval "$run" > out 2> log || fault "$is: eval: $(cat log)"
         sed -n 's/^step \([0-9]*\)  validation loss \([0-9.]*\)  .*/\1 val_loss \2/p' out > got
         near "$is: eval" "expected/$name.eval" got 1.1e-4
@@ -72,6 +96,7 @@ for version in "$old"/*/; do
     for run in runs/*; do
         name=${run#runs/} is="$version, ${run#runs/}"
         values "$run/metrics.jsonl" > before
+        set_tolerance "$name"
         more=
         [ ! -e "expected/$name.args" ] || more=$(cat "expected/$name.args")
         # A branch from the older of two checkpoints comes to the same end.
@@ -82,7 +107,13 @@ for version in "$old"/*/; do
             near "$is: a branch" "expected/$name.resumed" got
             rm -r branch
         fi
+        lr=$(json "$run/summary.json" '0.9 * o["config"]["lr"]')
         # shellcheck disable=SC2086 # more is a list of settings
+        "$scion" resume "$run" $more lr="$lr" --force out=other > log 2>&1 || fault "$is: another lr: $(cat log)"
+        values other/metrics.jsonl > got
+        far "$is: another lr" "expected/$name.resumed" got
+        rm -r other
+        # shellcheck disable=SC2086
         "$scion" resume "$run" $more > log 2>&1 || fault "$is: resume: $(cat log)"
         values "$run/metrics.jsonl" > got
         near "$is: resumed" "expected/$name.resumed" got
@@ -124,6 +155,7 @@ for version in "$old"/*/; do
         "$scion" train $ini steps=2 out="${ini%.ini}" > out 2>&1 || fault "$version, $ini: $(cat out)"
         values "${ini%.ini}/metrics.jsonl" > "${ini##*/}.values"
     done
+    tolerance=1e-4
     near "$version, the tuned settings found again" tuned.ini.values again.ini.values
     # shellcheck disable=SC2046
     "$scion" coordcheck $(cat sweeps/coords.args) ledger=sweeps/coords.db > out 2>&1 ||
