@@ -1,9 +1,11 @@
 /* scion: the table of commands. */
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "util/path.h"
 #include "util/threads.h"
 #include "cli.h"
 #include "comm/launcher.h"
@@ -56,6 +58,15 @@ static void print_help(FILE *to)
           to);
 }
 
+/* Says where the documents that a help text names are, once they are installed. */
+static void print_docs_folder(const char *text)
+{
+    char path[PATH_MAX], real[PATH_MAX];
+    if (strstr(text, "docs/") && path_beside_program("../share/doc/scion/docs", path, sizeof path) &&
+        realpath(path, real))
+        printf("\ndocs/ is %s\n", real);
+}
+
 static void print_command_help(const cli_command *c)
 {
     cli_fill(stdout, 7, "usage: scion %s %s", c->name, c->usage);
@@ -72,6 +83,7 @@ static void print_command_help(const cli_command *c)
         printf("\n");
     }
     cli_paragraphs(stdout, c->help);
+    print_docs_folder(c->help);
 }
 
 static bool wants_help(int argc, char **argv)

@@ -1,4 +1,4 @@
-# Headers, libraries, pkg-config file, CMake package, man pages and licence. The installed tree can be moved:
+# Headers, libraries, pkg-config file, CMake package, man pages, documents and examples. The installed tree can be moved:
 # both package files find it from where they lie.
 
 set(headers "${PROJECT_SOURCE_DIR}/include/scion.h" "${PROJECT_SOURCE_DIR}/include/scion_advanced.h")
@@ -7,7 +7,14 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/scion")
 install(TARGETS scion_shared scion_static EXPORT scionTargets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# Documents keep their places beside each other, so that their links and the help's docs/NAME.md hold.
+foreach(document README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE)
+    install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endforeach()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.csv" PATTERN "*.py" PATTERN "*.[ch]"
+    PATTERN "__pycache__" EXCLUDE)
 
 # ${name} is for pkg-config to replace, hence the brackets.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")

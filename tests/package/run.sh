@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs into a prefix that is thrown away, moves that prefix, and builds two foreign projects against it, one in
-# C and one in C++: with pkg-config, shared and fully static, and with find_package, against both targets.
+# C and one in C++: with pkg-config, shared and fully static, and with find_package, against both targets. Documents are
+# complete, and the environment is the one that docs/installing.md sets.
 # Usage: run.sh BUILD CMAKE
 set -eu
 build=$1 cmake=$2
@@ -27,17 +28,47 @@ verify()
 }
 
 quietly env DESTDIR= "$cmake" --install "$build" --prefix "$work/first"
-mv "$work/first" "$work/prefix"
+prefix=$work/opt
+mv "$work/first" "$prefix"
+doc=$prefix/share/doc/scion
+
+# A link to a file of the source tree that is installed elsewhere is not followed.
+for document in "$doc"/*.md "$doc"/docs/*.md; do
+    grep -o '](\([^)#:]*\)[)#]' "$document" | sed 's/^](//; s/[)#]$//' | while read -r link; do
+        case $link in '' | ../include/*) continue ;; esac
+        [ -e "${document%/*}/$link" ] || { echo "${document#"$prefix/"}: $link is not installed"; exit 1; }
+    done
+done
+[ -s "$doc/docs/file-formats.md" ] && [ -s "$doc/examples/load_checkpoint.py" ] || { echo 'documents are missing'; exit 1; }
+
 # The program may be left out; what shells complete goes with it.
-if [ -e "$work/prefix/bin/scion" ]; then
+if [ -e "$prefix/bin/scion" ]; then
     for file in bash-completion/completions/scion zsh/site-functions/_scion fish/vendor_completions.d/scion.fish; do
-        grep -q -e '--complete' "$work/prefix/share/$file" || { echo "share/$file is missing"; exit 1; }
+        grep -q -e '--complete' "$prefix/share/$file" || { echo "share/$file is missing"; exit 1; }
+    done
+    # Help that names a document says where it is.
+    for command in $("$prefix/bin/scion" help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+        "$prefix/bin/scion" help "$command" > "$work/help"
+        for file in $(grep -o 'docs/[a-z0-9.-]*\.md' "$work/help"); do
+            [ -s "$doc/$file" ] || { echo "scion help $command: $file is not installed"; exit 1; }
+            grep -qxF "docs/ is $(realpath "$doc")/docs" "$work/help" ||
+                { echo "scion help $command: does not say where docs/ is"; exit 1; }
+        done
     done
 fi
-pkgconfig=$(dirname "$(find "$work/prefix" -name scion.pc)")
-export PKG_CONFIG_PATH="$pkgconfig"
-libdir=$(pkg-config --variable=libdir scion)
-header=$(sed -n 's/^#define SCION_VERSION "\(.*\)"/\1/p' "$work/prefix/include/scion.h")
+
+# The commands of the document, for its $HOME/opt.
+sed -n '/^export PKG_CONFIG_PATH/,/^```/{/^```/!p;}' "$doc/docs/installing.md" > "$work/environment"
+[ -s "$work/environment" ] || { echo 'docs/installing.md does not set PKG_CONFIG_PATH'; exit 1; }
+home=${HOME-} HOME=$work
+. "$work/environment"
+HOME=$home
+libdir=$LD_LIBRARY_PATH
+case $(pkg-config --cflags scion) in
+    */../[!.]*/..*) echo "pkg-config --cflags goes up and down: $(pkg-config --cflags scion)"; exit 1 ;;
+esac
+unset LD_LIBRARY_PATH
+header=$(sed -n 's/^#define SCION_VERSION "\(.*\)"/\1/p' "$prefix/include/scion.h")
 if [ "$(pkg-config --modversion scion)" != "$header" ]; then
     echo "scion.pc says $(pkg-config --modversion scion), scion.h says $header"
     exit 1
@@ -55,7 +86,7 @@ for kind in c cpp; do
     quietly $compile -static -o "$work/$kind-static" "$main" $(pkg-config --static --cflags --libs scion)
     verify "$work/$kind-static" no
 
-    quietly "$cmake" -S "$here/$kind" -B "$work/cmake-$kind" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
+    quietly "$cmake" -S "$here/$kind" -B "$work/cmake-$kind" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
     quietly "$cmake" --build "$work/cmake-$kind"
     verify "$work/cmake-$kind/user_shared" yes
     verify "$work/cmake-$kind/user_static" no
