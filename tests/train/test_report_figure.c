@@ -407,6 +407,31 @@ static void a_long_series_is_a_small_file(void **state)
     figure_free(f);
 }
 
+/* A point at the edge of its grid is hollow, with an arrow and no whisker to the open side; its text says so. */
+static void an_open_point_is_hollow_with_an_arrow(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 4; open++) {
+        figure *f = new_figure("open", "Open", "Caption.");
+        figure_axes(f, "x", AXIS_LINEAR, "y", AXIS_LINEAR);
+        const int s = figure_series(f, "a", FIGURE_LINE);
+        figure_point(f, s, 1, 1);
+        figure_range(f, s, 2, 2, open & FIGURE_OPEN_BELOW ? -INFINITY : 1.5,
+                     open & FIGURE_OPEN_ABOVE ? INFINITY : 2.5);
+        figure_open(f, s, open);
+        figure_note(f, " More.");
+        const char *svg = text_of(f, alone);
+        at("open %d: %s", open, svg);
+        check((strstr(svg, "<circle class=\"o\"") != NULL) == (open != 0));
+        check((strstr(svg, "v10m-3 -4l3 4l3 -4") != NULL) == ((open & FIGURE_OPEN_BELOW) != 0));
+        check((strstr(svg, "v-10m-3 4l3 -4l3 4") != NULL) == ((open & FIGURE_OPEN_ABOVE) != 0));
+        check((strstr(svg, "h6\"/>") != NULL) == (open != 3)); /* the whisker */
+        check((strstr(svg, "on the edge of its grid") != NULL) == (open != 0));
+        check(strstr(svg, "Caption. More.") != NULL);
+        figure_free(f);
+    }
+}
+
 /* ---- Numbers ----------------------------------------------------------------------------------------------- */
 
 static void csv_has_all_bits(void **state)
@@ -422,9 +447,11 @@ static void csv_has_all_bits(void **state)
         figure_range(f, s, x[i], y[i], i == 0 ? 0.5 : NAN, i == 0 ? 1.5 : NAN);
         if (i == 3)
             figure_mark(f, s);
+        if (i == 4)
+            figure_open(f, s, FIGURE_OPEN_BELOW | FIGURE_OPEN_ABOVE);
     }
     char *line = strtok(text_of(f, figure_csv), "\n");
-    check(strcmp(line, "series,x,y,low,high,marked") == 0);
+    check(strcmp(line, "series,x,y,low,high,marked,open") == 0);
     for (int i = 0; i < 50; i++) {
         static const char name[] = "\"a,\"\"b\"\"\",";
         char *c = strtok(NULL, "\n");
@@ -434,12 +461,12 @@ static void csv_has_all_bits(void **state)
         check_bits(sizeof back, &back, &x[i]);
         check(*c++ == ',');
         if (i == 8) {
-            check(strcmp(c, ",,,0") == 0);
+            check(strcmp(c, ",,,0,") == 0);
             continue;
         }
         const double high = strtod(c, &c);
         check_bits(sizeof high, &high, &y[i]);
-        check(strcmp(c, i == 0 ? ",0.5,1.5,0" : i == 3 ? ",,,1" : ",,,0") == 0);
+        check(strcmp(c, i == 0 ? ",0.5,1.5,0," : i == 3 ? ",,,1," : i == 4 ? ",,,0,both" : ",,,0,") == 0);
     }
     check(strtok(NULL, "\n") == NULL);
     figure_free(f);
@@ -456,11 +483,13 @@ static void csv_names_are_texts(void **state)
                                         "lr=2"};
     for (int i = 0; i < COUNT_OF(names); i++)
         figure_point(f, figure_series(f, names[i], FIGURE_LINE), 1, 2);
+    figure_axes(f, "a, b", AXIS_LINEAR, "=c", AXIS_LINEAR);
     const char *text = text_of(f, figure_csv);
     at("%s", text);
-    check(strcmp(text, "series,x,y,low,high,marked\n'=1+1,1,2,,,0\n\"'@SUM(a,b)\",1,2,,,0\n'-2,1,2,,,0\n"
-                       "a\xEF\xBF\xBD"
-                       "b\xEF\xBF\xBD,1,2,,,0\nlr=2,1,2,,,0\n") == 0);
+    check(strcmp(text,
+                 "series,\"a, b\",'=c,low,high,marked,open\n'=1+1,1,2,,,0,\n\"'@SUM(a,b)\",1,2,,,0,\n'-2,1,2,,,0,\n"
+                 "a\xEF\xBF\xBD"
+                 "b\xEF\xBF\xBD,1,2,,,0,\nlr=2,1,2,,,0,\n") == 0);
     figure_free(f);
 }
 
@@ -482,6 +511,7 @@ int main(void)
         LAW(powers_of_two_are_raised),
         LAW(series_differ_in_more_than_colour),
         LAW(a_long_series_is_a_small_file),
+        LAW(an_open_point_is_hollow_with_an_arrow),
         LAW(csv_has_all_bits),
         LAW(csv_names_are_texts),
     };

@@ -87,6 +87,17 @@ void figure_mark_label(figure *f, const char *text)
     set_text(f, &f->mark, text);
 }
 
+void figure_note(figure *f, const char *text)
+{
+    const size_t before = f->caption ? strlen(f->caption) : 0, more = strlen(text);
+    char *longer = realloc(f->caption, before + more + 1);
+    f->failed = f->failed || !longer;
+    if (!longer)
+        return;
+    memcpy(longer + before, text, more + 1);
+    f->caption = longer;
+}
+
 int figure_series(figure *f, const char *name, figure_style style)
 {
     figure_line *lines = realloc(f->lines, (size_t)(f->count + 1) * sizeof *lines);
@@ -112,7 +123,7 @@ void figure_range(figure *f, int series, double x, double y, double low, double 
     figure_line *l = &f->lines[series];
     figure_value *value = array_append(&l->values, &l->count, sizeof *value);
     if (value)
-        *value = (figure_value){x, y, low, high, false};
+        *value = (figure_value){.x = x, .y = y, .low = low, .high = high};
     else
         f->failed = true;
 }
@@ -128,6 +139,12 @@ void figure_mark(figure *f, int series)
         f->lines[series].values[f->lines[series].count - 1].marked = true;
 }
 
+void figure_open(figure *f, int series, int sides)
+{
+    if (series >= 0 && series < f->count && f->lines[series].count > 0)
+        f->lines[series].values[f->lines[series].count - 1].open = sides;
+}
+
 bool figure_empty(const figure *f)
 {
     for (int i = 0; i < f->count; i++)
@@ -141,7 +158,12 @@ bool figure_empty(const figure *f)
 
 void figure_csv(const figure *f, FILE *to)
 {
-    fputs("series,x,y,low,high,marked\n", to);
+    static const char *const open[] = {"", "below", "above", "both"};
+    fputs("series,", to);
+    markup_csv(to, f->x_label[0] ? f->x_label : "x");
+    fputs(",", to);
+    markup_csv(to, f->y_label[0] ? f->y_label : "y");
+    fputs(",low,high,marked,open\n", to);
     for (int i = 0; i < f->count; i++)
         for (int64_t k = 0; k < f->lines[i].count; k++) {
             const figure_value *p = &f->lines[i].values[k];
@@ -152,7 +174,7 @@ void figure_csv(const figure *f, FILE *to)
                 number_write(numbers[n], text);
                 fprintf(to, ",%s", isnan(numbers[n]) ? "" : text);
             }
-            fprintf(to, ",%d\n", p->marked);
+            fprintf(to, ",%d,%s\n", p->marked, open[p->open]);
         }
 }
 
@@ -179,6 +201,13 @@ static int decimals_of(const figure *f)
     return magnitude == 0 ? 4 : magnitude > 3 ? 0 : 3 - magnitude;
 }
 
+/* The sign before a value that is open. */
+static const char *open_sign(const figure_value *p)
+{
+    static const char *const signs[] = {"", "\u2264 ", "\u2265 ", ""};
+    return signs[p->open];
+}
+
 static const char *y_text(const figure *f, double y, char text[MARKUP_NUMBER])
 {
     const int decimals = f->y_scale == AXIS_LINEAR && isfinite(y) ? decimals_of(f) : -1;
@@ -198,13 +227,15 @@ void figure_tooltip(const figure *f, const figure_line *l, const figure_value *p
         markup_text(to, f->y_label);
         fputs(" ", to);
     }
-    fputs(y_text(f, p->y, y), to);
+    fprintf(to, "%s%s", open_sign(p), y_text(f, p->y, y));
     if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
         fprintf(to, " (%s to %s)", y_text(f, p->low, low), y_text(f, p->high, high));
     if (p->marked) {
         fputs(", ", to);
         markup_text(to, f->mark);
     }
+    if (p->open)
+        fputs(", on the edge of its grid", to);
 }
 
 /* ---- Table: a row per x, a column per series ------------------------------------------------------------------ */
@@ -248,7 +279,7 @@ static void cell(const figure *f, const figure_value *p, FILE *to)
         fputs("<td></td>", to);
         return;
     }
-    fprintf(to, p->marked ? "<td class=\"r\"><b>%s</b>" : "<td class=\"r\">%s", y_text(f, p->y, y));
+    fprintf(to, p->marked ? "<td class=\"r\"><b>%s%s</b>" : "<td class=\"r\">%s%s", open_sign(p), y_text(f, p->y, y));
     if (isfinite(p->low) && isfinite(p->high) && p->low < p->high)
         fprintf(to, " <small>(%s\u2013%s)</small>", y_text(f, p->low, low), y_text(f, p->high, high));
     fputs("</td>", to);

@@ -27,10 +27,14 @@ typedef enum figure_style {
 
 enum { FIGURE_MAX_SERIES = 12 }; /* that can be distinguished */
 
+/* Sides on which a value is open: it is an end of what was measured, and the true one lies there or beyond. */
+enum { FIGURE_OPEN_BELOW = 1, FIGURE_OPEN_ABOVE = 2 };
+
 typedef struct figure_value {
     double x, y;
-    double low, high; /* ends of the whisker; NAN: none */
+    double low, high; /* ends of the whisker; NAN: none; infinite, or 0 on a logarithmic axis: open */
     bool marked;      /* has a ring around it */
+    int open;         /* FIGURE_OPEN_..., or 0 */
 } figure_value;
 
 typedef struct figure_line {
@@ -68,6 +72,8 @@ void figure_x_unit(figure *f, double factor, const char *label);
 void figure_auto_log(figure *f);
 /* Meaning of a mark, for the legend: "minimum". */
 void figure_mark_label(figure *f, const char *text);
+/* Adds to the caption. */
+void figure_note(figure *f, const char *text);
 
 /* Adds a series, and returns its number. */
 int figure_series(figure *f, const char *name, figure_style style);
@@ -76,13 +82,16 @@ void figure_point(figure *f, int series, double x, double y);
 void figure_range(figure *f, int series, double x, double y, double low, double high);
 /* Draws a ring around the last point that was added to the series. */
 void figure_mark(figure *f, int series);
+/* Draws that point hollow, with an arrow to each open side (FIGURE_OPEN_...). */
+void figure_open(figure *f, int series, int sides);
 
 /* True if there is nothing to draw: no value is finite or diverged. */
 bool figure_empty(const figure *f);
 
 /* alone: a complete file with title and style; else for a page that has draw_figure_css. */
 void figure_svg(const figure *f, FILE *to, bool alone);
-/* series,x,y,low,high,marked: numbers read back to the same bits, NAN is empty, infinite is inf. */
+/* Columns: series, the names of both axes, low, high, marked (0 or 1), open (below, above, both). Numbers read back
+ * to the same bits, NAN is empty, infinite is inf. */
 void figure_csv(const figure *f, FILE *to);
 /* folder: where ID.svg and ID.csv lie, seen from the page; NULL: nowhere. */
 void figure_html(const figure *f, FILE *to, const char *folder);

@@ -56,10 +56,10 @@ static const struct {
     {8, {0, -1.4, .45, -.45, 1.4, 0, .45, .45, 0, 1.4, -.45, .45, -1.4, 0, -.45, -.45}},
 };
 
-static void draw_marker(FILE *to, int look, double x, double y, double size)
+static void draw_marker(FILE *to, int look, bool hollow, double x, double y, double size)
 {
     const int shape = look % FIGURE_MAX_SERIES % 8;
-    const char *kind = look % FIGURE_MAX_SERIES < 8 ? "m" : "o"; /* the last ones are hollow */
+    const char *kind = !hollow && look % FIGURE_MAX_SERIES < 8 ? "m" : "o"; /* the last looks are hollow */
     if (shapes[shape].count == 0) {
         fprintf(to, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.1f\"/>", kind, x, y, size);
         return;
@@ -134,7 +134,7 @@ static void draw_entry(const figure *f, int i, const char *name, double x, doubl
         fprintf(to, "<path class=\"%s\"%s d=\"M%.2f %.2fh%.0f\"/>", l->style == FIGURE_FAINT ? "l faint" : "l",
                 dashes_of(f, l), x, y, sample);
         if (l->style == FIGURE_LINE)
-            draw_marker(to, l->look, x + sample / 2, y, 4);
+            draw_marker(to, l->look, false, x + sample / 2, y, 4);
     } else if (i == f->count) {
         fprintf(to, "<circle class=\"r b\" cx=\"%.2f\" cy=\"%.2f\" r=\"6.5\"/>", x + sample / 2, y);
     } else {
@@ -392,11 +392,25 @@ static double sideways(const figure *f, int line, double x, bool diverged)
     return (before - 0.5 * (all - 1)) * (2 * cross + 1) * (all > 4 ? 0.5 : 1);
 }
 
+/* Arrows from a point to its open sides. */
+static void draw_open(const figure_value *p, double x, double y, FILE *to)
+{
+    for (int side = FIGURE_OPEN_BELOW; side <= FIGURE_OPEN_ABOVE; side *= 2) {
+        const int down = side == FIGURE_OPEN_BELOW ? 1 : -1;
+        if (p->open & side)
+            fprintf(to, "<path class=\"w\" d=\"M%.2f %.2fv%dm-3 %dl3 %dl3 %d\"/>", x, y + 5 * down, 10 * down,
+                    -4 * down, 4 * down, -4 * down);
+    }
+}
+
+/* A whisker ends at the point itself on an open side. */
 static void draw_whiskers(const figure *f, const frame *r, const figure_value *p, FILE *to)
 {
-    if (!axis_holds(f->y_scale, p->low) || !axis_holds(f->y_scale, p->high) || !(p->low < p->high))
+    const double from = p->open & FIGURE_OPEN_BELOW ? p->y : p->low,
+                 end = p->open & FIGURE_OPEN_ABOVE ? p->y : p->high;
+    if (!axis_holds(f->y_scale, from) || !axis_holds(f->y_scale, end) || !(from < end))
         return;
-    const double x = axis_at(&r->x, p->x), low = axis_at(&r->y, p->low), high = fmax(axis_at(&r->y, p->high), r->top);
+    const double x = axis_at(&r->x, p->x), low = axis_at(&r->y, from), high = fmax(axis_at(&r->y, end), r->top);
     fprintf(to, "<path class=\"w\" d=\"M%.2f %.2fV%.2fM%.2f %.2fh6M%.2f %.2fh6\"/>", x, low, high, x - 3, low, x - 3,
             high);
 }
@@ -437,8 +451,9 @@ static void draw_point(const figure *f, const frame *r, int line, int64_t k, boo
         above_value(f, p, x, r, to);
     } else {
         draw_whiskers(f, r, p, to);
+        draw_open(p, x, y, to);
         if (visible)
-            draw_marker(to, l->look, x, y, marker_size);
+            draw_marker(to, l->look, p->open, x, y, marker_size);
         else
             fprintf(to, "<circle class=\"h\" cx=\"%.2f\" cy=\"%.2f\" r=\"4\"/>", x, y);
         if (p->marked)
