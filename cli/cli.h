@@ -165,9 +165,8 @@ bool cli_find_data(const config *c);
 /* sweep_work with progress on standard error, until it is done or interrupted; o->stopped and o->show are set
  * here. */
 scion_status cli_sweep_work(const char *ledger_path, const sweep_options *o, sweep_progress *end, scion_error *err);
-/* Prints losses by learning rate and width, and whether the best value transfers; json: also to this file, or NULL.
- * Returns the exit status. */
-int cli_sweep_show(const char *ledger_path, const char *json);
+/* Prints losses by learning rate and width, and whether the best value transfers. Returns the exit status. */
+int cli_sweep_show(const char *ledger_path);
 /* Says to `to` how many runs wait in a ledger that ledger_only leaves out, unless they are run as well (`all`); drop:
  * removes them. */
 scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, bool drop, scion_error *err);

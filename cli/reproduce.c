@@ -62,12 +62,18 @@ static scion_status make_points(const job *j, config **points, int64_t *count, d
     *points = NULL;
     TRY(reproduce_points(j->figure, false, data, seeds, points, count, err));
     seconds *= (double)seeds;
-    if (share < 1)
+    if (share < 1 && share * seconds > 1.01 * j->budget)
+        cli_progress_show(
+            &progress, CLI_WARNING,
+            "%lld runs of %lld seed%s, shortened to %.0f%% of their steps, take about %s: after the budget "
+            "of %s the others are left, the last seed first",
+            (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", 100 * share,
+            cli_duration(share * seconds, left), cli_duration(j->budget, allowed));
+    else if (share < 1)
         cli_progress_show(&progress, CLI_PLAIN,
-                          "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s%s",
+                          "%lld runs of %lld seed%s would take %s; shortened to %.0f%% of their steps for %s",
                           (long long)*count, (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left),
-                          100 * share, cli_duration(j->budget, allowed),
-                          share * seconds > 1.01 * j->budget ? "; the budget is still too small" : "");
+                          100 * share, cli_duration(j->budget, allowed));
     else
         cli_progress_show(&progress, CLI_PLAIN, "%lld runs of %lld seed%s, about %s", (long long)*count,
                           (long long)seeds, seeds == 1 ? "" : "s", cli_duration(seconds, left));
@@ -132,7 +138,7 @@ static scion_status judge(const job *j, int64_t left, reproduce_judgement *verdi
     TRY(ledger_runs(l, &runs, &count, err));
     reproduce_judge(j->figure, l, runs, count, left, verdict);
     TRY(reproduce_page(j->figure, j->full, verdict, j->ledger, j->page, err));
-    cli_sweep_show(j->ledger, NULL);
+    cli_sweep_show(j->ledger);
 done:
     free(runs);
     ledger_close(l);
@@ -170,8 +176,9 @@ static void print_judgement(const job *j, const reproduce_judgement *v)
         cli_entry(stdout, 13, "(besides)", v->aside);
     cli_fill(stdout, 8, "margin: %s", v->margin);
     cli_fill(stdout, 6, "size: %s%s%s", j->figure->size[j->full], v->runs[0] ? "; " : "", v->runs);
-    printf("%s: %d part%s kept, %d failed, %d undecided\n%s\n", reproduce_verdict_name(reproduce_verdict_of(v)),
-           found[STAT_KEPT], found[STAT_KEPT] == 1 ? "" : "s", found[STAT_FAILED], found[STAT_UNDECIDED], j->page);
+    printf("%s: %d part%s kept, %d failed, %d undecided\n%s\n",
+           reproduce_verdict_name(j->figure, reproduce_verdict_of(v)), found[STAT_KEPT],
+           found[STAT_KEPT] == 1 ? "" : "s", found[STAT_FAILED], found[STAT_UNDECIDED], j->page);
 }
 
 static int reproduce(const job *j)
@@ -270,7 +277,8 @@ const cli_command cli_reproduce = {
             "report.html and the ledger: to resume a figure that was stopped, repeat the command; with a larger "
             "seeds= it gets more seeds. "
             "The last lines judge each part of the paper's claim: kept, failed, or undecided where seeds overlap "
-            "or a best value lies on the edge of its grid (one seed decides little).\n\n"
+            "or a best value lies on the edge of its grid (one seed decides little). Warm-ups and decays keep their "
+            "shares of shortened runs, a warm-up at least one step.\n\n"
             "  scion reproduce shallow-gpt-transfer data=input.txt budget=30m\n"
             "  scion reproduce mlp-transfer\n"
             "  scion reproduce rates\n",

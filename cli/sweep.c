@@ -161,20 +161,49 @@ static void print_group(const transfer_group *g)
     cli_fill(stdout, 0, "%s", sentence);
 }
 
-/* False, after an error, if the JSON file would replace the ledger that it is made from. */
-static bool spares(const char *path, const char *json)
+/* Files for the numbers of a table, beside the text; NULL: none; "-": standard output, in place of the text. */
+typedef struct table_files {
+    const char *json, *csv;
+} table_files;
+
+/* False, after an error, if a file would replace the ledger that it is made from, or both go to standard output. */
+static bool spares(const char *path, table_files f)
 {
-    return !json || !file_same(path, json) ||
-           cli_wrong("json=%s: this is the ledger itself; give another file", json);
+    if (f.json && file_same(path, f.json))
+        return cli_wrong("json=%s: this is the ledger itself; give another file", f.json);
+    if (f.csv && file_same(path, f.csv))
+        return cli_wrong("csv=%s: this is the ledger itself; give another file", f.csv);
+    if (f.json && f.csv && strcmp(f.json, f.csv) == 0)
+        return cli_wrong("json=%s and csv=%s: give two files", f.json, f.csv);
+    return true;
+}
+
+static bool prints(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+/* True if a point has several seeds. */
+static bool has_seeds(const transfer *t)
+{
+    for (int64_t i = 0; i < t->count; i++)
+        for (int64_t k = 0; k < t->groups[i].count; k++)
+            for (int64_t n = 0; n < t->groups[i].widths[k].count; n++)
+                if (t->groups[i].widths[k].points[n].done.count > 1)
+                    return true;
+    return false;
 }
 
 static void print_table(const char *path, const transfer *t, const ledger_run *runs, int64_t count)
 {
     if (t->count == 0)
         printf("%s: no run has finished yet\n", path);
-    else
+    else if (has_seeds(t))
         printf("validation loss, mean over the seeds (standard deviation in the last digits);\n"
-               "* the best of its width; +- half of a 95%% interval\n");
+               "* the best of its width; +- half of a 95%% interval; the margin of a cost is two\n"
+               "standard deviations of a loss over the seeds\n");
+    else
+        printf("validation loss; * the best of its width\n");
     for (int64_t i = 0; i < t->count; i++)
         print_group(&t->groups[i]);
     for (int64_t i = 0; i < count; i++)
@@ -183,7 +212,7 @@ static void print_table(const char *path, const transfer *t, const ledger_run *r
 }
 
 /* Prints the table of the runs `only` (NULL: of all). */
-static int show_runs(const char *path, const int64_t *only, int64_t only_count, const char *json)
+static int show_runs(const char *path, const int64_t *only, int64_t only_count, table_files files)
 {
     ledger *l = NULL;
     ledger_run *runs = NULL;
@@ -191,17 +220,19 @@ static int show_runs(const char *path, const int64_t *only, int64_t only_count, 
     transfer t = {NULL, 0};
     scion_error err;
     scion_status status;
-    if (!spares(path, json))
+    if (!spares(path, files))
         return CLI_USAGE;
     TRY(ledger_open(&l, path, false, &err));
     if (only)
         TRY(ledger_only(l, only, only_count, &err));
     TRY(ledger_runs(l, &runs, &count, &err));
     TRY(transfer_make(&t, runs, count, &err));
-    if (!json || strcmp(json, "-") != 0)
+    if (!prints(files.json) && !prints(files.csv))
         print_table(path, &t, runs, count);
-    if (json)
-        TRY(transfer_save(&t, json, &err));
+    if (files.json)
+        TRY(transfer_save(&t, files.json, &err));
+    if (files.csv)
+        TRY(transfer_save_csv(&t, files.csv, &err));
 done:
     transfer_free(&t);
     free(runs);
@@ -209,9 +240,9 @@ done:
     return cli_end(status, &err);
 }
 
-int cli_sweep_show(const char *path, const char *json)
+int cli_sweep_show(const char *path)
 {
-    return show_runs(path, NULL, 0, json);
+    return show_runs(path, NULL, 0, (table_files){NULL, NULL});
 }
 
 /* ---- The command ---------------------------------------------------------------------------------------------- */
@@ -269,7 +300,7 @@ scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, b
     return SCION_OK;
 }
 
-enum { LEDGER, JOBS, THREADS, BUDGET, JSON, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
+enum { LEDGER, JOBS, THREADS, BUDGET, JSON, CSV, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
 
 /* Adds the runs to the ledger, and applies the switches to those in it. */
 static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
@@ -304,7 +335,7 @@ done:
 }
 
 /* Runs that failed make the command fail. */
-static int finish(const plan *p, const char *json, const sweep_progress *end)
+static int finish(const plan *p, table_files files, const sweep_progress *end)
 {
     const int64_t open = end->count[RUN_WAITING] + end->count[RUN_RUNNING], done = end->count[RUN_DONE];
     char took[16];
@@ -313,7 +344,7 @@ static int finish(const plan *p, const char *json, const sweep_progress *end)
     if (open > 0)
         fprintf(p->say, ", %lld left (repeat the command to resume)", (long long)open);
     fprintf(p->say, "; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
-    const int status = show_runs(p->ledger, p->work.only, p->work.only_count, json);
+    const int status = show_runs(p->ledger, p->work.only, p->work.only_count, files);
     return status == CLI_OK && end->count[RUN_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
 }
 
@@ -323,6 +354,8 @@ static const cli_argument arguments[] = {
     [THREADS] = CLI_SETTING("threads", "N", "threads of all jobs together (all cores)"),
     [BUDGET] = CLI_SETTING("budget", "TIME", "90s, 20m, 1h30m: start no run later than that"),
     [JSON] = CLI_JSON,
+    [CSV] = {"csv", "FILE", "also write the table to FILE, a row for each lr and width; --csv prints it instead",
+             .bare = "-"},
     [ALL] = CLI_SWITCH("--all", "also run other waiting runs of the ledger"),
     [DROP] = CLI_SWITCH("--drop", "remove what else waits in the ledger; with ledger= alone all that waits"),
     [RETRY] = CLI_SWITCH("--retry", "retry runs that failed"),
@@ -331,13 +364,18 @@ static const cli_argument arguments[] = {
     {0},
 };
 
+static table_files files_of(const cli_arguments *a)
+{
+    return (table_files){a->values[JSON], a->values[CSV]};
+}
+
 /* scion sweep show LEDGER. */
 static int show_command(const cli_arguments *a, const char *path)
 {
     const char *ledger_path = path[0] ? path : a->word_count == 2 ? a->words[1] : NULL;
     if (!ledger_path || a->word_count > 2 || a->pair_count > 0)
         return cli_error(CLI_USAGE, "scion sweep show takes one ledger, and nothing else");
-    return cli_sweep_show(ledger_path, a->values[JSON]);
+    return show_runs(ledger_path, NULL, 0, files_of(a));
 }
 
 static int work(plan *p, const cli_arguments *a)
@@ -357,12 +395,21 @@ static int work(plan *p, const cli_arguments *a)
         return status;
     if (launcher_find().rank > 0) /* the first process reports */
         return end.count[RUN_FAILED] > 0 ? CLI_FAILED : CLI_OK;
-    return finish(p, a->values[JSON], &end);
+    return finish(p, files_of(a), &end);
+}
+
+static bool is_ledger(const char *path)
+{
+    ledger *l = NULL;
+    scion_error err;
+    const bool is = ledger_open(&l, path, false, &err) == SCION_OK;
+    ledger_close(l);
+    return is;
 }
 
 static int run_sweep(cli_arguments *a)
 {
-    plan p = {.say = cli_json_only(a, JSON) ? stderr : stdout};
+    plan p = {.say = prints(a->values[JSON]) || prints(a->values[CSV]) ? stderr : stdout};
     int64_t jobs = 1, threads = 0;
     if (!cli_get_text(a, LEDGER, p.ledger, sizeof p.ledger) || !cli_get_int(a, JOBS, 1, SWEEP_JOBS, &jobs) ||
         !cli_get_int(a, THREADS, 0, 4096, &threads) || !cli_get_seconds(a, BUDGET, &p.work.seconds))
@@ -375,9 +422,15 @@ static int run_sweep(cli_arguments *a)
         return cli_error(CLI_USAGE, "name a preset to sweep, or the ledger of a sweep to resume: ledger=FILE");
     if (a->values[ALL] && a->values[DROP])
         return cli_error(CLI_USAGE, "give --all or --drop, not both");
+    for (int i = 0; i < a->word_count; i++)
+        if (is_ledger(a->words[i]))
+            return cli_error(CLI_USAGE,
+                             "%s is a ledger, not a preset: scion sweep ledger=%s resumes it, scion sweep show %s "
+                             "prints it",
+                             a->words[i], a->words[i], a->words[i]);
     if (!p.ledger[0])
         name_ledger(a->words[0], p.ledger);
-    if (!spares(p.ledger, a->values[JSON])) /* before hours of work */
+    if (!spares(p.ledger, files_of(a))) /* before hours of work */
         return CLI_USAGE;
     int status = name_runs(&p, a);
     if (status == CLI_OK)
@@ -394,7 +447,7 @@ static const char *sweep_word(int i)
 
 const cli_command cli_sweep = {
     .name = "sweep",
-    .usage = "[PRESET ...] key=values ... | show LEDGER [json=FILE]",
+    .usage = "[PRESET ...] key=values ... | show LEDGER [json=FILE] [csv=FILE]",
     .summary = "train many configurations and compare them",
     .help = "Every setting may be a list or a range:\n"
             "  lr=2^-12..2^-2     powers of two     seed=1..3              integers\n"
@@ -408,8 +461,10 @@ const cli_command cli_sweep = {
             "is 1.\n"
             "\n"
             "scion sweep show LEDGER prints the losses by learning rate and width, the best of each width, the "
-            "largest move of the best learning rate between any two widths, and what using the smallest "
-            "model's value costs at each width. seed=1..3 gives spreads and errors.\n\n"
+            "largest move of the best learning rate (interpolated by a parabola) between any two widths, and what "
+            "using the smallest model's value costs at each width. seed=1..3 gives spreads and errors, and a "
+            "judgement: it transfers if it moves by at most a factor of two and costs at most two standard "
+            "deviations of a loss. On the edge of a grid both are open.\n\n"
             "  scion sweep shallow-gpt data=input.txt lr=2^-8..2^-3 width=64,128,256\n"
             "  scion sweep shallow-gpt shallow-gpt-adamw data=input.txt lr=2^-12..2^-2 \\\n"
             "      width=64,256 ledger=both.db\n"

@@ -89,6 +89,7 @@ static figure draw(const ledger_view *v, const against *k, const entry *all, int
 {
     char name[64], title[SECTION_LABEL];
     int s = -1, drawn = 0;
+    bool edge = false;
     snprintf(name, sizeof name, "%s%s", rates ? "best-lr-" : "", k->id);
     snprintf(title, sizeof title, "%s against %s", rates ? "Best learning rate" : "Best loss", k->title);
     figure f = section_figure(v, name, 0, title, "", k->caption);
@@ -107,10 +108,23 @@ static figure draw(const ledger_view *v, const against *k, const entry *all, int
         }
         if (s >= 0 && rates)
             section_best_lr(&f, s, all[i].x, all[i].g, all[i].w);
-        else if (s >= 0)
-            figure_range(&f, s, all[i].x, best->loss, best->done.count > 1 ? best->done.low : NAN,
-                         best->done.count > 1 ? best->done.high : NAN);
+        else if (s >= 0) {
+            const bool open = transfer_open(all[i].w) != 0, seeds = best->done.count > 1;
+            figure_range(&f, s, all[i].x, best->loss,
+                         open    ? -INFINITY
+                         : seeds ? best->done.low
+                                 : NAN,
+                         seeds ? best->done.high : NAN);
+            figure_open(&f, s, open ? FIGURE_OPEN_BELOW : 0); /* beyond the edge the loss may be lower */
+            edge = edge || open;
+        }
     }
+    if (rates)
+        section_note_edges(&f);
+    else if (edge)
+        figure_note(&f,
+                    " Hollow points with an arrow have their learning rate on the edge of its grid: the best loss "
+                    "may be lower.");
     return f;
 }
 

@@ -1,8 +1,10 @@
 /* Learning rates across widths: loss against learning rate, the best learning rate against width, the verdicts. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/section.h"
+#include "util/utf8.h"
 
 enum { max_groups = 16 }; /* figures of this kind; the table has all */
 
@@ -62,6 +64,9 @@ static figure lr_figure(const ledger_view *v, const transfer_group *g, int64_t n
     const int64_t drawn = g->count < FIGURE_MAX_SERIES ? g->count : FIGURE_MAX_SERIES;
     for (int64_t i = 0; i < drawn; i++) /* of too many widths: evenly from the smallest to the largest */
         draw_width(&f, &g->widths[drawn > 1 ? i * (g->count - 1) / (drawn - 1) : 0]);
+    if (g->at_edge)
+        figure_note(&f,
+                    " A ring at the end of its line is the best of the grid alone: a better value may lie beyond.");
     return f;
 }
 
@@ -84,10 +89,33 @@ static bool has_widths(const transfer_group *g)
 void section_best_lr(figure *f, int s, double x, const transfer_group *g, const transfer_width *w)
 {
     const stat_estimate e = transfer_best(g, w);
-    if (isnan(e.value))
+    const int open = transfer_open(w);
+    if (isnan(e.value)) {
         figure_point(f, s, x, w->points[w->best].lr);
-    else
-        figure_range(f, s, x, exp2(e.value), exp2(e.value - e.error), exp2(e.value + e.error));
+        return;
+    }
+    figure_range(f, s, x, exp2(e.value), open & FIGURE_OPEN_BELOW ? 0 : exp2(e.value - e.error),
+                 open & FIGURE_OPEN_ABOVE ? INFINITY : exp2(e.value + e.error));
+    figure_open(f, s, open);
+}
+
+void section_note_edges(figure *f)
+{
+    char known[200] = "", rate[32];
+    for (int i = 0; i < f->count; i++)
+        for (int64_t k = 0; k < f->lines[i].count; k++) {
+            const figure_value *p = &f->lines[i].values[k];
+            snprintf(rate, sizeof rate, " 2^%.4g,", log2(p->y));
+            if (p->open && !strstr(known, rate))
+                utf8_append(known, sizeof known, "%s", rate);
+        }
+    if (!known[0])
+        return;
+    known[strlen(known) - 1] = '.'; /* the last comma */
+    char text[320];
+    snprintf(text, sizeof text,
+             " Hollow points with an arrow lie on the edge of their grid: the best lies at or beyond%s", known);
+    figure_note(f, text);
 }
 
 static figure best_figure(const ledger_view *v)
@@ -108,25 +136,45 @@ static figure best_figure(const ledger_view *v)
             if (g->widths[w].best >= 0)
                 section_best_lr(&f, s, (double)g->widths[w].width, g, &g->widths[w]);
     }
+    section_note_edges(&f);
     return f;
+}
+
+/* The largest move and its direction, where the grid is open. */
+static void move_cell(const ledger_view *v, const transfer_group *g)
+{
+    char text[MARKUP_NUMBER];
+    const char *sign = transfer_move_sign(g);
+    page_cell(v->p, "%s%s", sign ? sign : "open", sign ? markup_fixed(g->moved.value, 2, text) : "");
 }
 
 static void verdicts(const ledger_view *v)
 {
-    page_table(v->p, NULL, "group|widths|largest move, power of 2|cost at the largest width|in words", "wlrrw");
+    page_table(v->p, NULL, "group|widths|largest move, power of 2|cost at the largest width|transfer|in words",
+               "wlrrlw");
+    int64_t rows = 0;
     for (int64_t i = 0; i < v->t.count; i++) {
         const transfer_group *g = &v->t.groups[i];
+        const transfer_width *largest = &g->widths[g->count - 1];
         char sentence[TRANSFER_TEXT], text[MARKUP_NUMBER];
         if (!has_widths(g) || !has_grid(g))
             continue;
+        rows++;
         transfer_sentence(g, sentence);
         page_cell(v->p, "%s", g->label[0] ? g->label : "all runs");
-        page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)g->widths[g->count - 1].width);
-        page_cell(v->p, "%s", markup_fixed(g->moved.value, 2, text));
-        page_cell(v->p, "%s", markup_fixed(g->widths[g->count - 1].cost.value, 4, text));
+        page_cell(v->p, "%lld to %lld", (long long)g->widths[0].width, (long long)largest->width);
+        move_cell(v, g);
+        page_cell(v->p, "%s%s", transfer_open(largest) ? "\u2265 " : "", markup_fixed(largest->cost.value, 4, text));
+        page_cell(v->p, "%s", stat_name(transfer_judge(g).transfer));
         page_cell(v->p, "%s", sentence);
     }
     page_table_end(v->p);
+    if (rows == 0)
+        return;
+    page_paragraph(v->p,
+                   "A learning rate transfers if its best value moves by at most a factor of two between any two "
+                   "widths, and that of the smallest width costs at most two standard deviations of a loss over "
+                   "the seeds; kept or failed by 95%% intervals, which are open towards the edge of a grid.");
 }
 
 void section_transfer(ledger_view *v)

@@ -81,8 +81,10 @@ typedef struct ledger_view {
 /* The loss that counts: validation, else training; INFINITY: diverged; NAN: none (yet). */
 double section_loss(const ledger_run *r);
 /* The best learning rate of a width that has one, as a point of a figure: fitted, with its interval (transfer_best),
- * or of the grid where it cannot be. */
+ * or of the grid where it cannot be; open at the edge of its grid. */
 void section_best_lr(figure *f, int s, double x, const transfer_group *g, const transfer_width *w);
+/* Says in the caption beyond which values the open points of such a figure lie. */
+void section_note_edges(figure *f);
 /* "validation loss" or "training loss". */
 const char *section_loss_name(const ledger_view *v);
 

@@ -10,9 +10,6 @@
 #include "tune/transfer.h"
 #include "util/utf8.h"
 
-/* In log2: the loss is so flat around its minimum that half or twice the best lr is nearly as good. */
-static const double same_rate = 1;
-
 /* Exponents that count as a square root: norms begin at the boundary, not at zero. */
 static const double root_low = 0.3, root_high = 0.7;
 
@@ -23,10 +20,11 @@ static const double rounding = 1e-3;
 
 /* ---- Judgements ----------------------------------------------------------------------------------------------- */
 
-const char *reproduce_verdict_name(reproduce_verdict v)
+const char *reproduce_verdict_name(const reproduce_figure *f, reproduce_verdict v)
 {
-    static const char *const names[] = {"reproduced", "partly reproduced", "not reproduced", "undecided"};
-    return names[v];
+    static const char *const names[2][4] = {{"reproduced", "partly reproduced", "not reproduced", "undecided"},
+                                            {"answered yes", "answered in part", "answered no", "undecided"}};
+    return names[f->own][v];
 }
 
 reproduce_verdict reproduce_verdict_of(const reproduce_judgement *j)
@@ -64,25 +62,49 @@ static bool has_rule(const char *const *rules, const config *c)
     return false;
 }
 
+static bool has_ended(const ledger_run *r)
+{
+    return r->result.state == RUN_DONE || r->result.state == RUN_DIVERGED;
+}
+
+/* Seeds of all runs, or of those that have ended. */
+static int64_t count_seeds(const ledger_run *runs, int64_t count, bool ended)
+{
+    int64_t seeds = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool known = ended && !has_ended(&runs[i]);
+        for (int64_t k = 0; k < i && !known; k++)
+            known = (!ended || has_ended(&runs[k])) && runs[k].c.training.seed == runs[i].c.training.seed;
+        seeds += !known;
+    }
+    return seeds;
+}
+
+/* "3", or "1 of 3" where not all are there. */
+static void count_text(int64_t there, int64_t all, const char *what, char *text, size_t bytes)
+{
+    utf8_append(text, bytes, "%lld", (long long)there);
+    if (there < all)
+        utf8_append(text, bytes, " of %lld", (long long)all);
+    utf8_append(text, bytes, " %s%s", what, all == 1 ? "" : "s");
+}
+
 /* Writes how many runs, seeds and steps the judgement rests on. */
 static void count_runs(const ledger_run *runs, int64_t count, char *text, size_t bytes)
 {
-    int64_t ended = 0, seeds = 0, low = INT64_MAX, high = 0;
+    int64_t ended = 0, low = INT64_MAX, high = 0;
     for (int64_t i = 0; i < count; i++) {
-        const ledger_run *r = &runs[i];
-        bool known = false;
-        if (r->result.state != RUN_DONE && r->result.state != RUN_DIVERGED)
-            continue;
-        for (int64_t k = 0; k < i && !known; k++)
-            known = runs[k].result.state >= RUN_DONE && runs[k].c.training.seed == r->c.training.seed;
-        seeds += !known;
-        ended++;
-        if (r->result.state == RUN_DONE && r->result.steps > 0) {
-            low = r->result.steps < low ? r->result.steps : low;
-            high = r->result.steps > high ? r->result.steps : high;
+        const run_result *r = &runs[i].result;
+        ended += has_ended(&runs[i]);
+        if (r->state == RUN_DONE && r->steps > 0) {
+            low = r->steps < low ? r->steps : low;
+            high = r->steps > high ? r->steps : high;
         }
     }
-    snprintf(text, bytes, "%lld runs, %lld seed%s", (long long)ended, (long long)seeds, seeds == 1 ? "" : "s");
+    text[0] = '\0';
+    count_text(ended, count, "run", text, bytes);
+    utf8_append(text, bytes, ", ");
+    count_text(count_seeds(runs, count, true), count_seeds(runs, count, false), "seed", text, bytes);
     if (low < high)
         utf8_append(text, bytes, ", %lld to %lld steps", (long long)low, (long long)high);
     else if (high > 0)
@@ -100,7 +122,7 @@ void reproduce_judge(const reproduce_figure *f, ledger *l, const ledger_run *run
 void reproduce_opening(page *p, const reproduce_figure *f, bool full, const reproduce_judgement *j)
 {
     page_paragraph(p, "Claim: %s.", f->claim);
-    page_paragraph(p, "Here: %s%s.", reproduce_verdict_name(reproduce_verdict_of(j)),
+    page_paragraph(p, "Here: %s%s.", reproduce_verdict_name(f, reproduce_verdict_of(j)),
                    j->incomplete ? ", because runs are left" : "");
     page_table(p, NULL, "part of the claim|verdict|measured", "wlw");
     for (int i = 0; i < j->count; i++) {
@@ -147,28 +169,44 @@ static transfer transfer_of(const reproduce_runs *r)
 
 /* ---- The best step size against width -------------------------------------------------------------------------- */
 
+/* A rule transfers if it moves little and costs little; one that does not, does either. */
+static void judge_group(const reproduce_figure *f, const transfer_group *g, reproduce_judgement *j)
+{
+    const char *name = g->label[0] ? g->label : g->c.optimizer.rule;
+    const transfer_judgement found = transfer_judge(g);
+    char move[TRANSFER_PART], cost[TRANSFER_PART], sentence[TRANSFER_TEXT];
+    transfer_move_text(g, move);
+    transfer_cost_text(g, cost);
+    if (has_rule(f->subjects, &g->c)) {
+        EVIDENCE(reproduce_add(j, found.move, "%s: the best lr does not depend on the width", name), "%s", move);
+        reproduce_part *p = reproduce_add(j, found.cost, "%s: the lr of the smallest width costs", name);
+        const size_t used = strlen(p->claim);
+        if (isnan(found.margin))
+            snprintf(p->claim + used, sizeof p->claim - used, " little at the others");
+        else
+            snprintf(p->claim + used, sizeof p->claim - used, " at most %.4f in loss at the others", found.margin);
+        EVIDENCE(p, "%s%s", cost[0] ? cost : move, isnan(found.margin) ? "; one seed has no spread" : "");
+    } else if (has_rule(f->rivals, &g->c)) {
+        EVIDENCE(reproduce_add(j, stat_opposite(found.transfer), "%s: the best lr depends on the width", name),
+                 "%s%s%s", move, cost[0] ? "; " : "", cost);
+    } else {
+        transfer_sentence(g, sentence);
+        ASIDE(j, "%s%s: %s", j->aside[0] ? ". " : "", name, sentence);
+    }
+}
+
 void reproduce_judge_transfer(const reproduce_runs *r, reproduce_judgement *j)
 {
     const reproduce_figure *f = r->f;
     transfer t = transfer_of(r);
-    snprintf(j->margin, sizeof j->margin,
-             "a best lr that moves by at most a factor of two between any two widths does not depend on the width; "
-             "%s, open towards an edge of the grid",
-             ERRORS);
-    for (int64_t i = 0; i < t.count; i++) {
-        const transfer_group *g = &t.groups[i];
-        const char *name = g->label[0] ? g->label : g->c.optimizer.rule;
-        char sentence[TRANSFER_TEXT];
-        const stat_finding stays = transfer_stays(g, same_rate);
-        transfer_sentence(g, sentence);
-        const bool moves = has_rule(f->rivals, &g->c);
-        if (moves || has_rule(f->subjects, &g->c))
-            EVIDENCE(reproduce_add(j, moves ? stat_opposite(stays) : stays, "%s: the best lr %s on the width", name,
-                                   moves ? "depends" : "does not depend"),
-                     "%s", sentence);
-        else
-            ASIDE(j, "%s%s: %s", j->aside[0] ? ". " : "", name, sentence);
-    }
+    snprintf(
+        j->margin, sizeof j->margin,
+        "a best lr that moves by at most a factor of two between any two widths does not depend on the width; a "
+        "cost of two standard deviations of a loss over the seeds is little, and more shows that it depends; %s, "
+        "open towards an edge of the grid",
+        ERRORS);
+    for (int64_t i = 0; i < t.count; i++)
+        judge_group(f, &t.groups[i], j);
     for (int side = 0; side < 2; side++)
         for (const char *const *rule = side ? f->rivals : f->subjects; *rule; rule++) {
             bool found = false;
@@ -338,38 +376,46 @@ void reproduce_judge_batch(const reproduce_runs *r, reproduce_judgement *j)
 
 /* ---- Norms of the weights -------------------------------------------------------------------------------------*/
 
-/* The last measurement of a run. */
-typedef struct norms_end {
-    double log_mean; /* mean over the parameters of log(norm) */
-    double ratio;    /* largest norm / bound; 0: no bounds */
+/* Norms of the weights of a run, about ten times from its start to its end. */
+typedef struct norms_seen {
+    /* At the last measurement, over the figure's weights. */
+    double log_mean; /* mean of log(norm) */
+    bool known;
+    /* At all measurements, over all weights that have bounds. */
+    double ratio; /* largest norm / bound; 0: no bounds */
     double low,
         high; /* largest norm / bound / overshoot; a range where a ledger of 0.2 does not know the overshoot */
     double overshoot; /* largest */
-    bool known;
-} norms_end;
+} norms_seen;
 
-static norms_end last_norms(const reproduce_runs *r, const ledger_run *run)
+static void add_bound(norms_seen *e, const run_norm *n)
 {
-    norms_end e = {.known = false};
+    if (!isfinite(n->bound) || !(n->bound > 0))
+        return;
+    const double ratio = n->norm / n->bound;
+    e->ratio = fmax(e->ratio, ratio);
+    e->low = fmax(e->low, isnan(n->overshoot) ? 0 : ratio / n->overshoot);
+    e->high = fmax(e->high, isnan(n->overshoot) ? ratio : ratio / n->overshoot);
+    e->overshoot = fmax(e->overshoot, n->overshoot);
+}
+
+static norms_seen norms_of(const reproduce_runs *r, const ledger_run *run)
+{
+    norms_seen e = {.known = false};
     run_curves curves = {.points = NULL};
     int64_t used = 0;
     if (run->result.state == RUN_DONE)
         ledger_curves(r->l, run->id, &curves, NULL);
     const int64_t count = curves.norm_count;
-    const run_norm *norms = curves.norms;
     for (int64_t i = 0; i < count; i++) {
-        if (norms[i].step != norms[count - 1].step || !(norms[i].norm > 0) ||
-            (r->f->weights && !strstr(norms[i].name, r->f->weights)))
+        const run_norm *n = &curves.norms[i];
+        if (!(n->norm > 0))
             continue;
-        e.log_mean += log(norms[i].norm);
+        add_bound(&e, n);
+        if (n->step != curves.norms[count - 1].step || (r->f->weights && !strstr(n->name, r->f->weights)))
+            continue;
+        e.log_mean += log(n->norm);
         used++;
-        if (!isfinite(norms[i].bound) || !(norms[i].bound > 0))
-            continue;
-        const double ratio = norms[i].norm / norms[i].bound, overshoot = norms[i].overshoot;
-        e.ratio = fmax(e.ratio, ratio);
-        e.low = fmax(e.low, isnan(overshoot) ? 0 : ratio / overshoot);
-        e.high = fmax(e.high, isnan(overshoot) ? ratio : ratio / overshoot);
-        e.overshoot = fmax(e.overshoot, overshoot);
     }
     run_curves_free(&curves);
     e.known = used > 0;
@@ -383,13 +429,13 @@ static void not_finished(reproduce_part *p)
     EVIDENCE(p, "too few runs have finished");
 }
 
-/* Judges if the norms of the first subject stay within their bounds, in all of its runs, up to the overshoot of their
- * iteration and rounding. Returns the largest overshoot. */
+/* Judges if the norms of the first subject stay within their bounds, in all layers at all measurements of all of its
+ * runs, up to the overshoot of their iteration and rounding. Returns the largest overshoot. */
 static double judge_bounds(const reproduce_runs *r, reproduce_judgement *j)
 {
-    norms_end all = {.overshoot = 1};
+    norms_seen all = {.overshoot = 1};
     for (int64_t i = 0; i < r->count; i++) {
-        const norms_end e = has_rule(r->f->subjects, &r->runs[i].c) ? last_norms(r, &r->runs[i]) : all;
+        const norms_seen e = has_rule(r->f->subjects, &r->runs[i].c) ? norms_of(r, &r->runs[i]) : all;
         all.ratio = fmax(all.ratio, e.ratio);
         all.low = fmax(all.low, e.low);
         all.high = fmax(all.high, e.high);
@@ -400,7 +446,11 @@ static double judge_bounds(const reproduce_runs *r, reproduce_judgement *j)
     if (all.ratio == 0)
         not_finished(p);
     else
-        EVIDENCE(p, "the largest norm is %.3f of its bound at the end", all.ratio);
+        EVIDENCE(
+            p,
+            "the largest norm of all layers, at any measurement, is %.3f of its bound, which counts the start of "
+            "the weights too",
+            all.ratio);
     return all.overshoot;
 }
 
@@ -412,7 +462,7 @@ void reproduce_judge_norms(const reproduce_runs *r, reproduce_judgement *j)
         for (int64_t k = 0; k < r->count && has_rule(f->subjects, &r->runs[i].c); k++) {
             if (!has_rule(f->rivals, &r->runs[k].c) || r->runs[i].c.training.seed != r->runs[k].c.training.seed)
                 continue;
-            const norms_end bounded = last_norms(r, &r->runs[i]), free_ = last_norms(r, &r->runs[k]);
+            const norms_seen bounded = norms_of(r, &r->runs[i]), free_ = norms_of(r, &r->runs[k]);
             if (bounded.known && free_.known)
                 stat_add(&factor, bounded.log_mean - free_.log_mean);
         }
@@ -442,7 +492,7 @@ static bool growth(const reproduce_runs *r, uint64_t seed, double lr, double *sl
         const config *c = &r->runs[i].c;
         if (!has_rule(r->f->rivals, c) || c->training.seed != seed || c->training.lr != lr)
             continue;
-        const norms_end e = last_norms(r, &r->runs[i]);
+        const norms_seen e = norms_of(r, &r->runs[i]);
         if (!e.known)
             continue;
         x[n] = log((double)r->runs[i].result.steps);

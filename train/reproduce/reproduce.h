@@ -9,14 +9,12 @@
 
 typedef enum reproduce_verdict { REPRODUCE_YES, REPRODUCE_PARTLY, REPRODUCE_NO, REPRODUCE_OPEN } reproduce_verdict;
 
-const char *reproduce_verdict_name(reproduce_verdict v); /* "reproduced", "partly reproduced", ... */
-
 enum {
     REPRODUCE_GRIDS = 17, /* at most 16, and a NULL */
     REPRODUCE_RULES = 4,  /* at most 3, and a NULL */
     REPRODUCE_PARTS = 16,
     REPRODUCE_SEEDS = 3, /* default */
-    REPRODUCE_TEXT = 800
+    REPRODUCE_TEXT = 1200
 };
 
 /* One part of a claim. */
@@ -29,9 +27,9 @@ typedef struct reproduce_part {
 typedef struct reproduce_judgement {
     reproduce_part parts[REPRODUCE_PARTS];
     int count;
-    char margin[256];           /* margin within which a part counts as kept */
+    char margin[400];           /* margin within which a part counts as kept */
     char aside[REPRODUCE_TEXT]; /* numbers that the claim says nothing about; "": none */
-    char runs[160];             /* "840 runs, 3 seeds, 30 steps"; "": no sweep */
+    char runs[160];             /* "76 of 240 runs, 1 of 2 seeds, 30 steps each"; "": no sweep */
     bool incomplete;            /* runs are left: undecided, whatever the others say */
 } reproduce_judgement;
 
@@ -74,18 +72,22 @@ typedef scion_status reproduce_making(const reproduce_figure *f, const reproduce
 struct reproduce_figure {
     const char *name, *title;
     const char *claim;          /* of the paper, in one sentence */
+    bool own;                   /* it is a question of our own: its answer reproduces nothing */
     const char *size[2];        /* small and full, beside the paper's: model, widths, batches */
     const reproduce_data *data; /* NULL: none */
     /* "PRESET key=values ...", as scion sweep would take it: for two cores, and full. */
     const char *small[REPRODUCE_GRIDS], *full[REPRODUCE_GRIDS];
     /* Rules that the claim is about, and those it compares them with. */
     const char *subjects[REPRODUCE_RULES], *rivals[REPRODUCE_RULES];
-    /* Part of the names of the weights whose norms count; NULL: all. */
+    /* Part of the names of the weights whose growth counts; NULL: all. Bounds are those of all weights. */
     const char *weights;
     reproduce_judging *judge;
     /* A figure that is not a sweep has this instead, which measures, judges and writes the page. */
     reproduce_making *make;
 };
+
+/* "reproduced", "partly reproduced", ...; of a question of our own: "answered yes", "answered in part", ... */
+const char *reproduce_verdict_name(const reproduce_figure *f, reproduce_verdict v);
 
 const reproduce_figure *reproduce_at(int i);              /* NULL past the last */
 const reproduce_figure *reproduce_find(const char *name); /* NULL: none */

@@ -5,11 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draw/figure.h"
+#include "draw/markup.h"
 #include "util/array.h"
+#include "util/atomic_file.h"
 #include "util/fail.h"
 #include "util/json.h"
+#include "util/number.h"
+#include "util/path.h"
 #include "util/utf8.h"
 #include "sweep/grid.h"
+
+/* In log2: the loss is so flat around its minimum that half or twice the best lr is nearly as good. */
+static const double same_rate = 1;
+
+/* Standard deviations of a loss over the seeds that a learning rate from another width may cost. */
+static const double same_loss = 2;
 
 /* The axes of a transfer; everything else makes a group. */
 static const char *const axes[] = {"lr", "width", "seed", NULL};
@@ -151,6 +162,7 @@ static bool finish_group(transfer_group *g)
         w->cost = cost_of(w, small->points[small->best].lr);
         g->at_edge = g->at_edge || w->edge_below || w->edge_above;
         stat_pool_add(&g->spread, &w->log2_best);
+        stat_pool_add(&g->loss_spread, &w->points[w->best].done);
     }
     for (int64_t i = 0; i < g->count; i++)
         for (int64_t k = i + 1; k < g->count; k++) {
@@ -209,18 +221,40 @@ stat_estimate transfer_best(const transfer_group *g, const transfer_width *w)
     return (stat_estimate){w->log2_best.mean, stat_error(&g->spread, 1 / (double)w->log2_best.count)};
 }
 
-stat_finding transfer_stays(const transfer_group *g, double margin)
+/* ---- Judgement ------------------------------------------------------------------------------------------------ */
+
+int transfer_open(const transfer_width *w)
+{
+    return (w->edge_below ? FIGURE_OPEN_BELOW : 0) | (w->edge_above ? FIGURE_OPEN_ABOVE : 0);
+}
+
+const char *transfer_open_name(const transfer_width *w)
+{
+    static const char *const names[] = {"", "below", "above", "both"};
+    return names[transfer_open(w)];
+}
+
+/* Interval of log2(best lr of b / best lr of a); NAN: its error is not known. */
+static void move_range(const transfer_width *a, const transfer_width *b, stat_estimate move, double *low,
+                       double *high)
+{
+    *low = b->edge_below || a->edge_above ? -INFINITY : move.value - move.error;
+    *high = b->edge_above || a->edge_below ? INFINITY : move.value + move.error;
+}
+
+static stat_finding judge_move(const transfer_group *g)
 {
     bool kept = isfinite(g->moved.value);
     for (int64_t i = 0; i < g->count; i++)
         for (int64_t k = i + 1; k < g->count; k++) {
             const transfer_width *a = &g->widths[i], *b = &g->widths[k];
             const stat_estimate e = stat_difference(&a->log2_best, &b->log2_best, &g->spread);
+            double low, high;
             if (isnan(e.value)) /* a width where nothing trains */
                 continue;
-            const double low = b->edge_below || a->edge_above ? -INFINITY : e.value - e.error;
-            const double high = b->edge_above || a->edge_below ? INFINITY : e.value + e.error;
-            const stat_finding f = isnan(e.error) ? STAT_UNDECIDED : stat_range_within(low, high, -margin, margin);
+            move_range(a, b, e, &low, &high);
+            const stat_finding f =
+                isnan(e.error) ? STAT_UNDECIDED : stat_range_within(low, high, -same_rate, same_rate);
             if (f == STAT_FAILED)
                 return STAT_FAILED;
             kept = kept && f == STAT_KEPT;
@@ -228,7 +262,48 @@ stat_finding transfer_stays(const transfer_group *g, double margin)
     return kept ? STAT_KEPT : STAT_UNDECIDED;
 }
 
-/* ---- Text and JSON -------------------------------------------------------------------------------------------- */
+/* The smallest width that has a best lr; NULL: none. */
+static const transfer_width *smallest(const transfer_group *g)
+{
+    for (int64_t i = 0; i < g->count; i++)
+        if (g->widths[i].best >= 0)
+            return &g->widths[i];
+    return NULL;
+}
+
+/* Beyond an edge the loss of a width may be lower, so that the cost is higher; beyond one of the smallest width lies
+ * another lr, whose cost is not known. */
+static stat_finding judge_cost(const transfer_group *g, double margin)
+{
+    const transfer_width *small = smallest(g);
+    bool kept = isfinite(g->moved.value);
+    for (int64_t i = 0; i < g->count; i++) {
+        const transfer_width *w = &g->widths[i];
+        if (w->best < 0 || w == small)
+            continue;
+        const double high = transfer_open(w) ? INFINITY : w->cost.value + w->cost.error;
+        const stat_finding f = transfer_open(small)
+                                   ? STAT_UNDECIDED
+                                   : stat_range_within(w->cost.value - w->cost.error, high, -INFINITY, margin);
+        if (f == STAT_FAILED)
+            return STAT_FAILED;
+        kept = kept && f == STAT_KEPT;
+    }
+    return kept ? STAT_KEPT : STAT_UNDECIDED;
+}
+
+transfer_judgement transfer_judge(const transfer_group *g)
+{
+    const stat_pool *s = &g->loss_spread;
+    const double margin = s->freedom > 0 ? same_loss * sqrt(s->squares / (double)s->freedom) : NAN;
+    transfer_judgement j = {.move = judge_move(g), .cost = judge_cost(g, margin), .margin = margin};
+    j.transfer = j.move == STAT_FAILED || j.cost == STAT_FAILED ? STAT_FAILED
+                 : j.move == STAT_KEPT && j.cost == STAT_KEPT   ? STAT_KEPT
+                                                                : STAT_UNDECIDED;
+    return j;
+}
+
+/* ---- Text, JSON and CSV ---------------------------------------------------------------------------------------- */
 
 const char *transfer_loss_text(const transfer_point *p, char text[32])
 {
@@ -247,55 +322,94 @@ static const char *error_text(double error, int digits, char text[32])
     return text;
 }
 
-/* Writes what the smallest width's lr costs at the others. */
-static void costs_text(const transfer_group *g, char *text, size_t bytes)
+const char *transfer_move_sign(const transfer_group *g)
 {
-    const transfer_width *small = NULL;
-    text[0] = '\0';
+    const bool down = g->moved.value < 0;
+    double low, high;
+    move_range(&g->widths[g->from], &g->widths[g->to], g->moved, &low, &high);
+    if (!isinf(low) && !isinf(high))
+        return "";
+    return isinf(down ? high : low) ? NULL : down ? "\u2264 " : "\u2265 ";
+}
+
+/* "2^(-0.40 +- 0.12)", "2^-1.00 or further" where an edge leaves it open in its direction. */
+static const char *moved_text(const transfer_group *g, bool further, char text[64])
+{
+    char error[32];
+    error_text(further ? NAN : g->moved.error, 2, error);
+    snprintf(text, 64, "2^%s%.2f%s%s%s", error[0] ? "(" : "", g->moved.value, error, error[0] ? ")" : "",
+             further ? " or further" : "");
+    return text;
+}
+
+void transfer_move_text(const transfer_group *g, char text[TRANSFER_PART])
+{
+    static const char *const beyond[] = {"", " or less", " or more", " or beyond"};
+    const transfer_width *only = smallest(g);
+    char moved[64];
+    snprintf(text, TRANSFER_PART, "%s", only ? "best lr, interpolated by a parabola: " : "no run has finished");
     for (int64_t i = 0; i < g->count; i++) {
         const transfer_width *w = &g->widths[i];
-        char cost[64], error[32];
-        if (w->best < 0)
+        if (w->best >= 0)
+            utf8_append(text, TRANSFER_PART, "%s2^%.2f%s at width %lld", w == only ? "" : ", ", w->log2_best.mean,
+                        beyond[transfer_open(w)], (long long)w->width);
+    }
+    if (g->at_edge)
+        utf8_append(text, TRANSFER_PART, "; a best value lies on the edge of its grid");
+    if (!only)
+        return;
+    if (isnan(g->moved.value))
+        utf8_append(text, TRANSFER_PART, "; one width shows no transfer");
+    else if (!transfer_move_sign(g))
+        utf8_append(text, TRANSFER_PART, "; how far it moves is not known");
+    else
+        utf8_append(text, TRANSFER_PART, "; it moves most from width %lld to %lld: by %s",
+                    (long long)g->widths[g->from].width, (long long)g->widths[g->to].width,
+                    moved_text(g, transfer_move_sign(g)[0] != '\0', moved));
+}
+
+void transfer_cost_text(const transfer_group *g, char text[TRANSFER_PART])
+{
+    const transfer_width *small = smallest(g);
+    bool first = true, number = false;
+    char rate[CONFIG_TEXT], error[32];
+    text[0] = '\0';
+    for (int64_t i = 0; i < g->count && !isnan(g->moved.value); i++) {
+        const transfer_width *w = &g->widths[i];
+        const bool known = isfinite(w->cost.value);
+        if (w->best < 0 || w == small)
             continue;
-        if (!small) {
-            small = w;
-            snprintf(text, bytes, "; using width %lld's lr costs", (long long)w->width);
-            continue;
-        }
-        if (isnan(w->cost.value))
-            snprintf(cost, sizeof cost, "(not trained)");
-        else if (isinf(w->cost.value))
-            snprintf(cost, sizeof cost, "(diverges)");
+        grid_rate(small->points[small->best].lr, rate);
+        if (first)
+            snprintf(text, TRANSFER_PART, "using width %lld's lr (%s)", (long long)small->width, rate);
+        utf8_append(text, TRANSFER_PART, "%s", first ? " " : ", ");
+        if (known)
+            utf8_append(text, TRANSFER_PART, "%s%s%.4f%s%s", number ? "" : "costs ",
+                        transfer_open(w) ? "at least " : "", w->cost.value, error_text(w->cost.error, 4, error),
+                        number ? "" : " in loss");
         else
-            snprintf(cost, sizeof cost, "%.4f%s", w->cost.value, error_text(w->cost.error, 4, error));
-        utf8_append(text, bytes, "%s %s at %lld", text[strlen(text) - 1] == 's' ? "" : ",", cost,
-                    (long long)w->width);
+            utf8_append(text, TRANSFER_PART, "%s", isinf(w->cost.value) ? "diverges" : "has an unknown cost");
+        utf8_append(text, TRANSFER_PART, " at width %lld", (long long)w->width);
+        first = false;
+        number = known;
     }
 }
 
 void transfer_sentence(const transfer_group *g, char text[TRANSFER_TEXT])
 {
-    const transfer_width *only = NULL;
-    char costs[TRANSFER_TEXT / 2], error[32];
-    for (int64_t i = 0; i < g->count && !only; i++)
-        only = g->widths[i].best >= 0 ? &g->widths[i] : NULL;
-    if (!only) {
-        snprintf(text, TRANSFER_TEXT, "no run has finished");
+    const transfer_judgement j = transfer_judge(g);
+    char part[TRANSFER_PART];
+    transfer_move_text(g, part);
+    snprintf(text, TRANSFER_TEXT, "%s", part);
+    transfer_cost_text(g, part);
+    if (!part[0])
         return;
-    }
-    if (isnan(g->moved.value)) {
-        snprintf(text, TRANSFER_TEXT, "the best lr is 2^%.2f at width %lld: one width shows no transfer",
-                 only->log2_best.mean, (long long)only->width);
-        return;
-    }
-    const transfer_width *a = &g->widths[g->from], *b = &g->widths[g->to];
-    costs_text(g, costs, sizeof costs);
-    error_text(g->moved.error, 2, error);
-    snprintf(text, TRANSFER_TEXT,
-             "the best lr moves most from width %lld (2^%.2f) to %lld (2^%.2f): by 2^%s%.2f%s%s%s%s",
-             (long long)a->width, a->log2_best.mean, (long long)b->width, b->log2_best.mean, error[0] ? "(" : "",
-             g->moved.value, error, error[0] ? ")" : "", costs,
-             g->at_edge ? "; a best value lies on the edge of the grid" : "");
+    utf8_append(text, TRANSFER_TEXT, "; %s; transfer: %s ", part, stat_name(j.transfer));
+    if (isnan(j.margin))
+        utf8_append(text, TRANSFER_TEXT, "(one seed has no spread)");
+    else
+        utf8_append(text, TRANSFER_TEXT, "(move of at most a factor of two: %s; cost of at most %.4f in loss: %s)",
+                    stat_name(j.move), j.margin, stat_name(j.cost));
 }
 
 static json_t *width_json(const transfer_group *g, const transfer_width *w)
@@ -310,25 +424,28 @@ static json_t *width_json(const transfer_group *g, const transfer_width *w)
                                         p->diverged, "failed", p->failed));
     }
     const stat_estimate fitted = transfer_best(g, w);
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "width", (json_int_t)w->width, "best_lr",
                      w->best >= 0 ? json_real(w->points[w->best].lr) : json_null(), "best_loss",
                      w->best >= 0 ? json_number(w->points[w->best].loss) : json_null(), "log2_best_lr",
-                     json_number(fitted.value), "log2_best_lr_error", json_number(fitted.error), "cost",
-                     json_number(w->cost.value), "cost_error", json_number(w->cost.error), "points", points);
+                     json_number(fitted.value), "log2_best_lr_error", json_number(fitted.error), "open",
+                     transfer_open_name(w), "cost", json_number(w->cost.value), "cost_error",
+                     json_number(w->cost.error), "points", points);
 }
 
 static json_t *group_json(const transfer_group *g)
 {
     json_t *widths = json_array();
     char text[TRANSFER_TEXT];
+    const transfer_judgement j = transfer_judge(g);
     for (int64_t k = 0; k < g->count; k++)
         json_array_append_new(widths, width_json(g, &g->widths[k]));
     transfer_sentence(g, text);
-    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:o, s:b, s:s, s:o}", "label", g->label, "moved",
+    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:o, s:b, s:s, s:s, s:s, s:o, s:s, s:o}", "label", g->label, "moved",
                      json_number(g->moved.value), "moved_error", json_number(g->moved.error), "moved_from",
                      (json_int_t)g->widths[g->from].width, "moved_to", (json_int_t)g->widths[g->to].width, "cost",
-                     json_number(g->widths[g->count - 1].cost.value), "at_edge", g->at_edge, "verdict", text,
-                     "widths", widths);
+                     json_number(g->widths[g->count - 1].cost.value), "at_edge", g->at_edge, "transfer",
+                     stat_name(j.transfer), "move_finding", stat_name(j.move), "cost_finding", stat_name(j.cost),
+                     "cost_margin", json_number(j.margin), "verdict", text, "widths", widths);
 }
 
 scion_status transfer_save(const transfer *t, const char *path, scion_error *err)
@@ -337,4 +454,41 @@ scion_status transfer_save(const transfer *t, const char *path, scion_error *err
     for (int64_t i = 0; i < t->count; i++)
         json_array_append_new(groups, group_json(&t->groups[i]));
     return json_save(json_pack("{s:o}", "groups", groups), JSON_INDENT(2), path, err);
+}
+
+/* A row for each lr and width; `best` and `open` are of the width's best lr. */
+static void write_csv(const transfer *t, FILE *to)
+{
+    fputs("group,width,lr,loss,deviation,accuracy,seeds,diverged,failed,best,open\n", to);
+    for (int64_t i = 0; i < t->count; i++)
+        for (int64_t k = 0; k < t->groups[i].count; k++)
+            for (int64_t n = 0; n < t->groups[i].widths[k].count; n++) {
+                const transfer_width *w = &t->groups[i].widths[k];
+                const transfer_point *p = &w->points[n];
+                const double numbers[] = {p->lr, p->done.count > 0 || p->diverged ? p->loss : NAN,
+                                          stat_deviation(&p->done), p->accuracy};
+                markup_csv(to, t->groups[i].label);
+                fprintf(to, ",%lld", (long long)w->width);
+                for (int c = 0; c < 4; c++) {
+                    char text[NUMBER_TEXT];
+                    number_write(numbers[c], text);
+                    fprintf(to, ",%s", isnan(numbers[c]) ? "" : text);
+                }
+                fprintf(to, ",%lld,%d,%d,%d,%s\n", (long long)p->done.count, p->diverged, p->failed, n == w->best,
+                        n == w->best ? transfer_open_name(w) : "");
+            }
+}
+
+scion_status transfer_save_csv(const transfer *t, const char *path, scion_error *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        write_csv(t, to);
+    const bool whole = to && fclose(to) == 0;
+    const scion_status status =
+        whole ? atomic_print(path, text, err) : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(path));
+    free(text);
+    return status;
 }

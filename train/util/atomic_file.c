@@ -131,6 +131,25 @@ done:
     return status;
 }
 
+scion_status atomic_print(const char *path, const char *text, scion_error *err)
+{
+    struct stat about;
+    const bool output = strcmp(path, "-") == 0;
+    const size_t length = strlen(text);
+    if (!output && !(stat(path, &about) == 0 && !S_ISREG(about.st_mode)))
+        return atomic_save(-1, path, text, length, err);
+    FILE *to = output ? stdout : fopen(path, "we"); /* a device or a pipe cannot be replaced */
+    bool written = to && fputs(text, to) >= 0;
+    if (written && output && (length == 0 || text[length - 1] != '\n'))
+        written = putchar('\n') != EOF;
+    if (to && !output)
+        written = fclose(to) == 0 && written;
+    if (!written)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", output ? "standard output" : path_end(path),
+                          strerror(errno));
+    return SCION_OK;
+}
+
 bool atomic_link(int folder, const char *from, const char *path)
 {
     const int at = file_at(folder);

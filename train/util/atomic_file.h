@@ -34,6 +34,10 @@ void atomic_abort(atomic_file *r);
 /* Replaces a file by these bytes at once: begin, write, commit. */
 scion_status atomic_save(int folder, const char *path, const void *data, size_t bytes, scion_error *err);
 
+/* Writes a text where a user wants it: replaces a file, writes to a device or a pipe, and prints where the path is "-",
+ * with a newline at the end. */
+scion_status atomic_print(const char *path, const char *text, scion_error *err);
+
 /* Makes `path` a hard link to the file `from` in the same folder (the open `folder` if >= 0), replacing what was
  * there. False: the file system has no hard links; nothing has changed. */
 bool atomic_link(int folder, const char *from, const char *path);
