@@ -32,6 +32,7 @@ grep -q '^undecided: 2 parts kept, 0 failed, 2 undecided' out || fault "one seed
 "$scion" reproduce spectral-norms data=text.txt budget=0.1s jobs=1 threads=1 out=some/where > out 2> log ||
     fault "spectral-norms: $? $(cat log)"
 holds log 'shortened to 5% of their steps'
+holds log 'after the budget of'
 holds out 'repeat the command to resume'
 holds out 'some/where/report.html'
 grep -q '^reproduced' out && fault "spectral-norms is decided before its end: $(cat out)"
@@ -48,7 +49,7 @@ holds out 'rule=uscion'
 grep -q '^undecided: 1 part kept, 0 failed, 1 undecided' out || fault "spectral-norms of one seed: $(cat out)"
 holds out 'size: stand-in: a 3-layer GPT'
 holds some/where/report.html '</html>'
-holds some/where/report.html 'the largest norm is'
+holds some/where/report.html 'the largest norm of all layers, at any measurement, is'
 holds some/where/report.html 'Size: stand-in: a 3-layer GPT of width 128 on characters for NanoGPT (124M); 3 runs, 1 seed, 24 steps'
 "$scion" reproduce spectral-norms data=text.txt budget=20m seeds=2 jobs=1 threads=1 out=some/where > out 2> log ||
     fault "spectral-norms with another seed: $? $(cat log)"

@@ -14,14 +14,19 @@ tiny="$base batch=16 steps=12 data_kind=synthetic"
 holds out '6 new runs in a.db'
 holds out '6 runs done, 0 diverged, 0 failed; a.db'
 holds out 'lr \ width         8         16'
-holds out 'from width 8 (2^-4.00) to 16'
+tr -s ' \n' ' ' < out > flat
+holds flat 'best lr, interpolated by a parabola: 2^-4.00 or more at width 8'
+holds flat 'a best value lies on the edge of its grid'
+holds flat 'transfer: undecided (one seed has no spread)'
+holds out 'validation loss; * the best of its width'
+lacks out 'over the seeds'
 [ "$(grep -c '^2^-[456] ' out)" -eq 3 ] || fault "three learning rates: $(cat out)"
 [ "$(grep -o '\*' out | wc -l)" -eq 3 ] || fault "each of two widths has one best value (and one * explains it)"
 "$scion" sweep show a.db --json a.json > shown 2>&1 || fault "show: $?"
 sed -n '/^validation/,$p' out > table
 cmp -s table shown || fault "show prints something else: $(cat shown)"
 [ "$(json a.json '[len(o["groups"]), *sorted(o["groups"][0])]' | tr '\n' ' ')" = \
-    '1 at_edge cost label moved moved_error moved_from moved_to verdict widths ' ] || fault "a.json: groups: $(cat a.json)"
+    '1 at_edge cost cost_finding cost_margin label move_finding moved moved_error moved_from moved_to transfer verdict widths ' ] || fault "a.json: groups: $(cat a.json)"
 [ "$(json a.json '[w["width"] for w in o["groups"][0]["widths"] if w["best_lr"] and w["best_loss"]]' | tr '\n' ' ')" = '8 16 ' ] ||
     fault "a.json: widths: $(cat a.json)"
 [ "$(json a.json 'sorted(o["groups"][0]["widths"][0]["points"][0])' | tr '\n' ' ')" = \
@@ -30,6 +35,15 @@ points='[p["seeds"] for g in o["groups"] for w in g["widths"] for p in w["points
 "$scion" sweep show a.db --json > b.json 2> log || fault "show --json: $?"
 tail -n 1 b.json | grep -q '^}$' && [ "$(cat b.json)" = "$(cat a.json)" ] || fault "show --json prints something else: $(cat b.json)"
 [ "$(json a.json "$points" | tr '\n' ' ')" = '1 1 1 1 1 1 ' ] || fault "a.json: six points of one seed"
+
+# ---- The same as CSV, a row for each point; the best of a width on the edge of its grid is open
+"$scion" sweep show a.db csv=a.csv > out 2>&1 || fault "show csv=: $? $(cat out)"
+cmp -s shown out || fault "csv= changes the text: $(cat out)"
+"$scion" sweep show a.db --csv > b.csv 2> log || fault "show --csv: $?"
+cmp -s a.csv b.csv || fault "show --csv prints something else: $(cat b.csv)"
+[ "$(sed 1q a.csv)" = 'group,width,lr,loss,deviation,accuracy,seeds,diverged,failed,best,open' ] || fault "a.csv: $(cat a.csv)"
+[ "$(wc -l < a.csv)" -eq 7 ] || fault "a.csv: six points: $(cat a.csv)"
+[ "$(grep -c ',1,above$' a.csv)" -eq 2 ] || fault "a.csv: two best values on the edge: $(cat a.csv)"
 
 # ---- Again: nothing new, nothing done, the same table
 "$scion" sweep $tiny width=8,16 lr=2^-6..2^-4 ledger=a.db > out 2> log || fault "again: $?"
@@ -46,7 +60,7 @@ cmp -s table again || fault "the same sweep again has another table: $(cat again
 "$scion" sweep $tiny width=8,16,32 lr=2^-6..2^-4 ledger=a.db jobs=2 > out 2> log || fault "one more width: $?"
 holds out '3 new runs'
 holds out '9 runs done'
-holds out 'from width 8 (2^-4.00) to 32'
+holds out 'at width 32'
 cut -c 1-31 shown | grep '^2^-' > before
 cut -c 1-31 out | grep '^2^-' > after
 cmp -s before after || fault "runs that were done have changed: $(cat out)"
@@ -86,6 +100,8 @@ holds out '4 new runs in add.db'
 holds out 'no run has finished yet'
 "$scion" sweep ledger=add.db threads=1 --json add.json > out 2>&1 || fault "ledger alone: $?"
 holds out '4 runs done'
+holds out 'validation loss, mean over the seeds'
+holds out 'the margin of a cost is two'
 [ "$(json add.json "$points" | tr '\n' ' ')" = '2 2 ' ] || fault "sweep --json: two points of two seeds"
 
 # ---- Several presets in one ledger; the ledger's own name
@@ -202,6 +218,9 @@ ln -s own.db link.db
 refused 2 'this is the ledger itself' sweep show own.db --json own.db
 refused 2 'this is the ledger itself' sweep show link.db --json ./own.db
 refused 2 'this is the ledger itself' sweep $tiny width=8 ledger=own.db --json own.db
+refused 2 'this is the ledger itself' sweep show own.db csv=own.db
+refused 2 'give two files' sweep show own.db csv=x json=x
+refused 2 'own.db is a ledger, not a preset: scion sweep ledger=own.db resumes it' sweep own.db
 cmp -s a.db own.db || fault 'a ledger was replaced by its own table'
 [ -e x.db ] && fault 'wrong arguments made a ledger'
 refused 1 'text.txt is not a ledger' sweep $tiny width=8,16 ledger=text.txt

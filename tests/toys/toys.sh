@@ -63,7 +63,7 @@ assert steps and all(line["toy_s"] > 0 for line in steps), lines
 assert all("toy_s" not in line for line in lines if "val_loss" in line), lines
 assert json.load(open(run + "/summary.json"))["toys_s"] >= sum(line["toy_s"] for line in steps)
 (figure,) = [path for path in figures if os.path.exists(path)]
-assert sum("toy seconds," in line for line in open(figure)) == len(steps), open(figure).read()
+assert sum(line.startswith("toy seconds,") for line in open(figure)) == len(steps), open(figure).read()
 db = sqlite3.connect(ledger)
 assert db.execute("SELECT count(*) FROM runs WHERE toys_s > 0").fetchone()[0] == 6
 assert db.execute("SELECT count(*) FROM points WHERE toy_s > 0").fetchone()[0] >= 6

@@ -136,8 +136,8 @@ static void the_full_nanogpt_has_the_widths_of_our_presets(void **state)
     }
 }
 
-/* AdamW's best lr is 2^-7.4 at width 32 and 2^-9.7 at 256 of the small form, and halves with every doubling; at the
- * full size it is near 2^-8.5 at width 256. Its grid reaches an octave beyond on both sides. */
+/* AdamW's best lr is 2^-7.4 at width 32 and 2^-9.7 at 256 of the small form; in larger batches it is near 2^-8.5 at
+ * 256, and nearly halves with every doubling up to 4096. Its grid reaches an octave beyond on both sides. */
 static void the_grid_of_adamw_holds_its_best_value(void **state)
 {
     static const double best[2][2] = {{-9.7, -7.4}, {-12.5, -8.5}};
@@ -320,8 +320,8 @@ static const reproduce_part *part(const reproduce_judgement *j, const char *clai
     return NULL;
 }
 
-/* Both halves of the claim count: that Scion stays, which has a part on the move and one on the cost, and that Muon and
- * AdamW move or cost. Losses are (log2 lr - best)^2, so that a move by an octave of the grid costs far more than the
+/* Both halves of the claim count: that Scion stays, with a part on the move and one on the cost, and that Muon and AdamW
+ * move or cost. Losses are (log2 lr - best)^2, so that a move by an octave of the grid costs far more than the
  * seeds differ. */
 static void transfer_is_judged_part_by_part(void **state)
 {
@@ -385,8 +385,8 @@ static void a_sweep_is_judged_as_a_figure_is(void **state)
     }
 }
 
-/* A half-done grid: runs and seeds that are there and those that were planned; a width that was not trained above some
- * lr is open, and does not count as one that moved. */
+/* A half-done grid: runs and seeds that are there and those that were planned. A width that was not trained above some
+ * lr is open; it has not moved. */
 static void what_has_not_run_is_open(void **state)
 {
     table *t = room(sizeof *t);

@@ -230,8 +230,8 @@ static void the_move_is_judged_by_its_intervals(void **state)
     }
 }
 
-/* Losses of two widths at three learning rates and three seeds: `low` at the best one, `cost` more at the small width's
- * in the large one, give or take `spread` between seeds and `own` between the costs of seeds. */
+/* Losses of two widths with three seeds: 1 at the best lr, `cost` more at the small width's in the large one, give or
+ * take `spread` between seeds and `own` between the costs of seeds. */
 typedef struct cost_case {
     double cost, spread, own;
     bool edge_small, edge_large; /* without the runs beyond the best value */
@@ -258,8 +258,8 @@ static void add_costs(table *t, const cost_case *k)
     }
 }
 
-/* The margin is two standard deviations of a loss over the seeds: 0.1 here. Without the cost all of these but those at
- * an edge would be kept: the best lr moves by less than an octave. */
+/* The margin is two standard deviations of a loss over the seeds. The best lr moves by less than an octave in all of
+ * these: without the cost, all but those at an edge would be kept. */
 static void the_cost_decides_too(void **state)
 {
     static const cost_case cases[] = {

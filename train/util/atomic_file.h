@@ -34,8 +34,8 @@ void atomic_abort(atomic_file *r);
 /* Replaces a file by these bytes at once: begin, write, commit. */
 scion_status atomic_save(int folder, const char *path, const void *data, size_t bytes, scion_error *err);
 
-/* Writes a text where a user wants it: replaces a file, writes to a device or a pipe, and prints where the path is "-",
- * with a newline at the end. */
+/* Writes a text where a user wants it: replaces a file, writes to a device or a pipe, or prints it with a newline at
+ * its end where the path is "-". */
 scion_status atomic_print(const char *path, const char *text, scion_error *err);
 
 /* Makes `path` a hard link to the file `from` in the same folder (the open `folder` if >= 0), replacing what was
