@@ -320,9 +320,9 @@ static const reproduce_part *part(const reproduce_judgement *j, const char *clai
     return NULL;
 }
 
-/* Both halves of the claim count: that Scion stays, with a part on the move and one on the cost, and that Muon and AdamW
- * move or cost. Losses are (log2 lr - best)^2, so that a move by an octave of the grid costs far more than the
- * seeds differ. */
+/* Both halves of the claim count: that Scion stays, with a part on the move and one on the cost; and that Muon and
+ * AdamW move or cost. Losses are (log2 lr - best)^2: a move by an octave of the grid costs far more than the seeds
+ * differ. */
 static void transfer_is_judged_part_by_part(void **state)
 {
     enum { K = STAT_KEPT, F = STAT_FAILED, U = STAT_UNDECIDED };
@@ -385,8 +385,8 @@ static void a_sweep_is_judged_as_a_figure_is(void **state)
     }
 }
 
-/* A half-done grid: runs and seeds that are there and those that were planned. A width that was not trained above some
- * lr is open; it has not moved. */
+/* A half-done grid: what is there, of what was planned. A width that was not trained above some lr is open; it has
+ * not moved. */
 static void what_has_not_run_is_open(void **state)
 {
     table *t = room(sizeof *t);
