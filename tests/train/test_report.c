@@ -496,7 +496,7 @@ static void a_ledger_has_its_figures(void **state)
     holds(scratch_get(scratch_in(dir, "time.csv"), NULL), "backward pass,64,20,,,0,\n"); /* ms of one of ten steps */
     holds(scratch_get(scratch_in(dir, "memory.csv"), NULL), "process at its peak,128,2,,,0,\n");
     holds(html, "step 3: the loss &lt;was&gt; &amp; is lost");
-    /* Moved by a step, which costs a quarter; or further, since the best of width 128 lies on the edge of its grid. */
+    /* Moved by a step, which costs a quarter; or further: the best of width 128 lies on the edge of its grid. */
     holds(html, "<td class=\"r\">\u2264 -1.00</td><td class=\"r\">\u2265 0.2500</td><td>undecided</td>");
     holds(html,
           "Hollow points with an arrow lie on the edge of their grid: the best lies at or beyond 2\u207B\u2076.");

@@ -199,7 +199,7 @@ static void shorter_runs_keep_their_shares(void **state)
     check(c[2].training.steps == 1); /* no fewer */
 }
 
-/* Down to the least share that scion reproduce takes, what is left can be run, and a warm-up has at least one step. */
+/* Down to the least share that scion reproduce takes, what is left can be run; a warm-up has one step or more. */
 static void shortened_figures_can_be_run(void **state)
 {
     const reproduce_figure *f;
