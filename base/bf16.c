@@ -124,15 +124,21 @@ void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint1
         scn_to_bf16(n, from, to);
 }
 
-SCN_CLONES static bool all_finite_bf16_loop(int64_t n, const uint16_t *x)
+SCN_CLONES static int16_t largest_bf16_loop(int64_t n, const uint16_t *x)
 {
-    uint16_t bad = 0;
-    for (int64_t i = 0; i < n; i++)
-        bad |= (x[i] & 0x7f80) == 0x7f80;
-    return !bad;
+    int16_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int16_t bits = (int16_t)(x[i] & 0x7fff);
+        most = bits > most ? bits : most;
+    }
+    return most;
 }
 
-bool scn_all_finite_bf16(int64_t n, const uint16_t *x)
+float scn_largest_bf16(int64_t n, const uint16_t *x)
 {
-    return all_finite_bf16_loop(n, x);
+    const int16_t most = largest_bf16_loop(n, x);
+    const uint16_t bits = most < 0x7f80 ? (uint16_t)most : 0x7f80; /* Inf and NaN */
+    float value;
+    scn_from_bf16(1, &bits, &value);
+    return value;
 }

@@ -33,6 +33,11 @@ scn_rounding scn_rounding_by(uint64_t seed, uint64_t stream);
 /* Rounds as `how` says; from[0] is element number `first` of the whole array. */
 void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first);
 
-bool scn_all_finite_bf16(int64_t n, const uint16_t *x);
+/* Largest |x|, or INFINITY if one is Inf or NaN; 0 of nothing. */
+float scn_largest_bf16(int64_t n, const uint16_t *x);
+static inline bool scn_all_finite_bf16(int64_t n, const uint16_t *x)
+{
+    return scn_largest_bf16(n, x) <= 0x1.fep127f; /* the largest bfloat16 */
+}
 
 #endif

@@ -1,5 +1,6 @@
 /* A gradient with NaN or Inf: the step is refused, the parameter is named, and weights, gradients and state keep
- * every bit; the next good step goes on as if nothing had happened. Under every rule, for every parameter. */
+ * every bit; the next good step goes on as if nothing had happened. Under every rule, for every parameter. The same
+ * for finite numbers so large that the step would not be. */
 #include "support.h"
 
 #include <math.h>
@@ -16,13 +17,11 @@ typedef struct run {
     rng r;
 } run;
 
-static run *make(scion_rule rule, int light)
+/* half: the weights of the matrices in the middle are bfloat16. */
+static run *make_with(const scion_options *o, int half)
 {
     static const char *const name[PARAMS] = {"embed", "body", "head", "bias"};
     run *a = room(sizeof *a);
-    scion_options o;
-    scion_options_init(&o, rule);
-    o.light = light;
     a->r = rng_of(3);
     a->p[0] = matrix_of(5, 7, SCION_NORM_AUTO, SCION_ROLE_ONEHOT);
     a->p[1] = matrix_of(40, 30, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
@@ -32,11 +31,23 @@ static run *make(scion_rule rule, int light)
         a->n[i] = elements(&a->p[i]);
         a->p[i].name = name[i];
         a->p[i].weight = gaussian(&a->r, a->n[i]);
+        if (half && (i == 1 || i == 2)) {
+            a->p[i].weight = bf16_copy(a->n[i], a->p[i].weight);
+            a->p[i].weight_type = SCION_BF16;
+        }
         a->p[i].grad = floats(a->n[i]);
         a->p[i].grad_prev = floats(a->n[i]);
     }
-    check_ok(scion_optimizer_create(&a->opt, &o, a->p, PARAMS, &err), &err);
+    check_ok(scion_optimizer_create(&a->opt, o, a->p, PARAMS, &err), &err);
     return a;
+}
+
+static run *make(scion_rule rule, int light)
+{
+    scion_options o;
+    scion_options_init(&o, rule);
+    o.light = light;
+    return make_with(&o, 0);
 }
 
 static void good_step(run *a)
@@ -197,9 +208,224 @@ static void test_weights(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* ---- Steps whose result would not be finite ------------------------------------------------------------- */
+
+typedef struct extreme {
+    const char *name;
+    double lr, grad_scale;
+    float grad, weight; /* factors of numbers of about 1, at most float32's largest */
+    int bounded;        /* 1: every rule whose step does not grow with the gradient takes it; 2: every rule does */
+} extreme;
+
+static float capped(double x, float most)
+{
+    return (float)fmax(-(double)most, fmin((double)most, x));
+}
+
+static void fill(run *a, const extreme *x, int with_weights)
+{
+    static const float most[] = {3.4e38f, 0x1.fep127f};
+    for (int i = 0; i < PARAMS; i++)
+        for (int64_t e = 0; e < a->n[i]; e++) {
+            const double g = rng_normal(&a->r), w = rng_normal(&a->r), prev = rng_normal(&a->r);
+            const int half = a->p[i].weight_type == SCION_BF16;
+            ((float *)a->p[i].grad)[e] = e % 5 == 4 ? 0 : capped(g * (double)x->grad, most[0]);
+            ((float *)a->p[i].grad_prev)[e] = capped(prev * (double)x->grad, most[0]);
+            const float value = capped(w * (double)x->weight, most[half]);
+            if (with_weights && half)
+                ((uint16_t *)a->p[i].weight)[e] = bf16_nearest(value);
+            else if (with_weights)
+                ((float *)a->p[i].weight)[e] = value;
+        }
+}
+
+static size_t bytes_of(const run *a, int i)
+{
+    return (size_t)a->n[i] * (a->p[i].weight_type == SCION_BF16 ? 2 : 4);
+}
+
+static void check_all_finite(const run *a)
+{
+    for (int i = 0; i < PARAMS; i++) {
+        scion_array s;
+        scion_array_init(&s);
+        for (int64_t e = 0; e < a->n[i]; e++)
+            check(isfinite(a->p[i].weight_type == SCION_BF16 ? bf16_value(((uint16_t *)a->p[i].weight)[e])
+                                                             : ((float *)a->p[i].weight)[e]));
+        check_finite(a->n[i], a->p[i].grad);
+        for (int k = 0; scion_optimizer_state(a->opt, i, k, &s); k++)
+            for (int64_t e = 0; e < s.count; e++)
+                check(isfinite(s.type == SCION_BF16 ? bf16_value(((uint16_t *)s.data)[e]) : ((float *)s.data)[e]));
+    }
+}
+
+/* Either the step is taken and everything is finite, or it is refused and every bit is as it was. */
+static scion_status extreme_step(run *a, const extreme *x)
+{
+    void *w[PARAMS], *g[PARAMS];
+    size_t bytes, bytes_after;
+    scion_step s;
+    scion_step_init(&s);
+    s.lr = x->lr;
+    s.grad_scale = x->grad_scale;
+    void *state = state_of(a, &bytes);
+    for (int i = 0; i < PARAMS; i++) {
+        w[i] = memcpy(room(bytes_of(a, i)), a->p[i].weight, bytes_of(a, i));
+        g[i] = copy_floats(a->n[i], a->p[i].grad);
+    }
+    memset(&err, 0, sizeof err);
+    const scion_status status = scion_optimizer_step_with(a->opt, &s, &err);
+    if (status == SCION_OK) {
+        check_all_finite(a);
+        return status;
+    }
+    check(status == SCION_ENONFINITE || status == SCION_EINVAL);
+    check(err.param == -1 || strstr(err.message, a->p[err.param].name) != NULL);
+    for (int i = 0; i < PARAMS; i++) {
+        check_bits(bytes_of(a, i), a->p[i].weight, w[i]);
+        check_bits((size_t)a->n[i] * sizeof(float), a->p[i].grad, g[i]);
+    }
+    void *after = state_of(a, &bytes_after);
+    assert_int_equal(bytes, bytes_after);
+    check_bits(bytes, after, state);
+    return status;
+}
+
+static const extreme extremes[] = {
+    {"ordinary values", 0.01, 1, 1, 1, 2},
+    {"lr 1e308", 1e308, 1, 1, 1, 0},
+    {"lr 1e308 and no gradients", 1e308, 1, 0, 1, 0},
+    {"lr 1e35", 1e35, 1, 1, 1, 0},
+    {"lr 1e35 and tiny gradients", 1e35, 1, 1e-44f, 1, 0},
+    {"lr 1e25 and tiny gradients", 1e25, 1, 1e-44f, 1, 0},
+    {"grad_scale 1e308", 0.01, 1e308, 1, 1, 0},
+    {"grad_scale 1e38", 0.01, 1e38, 1, 1, 0},
+    {"grad_scale 1e30", 0.01, 1e30, 1, 1, 1},
+    {"grad_scale 1e-300", 0.01, 1e-300, 1, 1, 2},
+    {"gradients of 3e38", 0.01, 1, 3e38f, 1, 0},
+    {"gradients of 1e37", 0.01, 1, 1e37f, 1, 0},
+    {"gradients of 1e30", 0.01, 1, 1e30f, 1, 1},
+    {"gradients of 1e19", 0.01, 1, 1e19f, 1, 1},
+    {"gradients of 1e16", 0.01, 1, 1e16f, 1, 2},
+    {"gradients of 1e-30", 0.01, 1, 1e-30f, 1, 2},
+    {"gradients of 1e-44", 0.01, 1, 1e-44f, 1, 2},
+    {"weights near the largest float32", 0.01, 1, 1, 3e38f, 2},
+    {"weights and gradients near it", 0.5, 1, 1e30f, 3e38f, 1},
+    {"everything near it", 1, 1, 3e38f, 3e38f, 0},
+};
+
+/* Steps of every kind from a run's first step on, then from a run that has averages, again and again. */
+static void check_extremes(const scion_options *o, int half)
+{
+    const scion_rule_properties *about = scion_rule_info(o->rule);
+    for (int64_t t = 0; t < COUNT_OF(extremes); t++)
+        for (int before = 0; before < 3; before += 2) {
+            const extreme *x = &extremes[t];
+            run *a = make_with(o, half);
+            for (int k = 0; k < before; k++)
+                good_step(a);
+            at("rule %s%s%s%s, %s, after %d steps", about->name, o->light ? " light" : "", half ? " bfloat16" : "",
+               o->clip_norm > 0 ? " clipped" : "", x->name, before);
+            for (int k = 0; k < 4; k++) {
+                fill(a, x, k == 0);
+                const scion_status status = o->light && x->grad_scale != 1 ? SCION_OK : extreme_step(a, x);
+                if (x->bounded == 2 || (x->bounded == 1 && about->lmo && about->bounded && o->rule != SCION_RULE_MUON))
+                    check_ok(status, &err);
+            }
+            scion_optimizer_free(a->opt);
+            release(NULL);
+        }
+}
+
+static void test_extremes(void **state)
+{
+    (void)state;
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++)
+        for (int form = 0; form < 5; form++) {
+            const scion_rule_properties *about = scion_rule_info(rule);
+            scion_options o;
+            scion_options_init(&o, rule);
+            o.threads = 1;
+            o.light = form == 2;
+            o.layerwise = form == 3 ? !o.layerwise : o.layerwise;
+            o.clip_norm = form == 3 && !about->lmo ? 1 : 0;
+            o.adam_eps = form == 4 ? 0 : o.adam_eps;
+            o.weight_decay = form == 4 ? about->weight_decay : 0;
+            if (form != 2 || about->light)
+                check_extremes(&o, form == 1);
+        }
+}
+
+/* Callers who share a step decide together as one caller alone does, whoever has the large gradients. */
+static void check_shared(int32_t rule, const extreme *x)
+{
+    scion_options o;
+    scion_step s;
+    scion_optimizer *part;
+    scion_options_init(&o, rule);
+    o.threads = 1;
+    scion_step_init(&s);
+    s.lr = x->lr;
+    s.grad_scale = x->grad_scale;
+    run *a = make_with(&o, 0);
+    fill(a, x, 1);
+    const scion_status alone = scion_optimizer_check(a->opt, &s, NULL);
+    int refused = 0;
+    for (int caller = 0; caller < 2; caller++) {
+        scion_param p[PARAMS];
+        for (int i = 0; i < PARAMS; i++) {
+            p[i] = a->p[i];
+            if (i % 2 != caller) {
+                p[i].own_count = 0;
+                p[i].grad = NULL;
+            }
+        }
+        check_ok(scion_optimizer_create(&part, &o, p, PARAMS, &err), &err);
+        refused += scion_optimizer_check(part, &s, NULL) != SCION_OK;
+        scion_optimizer_free(part);
+    }
+    at("rule %s, %s", scion_enum_name(SCION_ENUM_RULE, rule), x->name);
+    check((refused > 0) == (alone != SCION_OK));
+    scion_optimizer_free(a->opt);
+    release(NULL);
+}
+
+static void test_shared(void **state)
+{
+    (void)state;
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++)
+        for (int64_t t = 0; t < COUNT_OF(extremes); t++)
+            check_shared(rule, &extremes[t]);
+}
+
+/* A state array that is not finite is found in the first step, the caller's own too. */
+static void test_states(void **state)
+{
+    (void)state;
+    static const scion_rule rules[] = {SCION_RULE_SCION, SCION_RULE_MARS, SCION_RULE_ADAMW};
+    for (int64_t t = 0; t < COUNT_OF(rules); t++)
+        for (int k = 0; k < scion_rule_info((int32_t)rules[t])->states; k++) {
+            run *a = make(rules[t], 0);
+            scion_array array;
+            scion_array_init(&array);
+            fill(a, &extremes[0], 0);
+            check(scion_optimizer_state(a->opt, 2, k, &array) != 0);
+            at("rule %d, array %s", (int)rules[t], array.name);
+            ((float *)array.data)[array.count - 1] = k == 0 ? NAN : INFINITY;
+            check_status(scion_optimizer_step(a->opt, 0.1, &err), SCION_ENONFINITE, &err);
+            assert_int_equal(err.param, 2);
+            check(strstr(err.message, "head") != NULL && strstr(err.message, array.name) != NULL);
+            ((float *)array.data)[array.count - 1] = 0;
+            check_ok(scion_optimizer_step(a->opt, 0.1, &err), &err);
+            scion_optimizer_free(a->opt);
+            release(NULL);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked), LAW(test_bf16),
-                                       LAW(test_weights)};
+                                       LAW(test_weights), LAW(test_extremes), LAW(test_shared),
+                                       LAW(test_states)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,28 +174,26 @@ void scn_add_double(int64_t n, double a, const float *x, double *z)
     add_double_loop(n, a, x, z);
 }
 
-/* A float is NaN or Inf exactly when its exponent bits are all ones: an integer test, which no floating
- * point option can remove. */
-SCN_CLONES static bool all_finite_loop(int64_t n, const float *x)
+/* The bits of |x| grow with it, Inf and NaN last: an integer maximum, which no floating point option can remove. */
+SCN_CLONES static float largest_loop(int64_t n, const float *x)
 {
-    enum { step = 4096 };
-    for (int64_t i = 0; i < n; i += step) {
-        int64_t end = n - i < step ? n : i + step;
-        uint32_t bad = 0;
-        for (int64_t j = i; j < end; j++) {
-            uint32_t bits;
-            memcpy(&bits, x + j, sizeof bits);
-            bad |= (bits & 0x7f800000u) == 0x7f800000u;
-        }
-        if (bad)
-            return false;
+    enum { infinity = 0x7f800000 };
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
     }
-    return true;
+    float value;
+    most = most < infinity ? most : infinity;
+    memcpy(&value, &most, sizeof value);
+    return value;
 }
 
-bool scn_all_finite(int64_t n, const float *x)
+float scn_largest(int64_t n, const float *x)
 {
-    return all_finite_loop(n, x);
+    return largest_loop(n, x);
 }
 
 /* ---- Matrices: pieces of rows, or of entries where the matrix has no gaps ---- */

@@ -25,7 +25,8 @@ double scn_dot(int64_t n, const float *x, const float *y);
 double scn_dot_double(int64_t n, const float *x, const double *y);
 /* z += a x, double. */
 void scn_add_double(int64_t n, double a, const float *x, double *z);
-bool scn_all_finite(int64_t n, const float *x);
+/* Largest |x|, or INFINITY if one is Inf or NaN; 0 of nothing. */
+float scn_largest(int64_t n, const float *x);
 
 /* Over a matrix, by up to `threads` threads. */
 double scn_sum_squares_mat(scn_mat a, int threads);

@@ -4,7 +4,8 @@
  * A norm owes, for a block S (rows x cols as stored) and the factor c that norm and role fix:
  *     value(S) = size(S) / c,    dual(S) = c * dual_size(S),    lmo(S) = -c * direction(S),
  * with <S, direction(S)> = dual_size(S) and size(direction(S)) = 1 (0 where S is 0). So every norm passes
- *     <S, lmo(S)> = -dual(S),   value(lmo(S)) <= 1,   lmo(aS) = lmo(S) for a > 0,   lmo(0) = 0. */
+ *     <S, lmo(S)> = -dual(S),   value(lmo(S)) <= 1,   lmo(aS) = lmo(S) for a > 0,   lmo(0) = 0.
+ * No entry of direction(S) exceeds 2: the check of a step relies on it. */
 #ifndef SCN_NORM_H
 #define SCN_NORM_H
 

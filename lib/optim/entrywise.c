@@ -4,7 +4,9 @@
  *             where the denominator is 0 (eps = 0, no gradient yet or one whose square is 0) it only decays
  *     sgd     d = (1-a)d + g,  w = (1 - lr mu)w - lr d
  * with g scaled down where the joint 2-norm of the gradients exceeds clip_norm. */
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arith.h"
 #include "base/thread.h"
@@ -51,6 +53,50 @@ void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *const state
 {
     scn_axpby(n, e->grad_scale, g, 1 - e->alpha, state[0]);
     scn_axpby(n, -e->rate, state[0], e->beta, w);
+}
+
+/* Bounds of |m| and of rate mhat / (sqrt(vhat) + eps), where below it are at least sqrt(2^-149) or eps: a v that is
+ * not 0 is no less than the smallest float32. The square of a gradient above 2^62 is left to the trial. */
+double scn_adamw_reach(const scn_entries *e, double g, double *average)
+{
+    *average = g <= 0x1p62 ? fmax(*average, g) : INFINITY;
+    const double above = e->rate / (1 - pow(e->o->beta1, e->k)) * *average;
+    return above / fmin(1, fmax((double)(float)e->o->adam_eps, 0x1p-75));
+}
+
+double scn_sgd_reach(const scn_entries *e, double g, double *average)
+{
+    *average = (1 - e->alpha) * *average + g;
+    return e->rate * *average;
+}
+
+double scn_try_entries(const scn_tensor *t, const scn_entries *e)
+{
+    double largest = 0;
+    float grads[chunk], weights[chunk], states[SCN_STATES_MAX][chunk], *state[SCN_STATES_MAX];
+    const int64_t end = t->own_first + t->own_count;
+    for (int64_t first = t->own_first; first < end; first += chunk) {
+        const int64_t n = scn_min(end - first, chunk);
+        const float *g = scn_floats(t->grad, t->grad_type, first, n, grads);
+        const float *w = scn_floats(t->weight, t->weight_type, first, n, weights);
+        if (w != weights)
+            memcpy(weights, w, (size_t)n * sizeof *w);
+        for (int k = 0; k < SCN_STATES_MAX; k++) {
+            state[k] = t->state[k] ? states[k] : NULL;
+            if (state[k])
+                memcpy(state[k], (float *)t->state[k] + (first - t->own_first), (size_t)n * sizeof(float));
+        }
+        t->rule->entries(e, n, g, state, weights);
+        bool good = scn_largest(n, weights) <= 0x1.fep127f; /* the largest bfloat16, so that rounding has room */
+        for (int k = 0; k < SCN_STATES_MAX; k++) {
+            const float here = state[k] ? scn_largest(n, state[k]) : 0;
+            good = good && here <= FLT_MAX;
+            largest = k == 0 ? fmax(largest, (double)here) : largest;
+        }
+        if (!good)
+            return INFINITY;
+    }
+    return largest;
 }
 
 /* n <= chunk entries from `first` on. */

@@ -68,11 +68,15 @@ typedef struct scn_rule {
     bool (*takes)(const struct scn_rule *rule, const scion_param *p);
     /* The factor c of a block in place of the norm's; NULL: the norm's. */
     double (*factor)(const scion_options *o, int role, const scn_block *b);
-    /* Changes the lmo before the weights take it: scales rows, projects. NULL: nothing. A parameter of such a
-     * rule goes block by block, never in ranges. */
+    /* Changes the lmo before the weights take it: scales rows, projects. No entry may become larger than the largest
+     * Frobenius norm of an lmo, 2c sqrt(entries). NULL: nothing. A parameter of such a rule goes block by block, never
+     * in ranges. */
     void (*after_lmo)(const scn_lmo *l);
     /* Rules without an lmo, whose states are all SCN_ENTRIES: steps n entries of weight and states. */
     void (*entries)(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
+    /* An upper bound of the step w - beta w of such a rule, if no scaled gradient exceeds g and no entry of the first
+     * state array *average, which becomes its bound after the step. NULL: every step is tried on copies first. */
+    double (*reach)(const scn_entries *e, double g, double *average);
 } scn_rule;
 
 extern const scn_rule scn_rule_scion, scn_rule_uscion, scn_rule_almond, scn_rule_muon, scn_rule_signsgd,
@@ -88,6 +92,8 @@ int scn_rule_for(int rule, const scion_param *p);
 /* Entries of adamw and sgd (entrywise.c). */
 void scn_adamw(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
 void scn_sgd(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
+double scn_adamw_reach(const scn_entries *e, double g, double *average);
+double scn_sgd_reach(const scn_entries *e, double g, double *average);
 
 /* ---- Options (options.c) ---- */
 
@@ -116,7 +122,7 @@ typedef struct scn_tensor {
     int32_t group;
     int start_kind;
     bool frozen, vanishing;
-    bool stepped;                  /* since it was made or loaded; its weights were found finite */
+    bool stepped;                  /* since it was made or loaded; its weights and states were found finite */
     int64_t own_first, own_count;  /* entries that this caller steps; state arrays hold these only */
     void *state[SCN_STATES_MAX];   /* the rule's state arrays, or NULL */
     bool borrowed[SCN_STATES_MAX]; /* the array is the caller's */
@@ -126,6 +132,7 @@ typedef struct scn_tensor {
      * beta pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
     double start, start_norm, pushed;
     double gain; /* dual norm that multiplies the lmo of a sharp rule, else 1 */
+    double largest, next_largest; /* upper bound of |first state array|: now, and after the step that was checked */
     double seconds;
 } scn_tensor;
 
@@ -217,6 +224,9 @@ scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error 
 /* Steps of the rules that take no lmo: n entries from `first` on. */
 void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
                       int threads);
+/* Tries such a step of all that is owned here on copies. Returns the largest |first state array| after it, or INFINITY
+ * if a weight or a state would not be finite. */
+double scn_try_entries(const scn_tensor *t, const scn_entries *e);
 /* Sum of the squares of the gradients that this caller owns. */
 double scn_grad_squares(const scn_tensor *t, int threads);
 

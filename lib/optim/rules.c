@@ -77,12 +77,12 @@ const scn_rule scn_rule_mars = {
 
 const scn_rule scn_rule_adamw = {
     ABOUT(SCION_RULE_ADAMW, .name = "adamw", .help = "Adam with decoupled weight decay", .momentum = 1, .states = 2),
-    STATES({"average"}, {"second"}), .layerwise = true, .entries = scn_adamw};
+    STATES({"average"}, {"second"}), .layerwise = true, .entries = scn_adamw, .reach = scn_adamw_reach};
 
 const scn_rule scn_rule_sgd = {ABOUT(SCION_RULE_SGD, .name = "sgd",
                                      .help = "d = (1-alpha)d + g;  w = (1-lr mu)w - lr d", .momentum = 1, .states = 1,
                                      .averages = 1),
-                               STATES({"average"}), .layerwise = true, .entries = scn_sgd};
+                               STATES({"average"}), .layerwise = true, .entries = scn_sgd, .reach = scn_sgd_reach};
 
 const scn_rule *scn_rule_at(int rule)
 {

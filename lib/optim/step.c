@@ -93,99 +93,6 @@ void scn_store_grads(const scion_optimizer *opt, scn_tensor *t, int64_t first, i
         store(opt, scn_stream_average(opt->steps, t - opt->tensors), first, n, values, t->grad);
 }
 
-/* ---- The check ---- */
-
-static bool clean_run(const void *array, int type, int64_t first, int64_t n)
-{
-    return n <= 0 || (type == SCION_F32 ? scn_all_finite(n, (const float *)array + first)
-                                        : scn_all_finite_bf16(n, (const uint16_t *)array + first));
-}
-
-static bool clean(const void *array, int type, int64_t first, int64_t count, int threads)
-{
-    enum { segments = 64 };
-    bool good[segments];
-    const int64_t chunk = scn_pieces(count, segments);
-    threads = count < 32768 ? 1 : threads;
-    SCN_PARALLEL(threads, s, segments,
-                 good[s] = clean_run(array, type, first + s * chunk, scn_min(count - s * chunk, chunk)));
-    for (int s = 0; s < segments; s++)
-        if (!good[s])
-            return false;
-    return true;
-}
-
-/* light: the gradient was shrunk for the alpha that was expected of this step. */
-static scion_status check_light(const scion_optimizer *opt, const scion_step *s, scion_error *err)
-{
-    if (!opt->o.light)
-        return SCION_OK;
-    if (s->grad_scale != 1)
-        return scn_fail(err, SCION_EINVAL, -1,
-                        "grad_scale is %g, but with light the gradient holds the average: "
-                        "scale what is added to it",
-                        s->grad_scale);
-    for (int64_t i = 0; i < opt->count; i++) {
-        const scn_tensor *t = &opt->tensors[i];
-        const double own = scn_alpha(opt, t, t->steps + 1), expected = t->next_alpha > 0 ? t->next_alpha : own;
-        const double alpha = s->momentum > 0 ? s->momentum : own;
-        if (is_active(t) && t->steps > 0 && alpha != expected)
-            return scn_fail(err, SCION_EINVAL, i,
-                            "%s: momentum is %g, but with light the last step had next_momentum %g", t->name, alpha,
-                            expected);
-    }
-    return SCION_OK;
-}
-
-/* Takes the caller's settings of a step; threads become the number to use. */
-static scion_status take_step(const scion_optimizer *opt, scion_step *s, const scion_step *from, scion_error *err)
-{
-    if (!opt)
-        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
-    RETURN_IF_FAILED(scn_step_take(s, from, err));
-    if (!(s->lr >= 0) || isinf(s->lr))
-        return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", s->lr);
-    if (s->momentum == 0 || s->momentum > 1 || s->next_momentum == 0 || s->next_momentum > 1)
-        return scn_fail(err, SCION_EINVAL, -1, "momentum is %g and next_momentum %g, expected alpha in (0, 1]",
-                        s->momentum, s->next_momentum);
-    if (!(s->grad_scale > 0) || isinf(s->grad_scale))
-        return scn_fail(err, SCION_EINVAL, -1, "grad_scale is %g, expected more than 0", s->grad_scale);
-    if (s->threads < 0)
-        return scn_fail(err, SCION_EINVAL, -1, "threads is %d, expected 0 or more", (int)s->threads);
-    if (s->threads == 0 || s->threads > opt->threads)
-        s->threads = opt->threads;
-    return SCION_OK;
-}
-
-static scion_status check(const scion_optimizer *opt, const scion_step *s, scion_error *err)
-{
-    if (opt->swapped)
-        return scn_fail(err, SCION_EINVAL, -1,
-                        "the previous weights are in place: call scion_optimizer_previous again");
-    RETURN_IF_FAILED(check_light(opt, s, err));
-    for (int64_t i = 0; i < opt->count; i++) {
-        const scn_tensor *t = &opt->tensors[i];
-        const double rate = rate_of(opt, s, t);
-        if (!is_active(t))
-            continue;
-        if (rate * t->decay > 1)
-            return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name, rate,
-                            t->decay);
-        if (t->own_count == 0)
-            continue;
-        if (!clean(t->grad, t->grad_type, t->own_first, t->own_count, s->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed",
-                            t->name);
-        if (!t->stepped && !clean(t->weight, t->weight_type, t->own_first, t->own_count, s->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: the weight holds NaN or Inf; nothing was changed",
-                            t->name);
-        if (t->rule->about.needs_prev && t->steps > 0 &&
-            !clean(t->grad_prev, t->grad_type, t->own_first, t->own_count, s->threads))
-            return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
-    }
-    return scn_ok(err);
-}
-
 /* ---- A tile ---- */
 
 /* Numbers that all tiles of a block share in a step. */
@@ -491,6 +398,13 @@ typedef struct shared {
     double clip; /* factor of the gradients of rules without an lmo */
 } shared;
 
+/* Factor of gradients whose squares add up to `squares`. */
+static double clip_factor(const scion_optimizer *opt, const scion_step *s, double squares)
+{
+    const double norm = s->grad_scale * sqrt(squares);
+    return opt->o.clip_norm > 0 && norm > opt->o.clip_norm ? opt->o.clip_norm / norm : 1;
+}
+
 static shared share_sums(const scion_optimizer *opt, const scion_step *s, const double *sums)
 {
     double flat = 0, dual = 0, squares = 0;
@@ -505,16 +419,27 @@ static shared share_sums(const scion_optimizer *opt, const scion_step *s, const 
         else if (is_clipped(opt, t))
             squares += sums[i];
     }
-    shared r = {.clip = 1, .dual = opt->o.layerwise ? 0 : dual};
+    shared r = {.dual = opt->o.layerwise ? 0 : dual};
     if (any_flat)
         r.flat = flat > 0 ? sqrt(flat) : INFINITY; /* zeros have no direction */
-    const double norm = s->grad_scale * sqrt(squares);
-    if (opt->o.clip_norm > 0 && norm > opt->o.clip_norm)
-        r.clip = opt->o.clip_norm / norm;
+    r.clip = clip_factor(opt, s, squares);
     return r;
 }
 
 /* ---- A part ---- */
+
+static scn_entries entries_of(const scion_optimizer *opt, const scion_step *s, const scn_tensor *t, double clip)
+{
+    const double rate = rate_of(opt, s, t);
+    return (scn_entries){
+        .o = &opt->o,
+        .k = (double)t->steps + 1,
+        .alpha = step_alpha(opt, t, s->momentum, t->steps + 1),
+        .rate = rate,
+        .beta = 1 - rate * t->decay,
+        .grad_scale = s->grad_scale * clip,
+    };
+}
 
 /* n entries of a tensor from `first` on: all that is owned, or a range of tiles. */
 static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared *r, int64_t i, int64_t first,
@@ -529,15 +454,7 @@ static void step_tensor(scion_optimizer *opt, const scion_step *s, const shared 
     if (t->rule->joint == SCN_JOINT_DUAL && !opt->o.layerwise)
         t->gain = r->dual;
     if (steps_here(t) && !t->rule->about.lmo) {
-        const double rate = rate_of(opt, s, t);
-        const scn_entries e = {
-            .o = &opt->o,
-            .k = (double)t->steps + 1,
-            .alpha = step_alpha(opt, t, s->momentum, t->steps + 1),
-            .rate = rate,
-            .beta = 1 - rate * t->decay,
-            .grad_scale = s->grad_scale * r->clip,
-        };
+        const scn_entries e = entries_of(opt, s, t, r->clip);
         scn_step_entries(opt, t, &e, first, n, s->threads);
     } else if (steps_here(t)) {
         for (int k = 0; k < t->layout.blocks; k++) {
@@ -587,10 +504,270 @@ static void finish(scion_optimizer *opt, const scion_step *s)
         t->pushed = beta * t->pushed + rate * t->radius;
         t->next_alpha = opt->o.light && s->next_momentum > 0 ? s->next_momentum : 0;
         t->steps++;
+        t->largest = t->next_largest;
         t->stepped = true;
     }
     opt->joined = false;
     opt->steps++;
+}
+
+/* ---- The check ----
+ *
+ * A step is refused before it changes anything if a result might not be finite. What is known then is the largest
+ * gradient G (times grad_scale), and a bound D of the average, which follows it from step to step by the rule's own
+ * recursion. From these come the next D, and a bound of how far the step moves a weight.
+ *
+ * Theorem. If a finite float32 w moves by at most 2^102, w' = beta w + u with 0 <= beta <= 1 is finite: the next number
+ * after the largest would be 2^104 away, so that the largest and 2^102 round to the largest. The same holds for
+ * bfloat16, rounded up or down: the sum is rounded to float32 first, so that it does not exceed the largest bfloat16
+ * either, whose lower half is zero. So weights are not searched. move_max leaves room for rounding, and for factors of
+ * tiny gradients, step / norm <= 2^96 / 2^-149, which scn_factor can hold. */
+
+static const double move_max = 0x1p96, sum_max = 0x1.ffp127; /* sum_max: of averages, room for rounding as well */
+
+static double largest_run(const void *array, int type, int64_t first, int64_t n)
+{
+    if (n <= 0)
+        return 0;
+    return (double)(type == SCION_F32 ? scn_largest(n, (const float *)array + first)
+                                      : scn_largest_bf16(n, (const uint16_t *)array + first));
+}
+
+/* Largest absolute value; INFINITY: some are not finite. */
+static double largest_of(const void *array, int type, int64_t first, int64_t count, int threads)
+{
+    enum { segments = 64 };
+    double part[segments], all = 0;
+    const int64_t chunk = scn_pieces(count, segments);
+    threads = count < 32768 ? 1 : threads;
+    SCN_PARALLEL(threads, s, segments,
+                 part[s] = largest_run(array, type, first + s * chunk, scn_min(count - s * chunk, chunk)));
+    for (int s = 0; s < segments; s++)
+        all = fmax(all, part[s]);
+    return all;
+}
+
+static double largest_state(const scn_tensor *t, int k, int threads)
+{
+    const scion_array a = scn_state_array(t, k);
+    return t->state[k] ? largest_of(a.data, a.type, 0, a.count, threads) : 0;
+}
+
+/* Largest absolute entry of an lmo (norm.h). */
+static double largest_lmo(const scn_tensor *t)
+{
+    double all = 0;
+    for (int k = 0; k < t->layout.blocks; k++) {
+        const scn_block *b = &t->block[k];
+        all = fmax(all, 2 * b->c * (t->rule->after_lmo ? sqrt((double)(b->rows * b->cols)) : 1));
+    }
+    return all;
+}
+
+/* Largest change of an entry by a step of dual norm 1 (sharp rules) or of any (others). */
+static double unit_move(const scion_optimizer *opt, const scion_step *s, const scn_tensor *t)
+{
+    return rate_of(opt, s, t) * t->radius * largest_lmo(t);
+}
+
+/* Bound of the gain of a sharp rule: the dual norm <g, direction> of a tensor whose entries are at most g. Under one
+ * norm for all parameters callers know only their own gradients: each may have its share of move_max, as if all
+ * tensors had this one's dual norm and the largest step. */
+static double sharp_move(const scion_optimizer *opt, const scion_step *s, const scn_tensor *t, double g)
+{
+    double dual = 0, move = unit_move(opt, s, t), all = 1;
+    for (int k = 0; k < t->layout.blocks; k++)
+        dual += 2 * t->block[k].c * (double)(t->block[k].rows * t->block[k].cols) * t->radius * g;
+    if (!opt->o.layerwise) {
+        all = (double)opt->count;
+        for (int64_t i = 0; i < opt->count; i++)
+            if (is_active(&opt->tensors[i]))
+                move = fmax(move, unit_move(opt, s, &opt->tensors[i]));
+    }
+    return move * fmax(1, all * dual);
+}
+
+/* Bounds of the numbers that a step makes. */
+typedef struct bounds {
+    double average; /* before the step, then after it */
+    double sum;     /* of all others: Nesterov's, light's */
+    double move;    /* of a weight */
+} bounds;
+
+/* Bounds of an lmo step with gradients up to g and previous ones up to g_prev. Rounding grows by 2^-22 in a step. */
+static bounds lmo_bounds(const scion_optimizer *opt, const scion_step *s, int64_t i, double g, double g_prev,
+                         double average)
+{
+    const scn_tensor *t = &opt->tensors[i];
+    const update u = plan_update(opt, s, i, 0, 0);
+    bounds b = {.move = t->rule->about.sharp ? sharp_move(opt, s, t, g) : unit_move(opt, s, t)};
+    const double kept = (1 - u.alpha) * average;
+    switch (t->rule->average) {
+    case SCN_AVERAGE_EMA: b.average = kept + u.alpha * g; break;
+    case SCN_AVERAGE_HEAVY: b.average = kept + g; break;
+    case SCN_AVERAGE_STORM: b.average = kept + g + (1 - u.alpha) * g_prev; break;
+    case SCN_AVERAGE_LMO: b.average = kept + u.alpha * largest_lmo(t); break;
+    case SCN_AVERAGE_NONE: break;
+    }
+    b.average *= 1 + 0x1p-22;
+    if (t->rule->average == SCN_AVERAGE_HEAVY)
+        b.sum = g + (1 - u.alpha) * b.average;
+    if (t->rule->average == SCN_AVERAGE_LMO)
+        b.move = rate_of(opt, s, t) * t->radius * fmax(b.average, largest_lmo(t));
+    if (opt->o.light) {
+        b.average = 0;
+        b.sum = u.shrink * fmax(g, 1);
+    }
+    return b;
+}
+
+static bool within(const bounds *b)
+{
+    return b->average <= sum_max && b->sum <= sum_max && b->move <= move_max;
+}
+
+static scion_status check_lmo(const scion_optimizer *opt, const scion_step *s, int64_t i, double g, double g_prev,
+                              double *largest, scion_error *err)
+{
+    const scn_tensor *t = &opt->tensors[i];
+    bounds b = lmo_bounds(opt, s, i, g, g_prev, *largest);
+    if (!within(&b)) /* by the average itself: bounds that follow it may be far above */
+        b = lmo_bounds(opt, s, i, g, g_prev, largest_state(t, 0, s->threads));
+    *largest = b.average;
+    if (!(b.average <= sum_max && b.sum <= sum_max))
+        return scn_fail(err, SCION_ENONFINITE, i,
+                        "%s: gradients of up to %g would make its average overflow; nothing was changed", t->name,
+                        fmax(g, g_prev));
+    if (!(b.move <= move_max))
+        return scn_fail(err, SCION_ENONFINITE, i,
+                        "%s: lr %g and gradients of up to %g could move a weight by %.3g, expected at most %.3g; "
+                        "nothing was changed",
+                        t->name, rate_of(opt, s, t), g, b.move, move_max);
+    return SCION_OK;
+}
+
+/* Rules without an lmo. In doubt the step is tried on copies. Clipping, whose factor is not known yet, leaves no
+ * gradient above clip_norm. */
+static scion_status check_entries(const scion_optimizer *opt, const scion_step *s, int64_t i, double g,
+                                  double *largest, scion_error *err)
+{
+    const scn_tensor *t = &opt->tensors[i];
+    scn_entries e = entries_of(opt, s, t, 1);
+    bounds b = {.average = *largest, .move = INFINITY};
+    if (is_clipped(opt, t))
+        g = fmin(g, opt->o.clip_norm);
+    if (t->rule->reach)
+        b.move = fmax(t->rule->reach(&e, g, &b.average), e.rate); /* a factor beyond float32 spoils zeros as well */
+    b.average *= 1 + 0x1p-22;
+    if (!within(&b)) {
+        if (is_clipped(opt, t)) /* by what is owned here: by all it is no larger */
+            e.grad_scale *= clip_factor(opt, s, scn_grad_squares(t, s->threads));
+        b.average = fmax(scn_try_entries(t, &e), is_clipped(opt, t) ? *largest : 0);
+    }
+    *largest = b.average;
+    if (!isinf(b.average))
+        return SCION_OK;
+    return scn_fail(err, SCION_ENONFINITE, i,
+                    "%s: lr %g and gradients of up to %g would make a weight or an average overflow; nothing was changed",
+                    t->name, e.rate, g);
+}
+
+/* light: the gradient was shrunk for the alpha that was expected of this step. */
+static scion_status check_light(const scion_optimizer *opt, const scion_step *s, scion_error *err)
+{
+    if (!opt->o.light)
+        return SCION_OK;
+    if (s->grad_scale != 1)
+        return scn_fail(err, SCION_EINVAL, -1,
+                        "grad_scale is %g, but with light the gradient holds the average: "
+                        "scale what is added to it",
+                        s->grad_scale);
+    for (int64_t i = 0; i < opt->count; i++) {
+        const scn_tensor *t = &opt->tensors[i];
+        const double own = scn_alpha(opt, t, t->steps + 1), expected = t->next_alpha > 0 ? t->next_alpha : own;
+        const double alpha = s->momentum > 0 ? s->momentum : own;
+        if (is_active(t) && t->steps > 0 && alpha != expected)
+            return scn_fail(err, SCION_EINVAL, i,
+                            "%s: momentum is %g, but with light the last step had next_momentum %g", t->name, alpha,
+                            expected);
+    }
+    return SCION_OK;
+}
+
+/* Takes the caller's settings of a step; threads become the number to use. */
+static scion_status take_step(const scion_optimizer *opt, scion_step *s, const scion_step *from, scion_error *err)
+{
+    if (!opt)
+        return scn_fail(err, SCION_EINVAL, -1, "opt is NULL");
+    RETURN_IF_FAILED(scn_step_take(s, from, err));
+    if (!(s->lr >= 0) || isinf(s->lr))
+        return scn_fail(err, SCION_EINVAL, -1, "lr is %g, expected 0 or more", s->lr);
+    if (s->momentum == 0 || s->momentum > 1 || s->next_momentum == 0 || s->next_momentum > 1)
+        return scn_fail(err, SCION_EINVAL, -1, "momentum is %g and next_momentum %g, expected alpha in (0, 1]",
+                        s->momentum, s->next_momentum);
+    if (!(s->grad_scale > 0 && s->grad_scale <= 1e30))
+        return scn_fail(err, SCION_EINVAL, -1, "grad_scale is %g, expected more than 0, at most 1e30", s->grad_scale);
+    if (s->threads < 0)
+        return scn_fail(err, SCION_EINVAL, -1, "threads is %d, expected 0 or more", (int)s->threads);
+    if (s->threads == 0 || s->threads > opt->threads)
+        s->threads = opt->threads;
+    return SCION_OK;
+}
+
+/* The first step after create or load finds what the caller put into weights and states. */
+static scion_status check_start(const scion_optimizer *opt, const scion_step *s, int64_t i, scion_error *err)
+{
+    scn_tensor *t = &opt->tensors[i];
+    if (isinf(largest_of(t->weight, t->weight_type, t->own_first, t->own_count, s->threads)))
+        return scn_fail(err, SCION_ENONFINITE, i, "%s: the weight holds NaN or Inf; nothing was changed", t->name);
+    for (int k = SCN_STATES_MAX - 1; k >= 0; k--) {
+        t->largest = largest_state(t, k, s->threads); /* that of the first stays */
+        if (isinf(t->largest))
+            return scn_fail(err, SCION_ENONFINITE, i, "%s: the state array %s holds NaN or Inf; nothing was changed",
+                            t->name, t->rule->states[k].name);
+    }
+    return SCION_OK;
+}
+
+static scion_status check_tensor(const scion_optimizer *opt, const scion_step *s, int64_t i, scion_error *err)
+{
+    scn_tensor *t = &opt->tensors[i];
+    const double g = largest_of(t->grad, t->grad_type, t->own_first, t->own_count, s->threads);
+    double g_prev = 0;
+    if (isinf(g))
+        return scn_fail(err, SCION_ENONFINITE, i, "%s: the gradient holds NaN or Inf; nothing was changed", t->name);
+    if (!t->stepped)
+        RETURN_IF_FAILED(check_start(opt, s, i, err));
+    if (t->rule->about.needs_prev && t->steps > 0)
+        g_prev = largest_of(t->grad_prev, t->grad_type, t->own_first, t->own_count, s->threads);
+    if (isinf(g_prev))
+        return scn_fail(err, SCION_ENONFINITE, i, "%s: grad_prev holds NaN or Inf; nothing was changed", t->name);
+    t->next_largest = t->largest;
+    return t->rule->about.lmo ? check_lmo(opt, s, i, s->grad_scale * g, s->grad_scale * g_prev, &t->next_largest, err)
+                              : check_entries(opt, s, i, s->grad_scale * g, &t->next_largest, err);
+}
+
+static scion_status check(const scion_optimizer *opt, const scion_step *s, scion_error *err)
+{
+    if (opt->swapped)
+        return scn_fail(err, SCION_EINVAL, -1,
+                        "the previous weights are in place: call scion_optimizer_previous again");
+    RETURN_IF_FAILED(check_light(opt, s, err));
+    for (int64_t i = 0; i < opt->count; i++) {
+        const scn_tensor *t = &opt->tensors[i];
+        const double rate = rate_of(opt, s, t), decay = t->rule->about.weight_decay;
+        if (!is_active(t))
+            continue;
+        if (rate * t->decay > 1 && decay != 0)
+            return scn_fail(err, SCION_EINVAL, i, "%s: lr is %g, expected at most %g: rule %s decays the weights by lr",
+                            t->name, rate, 1 / decay, t->rule->about.name);
+        if (rate * t->decay > 1)
+            return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name, rate,
+                            t->decay);
+        if (t->own_count > 0)
+            RETURN_IF_FAILED(check_tensor(opt, s, i, err));
+    }
+    return scn_ok(err);
 }
 
 /* ---- The interface ---- */
