@@ -23,7 +23,7 @@ scion_status scn_struct_take(void *ours, size_t our_size, const void *theirs, si
 
 void scn_struct_give(void *theirs, size_t size, const void *ours, size_t our_size)
 {
-    if (size < sizeof size)
+    if (!theirs || size < sizeof size)
         return;
     memset(theirs, 0, size);
     memcpy(theirs, ours, size < our_size ? size : our_size);

@@ -66,7 +66,8 @@ typedef enum scion_status {
     SCION_OK = 0,
     SCION_EINVAL,     /* an argument, option or shape is wrong */
     SCION_ENOMEM,     /* the allocator returned NULL */
-    SCION_ENONFINITE, /* a gradient, or a weight at the start, holds NaN or Inf; nothing was changed */
+    SCION_ENONFINITE, /* a gradient, or a weight or state at the start, holds NaN or Inf, or the step would make one;
+                         nothing was changed */
     SCION_ESTATE,     /* a saved state is damaged or belongs to another optimizer; nothing was changed */
     SCION_ESTOPPED    /* a callback asked to stop */
 } scion_status;
@@ -82,7 +83,7 @@ typedef struct scion_optimizer scion_optimizer;
 typedef struct scion_param scion_param;     /* a weight, its gradient and its place in the network: below */
 typedef struct scion_options scion_options; /* the rule and its settings: below */
 
-/* Sets all members to their defaults. */
+/* Sets all members to their defaults. NULL: nothing happens, here and in every other ..._init_sized. */
 #define scion_param_init(p) scion_param_init_sized((p), sizeof *(p))
 #define scion_options_init(o, rule) scion_options_init_sized((o), sizeof *(o), (rule))
 SCION_API void scion_param_init_sized(scion_param *p, size_t size);
@@ -102,8 +103,10 @@ SCION_API scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64
  * gradients hold the average, and those that this caller owns are left alone. */
 SCION_API void scion_optimizer_begin(scion_optimizer *opt);
 
-/* One step. Refuses a gradient that is not finite: ENONFINITE names it, and nothing was changed. In the first step
- * after create or load the weights are checked as well. */
+/* One step. Refuses a gradient that is not finite: ENONFINITE names the parameter, and nothing was changed. In the
+ * first step after create or load weights and state arrays are checked as well. Refuses in the same way finite numbers
+ * so large that weights or averages might not stay finite: an average that would overflow, and a step of an lmo rule
+ * that could move a weight by more than 2^96. */
 SCION_API scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *err);
 
 /* Number of steps taken. */
@@ -112,7 +115,7 @@ SCION_API int64_t scion_optimizer_steps(const scion_optimizer *opt);
 /* Saving: `save` writes exactly `save_bytes` bytes, versioned and checksummed, the same on every machine of the same
  * byte order. Weights are the caller's, and with `light` so are the gradients: save those too. `load` refuses
  * (ESTATE) what does not fit and then changes nothing. A loaded run continues bit for bit, with the settings that
- * scion_optimizer_set had changed. States of version 0.2 load as well.
+ * scion_optimizer_set had changed. States of version 0.2 load as well. Arrays that hold NaN or Inf are refused.
  * flags: 0, or SCION_WITHOUT_ARRAYS: settings and counters only, for callers who store the arrays themselves
  * (scion_optimizer_state). */
 enum { SCION_WITHOUT_ARRAYS = 1 };

@@ -92,8 +92,8 @@ SCION_API int64_t scion_optimizer_count(const scion_optimizer *opt);
 SCION_API int64_t scion_optimizer_find(const scion_optimizer *opt, const char *name);
 
 /* Moves parameter i to other memory of the same shape and types; a NULL grad skips it from now on. NULL
- * leaves grad_prev (MARS) where it is. Overlap with other parameters is not checked: they may be about to move as
- * well. */
+ * leaves grad_prev (MARS) where it is. Its arrays may not overlap each other. Overlap with other parameters is not
+ * checked: they may be about to move as well. */
 SCION_API scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight, void *grad,
                                             void *grad_prev,
                                             scion_error *err);
@@ -229,8 +229,8 @@ typedef struct scion_step {
     /* The member above must be set; those below have defaults. */
     double momentum;      /* alpha of this step; negative (the default) or NaN: the optimizer's own */
     double next_momentum; /* likewise of the next step. Only `light` asks: it shrinks its average for it */
-    double grad_scale;    /* gradients are multiplied by it as they are read (1/micro-batches, 1/loss scale); 1.
-                             `light` refuses others: there the gradient is the average */
+    double grad_scale;    /* gradients are multiplied by it as they are read (1/micro-batches, 1/loss scale); 1, at
+                             most 1e30. `light` refuses others: there the gradient is the average */
     int32_t threads;      /* at most so many, and at most as many as the optimizer was made with; 0: those */
     int32_t reserved;
 } scion_step;
@@ -251,7 +251,7 @@ SCION_API scion_status scion_optimizer_step_with(scion_optimizer *opt, const sci
  * after which they exchange the weights. It is the step of one caller, bit for bit (a parameter that is cut into
  * ranges adds to the joint sum in another order: the last bit of that double may differ). */
 
-/* Checks gradients, lr and momentum; changes nothing. */
+/* Checks gradients, lr and momentum, and that the step keeps weights and averages finite; changes nothing. */
 SCION_API scion_status scion_optimizer_check(scion_optimizer *opt, const scion_step *s, scion_error *err);
 /* Number of sums that joint makes: 0 if the rule's step of a parameter depends on no other parameter. */
 SCION_API int64_t scion_optimizer_joint_count(const scion_optimizer *opt);

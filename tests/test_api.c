@@ -84,6 +84,23 @@ static const wrong_param wrong_params[] = {
     {"an empty block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 1}}},
     {"a negative block", .change = {{P(split_count), INT32, 2}, {P(split_sizes), POINTER, 2}}},
     {"blocks whose sum overflows", .change = {{P(split_count), INT32, 3}, {P(split_sizes), POINTER, 4}}},
+    {"weight_decay Inf", .change = {{P(weight_decay), DOUBLE, INFINITY}}, .optimizer_only = 1},
+    {"lr_scale Inf", .change = {{P(lr_scale), DOUBLE, INFINITY}}, .optimizer_only = 1},
+    {"unknown start", .change = {{P(start), INT32, 3}}, .optimizer_only = 1},
+    {"start -1", .change = {{P(start), INT32, -1}}, .optimizer_only = 1},
+    {"norm -1", .change = {{P(norm), INT32, -1}}},
+    {"one norm too many", .change = {{P(norm), INT32, SCION_NORM_MAX + 1}}},
+    {"role -1", .change = {{P(role), INT32, -1}}},
+    {"one role too many", .change = {{P(role), INT32, SCION_ROLE_PLAIN + 1}}},
+    {"unknown weight type 2", .change = {{P(weight_type), INT32, 2}}, .optimizer_only = 1},
+    {"unknown gradient type 2", .change = {{P(grad_type), INT32, 2}}, .optimizer_only = 1},
+    {"-1 states", .change = {{P(state_count), INT64, -1}}, .optimizer_only = 1},
+    {"a state without an array", .change = {{P(state_count), INT64, 1}}, .optimizer_only = 1},
+    {"a negative split axis", .change = {{P(split_count), INT32, 2}, {P(split_axis), INT32, -1}}},
+    {"8 columns in 9 blocks", .change = {{P(split_count), INT32, 9}, {P(split_axis), INT32, 1}}},
+    {"8 columns in 3 blocks", .change = {{P(split_count), INT32, 3}, {P(split_axis), INT32, 1}}},
+    {"owned from -1 on", .change = {{P(own_first), INT64, -16384}, {P(own_count), INT64, 48}}, .optimizer_only = 1},
+    {"one more owned than there is", .change = {{P(own_count), INT64, 49}}, .optimizer_only = 1},
     {"a split convolution",
      .change = {{P(ndim), INT32, 3}, {P(shape[1]), INT64, 2}, {P(shape[2]), INT64, 4}, {P(split_count), INT32, 2}}},
     {"a transposed convolution",
@@ -140,6 +157,26 @@ static void test_wrong_parameters_free_standing(void **state)
     }
 }
 
+/* Sizes of blocks whose sum is right only if it overflows: no size alone exceeds the length. */
+static void test_split_of_a_huge_vector(void **state)
+{
+    (void)state;
+    const int64_t length = 4000000000000000000, rest = 2446744073709551616; /* 5 length + rest = 2^64 + length */
+    const int64_t wrong[6] = {length, length, length, length, length, rest}, right[2] = {length - 1, 1};
+    scion_param p = param_of(1, &length, SCION_NORM_AUTO, SCION_ROLE_VECTOR);
+    scion_param_properties about;
+    scion_param_properties_init(&about);
+    check_ok(scion_param_info(&p, NULL, &about, &err), &err);
+    assert_int_equal(about.elements, length);
+    p.split_count = 2;
+    p.split_sizes = right;
+    check_ok(scion_param_info(&p, NULL, &about, &err), &err);
+    p.split_count = 6;
+    p.split_sizes = wrong;
+    check_status(scion_param_info(&p, NULL, &about, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "split_sizes[1]") != NULL);
+}
+
 /* ---- Options ------------------------------------------------------------------------------------------- */
 
 #define O(field) offsetof(scion_options, field)
@@ -182,7 +219,126 @@ static const wrong_option wrong_options[] = {
     {"adam_eps", SCION_RULE_ADAMW, {O(adam_eps), DOUBLE, -1}},
     {"clip_norm", SCION_RULE_SGD, {O(clip_norm), DOUBLE, -1}},
     {"muon_multiplier", SCION_RULE_MUON, {O(muon_multiplier), DOUBLE, NAN}},
+    {"muon_multiplier", SCION_RULE_MUON, {O(muon_multiplier), DOUBLE, 0}},
+    {"muon_multiplier", SCION_RULE_MUON, {O(muon_multiplier), DOUBLE, INFINITY}},
+    {"beta1", SCION_RULE_ADAMW, {O(beta1), DOUBLE, -0.1}},
+    {"beta1", SCION_RULE_ADAMW, {O(beta2), DOUBLE, 1}},
+    {"beta1", SCION_RULE_ADAMW, {O(beta1), DOUBLE, NAN}},
+    {"adam_eps", SCION_RULE_ADAMW, {O(adam_eps), DOUBLE, NAN}},
+    {"clip_norm", SCION_RULE_SGD, {O(clip_norm), DOUBLE, NAN}},
+    {"adam_lr_scale", SCION_RULE_MUON, {O(adam_lr_scale), DOUBLE, -0.1}},
+    {"adam_lr_scale", SCION_RULE_MUON, {O(adam_lr_scale), DOUBLE, INFINITY}},
+    {"adam_lr_scale", SCION_RULE_MUON, {O(adam_lr_scale), DOUBLE, NAN}},
+    {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, INFINITY}},
+    {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, INFINITY}},
+    {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, NAN}},
+    {"polar_eps", SCION_RULE_SCION, {O(polar_eps), DOUBLE, INFINITY}},
+    {"polar_eps", SCION_RULE_SCION, {O(polar_eps), DOUBLE, -1e-8}},
+    {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1001}},
+    {"threads", SCION_RULE_SCION, {O(threads), INT32, -1}},
+    {"threads", SCION_RULE_SCION, {O(threads), INT32, 4097}},
+    {"routing", SCION_RULE_SCION, {O(routing), INT32, -1}},
+    {"routing", SCION_RULE_SCION, {O(routing), INT32, SCION_ROUTING_SPECTRAL + 1}},
+    {"polar", SCION_RULE_SCION, {O(polar), INT32, -1}},
+    {"polar", SCION_RULE_SCION, {O(polar), INT32, SCION_POLAR_CUBIC + 1}},
+    {"rule", SCION_RULE_SCION, {O(rule), INT32, SCION_RULE_SGD + 1}},
+    {"rounding", SCION_RULE_SCION, {O(rounding), INT32, SCION_ROUNDING_NEAREST + 1}},
+    {"rounding", SCION_RULE_SCION, {O(rounding), INT32, -1}},
+    {"light", SCION_RULE_SIGNSGD, {O(light), INT32, 1}},
+    {"scion, uscion, signum, mnsgd", SCION_RULE_SGD, {O(light), INT32, 1}},
 };
+
+/* The last values that are allowed. */
+static const wrong_option right_options[] = {
+    {"momentum", SCION_RULE_SCION, {O(momentum), DOUBLE, 1}},
+    {"momentum", SCION_RULE_SCION, {O(momentum), DOUBLE, 1e-300}},
+    {"weight_decay", SCION_RULE_SCION, {O(weight_decay), DOUBLE, 1}},
+    {"weight_decay", SCION_RULE_SCION, {O(weight_decay), DOUBLE, 0}},
+    {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, 0}},
+    {"weight_decay", SCION_RULE_USCION, {O(weight_decay), DOUBLE, 3}},
+    {"beta1", SCION_RULE_ADAMW, {O(beta1), DOUBLE, 0}},
+    {"beta2", SCION_RULE_ADAMW, {O(beta2), DOUBLE, 0}},
+    {"adam_eps", SCION_RULE_ADAMW, {O(adam_eps), DOUBLE, 0}},
+    {"adam_lr_scale", SCION_RULE_MUON, {O(adam_lr_scale), DOUBLE, 0}},
+    {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, 0}},
+    {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1000}},
+    {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1}},
+    {"threads", SCION_RULE_SCION, {O(threads), INT32, 4096}},
+    {"routing", SCION_RULE_SCION, {O(routing), INT32, SCION_ROUTING_SPECTRAL}},
+    {"polar", SCION_RULE_SCION, {O(polar), INT32, SCION_POLAR_CUBIC}},
+    {"rounding", SCION_RULE_SCION, {O(rounding), INT32, SCION_ROUNDING_NEAREST}},
+};
+
+static void test_values_at_the_edge(void **state)
+{
+    (void)state;
+    for (int64_t t = 0; t < COUNT_OF(right_options); t++) {
+        scion_options o;
+        scion_options_init(&o, right_options[t].rule);
+        apply(&o, &right_options[t].change);
+        at("option %s, row %lld", right_options[t].word, (long long)t);
+        check_ok(scion_options_check(&o, &err), &err);
+    }
+    check_ok(scion_options_check(NULL, &err), &err);
+}
+
+/* What scion_optimizer_set takes and what it refuses, by rule; a refusal names the parameter and what was expected. */
+static void test_settings_at_the_edge(void **state)
+{
+    (void)state;
+    static const struct {
+        scion_rule rule;
+        scion_setting what;
+        double value;
+        const char *expected; /* NULL: it is taken */
+    } cases[] = {
+        {SCION_RULE_SCION, SCION_SET_RADIUS, 1e-300, NULL},
+        {SCION_RULE_SCION, SCION_SET_RADIUS, 0, "radius > 0"},
+        {SCION_RULE_SCION, SCION_SET_RADIUS, INFINITY, "radius > 0"},
+        {SCION_RULE_SCION, SCION_SET_RADIUS, NAN, "radius > 0"},
+        {SCION_RULE_SCION, SCION_SET_LR_SCALE, 0, NULL},
+        {SCION_RULE_SCION, SCION_SET_LR_SCALE, INFINITY, "lr_scale >= 0"},
+        {SCION_RULE_SCION, SCION_SET_LR_SCALE, -1e-9, "lr_scale >= 0"},
+        {SCION_RULE_SCION, SCION_SET_LR_SCALE, NAN, "lr_scale >= 0"},
+        {SCION_RULE_SCION, SCION_SET_WEIGHT_DECAY, 1, NULL},
+        {SCION_RULE_SCION, SCION_SET_WEIGHT_DECAY, 0, "weight_decay 1"},
+        {SCION_RULE_SCION, SCION_SET_WEIGHT_DECAY, 2, "weight_decay 1"},
+        {SCION_RULE_USCION, SCION_SET_WEIGHT_DECAY, 0, NULL},
+        {SCION_RULE_USCION, SCION_SET_WEIGHT_DECAY, 2, NULL},
+        {SCION_RULE_USCION, SCION_SET_WEIGHT_DECAY, -1e-9, "weight_decay >= 0"},
+        {SCION_RULE_USCION, SCION_SET_WEIGHT_DECAY, INFINITY, "weight_decay >= 0"},
+        {SCION_RULE_USCION, SCION_SET_MOMENTUM, 1, NULL},
+        {SCION_RULE_USCION, SCION_SET_MOMENTUM, 1e-300, NULL},
+        {SCION_RULE_USCION, SCION_SET_MOMENTUM, 0, "momentum in (0, 1]"},
+        {SCION_RULE_USCION, SCION_SET_MOMENTUM, 1.0001, "momentum in (0, 1]"},
+        {SCION_RULE_SIGNSGD, SCION_SET_MOMENTUM, 1, NULL},
+        {SCION_RULE_SIGNSGD, SCION_SET_MOMENTUM, 0.5, "1 where the rule has none"},
+        {SCION_RULE_SGD, SCION_SET_MOMENTUM, 0.5, NULL},
+        {SCION_RULE_ADAMW, SCION_SET_MOMENTUM, 0.5, NULL},
+        {SCION_RULE_SCION, SCION_SET_FROZEN, 1, NULL},
+        {SCION_RULE_SCION, SCION_SET_FROZEN, 0, NULL},
+        {SCION_RULE_SCION, SCION_SET_FROZEN, 0.5, "frozen 0 or 1"},
+        {SCION_RULE_SCION, SCION_SET_FROZEN, -1, "frozen 0 or 1"},
+        {SCION_RULE_SCION, (scion_setting)(SCION_SET_FROZEN + 1), 1, "no setting"},
+        {SCION_RULE_SCION, (scion_setting)-1, 1, "no setting"},
+    };
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_param p[2];
+        scion_options o;
+        scion_optimizer *opt;
+        good_params(p);
+        scion_options_init(&o, cases[t].rule);
+        check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+        at("rule %d, setting %d = %g", (int)cases[t].rule, (int)cases[t].what, cases[t].value);
+        memset(&err, 0, sizeof err);
+        check_status(scion_optimizer_set(opt, 1, (int32_t)cases[t].what, cases[t].value, &err),
+                     cases[t].expected ? SCION_EINVAL : SCION_OK, &err);
+        check(!cases[t].expected || (err.param == 1 && strstr(err.message, cases[t].expected) != NULL));
+        check_status(scion_optimizer_set_group(opt, 0, (int32_t)cases[t].what, cases[t].value, &err),
+                     cases[t].expected ? SCION_EINVAL : SCION_OK, &err);
+        scion_optimizer_free(opt);
+    }
+}
 
 static void test_wrong_options(void **state)
 {
@@ -265,6 +421,18 @@ static void test_wrong_calls(void **state)
     at("(1-lr)w with lr above 1 leaves the ball");
     check_status(scion_optimizer_step(opt, 1.5, &err), SCION_EINVAL, &err);
     check(strstr(err.message, "innocent") != NULL);
+    check(strstr(err.message, "lr is 1.5, expected at most 1") != NULL && !strstr(err.message, "weight decay"));
+    check_ok(scion_optimizer_step(opt, 1, &err), &err);
+    scion_optimizer_free(opt);
+    scion_options decays;
+    scion_options_init(&decays, SCION_RULE_USCION);
+    decays.weight_decay = 0.5;
+    check_ok(scion_optimizer_create(&opt, &decays, p, 2, &err), &err);
+    check_ok(scion_optimizer_step(opt, 2, &err), &err);
+    check_status(scion_optimizer_step(opt, 2.5, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "lr 2.5 times weight decay 0.5") != NULL);
+    scion_optimizer_free(opt);
+    check_ok(scion_optimizer_create(&opt, NULL, p, 2, &err), &err);
     at("wrong calls");
     check_status(scion_optimizer_step(NULL, 0.1, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_bind(NULL, 0, memory[0], memory[1], NULL, &err), SCION_EINVAL, &err);
@@ -366,6 +534,14 @@ static void test_memory(void **state)
     check_ok(scion_optimizer_create(&opt, NULL, p, 2, &err), &err);
     check_status(scion_optimizer_bind(opt, 1, memory[2], memory[2], NULL, &err), SCION_EINVAL, &err);
     check_status(scion_optimizer_bind(opt, 1, memory[2], bytes + 1, NULL, &err), SCION_EINVAL, &err);
+    for (int shift = -47; shift < 48; shift += 47 - 5) { /* grad begins before, within or behind the weight */
+        memset(&err, 0, sizeof err);
+        check_status(scion_optimizer_bind(opt, 1, memory[2], memory[2] + shift, NULL, &err), SCION_EINVAL, &err);
+        assert_int_equal(err.param, 1);
+        check(strstr(err.message, "overlaps") != NULL && strstr(err.message, "culprit") != NULL);
+    }
+    check_ok(scion_optimizer_bind(opt, 1, memory[2], memory[2] - 48, NULL, &err), &err);
+    check_ok(scion_optimizer_bind(opt, 1, memory[2], memory[2] + 48, NULL, &err), &err);
     check_ok(scion_optimizer_bind(opt, 1, memory[2], memory[3], NULL, &err), &err);
     scion_optimizer_free(opt);
     for (int shift = 40; shift < 63; shift++) {
@@ -379,10 +555,16 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_wrong_parameters), LAW(test_wrong_parameters_free_standing),
-        LAW(test_wrong_options),    LAW(test_wrong_arguments),
-        LAW(test_wrong_calls),      LAW(test_mars_needs_grad_prev),
+        LAW(test_wrong_parameters),
+        LAW(test_wrong_parameters_free_standing),
+        LAW(test_wrong_options),
+        LAW(test_wrong_arguments),
+        LAW(test_wrong_calls),
+        LAW(test_mars_needs_grad_prev),
         LAW(test_memory),
+        LAW(test_split_of_a_huge_vector),
+        LAW(test_values_at_the_edge),
+        LAW(test_settings_at_the_edge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

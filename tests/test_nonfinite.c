@@ -329,7 +329,8 @@ static void check_extremes(const scion_options *o, int half)
             for (int k = 0; k < 4; k++) {
                 fill(a, x, k == 0);
                 const scion_status status = o->light && x->grad_scale != 1 ? SCION_OK : extreme_step(a, x);
-                if (x->bounded == 2 || (x->bounded == 1 && about->lmo && about->bounded && o->rule != SCION_RULE_MUON))
+                if (x->bounded == 2 ||
+                    (x->bounded == 1 && about->lmo && about->bounded && o->rule != SCION_RULE_MUON))
                     check_ok(status, &err);
             }
             scion_optimizer_free(a->opt);
@@ -424,8 +425,9 @@ static void test_states(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked), LAW(test_bf16),
-                                       LAW(test_weights), LAW(test_extremes), LAW(test_shared),
+    const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked),
+                                       LAW(test_bf16),       LAW(test_weights),
+                                       LAW(test_extremes),   LAW(test_shared),
                                        LAW(test_states)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,9 +175,11 @@ static void check_refused(run *b, const void *buffer, size_t length, const unsig
     memset(&err, 0, sizeof err);
     check_status(scion_optimizer_load(b->opt, 0, buffer, length, &err), SCION_ESTATE, &err);
     check(err.message[0] != '\0');
+    const scion_error refusal = err;
     unsigned char *after = save(b, &bytes);
     assert_int_equal(bytes, own_bytes);
     check_bits(bytes, after, own);
+    err = refusal;
 }
 
 static void check_damage(scion_rule rule)
@@ -378,6 +380,123 @@ static void test_counters_out_of_range(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* Where array number `which` of that name begins in a state: its type, after its length and its name. */
+static size_t find_array(const unsigned char *state, size_t bytes, const char *name, int which)
+{
+    const int64_t length = (int64_t)strlen(name);
+    for (size_t i = 32; i + 8 + (size_t)length <= bytes; i++)
+        if (memcmp(state + i, &length, 8) == 0 && memcmp(state + i + 8, name, (size_t)length) == 0 && which-- == 0)
+            return i + 8 + (size_t)length;
+    fail_msg("the state has no array %s", name);
+    return 0;
+}
+
+static void seal(unsigned char *state, size_t bytes)
+{
+    memcpy(state + 16, &bytes, sizeof bytes);
+    const uint64_t sum = checksum_of(state + 32, bytes - 32);
+    memcpy(state + 24, &sum, sizeof sum);
+}
+
+/* Arrays of a forged state: entries that this caller owns are missing at an end, or are not there at all; a type, a
+ * first entry or a number of entries that no array has. */
+static void test_forged_arrays(void **state)
+{
+    (void)state;
+    enum { TYPE, FIRST, COUNT };
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    run *a = make(&o), *b = make(&o);
+    steps(a, 2);
+    steps(b, 3);
+    size_t bytes, own_bytes;
+    unsigned char *own = save(b, &own_bytes), *good = save(a, &bytes);
+    for (int which = 0; which < PARAMS; which++) {
+        const size_t at_type = find_array(good, bytes, "average", which), at_data = at_type + 24;
+        const int64_t n = a->n[which];
+        const struct {
+            const char *name;
+            int64_t first, count; /* of the entries that are left */
+        } cuts[] = {{"the last entry", 0, n - 1}, {"the first entry", 1, n - 1}, {"all entries", 0, 0}};
+        for (int64_t t = 0; t < COUNT_OF(cuts); t++) {
+            const size_t gone = (size_t)(n - cuts[t].count) * 4, less = bytes - gone;
+            unsigned char *other = room(less);
+            memcpy(other, good, at_data);
+            memcpy(other + at_type + 8 * FIRST, &cuts[t].first, 8);
+            memcpy(other + at_type + 8 * COUNT, &cuts[t].count, 8);
+            memcpy(other + at_data, good + at_data + 4 * cuts[t].first, (size_t)cuts[t].count * 4);
+            memcpy(other + at_data + 4 * cuts[t].count, good + at_data + 4 * n, bytes - at_data - (size_t)n * 4);
+            seal(other, less);
+            at("parameter %d without %s", which, cuts[t].name);
+            check_refused(b, other, less, own, own_bytes);
+            check(strstr(err.message, "missing") != NULL && err.param == which);
+        }
+        static const struct {
+            int field;
+            int64_t value;
+        } wrong[] = {{TYPE, 2},     {TYPE, -1},  {TYPE, SCION_BF16}, {FIRST, -1},       {FIRST, 1},
+                     {FIRST, 1000}, {COUNT, -1}, {COUNT, 1000},      {COUNT, INT64_MAX}};
+        for (int64_t t = 0; t < COUNT_OF(wrong); t++) {
+            unsigned char *other = save(a, &bytes);
+            memcpy(other + at_type + 8 * wrong[t].field, &wrong[t].value, 8);
+            seal(other, bytes);
+            at("parameter %d, field %d is %lld", which, wrong[t].field, (long long)wrong[t].value);
+            check_refused(b, other, bytes, own, own_bytes);
+        }
+        unsigned char *other = save(a, &bytes);
+        other[at_type - 1] ^= 1; /* a name that no array has */
+        seal(other, bytes);
+        at("parameter %d, another name", which);
+        check_refused(b, other, bytes, own, own_bytes);
+    }
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
+/* NaN or Inf in an array is refused, and the sentence names array and parameter. The largest number is fine. */
+static void test_nonfinite_arrays(void **state)
+{
+    (void)state;
+    static const struct {
+        scion_rule rule;
+        const char *array;
+        int param, half;
+    } cases[] = {{SCION_RULE_SCION, "average", 0, 0},
+                 {SCION_RULE_ADAMW, "second", 3, 0},
+                 {SCION_RULE_ADAMW, "average", 2, 0},
+                 {SCION_RULE_MARS, "previous", 1, 1},
+                 {SCION_RULE_MARS, "previous", 2, 0}};
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_options o = options_of(cases[t].rule, 0, 0);
+        run *a = make(&o), *b = make(&o);
+        steps(a, 2);
+        steps(b, 1);
+        size_t bytes, own_bytes;
+        unsigned char *own = save(b, &own_bytes), *other = save(a, &bytes);
+        const size_t data = find_array(other, bytes, cases[t].array, cases[t].param) + 24;
+        const size_t width = cases[t].half ? 2 : 4, last = ((size_t)a->n[cases[t].param] - 1) * width;
+        static const uint32_t bad[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF}, fine = 0x7F7F0000;
+        for (int64_t k = 0; k < 2 * COUNT_OF(bad); k++) {
+            unsigned char kept[4], *entry = other + data + (k % 2 ? last : 0);
+            memcpy(kept, entry, width);
+            const uint32_t value = bad[k / 2] >> (cases[t].half ? 16 : 0);
+            memcpy(entry, &value, width);
+            seal(other, bytes);
+            at("rule %d, %s, value %#x", (int)cases[t].rule, cases[t].array, (unsigned)value);
+            check_refused(b, other, bytes, own, own_bytes);
+            assert_int_equal(err.param, cases[t].param);
+            check(strstr(err.message, cases[t].array) != NULL && strstr(err.message, "param") != NULL);
+            memcpy(entry, kept, width);
+        }
+        const uint32_t value = fine >> (cases[t].half ? 16 : 0);
+        memcpy(other + data + last, &value, width);
+        seal(other, bytes);
+        check_ok(scion_optimizer_load(b->opt, 0, other, bytes, &err), &err);
+        scion_optimizer_free(a->opt);
+        scion_optimizer_free(b->opt);
+        release(NULL);
+    }
+}
+
 /* Settings that were changed on the way are part of the run. */
 static void test_settings_travel(void **state)
 {
@@ -496,6 +615,8 @@ int main(void)
         LAW(test_longer_records),
         LAW(test_values_out_of_range),
         LAW(test_counters_out_of_range),
+        LAW(test_forged_arrays),
+        LAW(test_nonfinite_arrays),
         LAW(test_settings_travel),
         LAW(test_refusal_changes_nothing),
         LAW(test_misfits),

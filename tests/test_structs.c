@@ -350,6 +350,7 @@ static void test_init(void **state)
         for (size_t i = sizeof(type); i < size; i++)                        \
             assert_int_equal(bytes[i], 0);                                  \
         assert_int_equal(bytes[size], CANARY);                              \
+        scion_##name##_init_sized(NULL, size __VA_ARGS__);                  \
     } while (0)
 #define RULE , SCION_RULE_SCION
     INIT(scion_param, param, );

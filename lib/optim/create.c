@@ -10,7 +10,7 @@
 typedef struct piece {
     uintptr_t first, end;
     int64_t tensor;
-    const char *what;
+    const char *name, *what; /* of the tensor, and its array */
 } piece;
 
 enum { pieces_max = 3 + SCN_STATES_MAX }; /* of a tensor */
@@ -21,7 +21,7 @@ static int add_piece(piece *out, int at, const void *array, int type, int64_t fi
     if (!array)
         return at;
     const uintptr_t begin = (uintptr_t)array + scn_stored_bytes(type, first);
-    out[at] = (piece){begin, begin + scn_stored_bytes(type, n), 0, what};
+    out[at] = (piece){begin, begin + scn_stored_bytes(type, n), 0, "", what};
     return at + 1;
 }
 
@@ -41,8 +41,10 @@ static int pieces_of(const scn_tensor *t, int64_t tensor, piece *out)
         if (t->borrowed[k])
             count = add_piece(out, count, array.data, array.type, 0, array.count, array.name);
     }
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
         out[k].tensor = tensor;
+        out[k].name = t->name;
+    }
     return count;
 }
 
@@ -53,7 +55,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* Sorts the pieces and refuses neighbours that overlap. */
-static scion_status check_apart(const scion_optimizer *opt, piece *all, size_t n, scion_error *err)
+static scion_status check_apart(piece *all, size_t n, scion_error *err)
 {
     qsort(all, n, sizeof *all, by_address);
     for (size_t k = 1; k < n; k++) {
@@ -61,7 +63,7 @@ static scion_status check_apart(const scion_optimizer *opt, piece *all, size_t n
         if (b->first < a->end) {
             const int64_t later = a->tensor > b->tensor ? a->tensor : b->tensor;
             return scn_fail(err, SCION_EINVAL, later, "the %s of %s overlaps the %s of %s: each needs its own memory",
-                            a->what, opt->tensors[a->tensor].name, b->what, opt->tensors[b->tensor].name);
+                            a->what, a->name, b->what, b->name);
         }
     }
     return SCION_OK;
@@ -75,9 +77,16 @@ static scion_status check_memory(const scion_optimizer *opt, scion_error *err)
         return SCION_ENOMEM;
     for (int64_t i = 0; i < opt->count; i++)
         n += (size_t)pieces_of(&opt->tensors[i], i, all + n);
-    const scion_status status = check_apart(opt, all, n, err);
+    const scion_status status = check_apart(all, n, err);
     scn_free(opt->o.allocator, all);
     return status;
+}
+
+scion_status scn_check_own_memory(const scn_tensor *t, int64_t i, scion_error *err)
+{
+    piece own[pieces_max];
+    const int n = pieces_of(t, i, own);
+    return check_apart(own, (size_t)n, err);
 }
 
 static bool is_aligned(const void *array, int type)

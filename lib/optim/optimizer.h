@@ -131,7 +131,7 @@ typedef struct scn_tensor {
     /* For the bound: a step w <- beta w + lr rho lmo multiplies start by beta and makes pushed
      * beta pushed + lr rho, so that ||w|| <= start ||w_0|| + pushed. */
     double start, start_norm, pushed;
-    double gain; /* dual norm that multiplies the lmo of a sharp rule, else 1 */
+    double gain;                  /* dual norm that multiplies the lmo of a sharp rule, else 1 */
     double largest, next_largest; /* upper bound of |first state array|: now, and after the step that was checked */
     double seconds;
 } scn_tensor;
@@ -218,6 +218,8 @@ const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value
 /* Checks that the arrays of parameter i are aligned to its types, and weight and grad apart (create.c). */
 scion_status scn_check_pointers(const scn_tensor *t, const char *name, int64_t i, const void *weight,
                                 const void *grad, const void *grad_prev, scion_error *err);
+/* Refuses arrays of parameter i that overlap each other. */
+scion_status scn_check_own_memory(const scn_tensor *t, int64_t i, scion_error *err);
 /* Refuses an index that no parameter has. */
 scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error *err);
 

@@ -125,10 +125,13 @@ scion_status scion_optimizer_bind(scion_optimizer *opt, int64_t i, void *weight,
     if (grad && t->rule->about.needs_prev && t->own_count > 0 && !grad_prev && !t->grad_prev)
         return scn_fail(err, SCION_EINVAL, i, "%s: rule %s needs grad_prev", t->name, t->rule->about.name);
     RETURN_IF_FAILED(scn_check_pointers(t, t->name, i, weight, grad, grad_prev, err));
-    t->weight = weight;
-    t->grad = grad;
+    scn_tensor moved = *t;
+    moved.weight = weight;
+    moved.grad = grad;
     if (grad_prev)
-        t->grad_prev = grad_prev;
+        moved.grad_prev = grad_prev;
+    RETURN_IF_FAILED(scn_check_own_memory(&moved, i, err));
+    *t = moved;
     return scn_ok(err);
 }
 

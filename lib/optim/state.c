@@ -8,8 +8,11 @@
  * A record begins with its length, so that members can be added at its end: values that a shorter (older) one lacks
  * stay as they are, those that a longer (newer) one has beyond ours must be zero. Loading checks everything before it
  * changes anything, values too: the checksum finds damage, not hostile writers. */
+#include <float.h>
 #include <string.h>
 
+#include "base/arith.h"
+#include "linalg/vector.h"
 #include "optim/optimizer.h"
 
 static const char magic[8] = "SCIONST";
@@ -29,6 +32,7 @@ typedef struct cursor {
     bool skip_arrays;  /* SCION_WITHOUT_ARRAYS */
     const char *error; /* what does not fit; NULL: all does so far */
     bool value;        /* `error` names the values that were expected */
+    const char *array; /* that `error` is about, or NULL */
 } cursor;
 
 /* ---- Values ---- */
@@ -180,16 +184,38 @@ static void end_record(cursor *c)
 
 /* ---- Arrays ---- */
 
+/* True if n entries that may lie at any address are finite. */
+static bool all_finite(const unsigned char *from, int type, int64_t n)
+{
+    uint16_t halves[512];
+    float values[512];
+    for (int64_t first = 0; first < n; first += 512) {
+        const int64_t count = scn_min(n - first, 512);
+        const unsigned char *at = from + scn_stored_bytes(type, first);
+        memcpy(type == SCION_BF16 ? (void *)halves : (void *)values, at, scn_stored_bytes(type, count));
+        if (type == SCION_BF16 ? !scn_all_finite_bf16(count, halves) : !(scn_largest(count, values) <= FLT_MAX))
+            return false;
+    }
+    return true;
+}
+
 /* Entries first to first + count of array a, of which this caller owns a part. */
 static void array_data(cursor *c, const scion_array *a, int64_t first, int64_t count)
 {
     const unsigned char *from = pass(c, a->data, scn_stored_bytes(a->type, count));
     if (!from || !a->data || c->skip_arrays)
         return;
-    if (a->first < first || a->first + a->count > first + count)
+    if (a->first < first || a->first + a->count > first + count) {
         c->error = "entries that are owned here are missing";
-    else if (c->mode == READ)
-        memcpy(a->data, from + scn_stored_bytes(a->type, a->first - first), scn_stored_bytes(a->type, a->count));
+        return;
+    }
+    from += scn_stored_bytes(a->type, a->first - first);
+    if (c->mode == READ) {
+        memcpy(a->data, from, scn_stored_bytes(a->type, a->count));
+    } else if (!all_finite(from, a->type, a->count)) {
+        c->array = a->name;
+        c->error = " holds NaN or Inf";
+    }
 }
 
 static void write_name(cursor *c, const char *name)
@@ -426,9 +452,12 @@ scion_status scion_optimizer_load(scion_optimizer *opt, unsigned flags, const vo
     if (!c.error && c.at != c.size)
         c.error = "it is longer than expected";
     if (c.error)
-        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit%s%s: %s%s",
+        return scn_fail(err, SCION_ESTATE, tensor, "the state does not fit%s%s: %s%s%s",
                         tensor >= 0 ? " at parameter " : "", tensor >= 0 ? opt->tensors[tensor].name : "",
-                        c.value ? "expected " : "", c.error);
+                        c.value   ? "expected "
+                        : c.array ? "array "
+                                  : "",
+                        c.array ? c.array : "", c.error);
     c.mode = READ;
     c.at = 0;
     walk(&c, opt, &tensor);

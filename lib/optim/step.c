@@ -667,9 +667,10 @@ static scion_status check_entries(const scion_optimizer *opt, const scion_step *
     *largest = b.average;
     if (!isinf(b.average))
         return SCION_OK;
-    return scn_fail(err, SCION_ENONFINITE, i,
-                    "%s: lr %g and gradients of up to %g would make a weight or an average overflow; nothing was changed",
-                    t->name, e.rate, g);
+    return scn_fail(
+        err, SCION_ENONFINITE, i,
+        "%s: lr %g and gradients of up to %g would make a weight or an average overflow; nothing was changed",
+        t->name, e.rate, g);
 }
 
 /* light: the gradient was shrunk for the alpha that was expected of this step. */
@@ -759,8 +760,9 @@ static scion_status check(const scion_optimizer *opt, const scion_step *s, scion
         if (!is_active(t))
             continue;
         if (rate * t->decay > 1 && decay != 0)
-            return scn_fail(err, SCION_EINVAL, i, "%s: lr is %g, expected at most %g: rule %s decays the weights by lr",
-                            t->name, rate, 1 / decay, t->rule->about.name);
+            return scn_fail(err, SCION_EINVAL, i,
+                            "%s: lr is %g, expected at most %g: rule %s decays the weights by lr", t->name, rate,
+                            1 / decay, t->rule->about.name);
         if (rate * t->decay > 1)
             return scn_fail(err, SCION_EINVAL, i, "%s: lr %g times weight decay %g exceeds 1", t->name, rate,
                             t->decay);
