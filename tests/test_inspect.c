@@ -334,6 +334,163 @@ static void test_defaults(void **state)
     }
     scion_options_init(&o, SCION_RULE_SCION);
     check(o.momentum == 0.1 && o.muon_multiplier == 0.1);
+    check(o.beta1 == 0.9 && o.beta2 == 0.95 && o.adam_eps == 1e-8 && o.adam_lr_scale == 1 && o.clip_norm == 0);
+    check(o.weight_decay == 0 && o.routing == SCION_ROUTING_IMAGE && o.rounding == SCION_ROUNDING_STOCHASTIC);
+    check(!o.vanishing && !o.first_full && !o.light && !o.threads && !o.seed && !o.allocator);
+    check(p.own_first == 0 && p.own_count == -1 && p.weight_type == SCION_F32 && p.start == SCION_START_BOUNDARY);
+    scion_step s;
+    scion_step_init(&s);
+    check(s.lr == 0 && s.momentum == -1 && s.next_momentum == -1 && s.grad_scale == 1 && s.threads == 0);
+    static const struct {
+        scion_rule rule;
+        double momentum, decay;
+        int layerwise, nesterov;
+    } rules[] = {
+        {SCION_RULE_SCION, 0.1, 1, 1, 0}, {SCION_RULE_USCION, 0.1, 0, 1, 0}, {SCION_RULE_ALMOND, 0.1, 0, 1, 0},
+        {SCION_RULE_MUON, 0.1, 0, 1, 1},  {SCION_RULE_SIGNSGD, 1, 0, 1, 0},  {SCION_RULE_SIGNUM, 0.1, 0, 1, 0},
+        {SCION_RULE_NSGD, 1, 0, 0, 0},    {SCION_RULE_MNSGD, 0.1, 0, 0, 0},  {SCION_RULE_SSD, 1, 0, 0, 0},
+        {SCION_RULE_MARS, 0.1, 1, 1, 0},  {SCION_RULE_ADAMW, 1, 0, 1, 0},    {SCION_RULE_SGD, 1, 0, 1, 0},
+    };
+    for (int64_t t = 0; t < COUNT_OF(rules); t++) {
+        scion_options_init(&o, (int32_t)rules[t].rule);
+        at("rule %d", (int)rules[t].rule);
+        check(o.momentum == rules[t].momentum && o.layerwise == rules[t].layerwise &&
+              o.nesterov == rules[t].nesterov);
+        check(scion_rule_info((int32_t)rules[t].rule)->weight_decay == rules[t].decay);
+    }
+}
+
+/* Operations of an lmo. An iteration of m x n, m < n, that restarts after every interval of l steps takes for each
+ * 3 m^2 n + (4l - 3) m^3, a cubic one 3 m^2 n + (3l - 3) m^3; other norms take 4 for each entry. */
+static void test_flops(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, cols;
+        scion_norm norm;
+        scion_polar_set set;
+        int steps, split;
+        double want;
+    } cases[] = {
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 0, 2 * 6e3 + (5 + 9) * 1e3}, /* intervals of 2 and 3 */
+        {20, 10, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 0, 2 * 6e3 + (5 + 9) * 1e3},
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 3, 0, 6e3 + 9e3},
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 7, 0, 3 * 6e3 + (5 + 5 + 9) * 1e3},
+        {10, 10, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 0, 5 * 4e3},         /* a restart every step */
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_EXPRESS, 0, 0, 3 * (6e3 + 5e3)}, /* 3 of 2 */
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_CONVERGED, 0, 0, 12 * (6e3 + 1e3)},
+        {10, 20, SCION_NORM_SPECTRAL, SCION_POLAR_CUBIC, 0, 0, 3 * (6e3 + 6e3)},        /* 3 of 3 */
+        {10, 40, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 2, 2 * (2 * 6e3 + 14e3)}, /* two of 10 x 20 */
+        {255, 300, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 0,
+         2 * 3.0 * 255 * 255 * 300 + 14.0 * 255 * 255 * 255},
+        {256, 300, SCION_NORM_SPECTRAL, SCION_POLAR_QUINTIC, 0, 0,
+         3.0 * 256 * 256 * 300 + 17.0 * 256 * 256 * 256}, /* one interval of 5 */
+        {10, 20, SCION_NORM_SIGN, SCION_POLAR_QUINTIC, 0, 0, 800},
+        {10, 20, SCION_NORM_ROW, SCION_POLAR_QUINTIC, 0, 2, 800},
+    };
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_param p = matrix_of(cases[t].rows, cases[t].cols, cases[t].norm, SCION_ROLE_HIDDEN);
+        scion_options o;
+        scion_param_properties about;
+        scion_options_init(&o, SCION_RULE_SCION);
+        scion_param_properties_init(&about);
+        o.polar = (int32_t)cases[t].set;
+        o.polar_steps = cases[t].steps;
+        p.split_axis = 1;
+        p.split_count = cases[t].split;
+        at("row %lld", (long long)t);
+        check_ok(scion_param_info(&p, &o, &about, &err), &err);
+        check_rel(about.flops, cases[t].want, 1e-12);
+        scion_options_init(&o, SCION_RULE_ADAMW);
+        check_ok(scion_param_info(&p, &o, &about, &err), &err);
+        check(about.flops == 0 && about.states == 2);
+    }
+}
+
+/* The promise of a coefficient set, by its number of steps; bfloat16 adds its rounding. The results keep it. */
+static void test_overshoot(void **state)
+{
+    (void)state;
+    static const struct {
+        scion_polar_set set;
+        int steps;
+        double want;
+    } cases[] = {
+        {SCION_POLAR_QUINTIC, 0, 1.21},   {SCION_POLAR_QUINTIC, 3, 1.21},    {SCION_POLAR_EXPRESS, 0, 1.01},
+        {SCION_POLAR_EXPRESS, 6, 1.01},   {SCION_POLAR_EXPRESS, 7, 1.01},    {SCION_POLAR_EXPRESS, 5, 1.13},
+        {SCION_POLAR_EXPRESS, 4, 2},      {SCION_POLAR_EXPRESS, 1, 2},       {SCION_POLAR_CONVERGED, 0, 1},
+        {SCION_POLAR_CONVERGED, 12, 1},   {SCION_POLAR_CONVERGED, 11, 1.01}, {SCION_POLAR_CONVERGED, 6, 1.01},
+        {SCION_POLAR_CONVERGED, 5, 1.13}, {SCION_POLAR_CUBIC, 0, 1},         {SCION_POLAR_CUBIC, 2, 1},
+    };
+    rng r = rng_of(77);
+    for (int64_t t = 0; t < COUNT_OF(cases); t++)
+        for (int half = 0; half < 2; half++) {
+            scion_param p = matrix_of(6, 8, SCION_NORM_SPECTRAL, SCION_ROLE_PLAIN);
+            scion_options o;
+            scion_optimizer *opt;
+            scion_info info;
+            float *x = gaussian(&r, 48), *z = floats(48);
+            double norm;
+            scion_info_init(&info);
+            scion_options_init(&o, SCION_RULE_SCION);
+            o.polar = (int32_t)cases[t].set;
+            o.polar_steps = cases[t].steps;
+            p.weight = half ? (void *)bf16_copy(48, x) : (void *)copy_floats(48, x);
+            p.weight_type = half ? SCION_BF16 : SCION_F32;
+            p.grad = copy_floats(48, x);
+            at("set %d, %d steps", (int)cases[t].set, cases[t].steps);
+            check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+            check_ok(scion_optimizer_inspect(opt, 0, 0, &info, &err), &err);
+            check_rel(info.overshoot, cases[t].want * (half ? 1.008 : 1), 1e-12);
+            check_ok(scion_lmo(&p, &o, x, z, &err), &err);
+            check_ok(scion_norm_value(&p, NULL, z, &norm, &err), &err);
+            check_le(norm, cases[t].want + 1e-5);
+            scion_optimizer_free(opt);
+        }
+}
+
+/* Numbers of parameters, arrays and bytes, and the answers to questions about what is not there. */
+static void test_queries(void **state)
+{
+    (void)state;
+    scion_param p[3] = {matrix_of(4, 6, SCION_NORM_AUTO, SCION_ROLE_HIDDEN),
+                        matrix_of(3, 4, SCION_NORM_AUTO, SCION_ROLE_OUTPUT),
+                        param_of(1, (int64_t[]){5}, SCION_NORM_AUTO, SCION_ROLE_VECTOR)};
+    static const char *const names[] = {"a", "b", "a"};
+    scion_options o;
+    scion_optimizer *opt;
+    scion_array array;
+    scion_array_init(&array);
+    for (int i = 0; i < 3; i++) {
+        p[i].name = names[i];
+        p[i].weight = floats(24);
+        p[i].grad = floats(24);
+    }
+    scion_options_init(&o, SCION_RULE_ADAMW);
+    check_ok(scion_optimizer_create(&opt, &o, p, 3, &err), &err);
+    assert_int_equal(scion_optimizer_count(opt), 3);
+    assert_int_equal(scion_optimizer_find(opt, "a"), 0);
+    assert_int_equal(scion_optimizer_find(opt, "b"), 1);
+    assert_int_equal(scion_optimizer_find(opt, "c"), -1);
+    assert_int_equal(scion_optimizer_find(opt, NULL), -1);
+    assert_int_equal(scion_optimizer_find(NULL, "a"), -1);
+    assert_int_equal(scion_optimizer_count(NULL), 0);
+    assert_int_equal(scion_optimizer_state_bytes(opt), 2 * (24 + 12 + 5) * sizeof(float));
+    check(scion_optimizer_state_bytes(NULL) == 0 && scion_optimizer_workspace_bytes(NULL) == 0);
+    check(scion_optimizer_state(opt, 2, 1, &array) == 1 && strcmp(array.name, "second") == 0 && array.count == 5);
+    check(array.ndim == 1 && array.shape[0] == 5 && array.first == 0 && array.type == SCION_F32 && array.data);
+    check(!scion_optimizer_state(opt, 2, 2, &array) && !scion_optimizer_state(opt, 2, -1, &array));
+    check(!scion_optimizer_state(opt, 3, 0, &array) && !scion_optimizer_state(opt, -1, 0, &array));
+    check(!scion_optimizer_state(NULL, 0, 0, &array) && !scion_optimizer_state(opt, 0, 0, NULL));
+    check(scion_param_state(&p[0], &o, 1, &array) == 1 && array.count == 24 && array.ndim == 2 && !array.data);
+    check(!scion_param_state(&p[0], &o, 2, &array) && !scion_param_state(&p[0], &o, -1, &array));
+    check(!scion_param_state(NULL, &o, 0, &array) && !scion_param_state(&p[0], &o, 0, NULL));
+    scion_optimizer_free(opt);
+    scion_options_init(&o, SCION_RULE_SCION);
+    check_ok(scion_optimizer_create(&opt, &o, p, 3, &err), &err);
+    check(scion_optimizer_workspace_bytes(opt) > 0);
+    assert_int_equal(scion_optimizer_state_bytes(opt), (24 + 12 + 5) * sizeof(float));
+    scion_optimizer_free(opt);
 }
 
 /* ---- Schedules ----------------------------------------------------------------------------------------- */
@@ -407,6 +564,53 @@ static void test_schedules_are_checked(void **state)
     check(strstr(err.message, "size") != NULL);
 }
 
+/* Members at the edge of their range: the last that is taken, the first that is refused. */
+static void test_schedules_at_the_edge(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        scion_schedule s;
+        const char *word; /* NULL: it is taken */
+    } cases[] = {
+        {"n 1", {.kind = SCION_SCHEDULE_LINEAR, .n = 1, .peak = 1}, NULL},
+        {"n 0", {.kind = SCION_SCHEDULE_LINEAR, .n = 0, .peak = 1}, "n is 0"},
+        {"no n", {.kind = SCION_SCHEDULE_CONSTANT, .n = 0, .peak = 1}, NULL},
+        {"no n of its own", {.kind = SCION_SCHEDULE_INV_SQRT_K, .n = -5, .peak = 1}, NULL},
+        {"peak Inf", {.kind = SCION_SCHEDULE_CONSTANT, .peak = INFINITY}, "peak"},
+        {"peak NaN", {.kind = SCION_SCHEDULE_CONSTANT, .peak = NAN}, "peak"},
+        {"decay n", {.kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 9, .peak = 1, .decay = 9}, NULL},
+        {"decay n + 1", {.kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 9, .peak = 1, .decay = 10}, "decay is 10"},
+        {"decay -1", {.kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 9, .peak = 1, .decay = -1}, "decay is -1"},
+        {"decay that is not read", {.kind = SCION_SCHEDULE_COSINE, .n = 9, .peak = 1, .decay = 10}, NULL},
+        {"warmup n - 1", {.kind = SCION_SCHEDULE_COSINE, .n = 9, .peak = 1, .warmup = 8}, NULL},
+        {"warmup n", {.kind = SCION_SCHEDULE_COSINE, .n = 9, .peak = 1, .warmup = 9}, "warmup is 9"},
+        {"warmup -1", {.kind = SCION_SCHEDULE_COSINE_UNSHIFTED, .n = 9, .peak = 1, .warmup = -1}, "warmup is -1"},
+        {"warmup that is not read", {.kind = SCION_SCHEDULE_LINEAR, .n = 9, .peak = 1, .warmup = 10}, NULL},
+        {"one kind too many", {.kind = SCION_SCHEDULE_INV_SQRT_K + 1, .n = 9, .peak = 1}, "kind 8"},
+        {"kind -1", {.kind = -1, .n = 9, .peak = 1}, "kind -1"},
+    };
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_schedule s = cases[t].s;
+        s.size = sizeof s;
+        at("%s", cases[t].name);
+        check_status(scion_schedule_check(&s, &err), cases[t].word ? SCION_EINVAL : SCION_OK, &err);
+        check(!cases[t].word || strstr(err.message, cases[t].word) != NULL);
+        check((isnan(scion_schedule_value(&s, 0)) != 0) == (cases[t].word != NULL));
+    }
+    check_status(scion_schedule_check(NULL, &err), SCION_EINVAL, &err);
+    const scion_schedule whole = {
+        .size = sizeof whole, .kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 4, .peak = 2, .decay = 4};
+    const scion_schedule none = {.size = sizeof none, .kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 4, .peak = 2};
+    const scion_schedule rises = {
+        .size = sizeof rises, .kind = SCION_SCHEDULE_CONSTANT_LINEAR, .n = 9, .peak = 2, .warmup = 2};
+    static const double down[] = {2, 1.5, 1, 0.5, 0, 0}, stays[] = {2, 2, 2, 2, 0, 0}, up[] = {0, 1, 2, 2};
+    for (int k = 0; k < 6; k++) {
+        check(scion_schedule_value(&whole, k) == down[k] && scion_schedule_value(&none, k) == stays[k]);
+        check(k > 3 || scion_schedule_value(&rises, k) == up[k]);
+    }
+}
+
 /* scion_schedule_info tells the truth: a value changes with a member exactly if the schedule reads it. */
 static void test_schedules_read(void **state)
 {
@@ -478,6 +682,10 @@ int main(void)
         LAW(test_schedules_end),
         LAW(test_schedules_are_checked),
         LAW(test_schedules_read),
+        LAW(test_schedules_at_the_edge),
+        LAW(test_flops),
+        LAW(test_overshoot),
+        LAW(test_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,7 +303,11 @@ static void test_wrong_problems(void **state)
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
     bad = good, bad.gradient = NULL;
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
+    bad = good, bad.params = NULL;
+    check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
     bad = good, bad.steps = -1;
+    check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
+    bad = good, bad.steps = 0;
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);
     bad = good, bad.count = 0;
     check_status(scion_minimize(&bad, &o, NULL, &err), SCION_EINVAL, &err);

@@ -399,6 +399,94 @@ static void test_shared(void **state)
             check_shared(rule, &extremes[t]);
 }
 
+/* The limits by known values: one or two weights of norm max and factor 1, whose lmo counts as 2. */
+static void test_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        scion_rule rule;
+        int layerwise, params;
+        double lr, momentum;
+        float grad, weight;
+        scion_status want;
+    } cases[] = {
+        {"2 lr = 2^96", SCION_RULE_SIGNSGD, 1, 1, 0x1p95, 1, 1, 0, SCION_OK},
+        {"2 lr above 2^96", SCION_RULE_SIGNSGD, 1, 1, 0x1.01p95, 1, 1, 0, SCION_ENONFINITE},
+        {"from the largest weight", SCION_RULE_SIGNSGD, 1, 1, 0x1p95, 1, -1, 0x1.fffffep127f, SCION_OK},
+        {"2 lr of an average of lmos", SCION_RULE_ALMOND, 1, 1, 0x1p95, 1, 1, 0, SCION_ENONFINITE},
+        {"half of it", SCION_RULE_ALMOND, 1, 1, 0x1p94, 1, 1, 0, SCION_OK},
+        {"2 lr 2 g = 2^96", SCION_RULE_SSD, 1, 1, 1, 1, 0x1p94f, 0, SCION_OK},
+        {"2 lr 2 g above 2^96", SCION_RULE_SSD, 1, 1, 1, 1, 0x1.01p94f, 0, SCION_ENONFINITE},
+        {"a small gradient counts as 1", SCION_RULE_SSD, 1, 1, 0x1.01p95, 1, 1e-9f, 0, SCION_ENONFINITE},
+        {"its own norm, two parameters", SCION_RULE_SSD, 1, 2, 1, 1, 0x1p94f, 0, SCION_OK},
+        {"one norm, half of it each", SCION_RULE_SSD, 0, 2, 1, 1, 0x1p93f, 0, SCION_OK},
+        {"one norm, more than half", SCION_RULE_SSD, 0, 2, 1, 1, 0x1.01p93f, 0, SCION_ENONFINITE},
+        {"the largest bfloat16", SCION_RULE_SCION, 1, 1, 0.1, 1, 0x1.fep127f, 0, SCION_OK},
+        {"the largest float32", SCION_RULE_SCION, 1, 1, 0.1, 1, 0x1.fffffep127f, 0, SCION_ENONFINITE},
+        {"a tenth of the largest float32", SCION_RULE_SCION, 1, 1, 0.1, 0.1, 0x1.fffffep127f, 0, SCION_OK},
+        {"sgd that stays finite", SCION_RULE_SGD, 1, 1, 1, 1, 1e38f, 0, SCION_OK},
+        {"sgd away from the largest", SCION_RULE_SGD, 1, 1, 1, 1, 1e38f, 3e38f, SCION_OK},
+        {"sgd beyond the largest", SCION_RULE_SGD, 1, 1, 1, 1, -1e38f, 3e38f, SCION_ENONFINITE},
+        {"lr that leaves zeros alone", SCION_RULE_SGD, 1, 1, 1e39, 1, 0, 1, SCION_OK},
+        {"lr that spoils zeros", SCION_RULE_SGD, 1, 1, 1e308, 1, 0, 1, SCION_ENONFINITE},
+        {"a square that fits", SCION_RULE_ADAMW, 1, 1, 1, 1, 8e19f, 0, SCION_OK},
+        {"a square that does not", SCION_RULE_ADAMW, 1, 1, 1, 1, 9e19f, 0, SCION_ENONFINITE},
+    };
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_param p[2];
+        scion_options o;
+        scion_optimizer *opt;
+        for (int i = 0; i < 2; i++) {
+            p[i] = matrix_of(1, 1, SCION_NORM_MAX, SCION_ROLE_PLAIN);
+            p[i].weight = floats(1);
+            p[i].grad = floats(1);
+            *(float *)p[i].weight = cases[t].weight;
+            *(float *)p[i].grad = cases[t].grad;
+        }
+        scion_options_init(&o, cases[t].rule);
+        o.layerwise = cases[t].layerwise;
+        o.momentum = cases[t].momentum;
+        at("%s", cases[t].name);
+        check_ok(scion_optimizer_create(&opt, &o, p, cases[t].params, &err), &err);
+        check_status(scion_optimizer_step(opt, cases[t].lr, &err), cases[t].want, &err);
+        check(isfinite(*(float *)p[0].weight));
+        scion_optimizer_free(opt);
+    }
+}
+
+/* A bound that follows an average does not drift away from it: gradients at the limit are taken for ever. */
+static void test_no_drift(void **state)
+{
+    (void)state;
+    static const struct {
+        scion_rule rule;
+        double momentum;
+        float grad;
+    } cases[] = {{SCION_RULE_SIGNUM, 1e-8, 0x1.fep127f},
+                 {SCION_RULE_MNSGD, 0.1, 0x1.fep127f},
+                 {SCION_RULE_SGD, 0.1, 3e37f},
+                 {SCION_RULE_ADAMW, 1, 1e19f}};
+    for (int64_t t = 0; t < COUNT_OF(cases); t++) {
+        scion_param p = matrix_of(2, 3, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+        scion_options o;
+        scion_optimizer *opt;
+        float *g = floats(6);
+        p.weight = floats(6);
+        p.grad = g;
+        scion_options_init(&o, cases[t].rule);
+        o.momentum = cases[t].momentum;
+        check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+        for (int k = 0; k < 3000; k++) {
+            for (int i = 0; i < 6; i++)
+                g[i] = cases[t].grad;
+            at("rule %d, step %d", (int)cases[t].rule, k);
+            check_ok(scion_optimizer_step(opt, 1e-6, &err), &err);
+        }
+        scion_optimizer_free(opt);
+    }
+}
+
 /* A state array that is not finite is found in the first step, the caller's own too. */
 static void test_states(void **state)
 {
@@ -428,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {LAW(test_every_rule), LAW(test_not_stepped_not_checked),
                                        LAW(test_bf16),       LAW(test_weights),
                                        LAW(test_extremes),   LAW(test_shared),
-                                       LAW(test_states)};
+                                       LAW(test_states),     LAW(test_limits),
+                                       LAW(test_no_drift)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
