@@ -9,7 +9,8 @@
  * beyond ours that are not zero; `what` and `param` name it in the message. */
 scion_status scn_struct_take(void *ours, size_t our_size, const void *theirs, size_t min, const char *what,
                              int64_t param, scion_error *err);
-/* Fills a caller's struct of `size` bytes with as much of ours as it holds, then zeros. Its size stays. NULL: nothing. */
+/* Fills a caller's struct of `size` bytes with as much of ours as it holds, then zeros. Its size stays. NULL: nothing
+ * happens. */
 void scn_struct_give(void *theirs, size_t size, const void *ours, size_t our_size);
 
 #endif

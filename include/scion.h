@@ -104,9 +104,9 @@ SCION_API scion_status scion_optimizer_init_weights(scion_optimizer *opt, uint64
 SCION_API void scion_optimizer_begin(scion_optimizer *opt);
 
 /* One step. Refuses a gradient that is not finite: ENONFINITE names the parameter, and nothing was changed. In the
- * first step after create or load weights and state arrays are checked as well. Refuses in the same way finite numbers
- * so large that weights or averages might not stay finite: an average that would overflow, and a step of an lmo rule
- * that could move a weight by more than 2^96. */
+ * first step after create or load weights and state arrays are checked as well. Finite numbers so large that weights
+ * or averages might not stay finite are refused in the same way: an average that would overflow, and a step of an lmo
+ * rule that could move a weight by more than 2^96. */
 SCION_API scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *err);
 
 /* Number of steps taken. */

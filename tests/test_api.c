@@ -282,7 +282,7 @@ static void test_values_at_the_edge(void **state)
     check_ok(scion_options_check(NULL, &err), &err);
 }
 
-/* What scion_optimizer_set takes and what it refuses, by rule; a refusal names the parameter and what was expected. */
+/* Values that scion_optimizer_set takes and refuses, by rule; a refusal names the parameter and what was expected. */
 static void test_settings_at_the_edge(void **state)
 {
     (void)state;

@@ -452,6 +452,32 @@ static void test_forged_arrays(void **state)
     scion_optimizer_free(b->opt);
 }
 
+/* Cut anywhere or made longer, with its length and checksum made anew: only the walk can find it. */
+static void test_forged_lengths(void **state)
+{
+    (void)state;
+    static const scion_rule rules[] = {SCION_RULE_SCION, SCION_RULE_ADAMW};
+    for (int64_t t = 0; t < COUNT_OF(rules); t++) {
+        scion_options o = options_of(rules[t], 0, 0);
+        run *a = make(&o), *b = make(&o);
+        steps(a, 2);
+        steps(b, 1);
+        size_t bytes, own_bytes;
+        unsigned char *own = save(b, &own_bytes), *good = save(a, &bytes);
+        for (size_t length = 32; length < bytes + 8; length++) {
+            unsigned char *other = room(length);
+            memcpy(other, good, length < bytes ? length : bytes);
+            seal(other, length);
+            at("rule %d, %zu bytes of %zu", (int)rules[t], length, bytes);
+            if (length != bytes)
+                check_refused(b, other, length, own, own_bytes);
+        }
+        scion_optimizer_free(a->opt);
+        scion_optimizer_free(b->opt);
+        release(NULL);
+    }
+}
+
 /* NaN or Inf in an array is refused, and the sentence names array and parameter. The largest number is fine. */
 static void test_nonfinite_arrays(void **state)
 {
@@ -607,19 +633,13 @@ static void test_save_needs_its_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_every_rule_goes_on),
-        LAW(test_round_trip),
-        LAW(test_bounds_travel),
-        LAW(test_damage),
-        LAW(test_other_versions),
-        LAW(test_longer_records),
-        LAW(test_values_out_of_range),
-        LAW(test_counters_out_of_range),
-        LAW(test_forged_arrays),
-        LAW(test_nonfinite_arrays),
-        LAW(test_settings_travel),
-        LAW(test_refusal_changes_nothing),
-        LAW(test_misfits),
+        LAW(test_every_rule_goes_on),      LAW(test_round_trip),
+        LAW(test_bounds_travel),           LAW(test_damage),
+        LAW(test_other_versions),          LAW(test_longer_records),
+        LAW(test_values_out_of_range),     LAW(test_counters_out_of_range),
+        LAW(test_forged_arrays),           LAW(test_forged_lengths),
+        LAW(test_nonfinite_arrays),        LAW(test_settings_travel),
+        LAW(test_refusal_changes_nothing), LAW(test_misfits),
         LAW(test_save_needs_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,12 +69,12 @@ typedef struct scn_rule {
     /* The factor c of a block in place of the norm's; NULL: the norm's. */
     double (*factor)(const scion_options *o, int role, const scn_block *b);
     /* Changes the lmo before the weights take it: scales rows, projects. No entry may become larger than the largest
-     * Frobenius norm of an lmo, 2c sqrt(entries). NULL: nothing. A parameter of such a rule goes block by block, never
-     * in ranges. */
+     * Frobenius norm of an lmo, 2c sqrt(entries). NULL: nothing. A parameter of such a rule goes block by block,
+     * never in ranges. */
     void (*after_lmo)(const scn_lmo *l);
     /* Rules without an lmo, whose states are all SCN_ENTRIES: steps n entries of weight and states. */
     void (*entries)(const scn_entries *e, int64_t n, const float *g, float *const state[], float *w);
-    /* An upper bound of the step w - beta w of such a rule, if no scaled gradient exceeds g and no entry of the first
+    /* An upper bound of |new w - beta w| of such a rule, if no scaled gradient exceeds g and no entry of the first
      * state array *average, which becomes its bound after the step. NULL: every step is tried on copies first. */
     double (*reach)(const scn_entries *e, double g, double *average);
 } scn_rule;
@@ -226,8 +226,8 @@ scion_status scn_check_index(const scion_optimizer *opt, int64_t i, scion_error 
 /* Steps of the rules that take no lmo: n entries from `first` on. */
 void scn_step_entries(scion_optimizer *opt, scn_tensor *t, const scn_entries *e, int64_t first, int64_t n,
                       int threads);
-/* Tries such a step of all that is owned here on copies. Returns the largest |first state array| after it, or INFINITY
- * if a weight or a state would not be finite. */
+/* Tries such a step of all that is owned here on copies. Returns the largest |first state array| after it, or
+ * INFINITY if a weight or a state would not be finite. */
 double scn_try_entries(const scn_tensor *t, const scn_entries *e);
 /* Sum of the squares of the gradients that this caller owns. */
 double scn_grad_squares(const scn_tensor *t, int threads);

@@ -513,15 +513,15 @@ static void finish(scion_optimizer *opt, const scion_step *s)
 
 /* ---- The check ----
  *
- * A step is refused before it changes anything if a result might not be finite. What is known then is the largest
+ * A step is refused before it changes anything if a result might not be finite. Known at that time are the largest
  * gradient G (times grad_scale), and a bound D of the average, which follows it from step to step by the rule's own
  * recursion. From these come the next D, and a bound of how far the step moves a weight.
  *
- * Theorem. If a finite float32 w moves by at most 2^102, w' = beta w + u with 0 <= beta <= 1 is finite: the next number
- * after the largest would be 2^104 away, so that the largest and 2^102 round to the largest. The same holds for
+ * Theorem. If a finite float32 w moves by at most 2^102, w' = beta w + u with 0 <= beta <= 1 is finite: half of the
+ * spacing at the largest float32 is 2^103, so that the largest plus 2^102 rounds to the largest. The same holds for
  * bfloat16, rounded up or down: the sum is rounded to float32 first, so that it does not exceed the largest bfloat16
- * either, whose lower half is zero. So weights are not searched. move_max leaves room for rounding, and for factors of
- * tiny gradients, step / norm <= 2^96 / 2^-149, which scn_factor can hold. */
+ * either, whose lower half is zero. So weights are not searched. move_max leaves room for rounding, and for factors
+ * of tiny gradients, step / norm <= 2^96 / 2^-149, which scn_factor can hold. */
 
 static const double move_max = 0x1p96, sum_max = 0x1.ffp127; /* sum_max: of averages, room for rounding as well */
 
@@ -606,14 +606,14 @@ static bounds lmo_bounds(const scion_optimizer *opt, const scion_step *s, int64_
     case SCN_AVERAGE_EMA: b.average = kept + u.alpha * g; break;
     case SCN_AVERAGE_HEAVY: b.average = kept + g; break;
     case SCN_AVERAGE_STORM: b.average = kept + g + (1 - u.alpha) * g_prev; break;
-    case SCN_AVERAGE_LMO: b.average = kept + u.alpha * largest_lmo(t); break;
+    case SCN_AVERAGE_LMO: b.average = fmax(average, largest_lmo(t)); break;
     case SCN_AVERAGE_NONE: break;
     }
     b.average *= 1 + 0x1p-22;
     if (t->rule->average == SCN_AVERAGE_HEAVY)
         b.sum = g + (1 - u.alpha) * b.average;
     if (t->rule->average == SCN_AVERAGE_LMO)
-        b.move = rate_of(opt, s, t) * t->radius * fmax(b.average, largest_lmo(t));
+        b.move = rate_of(opt, s, t) * t->radius * b.average;
     if (opt->o.light) {
         b.average = 0;
         b.sum = u.shrink * fmax(g, 1);
