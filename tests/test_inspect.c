@@ -66,6 +66,10 @@ static void test_properties(void **state)
         assert_string_equal(about->name, scion_enum_name(SCION_ENUM_RULE, rule));
         assert_int_equal(about->size, sizeof *about);
         check(strlen(about->help) > 10 && scion_rule_info(about->others) != NULL);
+        const int32_t flags[] = {about->lmo,   about->averages, about->light, about->needs_prev,
+                                 about->sharp, about->bounded,  about->joint};
+        for (int64_t k = 0; k < COUNT_OF(flags); k++)
+            check(flags[k] == 0 || flags[k] == 1);
         scion_options_init(&o, rule);
         check(o.momentum == about->momentum);
         check_ok(scion_options_check(&o, &err), &err);
@@ -96,6 +100,7 @@ static void test_properties(void **state)
         at("norm %d", (int)norm);
         assert_string_equal(about->name, scion_enum_name(SCION_ENUM_NORM, norm));
         check(about->size == sizeof *about && about->help[0] != '\0');
+        check((unsigned)about->starts_at_zero <= 1 && (unsigned)about->elementwise <= 1);
         scion_param p = matrix_of(5, 4, (scion_norm)norm, SCION_ROLE_HIDDEN);
         float *x = floats(20), sum = 0;
         check_ok(scion_boundary_init(&p, NULL, 1, x, &err), &err);
