@@ -1,6 +1,7 @@
 /* Random streams: no two uses share one, and those that never collided have the numbers of version 0.1.0. */
 #include "support.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -136,9 +137,28 @@ static void test_old_numbers(void **state)
     check(scn_stream_rounding(3, 7) == (3 << 24) + 7);
 }
 
+/* Row i of a start by rows is run number i of its stream, each from an even number on, over its length. */
+static void test_rows_of_a_start(void **state)
+{
+    (void)state;
+    for (int64_t cols = 4; cols < 8; cols++) {
+        scion_param p = matrix_of(3, cols, SCION_NORM_ROW, SCION_ROLE_PLAIN);
+        float *x = floats(3 * cols), *row = floats(cols);
+        check_ok(scion_boundary_init(&p, NULL, 42, x, NULL), NULL);
+        for (int64_t i = 0; i < 3; i++) {
+            scn_normals(42, scn_stream_boundary(0, 0, 0, false), i * (cols + cols % 2), cols, row);
+            at("row %lld of %lld columns", (long long)i, (long long)cols);
+            const double length = sqrt(dot(cols, row, row));
+            for (int64_t j = 0; j < cols; j++)
+                check_rel((double)x[i * cols + j], (double)row[j] / length, 1e-6);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_unique), LAW(test_rounding), LAW(test_runs),
-                                       LAW(test_collision_of_0_1_0), LAW(test_old_numbers)};
+    const struct CMUnitTest tests[] = {LAW(test_unique),      LAW(test_rounding),
+                                       LAW(test_runs),        LAW(test_collision_of_0_1_0),
+                                       LAW(test_old_numbers), LAW(test_rows_of_a_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
