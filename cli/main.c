@@ -140,7 +140,7 @@ static bool take_part(const cli_command *c)
         return true;
     if (c->ranks == CLI_ONE_RANK)
         return l.rank == 0;
-    threads_share(launcher_share_cores(&l));
+    threads_share(launcher_share_cores());
     setenv("TERM", "dumb", 1); /* mpirun gives a terminal to a process whose output goes to a file */
     return c->ranks != CLI_ALL_WORKERS || l.rank == 0 || freopen("/dev/null", "w", stdout);
 }

@@ -152,6 +152,41 @@ for number in 1 3; do
 done
 cmp -s found1 found3 || fault "a tuning on 3 processes: $(diff found1 found3)"
 [ "$(grep -c 'new runs' log)" -eq 1 ] || fault "a tuning is told of more than once: $(cat log)"
+# ---- Cores. A launcher's own binding is undone, also behind a shell; one that the user chose is kept.
+unset OMP_NUM_THREADS OMPI_MCA_hwloc_base_binding_policy
+cores=$(nproc)
+one='train data_kind=synthetic data= model=mlp width=16 image_size=8 batch=4 accum=2 steps=1 eval_batches=1'
+# WORDS-OF-MPIRUN EXPECTED ARGUMENT...: the threads that a command prints.
+threads() {
+    words=$1 expected=$2
+    shift 2
+    # shellcheck disable=SC2086
+    $mpirun $words "$@" > log 2>&1 || fault "mpirun $words: $(cat log)"
+    found=$(tr '\n' ' ' < log | grep -oE 'threads +[0-9]+ |[0-9]+ +threads?,' | grep -oE '[0-9]+')
+    [ "$found" = "$expected" ] || fault "mpirun $words $*: ${found:-no} threads, expected $expected: $(cat log)"
+}
+half=$((cores / 2))
+[ $half -gt 0 ] || half=1
+threads '-n 1' "$cores" "$scion" version
+threads '-n 1' "$cores" sh -c "'$scion' version; true"
+threads '-n 1 --bind-to hwthread' 1 "$scion" version
+# shellcheck disable=SC2086
+threads '-n 1' "$cores" "$scion" $one out=cores1
+# shellcheck disable=SC2086
+threads '-n 2' $half "$scion" $one out=cores2
+# ... for all threads of a rank, however many
+# shellcheck disable=SC2086
+$mpirun -n 1 "$scion" $one steps=1000000 eval_every=0 threads=2 out=cores3 > log 2>&1 &
+launcher=$!
+tries=0
+until grep -q '^run:' log || [ $tries -ge 600 ]; do sleep 0.05; tries=$((tries + 1)); done
+process=$(pgrep -x -f "$scion .* out=cores3")
+cat /proc/"$process"/task/*/status | grep '^Cpus_allowed_list' | sort -u > found
+grep '^Cpus_allowed_list' /proc/$$/status | cmp -s - found || fault "threads=2 run on $(cat found)"
+kill -TERM "$process"
+wait $launcher
+export OMP_NUM_THREADS=1 OMPI_MCA_hwloc_base_binding_policy=none
+
 ranks 3 version > log 2>&1 || fault "version: $(cat log)"
 [ "$(grep -c '^scion ' log)" -eq 1 ] || fault "version on 3 ranks: $(cat log)"
 

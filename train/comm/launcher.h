@@ -10,14 +10,14 @@ typedef struct launcher {
     int rank, size;   /* 0 and 1 without a launcher */
     int local_size;   /* processes on this host; 1 if not known */
     bool mpi;         /* the launcher supports MPI */
-    bool bound;       /* the user or Slurm decided how processes are bound, not the launcher's default */
 } launcher;
 
 launcher launcher_find(void);
 
-/* This process's share of the cores of its host, at least 1. Undoes the default of launchers that bind each process
- * to one core (Open MPI with two or fewer processes): from then on this process and its threads may run on all cores
- * of the launcher. A binding that the user chose (--bind-to) or Slurm is kept. */
-int launcher_share_cores(const launcher *l);
+/* This process's share of the cores of its host, at least 1: those of the launcher divided by the processes there, and
+ * not more than it may run on. The default of launchers that bind each process (Open MPI: to a core, with more than two
+ * processes to a socket) is undone when the program is loaded. A binding that the user chose (--bind-to and the like)
+ * or Slurm is kept. */
+int launcher_share_cores(void);
 
 #endif
