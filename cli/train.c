@@ -23,18 +23,18 @@
 /* Says that a rank is lost, and where the run can be resumed. */
 static void tell_lost(const comm *c, const char *message)
 {
-    const char *out = c->lost_ctx; /* the folder of the run */
+    const char *out = c->lost_ctx; /* the folder of the run; NULL: not known yet */
     char latest[RUN_PATH];
     fprintf(stderr, "scion: rank %d: %s\n", c->rank, message);
-    if (c->rank == 0 && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
+    if (c->rank == 0 && out && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
         fprintf(stderr, "scion: the last checkpoint is %s\n", latest);
 }
 
 /* Joins the other ranks, of which only the first prints errors that all share. NULL after printing an error. */
-static comm *join_ranks(void)
+static comm *join_ranks(const config *settings)
 {
     scion_error err;
-    if (comm_join(&err) != SCION_OK) {
+    if (comm_join(settings->training.comm_timeout, tell_lost, &err) != SCION_OK) {
         cli_error(CLI_FAILED, "%s", err.message);
         return NULL;
     }
@@ -47,7 +47,6 @@ static comm *join_ranks(void)
 static void watch_ranks(comm *c, const config *settings)
 {
     c->timeout = settings->training.comm_timeout;
-    c->lost = tell_lost;
     c->lost_ctx = settings->run.out;
 }
 
@@ -289,11 +288,12 @@ static int train_command(cli_arguments *a)
     config_init(&c);
     if (!cli_words(a, 1, "one preset at most, then key=value"))
         return CLI_USAGE;
-    comm *ranks = join_ranks();
+    const scion_status read = read_settings(&c, a, &found, &err);
+    comm *ranks = join_ranks(&c);
     if (!ranks)
         return CLI_FAILED;
     int status;
-    TRY(agree(ranks, read_settings(&c, a, &found, &err), &err, CLI_USAGE));
+    TRY(agree(ranks, read, &err, CLI_USAGE));
     watch_ranks(ranks, &c);
     TRY(agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED));
     TRY(agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED));
@@ -360,6 +360,19 @@ static scion_status open_run(trainer **t, cli_arguments *a, comm *ranks, resumpt
                           &r->before, err);
 }
 
+/* comm_timeout as given, or of the run; what is wrong is reported when the run is opened. */
+static void read_timeout(config *c, const cli_arguments *a)
+{
+    config run;
+    const char *given = cli_option(a, "comm_timeout");
+    scion_error ignored;
+    config_init(c);
+    if (trainer_model_of(c, a->words[0], &run, &ignored) == SCION_OK)
+        c->training.comm_timeout = run.training.comm_timeout;
+    if (given)
+        config_set(c, "comm_timeout", given, "", &ignored);
+}
+
 /* Opens the folder of the run, on rank 0; a new one may not hold a run. The other ranks have read the checkpoint by
  * now, before the folder changes. */
 static scion_status find_folder(const trainer *t, const resumption *r, const cli_arguments *a, run_dir *dir,
@@ -406,7 +419,9 @@ static int resume_command(cli_arguments *a)
     cli_outlive_reader();
     if (!cli_one_run(a))
         return CLI_USAGE;
-    comm *ranks = join_ranks();
+    config waiting;
+    read_timeout(&waiting, a);
+    comm *ranks = join_ranks(&waiting);
     if (!ranks)
         return CLI_FAILED;
     int status;

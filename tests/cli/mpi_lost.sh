@@ -80,6 +80,17 @@ for signal in KILL STOP; do
     done
 done
 
+# ---- Stopped before it joins the others, which wait for it within MPI_Init, where nothing can be sent
+for rank in 1 0; do
+    # shellcheck disable=SC2086
+    timeout 100 $mpirun -n 2 sh -c "case \${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} in $rank) kill -STOP \$\$ ;; esac
+        exec '$scion' $(echo $tiny) steps=4 comm_timeout=2 out=init$rank" > log 2>&1
+    [ $? -eq 124 ] && fault "rank $rank is stopped before MPI_Init: the other waits for ever"
+    holds log "scion: rank $((1 - rank)): MPI_Init has not returned for $((4 - 2 * rank)) s (comm_timeout=2)"
+    check_gone init$rank
+    [ -e init$rank ] && fault "a run that never began left a folder: $(ls init$rank)"
+done
+
 # ---- Asked to end: all ranks stop after the same step, and the run is saved
 # (Open MPI gives a process a second between SIGTERM and SIGKILL, if it is not told otherwise.)
 export OMPI_MCA_odls_base_sigkill_timeout=10

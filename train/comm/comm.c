@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/fail.h"
 #include "comm/launcher.h"
+#include "comm/watchdog.h"
 
 static comm *world; /* NULL: comm_self's */
 
@@ -28,7 +29,7 @@ comm *comm_world(void)
     return world ? world : comm_self();
 }
 
-scion_status comm_join(scion_error *err)
+scion_status comm_join(double timeout, void (*lost)(const comm *c, const char *message), scion_error *err)
 {
     const launcher l = launcher_find();
     if (!l.name || (l.size == 1 && !l.mpi))
@@ -38,7 +39,11 @@ scion_status comm_join(scion_error *err)
                           "srun started %d processes that cannot find each other: give it --mpi=pmix or --mpi=pmi2 "
                           "(srun --mpi=list), or use mpirun",
                           l.size);
-    return comm_mpi_join(err);
+    comm *c = calloc(1, sizeof *c);
+    if (!c)
+        return train_fail(err, SCION_ENOMEM, "out of memory for %d ranks", l.size);
+    *c = (comm){.rank = l.rank, .size = l.size, .timeout = timeout, .lost = lost, .beat_request = -1};
+    return comm_mpi_join(c, err);
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
@@ -73,12 +78,13 @@ static const char heartbeat_byte = 1;
 void comm_fail(comm *c, int peer, const char *why)
 {
     char name[COMM_HOST + 64] = "a rank", message[512];
-    if (peer >= 0 && peer < c->size && c->peers)
+    if (peer >= 0 && peer < c->size)
+        snprintf(name, sizeof name, "rank %d", peer);
+    if (peer >= 0 && peer < c->size && c->peers[peer].process > 0)
         snprintf(name, sizeof name, "rank %d (process %lld on %s)", peer, (long long)c->peers[peer].process,
                  c->peers[peer].host);
     snprintf(message, sizeof message, "%s %s; all ranks end", name, why);
-    if (c->lost)
-        c->lost(c, message);
+    c->lost(c, message);
     c->kind->abort(c);
 }
 
@@ -103,9 +109,30 @@ static void take_heartbeats(comm *c, double now)
         c->peers[r].heard = now;
 }
 
+/* Seconds after which a rank gives up. */
+static double limit_of(const comm *c)
+{
+    return c->rank == 0 ? c->timeout : 2 * c->timeout;
+}
+
+static void tell_expired(void *ctx)
+{
+    const comm *c = ctx;
+    c->lost(c, c->expired);
+}
+
+void comm_watch(comm *c, const char *inside)
+{
+    snprintf(c->expired, sizeof c->expired,
+             "%s has not returned for %g s (comm_timeout=%g): another rank is stopped, or its host does not answer; "
+             "all ranks end",
+             inside, limit_of(c), c->timeout);
+    watchdog_start(limit_of(c), tell_expired, c);
+}
+
 static void watch(comm *c, comm_waiting *w, int peer)
 {
-    const double now = clock_now(), limit = c->rank == 0 ? c->timeout : 2 * c->timeout;
+    const double now = clock_now();
     if (c->timeout <= 0)
         return;
     /* Time in which this process itself did not run is not counted. */
@@ -119,7 +146,7 @@ static void watch(comm *c, comm_waiting *w, int peer)
         c->beat_request = c->kind->send(c, 0, COMM_HEARTBEAT, 0, &heartbeat_byte, 1);
         c->beat = now;
     }
-    if (w->waited > limit)
+    if (w->waited > limit_of(c))
         give_up(c, w->waited, peer);
 }
 
@@ -276,12 +303,13 @@ scion_status comm_install(comm *c, scion_error *err)
 {
     struct comm_peer own = {.process = (int64_t)getpid()};
     gethostname(own.host, sizeof own.host - 1);
-    c->beat_request = -1;
     c->peers = calloc((size_t)c->size, sizeof *c->peers);
     c->failed = calloc((size_t)c->size, 1);
     world = c;
     if (!c->peers || !c->failed)
         return train_fail(err, SCION_ENOMEM, "out of memory for %d ranks", c->size);
+    for (int r = 0; r < c->size; r++)
+        c->peers[r].heard = clock_now();
     comm_gather(c, &own, sizeof own, c->peers);
     for (int r = 0; r < c->size; r++)
         c->peers[r].heard = clock_now();
@@ -300,12 +328,15 @@ void comm_leave(void)
     c->beat_request = -1;
     const double timeout = c->timeout;
     comm_gather(c, &none, 1, c->failed);
+    comm_watch(c, "MPI_Finalize");
     c->timeout = 0;
     comm_broadcast(c, 0, c->failed, 1);
     if (timeout > 0 && c->rank == 0)
         take_heartbeats(c, clock_now());
-    free(c->peers);
-    free(c->failed);
     world = NULL;
     c->kind->free(c);
+    watchdog_stop();
+    free(c->peers);
+    free(c->failed);
+    free(c);
 }

@@ -7,7 +7,8 @@
  *
  * Liveness. A waiting rank sends heartbeats to rank 0. When rank 0 has waited for `timeout` seconds, it names the
  * silent rank and ends all ranks; the others do so after twice that time, when only rank 0 can be silent. A rank that
- * computes for longer than that without waiting is taken for dead. */
+ * computes for longer than that without waiting is taken for dead. While ranks join and leave each other, inside MPI,
+ * a watchdog of each has the same times, and cannot name the silent rank. */
 #ifndef TRAIN_COMM_COMM_H
 #define TRAIN_COMM_COMM_H
 
@@ -35,6 +36,7 @@ typedef struct comm_kind {
     int (*heartbeat)(comm *c);
     /* Ends every rank at once. Does not return. */
     void (*abort)(comm *c);
+    /* Waits for the other ranks and frees what the kind has. */
     void (*free)(comm *c);
 } comm_kind;
 
@@ -44,16 +46,17 @@ struct comm {
     int local_size;          /* on this host */
     double timeout;          /* seconds; 0: wait for ever */
     int64_t sent[COMM_USES]; /* bytes */
-    /* Called once before all ranks are ended because one of them is lost; may be NULL. */
+    /* Called once before all ranks are ended because one of them is lost. */
     void (*lost)(const comm *c, const char *message);
-    const void *lost_ctx; /* for it */
+    const void *lost_ctx; /* for it; NULL: not known yet */
     /* Host and process of each rank, and the time of its last heartbeat (clock_now). */
     struct comm_peer {
         char host[COMM_HOST];
         int64_t process;
         double heard;
     } * peers;
-    double beat; /* time of this rank's last heartbeat */
+    double beat;       /* time of this rank's last heartbeat */
+    char expired[256]; /* message of the watchdog */
     int beat_request;
     char *failed; /* comm_agree's space: one byte of each rank */
     void *own;    /* the kind's data */
@@ -63,9 +66,10 @@ struct comm {
 comm *comm_self(void);
 /* The communicator of this process: a single rank until comm_join. */
 comm *comm_world(void);
-/* Joins the ranks that mpirun or srun started with this one; does nothing without them. EINVAL: they cannot be joined
- * (the program was built without MPI, or srun without --mpi). */
-scion_status comm_join(scion_error *err);
+/* Joins the ranks that mpirun or srun started with this one; does nothing without them. timeout and lost: see struct
+ * comm; they hold while ranks join, too. EINVAL: they cannot be joined (the program was built without MPI, or srun
+ * without --mpi). */
+scion_status comm_join(double timeout, void (*lost)(const comm *c, const char *message), scion_error *err);
 /* Waits for the other ranks, then leaves them. */
 void comm_leave(void);
 /* "Open MPI 4.1.4", or "none" (comm_no_mpi.c). */
@@ -114,11 +118,14 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 
 /* ---- For kinds ---- */
 
-/* Fills in the peers and makes c the communicator of comm_world. */
+/* Fills in the peers and makes c the communicator of comm_world. It takes c, whose memory is malloc's. */
 scion_status comm_install(comm *c, scion_error *err);
+/* Watches over calls in which this process waits for others and can send nothing, up to watchdog_stop. `inside`: their
+ * name, for the message. */
+void comm_watch(comm *c, const char *inside);
 /* Reports a lost rank and ends all ranks. */
 void comm_fail(comm *c, int peer, const char *why);
 /* comm_mpi.c, or comm_no_mpi.c in its place. */
-scion_status comm_mpi_join(scion_error *err);
+scion_status comm_mpi_join(comm *c, scion_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "util/fail.h"
 #include "comm/comm.h"
+#include "comm/watchdog.h"
 
 typedef struct slot {
     MPI_Request request;
@@ -112,7 +113,6 @@ static void leave(comm *c)
     MPI_Finalize();
     free(w->slots);
     free(w);
-    free(c);
 }
 
 static const comm_kind kind = {
@@ -133,14 +133,15 @@ static void count_local(comm *c)
     MPI_Comm_free(&local);
 }
 
-scion_status comm_mpi_join(scion_error *err)
+scion_status comm_mpi_join(comm *c, scion_error *err)
 {
-    comm *c = calloc(1, sizeof *c);
     world *w = calloc(1, sizeof *w);
     int level;
-    if (!c || !w || MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
-        free(c);
+    comm_watch(c, "MPI_Init");
+    if (!w || MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+        watchdog_stop();
         free(w);
+        free(c);
         return train_fail(err, SCION_ENOMEM, "MPI could not be started");
     }
     c->kind = &kind;
@@ -151,6 +152,7 @@ scion_status comm_mpi_join(scion_error *err)
     MPI_Comm_rank(w->all, &c->rank);
     MPI_Comm_size(w->all, &c->size);
     count_local(c);
+    watchdog_stop();
     return comm_install(c, err);
 }
 
