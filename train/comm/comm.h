@@ -120,8 +120,8 @@ scion_status comm_agree(comm *c, scion_status status, scion_error *err, int *who
 
 /* Fills in the peers and makes c the communicator of comm_world. It takes c, whose memory is malloc's. */
 scion_status comm_install(comm *c, scion_error *err);
-/* Watches over calls in which this process waits for others and can send nothing, up to watchdog_stop. `inside`: their
- * name, for the message. */
+/* Watches over calls in which this process waits for others and can send nothing, up to watchdog_stop. `inside` names
+ * them in the message. */
 void comm_watch(comm *c, const char *inside);
 /* Reports a lost rank and ends all ranks. */
 void comm_fail(comm *c, int peer, const char *why);

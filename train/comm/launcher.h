@@ -14,10 +14,9 @@ typedef struct launcher {
 
 launcher launcher_find(void);
 
-/* This process's share of the cores of its host, at least 1: those of the launcher divided by the processes there, and
- * not more than it may run on. The default of launchers that bind each process (Open MPI: to a core, with more than two
- * processes to a socket) is undone when the program is loaded. A binding that the user chose (--bind-to and the like)
- * or Slurm is kept. */
+/* This process's share of the cores of its host, at least 1: the launcher's cores divided by the processes there, and
+ * not more than it may run on. Open MPI's default binding (to a core; with more than two processes to a socket) is
+ * undone when the program is loaded. A binding that the user chose (--bind-to and the like), or Slurm, is kept. */
 int launcher_share_cores(void);
 
 #endif

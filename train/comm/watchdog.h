@@ -3,8 +3,8 @@
 #ifndef TRAIN_COMM_WATCHDOG_H
 #define TRAIN_COMM_WATCHDOG_H
 
-/* Starts to wait, in a thread. After `seconds`, in which time that this process was stopped counts little, that thread
- * calls `expired`, then ends the process with status 1. 0 seconds: does nothing. There is one watchdog at a time. */
+/* Starts to wait, in a thread. After `seconds` that thread calls `expired`, then ends the process with status 1. Time
+ * in which this process was stopped counts little. 0 seconds: does nothing. There is one watchdog at a time. */
 void watchdog_start(double seconds, void (*expired)(void *ctx), void *ctx);
 void watchdog_stop(void);
 
