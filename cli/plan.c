@@ -15,7 +15,7 @@ enum { ranks_max = 16 };
 
 static const cli_argument arguments[] = {
     [RANKS] = CLI_SETTING("ranks", "N,...", "numbers of ranks, one row each (1,2,4,8)"),
-    [BANDWIDTH] = CLI_SETTING("bandwidth", "X", "GB/s that a rank sends while it receives as many (10)"),
+    [BANDWIDTH] = CLI_SETTING("bandwidth", "X", "GB/s that a rank sends while it receives as much (10)"),
     [LATENCY] = CLI_SETTING("latency", "X", "microseconds of a message (5)"),
     [GFLOPS] = CLI_SETTING("gflops", "X", "speed of a rank, in 10^9 operations a second (1000)"),
     [SVG] = CLI_SETTING("svg", "FILE", "also draw the time of a step against the ranks"),
@@ -63,7 +63,6 @@ static void print_head(const forecast *f, const char *preset, const config *c, c
            "share", "sent GB", "rank GB");
 }
 
-/* Bytes are whole numbers, and are printed as such: a test compares them with those that were sent. */
 static void print_row(const forecast *f, const forecast_machine *m)
 {
     const double sent = f->gradients_s + f->weights_s, hidden = f->gradients_s - f->exposed_s;
@@ -73,14 +72,18 @@ static void print_row(const forecast *f, const forecast_machine *m)
            1e-9 * (f->gradient_bytes + f->weight_bytes), 1e-9 * f->total);
 }
 
+/* Prints bytes and memory of the last row. Bytes are also printed as whole numbers, which can be compared with those
+ * that a run has sent. */
 static void print_bytes(const forecast *f, int ranks)
 {
     char text[5][16];
-    cli_fill(stdout, 2, "%d ranks: %.0f bytes of gradients and %.0f bytes of weights per step, all ranks", ranks,
+    cli_fill(stdout, 2, "%d rank%s: %s of gradients and %s of weights are sent in a step (%.0f and %.0f bytes)",
+             ranks, cli_plural(ranks), cli_bytes(f->gradient_bytes, text[0]), cli_bytes(f->weight_bytes, text[1]),
              f->gradient_bytes, f->weight_bytes);
-    cli_fill(stdout, 2, "memory of a rank: weights %s, gradients %s, optimizer %s, activations %s, messages %s",
-             cli_bytes(f->weights, text[0]), cli_bytes(f->gradients, text[1]), cli_bytes(f->state, text[2]),
-             cli_bytes(f->activations, text[3]), cli_bytes(f->sharing, text[4]));
+    cli_fill(stdout, 2,
+             "%d rank%s, memory of each: weights %s, gradients %s, optimizer %s, activations %s, messages %s", ranks,
+             cli_plural(ranks), cli_bytes(f->weights, text[0]), cli_bytes(f->gradients, text[1]),
+             cli_bytes(f->state, text[2]), cli_bytes(f->activations, text[3]), cli_bytes(f->sharing, text[4]));
 }
 
 /* The figures of svg=FILE. */
@@ -190,14 +193,18 @@ const cli_command cli_plan = {
     .name = "plan",
     .usage = "PRESET ... [ranks=N,...] [bandwidth=X] [latency=X] [gflops=X] [key=value ...]",
     .summary = "forecast time, communication and memory on several ranks",
-    .help =
-        "A forecast from the sizes of the model, the shares of the ranks and the numbers given: nothing is trained. "
-        "docs/scaling.md states the cost model. Columns: seconds of a step; the parts of it in the passes, in the "
-        "oracle of the costliest share and in communication that nothing hides; the part of the communication that "
-        "the backward pass hides; what the busiest rank sends and receives against the mean; GB that all ranks "
-        "send; GB of memory of a rank.\n\n"
-        "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
-        "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",
+    .help = "Computes a forecast from the model's sizes and the numbers given. Nothing is trained or measured. "
+            "docs/scaling.md has the cost model. Columns:\n\n"
+            "  step s     time of a step, in seconds\n"
+            "  compute    part of the step in forward and backward passes\n"
+            "  oracle     part of the step in the optimizer, on the rank with the most work\n"
+            "  comm       part of the step that waits for communication\n"
+            "  hidden     part of the communication that runs during the backward pass\n"
+            "  share      bytes of the busiest rank, divided by the mean over the ranks\n"
+            "  sent GB    data that all ranks together send in a step\n"
+            "  rank GB    memory of one rank\n\n"
+            "  scion plan nanogpt-124m ranks=1,2,4,8 bandwidth=1.25 latency=30 gflops=200\n"
+            "  scion plan nanogpt-124m nanogpt-3b ranks=8,64,512 svg=forecast.svg\n",
     .run = run_plan,
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,
