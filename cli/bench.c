@@ -306,6 +306,7 @@ static int bench_train(const config *c, const char *json_path)
     scion_error err;
     scion_status status = SCION_OK;
     TRY(trainer_create(&t, c, NULL, NULL, &err));
+    cli_catch_signals(); /* not earlier: Ctrl-C ends the planning of a large model at once */
     measure_rulers(&r, trainer_about(t).threads); /* before and after: the better ones count */
     TRY(measure(t, &times, &err));
     if (times.count > 0)
@@ -326,6 +327,7 @@ static int bench_sample(const config *c, const char *json_path)
     scion_error err;
     scion_status status = SCION_OK;
     TRY(make_model(&b, c, &err));
+    cli_catch_signals();
     rate = read_rate(b.threads);
     TRY(time_tokens(&b, c, &times, &err));
 done:;
@@ -346,7 +348,6 @@ static int run_bench(cli_arguments *a)
                          "say what to measure: scion bench train|sample [PRESET] [key=value ...] [json=FILE]");
     if (read_settings(&c, a, sample, &err) != SCION_OK)
         return cli_error(CLI_USAGE, "%s", err.message);
-    cli_catch_signals();
     return sample ? bench_sample(&c, a->values[0]) : bench_train(&c, a->values[0]);
 }
 

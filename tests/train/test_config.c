@@ -410,6 +410,7 @@ static void wrong_input_is_refused_with_a_sentence(void **state)
         {"lr=-1", "lr is -1, expected 0 to 1000000"},
         {"rotary_base=0", "rotary_base is 0, expected 1 or more"},
         {"width=0", "width is 0, expected 1 to 1048576"},
+        {"layers=501", "layers is 501, expected 1 to 500"}, /* planned in a second */
         {"width=1.5", "width is \"1.5\", expected a whole number"},
         {"seed=-1", "seed is \"-1\", expected a whole number from 0"},
         {"light=maybe", "light is \"maybe\", expected yes or no"},

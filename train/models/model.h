@@ -81,8 +81,12 @@ void model_free(model *m);
 
 /* ---- For models ---- */
 
+/* Planning compares the arrays of a network with each other, so its time grows with the square of the layers: a GPT of
+ * this many takes less than a second. */
+enum { MODEL_MAX_LAYERS = 500 };
+
 /* Rows of options that several models have; `owner` is the model's struct. */
-#define MODEL_LAYERS(owner, about) OPTION_INT_ROW(owner, layers, "layers", "3", 1, 10000, about)
+#define MODEL_LAYERS(owner, about) OPTION_INT_ROW(owner, layers, "layers", "3", 1, MODEL_MAX_LAYERS, about)
 #define MODEL_WIDTH(owner, about) OPTION_INT_ROW(owner, width, "width", "128", 1, OPTION_MANY, about)
 #define MODEL_HEAD_SIZE(owner) \
     OPTION_INT_ROW(owner, head_size, "head_size", "64", 2, OPTION_MANY, "width of an attention head; divides width")

@@ -417,23 +417,44 @@ static void share_in_place(tape_plan *p)
 
 /* ---- 7. Offsets ---------------------------------------------------------------------------------------- */
 
-static bool live_together(const plan_array *a, const plan_array *b)
+/* An array that has its place. Copied, so that a search for a gap reads memory in order: it looks at all of them. */
+typedef struct placed_array {
+    size_t begin, end;      /* bytes in the block */
+    plan_span all;          /* from its first span to its last */
+    const plan_array *gaps; /* the array, where it has several spans; else NULL */
+} placed_array;
+
+static placed_array placed_of(const plan_array *a)
 {
-    for (int i = 0; i < a->spans; i++)
+    placed_array p = {
+        .begin = a->offset, .end = a->offset + a->bytes, .all = a->span[0], .gaps = a->spans > 1 ? a : NULL};
+    for (int i = 1; i < a->spans; i++) {
+        p.all.first = scn_min(p.all.first, a->span[i].first);
+        p.all.last = scn_max(p.all.last, a->span[i].last);
+    }
+    return p;
+}
+
+/* True if a span of a meets one of b. */
+static bool live_together(const placed_array *a, const plan_array *b)
+{
+    const int spans = a->gaps ? a->gaps->spans : 1;
+    for (int i = 0; i < spans; i++)
         for (int j = 0; j < b->spans; j++)
-            if (meet(a->span[i], b->span[j]))
+            if (meet(a->gaps ? a->gaps->span[i] : a->all, b->span[j]))
                 return true;
     return false;
 }
 
 /* The lowest offset at which an array overlaps none of the n placed ones, which are sorted by offset. */
-static size_t lowest_gap(plan_array *const *placed, int64_t n, const plan_array *a)
+static size_t lowest_gap(const placed_array *placed, int64_t n, const plan_array *a)
 {
+    const placed_array own = placed_of(a);
     size_t low = 0;
-    for (int64_t i = 0; i < n && placed[i]->offset < low + a->bytes; i++) {
-        const size_t end = placed[i]->offset + placed[i]->bytes;
-        if (end > low && live_together(placed[i], a))
-            low = end;
+    for (int64_t i = 0; i < n && placed[i].begin < low + a->bytes; i++) {
+        const placed_array *p = &placed[i];
+        if (p->end > low && meet(p->all, own.all) && ((!p->gaps && !own.gaps) || live_together(p, a)))
+            low = p->end;
     }
     return low;
 }
@@ -452,8 +473,8 @@ static int compare_size(const void *x, const void *y)
 /* Gives each of n arrays an offset such that arrays which live at the same time do not overlap, and returns the bytes
  * of the block. The smallest block is NP-hard to find; a greedy choice is good: the largest array first, each at the
  * lowest offset at which it overlaps no array placed before it that lives at the same time. Small arrays then fill
- * the gaps between large ones. Sorts the list by offset. */
-static size_t place_arrays(plan_array **array, int64_t n)
+ * the gaps between large ones. Sorts the list by size; `placed` has space for n. */
+static size_t place_arrays(plan_array **array, placed_array *placed, int64_t n)
 {
     size_t bytes = 0;
     for (int64_t i = 0; i < n; i++)
@@ -462,11 +483,11 @@ static size_t place_arrays(plan_array **array, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         plan_array *a = array[i];
         int64_t k = i;
-        a->offset = lowest_gap(array, i, a);
-        bytes = a->offset + a->bytes > bytes ? a->offset + a->bytes : bytes;
-        for (; k > 0 && array[k - 1]->offset > a->offset; k--)
-            array[k] = array[k - 1];
-        array[k] = a;
+        a->offset = lowest_gap(placed, i, a);
+        bytes = scn_max_size(bytes, a->offset + a->bytes);
+        for (; k > 0 && placed[k - 1].begin > a->offset; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = placed_of(a);
     }
     return bytes;
 }
@@ -481,8 +502,12 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
 {
     int64_t max = 3 * p->values + p->nodes, n = 0;
     plan_array **list = malloc((size_t)max * sizeof *list);
-    if (!list)
+    placed_array *placed = malloc((size_t)max * sizeof *placed);
+    if (!list || !placed) {
+        free(list);
+        free(placed);
         return no_memory(err);
+    }
     for (int64_t i = 0; i < p->values; i++) {
         add_array(list, &n, &p->value[i].data);
         add_array(list, &n, &p->value[i].grad);
@@ -490,8 +515,9 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
     }
     for (int64_t i = 0; i < p->nodes; i++)
         add_array(list, &n, &p->node[i].saved);
-    p->bytes = place_arrays(list, n);
+    p->bytes = place_arrays(list, placed, n);
     free(list);
+    free(placed);
     for (int64_t i = 0; i < p->values; i++) {
         plan_entry *v = &p->value[i];
         if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS)) {

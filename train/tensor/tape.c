@@ -246,27 +246,12 @@ static size_t stored_bytes(scion_dtype type, int64_t count)
     return (scn_stored_bytes(type, count) + 3) / 4 * 4;
 }
 
-/* True if a parameter is used, and every node that uses it supports bfloat16. */
-static bool takes_half(const tape *t, const tape_value *v)
-{
-    bool used = false;
-    for (int64_t i = 0; i < t->nodes.count; i++) {
-        const tape_node *n = t->nodes.item[i];
-        for (int k = 0; k < n->inputs; k++) {
-            if (n->in[k] == v && !(n->op->half_params >> k & 1))
-                return false;
-            used = used || n->in[k] == v;
-        }
-    }
-    return used;
-}
-
 void tape_store(tape *t, scion_dtype weights, scion_dtype grads)
 {
     size_t weight_at = 0, grad_at = 0;
     for (int64_t i = 0; i < t->params.count; i++) {
         tape_value *v = t->params.item[i];
-        const bool half = takes_half(t, v);
+        const bool half = v->used && !v->float_only;
         v->weight_type = half ? weights : SCION_F32;
         v->grad_type = half ? grads : SCION_F32;
         v->weight_at = weight_at;
@@ -361,6 +346,8 @@ tape_value *tape_record(tape *t, const tape_node *like, int ndim, const int64_t 
             return tape_fail(t, "input %d of operator %s, %s, belongs to another tape", i, n->op->name,
                              n->in[i]->name);
         n->inputs = i + 1;
+        n->in[i]->used = true;
+        n->in[i]->float_only = n->in[i]->float_only || !(n->op->half_params >> i & 1);
     }
     n->out = add_value(t, TAPE_ACTIVATION, n->op->name, ndim, shape);
     if (!n->out)

@@ -36,7 +36,9 @@ typedef struct tape_value {
     tape_kind kind;
     int ndim;
     int64_t shape[TAPE_DIMS];
-    int64_t count; /* product of the shape */
+    int64_t count;   /* product of the shape */
+    bool used;       /* by a node */
+    bool float_only; /* a node that uses it does not support bfloat16 parameters there */
     /* Memory. Parameters and buffers: set by tape_bind. Other values: set only in the plan's copy (plan_value). */
     float *data;
     float *grad;   /* NULL: not computed */
