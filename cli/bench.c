@@ -306,7 +306,7 @@ static int bench_train(const config *c, const char *json_path)
     scion_error err;
     scion_status status = SCION_OK;
     TRY(trainer_create(&t, c, NULL, NULL, &err));
-    cli_catch_signals(); /* not earlier: Ctrl-C ends the planning of a large model at once */
+    cli_catch_signals();                          /* not earlier: Ctrl-C ends the planning of a large model at once */
     measure_rulers(&r, trainer_about(t).threads); /* before and after: the better ones count */
     TRY(measure(t, &times, &err));
     if (times.count > 0)

@@ -29,11 +29,11 @@ int cli_error(int status, const char *format, ...)
     if (muted)
         return status;
     va_list args;
-    fputs("scion: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    char *text = cli_printable(format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "scion: %s\n", text ? text : "out of memory");
+    free(text);
     return status;
 }
 
@@ -45,8 +45,9 @@ int cli_end(scion_status status, const scion_error *err)
 void cli_warning(const char *message)
 {
     fflush(stdout);
-    fprintf(stderr, "%sscion: warning: %s%s\n", cli_style_begin(stderr, CLI_WARNING), message,
-            cli_style_end(stderr, CLI_WARNING));
+    fputs(cli_style_begin(stderr, CLI_WARNING), stderr);
+    cli_print(stderr, "scion: warning: %s", message);
+    fprintf(stderr, "%s\n", cli_style_end(stderr, CLI_WARNING));
 }
 
 void cli_progress_warn(void *view, const char *message)

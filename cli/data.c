@@ -63,7 +63,7 @@ static int get(const cli_arguments *a)
     for (int i = 1; i < a->word_count; i++) {
         catalogue_copy here;
         if (catalogue_here(catalogue_find(a->words[i]), &here))
-            printf("%s is here: %s/%s, from %s\n", a->words[i], home, a->words[i], here.source);
+            cli_print(stdout, "%s is here: %s/%s, from %s\n", a->words[i], home, a->words[i], here.source);
         else
             argv[count++] = a->words[i];
     }

@@ -65,7 +65,7 @@ static void print_text(const trainer *t, const outcome *o)
 {
     const data_info *d = data_about(trainer_about(t).data);
     const trainer_scores *s = &o->scores;
-    printf("%s\n", o->path);
+    cli_print(stdout, "%s\n", o->path);
     cli_fill(stdout, 6, "data: %s; %lld of its %lld %s", d->held_out, (long long)s->measured, (long long)o->all,
              d->unit);
     if (d->note[0])
@@ -122,14 +122,15 @@ static int evaluate(trainer *t, outcome *o)
         cli_warning(why.message);
     if (status == SCION_ESTOPPED)
         return CLI_OK; /* main sets the signal's exit status */
+    if (status == SCION_OK && !isfinite(o->scores.loss))
+        return cli_error(CLI_FAILED, "%s: the loss is %s: the model is of no use", o->path,
+                         isnan(o->scores.loss) ? "not a number" : "infinite");
     return cli_end(status, &err);
 }
 
 static int save_mistakes(const outcome *o, const char *file)
 {
     scion_error err;
-    if (!o->wrong)
-        return cli_error(CLI_FAILED, "mistakes=%s: not written, for the loss is not finite", file);
     return cli_end(mistakes_save(o->wrong, -1, file, &err), &err);
 }
 

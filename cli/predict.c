@@ -1,5 +1,6 @@
 /* scion predict: the classes of image files, by a trained model. */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,23 +144,14 @@ static void print_json(const data_image_info *m, const input *f, float *p, int64
     json_decref(object);
 }
 
-/* A name on one line, whatever is in it. */
-static const char *printable(const char *name, char text[RUN_PATH])
-{
-    snprintf(text, RUN_PATH, "%s", name);
-    utf8_make_printable(text);
-    return text;
-}
-
 static void print_text(const data_image_info *m, const input *f, float *p, int64_t top)
 {
-    char text[RUN_PATH];
     if (!p)
         return;
-    printf("%s\n", printable(f->path, text));
+    cli_print(stdout, "%s\n", f->path);
     for (int64_t i = 0; i < top; i++) {
         const int64_t k = likeliest(p, m->classes);
-        printf("  %6.2f%%  %s\n", 100 * (double)p[k], printable(m->names[k], text));
+        cli_print(stdout, "  %6.2f%%  %s\n", 100 * (double)p[k], m->names[k]);
         p[k] = -1;
     }
 }
@@ -169,8 +161,7 @@ static void print_name(const data_image_info *m, const input *f, float *p, int64
 {
     (void)f;
     (void)top;
-    char text[RUN_PATH];
-    printf("%s\n", p ? printable(m->names[likeliest(p, m->classes)], text) : "");
+    cli_print(stdout, "%s\n", p ? m->names[likeliest(p, m->classes)] : "");
 }
 
 /* Counts over all images. */
@@ -184,14 +175,14 @@ typedef struct tally {
 static void print_tally(const data_image_info *m, const tally *n)
 {
     enum { listed = 10 };
-    char line[1024] = "", name[RUN_PATH];
+    char line[1024] = "";
     int64_t rest = n->images;
     for (int i = 0; i < listed && rest > 0; i++) {
         int64_t best = 0;
         for (int64_t k = 1; k < m->classes; k++)
             best = n->answers[k] > n->answers[best] ? k : best;
         utf8_append(line, sizeof line, "%s %lld %.60s", i > 0 ? "," : "", (long long)n->answers[best],
-                    printable(m->names[best], name));
+                    m->names[best]);
         rest -= n->answers[best];
         n->answers[best] = 0;
     }
@@ -218,6 +209,11 @@ static int classify(trainer *t, const input *files, int64_t count, int64_t top, 
     }
     if (rows > 0)
         trainer_classify(t, p);
+    for (int64_t i = 0; i < count; i++)
+        if (row[i] >= 0 && isnan(p[row[i] * m->classes])) {
+            status = cli_error(CLI_FAILED, "%s: the model's output is not finite: it is of no use", files[i].path);
+            row[i] = -1;
+        }
     for (int64_t i = 0; i < count; i++) {
         float *own = row[i] >= 0 ? p + row[i] * m->classes : NULL;
         const int64_t class = class_of_folder(m, &files[i]), answer = own ? likeliest(own, m->classes) : -1;

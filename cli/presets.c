@@ -22,12 +22,12 @@ static int run_presets(cli_arguments *a)
         cli_print_options(stdout);
     } else if (a->word_count == 0) {
         config_presets(print_preset, NULL);
-        puts("\nscion train PRESET data=FILE trains one.\nscion presets PRESET shows all its settings.");
+        puts("\nscion train PRESET data=FILE trains one.\nscion presets PRESET shows its settings.");
     } else {
         config_init(&c);
         if (config_preset(&c, a->words[0], &err) != SCION_OK)
             return cli_error(CLI_USAGE, "%s", err.message);
-        config_write(&c, stdout, false);
+        config_write(&c, stdout, CONFIG_OWN); /* values hold no control characters */
     }
     return CLI_OK;
 }

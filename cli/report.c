@@ -5,7 +5,7 @@
 static void list_figure(void *context, const char *id, const char *title, const char *folder)
 {
     cli_progress_clear(context);
-    printf("  %s/%s.svg  %s\n", folder, id, title);
+    cli_print(stdout, "  %s/%s.svg  %s\n", folder, id, title);
 }
 
 enum { OUT, TITLE };
@@ -32,7 +32,7 @@ static int run_report(cli_arguments *a)
     cli_progress_clear(&progress);
     if (status != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
-    printf("%s\n", out);
+    cli_print(stdout, "%s\n", out);
     return CLI_OK;
 }
 

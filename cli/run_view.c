@@ -204,14 +204,15 @@ static void print_done(const run_view *v, const trainer *t, const run_result *r,
         fputs("already complete (steps=N extends it): ", to);
     print_scores(to, t, r);
     cli_line_end(&line, stdout, 4);
-    printf("%s%s\n", cli_style_end(stdout, CLI_SUCCESS), v->saved);
+    fputs(cli_style_end(stdout, CLI_SUCCESS), stdout);
+    cli_print(stdout, "%s\n", v->saved);
     if (data_files(trainer_about(t).data) > 0 && r->skipped > 0)
         printf("%lld image%s could not be read: others took their place in training, validation left them out\n",
                (long long)r->skipped, cli_plural(r->skipped));
     if (d->classes > 0 && trainer_about(t).comm->size > 1)
         cli_fill(stdout, 4, "mistakes, for the report: scion eval %s mistakes=%s/mistakes.json", out, out);
     if (trainer_about(t).model->row->decode && d->vocabulary)
-        printf("generate text: scion sample %s\n", out);
+        cli_print(stdout, "generate text: scion sample %s\n", out);
 }
 
 void run_view_end(run_view *v, const trainer *t, const run_result *r, const char *out)
@@ -225,5 +226,5 @@ void run_view_end(run_view *v, const trainer *t, const run_result *r, const char
     printf("stopped after step %lld of %lld and saved", (long long)r->step, (long long)r->steps);
     if (!isnan(r->last_loss))
         printf(", loss %.4f", r->last_loss);
-    printf("\nresume with: scion resume %s\n", out);
+    cli_print(stdout, "\nresume with: scion resume %s\n", out);
 }

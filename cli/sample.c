@@ -113,10 +113,14 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
     const float *logits = NULL;
     char text[DATA_TOKEN_TEXT];
     x->to = open_memstream(&x->bytes, &x->length);
-    bool found = false, memory = choices && x->to;
+    bool found = false, memory = choices && x->to, finite = true;
     for (int64_t i = 0; memory && i < count && !cli_interrupted(); i++)
         logits = decode->step(decoder, prompt[i]);
     for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
+        for (int64_t i = 0; i < vocab; i++)
+            finite = finite && isfinite(logits[i]);
+        if (!finite)
+            break;
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
         const int bytes = data_decode(trainer_about(t).data, token, text);
         memory = fwrite(text, 1, (size_t)bytes, x->to) == (size_t)bytes && fflush(x->to) == 0;
@@ -131,6 +135,9 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
     else if (memory)
         x->bytes[x->length = x->printed] = '\0';
     free(choices);
+    if (!finite)
+        return cli_error(CLI_FAILED, "the model's output is not finite after %lld tokens: it is of no use",
+                         (long long)(count + x->tokens));
     return memory ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
 }
 

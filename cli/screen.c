@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "util/clock.h"
+#include "util/utf8.h"
 
 /* ---- Text -------------------------------------------------------------------------------------------------- */
 
@@ -46,12 +47,51 @@ static void fill_words(FILE *to, int at, int indent, const char *text)
     fputc('\n', to);
 }
 
+char *cli_printable(const char *format, va_list args)
+{
+    va_list again;
+    char *text = NULL, *marked = NULL, *marks = strdup(format);
+    va_copy(again, args);
+    for (char *s = marks; s && *s; s++)
+        *s = *s == '\n' ? '\r' : *s;
+    if (!marks || vasprintf(&text, format, args) < 0 || vasprintf(&marked, marks, again) < 0) {
+        free(text);
+        text = NULL;
+    } else {
+        for (char *s = text; *s;) { /* line by line: where the two texts differ is a line break of the format */
+            char *end = s;
+            while (*end && *end == marked[end - text])
+                end++;
+            const char at_end = *end;
+            *end = '\0';
+            utf8_make_printable(s);
+            *end = at_end;
+            s = at_end ? end + 1 : end;
+        }
+    }
+    va_end(again);
+    free(marks);
+    free(marked);
+    return text;
+}
+
+void cli_print(FILE *to, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = cli_printable(format, args);
+    if (text)
+        fputs(text, to);
+    va_end(args);
+    free(text);
+}
+
 void cli_fill(FILE *to, int indent, const char *format, ...)
 {
     va_list args;
-    char *text = NULL;
     va_start(args, format);
-    if (vasprintf(&text, format, args) >= 0)
+    char *text = cli_printable(format, args);
+    if (text)
         fill_words(to, 0, indent, text);
     va_end(args);
     free(text);
@@ -66,18 +106,24 @@ FILE *cli_line_begin(cli_line *line)
 
 void cli_line_end(cli_line *line, FILE *to, int indent)
 {
-    if (line->to && fclose(line->to) == 0)
+    if (line->to && fclose(line->to) == 0) {
+        utf8_make_printable(line->text);
         fill_words(to, 0, indent, line->text);
+    }
     free(line->text);
 }
 
 void cli_entry(FILE *to, int column, const char *name, const char *text)
 {
+    char *copy = strdup(text);
     if (columns_of(name, strlen(name)) + 3 > column)
-        fprintf(to, "  %s\n%*s", name, column, "");
+        cli_print(to, "  %s\n%*s", name, column, "");
     else
-        fprintf(to, "  %s%*s", name, column - 2 - columns_of(name, strlen(name)), "");
-    fill_words(to, column, column, text);
+        cli_print(to, "  %s%*s", name, column - 2 - columns_of(name, strlen(name)), "");
+    if (copy)
+        utf8_make_printable(copy);
+    fill_words(to, column, column, copy ? copy : "");
+    free(copy);
 }
 
 void cli_paragraphs(FILE *to, const char *text)
@@ -193,9 +239,9 @@ static int terminal_width(FILE *to)
 static void print_kept(cli_progress *p, cli_style style, const char *format, va_list args)
 {
     enum { indent = 4 };
-    char *text = NULL;
+    char *text = cli_printable(format, args);
     cli_progress_clear(p);
-    if (vasprintf(&text, format, args) < 0)
+    if (!text)
         return;
     fputs(cli_style_begin(p->to, style), p->to);
     if (p->live)
@@ -211,17 +257,17 @@ void cli_progress_show(cli_progress *p, cli_style style, const char *format, ...
 {
     static const double live_s = 0.1, piped_s = 30;
     const double since = clock_now() - p->at;
-    char line[256];
     va_list args;
     va_start(args, format);
     if (style != CLI_STATUS && (style != CLI_WAITING || (!p->live && since >= piped_s))) {
         print_kept(p, style, format, args);
         p->at = clock_now();
     } else if (p->live && !(p->shown && since < live_s)) {
-        vsnprintf(line, sizeof line, format, args);
+        char *line = cli_printable(format, args);
         cli_progress_clear(p);
-        fprintf(p->to, "%.*s", terminal_width(p->to) - 1, line);
+        fprintf(p->to, "%.*s", terminal_width(p->to) - 1, line ? line : "");
         fflush(p->to);
+        free(line);
         p->shown = true;
         p->at = clock_now();
     }

@@ -2,6 +2,7 @@
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -10,6 +11,12 @@ enum { CLI_COLUMNS = 80 };
 
 /* ---- Text -------------------------------------------------------------------------------------------------- */
 
+/* A formatted text that cannot do anything to a terminal, whatever the arguments are (names of files, settings of a
+ * foreign checkpoint): control characters and bytes that are not UTF-8 become '?', except for the line breaks of the
+ * format itself. All output with foreign text goes through it. The caller frees; NULL: out of memory. */
+char *cli_printable(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+/* Prints such a text. */
+void cli_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a line, broken at spaces where it is too long; what follows a break is indented by this many columns. */
 void cli_fill(FILE *to, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a line that is put together by several calls: they print into cli_line_begin's stream, and

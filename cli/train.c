@@ -25,9 +25,9 @@ static void tell_lost(const comm *c, const char *message)
 {
     const char *out = c->lost_ctx; /* the folder of the run; NULL: not known yet */
     char latest[RUN_PATH];
-    fprintf(stderr, "scion: rank %d: %s\n", c->rank, message);
+    cli_print(stderr, "scion: rank %d: %s\n", c->rank, message);
     if (c->rank == 0 && out && out[0] && run_dir_latest(out, latest, NULL) == SCION_OK)
-        fprintf(stderr, "scion: the last checkpoint is %s\n", latest);
+        cli_print(stderr, "scion: the last checkpoint is %s\n", latest);
 }
 
 /* Joins the other ranks, of which only the first prints errors that all share. NULL after printing an error. */
@@ -403,8 +403,9 @@ static void print_course(const trainer *t, const resumption *r)
     if (longer)
         cli_fill(stdout, 4, "steps: %lld, were %lld; the schedule %s now spans all of them", (long long)steps,
                  (long long)r->before.steps_before, trainer_about(t).config->training.schedule);
-    if (r->position.changes)
-        cli_fill(stdout, 4, "not the same run any more: %s", r->position.changes);
+    const char *changes = r->position.changes ? r->position.changes : "";
+    for (size_t length; (length = strcspn(changes, "\n")) > 0; changes += length + (changes[length] == '\n'))
+        cli_fill(stdout, 4, "not the same run any more: %.*s", (int)length, changes);
     if ((longer || r->position.changes) && step < steps)
         cli_fill(stdout, 4, "lr: %.4g in step %lld, %.4g in step %lld", r->before.lr_before, (long long)step,
                  trainer_lr(t), (long long)step + 1);
@@ -437,8 +438,8 @@ static int resume_command(cli_arguments *a)
     cli_catch_signals(); /* before anything is printed: Ctrl-C then saves */
     if (show == AS_TEXT) {
         describe_run(t);
-        printf("resuming after step %lld of %lld, from %s\n", (long long)trainer_about(t).step,
-               (long long)trainer_about(t).steps, r.path);
+        cli_print(stdout, "resuming after step %lld of %lld, from %s\n", (long long)trainer_about(t).step,
+                  (long long)trainer_about(t).steps, r.path);
         print_course(t, &r);
         fflush(stdout);
     }

@@ -12,7 +12,7 @@ static void write_and_read(const config *c)
     scion_error err = {0};
     FILE *to = open_memstream(&text, &bytes);
     fuzz_require(to);
-    config_write(c, to, true);
+    config_write(c, to, CONFIG_CHANGED);
     fclose(to);
     config_init(&again);
     fuzz_require(config_load(&again, fuzz_file(1, text, bytes), &err) == SCION_OK);

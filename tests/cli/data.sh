@@ -112,4 +112,9 @@ shard cut.bin 40000
 
 # ---- Presets of shards without shards
 refused 1 'scion train --help says how to get token shards' train nanogpt-124m
+# ---- A loss that is not finite is not a result
+"$scion" train model=mlp data_kind=synthetic layers=9 width=32 norms=sign rule=uscion lr=1e6 radius_hidden=1e4 \
+    activation=scaled_relu2 boundary_init=no steps=1 batch=4 threads=1 out=huge > log 2>&1 || fault "huge: $(cat log)"
+refused 1 'huge/step-00000001.safetensors: the loss is not a number' eval huge
+refused 1 'huge/step-00000001.safetensors: the loss is not a number' eval huge --json
 [ $faults -eq 0 ]

@@ -63,4 +63,8 @@ printf 'caf\351 caf\351 caf\351 na\357ve\n%.0s' $(seq 200) > bytes.txt
     out=bytes --quiet 2> log || fault "bytes: $(cat log)"
 "$scion" sample bytes tokens=60 temperature=0 --json > got || fault "bytes: $?"
 holds got "$(printf '\303\251')"
+# ---- Weights so large that what they compute is not finite: a sentence, not a text
+"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=1 block=32 batch=8 eval_batches=2 threads=1 rule=uscion \
+    activation=scaled_relu2 boundary_init=no lr=1e6 radius_hidden=1e9 steps=1 out=huge > log 2>&1 || fault "huge: $(cat log)"
+refused 1 'not finite' sample huge prompt=the tokens=20 --quiet
 [ $faults -eq 0 ]

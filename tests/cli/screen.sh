@@ -147,6 +147,7 @@ cat > long.sh << END
 echo \$\$ > process
 exec "$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=1000000 log_every=1000000 eval_batches=1 out=long
 END
+: > shown # of the program before, until this one runs
 script -qec 'env TERM=xterm sh long.sh' /dev/null > shown 2>&1 < /dev/null &
 tries=0
 while ! tr '\r' '\n' < shown | grep -q 'step *[1-9][0-9]*/1000000  loss' && [ $tries -lt 300 ]; do sleep 0.05; tries=$((tries + 1)); done
@@ -156,4 +157,45 @@ wait $!
 step=$(sed -n 's/.*stopped after step \([0-9]*\) of .*/\1/p' shown)
 tr '\r' '\n' < shown | tail -n 8 | grep -q "step *$step/1000000  loss [0-9]" || fault "Ctrl-C: the last loss is gone: $(tail -n 4 shown)"
 holds shown 'resume with: scion resume long'
+# ---- Foreign text: names of files, settings of a checkpoint, arguments. Nothing in it acts on the terminal, and a message
+# stays on its line.
+evil=$(printf 'a\nb\033[31mc\007d\re\302\233f\377') seen='a?b?[31mc?d?e??f?'
+# ARGUMENT...: scion shows them so, whatever it says about them.
+harmless() {
+    "$scion" "$@" > shown 2>&1
+    LC_ALL=C tr -d '\n\040-\176' < shown | grep -q . && fault "scion $1 $2: not printable: $(cat -v shown)"
+    holds shown "$seen"
+}
+harmless "$evil"
+harmless help "$evil"
+harmless train "$evil"
+harmless train "$evil.ini"
+harmless train shakespeare "$evil=1"
+harmless train shakespeare data=text.txt "rule=$evil"
+harmless sample "$evil"
+harmless sample run "tokens=$evil"
+harmless sample run "--$evil"
+harmless report "$evil"
+harmless data get "$evil"
+[ "$(grep -c . shown)" -eq 1 ] || fault "a message in several lines: $(cat shown)"
+"$scion" train shakespeare data=text.txt $tiny width=32 layers=1 steps=1 eval_batches=1 out=renamed --quiet || fault "train: $?"
+mv renamed "$evil"
+harmless eval "$evil" threads=1
+for i in 1 2 3; do
+    for class in a b; do
+        mkdir -p images/train/$class
+        printf 'P5 1 1 255 x' > "images/train/$class/$i$evil.png"
+    done
+done
+"$scion" train mlp data=images image_size=4 width=16 batch=2 steps=1 out=unread > shown 2>&1 && fault 'images of another kind'
+LC_ALL=C tr -d '\n\040-\176' < shown | grep -q . && fault "names of images: $(cat -v shown)"
+holds shown "$seen.png"
+
+# ---- A preset shows what its model and data have
+"$scion" presets shakespeare > shown
+holds shown 'qk_norm = '
+grep -qE '^(patch|dirac_init|cutmix|flip) ' shown && fault "settings of other models: $(cat shown)"
+"$scion" presets airbench > shown
+holds shown 'flip = '
+grep -qE '^(patch|qk_norm|skip_unknown) ' shown && fault "settings of other models: $(cat shown)"
 [ $faults -eq 0 ]

@@ -41,6 +41,12 @@ check_end() { # NAME FOLDER
 (train whole) > log 2>&1 || { cat log; fault "the run that is never stopped: $?"; exit 1; }
 tensors whole/$last > want
 
+# Empties the log before a program starts in the background, which does so itself only when it runs: a line of the
+# program before it is not taken for its own.
+fresh() {
+    : > log
+}
+
 # Ends process $1 by signal $2 as soon as folder $3 has step $4.
 stop_at() {
     tries=0
@@ -77,6 +83,7 @@ echo \$\$ > process
 exec "$scion" train shakespeare data=long.txt val_fraction=0.9 width=128 head_size=32 layers=4 block=64 batch=8 \
     steps=2 out=long
 END
+fresh
 script -qec 'env TERM=xterm sh long.sh' /dev/null > log 2>&1 < /dev/null &
 tries=0
 while ! grep -q 'step 2/2  validating [0-9]* %' log && [ $tries -lt 600 ]; do sleep 0.05; tries=$((tries + 1)); done
@@ -94,6 +101,7 @@ grep 'step 2/2  loss' log | grep -q ' 0\.0s left' && fault "the time left leaves
 grep -q 'scion resume minutes' log || fault "max_minutes: $(tail -n 3 log)"
 
 # ---- In a step of many micro-batches: it is left at once; with light the next process goes on in it
+fresh
 "$scion" train shakespeare data=text.txt width=32 head_size=16 layers=2 block=32 batch=8 steps=1000 light=1 accum=1M \
     out=within > log 2>&1 &
 process=$!
@@ -110,6 +118,7 @@ grep -q 'scion resume within' log || fault "max_minutes in a step: $(cat log)"
 
 # ---- A second Ctrl-C, while the first waits for a micro-batch to end, ends the program at once
 # (which takes a single thread many times as long as the two signals).
+fresh
 "$scion" train shakespeare data=text.txt width=512 head_size=64 layers=4 block=128 batch=64 steps=1000 threads=1 \
     out=twice > log 2>&1 &
 process=$!

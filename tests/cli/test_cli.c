@@ -215,16 +215,38 @@ static void texts_are_filled(void **state)
     free(got);
 }
 
+__attribute__((format(printf, 2, 3))) static void check_printable(const char *expected, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = cli_printable(format, args);
+    va_end(args);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* Line breaks of the format stay; nothing in an argument acts on a terminal, and UTF-8 stays as it is. */
+static void foreign_text_is_harmless(void **state)
+{
+    (void)state;
+    check_printable("", "%s", "");
+    check_printable("a\nb\n", "%s\n%s\n", "a", "b");
+    check_printable("\n\nx\n", "\n\n%c\n", 'x');
+    check_printable("a?b?\n?c", "%s\n%s", "a\nb\r", "\nc");
+    check_printable("?[31m ?]0;T? ??2J ? \xc3\xa9", "%s %s %s %s %s", "\033[31m", "\033]0;T\a",
+                    "\xc2\x9b"
+                    "2J",
+                    "\xff", "\xc3\xa9");
+    check_printable("3 7.50%\n", "%d %.2f%%\n", 3, 7.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_have_no_limit),
-        cmocka_unit_test(words_pairs_and_arguments),
-        cmocka_unit_test(values_may_be_left_out),
-        cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(numbers_are_those_of_settings),
-        cmocka_unit_test(an_interrupted_write_is_resumed),
-        cmocka_unit_test(texts_are_filled),
+        cmocka_unit_test(arguments_have_no_limit),         cmocka_unit_test(foreign_text_is_harmless),
+        cmocka_unit_test(words_pairs_and_arguments),       cmocka_unit_test(values_may_be_left_out),
+        cmocka_unit_test(wrong_arguments_are_refused),     cmocka_unit_test(numbers_are_those_of_settings),
+        cmocka_unit_test(an_interrupted_write_is_resumed), cmocka_unit_test(texts_are_filled),
     };
     return cmocka_run_group_tests(tests, make_rows, NULL);
 }

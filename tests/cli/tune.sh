@@ -53,6 +53,7 @@ found whole.ini | cmp -s - want || { fault 'again: another result'; found whole.
 
 # ---- Stopped and killed on the way, then again to the end
 for signal in INT KILL; do
+    : > out # of the program before, until this one runs
     (tune $signal.ini $signal.db) > out 2>&1 &
     process=$!
     tries=0

@@ -128,7 +128,7 @@ static void what_is_written_reads_back(void **state)
         FILE *file = fopen(path, "w");
         at("round %d", i);
         check(file != NULL);
-        config_write(&c, file, i % 2 == 0);
+        config_write(&c, file, i % 2 == 0 ? CONFIG_CHANGED : CONFIG_ALL);
         fclose(file);
         check_ok(config_load(&back, path, &err), &err);
         check_bits(sizeof c, &c, &back);
@@ -145,7 +145,7 @@ static void a_written_file_stands_alone(void **state)
     strcpy(c.preset, "gone");
     config_set_int(&c, "width", 64);
     FILE *file = fopen(path, "w");
-    config_write(&c, file, true);
+    config_write(&c, file, CONFIG_CHANGED);
     fclose(file);
     check(strcmp(scratch_get(path, NULL), "# preset: gone\n[model]\nwidth = 64\n") == 0);
     check_ok(config_load(&back, path, &err), &err);
@@ -314,7 +314,7 @@ static void damaged_files_never_crash(void **state)
     (void)state;
     setenv("SCION_PRESETS", "/nonexistent", 1);
     FILE *file = fopen(path, "w");
-    config_write(&before, file, false);
+    config_write(&before, file, CONFIG_ALL);
     fclose(file);
     const char *good = scratch_get(path, &bytes);
     for (int i = 0; i < 2000; i++) {

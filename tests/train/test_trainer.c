@@ -494,6 +494,45 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     trainer_free(t);
 }
 
+/* A checkpoint with a weight that is not finite, which scion does not write, is not read: a loss of NAN is no result. */
+static void weights_that_are_not_finite_are_not_read(void **state)
+{
+    enum { max = 256 };
+    static const char *const keys[] = {"config", "step", "steps", "vocabulary", "data_kind"};
+    const char *good = scratch("a.safetensors"), *bad = scratch("b.safetensors");
+    const config c = tiny(TINY_GPT);
+    checkpoint_tensor tensors[max];
+    checkpoint_meta meta[5];
+    checkpoint *file;
+    trainer *t;
+    scion_error err;
+    int count = 0;
+    (void)state;
+    assert_int_equal(tiny_create(&t, &c, &err), SCION_OK);
+    assert_int_equal(tiny_save(t, good, &err), SCION_OK);
+    trainer_free(t);
+    assert_int_equal(checkpoint_open(&file, good, &err), SCION_OK);
+    for (; checkpoint_at(file, count); count++)
+        tensors[count] = *checkpoint_at(file, count);
+    for (int i = 0; i < 5; i++)
+        meta[i] = (checkpoint_meta){keys[i], checkpoint_get(file, keys[i])};
+    for (int i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, "head") == 0) {
+            float *copy = test_malloc(tensors[i].bytes);
+            memcpy(copy, tensors[i].data, tensors[i].bytes);
+            copy[3] = NAN;
+            tensors[i].data = copy;
+            const checkpoint_contents contents = {tensors, count, meta, 5, NULL, NULL};
+            assert_int_equal(checkpoint_write(-1, bad, &contents, &err), SCION_OK);
+            test_free(copy);
+        }
+    checkpoint_close(file);
+    assert_int_equal(trainer_open(&t, good, NULL, 0, TRAINER_EVALUATE, &err), SCION_OK);
+    trainer_free(t);
+    assert_int_equal(trainer_open(&t, bad, NULL, 0, TRAINER_EVALUATE, &err), SCION_ENONFINITE);
+    assert_non_null(strstr(err.message, "head is not finite"));
+}
+
 static void what_does_not_fit_is_refused_first(void **state)
 {
     const char *cases[] = {
@@ -563,6 +602,7 @@ int main(void)
         cmocka_unit_test(every_rule_learns_within_its_bounds),
         cmocka_unit_test(an_exceeded_bound_is_seen),
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_layer),
+        cmocka_unit_test(weights_that_are_not_finite_are_not_read),
         cmocka_unit_test(what_does_not_fit_is_refused_first),
         cmocka_unit_test(too_little_data_is_refused),
         cmocka_unit_test(light_takes_eight_bytes_a_parameter),

@@ -109,8 +109,15 @@ scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
 /* The optimizer's options as the library takes them. */
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err);
 
-/* Writes an .ini file; only_changed: options that differ from the defaults. */
-void config_write(const config *c, FILE *to, bool only_changed);
+/* True if an option matters to the chosen model and kind of data. */
+bool config_has(const config *c, const config_option *o);
+typedef enum config_part {
+    CONFIG_ALL,
+    CONFIG_CHANGED, /* options that differ from the defaults */
+    CONFIG_OWN      /* options that matter to the chosen model and kind of data */
+} config_part;
+/* Writes an .ini file. */
+void config_write(const config *c, FILE *to, config_part part);
 /* As one JSON object of strings, and back (checkpoints, ledgers). The caller frees the string. Missing keys did not
  * exist when it was written: they take their origin. Unknown keys are refused. */
 char *config_to_json(const config *c);

@@ -337,7 +337,7 @@ scion_status config_preset(config *c, const char *name, scion_error *err)
 
 /* ---- Writing, and JSON -------------------------------------------------------------------------------------- */
 
-void config_write(const config *c, FILE *to, bool only_changed)
+void config_write(const config *c, FILE *to, config_part part)
 {
     const char *section = "";
     const config_option *o;
@@ -348,7 +348,8 @@ void config_write(const config *c, FILE *to, bool only_changed)
     if (c->preset[0])
         fprintf(to, "# preset: %s\n", c->preset);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
-        if (strcmp(o->key, "preset") == 0 || (only_changed && config_same(c, &fresh, o)))
+        if (strcmp(o->key, "preset") == 0 || (part == CONFIG_CHANGED && config_same(c, &fresh, o)) ||
+            (part == CONFIG_OWN && !config_has(c, o)))
             continue;
         if (strcmp(section, o->section) != 0)
             fprintf(to, "[%s]\n", o->section);

@@ -90,6 +90,12 @@ bool data_needs_path(const char *kind)
     return !k || !k->no_path;
 }
 
+bool data_kind_gives(const char *kind, bool images)
+{
+    const data_kind *k = kind_of_name(kind);
+    return !k || k->no_path || k->images == images;
+}
+
 const data_content *data_content_of(const char *array)
 {
     static const data_content rows[] = {{"tokens", "tokens", "sequences", false, false},

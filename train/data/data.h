@@ -33,6 +33,8 @@ const char *data_kind_name(int i);
 bool data_kind_options(int i, const char **name, const option **rows, size_t *offset);
 /* True if data of this kind are read from a path (synthetic data are not). */
 bool data_needs_path(const char *kind);
+/* True if data of this kind may be images (`images`), or else text. Synthetic data are both. */
+bool data_kind_gives(const char *kind, bool images);
 
 /* Content of samples, by the array that a model reads. */
 typedef struct data_content {

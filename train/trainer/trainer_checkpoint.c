@@ -316,6 +316,9 @@ scion_status trainer_read_weights(trainer *t, const checkpoint *file, const char
             TRY(read_entries(file, path, prefix_to_read(t, i), v->name, &a, err));
         }
     }
+    const char *bad = trainer_nonfinite(t, true);
+    if (bad)
+        TRY(train_fail(err, SCION_ENONFINITE, "%s: %s is not finite: the model is of no use", path, bad));
 done:
     return status;
 }

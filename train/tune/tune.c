@@ -579,7 +579,7 @@ static void write_all(FILE *to, const tune *t, const config *target, const char 
     for (int rung = t->rungs - 1; rung >= 0; rung--)
         write_rung(to, t, rung);
     fputc('\n', to);
-    config_write(&c, to, true);
+    config_write(&c, to, CONFIG_CHANGED);
 }
 
 /* An .ini file cannot hold every text (such as a path with " ;"): the file must read back as it was meant. */
