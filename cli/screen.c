@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "util/clock.h"
+#include "util/number.h"
 #include "util/utf8.h"
 
 /* ---- Text -------------------------------------------------------------------------------------------------- */
@@ -174,12 +175,7 @@ const char *cli_duration(double seconds, char text[16])
 
 const char *cli_bytes(double bytes, char text[16])
 {
-    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};
-    int i = 0;
-    for (; bytes >= 1000 && i < 4; i++)
-        bytes /= 1000;
-    snprintf(text, 16, i > 0 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
-    return text;
+    return number_bytes(bytes, text);
 }
 
 const char *cli_plural(long long count)

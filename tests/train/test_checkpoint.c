@@ -267,10 +267,16 @@ static void a_full_disk_keeps_the_old_file(void **state)
     (void)state;
     mkdir(scratch("full"), 0777);
     path = scratch("full/run.safetensors");
-    sample_write(old, path);
-    scratch_get(path, &bytes);
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &before);
+    limit = (struct rlimit){1, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    scion_error first = {0};
+    check(write_tensors(path, next->tensors, sample_tensors, next->meta, sample_metas, &first) == SCION_EINVAL);
+    setrlimit(RLIMIT_FSIZE, &before);
+    check(strstr(first.message, "full/run.safetensors: not written: File too large"));
+    sample_write(old, path);
+    scratch_get(path, &bytes);
     for (size_t n = 0; n < bytes; n += 1 + bytes / 50) {
         scion_error err = {0};
         limit = (struct rlimit){n, before.rlim_max};

@@ -226,6 +226,35 @@ static void a_circle_of_presets_ends(void **state)
     check(strstr(err.message, "in a circle") != NULL);
 }
 
+/* A long chain is no circle: it is read, or refused with the limit. What is not a file is not called absent. */
+static void deep_and_odd_presets(void **state)
+{
+    enum { limit = 16 };
+    config c = fresh();
+    scion_error err;
+    (void)state;
+    mkdir(scratch("deep"), 0777);
+    setenv("SCION_PRESETS", scratch("deep"), 1);
+    for (int i = 0; i <= limit + 1; i++) {
+        char name[64], text[64];
+        snprintf(name, sizeof name, "deep/zz-%d.ini", i);
+        snprintf(text, sizeof text, i == 0 ? "width = 32\n" : "preset = zz-%d\n", i - 1);
+        scratch_text(scratch(name), text);
+    }
+    check_ok(config_preset(&c, "zz-16", &err), &err);
+    check(config_int(&c, "width") == 32);
+    check_status(config_preset(&c, "zz-17", &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "zz-0.ini: reached through 17 presets, expected at most 16") != NULL);
+    mkfifo(scratch("deep/pipe.ini"), 0666);
+    check_status(config_preset(&c, scratch("deep/pipe.ini"), &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "pipe.ini: a preset is a file, and this is not one") != NULL);
+    check(symlink("loop.ini", scratch("deep/loop.ini")) == 0);
+    check_status(config_preset(&c, scratch("deep/loop.ini"), &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "loop.ini: cannot be read: ") != NULL);
+    check_status(config_preset(&c, scratch("deep/none.ini"), &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "none.ini: there is no such file") != NULL);
+}
+
 /* On the command line a preset must come first: it would silently undo earlier settings. */
 static void a_preset_among_pairs_comes_first(void **state)
 {
@@ -346,6 +375,7 @@ int main(void)
         LAW(presets_are_found_by_name),
         LAW(presets_are_found_by_path),
         LAW(a_circle_of_presets_ends),
+        LAW(deep_and_odd_presets),
         LAW(a_preset_among_pairs_comes_first),
         LAW(json_reads_back),
         LAW(wrong_json_is_refused),

@@ -94,10 +94,25 @@ static void numbers_read_back_to_the_same_bits(void **state)
     }
 }
 
+static void bytes_have_human_units(void **state)
+{
+    char text[NUMBER_BYTES_TEXT];
+    (void)state;
+    check(strcmp(number_bytes(0, text), "0 B") == 0);
+    check(strcmp(number_bytes(999, text), "999 B") == 0);
+    check(strcmp(number_bytes(2440, text), "2.4 KB") == 0);
+    check(strcmp(number_bytes(25.3e9, text), "25.3 GB") == 0);
+    check(strcmp(number_bytes(7.89e12, text), "7.9 TB") == 0);
+    check(strcmp(number_bytes(1.45e17, text), "145.0 PB") == 0);
+    check(strcmp(number_bytes(0x1p64, text), "18.4 EB") == 0);
+    check(strcmp(number_bytes(1e40, text), "1.0e+22 EB") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(numbers_are_read_as_people_write_them),
+        LAW(bytes_have_human_units),
         LAW(whole_numbers_are_exact),
         LAW(numbers_read_back_to_the_same_bits),
     };

@@ -19,26 +19,27 @@
 
 /* ---- .ini files ------------------------------------------------------------------------------------------------ */
 
-/* Larger files are not configurations, and deeper presets include themselves. */
-enum { max_bytes = 1 << 20, max_depth = 8 };
+/* Larger files are not configurations; a deeper chain of presets would be hard to read. */
+enum { max_bytes = 1 << 20, max_depth = 16 };
 
 static const char byte_order_mark[] = "\xef\xbb\xbf"; /* written by some editors */
 
-/* `depth` counts the presets that led here, to detect circles. `beside`: the file that names the preset, whose folder
- * is searched first, or NULL. */
-static scion_status preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err);
+typedef struct source source;
+
+/* `from`: the file that names the preset, whose folder is searched first, or NULL. */
+static scion_status preset_at(config *c, const char *name, const source *from, scion_error *err);
 
 /* A file being read. */
-typedef struct source {
+struct source {
     FILE *file;
     const char *path;
+    const source *from; /* the file that named this one as its preset; NULL: none */
     config *c;
-    int depth;
     int line;
     int first[CONFIG_OPTIONS]; /* line of each option, 0: not yet given */
     bool any;                  /* an option was given */
     scion_error *err;
-} source;
+};
 
 static scion_status bad_line(const source *s, const char *why)
 {
@@ -81,7 +82,7 @@ static scion_status set_option(source *s, const char *key, const char *value)
     s->any = true;
     if (strcmp(key, "preset") != 0)
         return config_removed(key) ? SCION_OK : config_set(s->c, key, value, where, s->err);
-    return first ? preset_at(s->c, value, s->path, s->depth + 1, s->err)
+    return first ? preset_at(s->c, value, s, s->err)
                  : bad_line(s, "preset must be the first key, because it sets all others");
 }
 
@@ -133,12 +134,17 @@ static FILE *open_source(const char *path, scion_error *err)
     return file;
 }
 
-static scion_status load_at(config *c, const char *path, int depth, scion_error *err)
+static scion_status load_at(config *c, const char *path, const source *from, scion_error *err)
 {
     config copy = *c;
+    int depth = 0;
+    for (const source *s = from; s; s = s->from, depth++)
+        if (file_same(s->path, path))
+            return train_fail(err, SCION_EINVAL, "%s: its presets include each other in a circle", path_end(path));
     if (depth > max_depth)
-        return train_fail(err, SCION_EINVAL, "%s: its presets include each other in a circle", path_end(path));
-    source s = {.file = open_source(path, err), .path = path, .c = &copy, .depth = depth, .err = err};
+        return train_fail(err, SCION_EINVAL, "%s: reached through %d presets, expected at most %d", path_end(path),
+                          depth, max_depth);
+    source s = {.file = open_source(path, err), .path = path, .from = from, .c = &copy, .err = err};
     if (!s.file)
         return SCION_EINVAL;
     const scion_status status = read_lines(&s);
@@ -150,7 +156,7 @@ static scion_status load_at(config *c, const char *path, int depth, scion_error 
 
 scion_status config_load(config *c, const char *path, scion_error *err)
 {
-    return load_at(c, path, 0, err);
+    return load_at(c, path, NULL, err);
 }
 
 /* ---- Presets: .ini files in several folders, searched in order ---------------------------------------------- */
@@ -293,8 +299,14 @@ static void compare(void *ctx, const char *name, const char *about)
 static scion_status not_found(const char *name, scion_error *err)
 {
     search s = {.name = name};
+    struct stat about;
+    if (is_path(name) && stat(name, &about) != 0 && errno != ENOENT)
+        return train_fail(err, SCION_EINVAL, "%s: cannot be read: %s", path_end(name), strerror(errno));
     if (is_path(name))
-        return train_fail(err, SCION_EINVAL, "%s: there is no such file", path_end(name));
+        return train_fail(err, SCION_EINVAL,
+                          file_exists(name) ? "%s: a preset is a file, and this is not one"
+                                            : "%s: there is no such file",
+                          path_end(name));
     config_presets(compare, &s);
     if (s.nearest[0])
         return train_fail(err, SCION_EINVAL, "there is no preset \"%.60s\"; did you mean \"%.60s\"?", name,
@@ -316,14 +328,14 @@ static bool path_beside(const char *name, const char *beside, char path[path_byt
            !file_same(path, beside);
 }
 
-static scion_status preset_at(config *c, const char *name, const char *beside, int depth, scion_error *err)
+static scion_status preset_at(config *c, const char *name, const source *from, scion_error *err)
 {
     char path[path_bytes];
     config copy = *c;
     scion_status status;
-    if (!(beside && path_beside(name, beside, path)) && !find_preset(name, path))
+    if (!(from && path_beside(name, from->path, path)) && !find_preset(name, path))
         return not_found(name, err);
-    TRY(load_at(&copy, path, depth, err));
+    TRY(load_at(&copy, path, from, err));
     TRY(config_set(&copy, "preset", name, "preset", err));
     *c = copy;
 done:
@@ -332,7 +344,7 @@ done:
 
 scion_status config_preset(config *c, const char *name, scion_error *err)
 {
-    return preset_at(c, name, NULL, 0, err);
+    return preset_at(c, name, NULL, err);
 }
 
 /* ---- Writing, and JSON -------------------------------------------------------------------------------------- */

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "config/network.h"
+#include "base/arith.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"
+#include "util/number.h"
 #include "util/threads.h"
 
 enum { max_workers = 4 }; /* threads that decode data ahead */
@@ -259,7 +261,27 @@ static bool wants_flat(const trainer *t, const flat_row *row)
            (!row->wanted || row->wanted(&t->c));
 }
 
-/* Counts the memory of the run. The optimizer's share is an upper estimate until it exists. */
+/* Most of the optimizer's workspace: that of its largest polar factor. */
+static size_t workspace_estimate(const trainer *t)
+{
+    scion_param_properties about;
+    scion_options o;
+    scion_param *params = NULL;
+    size_t bytes = 0;
+    if (network_params(&t->c, t->model.tape, &o, &params, NULL) != SCION_OK)
+        return 0;
+    scion_param_properties_init(&about);
+    for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
+        const scion_param *p = &params[i];
+        if (p->ndim > 1 && scion_param_info(p, &o, &about, NULL) == SCION_OK && about.norm == SCION_NORM_SPECTRAL &&
+            about.flops > 0)
+            bytes = scn_max_size(bytes, scion_polar_workspace_bytes(p->shape[0], p->shape[1], &o));
+    }
+    free(params);
+    return bytes;
+}
+
+/* Counts the memory of the run. The optimizer's share is an estimate until it exists. */
 static void plan_memory(trainer *t)
 {
     trainer_memory *m = &t->memory;
@@ -280,26 +302,32 @@ static void plan_memory(trainer *t)
         t->reducer ? (double)t->shards.entries[t->comm->rank] : (double)t->elements / (double)t->comm->size;
     if (t->size_count > 0 && !t->c.optimizer.light)
         m->state = (size_t)((double)trainer_rule(t)->states * sizeof(float) * owned);
-    m->total = m->weights + m->gradients + m->state + m->activations + m->packed + m->evaluation + m->sharing +
-               m->data;
+    if (t->size_count > 0)
+        m->workspace = workspace_estimate(t);
+    m->total = m->weights + m->gradients + m->state + m->workspace + m->activations + m->packed + m->evaluation +
+               m->sharing + m->data;
 }
 
 static scion_status check_memory(const trainer_memory *m, scion_error *err)
 {
-    const double gb = 1e9, activations = (double)m->activations + (double)m->evaluation;
+    const double activations = (double)m->activations + (double)m->evaluation;
     /* In double: a plan that cannot be made counts as SIZE_MAX bytes. */
     const double loaded = m->limit.left ? 0 : (double)m->data; /* which is here already */
     const double data = loaded + (double)m->decoding;
+    const double optimizer = (double)m->state + (double)m->workspace;
     const double total =
-        (double)m->weights + (double)m->gradients + (double)m->state + activations + (double)m->sharing + data;
+        (double)m->weights + (double)m->gradients + optimizer + activations + (double)m->sharing + data;
+    char text[7][NUMBER_BYTES_TEXT];
     if (m->limit.bytes == 0 || total <= memory_share * (double)m->limit.bytes)
         return SCION_OK;
     return train_fail(
         err, SCION_ENOMEM,
-        "the run needs %.3g GB (weights %.3g, gradients %.3g, optimizer %.3g, activations %.3g, data %.3g) and %s "
-        "%.3g: take a smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
-        total / gb, (double)m->weights / gb, (double)m->gradients / gb, (double)m->state / gb, activations / gb,
-        data / gb, m->limit.what, (double)m->limit.bytes / gb);
+        "the run needs %s (weights %s, gradients %s, optimizer %s, activations %s, data %s) and %s %s: take a "
+        "smaller model or batch, weights=bf16, grads=bf16, light=1 or recompute=1",
+        number_bytes(total, text[0]), number_bytes((double)m->weights, text[1]),
+        number_bytes((double)m->gradients, text[2]), number_bytes(optimizer, text[3]),
+        number_bytes(activations, text[4]), number_bytes(data, text[5]), m->limit.what,
+        number_bytes((double)m->limit.bytes, text[6]));
 }
 
 /* ---- The model ------------------------------------------------------------------------------------------------ */
@@ -422,10 +450,10 @@ static size_t copy_bytes(const trainer *t, size_t activations)
 static void count_optimizer(trainer *t)
 {
     trainer_memory *m = &t->memory;
-    const size_t state = scion_optimizer_state_bytes(t->optimizer);
+    const size_t state = scion_optimizer_state_bytes(t->optimizer), estimate = m->state + m->workspace;
     m->workspace = scion_optimizer_workspace_bytes(t->optimizer);
     m->workspace += copy_bytes(t, m->activations + m->packed + m->evaluation);
-    m->total += state + m->workspace - m->state;
+    m->total += state + m->workspace - estimate;
     m->state = state;
     m->per_parameter = (double)(m->weights + m->gradients + m->state) / (double)t->elements;
 }

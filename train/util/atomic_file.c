@@ -25,7 +25,7 @@ void atomic_abort(atomic_file *r)
     if (r->temporary)
         unlinkat(file_at(r->folder), r->temporary, 0);
     free(r->temporary);
-    *r = (atomic_file){r->path, r->folder, NULL, -1};
+    *r = (atomic_file){r->path, r->folder, NULL, -1, r->replaces};
 }
 
 static scion_status failed(atomic_file *r, const char *what, int reason, scion_error *err)
@@ -34,7 +34,8 @@ static scion_status failed(atomic_file *r, const char *what, int reason, scion_e
     if (file_folder_gone(r->folder))
         return train_fail(err, SCION_EINVAL, "%s: not written: the folder of this run was removed or replaced",
                           path_end(r->path));
-    return train_fail(err, SCION_EINVAL, "%s: %s: %s", path_end(r->path), what, strerror(reason));
+    return train_fail(err, SCION_EINVAL, "%s: %s%s: %s", path_end(r->path), what,
+                      r->replaces ? ", the earlier file is kept" : "", strerror(reason));
 }
 
 /* Temporary name in the same folder, freed by the caller; NULL: out of memory. */
@@ -51,10 +52,10 @@ scion_status atomic_begin(atomic_file *r, int folder, const char *path, scion_er
 {
     struct stat about;
     const char *name = file_in(folder, path);
-    *r = (atomic_file){path, folder, NULL, -1};
+    const bool exists = fstatat(file_at(folder), name, &about, AT_SYMLINK_NOFOLLOW) == 0;
+    *r = (atomic_file){path, folder, NULL, -1, exists};
     /* rename would replace even a device or a pipe. */
-    if (fstatat(file_at(folder), name, &about, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(about.st_mode) &&
-        !S_ISLNK(about.st_mode))
+    if (exists && !S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode))
         return train_fail(err, SCION_EINVAL, "%s: cannot be written: it exists and is not a file", path_end(path));
     r->temporary = temporary_name(name);
     if (!r->temporary)
@@ -80,7 +81,7 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
         if (written < 0 && errno == EINTR) /* file systems in user space can be interrupted */
             continue;
         if (written <= 0)
-            return failed(r, "not written, the earlier file is kept", written < 0 ? errno : ENOSPC, err);
+            return failed(r, "not written", written < 0 ? errno : ENOSPC, err);
         at += written;
         bytes -= (size_t)written;
     }
@@ -90,7 +91,7 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
 scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err)
 {
     if (lseek(r->fd, (off_t)at, SEEK_SET) < 0)
-        return failed(r, "not written, the earlier file is kept", errno, err);
+        return failed(r, "not written", errno, err);
     return atomic_write(r, data, bytes, err);
 }
 
@@ -107,13 +108,13 @@ static void flush_folder(int folder, const char *path)
 scion_status atomic_commit(atomic_file *r, scion_error *err)
 {
     if (file_flush(r->fd) != 0)
-        return failed(r, "not written, the earlier file is kept", errno, err);
+        return failed(r, "not written", errno, err);
     const int closed = close(r->fd), reason = errno;
     r->fd = -1;
     if (closed != 0 && reason != EINTR) /* Linux has closed it */
-        return failed(r, "not written, the earlier file is kept", reason, err);
+        return failed(r, "not written", reason, err);
     if (renameat(file_at(r->folder), r->temporary, file_at(r->folder), file_in(r->folder, r->path)) != 0)
-        return failed(r, "not written, the earlier file is kept", errno, err);
+        return failed(r, "not written", errno, err);
     flush_folder(r->folder, r->path);
     free(r->temporary);
     r->temporary = NULL;

@@ -22,6 +22,7 @@ typedef struct atomic_file {
     int folder;       /* its open folder; < 0: use the path */
     char *temporary;  /* its name in that folder, or its path */
     int fd;           /* of the temporary file, -1: none */
+    bool replaces;    /* there was a file of this name */
 } atomic_file;
 
 /* folder: open, so that a folder that has since taken its name is not touched (file_in); < 0: the path itself. */

@@ -101,3 +101,14 @@ void number_write(double value, char text[NUMBER_TEXT])
     }
     memcpy(text, digits, sizeof digits);
 }
+
+const char *number_bytes(double bytes, char text[NUMBER_BYTES_TEXT])
+{
+    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    enum { last = sizeof unit / sizeof *unit - 1 };
+    int i = 0;
+    for (; bytes >= 1000 && i < last; i++)
+        bytes /= 1000;
+    snprintf(text, NUMBER_BYTES_TEXT, i == 0 ? "%.0f %s" : bytes < 1e6 ? "%.1f %s" : "%.1e %s", bytes, unit[i]);
+    return text;
+}

@@ -18,4 +18,8 @@ bool number_seed(const char *text, uint64_t *value);
 /* The shortest decimal form that number_real reads back to the same bits. Not finite: "nan", "inf", "-inf". */
 void number_write(double value, char text[NUMBER_TEXT]);
 
+/* Bytes in human units: 999 B, 1.2 MB, 7.9 TB, 1.5 EB. */
+enum { NUMBER_BYTES_TEXT = 16 };
+const char *number_bytes(double bytes, char text[NUMBER_BYTES_TEXT]);
+
 #endif
