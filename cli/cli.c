@@ -81,6 +81,20 @@ int cli_find_argument(const cli_command *c, const char *name, size_t length)
     return -1;
 }
 
+bool cli_takes_option(const cli_command *c, const config_option *o)
+{
+    static const unsigned change[] = {[CLI_RESUME_OPTIONS] = OPTION_ON_RESUME, [CLI_EVAL_OPTIONS] = OPTION_ON_EVAL};
+    return c->options == CLI_ALL_OPTIONS || (c->options != CLI_NO_OPTIONS && (o->change & change[c->options]));
+}
+
+/* True if config_unknown's answer to a key that other programs have is of use to a command. */
+static bool has_answer(const cli_command *c, const char *key)
+{
+    const char *answer = c->options != CLI_NO_OPTIONS ? config_foreign_answer(key) : NULL;
+    const config_option *o = answer ? config_find(answer) : NULL;
+    return answer && (!o || cli_takes_option(c, o));
+}
+
 /* Says that the command has no such argument: `key` of `length` bytes, given as key=... or as --key. */
 static bool unknown_argument(const cli_command *c, const char *key, size_t length, bool dashes)
 {
@@ -92,13 +106,23 @@ static bool unknown_argument(const cli_command *c, const char *key, size_t lengt
     if (c->options != CLI_NO_OPTIONS && dashes && config_find(name))
         return cli_wrong("there is no --%s; settings are written without dashes: %s=VALUE", name, name);
     for (const cli_argument *r = c->arguments; r && r->name; r++)
+        if (r->also && config_in_list(r->also, name))
+            return cli_wrong("%s is called %s here: %s%s%s", name, without_dashes(r->name), r->name,
+                             r->value ? "=" : "", r->value ? r->value : "");
+    for (const cli_argument *r = c->arguments; r && r->name; r++)
         config_nearer(name, without_dashes(r->name), best);
     if (best[0]) {
         const cli_argument *r = &c->arguments[cli_find_argument(c, best, strlen(best))];
         return cli_wrong("scion %s has no %s%.*s; did you mean %s%s%s?", c->name, mark, (int)length, key, r->name,
                          r->value ? "=" : "", r->value ? r->value : "");
     }
-    if (c->options == CLI_NO_OPTIONS)
+    const config_option *o;
+    for (int i = 0; c->options != CLI_ALL_OPTIONS && (o = config_option_at(i)) != NULL; i++)
+        if (cli_takes_option(c, o))
+            config_nearer(name, o->key, best);
+    if (best[0])
+        return cli_wrong("scion %s has no %s%.*s; did you mean %s=VALUE?", c->name, mark, (int)length, key, best);
+    if (c->options != CLI_ALL_OPTIONS && !has_answer(c, name))
         return cli_wrong("scion %s has no %s%.*s; scion help %s says what it takes", c->name, mark, (int)length, key,
                          c->name);
     config_unknown(name, sentence, sizeof sentence);
@@ -150,9 +174,10 @@ static bool parse_pair(cli_arguments *a, const char *pair)
 static bool is_pair(const cli_command *c, const char *text)
 {
     const size_t length = strcspn(text, "=");
-    if (text[length] == '\0' || (c->words & CLI_FILES && memchr(text, '/', length)))
+    if (text[length] == '\0' || (c->words & (CLI_FILES | CLI_RUNS) && memchr(text, '/', length)))
         return false;
-    return c->options != CLI_NO_OPTIONS || !(c->words & CLI_FILES) || cli_find_argument(c, text, length) >= 0;
+    return c->options != CLI_NO_OPTIONS || !(c->words & (CLI_FILES | CLI_RUNS)) ||
+           cli_find_argument(c, text, length) >= 0;
 }
 
 bool cli_parse(cli_arguments *a, const cli_command *c, int argc, char **argv)

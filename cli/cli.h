@@ -23,6 +23,7 @@ typedef struct cli_argument {
         *value; /* kind of value, for help and completion: FILE, FOLDER, N, X, TEXT, TIME, a|b; NULL: a switch */
     const char *help; /* one line, with the default */
     const char *bare; /* a setting that may be written --name as well: its value where none follows; else NULL */
+    const char *also; /* its names in other programs, for errors: "num_samples n"; NULL: none */
 } cli_argument;
 
 #define CLI_SETTING(key, of, about)                   \
@@ -55,8 +56,8 @@ typedef struct cli_arguments {
 /* Options of a run that a command takes as key=value. */
 typedef enum cli_options { CLI_NO_OPTIONS, CLI_ALL_OPTIONS, CLI_RESUME_OPTIONS, CLI_EVAL_OPTIONS } cli_options;
 
-/* Kinds of words, for completion: names of presets; files and folders. */
-enum { CLI_PRESETS = 1, CLI_FILES = 2 };
+/* Kinds of words, for completion: names of presets; files and folders; folders and checkpoints alone. */
+enum { CLI_PRESETS = 1, CLI_FILES = 2, CLI_RUNS = 4 };
 
 /* Work of several processes of a command, started by mpirun or srun. */
 typedef enum cli_ranks {
@@ -74,7 +75,7 @@ typedef struct cli_command {
     int (*run)(cli_arguments *a);  /* returns the exit status */
     const cli_argument *arguments; /* ended by a row without a name; NULL: none */
     cli_options options;
-    unsigned words; /* CLI_PRESETS | CLI_FILES */
+    unsigned words; /* CLI_PRESETS | CLI_FILES, or CLI_RUNS */
     cli_ranks ranks;
     const char *(*word)(
         int i);             /* word i of those with a meaning of their own (show), NULL past the last; may be NULL */
@@ -112,6 +113,8 @@ void cli_parse_free(cli_arguments *a);
 /* The argument of a command that is called `name` (`length` bytes, without dashes); -1: none. */
 int cli_find_argument(const cli_command *c, const char *name, size_t length);
 
+/* True if a command takes this option of a run. */
+bool cli_takes_option(const cli_command *c, const config_option *o);
 /* The value that the command line gives to an option of a run; NULL: none. */
 const char *cli_option(const cli_arguments *a, const char *key);
 /* Sets c as a preset (NULL: none) and then the options of the command line say. */

@@ -1,6 +1,6 @@
 /* scion completion: scripts for shells that complete the command line. They call `scion --complete WORD ...`, which
- * prints candidates for the last word, one per line with its meaning after a tab, and ":files" if it may be a file;
- * it reads the same tables as help and parsing. */
+ * prints candidates for the last word, one per line with its meaning after a tab, and ":files" if it may be a file,
+ * ":runs" if it may be a folder or a checkpoint; it reads the same tables as help and parsing. */
 #include <string.h>
 
 #include "cli.h"
@@ -31,12 +31,6 @@ static void offer_commands(const char *last)
     const cli_command *c;
     for (int i = 0; (c = cli_command_at(i)) != NULL; i++)
         offer(last, "", c->name, "", c->summary);
-}
-
-static bool takes_option(const cli_command *c, const config_option *o)
-{
-    static const unsigned change[] = {[CLI_RESUME_OPTIONS] = OPTION_ON_RESUME, [CLI_EVAL_OPTIONS] = OPTION_ON_EVAL};
-    return c->options == CLI_ALL_OPTIONS || (c->options != CLI_NO_OPTIONS && (o->change & change[c->options]));
 }
 
 /* Offers the values of an option; in a list, such as rule=scion,ad, for the last one. */
@@ -79,7 +73,7 @@ static void offer_after_equal(const cli_command *c, const char *last)
         offer_choices(last, length, value);
     else if (value && (strcmp(value, "FILE") == 0 || strcmp(value, "FOLDER") == 0 || strcmp(value, "PATH") == 0))
         puts(":files");
-    else if (o && takes_option(c, o))
+    else if (o && cli_takes_option(c, o))
         offer_values(last, o);
 }
 
@@ -103,7 +97,8 @@ static void offer_arguments(const cli_command *c, int count, char **words)
             offer(last, "", r->name, r->value ? "=" : "", r->help);
     offer(last, "", "--help", "", "describe the command");
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)
-        if (takes_option(c, o) && !given(count, words, o->key) && cli_find_argument(c, o->key, strlen(o->key)) < 0)
+        if (cli_takes_option(c, o) && !given(count, words, o->key) &&
+            cli_find_argument(c, o->key, strlen(o->key)) < 0)
             offer(last, "", o->key, "=", o->help);
 }
 
@@ -116,6 +111,8 @@ static void offer_words(const cli_command *c, const char *last)
         config_presets(offer_preset, (void *)(size_t)last);
     if (c->words & CLI_FILES)
         puts(":files");
+    if (c->words & CLI_RUNS)
+        puts(":runs");
 }
 
 int cli_complete(int count, char **words)

@@ -13,7 +13,7 @@
 enum { PART, MISTAKES, JSON, QUIET };
 
 static const cli_argument arguments[] = {
-    [PART] = CLI_SETTING("part", "val|all", "val: the validation part (default); all: all data"),
+    [PART] = {"part", "val|all", "val: the validation part (default); all: all data", .also = "split subset"},
     [MISTAKES] =
         CLI_SETTING("mistakes", "FILE", "images: write confusion matrix and worst images, like mistakes.json"),
     [JSON] = CLI_SWITCH("--json", "print one JSON object"),
@@ -186,5 +186,5 @@ const cli_command cli_eval = {
     .run = run_eval,
     .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,
-    .words = CLI_FILES,
+    .words = CLI_RUNS,
 };

@@ -34,9 +34,27 @@ const cli_command *cli_find_command(const char *name)
     return NULL;
 }
 
+/* Commands of other programs, and what does the same here. */
+static const struct {
+    const char *names, *answer;
+} elsewhere[] = {
+    {"finetune fine-tune fine_tune tune-model", "scion train init=RUN data=FILE fine-tunes a run"},
+    {"export convert save quantize",
+     "there is no other format yet: a checkpoint is a safetensors file, which other programs read"},
+    {"tokenize tokenizer encode prepare",
+     "there is no tokenizer yet: a text is learned by characters, token shards as they are"},
+    {"generate inference infer complete chat", "scion sample RUN generates text, scion predict RUN IMAGE classifies"},
+    {"evaluate validate test", "scion eval RUN measures a trained model"},
+    {"continue restart", "scion resume RUN resumes a run that was stopped"},
+    {"download fetch", "scion data get NAME fetches a data set"},
+};
+
 static int unknown_command(const char *name)
 {
     char best[CONFIG_TEXT] = "";
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (config_in_list(elsewhere[i].names, name))
+            return cli_error(CLI_USAGE, "there is no command %s; %s", name, elsewhere[i].answer);
     for (int i = 0; i < count; i++)
         config_nearer(name, commands[i]->name, best);
     if (best[0])
@@ -69,7 +87,7 @@ static void print_docs_folder(const char *text)
 
 static void print_command_help(const cli_command *c)
 {
-    cli_fill(stdout, 7, "usage: scion %s %s", c->name, c->usage);
+    cli_fill(stdout, 7, "usage: scion %s%s%s", c->name, c->usage[0] ? " " : "", c->usage);
     printf("\n%s\n\n", c->summary);
     for (const cli_argument *r = c->arguments; r && r->name; r++) {
         char name[48];

@@ -14,7 +14,7 @@
 enum { TOP, JSON, QUIET };
 
 static const cli_argument arguments[] = {
-    [TOP] = CLI_SETTING("top", "N", "classes to print, the likeliest first (5)"),
+    [TOP] = {"top", "N", "classes to print, the likeliest first (5)", .also = "top_k topk k n num_classes"},
     [JSON] = CLI_SWITCH("--json", "print one JSON object per image"),
     [QUIET] = CLI_SWITCH("--quiet", "print the likeliest class alone"),
     {0},

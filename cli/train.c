@@ -161,14 +161,13 @@ static void name_run(config *c)
 }
 
 /* Shown to first-time users. */
-static const char first_steps[] =
-    "usage: scion train [PRESET] [key=value ...]\n\n"
-    "Any text file will do; the usual one is a megabyte of Shakespeare:\n\n"
-    "  curl -O https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt\n"
-    "  scion train shakespeare data=input.txt      two minutes on two cores\n"
-    "  scion sample runs/shakespeare               text that it generates\n\n"
-    "Without a text: scion train shakespeare data_kind=synthetic\n"
-    "scion presets lists what else can be trained; see also scion train --help.\n";
+static const char first_steps[] = "usage: scion train [PRESET] [key=value ...]\n\n"
+                                  "Any text file will do. Plays by Shakespeare, about a megabyte, are at hand:\n\n"
+                                  "  scion data get shakespeare                     fetch them\n"
+                                  "  scion train shakespeare data=shakespeare       two minutes on two cores\n"
+                                  "  scion sample runs/shakespeare                  text that it generates\n\n"
+                                  "Without a text: scion train shakespeare data_kind=synthetic\n"
+                                  "scion presets lists what else can be trained; see also scion train --help.\n";
 
 /* Settings that the command line does not give. */
 typedef struct found_settings {
@@ -220,8 +219,8 @@ static scion_status read_settings(config *c, const cli_arguments *a, found_setti
     limit_last_validation(c, a, f);
     if (!c->data.path[0] && data_needs_path(c->data.kind))
         TRY(train_fail(err, SCION_EINVAL,
-                       "nothing to learn from: give data=FILE, or data_kind=synthetic (scion train without "
-                       "arguments says where to get a text, scion data get fetches images)"));
+                       "no data to learn from: say data=FILE (scion data get shakespeare fetches a text, scion "
+                       "data get cifar10 images), or data_kind=synthetic for a trial without data"));
     if (!c->run.out[0])
         name_run(c);
     TRY(config_check(c, err));
@@ -460,7 +459,8 @@ const cli_command cli_train = {
     .help =
         "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. "
         "The folder of the run (out=DIR) holds metrics.jsonl, summary.json and checkpoints. Ctrl-C saves "
-        "and prints how to resume.\n\n"
+        "and prints how to resume. If the reader of the output ends (scion train ... | head), the run goes on "
+        "without printing.\n\n"
         "  scion train shakespeare data=input.txt\n"
         "  scion train shakespeare data=input.txt rule=adamw lr=2^-8 out=runs/adamw\n"
         "  scion train mlp data=cifar10\n"
@@ -472,8 +472,8 @@ const cli_command cli_train = {
         "(modded-nanogpt) or made by python dev/data/fineweb.py (llm.c); docs/file-formats.md has six lines that "
         "write shards of other tokens.\n\n"
         "init=RUN starts from the weights of a run (fine-tuning): model, rule, norms and radii are that run's, and "
-        "lr "
-        "is a tenth of its peak, unless an option or a named preset says otherwise. The first lines of the run say "
+        "lr is a tenth of its peak, unless an option or a named preset says otherwise. The first lines of the run "
+        "say "
         "where each came from.\n\n"
         "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
@@ -485,7 +485,7 @@ const cli_command cli_train = {
 
 const cli_command cli_resume = {
     .name = "resume",
-    .usage = "RUN [key=value ...] [--json | --quiet]",
+    .usage = "RUN [key=value ...] [--force] [--json | --quiet]",
     .summary = "resume a run that was stopped",
     .help = "RUN is the folder of a run (its newest checkpoint is used) or a checkpoint. Settings that decide "
             "what a run computes cannot be changed; out, steps, threads, data, val_data and the intervals of "
@@ -496,6 +496,6 @@ const cli_command cli_resume = {
     .run = resume_command,
     .arguments = resume_arguments,
     .options = CLI_RESUME_OPTIONS,
-    .words = CLI_FILES,
+    .words = CLI_RUNS,
     .ranks = CLI_ALL_RANKS,
 };

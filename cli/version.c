@@ -4,11 +4,19 @@
 #include "comm/comm.h"
 #include "product/kernel.h"
 
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER __VERSION__
+#endif
+
 static int run_version(cli_arguments *a)
 {
     if (!cli_words(a, 0, "no arguments"))
         return CLI_USAGE;
-    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\nmpi      %s\n", scion_version(), __VERSION__,
+    printf("scion %s\ncompiler %s\nkernels  %s\nthreads  %d\nmpi      %s\n", scion_version(), COMPILER,
            scn_kernel_best()->name, scn_threads(0), comm_build());
     return CLI_OK;
 }

@@ -2,7 +2,9 @@
 # Completion: what --complete answers comes from the tables, and bash, zsh and fish make use of it.
 #     completion.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
-mkdir runs data
+mkdir runs data tm40
+: > tm80.db
+: > tm80.safetensors
 : > input.txt
 : > inner.ini
 tab=$(printf '\t')
@@ -34,6 +36,11 @@ answers rule=scion,adamw sweep mlp rule=scion,ad
 answers tied=yes train shakespeare tied=
 answers :files train shakespeare data=
 answers :files tune shakespeare out=
+answers :runs sample ''
+answers :runs eval ''
+answers :runs resume ''
+answers :files report ''
+answers :files predict ''
 answers jobs= sweep mlp j
 answers --retry sweep mlp --
 answers --help sweep mlp --
@@ -86,6 +93,9 @@ try 'scion train shakespeare data=in' 'inner.ini input.txt '
 try 'scion train shakespeare data=inp' 'input.txt '
 try 'scion train shakespeare data=da' 'data/  +'
 try 'scion report ru' 'runs/  +'
+try 'scion report tm' 'tm40/ tm80.db tm80.safetensors '
+try 'scion sample tm' 'tm40/ tm80.safetensors '
+try 'scion resume ru' 'runs/  +'
 try 'scion tune shakespeare --fo' '--force '
 COMP_WORDBREAKS=' '
 try 'scion train shakespeare data=inp' 'data=input.txt '
@@ -126,5 +136,9 @@ if command -v fish > /dev/null; then
     holds out 'data=input.txt'
     fish --no-config -c 'source scion.fish; complete -C "scion tu"' > out 2>&1
     holds out "tune${tab}find lr"
+    fish --no-config -c 'source scion.fish; complete -C "scion sample tm"' > out 2>&1
+    holds out 'tm40/'
+    holds out 'tm80.safetensors'
+    grep -q 'tm80.db' out && fault "fish: a ledger is no run: $(cat out)"
 fi
 [ $faults -eq 0 ]

@@ -29,6 +29,11 @@ for command in train resume eval sample sweep tune coordcheck report reproduce b
     awk 'length > 80' out | grep . && fault "$command --help: wider than 80 columns"
 done
 expect 0 'scion 0' version
+grep -Eq '^compiler [a-z]+ .*[0-9]' out || fault "version: the compiler has no name: $(cat out)"
+expect 0 'usage: scion version' help version
+grep -q ' $' out && fault 'help version: a space at the end of a line'
+expect 0 '[--force]' help resume
+expect 0 '| head' help train
 expect 0 'kernels' --version
 expect 0 'shakespeare' presets
 expect 0 'radius_hidden' presets --options
@@ -54,7 +59,7 @@ refused 2 'did you mean top_k=N?' sample . --top-k=5
 refused 2 'steps=VALUE' train shakespeare --steps 3
 refused 2 'temperature=hot: expected a number from' sample . temperature=hot
 refused 2 'one preset at most' train shakespeare mlp
-refused 2 'nothing to learn from' train shakespeare
+refused 2 'no data to learn from: say data=FILE' train shakespeare
 refused 2 'expected 1 to' train shakespeare data=text.txt layers=0
 refused 2 'multiple of head_size' train shakespeare data=text.txt width=100
 refused 2 'expected one of' train shakespeare data=text.txt rule=lion
@@ -67,8 +72,26 @@ for command in resume eval sample; do
     refused 1 'no checkpoint in this folder' $command empty
     refused 1 'text.txt' $command text.txt
 done
-expect 2 'curl' train
-expect 2 'data=input.txt' train
+expect 2 'scion data get shakespeare' train
+expect 2 'data=shakespeare' train
+
+# ---- Names of other programs: the command's own argument, or that there is none
+refused 2 'max_new_tokens is called tokens here: tokens=N' sample . max_new_tokens=3
+refused 2 'max_new_tokens is called tokens here: tokens=N' sample . --max-new-tokens=3
+refused 2 'num_samples is called samples here: samples=N' sample . num_samples=3
+refused 2 'n is called samples here' sample . n=3
+refused 2 'start is called prompt here: prompt=TEXT' sample . start=hello
+refused 2 'top_k is called top here: top=N' predict . a.png top_k=3
+refused 2 'split is called part here' eval . split=val
+refused 2 'batch_size is called batch here' eval . batch_size=3
+refused 2 'scion eval has no learning_rate; scion help eval says what it takes' eval . learning_rate=3
+refused 2 'scion sample has no quux; scion help sample says what it takes' sample . quux=1
+refused 2 'scion resume has no stpes; did you mean steps=VALUE?' resume . stpes=1
+refused 2 'there is no other format yet' export r1
+refused 2 'there is no other format yet' convert
+refused 2 'there is no tokenizer yet' tokenize text.txt
+refused 2 'scion train init=RUN data=FILE fine-tunes a run' finetune r1
+refused 2 'a line every log_every steps' train shakespeare data=text.txt tensorboard=1
 
 refused 1 'absent.txt' train shakespeare data=absent.txt
 [ -e runs ] && fault 'absent data' 'left a folder behind'

@@ -367,8 +367,7 @@ static int key_distance(const char *key, const config_option *o)
     return near(key, o->key);
 }
 
-/* True if a list of words contains `word`, in any case. */
-static bool in_list(const char *list, const char *word)
+bool config_in_list(const char *list, const char *word)
 {
     const size_t length = strlen(word);
     for (size_t n; (n = strcspn(list, " ")) > 0; list += n + strspn(list + n, " "))
@@ -377,19 +376,26 @@ static bool in_list(const char *list, const char *word)
     return false;
 }
 
+const char *config_foreign_answer(const char *key)
+{
+    for (const config_foreign_name *f = config_foreign_names; f->names; f++)
+        if (config_in_list(f->names, key))
+            return f->answer;
+    return NULL;
+}
+
 void config_unknown(const char *key, char *text, size_t bytes)
 {
     const config_option *o;
-    const char *best = NULL;
+    const char *best = NULL, *answer = config_foreign_answer(key);
     int nearest = INT_MAX;
-    for (const config_foreign_name *f = config_foreign_names; f->names; f++)
-        if (in_list(f->names, key)) {
-            if (config_find(f->answer))
-                snprintf(text, bytes, "%.40s is called %s here", key, f->answer);
-            else
-                snprintf(text, bytes, "%s", f->answer);
-            return;
-        }
+    if (answer) {
+        if (config_find(answer))
+            snprintf(text, bytes, "%.40s is called %s here", key, answer);
+        else
+            snprintf(text, bytes, "%s", answer);
+        return;
+    }
     for (int i = 0; (o = config_option_at(i)) != NULL; i++)
         if (key_distance(key, o) < nearest) {
             nearest = key_distance(key, o);

@@ -129,6 +129,10 @@ scion_status config_from_json(config *c, const char *json, scion_error *err);
 /* Finds the name that a misspelt one probably stands for: keeps `offered` in `nearest` ("" at first) if it is nearer
  * than those before, and differs in at most a third of the letters. */
 void config_nearer(const char *name, const char *offered, char nearest[CONFIG_TEXT]);
+/* True if a list of words, apart by spaces, has this one, in any case. */
+bool config_in_list(const char *list, const char *word);
+/* The answer of config_foreign_names to a name that other programs use: a key, or a sentence; NULL: not known. */
+const char *config_foreign_answer(const char *key);
 /* Sentence about an unknown key: its name here (config_foreign_names), or the option that was probably meant. */
 void config_unknown(const char *key, char *text, size_t bytes);
 

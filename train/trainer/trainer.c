@@ -261,7 +261,7 @@ static bool wants_flat(const trainer *t, const flat_row *row)
            (!row->wanted || row->wanted(&t->c));
 }
 
-/* Most of the optimizer's workspace: that of its largest polar factor. */
+/* Most of the optimizer's workspace: that of its largest polar factor. Threads may work on several small ones. */
 static size_t workspace_estimate(const trainer *t)
 {
     scion_param_properties about;
