@@ -78,7 +78,7 @@ static int add_folder(inputs *in, const char *folder)
     if (status == CLI_OK && images == 0)
         status = cli_error(CLI_FAILED, "%s: no PNG or JPEG images in it", folder);
     if (status == CLI_OK && unread > 0) {
-        data_fail(&err, SCION_EINVAL, folder, "%lld image%s in formats that are not read, %s for one",
+        data_fail(&err, SCION_EINVAL, folder, "%lld image%s in formats that are not read, such as %s",
                   (long long)unread, cli_plural(unread), other);
         cli_warning(err.message);
     }

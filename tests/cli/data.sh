@@ -37,7 +37,7 @@ refused 2 'expected val or all' eval run part=some
 refused 1 'flip applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
 refused 1 'crop_min applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
 refused 1 'mixup applies to images; data of kind synthetic are not images' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
-refused 1 'line 1 has the character U+00C4' eval run data=umlauts.txt
+refused 1 'line 1 has the character "Ä" (U+00C4), which is not in the model' eval run data=umlauts.txt
 "$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
 holds out 'skipped: 2 characters'
 

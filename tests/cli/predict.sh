@@ -109,7 +109,7 @@ echo 'GIF89a' > album/others/f.gif
 "$scion" predict run album top=1 > out 2> log || fault "predict a folder: $(cat log)"
 holds out '5 images: 3 red, 2 green'
 holds out '3 of 4 have the class that their folder names: 75.00%'
-holds log 'warning: album: 1 image in formats that are not read, .gif for one'
+holds log 'warning: album: 1 image in formats that are not read, such as .gif'
 "$scion" predict run album/ some.png --quiet > out 2> log || fault "predict a folder --quiet: $(cat log)"
 [ "$(cat out)" = "$(printf 'green\nred\nred\nred\ngreen\nred')" ] || fault "a folder in order: $(cat out)"
 "$scion" predict run album/red --json top=1 > out 2> log || fault "predict a folder --json: $(cat log)"
@@ -148,12 +148,12 @@ holds line 'and up to 268.4 MB more while very large images are decoded'
 "$scion" train model=mlp data=mixed width=8 layers=2 batch=2 steps=1 threads=1 val_fraction=0.5 image_size=32 out=small-run > out \
     2> log || fault "small images: $(cat log)"
 grep -q "first layer's" out && fault 'a hint where images are small'
-refused 1 'webp: its images are no PNG or JPEG but .webp: mogrify -format png FILE ... converts them' train model=mlp data=webp steps=1
+refused 1 'webp: its images are .webp, not PNG or JPEG: mogrify -format png FILE ... converts them' train model=mlp data=webp steps=1
 
 # ---- Data that nothing can be learned from
 mkdir -p one/cat empty
 pixel one/cat/1.png "$red"
-refused 1 'one: images of one class, cat: there is nothing to learn' train model=mlp data=one steps=1
+refused 1 'one: all images are of one class, cat: there is nothing to learn' train model=mlp data=one steps=1
 refused 1 'empty: no folder in it has PNG or JPEG images' train model=mlp data=empty steps=1
 
 [ $faults -eq 0 ]

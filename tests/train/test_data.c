@@ -173,11 +173,12 @@ static void test_vocabulary_alone(void **state)
     assert_int_equal(data_decode(d, 5, text), 0);
     assert_int_equal(data_decode(d, -1, text), 0);
     assert_int_equal(data_encode(d, "abz", tokens, 8, &err), -1);
-    assert_string_equal(err.message, "\"z\" (U+007A, at byte 2) is not in the model's vocabulary");
+    assert_string_equal(err.message,
+                        "the character \"z\" (U+007A) is not in the model's vocabulary (byte 3 of the text)");
     assert_int_equal(data_encode(d, "ab\t", tokens, 8, &err), -1);
-    assert_string_equal(err.message, "\"\" (U+0009, at byte 2) is not in the model's vocabulary");
+    assert_string_equal(err.message, "the character U+0009 is not in the model's vocabulary (byte 3 of the text)");
     assert_int_equal(data_encode(d, "a\xff", tokens, 8, &err), -1);
-    assert_string_equal(err.message, "\"\" (byte 0x00FF, at byte 1) is not in the model's vocabulary");
+    assert_string_equal(err.message, "the byte 0xFF is not in the model's vocabulary (byte 2 of the text)");
     data_close(d);
 }
 
@@ -200,7 +201,7 @@ static void test_vocabulary_errors(void **state)
     must_refuse(&o, "lines.txt", "line 2", "UTF-8", NULL);
     o.vocabulary = "\xef\xbf\xbd\xef\xbf\xbd"
                    "\nab";
-    must_refuse(&o, "lines.txt", "line 2", "0x00FF", NULL);
+    must_refuse(&o, "lines.txt", "line 2", "the byte 0xFF", NULL);
     o.path = NULL;
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         o.vocabulary = damaged[i];

@@ -252,7 +252,8 @@ static void wrong_folders_are_refused(void **state)
     mkdir(files_path("empty"), 0700);
     must_refuse_folder("empty", OPTIONS("data_kind=folder"), "no folder in it has PNG or JPEG images");
     class_folder("one", "cat", 2, 0);
-    must_refuse_folder("one", OPTIONS("data_kind=auto"), "images of one class, cat: there is nothing to learn");
+    must_refuse_folder("one", OPTIONS("data_kind=auto"),
+                       "all images are of one class, cat: there is nothing to learn");
     class_folder("beyond/train", "cat", 2, 0);
     class_folder("beyond/train", "dog", 2, 0);
     class_folder("beyond/val", "cat", 2, 0);

@@ -33,7 +33,7 @@ extern const char *const data_flips[]; /* ended by NULL */
         OPTION_REAL_ROW(data_image_options, mixup, "mixup", "0", 0, 1, "blend two images by Beta(mixup, mixup)"),    \
         OPTION_REAL_ROW(data_image_options, cutmix, "cutmix", "0", 0, 1, "paste a part of another image, as mixup"), \
         OPTION_INT_ROW(data_image_options, image_size, "image_size", "0", 0, 4096,                                   \
-                       "pixels on each side; 0: as they are, files: 224")
+                       "pixels on each side; 0: as they are; of files: 224")
 
 /* Largest image for `erase`: number x channels x pixels counts random numbers in 63 bits, number < 2^36. */
 enum { DATA_ERASE_PIXELS = 1 << 24 };

@@ -130,21 +130,39 @@ static int64_t token_of(const data_set *d, uint32_t symbol)
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
+enum { symbol_text = 40 };
+
+/* A symbol in words, for errors: the character "z" (U+007A), the character U+0009, the byte 0xE4. */
+static const char *name_symbol(bool character, uint32_t symbol, char text[symbol_text])
+{
+    char bytes[5] = "";
+    const bool printable = symbol >= ' ' && !(symbol >= 0x7f && symbol < 0xa0) && (character || symbol < 0x7f);
+    if (printable)
+        bytes[utf8_encode(symbol, bytes)] = '\0';
+    if (printable && character)
+        snprintf(text, symbol_text, "the character \"%s\" (U+%04X)", bytes, (unsigned)symbol);
+    else if (printable)
+        snprintf(text, symbol_text, "the character \"%s\"", bytes);
+    else
+        snprintf(text, symbol_text, character ? "the character U+%04X" : "the byte 0x%02X", (unsigned)symbol);
+    return text;
+}
+
 /* Refuses a symbol that is not in the vocabulary (length 0: bytes that are not UTF-8). */
 static scion_status refuse_symbol(const data_set *d, const data_texts *texts, size_t at, int length, uint32_t symbol,
                                   bool learned, scion_error *err)
 {
     const chars *t = d->state;
     const char *owner = learned ? "model's vocabulary" : "training text";
+    char name[symbol_text];
     int64_t line;
     size_t byte;
     const char *path = data_text_place(texts, at, &line, &byte);
     if (length == 0)
-        return data_fail(err, SCION_EINVAL, path, "line %lld is not UTF-8, but the %s is of characters",
-                         (long long)line, owner);
-    return data_fail(err, SCION_EINVAL, path, "line %lld has %s%04X, which is not in the %s%s", (long long)line,
-                     t->utf8 ? "the character U+" : "the byte 0x", (unsigned)symbol, owner,
-                     "; skip_unknown=yes leaves them out");
+        return data_fail(err, SCION_EINVAL, path, "line %lld is not UTF-8, but the %s is", (long long)line, owner);
+    return data_fail(err, SCION_EINVAL, path,
+                     "line %lld has %s, which is not in the %s; skip_unknown=yes leaves such characters out",
+                     (long long)line, name_symbol(t->utf8, symbol, name), owner);
 }
 
 /* Encodes the texts; d owns the tokens. learned: the vocabulary is a model's. */
@@ -298,10 +316,10 @@ static int64_t encode_text(const data_set *d, const char *text, int32_t *tokens,
         const int length = symbol_at(t->utf8, (const uint8_t *)text + i, n - i, &symbol);
         const int64_t token = length > 0 ? token_of(d, symbol) : -1;
         if (token < 0) {
-            const bool byte = !t->utf8 || length == 0, print = !byte && symbol >= ' ' && symbol != 0x7f;
-            train_fail(err, SCION_EINVAL, "\"%.*s\" (%s%04X, at byte %zu) is not in the model's vocabulary",
-                       print ? length : 0, text + i, byte ? "byte 0x" : "U+",
-                       byte ? (uint8_t)text[i] : (unsigned)symbol, i);
+            const bool character = t->utf8 && length > 0;
+            char name[symbol_text];
+            name_symbol(character, character ? symbol : (uint8_t)text[i], name);
+            train_fail(err, SCION_EINVAL, "%s is not in the model's vocabulary (byte %zu of the text)", name, i + 1);
             return -1;
         }
         tokens[count++] = (int32_t)token;

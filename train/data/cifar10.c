@@ -48,8 +48,8 @@ static scion_status read_records(const char *path, uint8_t **bytes, int64_t *cou
     RETURN_IF_FAILED(data_read_file(path, bytes, &size, err));
     if (size % record != 0)
         return data_fail(err, SCION_EINVAL, path,
-                         "%lld bytes are no whole number of records of %d: cut off or foreign", (long long)size,
-                         record);
+                         "%lld bytes are not a whole number of records of %d bytes: cut off, or not CIFAR-10",
+                         (long long)size, record);
     *count = size / record;
     for (int64_t i = 0; i < *count; i++)
         if ((*bytes)[i * record] >= classes)

@@ -11,6 +11,7 @@
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/file.h"
+#include "util/number.h"
 #include "data/catalogue.h"
 #include "data/data_kind.h"
 #include "data/paths.h"
@@ -46,7 +47,7 @@ const option data_option_rows[] = {
     OPTION_ENUM_ROW(data_options, kind, "data_kind", "auto", data_kind_name, "format of the data; auto: detected",
                     .change = OPTION_ON_EVAL),
     OPTION_STRING_ROW(data_options, val, "val_data", "",
-                      "text or token shards for validation; default: val_fraction; shards named *val*",
+                      "text or token shards for validation; default: the last val_fraction, shards named *val*",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
                     "text without val_data, images without val/: the last part, kept for validation",
@@ -112,11 +113,12 @@ const data_content *data_content_of(const char *array)
 
 void *data_own(data_set *d, size_t bytes, scion_error *err)
 {
+    char text[NUMBER_BYTES_TEXT];
     void *memory = calloc(1, bytes > 0 ? bytes : 1);
     void **slot = memory ? array_append(&d->owned, &d->owned_count, sizeof *slot) : NULL;
     if (!slot) {
         free(memory);
-        train_fail(err, SCION_ENOMEM, "out of memory for the data: %zu bytes", bytes);
+        train_fail(err, SCION_ENOMEM, "out of memory for %s of data", number_bytes((double)bytes, text));
         return NULL;
     }
     d->owned_bytes += bytes;
@@ -268,7 +270,7 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
     const data_kind *detected = o->path[0] ? kind_of_path(o->path, images) : NULL;
     kind = detected && !context->vocabulary ? detected : default_kind(images);
     if (!kind)
-        data_fail(err, SCION_EINVAL, o->path, "no kind of data reads it");
+        data_fail(err, SCION_EINVAL, o->path, "in no format that is read");
     if (!kind || !detected || detected == kind)
         return kind;
     data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);

@@ -219,7 +219,7 @@ static scion_status add_part(data_set *d, const char *inside, data_part part, do
     data_path(at, "%s%s%s", root, inside[0] ? "/" : "", inside);
     if (all == 0 && f->unread > 0)
         TRY(data_fail(err, SCION_EINVAL, at,
-                      "its images are no PNG or JPEG but %s: mogrify -format png FILE ... converts them",
+                      "its images are %s, not PNG or JPEG: mogrify -format png FILE ... converts them",
                       f->unread_end));
     if (all == 0)
         TRY(data_fail(err, SCION_EINVAL, at, "no folder in it has PNG or JPEG images, expected one for each class"));
@@ -311,7 +311,7 @@ static scion_status read_names(data_set *d, const data_options *o, bool known, s
     RETURN_IF_FAILED(
         add_part(d, parts ? "train" : "", DATA_TRAIN, f->split ? o->val_fraction : 0, !known, "the model", err));
     if (!known && m->classes < 2)
-        return data_fail(err, SCION_EINVAL, o->path, "images of one class, %.40s: there is nothing to learn",
+        return data_fail(err, SCION_EINVAL, o->path, "all images are of one class, %.40s: there is nothing to learn",
                          m->names[0]);
     if (!f->split)
         RETURN_IF_FAILED(add_part(d, "val", DATA_VAL, 0, false, known ? "the model" : "train/", err));

@@ -18,6 +18,7 @@
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/file.h"
+#include "util/number.h"
 #include "util/path.h"
 
 bool data_path(char path[data_path_bytes], const char *format, ...)
@@ -169,13 +170,14 @@ scion_status data_read_at(int file, const char *path, int64_t offset, void *to, 
 
 scion_status data_read_file(const char *path, uint8_t **bytes, int64_t *count, scion_error *err)
 {
+    char text[NUMBER_BYTES_TEXT];
     int file;
     *bytes = NULL;
     RETURN_IF_FAILED(data_open_file(path, &file, count, err));
     *bytes = malloc((size_t)*count);
     const scion_status status =
         *bytes ? data_read_at(file, path, 0, *bytes, (size_t)*count, err)
-               : data_fail(err, SCION_ENOMEM, path, "out of memory: %lld bytes", (long long)*count);
+               : data_fail(err, SCION_ENOMEM, path, "out of memory for %s", number_bytes((double)*count, text));
     close(file);
     if (status != SCION_OK) {
         free(*bytes);

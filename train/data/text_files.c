@@ -17,6 +17,7 @@
 #include "util/array.h"
 #include "util/fail.h"
 #include "util/file.h"
+#include "util/number.h"
 #include "util/utf8.h"
 #include "data/paths.h"
 #include "data/text_files.h"
@@ -28,12 +29,14 @@ enum { chunk = 1 << 20 };
 /* Makes capacity for n more bytes. */
 static scion_status reserve(data_texts *t, size_t n, const char *path, scion_error *err)
 {
+    char text[NUMBER_BYTES_TEXT];
     if (t->capacity - t->count >= n)
         return SCION_OK;
     const size_t capacity = t->count + n > 2 * t->capacity ? t->count + n : 2 * t->capacity;
     uint8_t *bytes = realloc(t->bytes, capacity);
     if (!bytes)
-        return data_fail(err, SCION_ENOMEM, path, "out of memory for the text: %zu bytes", capacity);
+        return data_fail(err, SCION_ENOMEM, path, "out of memory for %s of text",
+                         number_bytes((double)capacity, text));
     t->bytes = bytes;
     t->capacity = capacity;
     return SCION_OK;

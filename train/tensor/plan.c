@@ -41,6 +41,7 @@
 #include <string.h>
 
 #include "util/fail.h"
+#include "util/number.h"
 #include "base/arith.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -662,10 +663,12 @@ static void set_views(tape_plan *p)
 
 scion_status plan_commit(tape_plan *p, scion_error *err)
 {
+    char text[NUMBER_BYTES_TEXT];
     assert(!p->block && "a plan is committed once");
     p->block = aligned_alloc(PLAN_ALIGN, p->bytes);
     if (!p->block)
-        return train_fail(err, SCION_ENOMEM, "out of memory for %zu bytes of activations", p->bytes);
+        return train_fail(err, SCION_ENOMEM, "out of memory for %s of activations",
+                          number_bytes((double)p->bytes, text));
     scn_large_pages(p->block, p->bytes);
     for (int64_t i = 0; i < p->values; i++)
         if (p->value[i].needed && p->value[i].root == i)

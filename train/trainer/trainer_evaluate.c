@@ -167,8 +167,8 @@ static scion_status evaluate(trainer *t, measured m, int views, const trainer_wa
     batch_score all = {0}, *found = NULL;
     scion_status status = SCION_OK;
     if (count < 1)
-        return train_fail(err, SCION_EINVAL, "%s: the validation part has not one sample of %lld %s", t->c.data.path,
-                          (long long)d->sample_units, d->unit);
+        return train_fail(err, SCION_EINVAL, "%s: the validation part is smaller than one sample of %lld %s",
+                          t->c.data.path, (long long)d->sample_units, d->unit);
     found = calloc((size_t)count, sizeof *found);
     status = found ? evaluate_batches(t, &m, views, w, wrong, count, found, err)
                    : train_fail(err, SCION_ENOMEM, "out of memory");
