@@ -494,7 +494,7 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
     trainer_free(t);
 }
 
-/* A checkpoint with a weight that is not finite, which scion does not write, is not read: a loss of NAN is no result. */
+/* Weights that are not finite, which scion does not write, are not read: a loss of NAN is no result. */
 static void weights_that_are_not_finite_are_not_read(void **state)
 {
     enum { max = 256 };

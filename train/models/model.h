@@ -81,8 +81,8 @@ void model_free(model *m);
 
 /* ---- For models ---- */
 
-/* Planning compares the arrays of a network with each other, so its time grows with the square of the layers: a GPT of
- * this many takes less than a second. */
+/* Planning compares the arrays of a network with each other, so its time grows with the square of the layers; a GPT
+ * with this many takes less than a second. */
 enum { MODEL_MAX_LAYERS = 500 };
 
 /* Rows of options that several models have; `owner` is the model's struct. */

@@ -261,7 +261,8 @@ static bool wants_flat(const trainer *t, const flat_row *row)
            (!row->wanted || row->wanted(&t->c));
 }
 
-/* Most of the optimizer's workspace: that of its largest polar factor. Threads may work on several small ones. */
+/* Most of the optimizer's workspace: that of its largest polar factor, whose products of matrices take more than
+ * min(rows, cols) operations for each entry. Threads may work on several small ones. */
 static size_t workspace_estimate(const trainer *t)
 {
     scion_param_properties about;
@@ -273,8 +274,8 @@ static size_t workspace_estimate(const trainer *t)
     scion_param_properties_init(&about);
     for (int64_t i = 0; i < tape_param_count(t->model.tape); i++) {
         const scion_param *p = &params[i];
-        if (p->ndim > 1 && scion_param_info(p, &o, &about, NULL) == SCION_OK && about.norm == SCION_NORM_SPECTRAL &&
-            about.flops > 0)
+        const double side = p->ndim > 1 ? (double)scn_min(p->shape[0], p->shape[1]) : INFINITY;
+        if (scion_param_info(p, &o, &about, NULL) == SCION_OK && about.flops > side * (double)about.elements)
             bytes = scn_max_size(bytes, scion_polar_workspace_bytes(p->shape[0], p->shape[1], &o));
     }
     free(params);

@@ -34,8 +34,12 @@ static scion_status failed(atomic_file *r, const char *what, int reason, scion_e
     if (file_folder_gone(r->folder))
         return train_fail(err, SCION_EINVAL, "%s: not written: the folder of this run was removed or replaced",
                           path_end(r->path));
-    return train_fail(err, SCION_EINVAL, "%s: %s%s: %s", path_end(r->path), what,
-                      r->replaces ? ", the earlier file is kept" : "", strerror(reason));
+    return train_fail(err, SCION_EINVAL, "%s: %s: %s", path_end(r->path), what, strerror(reason));
+}
+
+static scion_status not_written(atomic_file *r, int reason, scion_error *err)
+{
+    return failed(r, r->replaces ? "not written, the earlier file is kept" : "not written", reason, err);
 }
 
 /* Temporary name in the same folder, freed by the caller; NULL: out of memory. */
@@ -81,7 +85,7 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
         if (written < 0 && errno == EINTR) /* file systems in user space can be interrupted */
             continue;
         if (written <= 0)
-            return failed(r, "not written", written < 0 ? errno : ENOSPC, err);
+            return not_written(r, written < 0 ? errno : ENOSPC, err);
         at += written;
         bytes -= (size_t)written;
     }
@@ -91,7 +95,7 @@ scion_status atomic_write(atomic_file *r, const void *data, size_t bytes, scion_
 scion_status atomic_write_at(atomic_file *r, size_t at, const void *data, size_t bytes, scion_error *err)
 {
     if (lseek(r->fd, (off_t)at, SEEK_SET) < 0)
-        return failed(r, "not written", errno, err);
+        return not_written(r, errno, err);
     return atomic_write(r, data, bytes, err);
 }
 
@@ -108,13 +112,13 @@ static void flush_folder(int folder, const char *path)
 scion_status atomic_commit(atomic_file *r, scion_error *err)
 {
     if (file_flush(r->fd) != 0)
-        return failed(r, "not written", errno, err);
+        return not_written(r, errno, err);
     const int closed = close(r->fd), reason = errno;
     r->fd = -1;
     if (closed != 0 && reason != EINTR) /* Linux has closed it */
-        return failed(r, "not written", reason, err);
+        return not_written(r, reason, err);
     if (renameat(file_at(r->folder), r->temporary, file_at(r->folder), file_in(r->folder, r->path)) != 0)
-        return failed(r, "not written", errno, err);
+        return not_written(r, errno, err);
     flush_folder(r->folder, r->path);
     free(r->temporary);
     r->temporary = NULL;
