@@ -498,7 +498,7 @@ static void a_loss_that_is_not_finite_names_its_layer(void **state)
 static void weights_that_are_not_finite_are_not_read(void **state)
 {
     enum { max = 256 };
-    static const char *const keys[] = {"config", "step", "steps", "vocabulary", "data_kind"};
+    static const char *const keys[] = {"format", "config", "step", "steps", "data_kind"};
     const char *good = scratch("a.safetensors"), *bad = scratch("b.safetensors");
     const config c = tiny(TINY_GPT);
     checkpoint_tensor tensors[max];
