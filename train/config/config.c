@@ -196,9 +196,9 @@ void config_init_origins(config *c)
 
 /* ---- Values -------------------------------------------------------------------------------------------------- */
 
-bool config_has(const config *c, const config_option *o)
+/* True if an option is not a model's, or is the chosen model's. */
+static bool has_option(const config *c, const entry *e)
 {
-    const entry *e = entry_of(o);
     bool own = e->of != of_model;
     for (int k = 0; k < e->places; k++)
         own = own || strcmp(e->owner[k], config_model(c)->name) == 0;
@@ -229,7 +229,7 @@ bool config_same(const config *a, const config *b, const config_option *o)
 bool config_at_origin(const config *c, const config_option *o)
 {
     char text[CONFIG_TEXT];
-    if (!config_has(c, o))
+    if (!has_option(c, entry_of(o)))
         return true;
     if (!o->origin_of)
         return option_same(o, c, &origins);
@@ -289,7 +289,7 @@ const char *config_foreign_option(const config *c, char *owner, size_t bytes)
 {
     for (int i = 0; i < count; i++) {
         const entry *e = &entries[i];
-        if (config_has(c, &e->row) || option_same(&e->row, c, &defaults))
+        if (has_option(c, e) || option_same(&e->row, c, &defaults))
             continue;
         snprintf(owner, bytes, "model%s ", e->places > 1 ? "s" : "");
         for (int k = 0; k < e->places; k++)

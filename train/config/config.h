@@ -32,8 +32,6 @@ typedef struct config {
 const config_option *config_option_at(int i);
 /* The option with that key or former key (config_aliases), or NULL. */
 const config_option *config_find(const char *key);
-/* True if an option is not a model's, or is the chosen model's. */
-bool config_has(const config *c, const config_option *o);
 /* True if an option has the same value in both; "auto" counts as the value it stands for. */
 bool config_same(const config *a, const config *b, const config_option *o);
 /* True if an option has the value that runs had before it existed, or is another model's: it is then not part of the

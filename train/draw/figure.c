@@ -159,8 +159,9 @@ bool figure_empty(const figure *f)
 void figure_csv(const figure *f, FILE *to)
 {
     static const char *const open[] = {"", "below", "above", "both"};
+    const char *x = f->x_csv ? f->x_csv : f->x_label;
     fputs("series,", to);
-    markup_csv(to, f->x_label[0] ? f->x_label : "x");
+    markup_csv(to, x[0] ? x : "x");
     fputs(",", to);
     markup_csv(to, f->y_label[0] ? f->y_label : "y");
     fputs(",low,high,marked,open\n", to);
