@@ -146,7 +146,7 @@ static void print_group(const transfer_group *g)
 {
     char text[CONFIG_TEXT], sentence[TRANSFER_TEXT];
     const int columns = columns_of(g);
-    printf("\n%s%s%-10s", g->label, g->label[0] ? "\n" : "", "lr \\ width");
+    cli_print(stdout, g->label[0] ? "\n%s\n%-10s" : "\n%s%-10s", g->label, "lr \\ width");
     for (int64_t k = 0; k < g->count; k++)
         printf(" %*lld ", columns, (long long)g->widths[k].width);
     printf("\n");
@@ -197,7 +197,7 @@ static bool has_seeds(const transfer *t)
 static void print_table(const char *path, const transfer *t, const ledger_run *runs, int64_t count)
 {
     if (t->count == 0)
-        printf("%s: no run has finished yet\n", path);
+        cli_print(stdout, "%s: no run has finished yet\n", path);
     else if (has_seeds(t))
         printf("validation loss, mean over the seeds (standard deviation in the last digits);\n"
                "* the best of its width; +- half of a 95%% interval; the margin of a cost is two\n"
@@ -208,7 +208,7 @@ static void print_table(const char *path, const transfer *t, const ledger_run *r
         print_group(&t->groups[i]);
     for (int64_t i = 0; i < count; i++)
         if (runs[i].result.state == RUN_FAILED)
-            printf("run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
+            cli_print(stdout, "run %lld failed: %s\n", (long long)runs[i].id, runs[i].result.message);
 }
 
 /* Prints the table of the runs `only` (NULL: of all). */
@@ -295,8 +295,8 @@ scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, b
         fprintf(to, "%lld run%s that waited %s removed\n", (long long)count, cli_plural(count),
                 count == 1 ? "was" : "were");
     else if (!all)
-        fprintf(to, "%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n",
-                (long long)count, cli_plural(count), count == 1 ? "s" : "", path);
+        cli_print(to, "%lld run%s of other settings wait%s in %s: --all runs them, --drop removes them\n",
+                  (long long)count, cli_plural(count), count == 1 ? "s" : "", path);
     return SCION_OK;
 }
 
@@ -316,7 +316,7 @@ static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
         TRY(ledger_add(l, LEDGER_TRAINING, p->g.points, p->g.count, &added, err));
         TRY(ledger_ids(l, LEDGER_TRAINING, p->g.points, p->g.count, p->ids, err));
         TRY(ledger_only(l, p->ids, p->g.count, err));
-        fprintf(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
+        cli_print(p->say, "%lld new run%s in %s\n", (long long)added, cli_plural(added), p->ledger);
     }
     TRY(cli_sweep_others(p->say, l, p->ledger, all, a->values[DROP] != NULL, err));
     if (named && !all) {
@@ -343,7 +343,7 @@ static int finish(const plan *p, table_files files, const sweep_progress *end)
             (long long)end->count[RUN_DIVERGED], (long long)end->count[RUN_FAILED]);
     if (open > 0)
         fprintf(p->say, ", %lld left (repeat the command to resume)", (long long)open);
-    fprintf(p->say, "; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
+    cli_print(p->say, "; %s in %s\n", p->ledger, cli_duration(end->seconds, took));
     const int status = show_runs(p->ledger, p->work.only, p->work.only_count, files);
     return status == CLI_OK && end->count[RUN_FAILED] > 0 && !cli_interrupted() ? CLI_FAILED : status;
 }

@@ -70,15 +70,15 @@ static void show_plan(const tune *t, const config *target, const char *ledger_pa
     char took[16];
     cli_line line;
     FILE *to = cli_line_begin(&line);
-    fprintf(to, "tuning %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
-            (long long)config_int(target, "width"));
+    cli_print(to, "tuning %s at width %lld for width %lld:", target->preset, (long long)config_int(&t->base, "width"),
+              (long long)config_int(target, "width"));
     for (int a = 0; a < TUNE_AXES; a++)
         if (!t->space.fixed[a])
             fprintf(to, " %s", tune_option((tune_axis)a)->key);
     fprintf(to, "; %lld of %lld points", (long long)(t->candidates < size ? t->candidates : size), (long long)size);
     if (t->budget > 0)
         fprintf(to, ", at most %s", cli_duration(t->budget, took));
-    fprintf(to, "; ledger %s", ledger_path);
+    cli_print(to, "; ledger %s", ledger_path);
     cli_line_end(&line, stdout, 4);
     for (int a = 0; a < TUNE_AXES; a++)
         if (t->space.fixed[a])
@@ -136,7 +136,7 @@ static void show_result(const tune *t, const config *target, int64_t asked, int6
     if (config_int(target, "width") != config_int(&t->base, "width") && !tune_carries(target))
         cli_fill(stdout, 4, "rule %s: the best lr may differ at width %lld (check with scion sweep)",
                  target->optimizer.rule, (long long)config_int(target, "width"));
-    printf("scion train %s\n", out);
+    cli_print(stdout, "scion train %s\n", out);
 }
 
 static const char *rung_text(const tuning *u, char text[48])
@@ -331,7 +331,7 @@ static int work(tuning *u, const cli_arguments *a)
         status = tune_search(&u->t, measure, u, &err);
     cli_progress_clear(&u->progress);
     if (status == SCION_ESTOPPED) {
-        printf("stopped; repeat the command to resume (%s)\n", u->ledger);
+        cli_print(stdout, "stopped; repeat the command to resume (%s)\n", u->ledger);
         return cli_interrupted() ? cli_stopped() : CLI_OK;
     }
     if (status == SCION_OK && launcher_find().rank > 0) /* every process searches alike; the first writes */
