@@ -351,6 +351,22 @@ static void places_that_no_file_can_be_in(void **state)
     check(strstr(err.message, "missing: No such file") != NULL && c == NULL);
 }
 
+/* A link in the place of the temporary file, laid by somebody else: the file that it leads to is not touched. */
+static void a_link_is_not_written_through(void **state)
+{
+    const char *other = scratch("theirs");
+    char link[64];
+    scion_error err;
+    (void)state;
+    scratch_text(other, "not ours");
+    snprintf(link, sizeof link, "linked.safetensors.tmp.%ld", (long)getpid());
+    check(symlink(other, scratch(link)) == 0);
+    check_status(write_tensors(scratch("linked.safetensors"), NULL, 0, NULL, 0, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "linked.safetensors: cannot be written: ") != NULL);
+    check(strcmp(scratch_get(other, NULL), "not ours") == 0);
+    check(access(scratch("linked.safetensors"), F_OK) != 0);
+}
+
 /* A process that saves without end, killed at a random moment: the file is whole. What it left is swept away. */
 static void a_killed_process_leaves_a_whole_file(void **state)
 {
@@ -395,6 +411,7 @@ int main(void)
         LAW(a_full_disk_keeps_the_old_file),
         LAW(a_folder_that_is_read_only_keeps_the_old_file),
         LAW(places_that_no_file_can_be_in),
+        LAW(a_link_is_not_written_through),
         LAW(a_killed_process_leaves_a_whole_file),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

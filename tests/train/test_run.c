@@ -454,6 +454,21 @@ static void a_light_step_goes_on_where_it_was_stopped(void **state)
     trainer_free(whole);
 }
 
+/* A step of three micro-batches is stopped after at most two. */
+static void a_step_that_is_whole_was_not_stopped(void **state)
+{
+    trainer *t = create(TINY_MLP "light=1 accum=3 steps=2", scratch("none")), *then = NULL;
+    const char *path = scratch("whole.safetensors");
+    scion_error err;
+    (void)state;
+    t->micro = 3;
+    OK(tiny_save(t, path, &err));
+    assert_int_equal(tiny_resume(&then, path, NULL, 0, &err), SCION_ESTATE);
+    assert_non_null(strstr(err.message, "whole.safetensors: its micro is 3, and a step has 3"));
+    assert_null(then);
+    trainer_free(t);
+}
+
 static scion_status cannot_start(void *ctx, const run_event *e, scion_error *err)
 {
     (void)ctx;
@@ -663,6 +678,22 @@ static void the_best_is_the_same_file(void **state)
         assert_int_equal(scratch_count(dir), 5); /* two checkpoints, metrics.jsonl, summary.json, mistakes.json */
         trainer_free(t);
     }
+}
+
+/* Where nothing is learned every validation has the same loss: the first of them is the best. */
+static void a_tie_keeps_the_best(void **state)
+{
+    const char *dir = scratch_dir("tie");
+    trainer *t;
+    run_position end;
+    checkpoint *file;
+    scion_error err;
+    (void)state;
+    train_stopped(TINY_MLP "steps=6 lr=0 eval_every=2 eval_batches=2", dir, 0, &t, &end);
+    OK(checkpoint_open(&file, scratch_in(dir, "best.safetensors"), &err));
+    assert_string_equal(checkpoint_get(file, "step"), "2");
+    checkpoint_close(file);
+    trainer_free(t);
 }
 
 /* What stays of a linked file when its other name is replaced or removed. */
@@ -973,11 +1004,13 @@ int main(void)
         cmocka_unit_test(a_run_is_saved_before_its_validation),
         cmocka_unit_test(the_first_step_of_mars_computes_one_gradient),
         cmocka_unit_test(a_light_step_goes_on_where_it_was_stopped),
+        cmocka_unit_test(a_step_that_is_whole_was_not_stopped),
         cmocka_unit_test(nothing_is_saved_where_nothing_was_done),
         cmocka_unit_test(a_run_whose_data_are_lost_is_saved),
         cmocka_unit_test(resuming_checks_the_schedule),
         cmocka_unit_test(a_run_starts_from_the_weights_of_another),
         cmocka_unit_test(the_best_is_the_same_file),
+        cmocka_unit_test(a_tie_keeps_the_best),
         cmocka_unit_test(a_better_one_leaves_the_checkpoint),
         cmocka_unit_test(checkpoints_are_found_without_zeros),
         cmocka_unit_test(long_paths_are_refused_not_cut),
