@@ -171,6 +171,10 @@ void check_status_at(scion_status got, scion_status want, const scion_error *err
         print_error("%s: status %d, expected %d; message: %s\n", what, (int)got, (int)want, err ? err->message : "-");
         fail_at(file, line);
     }
+    if (got != SCION_OK && err && err->param < -1) {
+        print_error("%s: parameter %lld, expected -1 or more\n", what, (long long)err->param);
+        fail_at(file, line);
+    }
 }
 
 double array_error(int64_t n, const float *got, const double *want)

@@ -64,6 +64,8 @@ static const wrong_param wrong_params[] = {
     {"a negative dimension", .change = {{P(shape[0]), INT64, -6}}},
     {"more elements than a machine has", .change = {{P(shape[0]), INT64, 0x1p40}, {P(shape[1]), INT64, 0x1p40}}},
     {"no weight", .change = {{P(weight), POINTER, -1}}, .optimizer_only = 1},
+    {"no weight of one entry", .change = {{P(ndim), INT32, 1}, {P(shape[0]), INT64, 1}, {P(weight), POINTER, -1}},
+     .optimizer_only = 1},
     {"unknown weight type", .change = {{P(weight_type), INT32, 7}}, .optimizer_only = 1},
     {"unknown gradient type", .change = {{P(grad_type), INT32, -1}}, .optimizer_only = 1},
     {"unknown norm", .change = {{P(norm), INT32, 99}}},
@@ -467,6 +469,128 @@ static void test_wrong_calls(void **state)
     scion_optimizer_free(opt);
 }
 
+static int no_gradient(void *ctx, int64_t k, uint64_t sample)
+{
+    (void)ctx;
+    (void)k;
+    (void)sample;
+    return 1;
+}
+
+#define NO_PARAM(call)                   \
+    do {                                 \
+        err.param = 7;                   \
+        check((call) != SCION_OK);       \
+        assert_int_equal(err.param, -1); \
+        check(err.message[0] != '\0');   \
+    } while (0)
+
+/* The fault of no parameter has the number -1, not that of the first one. */
+static void test_errors_of_no_parameter(void **state)
+{
+    (void)state;
+    scion_param p[2];
+    scion_optimizer *opt, *light;
+    scion_options o;
+    scion_step s;
+    scion_schedule constant = {.size = sizeof constant, .kind = SCION_SCHEDULE_CONSTANT, .peak = 0.1, .n = 3};
+    scion_problem problem = {
+        .size = sizeof problem, .params = p, .count = 2, .gradient = no_gradient, .schedule = &constant, .steps = 3};
+    float x[64] = {0};
+    double value;
+    unsigned char state_bytes[4096];
+    good_params(p);
+    check_ok(scion_optimizer_create(&opt, NULL, p, 2, &err), &err);
+    scion_options_init(&o, SCION_RULE_SCION);
+    o.light = 1;
+    check_ok(scion_optimizer_create(&light, &o, p, 2, &err), &err);
+    at("create");
+    NO_PARAM(scion_optimizer_create(NULL, NULL, p, 2, &err));
+    NO_PARAM(scion_optimizer_create(&(scion_optimizer *){NULL}, NULL, p, 0, &err));
+    NO_PARAM(scion_optimizer_create(&(scion_optimizer *){NULL}, NULL, p, INT64_MAX, &err));
+    at("free-standing functions");
+    NO_PARAM(scion_lmo(NULL, NULL, x, x, &err));
+    NO_PARAM(scion_lmo(p, NULL, NULL, x, &err));
+    NO_PARAM(scion_norm_value(p, NULL, NULL, &value, &err));
+    NO_PARAM(scion_dual_norm(p, NULL, NULL, &value, &err));
+    NO_PARAM(scion_sharp(p, NULL, NULL, x, &err));
+    NO_PARAM(scion_fw_gap(p, NULL, x, NULL, &value, &err));
+    NO_PARAM(scion_boundary_init(p, NULL, 1, NULL, &err));
+    NO_PARAM(scion_polar(4, 4, NULL, x, NULL, &err));
+    NO_PARAM(scion_param_info(NULL, NULL, &(scion_param_properties){.size = sizeof(scion_param_properties)}, &err));
+    NO_PARAM(scion_param_info(p, NULL, NULL, &err));
+    at("an optimizer");
+    NO_PARAM(scion_optimizer_set(NULL, 0, SCION_SET_RADIUS, 1, &err));
+    NO_PARAM(scion_optimizer_set_group(opt, 12345, SCION_SET_RADIUS, 1, &err));
+    NO_PARAM(scion_optimizer_previous(NULL, &err));
+    NO_PARAM(scion_optimizer_previous(opt, &err));
+    NO_PARAM(scion_optimizer_init_weights(NULL, 1, &err));
+    NO_PARAM(scion_optimizer_mark_start(NULL, &err));
+    at("a step");
+    NO_PARAM(scion_optimizer_step(NULL, 0.1, &err));
+    NO_PARAM(scion_optimizer_step(opt, NAN, &err));
+    NO_PARAM(scion_optimizer_step_with(opt, NULL, &err));
+    scion_step_init(&s);
+    s.lr = 0.1;
+    NO_PARAM(scion_optimizer_finish(opt, &s, &err));
+    s.grad_scale = 2;
+    NO_PARAM(scion_optimizer_step_with(light, &s, &err));
+    s.grad_scale = 0;
+    NO_PARAM(scion_optimizer_step_with(opt, &s, &err));
+    scion_step_init(&s);
+    s.threads = -1;
+    NO_PARAM(scion_optimizer_step_with(opt, &s, &err));
+    scion_step_init(&s);
+    s.momentum = 2;
+    NO_PARAM(scion_optimizer_step_with(opt, &s, &err));
+    at("a state");
+    const size_t bytes = scion_optimizer_save_bytes(opt, 0);
+    check(bytes > 64 && bytes <= sizeof state_bytes);
+    NO_PARAM(scion_optimizer_save(NULL, 0, state_bytes, bytes, &err));
+    NO_PARAM(scion_optimizer_save(opt, 0, state_bytes, bytes - 1, &err));
+    check_ok(scion_optimizer_save(opt, 0, state_bytes, bytes, &err), &err);
+    NO_PARAM(scion_optimizer_load(NULL, 0, state_bytes, bytes, &err));
+    NO_PARAM(scion_optimizer_load(opt, 0, state_bytes, bytes - 1, &err));
+    static const size_t damage[] = {0, 8, 40}; /* in the mark, the version, and what the checksum covers */
+    for (int64_t i = 0; i < COUNT_OF(damage); i++) {
+        state_bytes[damage[i]] ^= 0x55;
+        NO_PARAM(scion_optimizer_load(opt, 0, state_bytes, bytes, &err));
+        state_bytes[damage[i]] ^= 0x55;
+    }
+    at("schedules and minimisation");
+    NO_PARAM(scion_schedule_check(NULL, &err));
+    NO_PARAM(scion_minimize(NULL, NULL, NULL, &err));
+    NO_PARAM(scion_minimize(&problem, NULL, NULL, &err)); /* stopped by no_gradient */
+    problem.steps = 0;
+    NO_PARAM(scion_minimize(&problem, NULL, NULL, &err));
+    problem.steps = 3;
+    problem.gradient = NULL;
+    NO_PARAM(scion_minimize(&problem, NULL, NULL, &err));
+    constant.peak = NAN;
+    NO_PARAM(scion_schedule_check(&constant, &err));
+    constant.kind = 99;
+    NO_PARAM(scion_schedule_check(&constant, &err));
+    for (int32_t kind = 0; scion_schedule_info(kind); kind++) {
+        const scion_schedule_properties *reads = scion_schedule_info(kind);
+        scion_schedule good = {.size = sizeof good, .kind = kind, .peak = 1, .n = 10}, wrong = good;
+        at("schedule %s", reads->name);
+        check_ok(scion_schedule_check(&good, &err), &err);
+        wrong.n = 0;
+        if (reads->n)
+            NO_PARAM(scion_schedule_check(&wrong, &err));
+        wrong = good;
+        wrong.warmup = 10;
+        if (reads->warmup)
+            NO_PARAM(scion_schedule_check(&wrong, &err));
+        wrong = good;
+        wrong.decay = 11;
+        if (reads->decay)
+            NO_PARAM(scion_schedule_check(&wrong, &err));
+    }
+    scion_optimizer_free(opt);
+    scion_optimizer_free(light);
+}
+
 /* MARS needs somewhere to find the second gradient. */
 static void test_mars_needs_grad_prev(void **state)
 {
@@ -565,6 +689,7 @@ int main(void)
         LAW(test_split_of_a_huge_vector),
         LAW(test_values_at_the_edge),
         LAW(test_settings_at_the_edge),
+        LAW(test_errors_of_no_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,29 @@ static void test_properties(void **state)
     check(!scion_rule_info(-1) && !scion_norm_info(SCION_NORM_AUTO) && !scion_norm_info(99));
 }
 
+/* What a rule, a norm or a schedule has or has not is 1 or 0. */
+static void test_flags(void **state)
+{
+    (void)state;
+    for (int32_t rule = 0; scion_rule_info(rule); rule++) {
+        const scion_rule_properties *r = scion_rule_info(rule);
+        const int32_t flags[] = {r->lmo, r->averages, r->light, r->needs_prev, r->sharp, r->bounded, r->joint};
+        at("rule %s", r->name);
+        for (int64_t i = 0; i < COUNT_OF(flags); i++)
+            check(flags[i] == 0 || flags[i] == 1);
+    }
+    for (int32_t norm = 1; scion_norm_info(norm); norm++) {
+        const scion_norm_properties *n = scion_norm_info(norm);
+        at("norm %s", n->name);
+        check((n->starts_at_zero | n->elementwise) >> 1 == 0);
+    }
+    for (int32_t kind = 0; scion_schedule_info(kind); kind++) {
+        const scion_schedule_properties *s = scion_schedule_info(kind);
+        at("schedule %s", s->name);
+        check((s->n | s->warmup | s->decay | s->start | s->end) >> 1 == 0);
+    }
+}
+
 static void test_version_and_status(void **state)
 {
     (void)state;
@@ -674,6 +697,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAW(test_names),
         LAW(test_properties),
+        LAW(test_flags),
         LAW(test_version_and_status),
         LAW(test_route),
         LAW(test_inspect),

@@ -252,6 +252,31 @@ static void test_memory_is_shared(void **state)
     scion_optimizer_free(one->opt);
 }
 
+/* Before a step all gradients are zero, but those that `light` keeps the average in: of the entries owned here. */
+static void test_begin_clears_gradients(void **state)
+{
+    (void)state;
+    for (int light = 0; light < 2; light++)
+        for (int who = 0; who < 3; who++) {
+            scion_options o;
+            scion_options_init(&o, SCION_RULE_SIGNUM);
+            o.light = light;
+            caller *c = make(&o, who, 3, 0);
+            for (int i = 0; i < PARAMS; i++)
+                for (int64_t e = 0; e < c->n[i]; e++)
+                    ((float *)c->p[i].grad)[e] = 1;
+            scion_optimizer_begin(c->opt);
+            for (int i = 0; i < PARAMS; i++) {
+                const int64_t first = c->p[i].own_first, count = c->p[i].own_count < 0 ? c->n[i] : c->p[i].own_count;
+                at("light %d, caller %d, %s", light, who, shapes[i].name);
+                for (int64_t e = 0; e < c->n[i]; e++)
+                    check(((const float *)c->p[i].grad)[e] == (light && e >= first && e < first + count));
+            }
+            scion_optimizer_free(c->opt);
+            release(NULL);
+        }
+}
+
 static void test_wrong_shares(void **state)
 {
     (void)state;
@@ -509,8 +534,9 @@ static void test_callers_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_shared),     LAW(test_memory_is_shared), LAW(test_wrong_shares), LAW(test_ranges),
-        LAW(test_grad_scale), LAW(test_momentum),         LAW(test_wrong_steps),  LAW(test_callers_arrays),
+        LAW(test_shared),      LAW(test_memory_is_shared), LAW(test_wrong_shares),
+        LAW(test_ranges),      LAW(test_grad_scale),       LAW(test_momentum),
+        LAW(test_wrong_steps), LAW(test_callers_arrays),   LAW(test_begin_clears_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
