@@ -591,6 +591,36 @@ static void test_errors_of_no_parameter(void **state)
     scion_optimizer_free(light);
 }
 
+/* Of a function that takes one parameter, that is number 0; of an optimizer's previous weights, none is at fault. */
+static void test_numbers_of_parameters(void **state)
+{
+    (void)state;
+    scion_param p[2];
+    scion_param_properties about;
+    scion_options o;
+    scion_optimizer *opt;
+    float x[64] = {0};
+    good_params(p);
+    p[1].radius = -1;
+    scion_param_properties_init(&about);
+    err.param = 7;
+    check_status(scion_param_info(&p[1], NULL, &about, &err), SCION_EINVAL, &err);
+    assert_int_equal(err.param, 0);
+    err.param = 7;
+    check_status(scion_lmo(&p[1], NULL, x, x, &err), SCION_EINVAL, &err);
+    assert_int_equal(err.param, 0);
+    good_params(p);
+    p[0].grad_prev = floats(20);
+    p[1].grad_prev = floats(48);
+    scion_options_init(&o, SCION_RULE_MARS);
+    check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+    check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+    check_ok(scion_optimizer_previous(opt, &err), &err);
+    NO_PARAM(scion_optimizer_step(opt, 0.1, &err));
+    check(strstr(err.message, "scion_optimizer_previous") != NULL);
+    scion_optimizer_free(opt);
+}
+
 /* MARS needs somewhere to find the second gradient. */
 static void test_mars_needs_grad_prev(void **state)
 {
@@ -690,6 +720,7 @@ int main(void)
         LAW(test_values_at_the_edge),
         LAW(test_settings_at_the_edge),
         LAW(test_errors_of_no_parameter),
+        LAW(test_numbers_of_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,18 @@ static void test_optimizer_start(void **state)
     scion_optimizer_free(opt);
 }
 
+/* Rows have numbers of their own, also where their length is odd: 60 signs agree with probability 2^-59. */
+static void test_rows_differ(void **state)
+{
+    (void)state;
+    scion_param p = matrix_of(60, 1, SCION_NORM_ROW, SCION_ROLE_HIDDEN);
+    const float *x = init(&p, 1, 11);
+    int positive = 0;
+    for (int i = 0; i < 60; i++)
+        positive += x[i] > 0;
+    check(positive > 0 && positive < 60);
+}
+
 /* Two parameters of the same shape do not start alike. */
 static void test_parameters_differ(void **state)
 {
@@ -280,7 +292,7 @@ int main(void)
         LAW(test_kernel_positions), LAW(test_seed_decides),
         LAW(test_no_bias),          LAW(test_sign_fix),
         LAW(test_optimizer_start),  LAW(test_parameters_differ),
-        LAW(test_starts),
+        LAW(test_rows_differ),      LAW(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

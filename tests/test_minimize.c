@@ -56,6 +56,24 @@ static void test_every_norm_reaches_it(void **state)
     }
 }
 
+/* A schedule may be longer than the run: half of a linear decay. Gradient descent with step lr leaves 1 - lr of the
+ * distance. */
+static void test_schedule_of_its_own_length(void **state)
+{
+    (void)state;
+    bowl *b = bowl_make(SCION_NORM_SIGN, 1);
+    scion_options o = bowl_options(SCION_RULE_SGD, 1);
+    scion_schedule linear = {.size = sizeof linear, .kind = SCION_SCHEDULE_LINEAR, .peak = 0.5, .n = 8};
+    scion_problem problem = bowl_problem(b, 4, SCION_SCHEDULE_CONSTANT, 0.5);
+    double left = 1;
+    problem.schedule = &linear;
+    check_ok(scion_minimize(&problem, &o, NULL, &err), &err);
+    for (int k = 0; k < 4; k++)
+        left *= 1 - 0.5 * (8 - k) / 8;
+    for (int i = 0; i < BOWL_N; i++) /* float32 rounds at 6e-8 a step */
+        check_le(fabs((double)b->x[i] - b->target[i] * (1 - left)), 1e-6 * fabs(b->target[i]));
+}
+
 /* ---- What is returned and what is called ---------------------------------------------------------------- */
 
 /* The last iterate is x^(n+1); a uniform one is each of x^1..x^n alike, and the weights are that iterate's. */
@@ -334,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(test_quadratic_exactly),
+        LAW(test_schedule_of_its_own_length),
         LAW(test_box),
         LAW(test_every_norm_reaches_it),
         LAW(test_uniform_iterate),
