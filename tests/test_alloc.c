@@ -57,6 +57,7 @@ static void fail_each(const char *name, attempt f, int rule)
         }
         check_status(status, SCION_ENOMEM, &err);
         check(err.status == SCION_ENOMEM && err.message[0] != '\0');
+        check(err.param == -1 || strncmp(err.message, "out of memory", 13) != 0); /* begins with a parameter's name */
     }
     check(n < MOST);
 }

@@ -134,6 +134,31 @@ static void test_flags(void **state)
     }
 }
 
+/* Arrays that are not there, or cannot be described. */
+static void test_no_state_array(void **state)
+{
+    (void)state;
+    const scion_param p = matrix_of(4, 3, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
+    scion_array array;
+    scion_array_init(&array);
+    check(scion_param_state(&p, NULL, 0, &array) == 1 && array.count == 12);
+    check(scion_param_state(&p, NULL, -1, &array) == 0);
+    check(scion_param_state(&p, NULL, 1, &array) == 0);
+    check(scion_param_state(&p, NULL, 0, NULL) == 0);
+    check(scion_param_state(NULL, NULL, 0, &array) == 0);
+    array.size = 0;
+    check(scion_param_state(&p, NULL, 0, &array) == 0);
+}
+
+/* Without decay the step size is the peak until the end, and 0 from there on. */
+static void test_schedule_without_decay(void **state)
+{
+    (void)state;
+    scion_schedule s = {.size = sizeof s, .kind = SCION_SCHEDULE_CONSTANT_LINEAR, .peak = 0.25, .n = 10};
+    check(scion_schedule_value(&s, 0) == 0.25 && scion_schedule_value(&s, 9) == 0.25);
+    check(scion_schedule_value(&s, 10) == 0 && scion_schedule_value(&s, 11) == 0);
+}
+
 static void test_version_and_status(void **state)
 {
     (void)state;
@@ -698,6 +723,8 @@ int main(void)
         LAW(test_names),
         LAW(test_properties),
         LAW(test_flags),
+        LAW(test_no_state_array),
+        LAW(test_schedule_without_decay),
         LAW(test_version_and_status),
         LAW(test_route),
         LAW(test_inspect),

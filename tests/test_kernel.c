@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "linalg/stream.h"
+#include "linalg/vector.h"
 #include "product/kernel.h"
 #include "product/transpose.h"
 
@@ -114,6 +116,41 @@ static void transpose_of_every_shape(void **state)
         }
 }
 
+/* Results that go past the cache have the bits of those that do not, whatever their length and place, and nothing is
+ * written beside them. */
+static void test_streamed(void **state)
+{
+    (void)state;
+    enum { MOST = 2100, MARGIN = 64 };
+    static const int64_t lengths[] = {0, 1, 3, 4, 15, 16, 17, 31, 33, 64, 1023, 1024, 1025, 2049, MOST};
+    rng r = rng_of(77);
+    const float *x = gaussian(&r, MOST), *f = gaussian(&r, MOST);
+    float *got = floats(MOST + 2 * MARGIN), *want = floats(MOST + 2 * MARGIN);
+    for (int64_t t = 0; t < COUNT_OF(lengths); t++)
+        for (int64_t shift = 0; shift < 17; shift++)
+            for (int which = 0; which < 3; which++) {
+                const int64_t n = lengths[t];
+                for (int64_t i = 0; i < MOST + 2 * MARGIN; i++)
+                    got[i] = want[i] = 7;
+                float *z = got + MARGIN / 2 + shift, *y = want + MARGIN / 2 + shift;
+                at("function %d, %lld numbers, shifted by %lld", which, (long long)n, (long long)shift);
+                if (which == 0) {
+                    scn_stream(n, 1.5, x, z);
+                    scn_axpby(n, 1.5, x, 0, y);
+                } else if (which == 1) {
+                    scn_sign_stream(n, 1.5, x, z);
+                    scn_sign_axpby(n, 1.5, x, 0, y);
+                } else {
+                    scn_multiply(n, f, x, 0, z, true);
+                    scn_multiply(n, f, x, 0, y, false);
+                }
+                scn_stream_end();
+                check_bits((MOST + 2 * MARGIN) * sizeof *got, got, want);
+                for (int64_t i = 0; which == 2 && i < n; i++)
+                    check(z[i] == f[i] * x[i]);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +158,7 @@ int main(void)
         LAW(tiles_of_panels_are_products),
         LAW(the_variable_chooses),
         LAW(transpose_of_every_shape),
+        LAW(test_streamed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
