@@ -322,11 +322,47 @@ static void test_adamw_without_eps(void **state)
     scion_optimizer_free(opt);
 }
 
+/* Clipping is for parameters without an lmo: under Muon, gradients of hidden matrices do not count; under Scion there is
+ * no joint sum to share. */
+static void test_clipping_leaves_the_lmo_alone(void **state)
+{
+    (void)state;
+    float bias[2][8];
+    for (int large = 0; large < 2; large++) {
+        scion_param p[2] = {matrix_of(8, 8, SCION_NORM_AUTO, SCION_ROLE_HIDDEN),
+                            param_of(1, (const int64_t[]){8}, SCION_NORM_AUTO, SCION_ROLE_VECTOR)};
+        scion_options o;
+        scion_optimizer *opt;
+        rng r = rng_of(31);
+        for (int i = 0; i < 2; i++) {
+            const int64_t n = elements(&p[i]);
+            p[i].weight = gaussian(&r, n);
+            p[i].grad = gaussian(&r, n);
+            for (int64_t e = 0; large && i == 0 && e < n; e++)
+                ((float *)p[i].grad)[e] *= 1024;
+        }
+        scion_options_init(&o, SCION_RULE_MUON);
+        o.clip_norm = 10; /* above the norm of the bias's gradient */
+        o.adam_eps = 1;   /* else the first step of AdamW does not depend on the size of its gradient */
+        check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+        check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+        memcpy(bias[large], p[1].weight, sizeof bias[large]);
+        scion_optimizer_free(opt);
+        scion_options_init(&o, SCION_RULE_SCION);
+        o.clip_norm = 10;
+        check_ok(scion_optimizer_create(&opt, &o, p, 2, &err), &err);
+        assert_int_equal(scion_optimizer_joint_count(opt), 0);
+        scion_optimizer_free(opt);
+    }
+    check_bits(sizeof bias[0], bias[0], bias[1]);
+}
+
 int main(void)
 {
-    enum { others = 4 };
+    enum { others = 5 };
     struct CMUnitTest tests[sizeof rows / sizeof *rows + others] = {
-        LAW(test_decay_is_a_larger_ball), LAW(test_light_is_plain), LAW(test_table_1), LAW(test_adamw_without_eps)};
+        LAW(test_decay_is_a_larger_ball), LAW(test_light_is_plain), LAW(test_table_1), LAW(test_adamw_without_eps),
+        LAW(test_clipping_leaves_the_lmo_alone)};
     for (int64_t i = 0; i < COUNT_OF(rows); i++)
         tests[i + others] = (struct CMUnitTest){rows[i].name, run_row, NULL, release, &rows[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -521,6 +521,25 @@ static void test_nonfinite_arrays(void **state)
         scion_optimizer_free(b->opt);
         release(NULL);
     }
+
+/* A flag is 0 or 1, also where either could be: exchanged weights of MARS. */
+static void test_flags_out_of_range(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_MARS, 0, 0);
+    run *a = make(&o);
+    steps(a, 2);
+    for (int64_t value = 0; value < 3; value++) {
+        size_t bytes;
+        unsigned char *other = save(a, &bytes);
+        memcpy(other + 32 + 5 * 8, &value, sizeof value);
+        const uint64_t sum = checksum_of(other + 32, bytes - 32);
+        memcpy(other + 24, &sum, sizeof sum);
+        at("a flag of %d", (int)value);
+        check_status(scion_optimizer_load(a->opt, 0, other, bytes, &err), value < 2 ? SCION_OK : SCION_ESTATE, &err);
+    }
+    check(strstr(err.message, "flag of 0 or 1") != NULL);
+    scion_optimizer_free(a->opt);
 }
 
 /* Settings that were changed on the way are part of the run. */
@@ -637,8 +656,11 @@ int main(void)
         LAW(test_bounds_travel),           LAW(test_damage),
         LAW(test_other_versions),          LAW(test_longer_records),
         LAW(test_values_out_of_range),     LAW(test_counters_out_of_range),
-        LAW(test_forged_arrays),           LAW(test_forged_lengths),
-        LAW(test_nonfinite_arrays),        LAW(test_settings_travel),
+        LAW(test_forged_arrays),
+        LAW(test_forged_lengths),
+        LAW(test_nonfinite_arrays),
+        LAW(test_settings_travel),
+        LAW(test_flags_out_of_range),
         LAW(test_refusal_changes_nothing), LAW(test_misfits),
         LAW(test_save_needs_its_size),
     };
