@@ -183,6 +183,22 @@ static void test_rows_differ(void **state)
     check(positive > 0 && positive < 60);
 }
 
+/* A seed starts alike in every version: signs of 256 entries, 64 to a number. */
+static void test_signs_of_a_seed(void **state)
+{
+    (void)state;
+    static const uint64_t known[4] = {0x44c090469a8b6b73, 0x15668c92fc0ea9b9, 0x6f96c47258a614ef, 0x76c3f054e5dc8aa2};
+    const scion_param p = matrix_of(16, 16, SCION_NORM_SIGN, SCION_ROLE_HIDDEN);
+    const float *x = init(&p, 1, 2024);
+    for (int k = 0; k < 4; k++) {
+        uint64_t signs = 0;
+        for (int i = 0; i < 64; i++)
+            signs |= (uint64_t)(x[64 * k + i] > 0) << i;
+        at("signs %d: 0x%016llx", k, (unsigned long long)signs);
+        check(signs == known[k]);
+    }
+}
+
 /* Two parameters of the same shape do not start alike. */
 static void test_parameters_differ(void **state)
 {
@@ -292,7 +308,8 @@ int main(void)
         LAW(test_kernel_positions), LAW(test_seed_decides),
         LAW(test_no_bias),          LAW(test_sign_fix),
         LAW(test_optimizer_start),  LAW(test_parameters_differ),
-        LAW(test_rows_differ),      LAW(test_starts),
+        LAW(test_rows_differ),      LAW(test_signs_of_a_seed),
+        LAW(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,11 +348,26 @@ static void test_wrong_problems(void **state)
     check(err.message[0] != '\0');
 }
 
+/* A schedule that makes no sense is refused before anything is computed. */
+static void test_wrong_schedule(void **state)
+{
+    (void)state;
+    bowl *b = bowl_make(SCION_NORM_COL, 1);
+    scion_options o = bowl_options(SCION_RULE_SCION, 1);
+    scion_problem problem = bowl_problem(b, 12, SCION_SCHEDULE_CONSTANT, 0.1);
+    scion_schedule wrong = {.size = sizeof wrong, .kind = SCION_SCHEDULE_COSINE, .peak = 0.1, .warmup = 12};
+    problem.schedule = &wrong;
+    check_status(scion_minimize(&problem, &o, NULL, &err), SCION_EINVAL, &err);
+    check(strstr(err.message, "schedule cosine: warmup is 12") != NULL);
+    assert_int_equal(b->calls, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LAW(test_quadratic_exactly),
         LAW(test_schedule_of_its_own_length),
+        LAW(test_wrong_schedule),
         LAW(test_box),
         LAW(test_every_norm_reaches_it),
         LAW(test_uniform_iterate),

@@ -269,6 +269,34 @@ static void test_bind_moves(void **state)
     scion_optimizer_free(s.opt);
 }
 
+/* MARS reads the second gradient where bind says, and keeps its place where bind says nothing. */
+static void test_bind_moves_the_second_gradient(void **state)
+{
+    (void)state;
+    float *w[2];
+    for (int moved = 0; moved < 2; moved++) {
+        rng r = rng_of(78);
+        scion_param p = matrix_of(6, 5, SCION_NORM_COL, SCION_ROLE_HIDDEN);
+        scion_options o;
+        scion_optimizer *opt;
+        scion_options_init(&o, SCION_RULE_MARS);
+        p.weight = w[moved] = gaussian(&r, 30);
+        p.grad = gaussian(&r, 30);
+        float *prev = p.grad_prev = gaussian(&r, 30);
+        check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+        check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+        if (moved) {
+            prev = copy_floats(30, p.grad_prev);
+            memset(p.grad_prev, 0, 30 * sizeof(float));
+            check_ok(scion_optimizer_bind(opt, 0, p.weight, p.grad, prev, &err), &err);
+            check_ok(scion_optimizer_bind(opt, 0, p.weight, p.grad, NULL, &err), &err);
+        }
+        check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+        scion_optimizer_free(opt);
+    }
+    check_bits(30 * sizeof(float), w[0], w[1]);
+}
+
 /* The exchange gives the weights before the last step, and a second one gives the present ones back. A parameter
  * that the last step left alone had the same weights before it. */
 static void test_mars_previous(void **state)
@@ -425,6 +453,7 @@ int main(void)
         LAW(test_groups),
         LAW(test_missing_gradient),
         LAW(test_bind_moves),
+        LAW(test_bind_moves_the_second_gradient),
         LAW(test_mars_previous),
         LAW(test_bounds),
         LAW(test_mark_start),
