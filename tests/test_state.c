@@ -542,6 +542,25 @@ static void test_flags_out_of_range(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* An array of a name that the rule does not have is not taken for one that it has. */
+static void test_foreign_arrays(void **state)
+{
+    (void)state;
+    scion_options o = options_of(SCION_RULE_SCION, 0, 0);
+    run *a = make(&o);
+    size_t bytes, at_name = 0;
+    steps(a, 2);
+    unsigned char *other = save(a, &bytes);
+    while (at_name + 7 < bytes && memcmp(other + at_name, "average", 7) != 0)
+        at_name++;
+    check(at_name + 7 < bytes);
+    other[at_name] = 'b';
+    const uint64_t sum = checksum_of(other + 32, bytes - 32);
+    memcpy(other + 24, &sum, sizeof sum);
+    check_status(scion_optimizer_load(a->opt, 0, other, bytes, &err), SCION_ESTATE, &err);
+    scion_optimizer_free(a->opt);
+}
+
 /* Settings that were changed on the way are part of the run. */
 static void test_settings_travel(void **state)
 {
@@ -652,16 +671,22 @@ static void test_save_needs_its_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_every_rule_goes_on),      LAW(test_round_trip),
-        LAW(test_bounds_travel),           LAW(test_damage),
-        LAW(test_other_versions),          LAW(test_longer_records),
-        LAW(test_values_out_of_range),     LAW(test_counters_out_of_range),
+        LAW(test_every_rule_goes_on),
+        LAW(test_round_trip),
+        LAW(test_bounds_travel),
+        LAW(test_damage),
+        LAW(test_other_versions),
+        LAW(test_longer_records),
+        LAW(test_values_out_of_range),
+        LAW(test_counters_out_of_range),
         LAW(test_forged_arrays),
         LAW(test_forged_lengths),
         LAW(test_nonfinite_arrays),
         LAW(test_settings_travel),
         LAW(test_flags_out_of_range),
-        LAW(test_refusal_changes_nothing), LAW(test_misfits),
+        LAW(test_refusal_changes_nothing),
+        LAW(test_misfits),
+        LAW(test_foreign_arrays),
         LAW(test_save_needs_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
