@@ -618,6 +618,9 @@ static void test_numbers_of_parameters(void **state)
     check_ok(scion_optimizer_previous(opt, &err), &err);
     NO_PARAM(scion_optimizer_step(opt, 0.1, &err));
     check(strstr(err.message, "scion_optimizer_previous") != NULL);
+    check_status(scion_optimizer_set(opt, 1, 99, 1, &err), SCION_EINVAL, &err);
+    assert_int_equal(err.param, 1);
+    assert_string_equal(err.message, "99 is no setting");
     scion_optimizer_free(opt);
 }
 

@@ -183,6 +183,24 @@ static void test_rows_differ(void **state)
     check(positive > 0 && positive < 60);
 }
 
+/* Rows that are computed in several blocks are orthogonal to those of other blocks, too: a spectral start is
+ * semi-orthogonal at any size. */
+static void test_large_starts_are_orthogonal(void **state)
+{
+    (void)state;
+    enum { ROWS = 120, COLS = 130 };
+    const scion_param p = matrix_of(ROWS, COLS, SCION_NORM_SPECTRAL, SCION_ROLE_PLAIN);
+    const float *x = init(&p, 2, 5);
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = 0;
+            for (int k = 0; k < COLS; k++)
+                sum += (double)x[i * COLS + k] * (double)x[j * COLS + k];
+            at("rows %d and %d", i, j);
+            check_le(fabs(sum - (i == j)), init_tol);
+        }
+}
+
 /* A seed starts alike in every version: signs of 256 entries, 64 to a number. */
 static void test_signs_of_a_seed(void **state)
 {
@@ -304,11 +322,17 @@ static void test_starts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_on_the_boundary),  LAW(test_is_an_extreme_point),
-        LAW(test_kernel_positions), LAW(test_seed_decides),
-        LAW(test_no_bias),          LAW(test_sign_fix),
-        LAW(test_optimizer_start),  LAW(test_parameters_differ),
-        LAW(test_rows_differ),      LAW(test_signs_of_a_seed),
+        LAW(test_on_the_boundary),
+        LAW(test_is_an_extreme_point),
+        LAW(test_kernel_positions),
+        LAW(test_seed_decides),
+        LAW(test_no_bias),
+        LAW(test_sign_fix),
+        LAW(test_optimizer_start),
+        LAW(test_parameters_differ),
+        LAW(test_rows_differ),
+        LAW(test_signs_of_a_seed),
+        LAW(test_large_starts_are_orthogonal),
         LAW(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

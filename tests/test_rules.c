@@ -322,8 +322,8 @@ static void test_adamw_without_eps(void **state)
     scion_optimizer_free(opt);
 }
 
-/* Clipping is for parameters without an lmo: under Muon, gradients of hidden matrices do not count; under Scion there is
- * no joint sum to share. */
+/* Clipping is for parameters without an lmo: under Muon, gradients of hidden matrices do not count; under Scion there
+ * is no joint sum to share. */
 static void test_clipping_leaves_the_lmo_alone(void **state)
 {
     (void)state;

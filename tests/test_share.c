@@ -277,6 +277,32 @@ static void test_begin_clears_gradients(void **state)
         }
 }
 
+/* The smallest part of all: a parameter of one entry. */
+static void test_part_of_one_entry(void **state)
+{
+    (void)state;
+    float w[2];
+    for (int whole = 0; whole < 2; whole++) {
+        float g = 0.5f;
+        scion_param p = param_of(1, (const int64_t[]){1}, SCION_NORM_AUTO, SCION_ROLE_VECTOR);
+        scion_optimizer *opt;
+        scion_step s = step_of(0.1);
+        w[whole] = 3;
+        p.weight = &w[whole];
+        p.grad = &g;
+        check_ok(scion_optimizer_create(&opt, NULL, &p, 1, &err), &err);
+        if (whole) {
+            check_ok(scion_optimizer_step_with(opt, &s, &err), &err);
+        } else {
+            check_ok(scion_optimizer_joint(opt, &s, NULL, &err), &err);
+            check_ok(scion_optimizer_part(opt, &s, NULL, 0, 0, 1, &err), &err);
+            check_ok(scion_optimizer_finish(opt, &s, &err), &err);
+        }
+        scion_optimizer_free(opt);
+    }
+    check(w[0] == w[1] && w[0] < 3);
+}
+
 static void test_wrong_shares(void **state)
 {
     (void)state;
@@ -534,9 +560,16 @@ static void test_callers_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_shared),      LAW(test_memory_is_shared), LAW(test_wrong_shares),
-        LAW(test_ranges),      LAW(test_grad_scale),       LAW(test_momentum),
-        LAW(test_wrong_steps), LAW(test_callers_arrays),   LAW(test_begin_clears_gradients),
+        LAW(test_shared),
+        LAW(test_memory_is_shared),
+        LAW(test_wrong_shares),
+        LAW(test_ranges),
+        LAW(test_grad_scale),
+        LAW(test_momentum),
+        LAW(test_wrong_steps),
+        LAW(test_callers_arrays),
+        LAW(test_begin_clears_gradients),
+        LAW(test_part_of_one_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
