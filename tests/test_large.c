@@ -159,6 +159,23 @@ static void test_largest_singular_value(void **state)
         }
 }
 
+/* And of matrices whose columns are taken in several strips. */
+static void test_largest_singular_value_of_strips(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{20, 1100}, {1100, 20}, {3, 513}};
+    for (int64_t s = 0; s < COUNT_OF(sizes); s++) {
+        rng r = rng_of((uint64_t)(950 + s));
+        const scion_param p = matrix_of(sizes[s][0], sizes[s][1], SCION_NORM_SPECTRAL, SCION_ROLE_PLAIN);
+        const float *x = gaussian(&r, elements(&p));
+        double value;
+        at("%lldx%lld", (long long)sizes[s][0], (long long)sizes[s][1]);
+        check_ok(scion_norm_value(&p, NULL, x, &value, &err), &err);
+        check_rel(value, oracle_norm(&p, widen(elements(&p), x)), 1e-5);
+        release(NULL);
+    }
+}
+
 /* Spectral jobs of several sizes, by one thread each and by all of them: no bit differs. */
 static void test_spectral_jobs(void **state)
 {
@@ -191,8 +208,12 @@ static void test_spectral_jobs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_values_and_lmo),         LAW(test_steps),         LAW(test_entrywise_rules),
-        LAW(test_largest_singular_value), LAW(test_spectral_jobs),
+        LAW(test_values_and_lmo),
+        LAW(test_steps),
+        LAW(test_entrywise_rules),
+        LAW(test_largest_singular_value),
+        LAW(test_largest_singular_value_of_strips),
+        LAW(test_spectral_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
