@@ -521,6 +521,7 @@ static void test_nonfinite_arrays(void **state)
         scion_optimizer_free(b->opt);
         release(NULL);
     }
+}
 
 /* A flag is 0 or 1, also where either could be: exchanged weights of MARS. */
 static void test_flags_out_of_range(void **state)
