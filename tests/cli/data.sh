@@ -67,9 +67,10 @@ holds out ' on 320 tokens'
 # ---- A limit on the command line wins over those of the run and of the preset
 "$scion" train shakespeare data=text.txt $tiny steps=1 eval_batches=2 eval_end=320 out=part2 > out 2>&1
 for run in part part2; do
-    for try in 'eval_tokens=160 160' 'eval_tokens=480 480' 'eval_batches=1 64' 'eval_end=96 128' 'threads=1 320'; do
+    for try in 'eval_tokens=160 160' 'eval_tokens=480 480' 'eval_batches=1 64' 'eval_end=96 128' 'threads=1 320' \
+        'eval_tokens=160 eval_batches=0 eval_end=0 160' 'eval_tokens=0 eval_batches=1 64'; do
         "$scion" eval $run ${try% *} --json > out 2>&1 || fault "eval $try: $(cat out)"
-        [ "$(json out 'o["tokens"]')" = "${try#* }" ] || fault "eval $run $try: $(cat out)"
+        [ "$(json out 'o["tokens"]')" = "${try##* }" ] || fault "eval $run $try: $(cat out)"
     done
 done
 refused 1 'both limit' eval part eval_tokens=160 eval_end=320

@@ -443,19 +443,31 @@ scion_status config_set_pair(config *c, const char *pair, scion_error *err)
     return config_set(c, key, equal + 1, "command line", err);
 }
 
-bool config_given(const char *key, const char *const *pairs, int n)
+/* Value that the pairs give to a key, or NULL. */
+static const char *given_value(const char *key, const char *const *pairs, int n)
 {
     const size_t length = strlen(key);
     for (int i = 0; i < n; i++)
         if (strncmp(pairs[i], key, length) == 0 && pairs[i][length] == '=')
-            return true;
-    return false;
+            return pairs[i] + length + 1;
+    return NULL;
+}
+
+bool config_given(const char *key, const char *const *pairs, int n)
+{
+    return given_value(key, pairs, n) != NULL;
+}
+
+bool config_limits(const char *key, const char *const *pairs, int n)
+{
+    const char *value = given_value(key, pairs, n);
+    return value && strcmp(value, "0") != 0;
 }
 
 scion_status config_make_way(config *c, const char *const *pairs, int n, scion_error *err)
 {
     const bool tokens = config_given("eval_tokens", pairs, n), batches = config_given("eval_batches", pairs, n);
-    if (tokens && batches)
+    if (config_limits("eval_tokens", pairs, n) && config_limits("eval_batches", pairs, n))
         return train_fail(err, SCION_EINVAL,
                           "command line: eval_tokens and eval_batches both limit a validation: give one of them");
     if (tokens)

@@ -68,6 +68,8 @@ scion_status config_set(config *c, const char *key, const char *value, const cha
 scion_status config_set_pair(config *c, const char *pair, scion_error *err);
 /* True if pairs of a command line set that key. */
 bool config_given(const char *key, const char *const *pairs, int n);
+/* The same, but not to 0, which stands for no limit. */
+bool config_limits(const char *key, const char *const *pairs, int n);
 /* Before the pairs of a command line are set: takes back the limits of a preset or a run on validations which would
  * hide those that the pairs give. Refuses pairs that limit the same validations twice. */
 scion_status config_make_way(config *c, const char *const *pairs, int n, scion_error *err);

@@ -60,8 +60,8 @@ static scion_status change_config(config *c, const char *const *pairs, int count
 {
     scion_status status = SCION_OK;
     TRY(config_make_way(c, pairs, count, err));
-    if (allowed & OPTION_ON_EVAL && config_given("eval_tokens", pairs, count) &&
-        config_given("eval_end", pairs, count))
+    if (allowed & OPTION_ON_EVAL && config_limits("eval_tokens", pairs, count) &&
+        config_limits("eval_end", pairs, count))
         return train_fail(err, SCION_EINVAL, "eval_tokens and eval_end both limit this validation: give one of them");
     for (int i = 0; i < count; i++) {
         const config_option *o = option_of(pairs[i]);
