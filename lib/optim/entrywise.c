@@ -70,6 +70,15 @@ double scn_sgd_reach(const scn_entries *e, double g, double *average)
     return e->rate * *average;
 }
 
+/* Copies n entries from `first` on of a state array; NULL: the rule has no such array. */
+static float *copy_state(const scn_tensor *t, int k, int64_t first, int64_t n, float *to)
+{
+    if (!t->state[k])
+        return NULL;
+    memcpy(to, (const float *)t->state[k] + (first - t->own_first), (size_t)n * sizeof *to);
+    return to;
+}
+
 double scn_try_entries(const scn_tensor *t, const scn_entries *e)
 {
     double largest = 0;
@@ -81,11 +90,8 @@ double scn_try_entries(const scn_tensor *t, const scn_entries *e)
         const float *w = scn_floats(t->weight, t->weight_type, first, n, weights);
         if (w != weights)
             memcpy(weights, w, (size_t)n * sizeof *w);
-        for (int k = 0; k < SCN_STATES_MAX; k++) {
-            state[k] = t->state[k] ? states[k] : NULL;
-            if (state[k])
-                memcpy(state[k], (float *)t->state[k] + (first - t->own_first), (size_t)n * sizeof(float));
-        }
+        for (int k = 0; k < SCN_STATES_MAX; k++)
+            state[k] = copy_state(t, k, first, n, states[k]);
         t->rule->entries(e, n, g, state, weights);
         bool good = scn_largest(n, weights) <= 0x1.fep127f; /* the largest bfloat16, so that rounding has room */
         for (int k = 0; k < SCN_STATES_MAX; k++) {
