@@ -591,7 +591,7 @@ static void test_errors_of_no_parameter(void **state)
     scion_optimizer_free(light);
 }
 
-/* Of a function that takes one parameter, that is number 0; of an optimizer's previous weights, none is at fault. */
+/* A function that takes one parameter names number 0; where previous weights are in place, none is at fault. */
 static void test_numbers_of_parameters(void **state)
 {
     (void)state;

@@ -111,7 +111,7 @@ static void test_properties(void **state)
     check(!scion_rule_info(-1) && !scion_norm_info(SCION_NORM_AUTO) && !scion_norm_info(99));
 }
 
-/* What a rule, a norm or a schedule has or has not is 1 or 0. */
+/* Properties of rules, norms and schedules are 1 or 0. */
 static void test_flags(void **state)
 {
     (void)state;
