@@ -537,6 +537,17 @@ static void written_pngs_come_back(void **state)
     }
 }
 
+/* An image without pixels cannot be written: nothing is left to free. */
+static void without_pixels_there_is_no_png(void **state)
+{
+    uint8_t none = 0, *bytes = &none;
+    size_t n = 0;
+    scion_error err = {0};
+    (void)state;
+    assert_int_not_equal(image_encode_png(&none, 0, W, 3, &bytes, &n, &err), SCION_OK);
+    assert_null(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +569,7 @@ int main(void)
         cmocka_unit_test(other_formats_are_named),
         cmocka_unit_test(huge_files_are_refused_at_once),
         cmocka_unit_test(written_pngs_come_back),
+        cmocka_unit_test(without_pixels_there_is_no_png),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "util/base64.h"
 #include "record/mistakes.h"
@@ -341,6 +342,22 @@ static void damaged_files_do_no_harm(void **state)
         }
 }
 
+/* The largest file that is read has 64 MiB; this one is empty space, which is no JSON. */
+static void files_have_a_largest_size(void **state)
+{
+    const char *path = scratch("huge.json");
+    mistakes *m = NULL;
+    scion_error err = {0};
+    (void)state;
+    scratch_put(path, "", 0);
+    check(truncate(path, 1 << 26) == 0);
+    check_status(mistakes_read(&m, path, &err), SCION_ESTATE, &err);
+    check(strstr(err.message, "huge.json: not the mistakes of a run"));
+    check(truncate(path, (1 << 26) + 1) == 0);
+    check_status(mistakes_read(&m, path, &err), SCION_ESTATE, &err);
+    check(strstr(err.message, "huge.json: expected a file of at most 67108864 bytes"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +370,7 @@ int main(void)
         LAW(bytes_as_text_come_back),
         LAW(what_contradicts_itself_is_refused),
         LAW(damaged_files_do_no_harm),
+        LAW(files_have_a_largest_size),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
