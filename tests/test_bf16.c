@@ -200,6 +200,29 @@ static void test_nearest_if_asked(void **state)
     check_bits(N * sizeof *want, w, bf16_copy(N, exact));
 }
 
+/* A new momentum rescales what light keeps: (1 - a)/a is 1 for 0.5 and 3 for 0.25. */
+static void test_light_follows_momentum(void **state)
+{
+    (void)state;
+    rng r = rng_of(7);
+    uint16_t *g = bf16_copy(N, rounded(gaussian(&r, N))), *w = bf16_copy(N, rounded(gaussian(&r, N)));
+    uint16_t *want = room(N * sizeof *want);
+    scion_options o;
+    scion_optimizer *opt;
+    scion_options_init(&o, SCION_RULE_SCION);
+    o.light = 1;
+    o.momentum = 0.5;
+    o.rounding = SCION_ROUNDING_NEAREST;
+    scion_param p = param_with(SCION_NORM_SPECTRAL, w, SCION_BF16, g, SCION_BF16);
+    check_ok(scion_optimizer_create(&opt, &o, &p, 1, &err), &err);
+    check_ok(scion_optimizer_step(opt, 0.1, &err), &err);
+    for (int i = 0; i < N; i++)
+        want[i] = bf16_nearest(3 * bf16_value(g[i]));
+    check_ok(scion_optimizer_set(opt, SCION_ALL, SCION_SET_MOMENTUM, 0.25, &err), &err);
+    scion_optimizer_free(opt);
+    check_bits(N * sizeof *want, g, want);
+}
+
 /* The rest that light leaves fades by (1 - alpha) a step on average, however small alpha is: 300 steps of alpha =
  * 2^-10, where a spacing is 2^-8 of an entry just below 1. Rounded to nearest it stands still. */
 static void test_light_fades(void **state)
@@ -310,9 +333,16 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_gradients),    LAW(test_stochastic_weights), LAW(test_small_steps_add_up),
-        LAW(test_seed_decides), LAW(test_nearest_if_asked),   LAW(test_light_fades),
-        LAW(test_start),        LAW(test_nan_stays_nan),      LAW(test_nearest),
+        LAW(test_gradients),
+        LAW(test_stochastic_weights),
+        LAW(test_small_steps_add_up),
+        LAW(test_seed_decides),
+        LAW(test_nearest_if_asked),
+        LAW(test_light_fades),
+        LAW(test_light_follows_momentum),
+        LAW(test_start),
+        LAW(test_nan_stays_nan),
+        LAW(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
