@@ -553,6 +553,20 @@ static void what_does_not_fit_is_refused_first(void **state)
     }
 }
 
+/* The sum that is refused counts the two averages of AdamW: twice the gradients, within its three digits. */
+static void the_state_is_foreseen(void **state)
+{
+    const config c = tiny(TINY_MLP "width=512k layers=9 rule=adamw");
+    trainer *t = NULL;
+    scion_error err = {0};
+    double gradients = 0, optimizer = 0;
+    (void)state;
+    assert_int_equal(tiny_create(&t, &c, &err), SCION_ENOMEM);
+    const char *text = strstr(err.message, "gradients ");
+    assert_int_equal(text ? sscanf(text, "gradients %lf TB, optimizer %lf TB", &gradients, &optimizer) : 0, 2);
+    assert_true(fabs(optimizer / gradients - 2) < 0.02);
+}
+
 /* A window longer than the text is refused, whether or not there is a file. */
 static void too_little_data_is_refused(void **state)
 {
@@ -604,6 +618,7 @@ int main(void)
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_layer),
         cmocka_unit_test(weights_that_are_not_finite_are_not_read),
         cmocka_unit_test(what_does_not_fit_is_refused_first),
+        cmocka_unit_test(the_state_is_foreseen),
         cmocka_unit_test(too_little_data_is_refused),
         cmocka_unit_test(light_takes_eight_bytes_a_parameter),
     };
