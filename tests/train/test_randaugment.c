@@ -203,6 +203,22 @@ static void operations_are_drawn_evenly(void **state)
     assert_true(fabs(level - 9 + 0.00425) < 5 * 0.5 / sqrt(draws));
 }
 
+/* The draws of a seed never change, for runs to go on with the same images. */
+static void draws_are_as_recorded(void **state)
+{
+    static const int row[] = {-1, -1, 1, -1, 4, -1, -1, 3, 0, -1, 1, 11};
+    static const bool negative[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1};
+    (void)state;
+    for (int64_t n = 0; n < 6; n++) {
+        randaugment_op ops[RANDAUGMENT_OPS];
+        randaugment_draw(9, 7, n, ops);
+        for (int k = 0; k < RANDAUGMENT_OPS; k++) {
+            assert_int_equal(ops[k].row, row[2 * n + k]);
+            assert_true(ops[k].row < 0 || ops[k].negative == negative[2 * n + k]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +226,7 @@ int main(void)
         cmocka_unit_test(equalize_spreads_the_brightness),
         cmocka_unit_test(neutral_operations_change_nothing),
         cmocka_unit_test(operations_are_drawn_evenly),
+        cmocka_unit_test(draws_are_as_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
