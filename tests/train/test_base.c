@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <math.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "util/array.h"
@@ -183,6 +184,27 @@ static void memory_is_what_the_lowest_limit_leaves(void **state)
     assert_true(memory_usable(inside, 1).bytes == 4194304);
 }
 
+/* Of ulimit -d, here far above any use, the data that the process has by now are taken off: all but a MiB. */
+static void memory_in_use_counts(void **state)
+{
+    char text[100];
+    struct rlimit before, limit;
+    const unsigned long long all = 1ull << 60, page = (unsigned long long)sysconf(_SC_PAGE_SIZE);
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
+    if (before.rlim_max != RLIM_INFINITY)
+        skip();
+    snprintf(text, sizeof text, "900 800 700 600 0 %llu 0\n", (all - (1 << 20)) / page);
+    const char *root = kernel_file(scratch("data"), "proc/self/statm", text);
+    limit = before;
+    limit.rlim_cur = (rlim_t)all;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
+    const memory_limit m = memory_usable(root, 1);
+    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+    assert_int_equal(m.bytes, 1 << 20);
+    assert_string_equal(m.what, "ulimit -d leaves");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +212,7 @@ int main(void)
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(arrays_grow),
         cmocka_unit_test(memory_is_what_the_lowest_limit_leaves),
+        cmocka_unit_test(memory_in_use_counts),
         cmocka_unit_test(json_is_written_to_files_and_pipes),
         cmocka_unit_test(utf8_is_decoded_and_encoded),
         cmocka_unit_test(texts_are_made_printable),
