@@ -298,8 +298,24 @@ static void test_synthetic_images(void **state)
     must_fill(b, DATA_VAL, 3, batch, y, again);
     assert_memory_equal(x, y, sizeof x);
     assert_memory_equal(labels, again, sizeof labels);
+    assert_int_equal(data_about(a)->samples[DATA_TRAIN], 4096);
     data_close(a);
     data_close(b);
+}
+
+/* As many large images as 12 MiB hold. */
+static void large_synthetic_images_are_fewer(void **state)
+{
+    static const char *const pairs[] = {"data_kind=synthetic", "image_size=64", NULL};
+    static const char *const wants[] = {"pixels", NULL};
+    const data_context context = {.seed = 7, .wants = wants};
+    data_set *d = NULL;
+    scion_error err = {0};
+    (void)state;
+    if (open_pairs(&d, "", &context, pairs, &err) != SCION_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(data_about(d)->samples[DATA_TRAIN], 1024);
+    data_close(d);
 }
 
 /* The first successor of each symbol follows it seven times of ten, and no symbol has more than four. */
@@ -386,11 +402,17 @@ static void cifar10_is_made_from_png(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),           cmocka_unit_test(cifar10_is_made_from_png),
-        cmocka_unit_test(test_shuffle_is_even),  cmocka_unit_test(test_validation_order),
-        cmocka_unit_test(test_determinism),      cmocka_unit_test(test_cifar10),
-        cmocka_unit_test(test_idx_values),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_synthetic_images), cmocka_unit_test(test_synthetic_text),
+        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(cifar10_is_made_from_png),
+        cmocka_unit_test(test_shuffle_is_even),
+        cmocka_unit_test(test_validation_order),
+        cmocka_unit_test(test_determinism),
+        cmocka_unit_test(test_cifar10),
+        cmocka_unit_test(test_idx_values),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_synthetic_images),
+        cmocka_unit_test(test_synthetic_text),
+        cmocka_unit_test(large_synthetic_images_are_fewer),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }
