@@ -10,11 +10,14 @@ enum { PARAMS = 4, MOST = 2000 };
 
 static void make_params(scion_param *p)
 {
+    static const int64_t sizes[] = {1, 2};
     rng r = rng_of(4);
     p[0] = matrix_of(5, 4, SCION_NORM_AUTO, SCION_ROLE_ONEHOT);
     p[1] = matrix_of(12, 9, SCION_NORM_AUTO, SCION_ROLE_HIDDEN);
     p[1].split_count = 3;
     p[2] = matrix_of(3, 6, SCION_NORM_AUTO, SCION_ROLE_OUTPUT);
+    p[2].split_count = 2;
+    p[2].split_sizes = sizes;
     p[3] = param_of(1, (int64_t[]){6}, SCION_NORM_AUTO, SCION_ROLE_VECTOR);
     for (int i = 0; i < PARAMS; i++) {
         int64_t n = elements(&p[i]);

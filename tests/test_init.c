@@ -21,6 +21,7 @@ static float *init(const scion_param *p, int32_t threads, uint64_t seed)
     scion_options o;
     scion_options_init(&o, SCION_RULE_SCION);
     o.threads = threads;
+    o.eps = 0.5; /* for steps alone: starts lie on the boundary all the same */
     float *x = floats(elements(p));
     check_ok(scion_boundary_init(p, &o, seed, x, &err), &err);
     return x;
