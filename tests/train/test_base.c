@@ -184,7 +184,7 @@ static void memory_is_what_the_lowest_limit_leaves(void **state)
     assert_true(memory_usable(inside, 1).bytes == 4194304);
 }
 
-/* Of ulimit -d, here far above any use, the data that the process has by now are taken off: all but a MiB. */
+/* Memory in use is taken off ulimit -d: here the limit is far above any use, and all but a MiB of it is said to be used. */
 static void memory_in_use_counts(void **state)
 {
     char text[100];
@@ -193,7 +193,7 @@ static void memory_in_use_counts(void **state)
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
     if (before.rlim_max != RLIM_INFINITY)
-        skip();
+        skip(); /* the limit cannot be raised so far */
     snprintf(text, sizeof text, "900 800 700 600 0 %llu 0\n", (all - (1 << 20)) / page);
     const char *root = kernel_file(scratch("data"), "proc/self/statm", text);
     limit = before;
