@@ -184,7 +184,7 @@ static void memory_is_what_the_lowest_limit_leaves(void **state)
     assert_true(memory_usable(inside, 1).bytes == 4194304);
 }
 
-/* Memory in use is taken off ulimit -d: here the limit is far above any use, and all but a MiB of it is said to be used. */
+/* Memory in use is taken off ulimit -d: the limit is far above any use here, and all but a MiB is said to be used. */
 static void memory_in_use_counts(void **state)
 {
     char text[100];
