@@ -1,6 +1,7 @@
 /* Chooses among the kernels that this CPU can run. */
 #include "product/kernel.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,15 @@ const scn_kernel *scn_kernel_named(const char *name)
     return scn_kernel_at(0);
 }
 
+/* The answer for this process, once somebody has asked: every thread that asks first finds the same one. */
+static const scn_kernel *_Atomic chosen;
+
 const scn_kernel *scn_kernel_best(void)
 {
-    return scn_kernel_named(getenv("SCION_ISA"));
+    const scn_kernel *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!k) {
+        k = scn_kernel_named(getenv("SCION_ISA"));
+        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+    }
+    return k;
 }

@@ -51,8 +51,8 @@ const scn_kernel *scn_kernel_at(int i);
 /* The kernel of that name, if this CPU can run it; else (or with NULL) the fastest. */
 const scn_kernel *scn_kernel_named(const char *name);
 
-/* The one to use: the fastest, or what the environment variable SCION_ISA names (avx512, avx2, portable). Ask once
- * per optimizer or operator and keep the answer. */
+/* The one to use: the fastest, or what the environment variable SCION_ISA names (avx512, avx2, portable). CPU and
+ * environment are asked once in a process: the answer does not change. */
 const scn_kernel *scn_kernel_best(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "metric_cases.h"
+#include "product/kernel.h"
 #include "record/metrics.h"
 #include "record/run_record.h"
 
@@ -296,7 +297,8 @@ static void the_summary_is_one_object(void **state)
     c.training.lr = 0.1;
     check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
     json_t *object = summary_of(dir);
-    check(json_object_size(object) == 16);
+    check(json_object_size(object) == 17);
+    check(strcmp(json_string_value(json_object_get(object, "kernels")), scn_kernel_best()->name) == 0);
     check(strcmp(json_string_value(json_object_get(object, "state")), "stopped") == 0);
     check(json_real_value(json_object_get(object, "elapsed")) == 2.25);
     check(json_real_value(json_object_get(object, "forward_s")) == 0.25);
@@ -321,7 +323,7 @@ static void the_summary_is_one_object(void **state)
     r.skipped = 7;
     check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
     object = summary_of(dir);
-    check(json_object_size(object) == 19);
+    check(json_object_size(object) == 20);
     check(json_real_value(json_object_get(object, "top5")) == 0.875);
     check(json_real_value(json_object_get(object, "plain_accuracy")) == 0.5);
     check(json_integer_value(json_object_get(object, "skipped")) == 7);
@@ -330,7 +332,7 @@ static void the_summary_is_one_object(void **state)
     check_ok(config_set(&c, "model", "mlp", "test", &err), &err); /* images are images */
     check_ok(metrics_summary(-1, dir, &r, &c, &err), &err);
     object = summary_of(dir);
-    check(json_integer_value(json_object_get(object, "images_per_s")) == 200 && json_object_size(object) == 19);
+    check(json_integer_value(json_object_get(object, "images_per_s")) == 200 && json_object_size(object) == 20);
     check(json_integer_value(json_object_get(object, "images")) == 300 && !json_object_get(object, "tokens"));
     json_decref(object);
 }

@@ -413,8 +413,9 @@ static void launchers_are_found(void **state)
 static void another_mind_is_named(void **state)
 {
     const config a = tiny(TINY_GPT), b = tiny(TINY_GPT "lr=0.5"), c = tiny(TINY_GPT "out=elsewhere threads=7");
-    char *first = start_text("0.2.0", &a), *other = start_text("0.2.0", &b), *same = start_text("0.2.0", &c);
-    char *newer = start_text("0.3.0", &a);
+    char *first = start_text("0.2.0", "avx2", &a), *other = start_text("0.2.0", "avx2", &b);
+    char *same = start_text("0.2.0", "avx2", &c), *newer = start_text("0.3.0", "avx2", &a);
+    char *wider = start_text("0.2.0", "avx512", &a);
     scion_error err;
     (void)state;
     OK(start_compare(first, first, &err));
@@ -423,10 +424,13 @@ static void another_mind_is_named(void **state)
     assert_non_null(strstr(err.message, "this rank has lr=0.5, rank 0 has lr=0.03125"));
     assert_int_equal(start_compare(first, newer, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "this rank has version=0.3.0, rank 0 has version=0.2.0"));
+    assert_int_equal(start_compare(first, wider, &err), SCION_EINVAL);
+    assert_non_null(strstr(err.message, "this rank has avx512 kernels (SCION_ISA chooses others), rank 0 has avx2"));
     free(first);
     free(other);
     free(same);
     free(newer);
+    free(wider);
 }
 
 int main(void)

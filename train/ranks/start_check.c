@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "product/kernel.h"
 #include "util/fail.h"
 
-char *start_text(const char *version, const config *settings)
+char *start_text(const char *version, const char *kernels, const config *settings)
 {
     char *text = NULL, value[CONFIG_TEXT];
     size_t bytes;
@@ -17,6 +18,7 @@ char *start_text(const char *version, const config *settings)
     if (!to)
         return NULL;
     fprintf(to, "version=%s\n", version);
+    fprintf(to, "%s kernels (SCION_ISA chooses others)\n", kernels);
     for (int i = 0; (o = config_option_at(i)) != NULL; i++) {
         if (strcmp(o->key, "out") == 0 || strcmp(o->key, "threads") == 0)
             continue;
@@ -62,7 +64,7 @@ scion_status start_check_settings(comm *c, const config *settings, scion_error *
 {
     if (c->size == 1)
         return SCION_OK;
-    char *own = start_text(scion_version(), settings);
+    char *own = start_text(scion_version(), scn_kernel_best()->name, settings);
     const scion_status status = compare_with_first(c, own, err);
     free(own);
     return status;
