@@ -44,11 +44,11 @@ static void print_json(const trainer *t, const outcome *o)
     char of_part[32];
     snprintf(of_part, sizeof of_part, "%s_of_part", d->unit);
     json_t *object =
-        json_pack("{s:o*, s:I, s:s, s:s, s:I, s:I, s:I, s:o*, s:o*, s:o*}", "checkpoint", json_string(o->path),
+        json_pack("{s:o*, s:I, s:s, s:s, s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o*}", "checkpoint", json_string(o->path),
                   "step", (json_int_t)trainer_about(t).step, "data", trainer_about(t).config->data.path, "part",
                   d->held_out, d->unit, (json_int_t)o->scores.measured, of_part, (json_int_t)o->all, "skipped",
-                  (json_int_t)data_skipped(trainer_about(t).data), "loss", json_real(o->scores.loss), "accuracy",
-                  json_real(o->scores.accuracy), "top5",
+                  (json_int_t)data_skipped(trainer_about(t).data), "loss", json_real(o->scores.loss), "bits_per_byte",
+                  json_real(o->scores.bits_per_byte), "accuracy", json_real(o->scores.accuracy), "top5",
                   json_real(o->scores.top5)); /* NULL, left out: NAN, or a path that is not UTF-8 */
     if (d->classes > 0) {
         json_object_set_new(object, "plain_accuracy", json_real(o->scores.plain_accuracy));
@@ -73,8 +73,10 @@ static void print_text(const trainer *t, const outcome *o)
     if (data_files(trainer_about(t).data) > 0 && data_skipped(trainer_about(t).data) > 0)
         printf("left out: %lld image%s that cannot be read\n", (long long)data_skipped(trainer_about(t).data),
                cli_plural(data_skipped(trainer_about(t).data)));
-    printf("step %lld  validation loss %.4f  accuracy %.2f%%", (long long)trainer_about(t).step, s->loss,
-           100 * s->accuracy);
+    printf("step %lld  validation loss %.4f", (long long)trainer_about(t).step, s->loss);
+    if (!isnan(s->bits_per_byte))
+        printf("  %.4f bits per byte", s->bits_per_byte);
+    printf("  accuracy %.2f%%", 100 * s->accuracy);
     if (!isnan(s->top5))
         printf("  top-5 %.2f%%", 100 * s->top5);
     printf("\n");
@@ -175,7 +177,9 @@ const cli_command cli_eval = {
     .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. Measures "
             "the validation part: the last val_fraction of a text, or val_data. part=all measures all "
             "data. data, data_kind, val_data, val_fraction, skip_unknown, batch, block, threads, eval_tokens, "
-            "eval_batches, eval_end and tta may be changed. The accuracy is the fraction of tokens or images that "
+            "eval_batches, eval_end and tta may be changed. Bits per byte are the loss "
+            "of all measured tokens in bits, divided by the bytes of their text: models with other tokens compare by "
+            "them. The accuracy is the fraction of tokens or images that "
             "are predicted correctly; of images also that whose class is among the five likeliest. tta=mirror and "
             "tta=translate look at each image in two and in six ways. --json has also how often each class is taken "
             "for another one; mistakes=RUN/mistakes.json makes scion report draw it, and the worst images.\n\n"

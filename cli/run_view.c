@@ -109,15 +109,17 @@ static scion_status show_validation(void *ctx, const run_event *e, scion_error *
     run_view *v = ctx;
     const run_point *p = e->point;
     const double now = clock_now();
-    char accuracy[32] = "";
+    char more[64] = "";
     (void)err;
     v->validating_s += now - v->stepped;
     v->validations++;
     v->stepped = now;
+    if (isfinite(p->val_bits_per_byte))
+        utf8_append(more, sizeof more, "  %.4f bits per byte", p->val_bits_per_byte);
     if (trainer_about(e->t).reports_accuracy)
-        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * p->accuracy);
+        utf8_append(more, sizeof more, "  accuracy %.2f%%", 100 * p->accuracy);
     cli_progress_show(&v->progress, CLI_RESULT, "step %lld  validation loss %.4f%s", (long long)p->step, p->val_loss,
-                      accuracy);
+                      more);
     return SCION_OK;
 }
 
@@ -183,6 +185,8 @@ static void print_scores(FILE *to, const trainer *t, const run_result *r)
     fprintf(to, "validation loss %.4f on %lld %s", r->val_loss,
             (long long)(trainer_validation_samples(t, true) * data_about(trainer_about(t).data)->sample_units),
             trainer_about(t).unit);
+    if (isfinite(r->val_bits_per_byte))
+        fprintf(to, ", %.4f bits per byte", r->val_bits_per_byte);
     if (!trainer_about(t).reports_accuracy)
         return;
     fprintf(to, ", accuracy %.2f%%", 100 * r->accuracy);

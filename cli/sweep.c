@@ -11,6 +11,7 @@
 #include "comm/launcher.h"
 #include "sweep/grid.h"
 #include "tune/transfer.h"
+#include "util/utf8.h"
 
 /* ---- Progress: a line for each run that has ended, and a status line ------------------------------------------ */
 
@@ -28,12 +29,14 @@ typedef struct sweep_view {
 /* Prints the end of a run, numbers first so that they are aligned whatever its name. */
 static void print_end(sweep_view *v, const ledger_run *r, const char *text)
 {
-    char took[16], loss[32], accuracy[32] = "";
+    char took[16], loss[64], accuracy[32] = "";
     const run_result *e = &r->result;
     if (isnan(e->val_loss))
         snprintf(loss, sizeof loss, "loss %.4f", e->loss);
     else
         snprintf(loss, sizeof loss, "validation %.4f", e->val_loss);
+    if (!isnan(e->val_bits_per_byte))
+        utf8_append(loss, sizeof loss, "  %.4f bits per byte", e->val_bits_per_byte);
     if (!isnan(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * e->accuracy);
     if (r->result.state == RUN_DONE)

@@ -34,6 +34,14 @@ for setting in 'rule=scion' 'rule=scion light=1' 'rule=adamw clip_norm=1 lr=2^-8
     same bits$kind-1 bits$kind-2
     same bits$kind-1 bits$kind-4
 done
+# Bits per byte too, of steps and validations; the text has characters of two bytes.
+sed 's/quick/qu\xc3\xaeck/' text.txt > accents.txt
+for number in 1 2 4; do
+    run bytes$number $number data=accents.txt deterministic=yes
+    json bytes$number/metrics.jsonl '[line.get("bits_per_byte", line.get("val_bits_per_byte")) for line in o]' > bytes$number.bits
+    cmp -s bytes1.bits bytes$number.bits || fault "$number ranks: $(paste bytes1.bits bytes$number.bits)"
+done
+grep -q None bytes1.bits && fault "no bits per byte: $(cat bytes1.bits)"
 # Without mpirun it is the same sum.
 # shellcheck disable=SC2086
 "$scion" train $tiny steps=4 deterministic=yes out=alone > log 2>&1 || fault "alone: $(cat log)"

@@ -39,6 +39,12 @@ holds again 'already holds a run'
 "$scion" eval run/step-00000060.safetensors > evaluated 2>&1 || fault "eval: $?"
 last=$(sed -n 's/^step 60  validation loss //p' shown)
 holds evaluated "validation loss $last"
+holds shown ' bits per byte'
+"$scion" eval run/step-00000060.safetensors --json > evaluated || fault "eval --json: $?"
+[ "$(json evaluated 'round(o["bits_per_byte"], 6)')" = "$(json run/summary.json 'round(o["val_bits_per_byte"], 6)')" ] ||
+    fault "eval --json: $(cat evaluated)"
+# one byte a character: the loss in bits
+[ "$(json evaluated 'abs(o["bits_per_byte"] - o["loss"] / 0.69314718056) < 1e-6')" = True ] || fault "bits per byte: $(cat evaluated)"
 "$scion" eval run > evaluated 2>&1 || fault "eval run: $?"
 best=$(json run/summary.json '"%.4f" % o["best_val_loss"]')
 holds evaluated "validation loss $best"

@@ -303,6 +303,38 @@ static void runs_are_compared_best_first(void **state)
     check(!strstr(html, "accuracy") && !strstr(html, "smoothing"));
 }
 
+/* Tokens of several characters have the higher loss, however good the model: bits per byte decide, if all runs have
+ * them. */
+static void runs_of_other_tokens_are_compared_by_bits(void **state)
+{
+    const char *sources[2] = {scratch_dir("letters"), scratch_dir("words")};
+    scion_error err;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        scratch_text(scratch_in(sources[0], "metrics.jsonl"),
+                     "{\"step\":1,\"loss\":1.5,\"bits_per_byte\":2.25}\n"
+                     "{\"step\":1,\"val_loss\":1.25,\"val_bits_per_byte\":1.875,\"accuracy\":0.5}\n");
+        scratch_text(scratch_in(sources[1], "metrics.jsonl"),
+                     i == 0 ? "{\"step\":1,\"val_loss\":4.5,\"val_bits_per_byte\":1.5,\"accuracy\":0.25}\n"
+                            : "{\"step\":1,\"val_loss\":4.5,\"accuracy\":0.25}\n");
+        check_ok(report_write(sources, 2, scratch("tokens.html"), NULL, &err), &err);
+        const char *html = scratch_get(scratch("tokens.html"), NULL);
+        markup_check(html);
+        holds(html, i == 0 ? "<p>Best first, by the fewest bits per byte in a validation.</p>"
+                           : "<p>Best first, by the accuracy at the end.</p>");
+        check((strstr(html, "<td>words (not ended)</td>") < strstr(html, "<td>letters (not ended)</td>")) ==
+              (i == 0));
+        holds(html, "<td class=\"r\">1.8750</td>");
+        if (i == 0)
+            check(strcmp(scratch_get(scratch_in(scratch("tokens"), "compare-bits.csv"), NULL),
+                         "series,step,\"bits per byte, validation\",low,high,marked,open\nwords,1,1.5,,,0,\n"
+                         "letters,1,1.875,,,0,\n") == 0);
+    }
+    check(strcmp(scratch_get(scratch_in(scratch("tokens"), "run1-bits.csv"), NULL),
+                 "series,step,bits per byte,low,high,marked,open\ntraining,1,2.25,,,0,\n"
+                 "validation,1,1.875,,,1,\n") == 0);
+}
+
 /* A run with label smoothing has the higher loss, however good it is: accuracies decide. */
 static void runs_of_images_are_compared_by_accuracy(void **state)
 {
@@ -358,7 +390,7 @@ static void runs_of_images_are_compared_by_accuracy(void **state)
 
 /* ---- Ledgers ----------------------------------------------------------------------------------------------- */
 
-static void finish(ledger *l, run_state state, double loss, const char *message)
+static void finish_with_bits(ledger *l, run_state state, double loss, double bits, const char *message)
 {
     ledger_run run;
     bool found = false, lost = true;
@@ -372,6 +404,7 @@ static void finish(ledger *l, run_state state, double loss, const char *message)
                               .seconds = 1,
                               .loss = NAN,
                               .val_loss = loss,
+                              .val_bits_per_byte = bits,
                               .accuracy = NAN,
                               .forward_s = 0.1,
                               .backward_s = 0.2,
@@ -385,6 +418,11 @@ static void finish(ledger *l, run_state state, double loss, const char *message)
     const run_curves curves = {points, norms, 2, 1};
     check_ok(ledger_finish(l, &run, &curves, &lost, &err), &err);
     check(!lost);
+}
+
+static void finish(ledger *l, run_state state, double loss, const char *message)
+{
+    finish_with_bits(l, state, loss, NAN, message);
 }
 
 /* Two widths, three learning rates; the loss of the wider one has its minimum one step lower. */
@@ -549,6 +587,37 @@ static void runs_of_a_ledger_are_listed_best_first(void **state)
     }
 }
 
+/* ... by bits per byte if all finished runs have them. */
+static void runs_of_a_ledger_are_listed_by_bits(void **state)
+{
+    static const double loss[] = {1, 4, 3}, bits[] = {1.8, 1.6, 1.7};
+    static const char *const order[] = {"1.6000", "1.7000", "1.8000"};
+    const char *path = scratch("bits.db");
+    ledger *l = NULL;
+    scion_error err;
+    (void)state;
+    check_ok(ledger_open(&l, path, true, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        config c;
+        config_init(&c);
+        c.training.seed = (uint64_t)i + 1;
+        check_ok(ledger_add(l, LEDGER_TRAINING, &c, 1, NULL, &err), &err);
+        finish_with_bits(l, RUN_DONE, loss[i], bits[i], "");
+    }
+    ledger_close(l);
+    check_ok(report_write(&path, 1, scratch("bits.html"), NULL, &err), &err);
+    const char *html = scratch_get(scratch("bits.html"), NULL), *row = strstr(html, "All runs</h2>");
+    check(row != NULL);
+    holds(html, "fewest bits per byte");
+    for (int i = 0; i < 3; i++) {
+        char cell[64];
+        snprintf(cell, sizeof cell, "<td class=\"r\">%s</td>", order[i]);
+        at("%s", cell);
+        row = strstr(row, cell);
+        check(row != NULL);
+    }
+}
+
 /* A run and two ledgers on one page: no id stands there twice. */
 static void ids_are_unique(void **state)
 {
@@ -580,12 +649,14 @@ int main(void)
         LAW(of_many_classes_the_most_confused),
         LAW(a_run_has_its_figures),
         LAW(runs_are_compared_best_first),
+        LAW(runs_of_other_tokens_are_compared_by_bits),
         LAW(runs_of_images_are_compared_by_accuracy),
         LAW(losses_against_time_and_tokens),
         LAW(time_has_a_unit_for_people),
         LAW(a_ledger_has_its_figures),
         LAW(the_same_ledger_gives_the_same_page),
         LAW(runs_of_a_ledger_are_listed_best_first),
+        LAW(runs_of_a_ledger_are_listed_by_bits),
         LAW(ids_are_unique),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -66,10 +66,12 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
         if (a->at[c])
             a->at[c] = ++count;
     t->symbols = data_own(d, (size_t)count * sizeof *t->symbols, err);
-    char *out = data_own(d, (size_t)count * 4 + sizeof mark_bytes + sizeof mark_zero, err);
-    if (!t->symbols || !out)
+    int32_t *bytes = data_own(d, (size_t)count * sizeof *bytes, err);
+    char *out = data_own(d, (size_t)count * 4 + sizeof mark_bytes + sizeof mark_zero, err), text[4];
+    if (!t->symbols || !bytes || !out)
         return SCION_ENOMEM;
     d->info.symbols = count;
+    d->info.token_bytes = bytes;
     d->info.vocabulary = out;
     if (!t->utf8)
         out = stpcpy(out, mark_bytes);
@@ -78,6 +80,7 @@ static scion_status set_symbols(data_set *d, alphabet *a, scion_error *err)
     for (uint32_t c = 0; c < a->end; c++)
         if (a->at[c]) {
             t->symbols[a->at[c] - 1] = c;
+            bytes[a->at[c] - 1] = t->utf8 ? utf8_encode(c, text) : 1;
             out += c > 0 ? utf8_encode(c, out) : 0;
         }
     return SCION_OK;

@@ -394,6 +394,14 @@ int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_
     return -1;
 }
 
+int64_t data_raw_bytes(const data_info *info, const int32_t *tokens, int64_t count)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; info->token_bytes && i < count; i++)
+        bytes += tokens[i] >= 0 && tokens[i] < info->symbols ? info->token_bytes[tokens[i]] : 0;
+    return bytes;
+}
+
 int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT])
 {
     text[0] = '\0';

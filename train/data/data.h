@@ -94,6 +94,7 @@ typedef struct data_info {
     int64_t units[DATA_PARTS];    /* tokens or images in a part */
     int64_t samples[DATA_PARTS];  /* whole samples in a part */
     int64_t symbols;              /* text: tokens that data_decode knows; 0: no text */
+    const int32_t *token_bytes;   /* text: raw bytes of each token below `symbols`; NULL: not known */
     const char *vocabulary;       /* text: the symbols in UTF-8, in a form of the kind; NULL: none */
     const data_image_info *image; /* NULL: no images */
     const char *images;           /* image as JSON, for checkpoints */
@@ -148,6 +149,8 @@ void data_unreadable(const data_set *d, uint8_t *files);
 enum { DATA_WARNINGS = 20 };
 bool data_next_warning(const data_set *d, scion_error *warning);
 
+/* Text: raw bytes that tokens stand for; padding and tokens of no text count 0. 0: token_bytes is not known. */
+int64_t data_raw_bytes(const data_info *info, const int32_t *tokens, int64_t count);
 /* Text: encodes the first `max` symbols of a text; returns their number, or -1 with an error that names the first
  * symbol that is not in the vocabulary. */
 int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);

@@ -98,6 +98,7 @@ void model_bind_targets(model *m)
 void model_set_loss(model *m, tape_value *x, tape_value *head, double smoothing)
 {
     const int weights = data_find(m->data, "target_weights");
+    m->smoothing = smoothing;
     m->logits = op_linear(m->tape, x, head, NULL);
     m->loss = op_cross_entropy(m->tape, x, head, NULL, m->inputs[data_find(m->data, "targets")],
                                weights >= 0 ? m->inputs[weights] : NULL, smoothing);

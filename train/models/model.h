@@ -18,6 +18,7 @@ typedef struct model {
     tape_value *inputs[DATA_ARRAYS]; /* one per array of the data; NULL: the model does not read it */
     tape_value *loss;
     tape_value *logits; /* for evaluation; the loss does not need it */
+    double smoothing;   /* label smoothing in the loss */
 } model;
 
 /* Writes text with a trained model, one token at a time. */

@@ -19,7 +19,9 @@ enum { RUN_NAME = 64 };
 typedef struct run_point {
     int64_t step;
     double loss, lr;                       /* training */
+    double bits_per_byte;                  /* ... its loss in bits per byte of the raw text */
     double val_loss, accuracy, top5;       /* validation; top5: images with more than five classes */
+    double val_bits_per_byte;              /* ... its loss in bits per byte of the raw text */
     double samples_per_s, optimizer_share; /* of this step; share of its time */
     double seconds;                        /* of this step */
     double time;                           /* wall clock, seconds since 1970 */
@@ -66,6 +68,7 @@ typedef struct run_result {
     double val_loss, accuracy;                 /* of the last validation; accuracy where it is reported */
     double plain_accuracy, top5;               /* without tta; top5 as in a point */
     double best_val_loss;                      /* of all validations */
+    double val_bits_per_byte;                  /* of the last validation, of text */
     uint64_t data_hash;                        /* of data_info; 0: not known */
     int64_t skipped;                           /* files or symbols of the data that were left out */
     double steps_s;                            /* of the steps, including waiting */

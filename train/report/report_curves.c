@@ -25,7 +25,7 @@ static void draw_curve(curve_figures *k, const char *name, const run_curves *c, 
     if (known > 1 && validation)
         report_curve(&k->f[1], name, c, k->clock, offsetof(run_point, val_loss), 1, NAN);
     else if (known > 1)
-        report_training(&k->f[0], name, c, k->clock);
+        report_training(&k->f[0], name, c, k->clock, offsetof(run_point, loss));
 }
 
 /* The curves of a run (NULL: none). */
@@ -78,7 +78,7 @@ static int best_groups(const ledger_view *v, const transfer_group *best[FIGURE_M
         int at = count;
         if (!run)
             continue;
-        while (at > 0 && section_loss(section_best(v, best[at - 1])) > section_loss(run))
+        while (at > 0 && section_score(v, section_best(v, best[at - 1])) > section_score(v, run))
             at--;
         if (at == FIGURE_MAX_SERIES)
             continue;

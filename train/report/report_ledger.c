@@ -20,6 +20,12 @@ double section_loss(const ledger_run *r)
     return isnan(r->result.val_loss) ? r->result.loss : r->result.val_loss;
 }
 
+double section_score(const ledger_view *v, const ledger_run *r)
+{
+    const double loss = section_loss(r);
+    return v->bits && isfinite(loss) ? r->result.val_bits_per_byte : loss;
+}
+
 const char *section_loss_name(const ledger_view *v)
 {
     return v->validated ? "validation loss" : "training loss";
@@ -70,7 +76,7 @@ const ledger_run *section_best(const ledger_view *v, const transfer_group *g)
     for (int64_t i = 0; i < v->count; i++) {
         const ledger_run *r = &v->runs[i];
         if (r->kind == LEDGER_TRAINING && r->result.state == RUN_DONE && isfinite(section_loss(r)) &&
-            (!best || section_loss(r) < section_loss(best)) &&
+            (!best || section_score(v, r) < section_score(v, best)) &&
             (!g || grid_same(&r->c, &g->c, SECTION_KEYS("lr", "width", "seed"))))
             best = r;
     }
@@ -92,8 +98,13 @@ static void cards(const ledger_view *v)
     }
     if (best) {
         section_label(v, &best->c, SECTION_KEYS("seed"), label);
-        page_card(v->p, v->validated ? "lowest validation loss" : "lowest training loss",
-                  markup_loss(section_loss(best), text), label);
+        if (v->bits)
+            page_card(v->p, "fewest bits per byte", markup_loss(section_score(v, best), text), label);
+        page_card(v->p,
+                  v->bits        ? "its validation loss"
+                  : v->validated ? "lowest validation loss"
+                                 : "lowest training loss",
+                  markup_loss(section_loss(best), text), v->bits ? NULL : label);
     }
     page_card(v->p, "runs", markup_count(v->count, text), NULL);
     static const run_state order[] = {RUN_DONE, RUN_DIVERGED, RUN_FAILED, RUN_RUNNING, RUN_WAITING};
@@ -157,12 +168,18 @@ static void swept(const ledger_view *v)
 
 /* ---- All runs ---------------------------------------------------------------------------------------------- */
 
-/* Orders by loss, then finished runs without one, then those that diverged, failed, run and wait. */
+/* A run and its score. */
+typedef struct outcome {
+    const ledger_run *run;
+    double score;
+} outcome;
+
+/* Orders by score, then finished runs without one, then those that diverged, failed, run and wait. */
 static int by_outcome(const void *a, const void *b)
 {
     static const int rank[RUN_STATES] = {4, 3, 0, 1, 2};
-    const ledger_run *x = *(const ledger_run *const *)a, *y = *(const ledger_run *const *)b;
-    const double p = section_loss(x), q = section_loss(y);
+    const ledger_run *x = ((const outcome *)a)->run, *y = ((const outcome *)b)->run;
+    const double p = ((const outcome *)a)->score, q = ((const outcome *)b)->score;
     if (rank[x->result.state] != rank[y->result.state])
         return rank[x->result.state] - rank[y->result.state];
     if (isnan(p) != isnan(q))
@@ -179,6 +196,8 @@ static void run_row(const ledger_view *v, const ledger_run *r)
     page_cell(v->p, "%lld", (long long)r->id);
     page_cell(v->p, "%s%s", run_state_name(r->result.state), r->kind == LEDGER_COORD ? " (coordinates)" : "");
     page_cell(v->p, "%s", label);
+    if (v->bits)
+        page_cell(v->p, "%s", markup_loss(r->result.val_bits_per_byte, text));
     page_cell(v->p, "%s", markup_loss(r->result.val_loss, text));
     page_cell(v->p, "%s", markup_loss(r->result.loss, text));
     page_cell(v->p, "%s", isnan(r->result.accuracy) ? "" : markup_fixed(100 * r->result.accuracy, 2, text));
@@ -190,26 +209,28 @@ static void run_row(const ledger_view *v, const ledger_run *r)
 
 void section_runs(ledger_view *v)
 {
-    const ledger_run **order = calloc((size_t)v->count + 1, sizeof *order);
-    char fold[64];
+    outcome *order = calloc((size_t)v->count + 1, sizeof *order);
+    char fold[64], heads[128];
     if (!order) {
         v->status = train_fail(v->err, SCION_ENOMEM, "out of memory for the table of runs");
         return;
     }
     for (int64_t i = 0; i < v->count; i++)
-        order[i] = &v->runs[i];
+        order[i] = (outcome){&v->runs[i], section_score(v, &v->runs[i])};
     qsort(order, (size_t)v->count, sizeof *order, by_outcome);
     section_begin(v, "All runs");
     page_paragraph(v->p, "Best first. Options that all runs have in common are in the configuration below.");
     snprintf(fold, sizeof fold, "%lld runs", (long long)v->count);
-    page_table(v->p, v->count > max_open_rows ? fold : NULL,
-               "run|state|configuration|validation|training|percent|steps|parameters|time|message", "rlwrrrrrrw");
+    snprintf(heads, sizeof heads,
+             "run|state|configuration|%svalidation|training|percent|steps|parameters|time|message",
+             v->bits ? "bits per byte|" : "");
+    page_table(v->p, v->count > max_open_rows ? fold : NULL, heads, v->bits ? "rlwrrrrrrrw" : "rlwrrrrrrw");
     for (int64_t i = 0; i < v->count && i < max_rows; i++)
-        run_row(v, order[i]);
+        run_row(v, order[i].run);
     page_table_end(v->p);
     if (v->count > max_rows)
         page_paragraph(v->p, "%lld more are in the ledger.", (long long)v->count - max_rows);
-    report_settings(v->p, &order[0]->c);
+    report_settings(v->p, &order[0].run->c);
     free(order);
 }
 
@@ -243,6 +264,20 @@ static int64_t shown_first(ledger_run *runs, int64_t count)
     return shown;
 }
 
+/* Finds out which losses the finished runs have. */
+static void find_losses(ledger_view *v)
+{
+    v->bits = true;
+    for (int64_t i = 0; i < v->count; i++) {
+        const run_result *r = &v->runs[i].result;
+        if (r->state != RUN_DONE || v->runs[i].kind != LEDGER_TRAINING)
+            continue;
+        v->validated = v->validated || !isnan(r->val_loss);
+        v->bits = v->bits && isfinite(r->val_bits_per_byte);
+    }
+    v->bits = v->bits && v->validated;
+}
+
 scion_status report_ledger(page *p, const char *path, const char *prefix, const char *name, scion_error *err)
 {
     ledger_view v = {.p = p, .prefix = prefix, .name = name, .err = err};
@@ -253,8 +288,7 @@ scion_status report_ledger(page *p, const char *path, const char *prefix, const 
         TRY(train_fail(err, SCION_EINVAL, "%s: there is no run in this ledger yet", path));
     v.shown = shown_first(v.runs, v.count);
     TRY(transfer_make(&v.t, v.runs, v.count, err));
-    for (int64_t i = 0; i < v.count; i++)
-        v.validated = v.validated || (v.runs[i].result.state == RUN_DONE && !isnan(v.runs[i].result.val_loss));
+    find_losses(&v);
     v.naming_count = grid_naming(&v.runs[0].c, sizeof *v.runs, v.shown, NULL, v.naming, SECTION_NAMING);
     if (name[0])
         page_section(p, name);

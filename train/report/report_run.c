@@ -23,14 +23,21 @@ double report_end(const run_curves *c, report_clock clock)
     return end;
 }
 
+/* A field of a point (offsetof(run_point, ...)). */
+static double field_of(const run_point *p, size_t field)
+{
+    double value;
+    memcpy(&value, (const char *)p + field, sizeof value);
+    return value;
+}
+
 /* Adds the points of a curve to a series. */
 static void add_points(figure *f, int s, const run_curves *c, report_clock clock, size_t field, double factor,
                        double mark)
 {
     bool marked = false;
     for (int64_t i = 0; i < c->point_count; i++) {
-        double value;
-        memcpy(&value, (const char *)&c->points[i] + field, sizeof value);
+        const double value = field_of(&c->points[i], field);
         if (isnan(value) || isnan(report_at(&c->points[i], clock)))
             continue;
         figure_point(f, s, report_at(&c->points[i], clock), factor * value);
@@ -65,15 +72,15 @@ static double mean_around(const figure_value *values, int64_t count, int64_t at,
     return isfinite(values[at].y) ? sum / (double)known : values[at].y;
 }
 
-void report_training(figure *f, const char *name, const run_curves *c, report_clock clock)
+void report_training(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field)
 {
     char single[SECTION_LABEL + 16];
-    const int mean = report_curve(f, name, c, clock, offsetof(run_point, loss), 1, NAN);
+    const int mean = report_curve(f, name, c, clock, field, 1, NAN);
     if (f->failed || f->lines[mean].count < smooth_from)
         return;
     snprintf(single, sizeof single, "%s, single steps", name);
     const int raw = figure_series(f, single, FIGURE_FAINT);
-    add_points(f, raw, c, clock, offsetof(run_point, loss), 1, NAN);
+    add_points(f, raw, c, clock, field, 1, NAN);
     const int64_t count = f->lines[mean].count;
     for (int64_t i = 0; !f->failed && i < count; i++)
         f->lines[mean].values[i].y = mean_around(f->lines[raw].values, count, i, count / smooth_part + 1);
@@ -160,15 +167,47 @@ void report_losses_end(figure *f, report_clock clock, double end)
     end_axis(f, clock, end);
 }
 
-static figure loss_figure(const char *id, const run_record *run, report_clock clock)
+/* A loss in one of its units. */
+typedef struct loss_unit {
+    const char *id, *title, *caption, *label, *mark;
+    size_t training, validation; /* fields of the points */
+} loss_unit;
+
+static const loss_unit in_nats = {"loss",
+                                  "Loss",
+                                  "Training loss, and the mean over the validation part.",
+                                  "loss",
+                                  "lowest validation loss",
+                                  offsetof(run_point, loss),
+                                  offsetof(run_point, val_loss)};
+static const loss_unit in_bits = {"bits",
+                                  "Bits per byte",
+                                  "The loss in bits, divided by the bytes of the raw text: comparable with models "
+                                  "that have other tokens.",
+                                  "bits per byte",
+                                  "fewest in validation",
+                                  offsetof(run_point, bits_per_byte),
+                                  offsetof(run_point, val_bits_per_byte)};
+
+/* The lowest value of a field of the points; NAN: none. */
+static double lowest(const run_record *run, size_t field)
+{
+    double best = NAN;
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        best = fmin(best, field_of(&run->curves.points[i], field));
+    return best;
+}
+
+static figure loss_figure(const char *prefix, const loss_unit *u, const run_record *run, report_clock clock)
 {
     const run_curves *c = &run->curves;
-    figure f = report_losses(id, "Loss", "Training loss, and the mean over the validation part.", "loss", clock,
-                             samples(run));
-    report_training(&f, "training", c, clock);
+    char id[REPORT_ID];
+    snprintf(id, sizeof id, "%s%s", prefix, u->id);
+    figure f = report_losses(id, u->title, u->caption, u->label, clock, samples(run));
+    report_training(&f, "training", c, clock, u->training);
     if (run_record_last(run, true)) {
-        figure_mark_label(&f, "lowest validation loss");
-        report_curve(&f, "validation", c, clock, offsetof(run_point, val_loss), 1, run_record_best(run));
+        figure_mark_label(&f, u->mark);
+        report_curve(&f, "validation", c, clock, u->validation, 1, lowest(run, u->validation));
     }
     report_losses_end(&f, clock, report_end(c, clock));
     return f;
@@ -192,12 +231,9 @@ static figure metric_figure(const char *prefix, const run_record *run, const run
 /* True if a field of the points (offsetof(run_point, ...)) is known somewhere. */
 static bool shows(const run_record *run, size_t field)
 {
-    for (int64_t i = 0; i < run->curves.point_count; i++) {
-        double value;
-        memcpy(&value, (const char *)&run->curves.points[i] + field, sizeof value);
-        if (isfinite(value))
+    for (int64_t i = 0; i < run->curves.point_count; i++)
+        if (isfinite(field_of(&run->curves.points[i], field)))
             return true;
-    }
     return false;
 }
 
@@ -231,10 +267,11 @@ static figure accuracy_figure(const char *prefix, const run_record *run)
 static void draw_run(page *p, const char *prefix, const run_record *run)
 {
     char id[REPORT_ID];
-    snprintf(id, sizeof id, "%sloss", prefix);
     for (report_clock clock = REPORT_STEPS; clock <= REPORT_SAMPLES; clock++)
         if (report_end(&run->curves, clock) > 0)
-            page_figure(p, loss_figure(id, run, clock));
+            page_figure(p, loss_figure(prefix, &in_nats, run, clock));
+    if (shows(run, in_bits.training) || shows(run, in_bits.validation))
+        page_figure(p, loss_figure(prefix, &in_bits, run, REPORT_STEPS));
     if (shows(run, offsetof(run_point, accuracy)))
         page_figure(p, accuracy_figure(prefix, run));
     snprintf(id, sizeof id, "%snorms", prefix);
@@ -312,6 +349,8 @@ static void cards(page *p, const run_record *run)
     const run_point *val = run_record_last(run, true);
     if (val)
         page_card(p, "best validation loss", markup_loss(run_record_best(run), text), NULL);
+    if (shows(run, in_bits.validation))
+        page_card(p, "bits per byte", markup_loss(lowest(run, in_bits.validation), text), "validation, lowest");
     if (!isnan(last_loss(run)))
         page_card(p, "last training loss", markup_loss(last_loss(run), text), NULL);
     if (val && shows(run, offsetof(run_point, accuracy)))
@@ -357,6 +396,11 @@ static int by_loss(const void *a, const void *b)
     return ascending(run_record_best(a), run_record_best(b));
 }
 
+static int by_bits(const void *a, const void *b)
+{
+    return ascending(lowest(a, in_bits.validation), lowest(b, in_bits.validation));
+}
+
 static int by_accuracy(const void *a, const void *b)
 {
     const int order = ascending(-last_accuracy(a), -last_accuracy(b));
@@ -380,16 +424,19 @@ static bool all_configured(const run_record *runs, int count)
     return true;
 }
 
-/* Puts the runs in order, and says by which number. Losses with different label smoothing are not comparable. */
+/* Puts the runs in order, and says by which number. Losses with different label smoothing are not comparable; nor are
+ * those of different tokens, but their bits per byte are. */
 static void order_runs(page *p, run_record *runs, int count)
 {
+    const bool bits = all_show(runs, count, in_bits.validation, false);
     const bool accuracy = all_show(runs, count, offsetof(run_point, accuracy), false);
     const bool validated = all_show(runs, count, offsetof(run_point, val_loss), false);
     const bool smoothed =
         all_configured(runs, count) && grid_varies(&runs[0].c, sizeof *runs, count, config_find("smoothing"));
-    qsort(runs, (size_t)count, sizeof *runs, accuracy ? by_accuracy : by_loss);
+    qsort(runs, (size_t)count, sizeof *runs, bits ? by_bits : accuracy ? by_accuracy : by_loss);
     page_paragraph(p, "Best first, by %s.%s",
-                   accuracy    ? "the accuracy at the end"
+                   bits        ? "the fewest bits per byte in a validation"
+                   : accuracy  ? "the accuracy at the end"
                    : validated ? "the lowest validation loss"
                                : "the lowest validation loss; by the last training loss without validation",
                    smoothed ? " The runs differ in label smoothing, which is part of a loss: their losses cannot be "
@@ -415,15 +462,18 @@ static void differences(const run_record *runs, int count, int which, char *text
 static void run_table(page *p, const run_record *runs, int count)
 {
     const bool accuracy = all_show(runs, count, offsetof(run_point, accuracy), true);
-    char a[MARKUP_NUMBER], text[512];
-    page_table(p, NULL,
-               accuracy ? "run|accuracy|best validation loss|last training loss|steps|parameters|time|per second|"
-                          "differs in"
-                        : "run|best validation loss|last training loss|steps|parameters|time|per second|differs in",
-               accuracy ? "lrrrrrrrw" : "lrrrrrrw");
+    const bool bits = all_show(runs, count, in_bits.validation, true);
+    char a[MARKUP_NUMBER], text[512], heads[160], columns[16];
+    snprintf(heads, sizeof heads,
+             "run|%s%sbest validation loss|last training loss|steps|parameters|time|per second|differs in",
+             bits ? "bits per byte|" : "", accuracy ? "accuracy|" : "");
+    snprintf(columns, sizeof columns, "l%s%srrrrrrw", bits ? "r" : "", accuracy ? "r" : "");
+    page_table(p, NULL, heads, columns);
     for (int i = 0; i < count; i++) {
         const run_record *r = &runs[i];
         page_cell(p, "%s%s", r->name, r->ended ? "" : " (not ended)");
+        if (bits)
+            page_cell(p, "%s", markup_loss(lowest(r, in_bits.validation), a));
         if (accuracy)
             page_cell(p, "%s%s", markup_fixed(100 * last_accuracy(r), 2, a), isnan(last_accuracy(r)) ? "" : " %");
         page_cell(p, "%s", markup_loss(run_record_last(r, true) ? run_record_best(r) : NAN, a));
@@ -447,6 +497,7 @@ static const struct {
     size_t field;
     double factor;
 } compared[] = {
+    {"compare-bits", "Bits per byte", "bits per byte, validation", offsetof(run_point, val_bits_per_byte), 1},
     {"compare-accuracy", "Accuracies", "accuracy, percent", offsetof(run_point, accuracy), 100},
     {"compare-validation", "Validation losses", "validation loss", offsetof(run_point, val_loss), 1},
     {"compare-training", "Training losses", "training loss", offsetof(run_point, loss), 1},
@@ -468,7 +519,7 @@ static figure compare(const run_record *runs, int count, int kind, report_clock 
                              samples(&runs[0]));
     for (int i = 0; i < count && i < FIGURE_MAX_SERIES; i++) {
         if (field == offsetof(run_point, loss))
-            report_training(&f, runs[i].name, &runs[i].curves, clock);
+            report_training(&f, runs[i].name, &runs[i].curves, clock, field);
         else
             report_curve(&f, runs[i].name, &runs[i].curves, clock, field, compared[kind].factor, NAN);
         end = fmax(end, report_end(&runs[i].curves, clock));

@@ -34,8 +34,9 @@ double report_end(const run_curves *c, report_clock clock);
  * series, which it returns. mark: the value whose first point is marked; NAN: none. */
 int report_curve(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field, double factor,
                  double mark);
-/* The training loss: its moving mean, and the single steps pale behind it; only these if there are few. */
-void report_training(figure *f, const char *name, const run_curves *c, report_clock clock);
+/* The training loss, a field of the points: its moving mean, and the single steps pale behind it; only these if there
+ * are few. */
+void report_training(figure *f, const char *name, const run_curves *c, report_clock clock, size_t field);
 /* Begins a figure of losses against a clock. unit: name of the samples. report_losses_end sets its axes after the
  * curves, which end at `end`, are drawn. */
 figure report_losses(const char *id, const char *title, const char *caption, const char *label, report_clock clock,
@@ -72,6 +73,7 @@ typedef struct ledger_view {
     int64_t count, shown; /* the page is about the first `shown` of them (report_ledger.c) */
     transfer t;
     bool validated;                              /* losses are validation losses */
+    bool bits;                                   /* all finished runs have bits per byte */
     const config_option *naming[SECTION_NAMING]; /* options in which the runs differ, the most interesting first */
     int naming_count;
     scion_status status; /* of reading; not OK: *err says why, and the page is not written */
@@ -80,6 +82,9 @@ typedef struct ledger_view {
 
 /* The loss that counts: validation, else training; INFINITY: diverged; NAN: none (yet). */
 double section_loss(const ledger_run *r);
+/* The number that decides which of two runs is better, whatever tokens they have: bits per byte where v->bits, else
+ * section_loss. */
+double section_score(const ledger_view *v, const ledger_run *r);
 /* The best learning rate of a width that has one, as a point of a figure: fitted, with its interval (transfer_best),
  * or of the grid where it cannot be; open at the edge of its grid. */
 void section_best_lr(figure *f, int s, double x, const transfer_group *g, const transfer_width *w);

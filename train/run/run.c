@@ -250,17 +250,19 @@ static scion_status validate(loop *l, bool news, scion_error *err)
         return status;
     l->at->validation_due = false;
     if (l->policy->divergence > 0 && !isfinite(loss)) {
-        r->val_loss = r->accuracy = r->plain_accuracy = r->top5 = NAN;
+        r->val_loss = r->val_bits_per_byte = r->accuracy = r->plain_accuracy = r->top5 = NAN;
         mistakes_free(wrong);
         return train_fail(err, SCION_ENONFINITE, "after step %lld the validation loss is not finite",
                           (long long)trainer_about(t).step);
     }
     r->val_loss = loss;
+    r->val_bits_per_byte = scores.bits_per_byte;
     r->accuracy = scores.accuracy;
     r->plain_accuracy = scores.plain_accuracy;
     r->top5 = scores.top5;
     run_point p = point_here(l);
     p.val_loss = isnan(loss) ? INFINITY : loss; /* NAN is no validation */
+    p.val_bits_per_byte = scores.bits_per_byte;
     p.accuracy = scores.accuracy;
     p.top5 = scores.top5;
     if (news)
@@ -306,6 +308,7 @@ static scion_status one_step(loop *l, bool *stopping, scion_error *err)
     const double seconds = clock_now() - begin, busy = report.forward_s + report.backward_s + report.optimizer_s;
     run_point p = point_here(l);
     p.loss = report.loss;
+    p.bits_per_byte = report.bits_per_byte;
     p.lr = lr;
     p.samples_per_s = (double)trainer_samples(t) / seconds;
     p.optimizer_share = busy > 0 ? report.optimizer_s / busy : 0;

@@ -131,6 +131,20 @@ void trainer_find_inputs(const model *m, const tape_plan *p, void *arrays[DATA_A
     }
 }
 
+double trainer_target_bytes(const trainer *t, const model *m, const tape_plan *p)
+{
+    const data_info *d = data_about(t->data);
+    if (!d->token_bytes || m->smoothing > 0) /* a smoothed loss is no likelihood */
+        return 0;
+    const tape_value *targets = plan_value(p, m->inputs[d->targets]);
+    return (double)data_raw_bytes(d, targets->ints, targets->count);
+}
+
+double trainer_bits_per_byte(double nats, double bytes)
+{
+    return bytes > 0 ? nats / (log(2) * bytes) : NAN;
+}
+
 /* ---- Data ----------------------------------------------------------------------------------------------------- */
 
 scion_status trainer_new(trainer **out, const config *c, comm *ranks, scion_error *err)

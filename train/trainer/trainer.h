@@ -132,7 +132,8 @@ typedef struct trainer_watch {
 } trainer_watch;
 
 typedef struct step_report {
-    double loss; /* mean over the micro-batches of all ranks */
+    double loss;          /* mean over the micro-batches of all ranks */
+    double bits_per_byte; /* the same in bits per byte of the raw text; NAN: not known */
     double forward_s, backward_s, optimizer_s;
     double comm_s; /* waiting for other ranks */
     bool stopping; /* some rank wants to stop; the same on all of them */
@@ -153,6 +154,7 @@ scion_status trainer_save(const trainer *t, const run_position *position, int fo
 
 typedef struct trainer_scores {
     double loss;           /* mean over the samples, as they are */
+    double bits_per_byte;  /* of the raw text; NAN: no text, or its bytes are not known */
     double accuracy;       /* share of right answers; with tta, by the mean logits */
     double plain_accuracy; /* without tta */
     double top5;      /* share whose class is among the five likeliest; NAN: no images, or at most five classes */

@@ -3,9 +3,9 @@
  *                (scion_optimizer_state; with `light`, the averages that are in the gradients); "optimizer", bytes:
  *                its settings and counters
  *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary or images, where there are; due =
- *                validation, if the run was stopped in the validation after `step`; micro and micro_loss, if it was
- *                stopped in a step with `light`: micro-batches of it that the averages have, the sum of their
- *                losses; changes, if step sizes were changed on the way
+ *                validation, if the run was stopped in the validation after `step`; micro, micro_loss, micro_bytes,
+ *                if it was stopped in a step with `light`: micro-batches of it that the averages have, the sum of
+ *                their losses, raw bytes of their targets; changes, if step sizes were changed on the way
  * The data have no position: batches are functions of the step. */
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +151,7 @@ static void list_tensors(listing *l, const trainer *t)
 static scion_status write_checkpoint(const trainer *t, const run_position *position, int folder, const char *path,
                                      listing *l, scion_error *err)
 {
-    char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32];
+    char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32], micro_bytes[32];
     const data_info *d = data_about(t->data);
     if (!json)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
@@ -160,6 +160,7 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
     snprintf(best, sizeof best, "%.17g", position->best);
     snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
     snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
+    snprintf(micro_bytes, sizeof micro_bytes, "%.17g", t->micro_bytes);
     const checkpoint_meta meta[] = {{"format", format_name},
                                     {"config", json},
                                     {"step", step},
@@ -171,6 +172,7 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
                                     {"due", position->validation_due ? "validation" : NULL},
                                     {"micro", t->micro > 0 ? micro : NULL},
                                     {"micro_loss", t->micro > 0 ? micro_loss : NULL},
+                                    {"micro_bytes", t->micro > 0 ? micro_bytes : NULL},
                                     {"changes", position->changes}};
     const checkpoint_contents contents = {l->tensors, l->count, meta, sizeof meta / sizeof *meta, fetch_piece, l};
     const scion_status status = checkpoint_write(folder, path, &contents, err);
@@ -365,7 +367,8 @@ scion_status trainer_read_position(trainer *t, const checkpoint *file, const cha
                                    scion_error *err)
 {
     const char *best = checkpoint_get(file, "best"), *due = checkpoint_get(file, "due");
-    const char *loss = checkpoint_get(file, "micro_loss"), *changes = checkpoint_get(file, "changes");
+    const char *loss = checkpoint_get(file, "micro_loss"), *bytes = checkpoint_get(file, "micro_bytes");
+    const char *changes = checkpoint_get(file, "changes");
     scion_status status = SCION_OK;
     position->best = best ? strtod(best, NULL) : INFINITY;
     position->validation_due = due && strcmp(due, "validation") == 0;
@@ -374,6 +377,7 @@ scion_status trainer_read_position(trainer *t, const checkpoint *file, const cha
     if (checkpoint_get(file, "micro"))
         TRY(read_count(file, path, "micro", &t->micro, err));
     t->micro_loss = loss ? strtod(loss, NULL) : 0;
+    t->micro_bytes = bytes ? strtod(bytes, NULL) : t->micro > 0 ? NAN : 0;
     if (t->micro >= t->c.training.accum)
         return train_fail(err, SCION_ESTATE, "%s: its micro is %lld, and a step has %lld", path, (long long)t->micro,
                           (long long)t->c.training.accum);

@@ -99,6 +99,7 @@ static int64_t rank_of(const float *z, int64_t classes, int32_t target)
 /* Sums over one batch of a validation. */
 typedef struct batch_score {
     double loss, hits, rows; /* as the samples are */
+    double bytes;            /* of text: raw bytes of the targets */
     double first, five;      /* by the mean logits: their class comes first, or among the first five */
 } batch_score;
 
@@ -136,6 +137,7 @@ static scion_status score_batch(trainer *t, int64_t first, int views, batch_scor
         loss = (double)plan_forward(t->eval, &run);
     plan_score(t->eval, &sums->hits, &sums->rows);
     sums->loss = loss * sums->rows;
+    sums->bytes = trainer_target_bytes(t, &t->model, t->eval);
     return views > 0 ? score_views(t, pixels, first, sums, wrong, err) : SCION_OK;
 }
 
@@ -178,12 +180,14 @@ static scion_status evaluate(trainer *t, measured m, int views, const trainer_wa
         all.loss += found[i].loss;
         all.hits += found[i].hits;
         all.rows += found[i].rows;
+        all.bytes += found[i].bytes;
         all.first += found[i].first;
         all.five += found[i].five;
     }
     if (all.rows == 0)
         TRY(train_fail(err, SCION_EINVAL, "%s: nothing in the validation part can be measured", t->c.data.path));
     *scores = (trainer_scores){.loss = all.loss / all.rows,
+                               .bits_per_byte = trainer_bits_per_byte(all.loss, all.bytes),
                                .accuracy = (views > 1 ? all.first : all.hits) / all.rows,
                                .plain_accuracy = all.hits / all.rows,
                                .measured = (int64_t)all.rows,

@@ -11,6 +11,7 @@
 /* All ranks exchange one at the end of a step. */
 struct step_message {
     int32_t status, stop;
+    double bytes;    /* raw bytes of its targets */
     double losses[]; /* of the rank's pieces */
 };
 
@@ -81,6 +82,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
             err, SCION_ENONFINITE, "step %lld: the loss is %s; the first result that is not finite is %s",
             (long long)t->step + 1, isnan(*loss) ? "not a number" : "infinite", bad ? bad : "the loss itself");
     }
+    message_of(t, t->comm->rank)->bytes += trainer_target_bytes(t, s->model, s->plan);
     reducer_watch(t->reducer, k, &run);
     plan_backward(s->plan, &run);
     if (update)
@@ -104,6 +106,7 @@ static void pause_at(trainer *t, int64_t k, const double *losses)
         return;
     for (int64_t i = t->micro; i < k; i++)
         t->micro_loss += losses[i];
+    t->micro_bytes += message_of(t, t->comm->rank)->bytes;
     t->micro = k;
 }
 
@@ -118,6 +121,7 @@ static scion_status gradients(trainer *t, void *into, bool update, const trainer
     const bool may_stop = !sums_into_average(t) || t->comm->size == 1;
     const void *bound = NULL;
     int64_t k = begin;
+    message_of(t, t->comm->rank)->bytes = 0;
     memset(losses, 0, (size_t)begin * sizeof *losses); /* they are in the average already */
     reducer_begin(t->reducer, into, t->step);
     for (; status == SCION_OK && k < pieces; k++) {
@@ -170,7 +174,7 @@ static scion_status agree_on_step(trainer *t, scion_status status, const trainer
     comm *c = t->comm;
     struct step_message *mine = message_of(t, c->rank);
     int failed = -1, stopped = -1;
-    double sum = t->micro_loss;
+    double sum = t->micro_loss, bytes = t->micro_bytes;
     mine->status = (int32_t)status;
     mine->stop = status == SCION_ESTOPPED || (c->size > 1 && trainer_stopped(w));
     comm_gather(c, mine, t->message_bytes, t->messages);
@@ -186,11 +190,14 @@ static scion_status agree_on_step(trainer *t, scion_status status, const trainer
         comm_broadcast(c, failed, err, sizeof *err);
         return (scion_status)message_of(t, failed)->status;
     }
-    for (int rank = 0; rank < c->size; rank++)
+    for (int rank = 0; rank < c->size; rank++) {
+        bytes += message_of(t, rank)->bytes;
         for (int64_t k = 0; k < share_pieces(&t->share, rank); k++)
             sum += message_of(t, rank)->losses[k] *
                    ((double)share_piece(&t->share, rank, k).count / (double)t->c.training.batch);
+    }
     report->loss = sum / (double)t->c.training.accum;
+    report->bits_per_byte = trainer_bits_per_byte(report->loss * (double)trainer_samples(t), bytes);
     return SCION_OK;
 }
 
@@ -230,7 +237,7 @@ static void end_step(trainer *t, scion_status status)
     }
     t->step++;
     t->micro = 0;
-    t->micro_loss = 0;
+    t->micro_loss = t->micro_bytes = 0;
     for (int i = 0; flat_rows[i].name; i++)
         if (flat_rows[i].after_step && t->flats[i])
             flat_rows[i].after_step(&t->c, t->model.tape, t->flats[FLAT_WEIGHTS], t->flats[i], t->step);
@@ -249,7 +256,7 @@ scion_status trainer_step(trainer *t, const trainer_watch *w, step_report *repor
     scion_step s;
     scion_step_init(&s);
     s.lr = trainer_lr(t);
-    *report = (step_report){.loss = NAN};
+    *report = (step_report){.loss = NAN, .bits_per_byte = NAN};
     copy_buffers(t, FLAT_BUFFERS_BEFORE, FLAT_BUFFERS);
     scion_status status = gradients_before(t, w, report, &why);
     double clock = clock_now();

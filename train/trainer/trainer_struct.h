@@ -39,10 +39,11 @@ struct trainer {
     int64_t steps; /* of the whole run */
 
     /* Position */
-    int64_t step;      /* steps taken */
-    int64_t micro;     /* `light` on one rank, stopped in a step: micro-batches that the average has already */
-    double micro_loss; /* the sum of their losses */
-    bool partial_step; /* `light` on several ranks: a step failed, and the averages have parts of it */
+    int64_t step;       /* steps taken */
+    int64_t micro;      /* `light` on one rank, stopped in a step: micro-batches that the average has already */
+    double micro_loss;  /* the sum of their losses */
+    double micro_bytes; /* raw bytes of their targets; NAN: not known */
+    bool partial_step;  /* `light` on several ranks: a step failed, and the averages have parts of it */
 
     /* Training */
     step_share share;
@@ -90,6 +91,10 @@ const tta *trainer_tta(const trainer *t);
 double trainer_lr_at(const training_options *o, int64_t steps, int64_t step);
 /* Arrays of a plan's inputs, in the order of the data's arrays. */
 void trainer_find_inputs(const model *m, const tape_plan *p, void *arrays[DATA_ARRAYS]);
+/* Raw bytes of the targets in a plan's inputs; 0: not known, or the loss is not the cost of these bytes. */
+double trainer_target_bytes(const trainer *t, const model *m, const tape_plan *p);
+/* Bits per byte of text whose tokens cost `nats` in all; NAN: bytes are 0 or not known. */
+double trainer_bits_per_byte(double nats, double bytes);
 /* Name of the first buffer, or weight if asked for, that is not finite; NULL: all are. */
 const char *trainer_nonfinite(const trainer *t, bool weights);
 
