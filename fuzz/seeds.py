@@ -67,6 +67,13 @@ seed("text/zstd", bytes.fromhex("28b52ffd0458550000206162630a01007e6e08ddca461c"
 seed("text/utf16", "\n abc\U0001f389".encode() + b"\xff" + "\ufeffab\U0001f389\n".encode("utf-16-le"))
 seed("text/utf16-big", "\n abc\U0001f389".encode() + b"\xff" + "\ufeffab\U0001f389\n".encode("utf-16-be"))
 
+seed("jsonl/records", '{"text":"a\\n"}\n\n{"id":1,"text":"b \\u0000 {}"}\r\n{"text":""}\n{"text":"Gr\\u00fc\u00dfe"}')
+seed("jsonl/broken", '{"text":"a"}\n{"text":"b\n')
+seed("jsonl/no-text", '{"text":"a"}\n{"body":"b"}\n')
+seed("jsonl/number", '{"text":1}\n')
+seed("jsonl/gzip", gzip.compress(b'{"text":"a"}\n{"text":"b"}\n', mtime=0))
+seed("jsonl/utf16", '\ufeff{"text":"a"}\n'.encode("utf-16-le"))
+
 
 def idx(magic, dims, data):
     return struct.pack(">I%dI" % len(dims), magic, *dims) + data

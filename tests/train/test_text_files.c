@@ -183,10 +183,10 @@ static void test_folders(void **state)
     must_refuse(&(data_case){.path = files_path("pictures")}, "pictures", "without texts", NULL);
 }
 
-/* A note tells of lines that are JSON objects, or of such a name; the text is learned as it is. */
-static void test_json_lines(void **state)
+/* A note tells of lines that are JSON objects in a file of another name, which is learned as it is. */
+static void test_unnamed_json_lines(void **state)
 {
-    static const char one[] = "looks like JSON Lines: learned as it is, braces and all";
+    static const char one[] = "looks like JSON Lines: learned as it is; named *.jsonl, its records would be read";
     static const struct {
         const char *name, *text;
         bool told;
@@ -197,9 +197,7 @@ static void test_json_lines(void **state)
                  {"a.txt", "{\n  \"text\": \"a\"\n}\n", false}, /* JSON of several lines */
                  {"a.txt", "{x}\n{y}\n", false},
                  {"a.txt", "[1]\n[2]\n", false},
-                 {"a.jsonl", "[1]\n[2]\n", true},
-                 {"a.v1.NDJSON", "[1]\n", true},
-                 {"a.jsonl.part", "[1]\n", true},
+                 {"a.jsonl.part", "[1]\n", false},
                  {"a.json", "[1]\n", false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -209,13 +207,78 @@ static void test_json_lines(void **state)
         data_close(d);
         must_read(path, cases[i].text);
     }
-    files_write_gz("lines/a.jsonl.gz", "{\"a\":1}\n{}\n", 11);
+    files_text("lines/a", "{\"a\":1}\n{}\n");
     files_text("lines/b.txt", "plain\n");
     files_text("lines/c", "{}\n{}\n");
     data_set *d = must_open(&(data_case){.path = files_path("lines")});
     assert_string_equal(data_about(d)->note,
-                        "2 of 3 texts look like JSON Lines: learned as they are, braces and all");
+                        "2 of 3 texts look like JSON Lines, but are not named *.jsonl: learned as they are");
     data_close(d);
+}
+
+/* Opens a text with field=NAME, or must fail with a sentence that has these words. */
+static data_set *open_field(const char *path, const char *pair, const char *words)
+{
+    const char *const pairs[] = {pair, "val_fraction=0.9", "block=1", NULL};
+    data_set *d = NULL;
+    scion_error err = {0};
+    const scion_status status = open_pairs(&d, path, &(data_context){.whole = true}, pairs, &err);
+    assert_true((status == SCION_OK) == (words == NULL));
+    if (words && !strstr(err.message, words))
+        fail_msg("%s", err.message);
+    return d;
+}
+
+/* A file named *.jsonl is its records' texts, a line break after each that has none; other files are not. */
+static void test_json_lines(void **state)
+{
+    static const char records[] = "{\"text\": \"Gr\\u00f6\\u00dfe\", \"id\": 1}\r\n\n \t\n"
+                                  "{\"id\": 2, \"text\": \"zwei\\n\"}\n{\"text\": \"\"}\n{\"text\": \"d\\u0000 {}\"}";
+    static const char texts[] = "Gr\xc3\xb6\xc3\x9f"
+                                "e\nzwei\nd\0 {}\n";
+    uint8_t packed[512];
+    (void)state;
+    const char *const paths[] = {files_text("r.jsonl", records), files_text("r.v1.NDJSON", records),
+                                 files_write_gz("r.jsonl.gz", records, sizeof records - 1),
+                                 files_write("r.ndjson.zst", packed, zstd(packed, sizeof packed, records))};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        data_set *d = open_field(paths[i], "field=text", NULL);
+        assert_memory_equal(text_of(d, DATA_VAL), texts, sizeof texts - 1);
+        assert_non_null(strstr(data_about(d)->description, " 3 documents, "));
+        assert_string_equal(data_about(d)->note, "");
+        data_close(d);
+    }
+    files_text("mixed/a.txt", "plain\n");
+    files_text("mixed/b.jsonl", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+    data_set *d = open_field(files_path("mixed"), "field=body", NULL);
+    assert_string_equal(text_of(d, DATA_VAL), "plain\nx\ny\n");
+    data_close(d);
+    d = open_field(files_path("mixed/b.jsonl"), "field=", NULL);
+    assert_string_equal(text_of(d, DATA_VAL), "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+    data_close(d);
+}
+
+/* A record that cannot be read is named by its line, as is a place in the text of one. */
+static void test_json_line_errors(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {{"{\"text\": \"a\"}\n{\"text\": \"b\n", "r.jsonl: line 2 is no record of JSON Lines: "},
+                 {"{\"text\": \"a\"} x\n", "line 1 is no record"},
+                 {"{\"text\": \"a\xff\"}\n", "line 1 is no record"},
+                 {"\n\n[1]\n", "line 3 is JSON, but not an object"},
+                 {"{\"text\": \"a\"}\n{\"body\": \"b\"}\n", "line 2 has no field \"text\"; field=NAME reads another"},
+                 {"{\"text\": 3}\n", "line 1: the field \"text\" is not a string"},
+                 {"{\"text\": \"\"}\n", "r.jsonl: the text is empty"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_null(open_field(files_text("r.jsonl", cases[i].text), "field=text", cases[i].words));
+    const char *path = files_text("r.jsonl", "{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n{\"text\": \"\\n\\nc\"}\n");
+    const char *const pairs[] = {"field=text", NULL};
+    scion_error err = {0};
+    data_set *d;
+    assert_int_not_equal(open_pairs(&d, path, &(data_context){.vocabulary = "\nab"}, pairs, &err), SCION_OK);
+    assert_non_null(strstr(err.message, "r.jsonl: line 4 has the character \"c\""));
 }
 
 /* val_data: training on all of the one text, validation on all of the other. */
@@ -253,9 +316,12 @@ static void test_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed),   cmocka_unit_test(test_long_packed),    cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_marks),    cmocka_unit_test(test_bytes_are_told), cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_val_data), cmocka_unit_test(test_kinds),          cmocka_unit_test(test_json_lines),
+        cmocka_unit_test(test_packed),           cmocka_unit_test(test_long_packed),
+        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_bytes_are_told),   cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_val_data),         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_json_lines),       cmocka_unit_test(test_unnamed_json_lines),
+        cmocka_unit_test(test_json_line_errors),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -27,12 +27,17 @@ typedef struct chars {
 
 typedef struct chars_options {
     bool skip_unknown;
+    char field[OPTION_TEXT];
 } chars_options;
 
 static const option options[] = {
     OPTION_BOOL_ROW(chars_options, skip_unknown, "skip_unknown", "no",
                     "leave out characters that are not in the vocabulary, instead of refusing the text",
                     .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_STRING_ROW(chars_options, field, "field", "text",
+                      "JSON Lines (*.jsonl, *.ndjson): the field of a record that is its text; empty: read the lines "
+                      "as they are",
+                      .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_END,
 };
 
@@ -227,8 +232,9 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
     const data_stream *streams = t->text.streams;
     const char *path = path_tail(d->options.path, 60), *kinds = d->info.symbols == 1 ? "kind" : "kinds";
     char files[40] = "", end[100] = "";
-    if (texts->file_count > 1)
-        snprintf(files, sizeof files, " %lld texts,", (long long)texts->file_count);
+    if (texts->document_count > 1)
+        snprintf(files, sizeof files, " %lld %s,", (long long)texts->document_count,
+                 texts->document_count > texts->file_count ? "documents" : "texts");
     if (val->count > 0)
         snprintf(end, sizeof end, "; %s, %lld for validation", path_tail(d->options.val, 40),
                  (long long)streams[DATA_VAL].total);
@@ -249,11 +255,15 @@ static void describe(data_set *d, const data_texts *texts, const data_texts *val
         utf8_append(note, bytes, "%sUTF-16 was read as characters (%lld file%s)", note[0] ? "; " : "",
                     (long long)utf16, utf16 == 1 ? "" : "s");
     if (texts->json > 0 && texts->file_count == 1)
-        utf8_append(note, bytes, "%slooks like JSON Lines: learned as it is, braces and all", note[0] ? "; " : "");
+        utf8_append(note, bytes,
+                    "%slooks like JSON Lines: learned as it is; named *.jsonl, its records would be read",
+                    note[0] ? "; " : "");
     else if (texts->json > 0)
-        utf8_append(note, bytes, "%s%lld of %lld texts look%s like JSON Lines: learned as they are, braces and all",
+        utf8_append(note, bytes,
+                    "%s%lld of %lld texts look%s like JSON Lines, but %s not named *.jsonl: learned as "
+                    "they are",
                     note[0] ? "; " : "", (long long)texts->json, (long long)texts->file_count,
-                    texts->json == 1 ? "s" : "");
+                    texts->json == 1 ? "s" : "", texts->json == 1 ? "is" : "are");
     if (others > 0)
         utf8_append(note, bytes, "%sleft out: %lld file%s no text", note[0] ? "; " : "", (long long)others,
                     others == 1 ? " that is" : "s that are");
@@ -284,6 +294,7 @@ static scion_status open_chars(data_set *d, const data_options *o, const data_co
     const char *vocabulary = context->vocabulary, *held = d->whole ? "" : o->val;
     /* The byte order mark of UTF-8 is no symbol, unless a model learned it as one. */
     const bool keep_mark = vocabulary && strstr(vocabulary, "\xef\xbb\xbf");
+    const data_reading how = {held, ((const chars_options *)data_own_options(d))->field, keep_mark};
     data_texts texts = {.bytes = NULL}, val = {.bytes = NULL};
     alphabet a = {.at = calloc(UTF8_CODE_POINTS, sizeof *a.at)};
     const chars *t = d->state;
@@ -291,9 +302,9 @@ static scion_status open_chars(data_set *d, const data_options *o, const data_co
     if (!a.at)
         TRY(train_fail(err, SCION_ENOMEM, "out of memory for the data"));
     if (o->path[0])
-        TRY(data_read_texts(&texts, o->path, held, keep_mark, err));
+        TRY(data_read_texts(&texts, o->path, &how, err));
     if (o->path[0] && held[0])
-        TRY(data_read_texts(&val, held, NULL, keep_mark, err));
+        TRY(data_read_texts(&val, held, &(data_reading){NULL, how.field, keep_mark}, err));
     TRY(choose_symbols(d, vocabulary, &texts, &a, err));
     TRY(set_symbols(d, &a, err));
     if (o->path[0])

@@ -3,6 +3,10 @@
  * mark becomes UTF-8, and the mark of a UTF-8 text is dropped. In a folder a text is a file without a zero in its
  * first 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
  *
+ * A file named *.jsonl or *.ndjson, packed or not, has a JSON object on each line, of which one field is a text;
+ * empty lines and empty texts are left out. Records are replaced by their texts in place, since a text is never longer
+ * than its record.
+ *
  * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
 #include <errno.h>
 #include <jansson.h>
@@ -166,16 +170,18 @@ static bool is_text(const uint8_t *bytes, size_t n)
 
 /* ---- JSON Lines ---------------------------------------------------------------------------------------- */
 
-/* True for NAME.jsonl and NAME.ndjson, also packed. */
+/* True for NAME.jsonl and NAME.ndjson, also with the ending of a packed file. */
 static bool has_json_name(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
-        const size_t length = strcspn(dot + 1, ".");
-        if ((length == 5 && strncasecmp(dot + 1, "jsonl", length) == 0) ||
-            (length == 6 && strncasecmp(dot + 1, "ndjson", length) == 0))
-            return true;
-    }
+    static const char *const ends[] = {".jsonl", ".ndjson"}, *const packed[] = {"", ".gz", ".zst", ".zstd"};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+            const size_t end = strlen(ends[k]), rest = strlen(packed[i]);
+            if (length > end + rest && strcasecmp(path + (length - rest), packed[i]) == 0 &&
+                strncasecmp(path + (length - rest - end), ends[k], end) == 0)
+                return true;
+        }
     return false;
 }
 
@@ -199,10 +205,81 @@ static bool has_json_lines(const char *text, size_t n)
     return found == wanted;
 }
 
+/* Reads the text of a record. Release *record, which holds it. */
+static scion_status read_record(const char *line, size_t n, int64_t number, const char *field, const char *path,
+                                json_t **record, const json_t **text, scion_error *err)
+{
+    json_error_t why;
+    *record = json_loadb(line, n, JSON_ALLOW_NUL, &why);
+    if (!*record)
+        return data_fail(err, SCION_EINVAL, path, "line %lld is no record of JSON Lines: %.60s", (long long)number,
+                         why.text);
+    if (!json_is_object(*record))
+        return data_fail(err, SCION_EINVAL, path, "line %lld is JSON, but not an object", (long long)number);
+    *text = json_object_get(*record, field);
+    if (!*text)
+        return data_fail(err, SCION_EINVAL, path, "line %lld has no field \"%.30s\"; field=NAME reads another",
+                         (long long)number, field);
+    if (!json_is_string(*text))
+        return data_fail(err, SCION_EINVAL, path, "line %lld: the field \"%.30s\" is not a string", (long long)number,
+                         field);
+    return SCION_OK;
+}
+
+static bool is_blank(const char *line, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r'))
+        i++;
+    return i == n;
+}
+
+/* Adds a document that begins at `start` and has `count` bytes. */
+static scion_status add_document(data_texts *t, size_t start, size_t count, int64_t line, scion_error *err)
+{
+    data_document *d = array_append(&t->documents, &t->document_count, sizeof *d);
+    if (!d)
+        return data_fail(err, SCION_ENOMEM, t->files[t->file_count - 1].path, "out of memory for the text");
+    *d = (data_document){start, count, t->file_count - 1, line};
+    return SCION_OK;
+}
+
+/* Replaces the records from `first` on by their texts, each a document. */
+static scion_status take_records(data_texts *t, size_t first, const char *field, const char *path, scion_error *err)
+{
+    const char *bytes = (const char *)t->bytes;
+    const size_t end = t->count;
+    scion_status status = SCION_OK;
+    int64_t line = 0;
+    t->count = first;
+    for (size_t at = first, next; status == SCION_OK && at < end; at = next) {
+        const char *stop = memchr(bytes + at, '\n', end - at);
+        const size_t n = stop ? (size_t)(stop - bytes) - at : end - at;
+        json_t *record = NULL;
+        const json_t *text;
+        next = at + n + 1;
+        line++;
+        if (is_blank(bytes + at, n))
+            continue;
+        status = read_record(bytes + at, n, line, field, path, &record, &text, err);
+        const size_t length = status == SCION_OK ? json_string_length(text) : 0;
+        if (length > 0) {
+            status = add_document(t, t->count, length, line, err);
+            memcpy(t->bytes + t->count, json_string_value(text), length);
+            t->count += length;
+            if (t->bytes[t->count - 1] != '\n')
+                t->bytes[t->count++] = '\n';
+        }
+        json_decref(record);
+    }
+    return status;
+}
+
 /* ---- Files and folders --------------------------------------------------------------------------------- */
 
 /* Adds a file. A file of a folder that is no text is only counted. */
-static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bool in_folder, scion_error *err)
+static scion_status add_file(data_texts *t, const char *path, const data_reading *how, bool in_folder,
+                             scion_error *err)
 {
     const size_t first = t->count;
     RETURN_IF_FAILED(read_bytes(t, path, err));
@@ -216,19 +293,20 @@ static scion_status add_file(data_texts *t, const char *path, bool keep_mark, bo
         *f = (data_text_file){strdup(path), first};
     if (!f || !f->path)
         return data_fail(err, SCION_ENOMEM, path, "out of memory for the text");
-    RETURN_IF_FAILED(decode(t, first, keep_mark, path, err));
-    t->json += has_json_name(path) || has_json_lines((const char *)t->bytes + first, t->count - first);
-    return SCION_OK;
+    RETURN_IF_FAILED(decode(t, first, how->keep_mark, path, err));
+    if (how->field && how->field[0] && has_json_name(path))
+        return take_records(t, first, how->field, path, err);
+    t->json += has_json_lines((const char *)t->bytes + first, t->count - first);
+    return t->count > first ? add_document(t, first, t->count - first, 0, err) : SCION_OK;
 }
 
 /* Adds the files of a folder that are regular and not empty, in the order of their paths. */
-static scion_status add_folder(data_texts *t, const char *folder, const char *except, bool keep_mark,
-                               scion_error *err)
+static scion_status add_folder(data_texts *t, const char *folder, const data_reading *how, scion_error *err)
 {
     const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
     data_names files = {NULL, 0};
     scion_status status;
-    TRY(data_list(folder, "", except, &files, NULL, err));
+    TRY(data_list(folder, "", how->except, &files, NULL, err));
     data_sort_names(&files);
     for (int64_t i = 0; i < files.count; i++) {
         char path[data_path_bytes];
@@ -236,7 +314,7 @@ static scion_status add_folder(data_texts *t, const char *folder, const char *ex
         if (!data_path(path, "%s%s%s", folder, slash, files.name[i]))
             TRY(data_fail(err, SCION_EINVAL, folder, "the path of a file in it is too long"));
         if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0)
-            TRY(add_file(t, path, keep_mark, true, err));
+            TRY(add_file(t, path, how, true, err));
     }
     if (t->file_count == 0)
         TRY(data_fail(err, SCION_EINVAL, folder, "a folder without texts (%lld other files)", (long long)t->others));
@@ -245,11 +323,11 @@ done:
     return status;
 }
 
-scion_status data_read_texts(data_texts *t, const char *path, const char *except, bool keep_mark, scion_error *err)
+scion_status data_read_texts(data_texts *t, const char *path, const data_reading *how, scion_error *err)
 {
     *t = (data_texts){.bytes = NULL};
     const scion_status status =
-        file_is_folder(path) ? add_folder(t, path, except, keep_mark, err) : add_file(t, path, keep_mark, false, err);
+        file_is_folder(path) ? add_folder(t, path, how, err) : add_file(t, path, how, false, err);
     if (status == SCION_OK && t->count == 0)
         return data_fail(err, SCION_EINVAL, path, "the text is empty");
     return status;
@@ -260,18 +338,22 @@ void data_free_texts(data_texts *t)
     for (int64_t i = 0; i < t->file_count; i++)
         free(t->files[i].path);
     free(t->files);
+    free(t->documents);
     free(t->bytes);
     *t = (data_texts){.bytes = NULL};
 }
 
 const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_t *byte)
 {
-    int64_t i = 0;
-    while (i + 1 < t->file_count && t->files[i + 1].start <= at)
-        i++;
-    *line = 1;
-    for (size_t k = t->files[i].start; k < at; k++)
+    int64_t i = 0, end = t->document_count;
+    while (end - i > 1) { /* the last document that starts at or before the place */
+        const int64_t middle = (i + end) / 2;
+        *(t->documents[middle].start <= at ? &i : &end) = middle;
+    }
+    const data_document *d = &t->documents[i];
+    *line = d->line > 0 ? d->line : 1;
+    for (size_t k = d->start; d->line == 0 && k < at; k++)
         *line += t->bytes[k] == '\n';
-    *byte = at - t->files[i].start + 1;
-    return t->files[i].path;
+    *byte = at - d->start + 1;
+    return t->files[d->file].path;
 }

@@ -1,4 +1,4 @@
-/* Text files and folders of them, read into memory. */
+/* Text files, files of JSON Lines and folders of them, read into memory. */
 #ifndef TRAIN_DATA_TEXT_FILES_H
 #define TRAIN_DATA_TEXT_FILES_H
 
@@ -13,21 +13,36 @@ typedef struct data_text_file {
     size_t start; /* of its bytes */
 } data_text_file;
 
+/* A file, or a record of a file of JSON Lines. */
+typedef struct data_document {
+    size_t start, count; /* its bytes, of which there is at least one */
+    int64_t file, line;  /* line of a record; 0: the document is the file */
+} data_document;
+
+/* The bytes of all documents, one after the other. Those of a record are followed by a line break, which belongs to
+ * no document, unless they end in one. */
 typedef struct data_texts {
-    uint8_t *bytes; /* of all files, one after the other */
+    uint8_t *bytes;
     size_t count, capacity;
     data_text_file *files;
-    int64_t file_count;
+    data_document *documents;
+    int64_t file_count, document_count;
     int64_t others; /* files of the folder that are no text */
     int64_t utf16;  /* files that were UTF-16 */
-    int64_t json;   /* files that look like JSON Lines */
+    int64_t json;   /* files that look like JSON Lines, but are not named so */
 } data_texts;
 
-/* Reads a text file or a folder of them, except the file or folder `except` (may be NULL). keep_mark: the byte order
- * mark of UTF-8 is a character. Free *t in any case. */
-scion_status data_read_texts(data_texts *t, const char *path, const char *except, bool keep_mark, scion_error *err);
+/* How texts are read. */
+typedef struct data_reading {
+    const char *except; /* a file or folder that is left out; NULL, "": none */
+    const char *field;  /* of the records in files named *.jsonl and *.ndjson; NULL, "": these are plain texts */
+    bool keep_mark;     /* the byte order mark of UTF-8 is a character */
+} data_reading;
+
+/* Reads a text file or a folder of them. Free *t in any case. */
+scion_status data_read_texts(data_texts *t, const char *path, const data_reading *how, scion_error *err);
 void data_free_texts(data_texts *t);
-/* The file, line and byte, from 1, of a place in the texts. */
+/* The file, line and byte, from 1, of a place in the texts; the byte of a record's text is counted from its start. */
 const char *data_text_place(const data_texts *t, size_t at, int64_t *line, size_t *byte);
 
 #endif
