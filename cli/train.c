@@ -296,6 +296,7 @@ static int train_command(cli_arguments *a)
     watch_ranks(ranks, &c);
     TRY(agree(ranks, start_check_settings(ranks, &c, &err), &err, CLI_FAILED));
     TRY(agree(ranks, trainer_create(&t, &c, ranks, &init_step, &err), &err, CLI_FAILED));
+    trainer_share_hashes(t);
     TRY(agree(ranks, start_check_data(ranks, data_about(trainer_about(t).data), &err), &err, CLI_FAILED));
     TRY(agree(ranks, make_folder(ranks, c.run.out, &dir, &made, &err), &err, CLI_FAILED));
     trainer_share_weights(t);
@@ -429,6 +430,7 @@ static int resume_command(cli_arguments *a)
     const config *c = trainer_about(t).config;
     watch_ranks(ranks, c);
     TRY(agree(ranks, start_check_settings(ranks, c, &err), &err, CLI_FAILED));
+    trainer_share_hashes(t);
     TRY(agree(ranks, start_check_data(ranks, data_about(trainer_about(t).data), &err), &err, CLI_FAILED));
     TRY(agree(ranks, start_check_position(ranks, trainer_about(t).step, trainer_about(t).micro, &err), &err,
               CLI_FAILED));

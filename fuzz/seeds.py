@@ -53,6 +53,7 @@ head, tokens = shard([i * 7 % 300 for i in range(20)])
 seed("tokens/file", b"\0" + head + 1012 * b"\0" + tokens)
 seed("tokens/short", b"\1" + head + tokens)
 seed("tokens/two", b"\2" + 2 * (head + tokens))
+seed("tokens/wide", b"\1" + struct.pack("<3i", 20240801, 7, 4) + struct.pack("<4I", 0, 299, 5, 70000))
 seed("tokens/count-wrong", b"\1" + shard([], count=1 << 30)[0] + tokens)
 
 seed("text/ascii", "First Citizen:\nBefore we proceed any further, hear me speak.\n")

@@ -8,14 +8,6 @@ tiny='layers=1 width=16 head_size=8 block=16 batch=4 threads=1 log_every=0'
 text 200 > text.txt
 text 100 > test.txt
 
-# NAME TOKENS: a shard of tokens below 100, which an awk can write.
-shard() {
-    awk -v n="$2" 'function put(x) { printf "\\%03o\\%03o\\%03o\\%03o", x % 256, int(x / 256) % 256, int(x / 65536) % 256, 0 }
-        BEGIN { printf "\\210\\330\\064\\001\\001\\000\\000\\000"; put(n); for (i = 3; i < 256; i++) put(0)
-                for (i = 0; i < n; i++) printf "\\%03o\\000", (i * 7) % 100 }' > octal
-    printf "$(cat octal)" > "$1"
-}
-
 # ---- eval names what it measures
 "$scion" train shakespeare data=text.txt $tiny steps=3 out=run > out 2>&1 || fault "train: $(cat out)"
 "$scion" eval run data=test.txt > out 2>&1 || fault "eval: $(cat out)"

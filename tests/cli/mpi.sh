@@ -88,6 +88,23 @@ ranks 3 train airbench data= data_kind=synthetic image_size=28 width=8 batch=8 a
     fault 'batch normalisation: 3 ranks for 2 micro-batches'
 holds log 'batch normalisation cannot divide them'
 
+# ---- Token shards: each rank hashes its share, and all know the hash of one rank; a token beyond the vocabulary is found
+# by the rank that reads the shard
+mkdir shards
+for i in 1 2 3 4; do shard shards/a_train_$i.bin $((900 + i)); done
+shard shards/a_val_0.bin 200
+few='data=shards vocab=100 width=32 head_size=32 layers=1 block=16 batch=4 accum=4 steps=2 lr=0.01 comm_timeout=100'
+for number in 1 2 3; do
+    # shellcheck disable=SC2086
+    ranks $number train $few out=shards$number > log 2>&1 || fault "shards on $number ranks: $(cat log)"
+    json shards$number/summary.json 'o["data_hash"]' > hash$number
+    cmp -s hash1 hash$number || fault "$number ranks know the data by $(cat hash$number), one by $(cat hash1)"
+done
+printf '\144' | dd of=shards/a_train_4.bin bs=1 seek=1500 conv=notrunc 2> /dev/null
+# shellcheck disable=SC2086
+ranks 2 train $few out=none > log 2>&1 && fault 'a token beyond the vocabulary'
+holds log 'a_train_4.bin: token 100'
+
 # ---- Checkpoints know no ranks: begun by 3, gone on with by 2 and by 1, which have the steps of one rank
 # shellcheck disable=SC2086
 ranks 3 train $tiny steps=8 max_minutes=1e-9 out=moves > log 2>&1 || fault "3 ranks, stopped: $(cat log)"

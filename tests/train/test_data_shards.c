@@ -205,6 +205,76 @@ static void test_large_shards(void **state)
     data_close(d);
 }
 
+/* Shards of uint32, in a set with one of uint16; tokens at the ends of the range. */
+static void test_wide_shards(void **state)
+{
+    enum { count = 6, vocab = 128256 };
+    static const uint32_t tokens[count] = {0, 65535, 65536, vocab - 1, 1, 70000};
+    const int32_t head[3] = {20240801, 7, count};
+    uint8_t wide[SHARD_HEAD + 4 * count] = {0}, narrow[SHARD_HEAD + 2 * count];
+    int32_t inputs[1], targets[1];
+    (void)state;
+    memcpy(wide, head, sizeof head);
+    memcpy(wide + SHARD_HEAD, tokens, sizeof tokens);
+    files_write("wide/b.bin", wide, sizeof wide);
+    files_write("wide/a.bin", narrow, shard_bytes(narrow, count, 500, 1000));
+    data_case o = {.path = files_path("wide")};
+    data_set *d = must_open(&o);
+    assert_int_equal(range_of(d), vocab);
+    for (int i = 0; i + 1 < 2 * count; i++) {
+        must_fill(d, DATA_TRAIN, i, 1, inputs, targets);
+        assert_int_equal(inputs[0], i < count ? 500 + (uint32_t)i : tokens[i - count]);
+    }
+    data_close(d);
+    o.vocab = vocab - 1;
+    must_refuse(&o, "b.bin", "token 128255", "only 128255", NULL);
+    wide[SHARD_HEAD + 3] = 0xff; /* 2^32 - 2^24 is no negative token */
+    files_write("wide/b.bin", wide, sizeof wide);
+    must_refuse(&o, "b.bin", "token 4278190080", NULL);
+    o.path = files_write("short.bin", wide, sizeof wide - 2);
+    must_refuse(&o, "short.bin", "1046 bytes", "6 tokens", "1048", NULL);
+    wide[4] = 1; /* the version of the other form */
+    o.path = files_write("old.bin", wide, sizeof wide);
+    must_refuse(&o, "old.bin", "magic 20240801 and version 1, expected 20240801 and 7", NULL);
+}
+
+/* Ranks that hash a share of the shards each know the hash of one rank, and notice shards that only they see. */
+static void test_shared_hashes(void **state)
+{
+    const char *const pairs[] = {"vocab=1000", "block=4", NULL};
+    data_set *one, *d;
+    scion_error err = {0};
+    int64_t count, own;
+    (void)state;
+    write_shards();
+    const char *path = files_path("shards");
+    assert_int_equal(open_pairs(&one, path, &(data_context){.seed = 1}, pairs, &err), SCION_OK);
+    const uint64_t hash = data_about(one)->hash, glance = data_about(one)->glance;
+    const uint64_t *expected = data_hash_parts(one, &count);
+    assert_int_equal(count, 5);
+    assert_true(hash != 0 && glance != 0);
+    for (int ranks = 2; ranks <= 7; ranks++)
+        for (int rank = 0; rank < ranks; rank++) {
+            assert_int_equal(open_pairs(&d, path, &(data_context){.rank = rank, .ranks = ranks}, pairs, &err),
+                             SCION_OK);
+            uint64_t *hashes = data_hash_parts(d, &own);
+            assert_int_equal(own, count);
+            for (int64_t i = 0; i < count; i++) {
+                assert_true(hashes[i] == (i % ranks == rank ? expected[i] : 0));
+                hashes[i] = expected[i];
+            }
+            data_join_hashes(d);
+            assert_true(data_about(d)->hash == hash && data_about(d)->glance == glance);
+            data_close(d);
+        }
+    data_close(one);
+    uint8_t bytes[SHARD_HEAD + 2 * 20];
+    files_write("shards/x_train_000002.bin", bytes, shard_bytes(bytes, 20, 9, 1000)); /* that of another rank */
+    assert_int_equal(open_pairs(&d, path, &(data_context){.rank = 6, .ranks = 7}, pairs, &err), SCION_OK);
+    assert_true(data_about(d)->glance != glance);
+    data_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +283,8 @@ int main(void)
         cmocka_unit_test(test_shards_that_change),
         cmocka_unit_test(test_many_shards),
         cmocka_unit_test(test_large_shards),
+        cmocka_unit_test(test_wide_shards),
+        cmocka_unit_test(test_shared_hashes),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

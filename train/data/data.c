@@ -137,6 +137,25 @@ void data_hash(data_set *d, const void *bytes, size_t n)
     d->info.hash = XXH3_64bits_withSeed(bytes, n, d->info.hash);
 }
 
+uint64_t *data_own_hashes(data_set *d, int64_t count, scion_error *err)
+{
+    d->hashes = data_own(d, (size_t)count * sizeof *d->hashes, err);
+    d->hash_count = count;
+    return d->hashes;
+}
+
+uint64_t *data_hash_parts(data_set *d, int64_t *count)
+{
+    *count = d->hash_count;
+    return d->hashes;
+}
+
+void data_join_hashes(data_set *d)
+{
+    d->info.hash = 0;
+    data_hash(d, d->hashes, (size_t)d->hash_count * sizeof *d->hashes);
+}
+
 void data_add_array(data_set *d, const char *name, data_type type, int ndim, const int64_t *shape, int64_t range)
 {
     const data_content *content = data_content_of(name);
@@ -349,6 +368,8 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     TRY(d->state ? SCION_OK : SCION_ENOMEM);
     TRY(kind->open(d, &d->options, context, err));
     TRY(check_options(d, context, err));
+    if (d->hashes && context->ranks < 2)
+        data_join_hashes(d);
     if (d->background && d->ahead > 0 && context->workers > 0)
         d->pool = data_pool_create(d, d->ahead, context->workers);
     *out = d;

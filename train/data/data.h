@@ -58,6 +58,7 @@ typedef struct data_context {
     const char *images;       /* images: data_info.images of a model: its mean, scale and classes are used */
     bool stored;              /* the options are those of a trained model: not checked */
     bool whole;               /* all data are the validation part */
+    int rank, ranks;          /* ranks that check and hash the data together (data_hash_parts); 0, 0: one */
 } data_context;
 
 typedef enum data_part { DATA_TRAIN, DATA_VAL, DATA_PARTS } data_part;
@@ -103,7 +104,8 @@ typedef struct data_info {
     char note[320];               /* a remark for people: "not UTF-8 ..."; "": none */
     const char *kind;             /* name of the kind */
     int64_t skipped;              /* text: symbols that were left out. Images: see data_skipped */
-    uint64_t hash;                /* of the unpacked data; 0: none */
+    uint64_t hash;                /* of the unpacked data; 0: none. Several ranks: see data_hash_parts */
+    uint64_t glance;              /* of a few data that every rank has read itself; 0: hash covers what it has read */
 } data_info;
 
 scion_status data_open(data_set **out, const data_options *o, const data_context *context, scion_error *err);
@@ -111,6 +113,12 @@ void data_close(data_set *d);
 const data_info *data_about(const data_set *d);
 /* Index of an array in data_info.arrays, -1: there is none of that name. */
 int data_find(const data_info *info, const char *name);
+
+/* Hashes of the parts (shards) that ranks share, part i of which rank i mod ranks has; NULL: this rank has read and
+ * hashed everything. With all of them filled in, data_join_hashes sets data_info.hash, which then does not depend on
+ * the number of ranks. A single rank has no need for either. */
+uint64_t *data_hash_parts(data_set *d, int64_t *count);
+void data_join_hashes(data_set *d);
 
 /* A numbered sequence of samples of a part, which must have one. {.part = p} alone:
  * VAL: in order, then padding. TRAIN: numbers go on over all epochs. Images come in a new order every epoch; shards

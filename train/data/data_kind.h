@@ -71,6 +71,8 @@ struct data_set {
     void **owned; /* freed by data_close */
     int64_t owned_count;
     size_t owned_bytes;
+    uint64_t *hashes; /* of the parts that ranks share, see data_hash_parts; NULL: none */
+    int64_t hash_count;
 };
 
 /* Zeroed memory that belongs to d. NULL: out of memory, err says so. */
@@ -79,6 +81,9 @@ void *data_own(data_set *d, size_t bytes, scion_error *err);
 char *data_own_text(data_set *d, const char *text, scion_error *err);
 /* Adds bytes to the hash of the data. */
 void data_hash(data_set *d, const void *bytes, size_t n);
+/* Makes the hash of the data that of `count` parts: open fills in each part i with i mod context.ranks ==
+ * context.rank. NULL: out of memory. */
+uint64_t *data_own_hashes(data_set *d, int64_t count, scion_error *err);
 /* The struct of the kind's own options. */
 const void *data_own_options(const data_set *d);
 /* Appends the description of an array; shape NULL: one number. */

@@ -61,37 +61,46 @@ void data_describe_split(data_set *d, const char *name)
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */
 
-static void widen(const data_segment *s, int64_t from, int64_t count, int32_t *to)
+static void widen(const void *tokens, int width, int64_t count, int32_t *to)
 {
-    if (s->width == 1)
+    if (width == 1)
         for (int64_t k = 0; k < count; k++)
-            to[k] = ((const uint8_t *)s->tokens)[from + k];
-    else if (s->width == 2)
+            to[k] = ((const uint8_t *)tokens)[k];
+    else if (width == 2)
         for (int64_t k = 0; k < count; k++)
-            to[k] = ((const uint16_t *)s->tokens)[from + k];
+            to[k] = ((const uint16_t *)tokens)[k];
     else
-        memcpy(to, (const int32_t *)s->tokens + from, (size_t)count * sizeof *to);
+        memcpy(to, tokens, (size_t)count * sizeof *to);
 }
 
-/* The same from a file. Its tokens are checked: opening has not read all, and it may have changed. */
-static scion_status read_tokens(const data_segment *s, int64_t range, int64_t from, int64_t count, int32_t *to,
-                                scion_error *err)
+/* Tokens of a file are checked: opening has not read all, and it may have changed. */
+static scion_status read_file_tokens(const data_segment *s, int64_t range, int64_t first, int64_t count, int32_t *to,
+                                     scion_error *err)
 {
     enum { chunk = 2048 };
-    uint16_t tokens[chunk];
+    uint32_t tokens[chunk]; /* of either width */
     for (int64_t done = 0, n; done < count; done += n) {
         n = scn_min(count - done, chunk);
-        const int64_t offset = s->offset + (from + done) * (int64_t)sizeof *tokens;
-        RETURN_IF_FAILED(data_read_at(s->file, s->path, offset, tokens, (size_t)n * sizeof *tokens, err));
-        int32_t largest = 0;
-        for (int64_t k = 0; k < n; k++) {
-            to[done + k] = tokens[k];
-            largest = tokens[k] > largest ? tokens[k] : largest;
-        }
+        const int64_t offset = s->offset + (first + done) * s->width;
+        RETURN_IF_FAILED(data_read_at(s->file, s->path, offset, tokens, (size_t)(n * s->width), err));
+        widen(tokens, s->width, n, to + done);
+        uint32_t largest = 0;
+        for (int64_t k = 0; k < n; k++)
+            largest = (uint32_t)to[done + k] > largest ? (uint32_t)to[done + k] : largest;
         if (largest >= range)
-            return data_fail(err, SCION_EINVAL, s->path, "token %d near byte %lld, but the vocabulary has only %lld",
-                             (int)largest, (long long)offset, (long long)range);
+            return data_fail(err, SCION_EINVAL, s->path,
+                             "token %lld near byte %lld, but the vocabulary has only %lld", (long long)largest,
+                             (long long)offset, (long long)range);
     }
+    return SCION_OK;
+}
+
+scion_status data_read_tokens(const data_segment *s, int64_t range, int64_t first, int64_t count, int32_t *to,
+                              scion_error *err)
+{
+    if (!s->tokens)
+        return read_file_tokens(s, range, first, count, to, err);
+    widen((const char *)s->tokens + first * s->width, s->width, count, to);
     return SCION_OK;
 }
 
@@ -103,10 +112,7 @@ static scion_status copy_tokens(const data_stream *stream, int64_t range, int64_
         const int64_t from = first - s->start, count = scn_min(s->count - from, n);
         if (count <= 0)
             continue;
-        if (s->tokens)
-            widen(s, from, count, to);
-        else
-            RETURN_IF_FAILED(read_tokens(s, range, from, count, to, err));
+        RETURN_IF_FAILED(data_read_tokens(s, range, from, count, to, err));
         first += count;
         n -= count;
         to += count;

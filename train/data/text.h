@@ -4,8 +4,8 @@
 
 #include "data/data_kind.h"
 
-/* Tokens in memory, of 1, 2 or 4 bytes each, or in a file, of 2. A file is read when a sample is asked for, and not
- * mapped: a file that shrinks meanwhile is an error and not a signal. */
+/* Tokens of 1, 2 or 4 bytes each, in memory or in a file. A file is read when a sample is asked for, and not mapped:
+ * a file that shrinks meanwhile is an error and not a signal. */
 typedef struct data_segment {
     const void *tokens; /* NULL: in a file */
     int width;
@@ -29,6 +29,9 @@ typedef struct data_text {
     int64_t block;
 } data_text;
 
+/* Reads tokens [first, first + count) of a segment; tokens from `range` on are an error. */
+scion_status data_read_tokens(const data_segment *s, int64_t range, int64_t first, int64_t count, int32_t *to,
+                              scion_error *err);
 /* Bytes of a token below `range`. */
 int data_token_width(int64_t range);
 void data_put_token(void *tokens, int width, int64_t i, uint32_t token);

@@ -4,8 +4,8 @@
  * first 8000 bytes, as for git, or with the mark of UTF-16; hidden files and folders are left out.
  *
  * A file named *.jsonl or *.ndjson, packed or not, has a JSON object on each line, of which one field is a text;
- * empty lines and empty texts are left out. Records are replaced by their texts in place, since a text is never longer
- * than its record.
+ * empty lines and empty texts are left out. Records are replaced by their texts in place, since a text is never
+ * longer than its record.
  *
  * Files are read and not mapped: a file that shrinks meanwhile is a shorter text, not a signal. */
 #include <errno.h>

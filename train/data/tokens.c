@@ -1,22 +1,43 @@
-/* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic 20240520, version 1, number of tokens), then
- * the tokens as uint16, little-endian as the machine must be. Training runs through the files in the order of their
- * names (as bytes, in any locale) and starts again. Opening reads every token of a small shard and some of a large
- * one, for the hash of the data and to find tokens outside of the vocabulary at once; each token is checked again
- * when a sample is read from the file, which stays open. */
+/* Token shards as llm.c and modded-nanogpt write them: 256 int32 (magic, version, number of tokens), then the tokens,
+ * little-endian as the machine must be; two forms, of uint16 and of uint32. Training runs through the files in the
+ * order of their names (as bytes, in any locale) and starts again.
+ *
+ * Opening reads every token of a small shard and some of a large one, for the hash of the data and to find tokens
+ * outside of the vocabulary at once. Several ranks share this work, shard by shard; each glances at the first and last
+ * tokens of all, so that ranks that see other files notice. Every token is checked again when a sample is read from
+ * the file, which stays open. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#include "base/simd.h"
+#include "base/arith.h"
 #include "util/fail.h"
 #include "util/path.h"
 #include "util/file.h"
 #include "data/paths.h"
 #include "data/text.h"
 
-enum { magic = 20240520, version = 1, header_ints = 256, header_bytes = header_ints * 4, gpt2_vocab = 50304 };
+enum { header_ints = 256, header_bytes = header_ints * 4 };
+
+typedef struct shard_form {
+    int32_t magic, version;
+    int width;     /* bytes of a token */
+    int64_t vocab; /* where nothing else says it: GPT-2's padded to a multiple of 128, Llama 3's */
+} shard_form;
+
+static const shard_form forms[] = {{20240520, 1, 2, 50304}, {20240801, 7, 4, 128256}};
+
+/* The form of a file that begins so; NULL: none. */
+static const shard_form *form_of(int32_t magic)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].magic == magic)
+            return &forms[i];
+    return NULL;
+}
 
 /* Lists the files that `path` means, in order: a file, a folder's *.bin, or a pattern. An existing path is taken
  * literally, so its special characters are escaped. No such files: the list stays empty. */
@@ -51,7 +72,7 @@ static bool starts_with_magic(const char *path)
     int file;
     if (data_open_file(path, &file, &size, NULL) != SCION_OK)
         return false;
-    const bool found = data_read_at(file, path, 0, &first, sizeof first, NULL) == SCION_OK && first == magic;
+    const bool found = data_read_at(file, path, 0, &first, sizeof first, NULL) == SCION_OK && form_of(first);
     close(file);
     return found;
 }
@@ -67,64 +88,88 @@ static bool detect(const char *path)
     return found;
 }
 
-static uint16_t largest_of(const uint16_t *tokens, int64_t n)
+/* Reads tokens of a shard and adds their bytes to a hash. */
+static scion_status hash_tokens(const data_segment *s, int64_t vocab, int64_t first, int64_t n, int32_t *tokens,
+                                uint64_t *hash, scion_error *err)
 {
-    uint16_t largest = 0;
-    SCN_SIMD_MAX(largest)
-    for (int64_t i = 0; i < n; i++)
-        largest = tokens[i] > largest ? tokens[i] : largest;
-    return largest;
+    RETURN_IF_FAILED(data_read_tokens(s, vocab, first, n, tokens, err));
+    *hash = XXH3_64bits_withSeed(tokens, (size_t)n * sizeof *tokens, *hash);
+    return SCION_OK;
 }
 
 /* Checks and hashes the tokens of a shard: all of them, or of more than max_pieces x piece so many pieces, spread
- * from its first to its last token, and its size. FineWeb10B has 20 GB, which every rank opens. */
-static scion_status check_tokens(data_set *d, int file, const char *path, int64_t count, int64_t vocab,
-                                 scion_error *err)
+ * from its first to its last token, and its size. FineWeb10B has 20 GB. */
+static scion_status check_tokens(const data_segment *s, int64_t vocab, uint64_t *hash, scion_error *err)
 {
     enum { piece = 1 << 19, max_pieces = 8 };
+    const int64_t count = s->count;
     const bool all = count <= (int64_t)max_pieces * piece;
     const int64_t pieces = all ? (count + piece - 1) / piece : max_pieces;
-    uint16_t *tokens = malloc(piece * sizeof *tokens);
-    scion_status status = tokens ? SCION_OK : data_fail(err, SCION_ENOMEM, path, "out of memory to read it");
-    if (!all)
-        data_hash(d, &count, sizeof count);
+    int32_t *tokens = malloc(piece * sizeof *tokens);
+    scion_status status = tokens ? SCION_OK : data_fail(err, SCION_ENOMEM, s->path, "out of memory to read it");
+    *hash = XXH3_64bits(&count, sizeof count);
     for (int64_t i = 0; status == SCION_OK && i < pieces; i++) {
         const int64_t first = all ? i * piece : i * (count - piece) / (pieces - 1);
-        const int64_t n = count - first < piece ? count - first : piece;
-        status = data_read_at(file, path, header_bytes + 2 * first, tokens, (size_t)n * sizeof *tokens, err);
-        const uint16_t largest = status == SCION_OK ? largest_of(tokens, n) : 0;
-        if (largest >= vocab)
-            status = data_fail(err, SCION_EINVAL, path, "token %d, but the vocabulary has only %lld", (int)largest,
-                               (long long)vocab);
-        if (status == SCION_OK)
-            data_hash(d, tokens, (size_t)n * sizeof *tokens);
+        status = hash_tokens(s, vocab, first, scn_min(count - first, piece), tokens, hash, err);
     }
     free(tokens);
     return status;
 }
 
-/* Checks the header of a shard and counts its tokens. */
-static scion_status read_header(int file, const char *path, int64_t size, int64_t *count, scion_error *err)
+/* Hashes the first and the last tokens of a shard. */
+static scion_status glance_at(const data_segment *s, int64_t vocab, uint64_t *hash, scion_error *err)
 {
-    int32_t head[3];
-    if (size < header_bytes)
-        return data_fail(err, SCION_EINVAL, path, "%lld bytes are too few for a token shard's header of %d",
-                         (long long)size, header_bytes);
-    RETURN_IF_FAILED(data_read_at(file, path, 0, head, sizeof head, err));
-    *count = head[2];
-    const int64_t expected = header_bytes + 2 * *count;
-    if (head[0] != magic || head[1] != version)
-        return data_fail(err, SCION_EINVAL, path, "magic %d and version %d, expected %d and %d: not a token shard",
-                         (int)head[0], (int)head[1], magic, version);
-    if (*count < 1)
-        return data_fail(err, SCION_EINVAL, path, "its header says %lld tokens", (long long)*count);
-    if (size != expected)
-        return data_fail(err, SCION_EINVAL, path, "%lld bytes, but its header says %lld tokens: expected %lld bytes",
-                         (long long)size, (long long)*count, (long long)expected);
+    enum { some = 1024 };
+    int32_t tokens[some];
+    const int64_t n = scn_min(s->count, some);
+    RETURN_IF_FAILED(hash_tokens(s, vocab, 0, n, tokens, hash, err));
+    return hash_tokens(s, vocab, s->count - n, n, tokens, hash, err);
+}
+
+/* Checks and hashes this rank's share of the shards, and glances at all of them. */
+static scion_status check_shards(data_set *d, int64_t vocab, const data_context *context, scion_error *err)
+{
+    const data_stream *streams = ((const data_text *)d->state)->streams;
+    const int ranks = context->ranks > 1 ? context->ranks : 1;
+    int64_t i = 0;
+    uint64_t *hashes = data_own_hashes(d, streams[DATA_TRAIN].count + streams[DATA_VAL].count, err);
+    if (!hashes)
+        return SCION_ENOMEM;
+    for (int part = 0; part < DATA_PARTS; part++)
+        for (const data_segment *s = streams[part].first; s; s = s->next, i++) {
+            if (i % ranks == context->rank)
+                RETURN_IF_FAILED(check_tokens(s, vocab, &hashes[i], err));
+            RETURN_IF_FAILED(glance_at(s, vocab, &d->info.glance, err));
+        }
     return SCION_OK;
 }
 
-static scion_status add_shard(data_set *d, data_part part, const char *path, int64_t vocab, scion_error *err)
+/* Checks the header of a shard; sets width and count of the segment. */
+static scion_status read_header(data_segment *s, int64_t size, scion_error *err)
+{
+    int32_t head[3];
+    if (size < header_bytes)
+        return data_fail(err, SCION_EINVAL, s->path, "%lld bytes are too few for a token shard's header of %d",
+                         (long long)size, header_bytes);
+    RETURN_IF_FAILED(data_read_at(s->file, s->path, 0, head, sizeof head, err));
+    const shard_form *form = form_of(head[0]);
+    if (!form || head[1] != form->version)
+        return data_fail(err, SCION_EINVAL, s->path, "magic %d and version %d, expected %d and %d: not a token shard",
+                         (int)head[0], (int)head[1], (int)(form ? form : forms)->magic,
+                         (int)(form ? form : forms)->version);
+    s->width = form->width;
+    s->count = head[2];
+    const int64_t expected = header_bytes + s->width * s->count;
+    if (s->count < 1)
+        return data_fail(err, SCION_EINVAL, s->path, "its header says %lld tokens", (long long)s->count);
+    if (size != expected)
+        return data_fail(err, SCION_EINVAL, s->path,
+                         "%lld bytes, but its header says %lld tokens: expected %lld bytes", (long long)size,
+                         (long long)s->count, (long long)expected);
+    return SCION_OK;
+}
+
+static scion_status add_shard(data_set *d, data_part part, const char *path, scion_error *err)
 {
     data_segment s = {.offset = header_bytes, .path = data_own_text(d, path, err)};
     int64_t size;
@@ -132,8 +177,7 @@ static scion_status add_shard(data_set *d, data_part part, const char *path, int
     if (!s.path)
         return SCION_ENOMEM;
     RETURN_IF_FAILED(data_open_file(path, &s.file, &size, err));
-    TRY(read_header(s.file, path, size, &s.count, err));
-    TRY(check_tokens(d, s.file, path, s.count, vocab, err));
+    TRY(read_header(&s, size, err));
     TRY(data_add_segment(d, part, &s, err));
     return SCION_OK;
 done:
@@ -158,27 +202,37 @@ static bool is_listed(const char *path, const data_names *names)
 }
 
 /* Adds the shards to their parts. */
-static scion_status add_shards(data_set *d, const data_names *all, const data_names *val, int64_t vocab,
-                               scion_error *err)
+static scion_status add_shards(data_set *d, const data_names *all, const data_names *val, scion_error *err)
 {
     for (int64_t i = 0; i < all->count; i++) {
         const data_part part = val->count == 0 && is_val(all->name[i]) ? DATA_VAL : DATA_TRAIN;
         if (!is_listed(all->name[i], val))
-            RETURN_IF_FAILED(add_shard(d, part, all->name[i], vocab, err));
+            RETURN_IF_FAILED(add_shard(d, part, all->name[i], err));
     }
     for (int64_t i = 0; i < val->count; i++)
-        RETURN_IF_FAILED(add_shard(d, DATA_VAL, val->name[i], vocab, err));
+        RETURN_IF_FAILED(add_shard(d, DATA_VAL, val->name[i], err));
     return SCION_OK;
+}
+
+/* The vocabulary that shards have where nothing else says it: the largest of their forms'. */
+static int64_t usual_vocab(const data_set *d)
+{
+    const data_stream *streams = ((const data_text *)d->state)->streams;
+    int64_t vocab = 0;
+    for (int part = 0; part < DATA_PARTS; part++)
+        for (const data_segment *s = streams[part].first; s; s = s->next)
+            for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+                if (forms[i].width == s->width && forms[i].vocab > vocab)
+                    vocab = forms[i].vocab;
+    return vocab;
 }
 
 static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     data_names all = {NULL, 0}, val = {NULL, 0};
     const bool has_val = o->val[0] && !d->whole;
-    const int64_t vocab = o->vocab > 0 ? o->vocab : gpt2_vocab;
     const data_text *t = d->state;
     scion_status status = SCION_OK;
-    (void)context;
     TRY(list_files(o->path, &all, err));
     if (all.count == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path,
@@ -187,7 +241,9 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
         TRY(list_files(o->val, &val, err));
     if (has_val && val.count == 0)
         TRY(data_fail(err, SCION_EINVAL, o->val, "there is no such file"));
-    TRY(add_shards(d, &all, &val, vocab, err));
+    TRY(add_shards(d, &all, &val, err));
+    const int64_t vocab = o->vocab > 0 ? o->vocab : usual_vocab(d);
+    TRY(check_shards(d, vocab, context, err));
     if (!d->whole && t->streams[DATA_TRAIN].total == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path, "all shards are for validation"));
     const int64_t shards = t->streams[DATA_TRAIN].count + t->streams[DATA_VAL].count;

@@ -74,8 +74,9 @@ scion_status start_check_data(comm *c, const data_info *d, scion_error *err)
 {
     char own[256];
     snprintf(own, sizeof own,
-             "data %.60s\ndata of hash %016" PRIx64 "\ndata of %lld and %lld units, %lld in a sample", d->description,
-             d->hash, (long long)d->units[DATA_TRAIN], (long long)d->units[DATA_VAL], (long long)d->sample_units);
+             "data %.60s\ndata of hash %016" PRIx64 "-%016" PRIx64 "\ndata of %lld and %lld units, %lld in a sample",
+             d->description, d->hash, d->glance, (long long)d->units[DATA_TRAIN], (long long)d->units[DATA_VAL],
+             (long long)d->sample_units);
     return c->size == 1 ? SCION_OK : compare_with_first(c, own, err);
 }
 

@@ -184,6 +184,8 @@ scion_status trainer_open_data(trainer *t, const data_context *special, scion_er
     context.seed = t->c.training.seed;
     context.wants = config_model(&t->c)->inputs;
     context.ahead = t->c.training.batch;
+    context.rank = t->comm->rank;
+    context.ranks = t->comm->size;
     context.workers = t->threads < max_workers ? t->threads : max_workers;
     const scion_status status = data_open(&t->data, &t->c.data, &context, err);
     return status == SCION_OK ? count_steps(t, err) : status;

@@ -81,6 +81,8 @@ scion_status trainer_model_of(config *c, const char *run, config *from, scion_er
  * already: steps as large as those of their start would undo it. */
 #define TRAINER_INIT_LR 0.1
 void trainer_optimizer_of(config *c, const config *from);
+/* Ranks tell each other the hashes of the data that each has read; data_info.hash is then that of all. */
+void trainer_share_hashes(trainer *t);
 /* All ranks take the weights and buffers of rank 0: they begin alike although their machines may round
  * differently. */
 void trainer_share_weights(const trainer *t);

@@ -344,6 +344,23 @@ void trainer_share_weights(const trainer *t)
             comm_broadcast(t->comm, 0, t->flats[i], flat_bytes(t->model.tape, flat_rows[i].like));
 }
 
+void trainer_share_hashes(trainer *t)
+{
+    const comm *c = t->comm;
+    int64_t count;
+    uint64_t *hashes = data_hash_parts(t->data, &count);
+    if (c->size == 1 || !hashes)
+        return;
+    uint64_t *all = malloc((size_t)(c->size * count) * sizeof *all);
+    if (!all)
+        comm_fail(t->comm, c->rank, "is out of memory"); /* the others wait for this rank */
+    comm_gather(t->comm, hashes, (size_t)count * sizeof *hashes, all);
+    for (int64_t i = 0; i < count; i++)
+        hashes[i] = all[i % c->size * count + i];
+    free(all);
+    data_join_hashes(t->data);
+}
+
 scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err)
 {
     const bool init = c->training.init[0] != '\0';
