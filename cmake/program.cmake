@@ -3,6 +3,8 @@
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 find_package(ZLIB REQUIRED)
@@ -50,7 +52,8 @@ target_compile_options(scion_train PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-co
 target_compile_definitions(scion_train PRIVATE
     SCION_PRESET_DIR="${CMAKE_INSTALL_FULL_DATADIR}/scion/presets")
 target_link_libraries(scion_train PUBLIC scion::scion_static PkgConfig::JANSSON
-    PkgConfig::XXHASH PkgConfig::ZSTD PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB SQLite::SQLite3 m PRIVATE scion_warnings)
+    PkgConfig::XXHASH PkgConfig::ZSTD PkgConfig::UTF8PROC PkgConfig::PCRE2 PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB
+    SQLite::SQLite3 m PRIVATE scion_warnings)
 if(scion_openmp)
     target_link_libraries(scion_train PUBLIC OpenMP::OpenMP_C)
 endif()

@@ -120,6 +120,11 @@ int32_t tokenizer_separator(const tokenizer *t)
     return t->separator;
 }
 
+const char *tokenizer_pattern(const tokenizer *t, int i)
+{
+    return t->row->pattern ? t->row->pattern(t, i) : NULL;
+}
+
 uint64_t tokenizer_hash(const tokenizer *t)
 {
     return t->hash;

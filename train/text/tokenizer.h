@@ -32,6 +32,9 @@ typedef struct tokenizer_options {
 scion_status tokenizer_learn(tokenizer **out, const char *kind, const tokenizer_text *texts, int64_t count,
                              const tokenizer_options *o, scion_error *err);
 scion_status tokenizer_open(tokenizer **out, const char *kind, const void *bytes, size_t size, scion_error *err);
+/* Opens files that others wrote: a tokenizer.json, a tiktoken file, or a folder with tokenizer.json, with
+ * encoder.json and vocab.bpe, or with vocab.json and merges.txt. */
+scion_status tokenizer_open_path(tokenizer **out, const char *path, scion_error *err);
 void tokenizer_free(tokenizer *t);
 /* Free *bytes, which may be NULL where *size is 0. */
 scion_status tokenizer_save(const tokenizer *t, void **bytes, size_t *size, scion_error *err);
@@ -47,6 +50,8 @@ const char *tokenizer_decode(const tokenizer *t, int32_t token, size_t *n);
 const char *tokenizer_name(const tokenizer *t);  /* of its kind */
 int64_t tokenizer_size(const tokenizer *t);      /* 1 + the largest token */
 int32_t tokenizer_separator(const tokenizer *t); /* the token between documents, "<|endoftext|>"; -1: none */
-uint64_t tokenizer_hash(const tokenizer *t);     /* of its kind and the bytes that save writes */
+/* Pattern i, from 0, by which a text is split into words before it is encoded; NULL past the last. */
+const char *tokenizer_pattern(const tokenizer *t, int i);
+uint64_t tokenizer_hash(const tokenizer *t); /* of its kind and the bytes that save writes */
 
 #endif

@@ -15,6 +15,7 @@ typedef struct tokenizer_row {
     scion_status (*save)(const tokenizer *t, void **bytes, size_t *size, scion_error *err);
     int64_t (*encode)(const tokenizer *t, const char *text, size_t n, int32_t *tokens, size_t *bad, scion_error *err);
     const char *(*decode)(const tokenizer *t, int32_t token, size_t *n); /* 0 <= token < t->size */
+    const char *(*pattern)(const tokenizer *t, int i);                   /* NULL: none */
     void (*close)(tokenizer *t);                                         /* NULL: nothing to free */
 } tokenizer_row;
 

@@ -1,0 +1,17 @@
+/* tokenizer.json, the file of Hugging Face's tokenizers, for vocabularies of byte pairs. docs/tokenizers.md says
+ * which of them are taken. */
+#ifndef TRAIN_TEXT_TOKENIZER_JSON_H
+#define TRAIN_TEXT_TOKENIZER_JSON_H
+
+#include "text/bpe_vocabulary.h"
+
+/* Reads one into an empty vocabulary, which the caller frees in any case. */
+scion_status tokenizer_json_read(bpe_vocabulary *v, const void *bytes, size_t size, scion_error *err);
+/* The caller frees *bytes. */
+scion_status tokenizer_json_write(const bpe_vocabulary *v, void **bytes, size_t *size, scion_error *err);
+/* Joins encoder.json, which has the numbers of all tokens, and vocab.bpe, which has a merge in each line, to a
+ * tokenizer.json with GPT-2's pattern. */
+scion_status tokenizer_json_join(const char *encoder, size_t encoder_size, const char *merges, size_t merges_size,
+                                 void **bytes, size_t *size, scion_error *err);
+
+#endif
