@@ -21,7 +21,7 @@ static scion_status start_boundary(scion_optimizer *opt, int64_t i, uint64_t see
         const scn_block *b = &t->block[k];
         scn_block_init(b, scn_block_view(b, x), t->radius, (scn_start){seed, i, k}, &w);
     }
-    scn_free(opt->o.allocator, w.arena.base);
+    scn_give_back(opt, &w);
     t->start_norm = norm->about.starts_at_zero ? 0 : t->radius;
     if (norm->start_norm)
         t->start_norm *= norm->start_norm(t->layout.positions);

@@ -28,8 +28,15 @@ bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, sc
     *w = scn_work_of(&opt->o, opt->threads);
     for (int k = 0; k < t->layout.blocks; k++)
         max = scn_max_size(max, scn_block_memory(&t->block[k], use, w));
-    w->arena = (scn_arena){max > 0 ? scn_alloc(opt->o.allocator, max) : NULL, 0, max};
+    const bool own = opt->memory && max <= opt->memory_bytes && !opt->joined;
+    w->arena = (scn_arena){own ? opt->memory : max > 0 ? scn_alloc(opt->o.allocator, max) : NULL, 0, max};
     return max == 0 || w->arena.base;
+}
+
+void scn_give_back(const scion_optimizer *opt, const scn_work *w)
+{
+    if (w->arena.base != opt->memory)
+        scn_free(opt->o.allocator, w->arena.base);
 }
 
 static scion_status no_memory(const scn_tensor *t, int64_t i, scion_error *err)
@@ -52,7 +59,7 @@ scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, sci
             *value = fmax(*value, scn_block_value(&t->block[k], scn_block_view(&t->block[k], x), &w));
         status = SCION_OK;
     }
-    scn_free(opt->o.allocator, w.arena.base);
+    scn_give_back(opt, &w);
     scn_free(opt->o.allocator, copy);
     return status == SCION_OK ? status : no_memory(t, i, err);
 }
@@ -73,7 +80,7 @@ static scion_status gradient_dual(scion_optimizer *opt, int64_t i, double *dual,
         *gap = scn_dot(t->layout.count, g, x) + t->radius * *dual;
         status = SCION_OK;
     }
-    scn_free(opt->o.allocator, w.arena.base);
+    scn_give_back(opt, &w);
     scn_free(opt->o.allocator, copy_g);
     scn_free(opt->o.allocator, copy_w);
     return status == SCION_OK ? status : no_memory(t, i, err);

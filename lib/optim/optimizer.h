@@ -209,8 +209,10 @@ void scn_store_grads(const scion_optimizer *opt, scn_tensor *t, int64_t first, i
 
 /* A tensor's array as float32: itself, or a copy for the caller to free (*copy); NULL: out of memory. */
 float *scn_tensor_floats(const scion_optimizer *opt, const scn_tensor *t, void *array, int type, float **copy);
-/* Workspace for one use of any of the tensor's blocks, for the caller to free (w->arena.base). */
+/* Workspace for one use of any of the tensor's blocks between two steps: that of the steps where it suffices. Give it
+ * back in any case. False: out of memory. */
 bool scn_borrow(const scion_optimizer *opt, const scn_tensor *t, scn_use use, scn_work *w);
+void scn_give_back(const scion_optimizer *opt, const scn_work *w);
 /* The norm of a tensor's weight; 0 where there is none. */
 scion_status scn_weight_norm(scion_optimizer *opt, int64_t i, double *value, scion_error *err);
 /* NULL if a setting (scion_setting) of the tensor may have that value, else the expected values. */

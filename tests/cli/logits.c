@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     if (status == SCION_OK)
         status = plan_make(&p, t->model.tape, t->model.logits, &options, &err);
     if (status == SCION_OK)
-        status = plan_commit(p, &err);
+        status = plan_commit(p, NULL, &err);
     if (status == SCION_OK)
         status = fill(t, p, &err);
     if (status == SCION_OK) {

@@ -186,7 +186,7 @@ static double run_tied(bool tied, const float *table, float *grads)
     tape_value *loss = op_cross_entropy(t, op_rmsnorm(t, op_embedding(t, x, e), width, 1e-6), w, NULL, y, NULL, 0);
     tape_plan *p;
     check_ok(plan_make(&p, t, loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2}, &err), &err);
-    check_ok(plan_commit(p, &err), &err);
+    check_ok(plan_commit(p, NULL, &err), &err);
     float *weights = floats(2 * vocab * width);
     memcpy(weights, table, vocab * width * sizeof(float));
     memcpy(weights + vocab * width, table, vocab * width * sizeof(float));

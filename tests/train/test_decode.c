@@ -25,7 +25,7 @@ static bench *start(const char *pairs)
     b = (bench){.data = tiny_text(block, vocab), .c = tiny(pairs)};
     OK(model_record(&b.m, config_model(&b.c), config_model_options(&b.c), &b.data, 1, &err));
     OK(plan_make(&b.p, b.m.tape, b.m.loss, &(plan_options){.mode = PLAN_INFERENCE, .threads = 2}, &err));
-    OK(plan_commit(b.p, &err));
+    OK(plan_commit(b.p, NULL, &err));
     const int64_t n = tape_param_elements(b.m.tape);
     b.weights = calloc((size_t)n, sizeof *b.weights);
     assert_non_null(b.weights);

@@ -246,7 +246,7 @@ static tape_plan *planned(const model *m, const tape_value *target, plan_mode mo
     scion_error err;
     tape_plan *p;
     OK(plan_make(&p, m->tape, target, &(plan_options){.mode = mode, .threads = 2}, &err));
-    OK(plan_commit(p, &err));
+    OK(plan_commit(p, NULL, &err));
     return p;
 }
 
@@ -463,7 +463,7 @@ static void stored_activations_halve_the_memory(void **state)
     tape_plan *p;
     OK(plan_make(&p, r.m.tape, r.m.loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2, .bf16 = true}, &err));
     assert_true(plan_bytes(p) < plan_bytes(r.train) * 2 / 3);
-    OK(plan_commit(p, &err));
+    OK(plan_commit(p, NULL, &err));
     fill(&r.m, &data, p);
     assert_true(plan_forward(p, &how) == loss);
     plan_backward(p, &how);
@@ -492,7 +492,7 @@ static void packed_weights_change_no_bit(void **state)
     /* twelve times the square of the width in each block, for y and for dx */
     assert_true(plan_packed_bytes(p) >= 2 * 2 * 12 * 64 * 64 * sizeof(float));
     assert_int_equal(plan_packed_bytes(r.train), 0);
-    OK(plan_commit(p, &err));
+    OK(plan_commit(p, NULL, &err));
     fill(&r.m, &data, p);
     for (int pass = 0; pass < 6; pass++) {
         const tape_run how = {.threads = 2, .loss_scale = 1, .same_weights = pass % 2 == 1};
@@ -539,7 +539,7 @@ static void stored_activations_learn_alike(void **state)
     float *begin = malloc((size_t)r.n * sizeof *begin);
     memcpy(begin, r.weights, (size_t)r.n * sizeof *begin);
     OK(plan_make(&p, r.m.tape, r.m.loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 2, .bf16 = true}, &err));
-    OK(plan_commit(p, &err));
+    OK(plan_commit(p, NULL, &err));
     fill(&r.m, &text_data, p);
     descend(&r, r.train, exact, steps);
     memcpy(r.weights, begin, (size_t)r.n * sizeof *begin);

@@ -81,7 +81,7 @@ static void test_steps_allocate_nothing(void **unused)
     tape_plan *p;
     const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
     assert_int_equal(plan_make(&p, t, loss, &how, NULL), SCION_OK);
-    assert_int_equal(plan_commit(p, NULL), SCION_OK);
+    assert_int_equal(plan_commit(p, NULL, NULL), SCION_OK);
     assert_true(tape_param_elements(t) <= 1000);
     tape_bind(t, w, g, NULL);
     int64_t before = calls;
@@ -120,7 +120,7 @@ static void test_each_allocation_fails(void **unused)
         const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
         scion_status status = plan_make(&p, t, loss, &how, &err);
         if (!status)
-            status = plan_commit(p, &err);
+            status = plan_commit(p, NULL, &err);
         fail_at = 0;
         plan_free(p);
         tape_free(t);

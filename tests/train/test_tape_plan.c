@@ -152,7 +152,7 @@ static tape_plan *stored_plan(const tape *t, const tape_value *loss)
     tape_plan *p = NULL;
     const plan_options how = {.mode = PLAN_TRAINING, .threads = 1, .bf16 = true};
     assert_int_equal(plan_make(&p, t, loss, &how, NULL), SCION_OK);
-    assert_int_equal(plan_commit(p, NULL), SCION_OK);
+    assert_int_equal(plan_commit(p, NULL, NULL), SCION_OK);
     return p;
 }
 
@@ -172,6 +172,36 @@ static void try_stored(tape *t, const tape_value *loss, const tape_run *run, uin
     plan_backward(p, run);
     check_same(a, got, want, trial);
     plan_free(p);
+}
+
+/* Two plans in one memory, run in turn: neither counts on what it left there. */
+static void try_shared(tape *t, const tape_value *loss, const tape_run *run, uint64_t inputs, arrays *a, float want,
+                       int64_t trial)
+{
+    tape_plan *p[2];
+    size_t bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        const plan_options how = {.mode = i ? PLAN_INFERENCE : PLAN_TRAINING, .threads = 1};
+        assert_int_equal(plan_make(&p[i], t, loss, &how, NULL), SCION_OK);
+        bytes = plan_passing_bytes(p[i]) > bytes ? plan_passing_bytes(p[i]) : bytes;
+    }
+    char *memory = plan_allocate(bytes, NULL);
+    assert_non_null(memory);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(plan_commit(p[i], memory, NULL), SCION_OK);
+        fill_inputs(p[i], inputs);
+    }
+    for (int round = 0; round < 2; round++) {
+        memset(memory, 0xff, bytes);
+        assert_true(plan_forward(p[1], run) == want);
+        memset(a->planned, 0, (size_t)a->count * sizeof(float));
+        const float got = plan_forward(p[0], run);
+        plan_backward(p[0], run);
+        check_same(a, got, want, trial);
+    }
+    plan_free(p[0]);
+    plan_free(p[1]);
+    free(memory);
 }
 
 static void try_network(uint64_t *state, int64_t trial, bool recompute)
@@ -197,6 +227,7 @@ static void try_network(uint64_t *state, int64_t trial, bool recompute)
     check_same(&a, got, want, trial);
     assert_true(poisoned_run(eval, &run) == want);
     assert_true(plan_forward(eval, &run) == want);
+    try_shared(t, loss, &run, *state, &a, want, trial);
     try_stored(t, loss, &run, *state, &a, trial);
     free_arrays(&a);
     plan_free(p);

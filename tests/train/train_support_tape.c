@@ -107,7 +107,7 @@ tape_plan *toy_plan(const tape *t, const tape_value *target, plan_mode mode)
 {
     scion_error err = {0};
     tape_plan *p = NULL;
-    if (plan_make(&p, t, target, &(plan_options){.mode = mode, .threads = 1}, &err) || plan_commit(p, &err)) {
+    if (plan_make(&p, t, target, &(plan_options){.mode = mode, .threads = 1}, &err) || plan_commit(p, NULL, &err)) {
         printf("no plan: %s\n", err.message);
         abort();
     }
@@ -122,23 +122,21 @@ static void mark(const plan_array *a, int64_t event, char *live)
     }
 }
 
-/* Inputs and packed weights are not planned: they count as live; scratch does not. */
+/* Scratch is never live. */
 static void poison_after(tape_plan *p, int64_t event)
 {
-    char *live = zeros(p->bytes, 1);
+    char *live = zeros(p->passing, 1);
     for (int64_t i = 0; i < p->values; i++) {
         const plan_entry *v = &p->value[i];
-        if (v->needed && v->root == i && (v->own.kind == TAPE_FLOATS || v->own.kind == TAPE_INTS))
-            memset(live + v->data.offset, 1, (size_t)v->own.count * sizeof(float));
         mark(&v->data, event, live);
         mark(&v->grad, event, live);
         mark(&v->stored, event, live);
     }
     for (int64_t i = 0; i < p->nodes; i++)
         mark(&p->node[i].saved, event, live);
-    for (size_t i = 0; i < p->bytes; i++) {
+    for (size_t i = 0; i < p->passing; i++) {
         if (!live[i])
-            p->block[i] = (char)0xff; /* four of these are a NaN */
+            p->memory[i] = (char)0xff; /* four of these are a NaN */
     }
     free(live);
 }

@@ -31,8 +31,9 @@
  * 6. In place. A result moves into the array of its node's first input if the operator allows it and their spans
  *    touch only where the node runs, so that the input is not read afterwards.
  *
- * 7. Offsets. Arrays get offsets in one block, such that no two of them overlap in both time and space. Inputs of the
- *    tape, packed weights and scratch memory live as long as the plan, behind the others. */
+ * 7. Offsets. Arrays get offsets in one block, such that no two of them overlap in both time and space. Scratch memory
+ *    is behind them: up to there nothing is kept from one run to the next, and plans may share it. Inputs of the tape
+ *    and packed weights live as long as the plan, behind that. */
 #include "tensor/plan_struct.h"
 
 #include <assert.h>
@@ -516,7 +517,8 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
     }
     for (int64_t i = 0; i < p->nodes; i++)
         add_array(list, &n, &p->node[i].saved);
-    p->bytes = place_arrays(list, placed, n);
+    p->scratch = place_arrays(list, placed, n);
+    p->passing = p->bytes = p->scratch + scratch;
     free(list);
     free(placed);
     for (int64_t i = 0; i < p->values; i++) {
@@ -532,8 +534,6 @@ static scion_status place_all(tape_plan *p, size_t scratch, scion_error *err)
         p->bytes += packed->bytes;
         p->packed += packed->bytes;
     }
-    p->scratch = p->bytes;
-    p->bytes += scratch;
     return SCION_OK;
 }
 
@@ -610,7 +610,8 @@ void plan_free(tape_plan *p)
     free(p->value);
     free(p->node);
     free(p->event);
-    free(p->block);
+    free(p->own_passing);
+    free(p->kept);
     free(p);
 }
 
@@ -624,6 +625,11 @@ size_t plan_packed_bytes(const tape_plan *p)
     return p->packed;
 }
 
+size_t plan_passing_bytes(const tape_plan *p)
+{
+    return p->passing;
+}
+
 size_t plan_bytes(const tape_plan *p)
 {
     return p->bytes;
@@ -631,7 +637,7 @@ size_t plan_bytes(const tape_plan *p)
 
 static float *address(const tape_plan *p, const plan_array *a)
 {
-    return (float *)(void *)(p->block + a->offset);
+    return (float *)(void *)(a->offset < p->passing ? p->memory + a->offset : p->kept + (a->offset - p->passing));
 }
 
 /* Sets the pointers of a value that is no view. */
@@ -661,15 +667,24 @@ static void set_views(tape_plan *p)
     }
 }
 
-scion_status plan_commit(tape_plan *p, scion_error *err)
+char *plan_allocate(size_t bytes, scion_error *err)
 {
-    char text[NUMBER_BYTES_TEXT];
-    assert(!p->block && "a plan is committed once");
-    p->block = aligned_alloc(PLAN_ALIGN, p->bytes);
-    if (!p->block)
-        return train_fail(err, SCION_ENOMEM, "out of memory for %s of activations",
-                          number_bytes((double)p->bytes, text));
-    scn_large_pages(p->block, p->bytes);
+    char text[NUMBER_BYTES_TEXT], *block = aligned_alloc(PLAN_ALIGN, scn_max_size(bytes, PLAN_ALIGN));
+    if (block)
+        scn_large_pages(block, bytes);
+    else
+        train_fail(err, SCION_ENOMEM, "out of memory for %s of activations", number_bytes((double)bytes, text));
+    return block;
+}
+
+scion_status plan_commit(tape_plan *p, char *memory, scion_error *err)
+{
+    assert(!p->memory && "a plan is committed once");
+    if (!memory && !(memory = p->own_passing = plan_allocate(p->passing, err)))
+        return SCION_ENOMEM;
+    if (!(p->kept = plan_allocate(p->bytes - p->passing, err)))
+        return SCION_ENOMEM;
+    p->memory = memory;
     for (int64_t i = 0; i < p->values; i++)
         if (p->value[i].needed && p->value[i].root == i)
             set_pointers(p, &p->value[i]);
@@ -728,12 +743,12 @@ int64_t plan_completion(const tape_plan *p, const tape_value *param)
 
 tape_run plan_prepare(tape_plan *p, const tape_run *run)
 {
-    assert(p->block && "plan_commit comes first");
+    assert(p->memory && "plan_commit comes first");
     tape_run now = *run;
     now.threads = run->threads < 1 || run->threads > p->options.threads ? p->options.threads : run->threads;
     now.training = p->options.mode == PLAN_TRAINING;
     now.update_buffers = run->update_buffers && now.training;
-    now.scratch = (float *)(void *)(p->block + p->scratch);
+    now.scratch = (float *)(void *)(p->memory + p->scratch);
     set_views(p);
     return now;
 }
@@ -744,7 +759,7 @@ enum { STORE_ELEMENTS = 1 << 16 }; /* per iteration: small enough to share, larg
 static void convert(const tape_plan *p, const plan_entry *v, bool store, int threads)
 {
     float *data = v->own.data;
-    uint16_t *stored = (uint16_t *)(void *)(p->block + v->stored.offset);
+    uint16_t *stored = (uint16_t *)(void *)(p->memory + v->stored.offset);
     const int64_t count = v->own.count, blocks = scn_pieces(count, STORE_ELEMENTS);
     const int used = blocks < threads ? (int)blocks : threads;
     SCN_PARALLEL_FOR(used)

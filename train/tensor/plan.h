@@ -5,7 +5,7 @@
  *     tape_plan *p;
  *     plan_make(&p, t, loss, &(plan_options){.mode = PLAN_TRAINING, .threads = 4}, &err);
  *     ... plan_bytes(p) ...
- *     plan_commit(p, &err);
+ *     plan_commit(p, NULL, &err);
  *     tape_bind(t, weights, grads, NULL);
  *     for (;;) { fill plan_value(p, tokens)->ints ...;  plan_forward(p, &run);  plan_backward(p, &run);  step }
  *
@@ -40,11 +40,16 @@ void plan_free(tape_plan *p);
 /* The tape that it was made of. */
 const tape *plan_tape(const tape_plan *p);
 
-/* Bytes of the block, which holds everything but parameters and buffers; and how many of them packed weights take. */
+/* Bytes of all but parameters and buffers; how many of them hold nothing between two runs; and how many packed weights
+ * take. */
 size_t plan_bytes(const tape_plan *p);
+size_t plan_passing_bytes(const tape_plan *p);
 size_t plan_packed_bytes(const tape_plan *p);
-/* Allocates the block. Inputs are zero afterwards. Call it once. */
-scion_status plan_commit(tape_plan *p, scion_error *err);
+/* Memory for plans, to be freed; NULL: out of memory, err says so. */
+char *plan_allocate(size_t bytes, scion_error *err);
+/* Takes the memory. `passing`: plan_passing_bytes of plan_allocate, which outlive p, and in which other plans may run
+ * while this one does not; NULL: memory of its own. Inputs are zero afterwards. Call it once. */
+scion_status plan_commit(tape_plan *p, char *passing, scion_error *err);
 
 /* This plan's copy of a recorded value, with its memory (parameters and buffers: the recorded value itself). An input
  * that the target does not need has no memory: data and ints are NULL. Results: see plan_forward, plan_watch. */

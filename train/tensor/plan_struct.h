@@ -67,12 +67,14 @@ struct tape_plan {
     plan_node *node;   /* nodes that the target needs, without views */
     plan_event *event;
     int64_t values, nodes, events;
-    int64_t forward; /* the first `forward` events are the forward pass */
-    int64_t target;  /* value */
-    size_t scratch;  /* offset of the scratch memory */
-    size_t packed;   /* bytes of packed weights */
-    size_t bytes;    /* of the block: planned arrays, inputs, packed weights, scratch */
-    char *block;     /* NULL: not committed */
+    int64_t forward;          /* the first `forward` events are the forward pass */
+    int64_t target;           /* value */
+    size_t scratch;           /* offset of the scratch memory */
+    size_t packed;            /* bytes of packed weights */
+    size_t passing;           /* bytes of planned arrays and scratch */
+    size_t bytes;             /* in all: with inputs and packed weights */
+    char *memory;             /* of what passes, the caller's or own_passing; NULL: not committed */
+    char *own_passing, *kept; /* kept: what lives as long as the plan, from offset `passing` on */
 };
 
 /* Runs event e; run comes from plan_prepare. */

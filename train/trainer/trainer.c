@@ -298,6 +298,31 @@ static size_t workspace_estimate(const trainer *t)
     return bytes;
 }
 
+/* Bytes that a plan keeps from one run to the next. */
+static size_t kept_bytes(const tape_plan *p)
+{
+    return p ? plan_bytes(p) - plan_passing_bytes(p) : 0;
+}
+
+/* Bytes that the plans share: of training, and of all. */
+static size_t training_bytes(const trainer *t)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < t->size_count; i++)
+        bytes = scn_max_size(bytes, plan_passing_bytes(t->sizes[i].plan));
+    return bytes;
+}
+
+static size_t passing_bytes(const trainer *t)
+{
+    size_t bytes = training_bytes(t);
+    if (t->eval)
+        bytes = scn_max_size(bytes, plan_passing_bytes(t->eval));
+    if (t->logits)
+        bytes = scn_max_size(bytes, plan_passing_bytes(t->logits));
+    return bytes;
+}
+
 /* Counts the memory of the run. The optimizer's share is an estimate until it exists. */
 static void plan_memory(trainer *t)
 {
@@ -310,9 +335,10 @@ static void plan_memory(trainer *t)
             *(row->like == LIKE_GRADS ? &m->gradients : &m->weights) += flat_bytes(t->model.tape, row->like);
     for (int i = 0; i < t->size_count; i++) {
         m->packed += plan_packed_bytes(t->sizes[i].plan);
-        m->activations += plan_bytes(t->sizes[i].plan) - plan_packed_bytes(t->sizes[i].plan);
+        m->activations += kept_bytes(t->sizes[i].plan) - plan_packed_bytes(t->sizes[i].plan);
     }
-    m->evaluation = (t->eval ? plan_bytes(t->eval) : 0) + (t->logits ? plan_bytes(t->logits) : 0);
+    m->activations += training_bytes(t);
+    m->evaluation = kept_bytes(t->eval) + kept_bytes(t->logits) + passing_bytes(t) - training_bytes(t);
     if (t->reducer)
         m->sharing = reducer_bytes(t->reducer);
     const double owned =
@@ -414,12 +440,14 @@ scion_status trainer_allocate(trainer *t, scion_error *err)
     if (t->logits && !t->eval &&
         !(t->images = flat_allocate((size_t)t->model.inputs[data_about(t->data)->input]->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld images", (long long)t->c.training.batch);
+    if (!(t->passing = plan_allocate(passing_bytes(t), err)))
+        return SCION_ENOMEM;
     if (t->eval)
-        TRY(plan_commit(t->eval, err));
+        TRY(plan_commit(t->eval, t->passing, err));
     if (t->logits)
-        TRY(plan_commit(t->logits, err));
+        TRY(plan_commit(t->logits, t->passing, err));
     for (int i = 0; i < t->size_count; i++)
-        TRY(plan_commit(t->sizes[i].plan, err));
+        TRY(plan_commit(t->sizes[i].plan, t->passing, err));
     trainer_bind(t, t->flats[FLAT_GRADS]);
     tape_init_buffers(t->model.tape);
     if (!t->reducer)
@@ -514,6 +542,7 @@ void trainer_free(trainer *t)
     }
     plan_free(t->eval);
     plan_free(t->logits);
+    free(t->passing);
     model_free(&t->model);
     data_close(t->data);
     for (int i = 0; i < FLATS_MAX; i++)

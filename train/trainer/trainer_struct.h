@@ -30,6 +30,7 @@ struct trainer {
     model model;       /* recorded once */
     tape_plan *eval;   /* of its loss; NULL: not planned */
     tape_plan *logits; /* of images; else NULL */
+    char *passing;     /* memory of what no plan keeps: only one of them runs at a time */
     float *class_sums; /* (batch, classes): mean logits of the views of tta */
     float *images;     /* a batch, if there is no evaluation plan to put it into */
     int64_t elements;
