@@ -435,7 +435,7 @@ scion_status trainer_allocate(trainer *t, scion_error *err)
             !(t->flats[i] = flat_allocate(flat_bytes(t->model.tape, flat_rows[i].like))))
             return train_fail(err, SCION_ENOMEM, "out of memory for the %s of %lld parameters", flat_rows[i].name,
                               (long long)t->elements);
-    if (t->logits && !(t->class_sums = flat_allocate((size_t)t->model.logits->count * sizeof(float))))
+    if (t->logits && !(t->class_sums = flat_allocate(2 * (size_t)t->model.logits->count * sizeof(float))))
         return train_fail(err, SCION_ENOMEM, "out of memory for %lld logits", (long long)t->model.logits->count);
     if (t->logits && !t->eval &&
         !(t->images = flat_allocate((size_t)t->model.inputs[data_about(t->data)->input]->count * sizeof(float))))

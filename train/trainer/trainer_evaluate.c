@@ -67,9 +67,25 @@ scion_status trainer_fill_evaluation(trainer *t, data_part part, int64_t index, 
     return fill(t, (data_sequence){.part = part}, index, index + 1, err);
 }
 
+/* Sums over one batch of a validation. */
+typedef struct batch_score {
+    double loss, hits, rows; /* as the samples are */
+    double bytes;            /* of text: raw bytes of the targets */
+    double first, five;      /* by the mean logits: their class comes first, or among the first five */
+} batch_score;
+
+/* Scores the batch in the inputs of t->eval by its loss, from logits that are computed already if they are given. */
+static void score_loss(const trainer *t, const tape_run *run, float *logits, batch_score *sums)
+{
+    const float loss = logits ? plan_forward_logits(t->eval, run, logits) : plan_forward(t->eval, run);
+    plan_score(t->eval, &sums->hits, &sums->rows);
+    sums->loss = (double)loss * sums->rows;
+}
+
 /* Computes the mean logits of the first `count` views of a batch of images into t->class_sums; the first view is the
- * image as it is. *loss: of that one, from its logits; NULL: not wanted. */
-static void view_logits(trainer *t, const tape_run *run, const float *from, int count, double *loss)
+ * image as it is. sums: scores that one by its loss, NULL: not wanted. Plans share their memory: its logits are copied,
+ * behind the sums, before t->eval runs. */
+static void view_logits(trainer *t, const tape_run *run, const float *from, int count, batch_score *sums)
 {
     const tta *views = trainer_tta(t);
     const data_info *d = data_about(t->data);
@@ -82,8 +98,8 @@ static void view_logits(trainer *t, const tape_run *run, const float *from, int 
         plan_forward(t->logits, run);
         for (int64_t k = 0; k < z->count; k++)
             t->class_sums[k] += weight * z->data[k];
-        if (i == 0 && loss)
-            *loss = (double)plan_forward_logits(t->eval, run, z->data);
+        if (i == 0 && sums)
+            score_loss(t, run, memcpy(t->class_sums + z->count, z->data, (size_t)z->count * sizeof(float)), sums);
     }
 }
 
@@ -95,13 +111,6 @@ static int64_t rank_of(const float *z, int64_t classes, int32_t target)
         before += !(z[k] <= z[target]) || (k < target && z[k] == z[target]);
     return before;
 }
-
-/* Sums over one batch of a validation. */
-typedef struct batch_score {
-    double loss, hits, rows; /* as the samples are */
-    double bytes;            /* of text: raw bytes of the targets */
-    double first, five;      /* by the mean logits: their class comes first, or among the first five */
-} batch_score;
 
 /* Scores a batch by t->class_sums. wrong: collects mistakes, may be NULL. */
 static scion_status score_views(trainer *t, const float *pixels, int64_t first, batch_score *sums, mistakes *wrong,
@@ -130,13 +139,10 @@ static scion_status score_batch(trainer *t, int64_t first, int views, batch_scor
     const tape_run run = {
         .threads = t->threads, .loss_scale = 1, .seed = t->c.training.seed, .step = t->step, .sample = first};
     const float *pixels = plan_value(t->eval, t->model.inputs[data_about(t->data)->input])->data;
-    double loss;
     if (views > 0)
-        view_logits(t, &run, pixels, views, &loss);
+        view_logits(t, &run, pixels, views, sums);
     else
-        loss = (double)plan_forward(t->eval, &run);
-    plan_score(t->eval, &sums->hits, &sums->rows);
-    sums->loss = loss * sums->rows;
+        score_loss(t, &run, NULL, sums);
     sums->bytes = trainer_target_bytes(t, &t->model, t->eval);
     return views > 0 ? score_views(t, pixels, first, sums, wrong, err) : SCION_OK;
 }

@@ -31,7 +31,7 @@ struct trainer {
     tape_plan *eval;   /* of its loss; NULL: not planned */
     tape_plan *logits; /* of images; else NULL */
     char *passing;     /* memory of what no plan keeps: only one of them runs at a time */
-    float *class_sums; /* (batch, classes): mean logits of the views of tta */
+    float *class_sums; /* (2, batch, classes): mean logits of the views of tta, and those of the first view */
     float *images;     /* a batch, if there is no evaluation plan to put it into */
     int64_t elements;
     void *flats[FLATS_MAX]; /* as flat_rows lists them; NULL: not wanted */
