@@ -37,7 +37,8 @@ done
 # Bits per byte too, of steps and validations; the text has characters of two bytes.
 sed 's/quick/qu\xc3\xaeck/' text.txt > accents.txt
 for number in 1 2 4; do
-    run bytes$number $number data=accents.txt deterministic=yes
+    run bytes$number $number data=accents.txt deterministic=yes tensorboard=boards
+    [ "$(ls boards/bytes$number | wc -l)" -eq 1 ] || fault "event files of $number ranks: $(ls boards/bytes$number)"
     json bytes$number/metrics.jsonl '[line.get("bits_per_byte", line.get("val_bits_per_byte")) for line in o]' > bytes$number.bits
     cmp -s bytes1.bits bytes$number.bits || fault "$number ranks: $(paste bytes1.bits bytes$number.bits)"
 done

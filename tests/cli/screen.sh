@@ -121,7 +121,7 @@ done > left
 } 2>&1 | cat > shown
 [ "$(cat status)" -eq 1 ] || fault "metrics that cannot be written: exit status $(cat status)"
 holds shown 'scion: warning: small/metrics.jsonl: cannot be written'
-[ "$(grep -c 'scion: warning' shown)" -eq 1 ] || fault "a warning once: $(cat shown)"
+[ "$(grep -c 'scion: warning: small/metrics.jsonl' shown)" -eq 1 ] || fault "a warning once: $(cat shown)"
 tail -n 1 shown | grep -q 'warning' && fault "metrics that cannot be written are told at the end alone: $(cat shown)"
 
 # ---- In a terminal: a live line; steps of the log and validations stay; colours, unless they are not wanted

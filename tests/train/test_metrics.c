@@ -139,6 +139,42 @@ static void numbers_come_back(void **state)
     }
 }
 
+/* metrics.csv: a header, then a row for each point; unknown values are empty. */
+static void rows_are_as_documented(void **state)
+{
+    static const char header[] =
+        "step,timestamp,loss,lr,bits_per_byte,val_loss,val_bits_per_byte,accuracy,top5,tokens_per_s,optimizer_share,"
+        "elapsed,tokens\n";
+    const char *dir = scratch_dir("rows"), *path = scratch_in(dir, "metrics.csv");
+    run_point step = step_point(10, 3.25, 0.03125, 50000, 0.1), validation = validation_point(10, INFINITY, 0.25);
+    run_curves none = {.points = NULL}, before = {.points = NULL};
+    metrics *m = NULL;
+    scion_error err;
+    char rows[1024];
+    (void)state;
+    step.unit = validation.unit = "tokens";
+    step.time = 1794852632;
+    step.elapsed = 1.625;
+    step.samples = 81920;
+    snprintf(rows, sizeof rows, "%s%s%s", header, "10,2026-11-16T18:10:32Z,3.25,0.03125,,,,,,50000,0.1,1.625,81920\n",
+             "10,,,,,inf,,0.25,,,,,\n");
+    scratch_text(path, "left by another run\n");
+    check_ok(metrics_csv_open(&m, -1, dir, &none, "tokens", &err), &err);
+    check(access(path, F_OK) != 0); /* until there is a point */
+    check_ok(metrics_csv_point(m, &step, &err), &err);
+    check_ok(metrics_csv_point(m, &validation, &err), &err);
+    metrics_close(m);
+    check(strcmp(scratch_get(path, NULL), rows) == 0);
+    /* A run that goes on: the points before it, whatever is in the file, and those that follow. */
+    check(run_curves_add_point(&before, &step));
+    scratch_text(path, "step,loss\n10,3.25\n11,");
+    check_ok(metrics_csv_open(&m, -1, dir, &before, "tokens", &err), &err);
+    check_ok(metrics_csv_point(m, &validation, &err), &err);
+    metrics_close(m);
+    check(strcmp(scratch_get(path, NULL), rows) == 0);
+    run_curves_free(&before);
+}
+
 static void write_steps(metrics *m, int first, int last)
 {
     for (int i = first; i <= last; i++) {
@@ -399,12 +435,19 @@ static void a_link_is_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(lines_are_as_documented),          LAW(numbers_come_back),
-        LAW(a_resumed_run_has_each_step_once), LAW(lines_have_their_place_in_time),
-        LAW(elapsed_seconds_are_found_again),  LAW(a_new_run_starts_empty),
-        LAW(strange_files_are_refused),        LAW(a_full_disk_keeps_whole_lines),
-        LAW(folders_that_are_not_there),       LAW(the_summary_is_one_object),
-        LAW(a_link_is_not_followed),           LAW(records_come_back),
+        LAW(rows_are_as_documented),
+        LAW(lines_are_as_documented),
+        LAW(numbers_come_back),
+        LAW(a_resumed_run_has_each_step_once),
+        LAW(lines_have_their_place_in_time),
+        LAW(elapsed_seconds_are_found_again),
+        LAW(a_new_run_starts_empty),
+        LAW(strange_files_are_refused),
+        LAW(a_full_disk_keeps_whole_lines),
+        LAW(folders_that_are_not_there),
+        LAW(the_summary_is_one_object),
+        LAW(a_link_is_not_followed),
+        LAW(records_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

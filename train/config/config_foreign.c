@@ -64,7 +64,9 @@ const config_foreign_name config_foreign_names[] = {
     {"backend cuda device gpu gpus", "there is no device here: training runs on the CPU"},
     {"compile", "there is nothing to compile here"},
     {"amp bf16 dtype fp16 precision", "there is no choice of precision here: training computes in float32"},
-    {"report_to tensorboard wandb wandb_log wandb_project wandb_run_name",
-     "there is no logging service here: metrics.jsonl in the run's folder has a line every log_every steps"},
+    {"logdir log_dir logging_dir tensorboard_dir tensorboard_log_dir", "tensorboard"},
+    {"report_to wandb wandb_log wandb_project wandb_run_name",
+     "there is no logging service here: metrics.csv in the run's folder can be imported, tensorboard=DIR writes "
+     "TensorBoard's event files"},
     {NULL, NULL},
 };

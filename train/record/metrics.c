@@ -24,6 +24,7 @@ struct metrics {
     int fd;
     int folder; /* open, < 0: the path says */
     char path[RUN_FILE];
+    bool begun; /* CSV: the header is written */
     char *line; /* being made; NULL: none */
     size_t line_bytes;
 };
@@ -128,7 +129,7 @@ done:
 
 scion_status metrics_flush(metrics *m, scion_error *err)
 {
-    if (file_flush(m->fd) == 0)
+    if (m->fd < 0 || file_flush(m->fd) == 0)
         return SCION_OK;
     return train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno));
 }
@@ -233,6 +234,77 @@ scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err)
         metrics_print_norm(line, n);
     return append(m, line, err);
 }
+
+/* ---- CSV ---- */
+
+static void write_header(FILE *to, const char *unit)
+{
+    fputs("step,timestamp", to);
+    metrics_csv_names(to, run_point_metrics, unit);
+    fputc('\n', to);
+}
+
+static void write_row(FILE *to, const run_point *p)
+{
+    fprintf(to, "%" PRId64 ",", p->step);
+    metrics_csv_values(to, run_point_metrics, p);
+    fputc('\n', to);
+}
+
+/* Writes the points that are there, as a whole. */
+static scion_status write_before(metrics *m, const run_curves *before, const char *unit, scion_error *err)
+{
+    FILE *to = open_memstream(&m->line, &m->line_bytes);
+    if (to)
+        write_header(to, unit);
+    for (int64_t i = 0; to && i < before->point_count; i++)
+        write_row(to, &before->points[i]);
+    const scion_status status = to && fclose(to) == 0
+                                    ? atomic_save(m->folder, m->path, m->line, m->line_bytes, err)
+                                    : train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(m->path));
+    free(m->line);
+    m->line = NULL;
+    m->begun = true;
+    return status;
+}
+
+scion_status metrics_csv_open(metrics **out, int folder, const char *dir, const run_curves *before, const char *unit,
+                              scion_error *err)
+{
+    metrics *m = *out = calloc(1, sizeof *m);
+    scion_status status = SCION_OK;
+    if (!m)
+        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
+    m->fd = -1;
+    m->folder = folder;
+    TRY(run_dir_file(dir, "metrics.csv", m->path, err));
+    if (before->point_count > 0)
+        TRY(write_before(m, before, unit, err));
+    else if (unlinkat(file_at(folder), file_in(folder, m->path), 0) != 0 && errno != ENOENT)
+        TRY(train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno)));
+done:
+    if (status != SCION_OK) {
+        metrics_close(m);
+        *out = NULL;
+    }
+    return status;
+}
+
+scion_status metrics_csv_point(metrics *m, const run_point *p, scion_error *err)
+{
+    if (m->fd < 0)
+        RETURN_IF_FAILED(open_file(m, err));
+    FILE *line = open_memstream(&m->line, &m->line_bytes);
+    if (line && !m->begun)
+        write_header(line, p->unit);
+    if (line)
+        write_row(line, p);
+    const scion_status status = append(m, line, err);
+    m->begun = m->begun || status == SCION_OK;
+    return status;
+}
+
+/* ---- The summary ---- */
 
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, const config *c, scion_error *err)
 {

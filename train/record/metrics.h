@@ -6,6 +6,7 @@
  *         {"step":10,"name":"head","norm":9.9,"bound":10,"overshoot":1,"ratio":0.99}
  *     summary.json    one object at the end: state, the metrics of the result (metric_rows.c), changes (if step sizes
  *                     were changed on the way), config
+ *     metrics.csv     the points of metrics.jsonl: step,timestamp, and a column for each metric of a point
  * A number that is not finite is written as null, since JSON has no other way. Numbers have all their digits. Steps
  * appear once: a resumed run cuts off the lines past its checkpoint. */
 #ifndef TRAIN_RECORD_METRICS_H
@@ -32,6 +33,13 @@ scion_status metrics_norm(metrics *m, const run_norm *n, scion_error *err);
 
 /* Flushes the lines to disk: a resumed run finds those up to its checkpoint. */
 scion_status metrics_flush(metrics *m, scion_error *err);
+
+/* Opens dir/metrics.csv for a run that has these points already; they are written again, in whatever form an older
+ * program left them. Without points the file is removed until there is one. unit: name of the samples. Then
+ * metrics_csv_point for each that follows; flush and close as above. */
+scion_status metrics_csv_open(metrics **out, int folder, const char *dir, const run_curves *before, const char *unit,
+                              scion_error *err);
+scion_status metrics_csv_point(metrics *m, const run_point *p, scion_error *err);
 
 /* Writes dir/summary.json as a whole (atomic_file.h), in the open folder `folder` if that is >= 0. */
 scion_status metrics_summary(int folder, const char *dir, const run_result *r, const config *c, scion_error *err);

@@ -59,8 +59,7 @@ void run_curves_free(run_curves *c)
 /* Weights and norms are float32, whose sums of many terms are good to about 1e-4: this is more than rounding. */
 static const double norm_slack = 1e-3;
 
-/* Norm over bound and overshoot; NAN: there is no bound. */
-static double share_of_bound(const run_norm *n)
+double run_norm_share(const run_norm *n)
 {
     return isinf(n->bound) ? NAN : n->norm / n->bound / n->overshoot;
 }
@@ -69,14 +68,14 @@ const run_norm *run_norms_worst(const run_norm *norms, int64_t count)
 {
     const run_norm *worst = NULL;
     for (int64_t i = 0; i < count; i++)
-        if (share_of_bound(&norms[i]) > (worst ? share_of_bound(worst) : -1))
+        if (run_norm_share(&norms[i]) > (worst ? run_norm_share(worst) : -1))
             worst = &norms[i];
     return worst;
 }
 
 bool run_norm_exceeded(const run_norm *n)
 {
-    return share_of_bound(n) > 1 + norm_slack;
+    return run_norm_share(n) > 1 + norm_slack;
 }
 
 /* ---- Rows ---- */
@@ -103,30 +102,35 @@ static bool is_known(const run_metric *m, const void *of)
     return m->type == METRIC_INT ? metric_value(m, of) != 0 : !isnan(metric_value(m, of));
 }
 
-enum { KEY_TEXT = 64 };
-
-/* The key with `unit` in place of "samples". */
-static const char *key_in(const run_metric *m, const char *unit, char text[KEY_TEXT])
+const char *metric_key(const run_metric *m, const char *unit, char text[METRIC_KEY])
 {
     static const char word[] = "samples";
     if (!unit || strncmp(m->key, word, sizeof word - 1) != 0)
         return m->key;
-    snprintf(text, KEY_TEXT, "%s%s", unit, m->key + sizeof word - 1);
+    snprintf(text, METRIC_KEY, "%s%s", unit, m->key + sizeof word - 1);
     return text;
+}
+
+/* "2026-11-16T18:10:32Z"; "": no such time. */
+static const char *time_text(double time, char text[NUMBER_TEXT])
+{
+    const time_t seconds = isfinite(time) ? (time_t)time : 0;
+    struct tm utc;
+    const bool known =
+        isfinite(time) && gmtime_r(&seconds, &utc) && strftime(text, NUMBER_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0;
+    return known ? text : "";
 }
 
 static void write_value(FILE *to, const run_metric *m, const void *of)
 {
     char text[NUMBER_TEXT];
-    struct tm utc;
     if (m->type == METRIC_INT) {
         fprintf(to, "%" PRId64, *(const int64_t *)metric_in(m, of));
     } else if (m->type == METRIC_HASH) {
         fprintf(to, "\"%016" PRIx64 "\"", *(const uint64_t *)metric_in(m, of));
-    } else if (m->type == METRIC_TIME && isfinite(metric_value(m, of))) {
-        const time_t seconds = (time_t)metric_value(m, of);
-        const bool known = gmtime_r(&seconds, &utc) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0;
-        fprintf(to, known ? "\"%s\"" : "null", text);
+    } else if (m->type == METRIC_TIME) {
+        const char *time = time_text(metric_value(m, of), text);
+        fprintf(to, time[0] ? "\"%s\"" : "null", time);
     } else {
         fputs(json_number_text(metric_value(m, of), text), to);
     }
@@ -135,22 +139,48 @@ static void write_value(FILE *to, const run_metric *m, const void *of)
 void metrics_write(FILE *to, const run_metric *rows, const void *of, int object, const char *unit, const char *begin,
                    const char *colon)
 {
-    char key[KEY_TEXT];
+    char key[METRIC_KEY];
     for (const run_metric *m = rows; m->key; m++) {
         if (!(m->objects & object) || (m->optional && !is_known(m, of)))
             continue;
-        fprintf(to, ",%s\"%s\"%s", begin, key_in(m, unit, key), colon);
+        fprintf(to, ",%s\"%s\"%s", begin, metric_key(m, unit, key), colon);
         write_value(to, m, of);
     }
 }
+
+/* ---- CSV ---- */
+
+void metrics_csv_names(FILE *to, const run_metric *rows, const char *unit)
+{
+    char key[METRIC_KEY];
+    for (const run_metric *m = rows; m->key; m++)
+        if (metric_is_curve(m))
+            fprintf(to, ",%s", metric_key(m, unit, key));
+}
+
+void metrics_csv_values(FILE *to, const run_metric *rows, const void *of)
+{
+    char text[NUMBER_TEXT];
+    for (const run_metric *m = rows; m->key; m++)
+        if (m->type == METRIC_TIME)
+            fputs(time_text(metric_value(m, of), text), to);
+    for (const run_metric *m = rows; m->key; m++) {
+        if (!metric_is_curve(m))
+            continue;
+        number_write(metric_value(m, of), text);
+        fprintf(to, ",%s", isnan(metric_value(m, of)) ? "" : text);
+    }
+}
+
+/* ---- Reading ---- */
 
 static const json_t *find_value(const run_metric *m, const json_t *from)
 {
     static const char *const units[] = {NULL, "tokens", "images"};
     const json_t *value = NULL;
-    char key[KEY_TEXT];
+    char key[METRIC_KEY];
     for (int i = 0; !value && i < 3; i++)
-        value = json_object_get(from, key_in(m, units[i], key));
+        value = json_object_get(from, metric_key(m, units[i], key));
     return value;
 }
 

@@ -95,6 +95,8 @@ bool run_curves_add_point(run_curves *c, const run_point *p);
 bool run_curves_add_norm(run_curves *c, const run_norm *n);
 void run_curves_free(run_curves *c);
 
+/* Norm over bound and overshoot; NAN: there is no bound. */
+double run_norm_share(const run_norm *n);
 /* The parameter nearest to its bound, or furthest beyond it; NULL: none has a bound. */
 const run_norm *run_norms_worst(const run_norm *norms, int64_t count);
 /* True if a bound is exceeded by more than overshoot and rounding explain. */
@@ -120,6 +122,7 @@ typedef struct run_metric {
     size_t offset;
     int objects;      /* METRIC_STEP | ... */
     bool optional;    /* left out of JSON while it is unknown or 0, not null */
+    bool constant;    /* the same in all steps: not drawn as a curve by itself */
     const char *unit; /* "s", "bytes"; NULL: a plain number */
     /* In a report: the heading of a card (of a result) or a figure (of a point); NULL: none of its own. */
     const char *title;
@@ -141,6 +144,15 @@ static inline void *metric_in(const run_metric *m, const void *of)
     return (char *)of + m->offset;
 }
 
+/* True for metrics that are curves over the steps of a run: in its files, no time, not constant. */
+static inline bool metric_is_curve(const run_metric *m)
+{
+    return m->objects != 0 && m->type != METRIC_TIME && !m->constant;
+}
+
+/* Key of a metric with `unit` (NULL: none) in place of "samples". */
+enum { METRIC_KEY = 64 };
+const char *metric_key(const run_metric *m, const char *unit, char text[METRIC_KEY]);
 /* Value of a metric that is not a hash; NAN: unknown. */
 double metric_value(const run_metric *m, const void *of);
 
@@ -151,6 +163,10 @@ void metrics_clear(const run_metric *rows, void *of);
  * between key and value. unit: name of the samples. */
 void metrics_write(FILE *to, const run_metric *rows, const void *of, int object, const char *unit, const char *begin,
                    const char *colon);
+/* Metrics of the points as fields of a CSV file, each with a comma before it: names, and values; unknown ones are
+ * empty. The value of METRIC_TIME is the first, without its comma and its name. */
+void metrics_csv_names(FILE *to, const run_metric *rows, const char *unit);
+void metrics_csv_values(FILE *to, const run_metric *rows, const void *of);
 /* Reads them. Values that are missing or null are unknown. Images of 0.2, whose keys say tokens, are found too. */
 void metrics_read(const run_metric *rows, void *of, int object, const json_t *from);
 
