@@ -11,6 +11,7 @@
 #include "describe.h"
 #include "ranks/start_check.h"
 #include "record/run_record.h"
+#include "report/live_report.h"
 #include "run/metrics_sink.h"
 #include "run/sinks.h"
 #include "run_view.h"
@@ -85,8 +86,8 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
 {
     comm *c = trainer_about(t).comm;
     run_view v = run_view_start(show);
-    const run_sink view = run_view_sink(&v), json = metrics_print_sink(stdout), *sinks[SINKS_MAX + 2];
-    run_sink files[SINKS_MAX];
+    const run_sink view = run_view_sink(&v), json = metrics_print_sink(stdout), *sinks[SINKS_MAX + 3];
+    run_sink files[SINKS_MAX], page = {.ctx = NULL};
     int count = 0, file_count = 0;
     run_policy policy = run_policy_of(trainer_about(t).config);
     run_result r;
@@ -100,17 +101,21 @@ static int train(trainer *t, run_dir *dir, run_position *position, run_output sh
     policy.position = position;
     scion_status status =
         c->rank == 0 ? sinks_open(files, &file_count, dir, trainer_about(t).config, &err) : SCION_OK;
+    if (status == SCION_OK && c->rank == 0)
+        status = live_report_open(&page, dir, trainer_about(t).config, &err);
     if (comm_agree(c, status, &err, NULL) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     if (c->rank == 0) {
         for (; count < file_count; count++)
             sinks[count] = &files[count];
+        sinks[count++] = &page;
         sinks[count++] = &view;
         if (show == AS_JSON)
             sinks[count++] = &json;
     }
     status = run_train(t, &policy, sinks, count, &r, &sinks_failed, &err);
     sinks_close(files, file_count);
+    live_report_close(&page);
     cli_progress_clear(&v.progress);
     if (c->rank == 0) {
         char before[CONFIG_TEXT], message[2 * CONFIG_TEXT + 64];
@@ -462,7 +467,7 @@ const cli_command cli_train = {
         "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. "
         "The folder of the run (out=DIR) holds metrics.jsonl, metrics.csv, summary.json and checkpoints; "
         "tensorboard=DIR "
-        "writes event files for TensorBoard. Ctrl-C saves "
+        "writes event files for TensorBoard, report=N a page that shows the run as it goes on. Ctrl-C saves "
         "and prints how to resume. If the reader of the output ends (scion train ... | head), the run goes on "
         "without printing.\n\n"
         "  scion train shakespeare data=input.txt\n"

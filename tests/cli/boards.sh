@@ -116,7 +116,7 @@ compare run
 
 # Killed: what was written can be read, and the run goes on.
 # shellcheck disable=SC2086
-"$scion" train $tiny steps=100000 out=killed tensorboard=boards > log 2>&1 &
+"$scion" train $tiny steps=100000 out=killed tensorboard=boards report=2 > log 2>&1 &
 pid=$!
 until [ -e killed/step-00000018.safetensors ] || ! kill -0 $pid 2> /dev/null; do sleep 0.1; done
 kill -9 $pid
@@ -127,11 +127,34 @@ source = open("compare.py").read().split("run, *boards")[0]
 exec(source)
 (path,) = glob.glob("boards/killed/*")
 assert len(list(records(path))) > 10' 2> why || fault "killed: $(cat why)"
+# ... its page reloads itself, and has no files beside it.
+holds killed/report.html '<meta http-equiv="refresh" content="5">'
+holds killed/report.html 'The run goes on: step '
+[ -e killed/report ] && fault 'a page that is drawn again has files'
 sleep 1
 last=$(ls killed/step-*.safetensors | tail -n 1)
 steps=$(basename "$last" .safetensors | sed 's/step-0*//')
 "$scion" resume killed steps=$((steps + 6)) > log 2>&1 || fault "resume: $(cat log)"
 compare killed boards/killed
+
+# At the end the page is that of scion report: it does not reload.
+for run in killed stopped failed; do
+    case $run in
+        # shellcheck disable=SC2086
+        stopped) "$scion" train $tiny steps=100000 max_minutes=0.005 report=2 out=stopped > log 2>&1 || fault "$(cat log)" ;;
+        failed)
+            "$scion" train model=mlp data_kind=synthetic norms=image width=16 batch=8 steps=200 rule=sgd lr=1e3 \
+                boundary_init=no log_every=1 report=2 out=failed > log 2>&1 && fault 'lr=1e3 did not fail'
+            ;;
+    esac
+    [ -e $run/report.html ] || fault "$run: no page: $(cat log)"
+    grep -q refresh $run/report.html && fault "$run: the page reloads itself still"
+    mv $run/report.html page.html
+    "$scion" report $run out=$run/report.html > log 2>&1 || fault "report: $(cat log)"
+    cmp -s page.html $run/report.html || fault "$run: scion report draws another page"
+done
+# Without report=N there is none.
+[ -e run/report.html ] && fault 'a page that nobody asked for'
 
 # A folder that cannot be made ends the run before its first step.
 echo text > file

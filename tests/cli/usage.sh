@@ -91,7 +91,7 @@ refused 2 'there is no other format yet' export r1
 refused 2 'there is no other format yet' convert
 refused 2 'there is no tokenizer yet' tokenize text.txt
 refused 2 'scion train init=RUN data=FILE fine-tunes a run' finetune r1
-refused 2 'a line every log_every steps' train shakespeare data=text.txt tensorboard=1
+refused 2 'tensorboard=DIR writes' train shakespeare data=text.txt wandb_project=1
 
 refused 1 'absent.txt' train shakespeare data=absent.txt
 [ -e runs ] && fault 'absent data' 'left a folder behind'

@@ -618,6 +618,33 @@ static void runs_of_a_ledger_are_listed_by_bits(void **state)
     }
 }
 
+/* The page of a run that goes on reloads itself, and leaves no files beside it. */
+static void a_live_page_reloads_itself(void **state)
+{
+    const char *dir = scratch_dir("going"), *path = scratch("going.html");
+    run_record run;
+    scion_error err;
+    (void)state;
+    scratch_text(scratch_in(dir, "metrics.jsonl"), some_lines);
+    check_ok(run_record_read(&run, dir, &err), &err);
+    run.result.steps = 100;
+    check_ok(report_write_live(&run, path, 7, 1794852632, &err), &err);
+    const char *html = scratch_get(path, NULL);
+    markup_check(html);
+    holds(html, "<meta http-equiv=\"refresh\" content=\"7\">");
+    holds(html, " of 100, drawn at 2026-11-16 18:10:32 UTC. This page reloads itself every 7 s.");
+    holds(html, "<svg");
+    check(!strstr(html, ".svg\"") && !strstr(html, ".csv\"") && access(scratch("going.files"), F_OK) != 0);
+    scratch_text(path, "not a page");
+    check_status(report_write_live(&run, path, 7, 0, &err), SCION_EINVAL, &err);
+    check(strcmp(scratch_get(path, NULL), "not a page") == 0);
+    run_record_free(&run);
+    const char *source = dir;
+    scratch_text(path, "");
+    check_ok(report_write(&source, 1, path, NULL, &err), &err);
+    check(!strstr(scratch_get(path, NULL), "refresh"));
+}
+
 /* A run and two ledgers on one page: no id stands there twice. */
 static void ids_are_unique(void **state)
 {
@@ -657,6 +684,7 @@ int main(void)
         LAW(the_same_ledger_gives_the_same_page),
         LAW(runs_of_a_ledger_are_listed_best_first),
         LAW(runs_of_a_ledger_are_listed_by_bits),
+        LAW(a_live_page_reloads_itself),
         LAW(ids_are_unique),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -202,6 +202,7 @@ const option run_option_rows[] = {
     INT(norm_every, "0", 0, OPTION_EVER, "steps between measurements of the weights' norms, 0: none", FREE),
     INT(save_every, "0", 0, OPTION_EVER, "steps between checkpoints, 0: only at the end", FREE),
     INT(keep, "2", 0, OPTION_EVER, "newest checkpoints to keep, and the best one; 0: only the newest", FREE),
+    INT(report, "0", 0, OPTION_EVER, "steps between drawings of report.html in the run's folder, 0: none", FREE),
     STRING(tensorboard, "", "folder for TensorBoard's event files, in one of the run's name; empty: none", FREE),
     REAL(max_minutes, "0", 0, 1e9, "stop and save after this time, 0: no limit", FREE),
     OPTION_END,

@@ -43,6 +43,7 @@ typedef struct run_options {
     int64_t log_every, eval_every, eval_batches, norm_every, save_every, keep; /* steps; 0: off */
     int64_t eval_tokens, eval_end; /* tokens or images per validation, and of the last one; 0: all; as the others */
     char tta[OPTION_NAME];         /* test-time augmentation of the last validation and of eval (data/tta.h) */
+    int64_t report;                /* steps between drawings of report.html; 0: none */
     char tensorboard[OPTION_TEXT]; /* folder for event files of TensorBoard, "": none */
     double max_minutes;            /* 0: no limit; stops and saves */
 } run_options;

@@ -41,6 +41,7 @@ struct page {
     page_extra **files; /* each where it was made: streams know the addresses of their buffers */
     int64_t file_count;
     int sections;
+    int reload; /* seconds; 0: never */
     group open;
     const char *fold, *names, *align; /* of the table that is open, the caller's */
     int columns, column;              /* column -1: it has no cell yet */
@@ -92,6 +93,11 @@ page *page_create(const char *path, const char *title)
         return NULL;
     }
     return p;
+}
+
+void page_reload(page *p, int seconds)
+{
+    p->reload = seconds;
 }
 
 static void buffer_free(text_buffer *g)
@@ -226,7 +232,7 @@ void page_figure(page *p, figure f)
     figure *place = f.failed || empty ? NULL : array_append(&p->figures, &p->count, sizeof f);
     if (place) {
         *place = f;
-        figure_html(&f, in_group(p, GROUP_FIGURES), folder_name(p));
+        figure_html(&f, in_group(p, GROUP_FIGURES), p->reload > 0 ? NULL : folder_name(p));
     } else {
         p->failed = p->failed || !empty;
         figure_free(&f);
@@ -460,6 +466,8 @@ static void write_head(const page *p, FILE *to)
             "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
             "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"scion\">\n",
             page_policy, p->images ? "; img-src data:" : "");
+    if (p->reload > 0)
+        fprintf(to, "<meta http-equiv=\"refresh\" content=\"%d\">\n", p->reload);
     element(to, "title", p->title);
     fprintf(to, "\n<style>\n%s%s%s</style>\n</head>\n<body>\n", draw_page_css, p->images ? draw_page_images_css : "",
             draw_figure_css);
@@ -482,7 +490,8 @@ scion_status page_write(page *p, scion_error *err)
     }
     if (!buffer_close(&g))
         TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(p->path)));
-    TRY(write_files(p, err));
+    if (p->reload == 0)
+        TRY(write_files(p, err));
     status = atomic_save(-1, p->path, g.text, g.bytes, err);
 done:
     buffer_free(&g);

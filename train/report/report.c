@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/array.h"
@@ -132,6 +133,29 @@ done:
     for (int i = 0; i < run_count; i++)
         run_record_free(&runs[i]);
     free(runs);
+    page_free(p);
+    return status;
+}
+
+scion_status report_write_live(run_record *run, const char *out_html, int seconds, double now, scion_error *err)
+{
+    const time_t when = (time_t)now;
+    char title[256], time[32] = "";
+    struct tm utc;
+    scion_status status = SCION_OK;
+    snprintf(title, sizeof title, "Report on %.200s", run->name);
+    page *p = page_create(out_html, title);
+    TRY(check_place(out_html, err));
+    if (!p)
+        TRY(train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(out_html)));
+    page_reload(p, seconds);
+    if (gmtime_r(&when, &utc))
+        strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &utc);
+    page_paragraph(p, "The run goes on: step %lld of %lld, drawn at %s. This page reloads itself every %d s.",
+                   (long long)report_last_step(&run->curves), (long long)run->result.steps, time, seconds);
+    report_runs(p, run, 1);
+    status = page_write(p, err);
+done:
     page_free(p);
     return status;
 }

@@ -3,6 +3,7 @@
 #define TRAIN_REPORT_REPORT_H
 
 #include "draw/page.h"
+#include "record/run_record.h"
 
 typedef struct report_options {
     const char *title; /* NULL: made of the sources' names */
@@ -19,5 +20,9 @@ typedef struct report_options {
  * that is not a page. `o` may be NULL. */
 scion_status report_write(const char *const *sources, int count, const char *out_html, const report_options *o,
                           scion_error *err);
+
+/* Writes out_html from the record of a run that goes on: without files beside it, and it reloads itself every so many
+ * seconds. The record is only read; `now`: seconds since 1970, for a line that says when it was drawn. */
+scion_status report_write_live(run_record *run, const char *out_html, int seconds, double now, scion_error *err);
 
 #endif
