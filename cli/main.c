@@ -14,10 +14,10 @@
 #include <xmmintrin.h>
 #endif
 
-static const cli_command *const commands[] = {&cli_train,  &cli_resume,    &cli_eval,       &cli_predict,
-                                              &cli_sample, &cli_sweep,     &cli_tune,       &cli_coordcheck,
-                                              &cli_report, &cli_reproduce, &cli_bench,      &cli_data,
-                                              &cli_plan,   &cli_presets,   &cli_completion, &cli_version};
+static const cli_command *const commands[] = {
+    &cli_train,     &cli_resume,     &cli_eval,    &cli_predict,    &cli_sample, &cli_sweep,
+    &cli_tune,      &cli_coordcheck, &cli_report,  &cli_reproduce,  &cli_bench,  &cli_data,
+    &cli_tokenizer, &cli_plan,       &cli_presets, &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -41,8 +41,7 @@ static const struct {
     {"finetune fine-tune fine_tune tune-model", "scion train init=RUN data=FILE fine-tunes a run"},
     {"export convert save quantize",
      "there is no other format yet: a checkpoint is a safetensors file, which other programs read"},
-    {"tokenize tokenizer encode prepare",
-     "there is no tokenizer yet: a text is learned by characters, token shards as they are"},
+    {"tokenize encode decode", "scion tokenizer encodes and decodes texts, and learns tokenizers"},
     {"generate inference infer complete chat", "scion sample RUN generates text, scion predict RUN IMAGE classifies"},
     {"evaluate validate test", "scion eval RUN measures a trained model"},
     {"continue restart", "scion resume RUN resumes a run that was stopped"},
