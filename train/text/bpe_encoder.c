@@ -27,6 +27,7 @@ enum { NO_MERGE = INT32_MAX, NOT_REACHED = -2, OF_BYTE = -1 };
  * bytes are never merged to it. */
 typedef struct parts {
     int32_t left, right, rank;
+    uint32_t length; /* bytes of the token */
 } parts;
 
 /* A pair of tokens that has a merge, in a table with open addressing. */
@@ -58,9 +59,10 @@ struct bpe_encoder {
     int32_t byte_token[256];
     parts *parts;     /* of each token */
     int32_t *shorter; /* the longest token that begins it and is reached, -1: none */
-    uint32_t *length; /* bytes of each token */
     pair *pairs;
     uint64_t pair_mask;
+    uint64_t *may_merge; /* a bit for each hash of a pair: most pairs have no merge, and need no more than this */
+    uint64_t bit_mask;
     node *nodes;
     int32_t node_count;
     whole *wholes; /* words that are one token */
@@ -96,7 +98,8 @@ static inline pair *slot_of_pair(const bpe_encoder *e, uint64_t key)
 /* Place of the merge of a pair in the list, or NO_MERGE. */
 static inline int32_t rank_of(const bpe_encoder *e, int32_t left, int32_t right)
 {
-    return slot_of_pair(e, key_of_pair(left, right))->rank;
+    const uint64_t key = key_of_pair(left, right), bit = mix(key) >> 7 & e->bit_mask;
+    return e->may_merge[bit / 64] >> bit % 64 & 1 ? slot_of_pair(e, key)->rank : NO_MERGE;
 }
 
 /* True if the bytes of left and right, which are reached, are merged to just these two by the merges before
@@ -132,10 +135,12 @@ static inline word key_of_word(const uint8_t *s, size_t n, size_t readable)
 {
     word k;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    static const uint64_t ones[] = {
+        0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, UINT64_MAX};
     if (readable >= sizeof k) {
         memcpy(&k, s, sizeof k);
-        k.low &= n < 8 ? UINT64_MAX >> (64 - 8 * n) : UINT64_MAX;
-        k.high = (n <= 8 ? 0 : k.high & UINT64_MAX >> (128 - 8 * n)) | (uint64_t)n << 56;
+        k.low &= ones[n < 8 ? n : 8];
+        k.high = (k.high & ones[n < 8 ? 0 : n - 8]) | (uint64_t)n << 56;
         return k;
     }
 #else
@@ -178,14 +183,18 @@ static scion_status build_pairs(bpe_encoder *e, scion_error *err)
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)v->merge_count)
         slots *= 2;
-    if (!(e->pairs = malloc(slots * sizeof *e->pairs)))
+    e->pairs = malloc(slots * sizeof *e->pairs);
+    e->may_merge = calloc(slots * 8 / 64, sizeof *e->may_merge);
+    if (!e->pairs || !e->may_merge)
         return no_memory(err);
     e->pair_mask = slots - 1;
+    e->bit_mask = slots * 8 - 1;
     for (uint64_t i = 0; i < slots; i++)
         e->pairs[i] = (pair){no_key, NO_MERGE, -1};
     for (int64_t i = 0; i < v->merge_count; i++) {
         const bpe_merge *m = &v->merges[i];
-        const uint64_t key = key_of_pair(m->left, m->right);
+        const uint64_t key = key_of_pair(m->left, m->right), bit = mix(key) >> 7 & e->bit_mask;
+        e->may_merge[bit / 64] |= (uint64_t)1 << bit % 64;
         *slot_of_pair(e, key) = (pair){key, (int32_t)i, m->result};
     }
     return SCION_OK;
@@ -200,15 +209,13 @@ static scion_status build_parts(bpe_encoder *e, scion_error *err)
     int32_t *last = malloc(size * sizeof *last); /* merge that makes the token */
     int64_t steps = 0;
     e->parts = malloc(size * sizeof *e->parts);
-    e->length = malloc(size * sizeof *e->length);
-    if (!last || !e->parts || !e->length) {
+    if (!last || !e->parts) {
         free(last);
         return no_memory(err);
     }
     for (int32_t i = 0; i < v->size; i++) {
         last[i] = -1;
-        e->parts[i] = (parts){i, i, NOT_REACHED};
-        e->length[i] = (uint32_t)(v->starts[i + 1] - v->starts[i]);
+        e->parts[i] = (parts){i, i, NOT_REACHED, (uint32_t)(v->starts[i + 1] - v->starts[i])};
     }
     for (int byte = 0; byte < 256; byte++)
         e->parts[e->byte_token[byte]].rank = OF_BYTE;
@@ -222,7 +229,7 @@ static scion_status build_parts(bpe_encoder *e, scion_error *err)
         if (e->ordered && p->rank == NOT_REACHED && rank_of(e, m.left, m.right) == i &&
             e->parts[m.left].rank != NOT_REACHED && e->parts[m.right].rank != NOT_REACHED &&
             fits(e, m.left, m.right, (int32_t)i, &steps))
-            *p = (parts){m.left, m.right, (int32_t)i};
+            *p = (parts){m.left, m.right, (int32_t)i, p->length};
     }
     free(last);
     return SCION_OK;
@@ -238,7 +245,8 @@ static scion_status build_wholes(bpe_encoder *e, scion_error *err)
     if (!(e->wholes = calloc((size_t)1 << (64 - e->whole_shift), sizeof *e->wholes)))
         return no_memory(err);
     for (int32_t i = 0; i < v->size; i++) {
-        if (e->length[i] > WORD_BYTES || !(e->parts[i].rank != NOT_REACHED || (v->ignore_merges && !v->added[i])))
+        if (e->parts[i].length > WORD_BYTES ||
+            !(e->parts[i].rank != NOT_REACHED || (v->ignore_merges && !v->added[i])))
             continue;
         size_t n;
         const uint8_t *bytes = (const uint8_t *)bpe_bytes(v, i, &n);
@@ -362,7 +370,7 @@ static bool grow(trie *t, branch from, branch *branches, int64_t *count)
         b.end = i;
         e->nodes[b.node] = (node){.parent = from.node, .token = -1};
         const int32_t token = t->sorted[b.first];
-        if (e->length[token] == b.depth) { /* the shortest one comes first */
+        if (e->parts[token].length == b.depth) { /* the shortest one comes first */
             e->nodes[b.node].token = token;
             e->shorter[token] = from.shorter;
             b.shorter = token;
@@ -454,8 +462,8 @@ void bpe_encoder_free(bpe_encoder *e)
     bpe_split_free(e->split);
     free(e->parts);
     free(e->shorter);
-    free(e->length);
     free(e->pairs);
+    free(e->may_merge);
     free(e->nodes);
     free(e->wholes);
     free(e);
@@ -463,12 +471,12 @@ void bpe_encoder_free(bpe_encoder *e)
 
 /* ---- Encoding a word ----------------------------------------------------------------------------------- */
 
-enum { DEAD_WORDS = 16 };
+enum { DEAD_WORDS = 16, KNOWN_TOKENS = 4 };
 
-/* A word of several tokens that was met before. */
+/* A word that was met before. Words repeat: of the table of words that are one token, few places are read often. */
 typedef struct known {
-    word key;          /* high is 0: free */
-    int32_t tokens[4]; /* -1 past the last */
+    word key;                     /* high is 0: free */
+    int32_t tokens[KNOWN_TOKENS]; /* -1 past the last */
 } known;
 
 /* Memory of one call. */
@@ -614,7 +622,7 @@ static int64_t cover(const bpe_encoder *e, scratch *w, const uint8_t *s, size_t 
     bool any_dead = false;
     int32_t token = longest_at(e, s, n, &w->steps);
     for (;;) {
-        const size_t end = at + e->length[token];
+        const size_t end = at + e->parts[token].length;
         w->steps++;
         if (!(any_dead && w->dead[end / 64] >> end % 64 & 1) &&
             (count == 0 || fits(e, tokens[count - 1], token, NO_MERGE, &w->steps))) {
@@ -632,7 +640,7 @@ static int64_t cover(const bpe_encoder *e, scratch *w, const uint8_t *s, size_t 
                 return -1;
             any_dead = true;
             token = tokens[--count];
-            at -= e->length[token];
+            at -= e->parts[token].length;
         }
     }
 }
@@ -651,52 +659,97 @@ static int64_t encode_long(const bpe_encoder *e, scratch *w, const uint8_t *s, s
     return e->ordered ? cover(e, w, s, n, tokens) : merge(e, w, s, n, tokens);
 }
 
-/* Encodes a word and keeps its tokens, if they are few. */
-static int64_t encode_new(const bpe_encoder *e, scratch *w, word k, known *to, const uint8_t *s, size_t n,
+/* Encodes a word of up to WORD_BYTES bytes that is not in the cache, and keeps its tokens there if they are few. */
+static int64_t encode_new(const bpe_encoder *e, scratch *w, word k, uint64_t hash, const uint8_t *s, size_t n,
                           int32_t *tokens)
 {
-    const int64_t count = encode_long(e, w, s, n, tokens);
-    if (to && count > 0 && count <= 4) {
+    const whole *one = slot_of_word(e, k, hash);
+    int64_t count = 1;
+    if (one->key.high != 0)
+        tokens[0] = one->token;
+    else
+        count = encode_long(e, w, s, n, tokens);
+    if (w->cache && count > 0 && count <= KNOWN_TOKENS) {
+        known *to = &w->cache[hash & w->cache_mask];
         to->key = k;
-        for (int64_t i = 0; i < 4; i++)
+        for (int64_t i = 0; i < KNOWN_TOKENS; i++)
             to->tokens[i] = i < count ? tokens[i] : -1;
     }
     return count;
 }
 
-/* Encodes a word, of which n bytes are its own and `readable` can be read. */
-static inline int64_t encode_word(const bpe_encoder *e, scratch *w, const uint8_t *s, size_t n, size_t readable,
-                                  int32_t *tokens)
+/* Encodes a word of up to WORD_BYTES bytes, behind which `readable` can be read; the tokens have space for as many. */
+static inline int64_t encode_word(const bpe_encoder *e, scratch *w, word k, uint64_t hash, const uint8_t *s, size_t n,
+                                  size_t readable, int32_t *tokens)
 {
-    if (n > WORD_BYTES)
-        return encode_long(e, w, s, n, tokens);
-    const word k = key_of_word(s, n, readable);
-    const uint64_t hash = hash_of_word(k);
-    const whole *one = slot_of_word(e, k, hash);
-    if (one->key.high != 0) {
-        tokens[0] = one->token;
-        return 1;
-    }
-    known *c = w->cache ? &w->cache[hash & w->cache_mask] : NULL;
+    const known *c = w->cache && readable >= KNOWN_TOKENS ? &w->cache[hash & w->cache_mask] : NULL;
     if (!c || c->key.low != k.low || c->key.high != k.high)
-        return encode_new(e, w, k, c, s, n, tokens);
-    int64_t count = 0;
-    while (count < 4 && c->tokens[count] >= 0) {
-        tokens[count] = c->tokens[count];
-        count++;
-    }
+        return encode_new(e, w, k, hash, s, n, tokens);
+    memcpy(tokens, c->tokens, sizeof c->tokens);
+    int64_t count = 1;
+    for (int i = 1; i < KNOWN_TOKENS; i++)
+        count += c->tokens[i] >= 0;
     return count;
 }
 
 /* Makes a cache whose size is right for n bytes; without memory there is none. */
 static void make_cache(scratch *w, size_t n)
 {
-    enum { worth_it = 1 << 14, largest = 1 << 13 };
+    enum { worth_it = 1 << 14, largest = 1 << 15 };
+    size_t size = 1 << 9;
     if (n < worth_it)
         return;
-    const size_t size = n < 16 * worth_it ? largest / 8 : largest;
+    while (size < largest && 64 * size < n)
+        size *= 2;
     w->cache = calloc(size, sizeof *w->cache);
     w->cache_mask = size - 1;
+}
+
+/* Some words of a text, and what was read of them ahead. */
+enum { AT_ONCE = 64 };
+
+typedef struct batch {
+    size_t lengths[AT_ONCE];
+    word keys[AT_ONCE];
+    uint64_t hashes[AT_ONCE];
+    int count;
+} batch;
+
+/* Computes the keys of the words at s, before whose end n bytes can be read, and fetches their places in the tables:
+ * these are much larger than the processor's caches. */
+static inline void look_ahead(const bpe_encoder *e, const scratch *w, batch *b, const uint8_t *s, size_t n)
+{
+    const uint64_t mask = UINT64_MAX >> e->whole_shift;
+    for (int i = 0; i < b->count; i++) {
+        const size_t length = b->lengths[i];
+        if (length <= WORD_BYTES) {
+            b->keys[i] = key_of_word(s, length, n);
+            b->hashes[i] = hash_of_word(b->keys[i]);
+            __builtin_prefetch(&e->wholes[b->hashes[i] & mask]);
+            if (w->cache)
+                __builtin_prefetch(&w->cache[b->hashes[i] & w->cache_mask]);
+        }
+        s += length;
+        n -= length;
+    }
+}
+
+/* Encodes the words of a batch. *at: their place in the text; the one that cannot be encoded, if there is any. */
+static int64_t encode_batch(const bpe_encoder *e, scratch *w, const batch *b, const uint8_t *text, size_t n,
+                            size_t *at, int32_t *tokens)
+{
+    int64_t count = 0;
+    for (int i = 0; i < b->count; *at += b->lengths[i++]) {
+        const uint8_t *s = text + *at;
+        const size_t length = b->lengths[i];
+        const int64_t more = length > WORD_BYTES
+                                 ? encode_long(e, w, s, length, tokens + count)
+                                 : encode_word(e, w, b->keys[i], b->hashes[i], s, length, n - *at, tokens + count);
+        if (more < 0)
+            return -1;
+        count += more;
+    }
+    return count;
 }
 
 int64_t bpe_encode(const bpe_encoder *e, const char *text, size_t n, int32_t *tokens, size_t *bad, int64_t *steps,
@@ -704,22 +757,20 @@ int64_t bpe_encode(const bpe_encoder *e, const char *text, size_t n, int32_t *to
 {
     scratch w = {.dead_words = DEAD_WORDS};
     bpe_walk walk;
-    int64_t count = 0;
-    size_t length;
+    batch b;
+    int64_t count = 0, more = 0;
     w.dead = w.small;
     *bad = 0;
     if (bpe_walk_begin(&walk, e->split, text, n, err) != SCION_OK)
         return 0;
     make_cache(&w, n);
-    while (*bad < n && bpe_walk_next(&walk, &length, err) == SCION_OK) {
-        const int64_t more = encode_word(e, &w, (const uint8_t *)text + *bad, length, n - *bad, tokens + count);
-        if (more < 0) {
-            train_fail(err, SCION_ENOMEM, "out of memory for a word of %zu bytes", length);
-            break;
-        }
-        count += more;
-        *bad += length;
+    while (more >= 0 && *bad < n && bpe_walk_next(&walk, b.lengths, AT_ONCE, &b.count, err) == SCION_OK) {
+        look_ahead(e, &w, &b, (const uint8_t *)text + *bad, n - *bad);
+        more = encode_batch(e, &w, &b, (const uint8_t *)text, n, bad, tokens + count);
+        count += more > 0 ? more : 0;
     }
+    if (more < 0)
+        train_fail(err, SCION_ENOMEM, "out of memory for a long word");
     if (w.dead != w.small)
         free(w.dead);
     free(w.cache);

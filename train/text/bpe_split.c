@@ -78,11 +78,28 @@ static int kind_at(const uint8_t *s, size_t n, size_t *length)
 
 /* ---- GPT-2's pattern ----------------------------------------------------------------------------------- */
 
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* Number of ASCII letters at the start of 8 bytes: the high bit of each byte says whether it is one. */
+static inline size_t letters_in_8(const uint8_t *s)
+{
+    const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
+    uint64_t x;
+    memcpy(&x, s, sizeof x);
+    const uint64_t lower = (x | 0x20 * ones) & ~high;
+    const uint64_t letters = (lower + (0x80 - 'a') * ones) & ~(lower + (0x80 - 'z' - 1) * ones) & ~x & high;
+    return letters == high ? 8 : (size_t)__builtin_ctzll(letters ^ high) / 8;
+}
+#endif
+
 /* End of the characters of a kind from i on. */
 static inline size_t run_of(int kind, const uint8_t *s, size_t i, size_t n)
 {
     for (;;) {
         size_t length;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        for (length = 8; kind == LETTER && length == 8 && n - i >= 8; i += length)
+            length = letters_in_8(s + i);
+#endif
         while (i < n && kinds[s[i]] == kind)
             i++;
         if (i == n || s[i] < 0x80 || kind_at(s + i, n - i, &length) != kind)
@@ -113,7 +130,7 @@ static size_t spaces(const uint8_t *s, size_t n)
     return last > 0 ? last : end;
 }
 
-size_t bpe_gpt2_word(const uint8_t *s, size_t n)
+static inline size_t gpt2_word(const uint8_t *s, size_t n)
 {
     const size_t blank = s[0] == ' ' && n > 1;
     size_t length;
@@ -125,7 +142,12 @@ size_t bpe_gpt2_word(const uint8_t *s, size_t n)
     const int kind = kind_at(s + blank, n - blank, &length);
     if (kind == SPACE)
         return spaces(s, n);
-    return run_of(kind, s, blank + length, n);
+    return kind == LETTER ? run_of(LETTER, s, blank + length, n) : run_of(kind, s, blank + length, n);
+}
+
+size_t bpe_gpt2_word(const uint8_t *text, size_t n)
+{
+    return gpt2_word(text, n);
 }
 
 /* ---- Other patterns ------------------------------------------------------------------------------------ */
@@ -138,7 +160,7 @@ typedef struct stage {
 struct bpe_split {
     stage stages[BPE_STAGES];
     int count;
-    bool regular; /* some pattern is run by PCRE2 */
+    bool scanner; /* GPT-2's pattern is the only one */
 };
 
 #define WHITE \
@@ -201,11 +223,10 @@ scion_status bpe_split_create(bpe_split **out, const char *const *patterns, int 
         g->pattern = strdup(patterns[i]);
         if (!g->pattern)
             TRY(train_fail(err, SCION_ENOMEM, "out of memory for the patterns"));
-        if (strcmp(g->pattern, bpe_gpt2_pattern) != 0) {
-            s->regular = true;
+        if (strcmp(g->pattern, bpe_gpt2_pattern) != 0)
             TRY(compile(g, err));
-        }
     }
+    s->scanner = count == 1 && !s->stages[0].code;
     *out = s;
 done:
     if (status != SCION_OK)
@@ -234,7 +255,7 @@ const char *bpe_split_pattern(const bpe_split *s, int i)
 scion_status bpe_walk_begin(bpe_walk *w, const bpe_split *s, const char *text, size_t n, scion_error *err)
 {
     *w = (bpe_walk){.split = s, .text = (const uint8_t *)text, .n = n, .valid = true};
-    if (s->regular && !(w->match = pcre2_match_data_create(1, NULL)))
+    if (!s->scanner && !(w->match = pcre2_match_data_create(1, NULL)))
         return train_fail(err, SCION_ENOMEM, "out of memory for a pattern");
     return SCION_OK;
 }
@@ -290,27 +311,38 @@ static scion_status find_piece(bpe_walk *w, int k, scion_error *err)
     w->begins[k] = w->at;
     w->ends[k] = end;
     if (!g->code)
-        w->ends[k] = w->at + bpe_gpt2_word(w->text + w->at, end - w->at);
+        w->ends[k] = w->at + gpt2_word(w->text + w->at, end - w->at);
     else if (w->valid)
         return find_match(w, g, begin, end, &w->ends[k], err);
     return SCION_OK;
 }
 
-scion_status bpe_walk_next(bpe_walk *w, size_t *length, scion_error *err)
+/* Finds the next word. */
+static scion_status next_word(bpe_walk *w, scion_error *err)
 {
     const bpe_split *s = w->split;
     const size_t begin = w->at;
-    *length = 0;
-    if (begin == w->n)
-        return SCION_OK;
-    if (s->regular && begin == w->valid_end)
+    if (begin == w->valid_end)
         find_valid(w);
-    else if (!s->regular)
-        w->valid_end = w->n;
     for (int k = 0; k < s->count; k++)
         if (begin == w->ends[k])
             RETURN_IF_FAILED(find_piece(w, k, err));
-    w->at = s->count > 0 ? w->ends[s->count - 1] : w->n;
-    *length = w->at - begin;
+    w->at = s->count > 0 ? w->ends[s->count - 1] : w->valid_end;
+    return SCION_OK;
+}
+
+scion_status bpe_walk_next(bpe_walk *w, size_t *lengths, int max, int *count, scion_error *err)
+{
+    *count = 0;
+    if (w->split->scanner) {
+        for (; *count < max && w->at < w->n; w->at += lengths[(*count)++])
+            lengths[*count] = gpt2_word(w->text + w->at, w->n - w->at);
+        return SCION_OK;
+    }
+    while (*count < max && w->at < w->n) {
+        const size_t begin = w->at;
+        RETURN_IF_FAILED(next_word(w, err));
+        lengths[(*count)++] = w->at - begin;
+    }
     return SCION_OK;
 }

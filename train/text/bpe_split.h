@@ -32,7 +32,7 @@ const char *bpe_split_pattern(const bpe_split *s, int i);
 typedef struct bpe_walk {
     const bpe_split *split;
     const uint8_t *text;
-    size_t n, at;                                /* end of the last word */
+    size_t n, at;                                /* bytes; end of the last word */
     size_t begins[BPE_STAGES], ends[BPE_STAGES]; /* of the piece of each stage */
     size_t valid_begin, valid_end;               /* of a run of UTF-8, or of bytes that are not */
     bool valid;
@@ -40,9 +40,9 @@ typedef struct bpe_walk {
 } bpe_walk;
 
 scion_status bpe_walk_begin(bpe_walk *w, const bpe_split *s, const char *text, size_t n, scion_error *err);
-/* Length of the next word, which begins at w->at of before the call; 0: no more. Or an error: a pattern that takes
- * too long (*length is 0). */
-scion_status bpe_walk_next(bpe_walk *w, size_t *length, scion_error *err);
+/* The lengths of the next words, at most `max`; *count is 0 at the end of the text. Or an error: a pattern that takes
+ * too long. */
+scion_status bpe_walk_next(bpe_walk *w, size_t *lengths, int max, int *count, scion_error *err);
 void bpe_walk_end(bpe_walk *w);
 
 #endif
