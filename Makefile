@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test deps-bench deps-fuzz demo test bench asan clang fuzz lint fmt check install clean help
+.PHONY: all everything deps deps-test deps-bench deps-fuzz demo test bench asan clang fuzz peers lint fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -39,6 +39,10 @@ fuzz: deps-fuzz build-fuzz/build.ninja
 	@cmake --build build-fuzz --target fuzz/all
 	@tools/fuzz build-fuzz $(or $(MINUTES),10)
 
+# Needs the network, python3-venv and npm.
+peers: all
+	@tools/peers build
+
 lint: deps-test build-lint/build.ninja
 	@tools/lint build-lint
 
@@ -67,6 +71,7 @@ help:
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clang      build with clang, without OpenMP, and run the tests"
 	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
+	@echo "make peers      compare with Hugging Face's tokenizers and tiktoken, which are downloaded"
 	@echo "make lint       cppcheck and clang-tidy"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"

@@ -678,7 +678,7 @@ static int64_t encode_new(const bpe_encoder *e, scratch *w, word k, uint64_t has
     return count;
 }
 
-/* Encodes a word of up to WORD_BYTES bytes, behind which `readable` can be read; the tokens have space for as many. */
+/* Encodes a word of up to WORD_BYTES bytes; from its start on `readable` can be read, and as many tokens written. */
 static inline int64_t encode_word(const bpe_encoder *e, scratch *w, word k, uint64_t hash, const uint8_t *s, size_t n,
                                   size_t readable, int32_t *tokens)
 {
