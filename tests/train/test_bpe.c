@@ -1,5 +1,5 @@
-/* Byte pair encoding: equal to merging as it is defined, equal to other programs on kept strings, linear; its files, and
- * what is wrong with some; learning. */
+/* Byte pair encoding: equal to merging as it is defined, equal to other programs on kept strings, linear; its files,
+ * and what is wrong with some; learning. */
 #include "scratch.h"
 
 #include <jansson.h>
@@ -86,8 +86,8 @@ static void shuffle_merges(rng *r, bpe_vocabulary *v)
 
 /* ---- The definition -------------------------------------------------------------------------------------- */
 
-/* Merges the pair whose merge comes first in the list, the leftmost of several, until none is left. Of equal merges the
- * last counts. */
+/* Merges the pair whose merge comes first in the list, the leftmost of several, until none is left. Of equal merges
+ * the last counts. */
 static int64_t merge_plainly(const bpe_vocabulary *v, const char *text, size_t n, int32_t *tokens)
 {
     int64_t count = (int64_t)n;
@@ -574,7 +574,7 @@ static const char *learned(const char *text, int64_t vocab, int64_t longest)
 static void test_learn(void **state)
 {
     (void)state;
-    /* aa occurs 4 times, then aaa (in aaab) and ab twice each: "a"'s number is lower than that of "aa", so ab comes. */
+    /* aa occurs 4 times, then aaa and ab twice each: ab comes first, since "a" has a lower number than "aa". */
     assert_string_equal(learned("aaabdaaabac", 260, 0), "aa ab aaab <|endoftext|> ");
     assert_string_equal(learned("aaabdaaabac", 300, 3), "aa ab <|endoftext|> ");
     assert_string_equal(learned("bc bc bd bd", 300, 0), " b  bd <|endoftext|> ");
