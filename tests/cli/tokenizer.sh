@@ -3,7 +3,7 @@
 #     tokenizer.sh PATH-OF-SCION PRESETS
 . "${0%/*}/opening"
 
-text 400 > text.txt
+{ text 400; "$scion" presets --options; } > text.txt
 mkdir texts
 text 100 > texts/a.txt
 text 150 | gzip > texts/b.gz
@@ -54,9 +54,9 @@ refused 2 'name the texts' tokenizer encode tokenizer=a.json
 refused 1 'missing.json: cannot open' tokenizer info missing.json
 refused 1 'text.txt: line 1 is not a token in base64' tokenizer info text.txt
 refused 1 'no tokenizer in this folder' tokenizer info texts
-echo '12 600' > wrong
+echo '600 12' > wrong
 refused 1 'wrong: line 1: found 600; expected tokens, 0 to 599' tokenizer decode tokenizer=a.json wrong
-echo '12 x7' > wrong
+echo 'x7 12' > wrong
 refused 1 'wrong: line 1: found x7; expected tokens, 0 to 599' tokenizer decode tokenizer=a.json wrong
 head -c 4000 a.json > cut.json
 refused 1 'cut.json: damaged or cut off' tokenizer encode tokenizer=cut.json text.txt
