@@ -32,7 +32,7 @@ static run_point validation_point(int64_t step, double val_loss, double accuracy
 
 static void add_norm(metrics *m, const char *name, double bound, double overshoot)
 {
-    run_norm n = {.step = 10, .norm = 9, .bound = bound, .overshoot = overshoot};
+    run_norm n = {.step = 10, .norm = 9, .bound = bound, .overshoot = overshoot, .update_size = NAN};
     scion_error err;
     strcpy(n.name, name);
     check_ok(metrics_norm(m, &n, &err), &err);

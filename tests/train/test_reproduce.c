@@ -508,10 +508,10 @@ static double overshoot = 1.21, early = 0.9;
 /* A run in a ledger, with two parameters whose last norms are `norm` and whose bounds are `bound`. */
 static void add_norms(ledger *l, const char *rule, int64_t steps, int seed, double norm, double bound)
 {
-    run_norm norms[] = {{1, "a", 0.01, bound, overshoot},
-                        {1, "c", early * bound, bound, overshoot},
-                        {steps, "a", norm, bound, overshoot},
-                        {steps, "b", norm / 2, bound, overshoot}};
+    run_norm norms[] = {{1, "a", 0.01, bound, overshoot, NAN},
+                        {1, "c", early * bound, bound, overshoot, NAN},
+                        {steps, "a", norm, bound, overshoot, NAN},
+                        {steps, "b", norm / 2, bound, overshoot, NAN}};
     const run_curves curves = {.norms = norms, .norm_count = 4};
     config c = tiny(TINY_MLP);
     ledger_run run;

@@ -35,6 +35,7 @@ const run_metric run_norm_metrics[] = {
     {"norm", .type = METRIC_REAL, NORM(norm), .objects = METRIC_NORM},
     {"bound", .type = METRIC_REAL, NORM(bound), .objects = METRIC_NORM},
     {"overshoot", .type = METRIC_REAL, NORM(overshoot), .objects = METRIC_NORM, .optional = true, .constant = true},
+    {"update_size", .type = METRIC_REAL, NORM(update_size), .objects = METRIC_NORM, .optional = true},
     {.key = NULL},
 };
 

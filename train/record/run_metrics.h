@@ -36,6 +36,7 @@ typedef struct run_norm {
     char name[RUN_NAME];
     double norm, bound; /* bound INFINITY: none */
     double overshoot;   /* factor by which the norm's iteration may exceed the bound */
+    double update_size; /* RMS of the last step's change over that of the weights before it; NAN: not measured */
 } run_norm;
 
 /* The curves of a run, in order of steps. All zero: none. */

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "run/update_size.h"
 #include "util/clock.h"
 #include "util/fail.h"
 
@@ -22,7 +23,8 @@ typedef struct loop {
     const run_sink *const *sinks;
     int sink_count;
     bool *sink_failed;
-    run_norm *norms; /* of one measurement */
+    run_norm *norms;      /* of one measurement */
+    update_size *updates; /* of the step before it; NULL: norms are not measured here */
     run_result *r;
     double begin;
     int64_t first;             /* step that this process began with */
@@ -98,7 +100,8 @@ scion_status run_norms(const trainer *t, run_norm *norms, scion_error *err)
         norms[i] = (run_norm){.step = trainer_about(t).step,
                               .norm = info.weight_norm,
                               .bound = info.bound,
-                              .overshoot = info.overshoot};
+                              .overshoot = info.overshoot,
+                              .update_size = NAN};
         snprintf(norms[i].name, sizeof norms[i].name, "%s", info.name ? info.name : "");
     }
 done:
@@ -113,6 +116,8 @@ static bool is_first_rank(const loop *l)
 static scion_status measure_norms(loop *l, scion_error *err)
 {
     const scion_status status = is_first_rank(l) ? run_norms(l->t, l->norms, err) : SCION_OK;
+    if (status == SCION_OK && l->updates)
+        update_size_measure(l->updates, l->norms, norm_count(l->t));
     if (status == SCION_OK && is_first_rank(l))
         tell(l, RUN_MEASURED, (run_event){.norms = l->norms, .count = norm_count(l->t)});
     return comm_agree(trainer_about(l->t).comm, status, err, NULL);
@@ -294,12 +299,22 @@ static void count_step(loop *l, const run_point *p, const step_report *step)
     r->seconds = clock_now() - l->begin;
 }
 
+/* True if the norms are measured after a step. */
+static bool norms_due(const loop *l, int64_t step)
+{
+    const int64_t every = l->policy->norm_every;
+    return every > 0 && (step % every == 0 || step == trainer_about(l->t).steps);
+}
+
 /* One step and all that follows it; *stopping: some rank wants to stop. */
 static scion_status one_step(loop *l, bool *stopping, scion_error *err)
 {
     trainer *t = l->t;
     const run_policy *policy = l->policy;
     step_report report;
+    const bool measures = norms_due(l, trainer_about(t).step + 1);
+    if (measures && l->updates)
+        update_size_keep(l->updates);
     const double lr = trainer_lr(t), begin = clock_now();
     scion_status status = trainer_step(t, &l->watch, &report, err);
     warn_of_data(l);
@@ -320,7 +335,7 @@ static scion_status one_step(loop *l, bool *stopping, scion_error *err)
     const bool log = policy->log_every > 0 && (due(t, policy->log_every) || last || p.step == 1);
     tell(l, RUN_STEPPED, (run_event){.point = &p, .step = &report, .log = log});
     *stopping = report.stopping;
-    if (due(t, policy->norm_every) || (policy->norm_every > 0 && last))
+    if (measures)
         TRY(measure_norms(l, err));
     l->at->validation_due = validates;
     if (saves) /* first: a validation may take long, and the program be killed in it */
@@ -443,10 +458,13 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
               .first_micro = trainer_about(t).micro,
               .saved = -1,
               .best_saved = -1};
+    const bool measures = policy->norm_every > 0 && is_first_rank(&l);
+    l.updates = measures ? update_size_create(trainer_about(t).model->tape) : NULL;
     l.watch = (trainer_watch){stops, computed, evaluated, &l};
     start_result(&l);
-    scion_status status =
-        l.sink_failed && l.norms ? train(&l, &why) : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
+    scion_status status = l.sink_failed && l.norms && (l.updates || !measures)
+                              ? train(&l, &why)
+                              : train_fail(&why, SCION_ENOMEM, "out of memory for the run");
     if (status != SCION_OK) {
         r->state = status == SCION_ENONFINITE ? RUN_DIVERGED : RUN_FAILED;
         snprintf(r->message, sizeof r->message, "%s", why.message);
@@ -459,6 +477,7 @@ scion_status run_train(trainer *t, const run_policy *policy, const run_sink *con
             *sinks_failed += l.sink_failed[i];
     }
     free(l.sink_failed);
+    update_size_free(l.updates);
     free(l.norms);
     return status;
 }
