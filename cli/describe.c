@@ -244,5 +244,8 @@ void describe_run(const trainer *t)
              c->run.out);
     print_ranks(t);
     print_validation(t);
+    if (c->run.report > 0)
+        cli_fill(stdout, 6, "page: %s/report.html, drawn every %lld step%s", c->run.out, (long long)c->run.report,
+                 cli_plural(c->run.report));
     fflush(stdout);
 }

@@ -127,6 +127,7 @@ source = open("compare.py").read().split("run, *boards")[0]
 exec(source)
 (path,) = glob.glob("boards/killed/*")
 assert len(list(records(path))) > 10' 2> why || fault "killed: $(cat why)"
+holds log 'page: killed/report.html, drawn every 2 steps'
 # ... its page reloads itself, and has no files beside it.
 holds killed/report.html '<meta http-equiv="refresh" content="5">'
 holds killed/report.html 'The run goes on: step '

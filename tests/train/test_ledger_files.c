@@ -56,8 +56,9 @@ static void results_and_curves_come_back(void **state)
     run_point points[] = {point(10, 1.5, 0x1p-5, NAN, NAN), point(20, 1 / 3.0, 1e-300, NAN, NAN),
                           point(20, NAN, NAN, 1.25, NAN),   point(30, INFINITY, 0, NAN, NAN),
                           point(30, NAN, NAN, 0, 0.125),    point(40, NAN, NAN, NAN, NAN)};
-    run_norm norms[] = {
-        {10, "embedding", 2.5, NAN, NAN}, {10, "blocks.0.attn.q", 0, 1, 1.21}, {20, "head", 1, 1e10, 1}};
+    run_norm norms[] = {{10, "embedding", 2.5, NAN, NAN, NAN},
+                        {10, "blocks.0.attn.q", 0, 1, 1.21, 0.25},
+                        {20, "head", 1, 1e10, 1, NAN}};
     const run_curves curves = {points, norms, COUNT_OF(points), COUNT_OF(norms)};
     run_result result = {.state = RUN_DIVERGED, .message = "it's \"so\"; DROP TABLE runs; \xc3\xa9"};
     int64_t count;
@@ -141,7 +142,7 @@ static void check_0_2(ledger *l)
 {
     ledger_run *runs;
     run_point points[] = {point(10, 2.75, 0.125, NAN, NAN), point(10, NAN, NAN, 2.5, 0.5)};
-    run_norm norms[] = {{10, "head", 0.5, 1, NAN}};
+    run_norm norms[] = {{10, "head", 0.5, 1, NAN, NAN}};
     const run_curves curves = {points, norms, 2, 1};
     int64_t count;
     scion_error err;
