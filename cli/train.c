@@ -467,7 +467,7 @@ const cli_command cli_train = {
         "PRESET is a name listed by scion presets, or an .ini file. Later settings override earlier ones. "
         "The folder of the run (out=DIR) holds metrics.jsonl, metrics.csv, summary.json and checkpoints; "
         "tensorboard=DIR "
-        "writes event files for TensorBoard, report=N draws a page of the run as it goes on. Ctrl-C saves "
+        "writes event files for TensorBoard, report=N draws its page as it goes on. Ctrl-C saves "
         "and prints how to resume. If the reader of the output ends (scion train ... | head), the run goes on "
         "without printing.\n\n"
         "  scion train shakespeare data=input.txt\n"

@@ -29,8 +29,8 @@ static void multiply(const trainer *t, float factor)
     }
 }
 
-/* All weights times 1.25, exact in both types up to a rounding of 2^-9: changed by a quarter; parameters of more entries
- * than are measured as well. */
+/* All weights times 1.25, exact in both types up to a rounding of 2^-9: changed by a quarter; parameters of more
+ * entries than are measured as well. */
 static void a_known_change(void **state)
 {
     static const char *const cases[] = {TINY_GPT "width=128", TINY_GPT "width=128 weights=bf16"};

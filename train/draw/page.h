@@ -15,8 +15,8 @@ typedef struct page page;
 /* path: the file that page_write writes. NULL: no memory. */
 page *page_create(const char *path, const char *title);
 void page_free(page *p);
-/* Makes a page that is written again and again: it reloads itself every so many seconds, and its figures have no files.
- * To be called before anything is added. */
+/* Makes a page that is written again and again: it reloads itself every so many seconds, and its figures have no
+ * files. To be called before anything is added. */
 void page_reload(page *p, int seconds);
 
 /* A key number, at the top of the page or of a section. Consecutive cards are side by side. */

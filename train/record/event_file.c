@@ -98,7 +98,7 @@ uint32_t event_checksum(const void *bytes, size_t count)
     return (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
 }
 
-/* Writes all bytes; of a record that does not fit on the disk nothing stays. Returns 0, or the reason of a failure. */
+/* Writes all bytes; of a record that does not fit on the disk nothing stays. Returns 0, or why it failed. */
 static int write_whole(int fd, const char *bytes, size_t count)
 {
     const off_t before = lseek(fd, 0, SEEK_END);

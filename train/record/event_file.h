@@ -20,8 +20,8 @@ scion_status event_file_open(event_file **out, const char *folder, int64_t step,
 /* Closes the file, and removes it and the folder if there is nothing in them. NULL is fine. */
 void event_file_close(event_file *f);
 
-/* Values of one step: begin, add, end. event_file_end writes the event, unless nothing was added. A name, if not NULL,
- * makes the tag KEY/NAME. Values that are not finite are left out. */
+/* Values of one step: begin, add, end. event_file_end writes the event, unless nothing was added. A name, if not
+ * NULL, makes the tag KEY/NAME. Values that are not finite are left out. */
 void event_file_begin(event_file *f, int64_t step, double wall_time);
 void event_file_add(event_file *f, const char *key, const char *name, double value);
 scion_status event_file_end(event_file *f, scion_error *err);

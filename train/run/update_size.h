@@ -1,6 +1,6 @@
-/* How much a step changes each parameter: the RMS of the change, over the RMS of the weights before it. Measured on at
- * most UPDATE_ENTRIES entries of a parameter, spread over it evenly: a copy of all weights would double their memory,
- * and so many give the ratio to some 2 %. */
+/* How much a step changes each parameter: the RMS of the change, over the RMS of the weights before it. Measured on
+ * at most UPDATE_ENTRIES entries of a parameter, spread over it evenly: a copy of all weights would double their
+ * memory, and so many give the ratio to some 2 %. */
 #ifndef TRAIN_RUN_UPDATE_SIZE_H
 #define TRAIN_RUN_UPDATE_SIZE_H
 
