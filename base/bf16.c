@@ -1,21 +1,8 @@
 /* See bf16.h. */
 #include "base/bf16.h"
 
-#include <string.h>
-
 #include "base/arith.h"
 #include "base/random.h"
-#include "base/simd.h"
-
-/* The upper half of x + add, where `add` lies below it. A NaN keeps its sign and is made quiet: adding to it could
- * carry into infinity or zero, and cutting it could leave infinity. */
-SCN_INLINE uint16_t rounded(float x, uint32_t add)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t nan = bits | 0x00400000u, other = bits + add;
-    return (uint16_t)(((bits & 0x7fffffffu) > 0x7f800000u ? nan : other) >> 16);
-}
 
 SCN_CLONES static void from_bf16_loop(int64_t n, const uint16_t *restrict from, float *restrict to)
 {
@@ -48,9 +35,7 @@ void scn_add_bf16(int64_t n, const uint16_t *from, float *to)
 SCN_CLONES static void to_bf16_loop(int64_t n, const float *restrict from, uint16_t *restrict to)
 {
     for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + i, sizeof bits);
-        to[i] = rounded(from[i], 0x7fffu + (bits >> 16 & 1u));
+        to[i] = (uint16_t)(scn_bf16_nearest(from[i]) >> 16);
     }
 }
 
@@ -63,7 +48,7 @@ SCN_CLONES static void random_bf16_loop(int64_t n, const float *restrict from, c
                                         uint16_t *restrict to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = rounded(from[i], numbers[i]);
+        to[i] = (uint16_t)(scn_bf16_sum(from[i], numbers[i]) >> 16);
 }
 
 enum { draws = 64, draw_numbers = 8 };
@@ -112,7 +97,7 @@ SCN_CLONES static void hashed_bf16_loop(int64_t n, const float *restrict from, u
                                         uint16_t *restrict to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = rounded(from[i], hash(first + (uint32_t)i, key) & 0xffffu);
+        to[i] = (uint16_t)(scn_bf16_sum(from[i], hash(first + (uint32_t)i, key) & 0xffffu) >> 16);
 }
 
 void scn_to_bf16_by(const scn_rounding *how, int64_t n, const float *from, uint16_t *to, int64_t first)

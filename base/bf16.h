@@ -3,7 +3,9 @@
 #define SCN_BF16_H
 
 #include <stdbool.h>
+#include <string.h>
 
+#include "base/simd.h"
 #include "scion.h"
 
 /* Bytes of n entries of a scion_dtype. */
@@ -17,6 +19,24 @@ typedef struct scn_rounding {
     bool random;
     uint64_t key;
 } scn_rounding;
+
+/* The bits of x + add, where `add` lies in their lower half. A NaN keeps its sign and is made quiet: adding to it
+ * could carry into infinity or zero, and cutting it could leave infinity. */
+SCN_INLINE uint32_t scn_bf16_sum(float x, uint32_t add)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t nan = bits | 0x00400000u, other = bits + add;
+    return (bits & 0x7fffffffu) > 0x7f800000u ? nan : other;
+}
+
+/* The float32 bits of x rounded to bfloat16, to nearest, ties to even: the lower half is zero. */
+SCN_INLINE uint32_t scn_bf16_nearest(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return scn_bf16_sum(x, 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+}
 
 /* Exact. */
 void scn_from_bf16(int64_t n, const uint16_t *from, float *to);

@@ -44,14 +44,14 @@ struct bench_peak {
 static void registers_run(void *ctx)
 {
     const bench_peak *p = ctx;
-    const scn_kernel *k = scn_kernel_best();
+    const scn_kernel *k = scn_kernel_for(SCION_F32);
 #pragma omp parallel num_threads(p->threads)
-    k->registers(LIMIT_ROUNDS);
+    k->limit(LIMIT_ROUNDS);
 }
 
 static double registers_gflops(const bench_peak *p, double ms)
 {
-    return 1e-6 * p->threads * scn_kernel_best()->registers(1) * LIMIT_ROUNDS / ms;
+    return 1e-6 * p->threads * scn_kernel_for(SCION_F32)->limit(1) * LIMIT_ROUNDS / ms;
 }
 
 static void gemm_once(const gemm_kind *k, int thread)

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "run/run.h"
 #include "base/thread.h"
+#include "product/cpu.h"
 #include "product/gemm.h"
 #include "config/network.h"
 #include "util/clock.h"
@@ -43,13 +44,12 @@ typedef struct rulers {
     double peak;  /* of a large square product; NAN: out of memory */
 } rulers;
 
-static double register_rate(int threads)
+static double register_rate(const scn_kernel *k, int threads)
 {
     enum { pieces = 16, rounds = 100000 }; /* several for each thread, some milliseconds in all */
-    const scn_kernel *k = scn_kernel_best();
     double done[pieces], all = 0;
     const double begin = clock_now();
-    SCN_PARALLEL(threads, i, pieces, done[i] = k->registers(rounds));
+    SCN_PARALLEL(threads, i, pieces, done[i] = k->limit(rounds));
     const double seconds = clock_now() - begin;
     for (int i = 0; i < pieces; i++)
         all += done[i];
@@ -77,12 +77,38 @@ static void measure_rulers(rulers *r, int threads)
     if (m)
         product_rate(&g, m);
     for (int i = 0; i < peak_runs; i++) {
-        limit[i] = register_rate(threads);
+        limit[i] = register_rate(scn_kernel_for(SCION_F32), threads);
         peak[i] = m ? product_rate(&g, m) : NAN;
     }
     free(m);
     r->limit = fmax(r->limit, median(limit, peak_runs));
     r->peak = fmax(r->peak, median(peak, peak_runs));
+}
+
+/* On a CPU with instructions for pairs of bfloat16: are they as fast as the table of CPUs says? */
+static void judge_table(int threads)
+{
+    const scn_cpu cpu = scn_cpu_here();
+    const bool fast = scn_cpu_fast_pairs(&cpu);
+    const scn_isa *isa;
+    for (int i = 0; (isa = scn_isa_at(i)) != NULL; i++) {
+        double pairs[peak_runs], floats[peak_runs];
+        if (isa->chosen != SCN_ISA_BY_TABLE)
+            continue;
+        for (int r = 0; r < peak_runs; r++) {
+            pairs[r] = register_rate(isa->bf16, threads);
+            floats[r] = register_rate(isa->f32, threads);
+        }
+        const double rate = median(pairs, peak_runs), base = median(floats, peak_runs);
+        cli_fill(stdout, 0, "bfloat16 in pairs (%s): %.1f GFLOP/s on registers, %.2f times float32; %s by default",
+                 isa->name, rate, rate / base, fast ? "used" : "not used");
+        if (scn_cpu_table_wrong(fast, rate, base))
+            cli_fill(
+                stdout, 0,
+                "the default is wrong for this CPU (%s, family %d, model %d): please report this line; SCION_ISA=%s "
+                "chooses the other one",
+                cpu.vendor, cpu.family, cpu.model, fast ? isa->f32->name : isa->name);
+    }
 }
 
 static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
@@ -139,9 +165,10 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
                  "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
                  "reach%s",
                  tokens < 10 ? 2 : 0, tokens, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, peak);
-        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_kernel_best()->name,
+        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_isa_used()->name,
                  threads, cli_plural(threads), (long long)trainer_about(t).parameters, cli_bytes(bytes, text),
                  data_about(trainer_about(t).data)->description);
+        judge_table(threads);
     }
     if (!json_path)
         return CLI_OK;
@@ -150,8 +177,8 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms", 1e3 * forward,
         "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms", 1e3 * step, per_second, tokens,
         "share_of_limit", rate / r->limit, "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak),
-        "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels",
-        scn_kernel_best()->name, "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
+        "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels", scn_isa_used()->name,
+        "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
     scion_error err;
     return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
@@ -249,15 +276,14 @@ static int report_tokens(const bench_model *b, const timings *times, double rate
         printf("%.1f ms a token, %.1f tokens/s (median of %d)\n", 1e3 * step, 1 / step, times->count);
         printf("%.1f GB/s of weights, %.0f%% of the %.1f that reading memory reaches\n", 1e-9 * bytes / step,
                100 * bytes / step / rate, 1e-9 * rate);
-        printf("%s kernels, %d threads, %lld parameters\n", scn_kernel_best()->name, b->threads,
-               (long long)parameters);
+        printf("%s kernels, %d threads, %lld parameters\n", scn_isa_used()->name, b->threads, (long long)parameters);
     }
     if (!json_path)
         return CLI_OK;
     json_t *out =
         json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "token_ms", 1e3 * step, "tokens_per_s", 1 / step,
                   "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", b->threads,
-                  "kernels", scn_kernel_best()->name, "parameters", (json_int_t)parameters, "tokens", times->count);
+                  "kernels", scn_isa_used()->name, "parameters", (json_int_t)parameters, "tokens", times->count);
     scion_error err;
     return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }

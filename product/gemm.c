@@ -39,9 +39,22 @@ static int64_t even(int64_t n, int64_t size)
     return scn_pieces(n, scn_pieces(n, size));
 }
 
-static bool packs_a(const scn_gemm *g)
+/* op(A) and op(B) as they are stored. */
+static scn_operand left_of(const scn_gemm_shape *s, const void *a, int64_t lda)
 {
-    return g->shape.transpose_a || g->shape.a != SCION_F32;
+    return (scn_operand){a, s->a, s->m, s->k, s->transpose_a, lda, 1};
+}
+
+static scn_operand right_of(const scn_gemm_shape *s, const void *b, int64_t ldb)
+{
+    return (scn_operand){b, s->b, s->k, s->n, s->transpose_b, ldb, 1};
+}
+
+/* Words of several elements are read in place only if rows begin with a word: who calls decides. */
+static bool may_pack_a(const scn_gemm *g)
+{
+    const scn_operand a = left_of(&g->shape, NULL, 0);
+    return g->kernel->kr > 1 || !g->kernel->reads(&a);
 }
 
 /* C is computed in the thread's memory and stored at the end. */
@@ -53,7 +66,7 @@ static bool keeps_c(const scn_gemm *g)
 /* Fewer rows where there would not be enough blocks for all threads. */
 static void cut_blocks(scn_gemm *g)
 {
-    const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
+    const int64_t mr = g->kernel->mr, nr = g->kernel->nr;
     const int64_t cols = scn_min(g->group_cols, g->shape.n);
     g->block_cols = scn_round_up(even(cols, strips_per_block * nr), nr);
     const int64_t rows = g->depth < g->shape.k ? max_block_rows : single_pass_rows;
@@ -68,7 +81,7 @@ static void cut_blocks(scn_gemm *g)
 static void cut_local(scn_gemm *g)
 {
     const scn_gemm_shape *s = &g->shape;
-    const int64_t mr = g->kernel->block_mr, nr = g->kernel->block_nr;
+    const int64_t mr = g->kernel->mr, nr = g->kernel->nr;
     g->group_cols = scn_round_up(s->n, nr);
     g->group_depth = s->k;
     g->block_cols = scn_round_up(even(s->n, strips_per_block * nr), nr);
@@ -80,13 +93,13 @@ static void cut_local(scn_gemm *g)
 
 scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
 {
-    const scn_kernel *kernel = scn_kernel_best();
-    const int64_t nr = kernel->block_nr, n = scn_max(s->n, 1), k = scn_max(s->k, 1);
+    const scn_kernel *kernel = scn_kernel_for(s->compute);
+    const int64_t nr = kernel->nr, n = scn_max(s->n, 1), k = scn_max(s->k, 1);
     scn_gemm g = {.shape = *s, .kernel = kernel, .threads = threads > 1 ? threads : 1, .slices = 1};
     g.dots = s->m <= max_dot_rows && s->transpose_b && !s->transpose_a && s->a == SCION_F32 && s->c == SCION_F32;
     if (s->m < 1 || s->n < 1 || s->k < 1 || g.dots)
         return g;
-    g.depth = even(k, max_depth);
+    g.depth = scn_round_up(even(k, max_depth * kernel->kr), kernel->kr);
     g.local = s->m <= max_local_rows ? n * k >= max_group : s->m * n <= max_sliced && k >= 4 * min_slice;
     if (g.local) {
         cut_local(&g);
@@ -98,24 +111,15 @@ scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)
     return g;
 }
 
-/* The workspace: B, then for each thread A and C, then the slices of C. */
-enum { strip_gap = 16 }; /* floats between strips, which would all begin in the same set of the cache */
-
-static int64_t strip_floats(const scn_gemm *g, int64_t depth)
-{
-    return g->kernel->block_nr * depth + strip_gap;
-}
-
+/* The workspace: B, then for each thread A, B and C, then the slices of C. */
 static size_t packed_floats(const scn_gemm *g)
 {
-    if (g->local)
-        return 0;
-    return (size_t)(g->group_cols / g->kernel->block_nr * strip_floats(g, g->group_depth));
+    return g->local ? 0 : g->kernel->b_floats(g->group_cols, g->group_depth);
 }
 
 static size_t packed_a_floats(const scn_gemm *g)
 {
-    return packs_a(g) ? (size_t)(g->max_rows * (g->depth + SCN_TILE_GAP)) : 0;
+    return may_pack_a(g) ? g->kernel->a_floats(g->max_rows, g->depth) : 0;
 }
 
 static size_t kept_c_floats(const scn_gemm *g)
@@ -125,7 +129,7 @@ static size_t kept_c_floats(const scn_gemm *g)
 
 static size_t packed_b_floats(const scn_gemm *g)
 {
-    return g->local ? (size_t)(g->block_cols / g->kernel->block_nr * strip_floats(g, g->depth)) : 0;
+    return g->local ? g->kernel->b_floats(g->block_cols, g->depth) : 0;
 }
 
 static size_t thread_floats(const scn_gemm *g)
@@ -147,115 +151,64 @@ size_t scn_gemm_floats(const scn_gemm *g)
            (size_t)g->slices * slice_floats(g);
 }
 
-/* ---- Packing --------------------------------------------------------------------------------------------- */
-
-enum { transposed_depth = 64, max_nr = 48 };
-
-/* Strip of `cols` columns from `col` on, rows first .. first + depth - 1, of a bfloat16 k x n matrix or (transposed)
- * of an n x k one: `depth` rows of `width` floats. */
-static void convert_strip(const scn_kernel *k, float *out, int64_t width, const uint16_t *from, bool transposed,
-                          int64_t ld, int64_t first, int64_t depth, int64_t col, int64_t cols)
-{
-    float rows[max_nr * transposed_depth];
-    for (int64_t p = 0; p < depth && !transposed; p++) {
-        scn_from_bf16(cols, from + (first + p) * ld + col, out + p * width);
-        if (cols < width)
-            memset(out + p * width + cols, 0, (size_t)(width - cols) * sizeof *out);
-    }
-    for (int64_t p = 0; p < depth && transposed; p += transposed_depth) {
-        const int64_t n = scn_min(transposed_depth, depth - p);
-        for (int64_t i = 0; i < cols; i++)
-            scn_from_bf16(n, from + (col + i) * ld + first + p, rows + i * n);
-        k->pack_columns(out + p * width, width, rows, n, n, cols);
-    }
-}
-
 /* ---- Blocks ---------------------------------------------------------------------------------------------- */
 
 /* One call. */
 typedef struct job {
     const scn_gemm *g;
-    const void *a, *b;
+    scn_operand a, b;
     void *c;
-    int64_t lda, ldb, ldc;
+    int64_t ldc;
     float alpha;
     bool accumulate;
     const scn_gemm_epilogue *epilogue;
     int threads;                     /* in use: one inside a parallel region, whatever was planned */
-    float *packed, *own, *sliced;    /* the parts of the workspace */
-    const float *whole;              /* all of B, packed beforehand; NULL: it is not */
+    scn_packed packed;               /* the present group of B, packed for all; or all of B, packed beforehand */
+    bool whole;                      /* all of it */
+    float *own, *sliced;             /* the parts of the workspace */
     int64_t col, cols, first, depth; /* the present group */
     int64_t slice_depth;
 } job;
 
-/* B's rows are the strips' rows: packed by rows; else strip by strip. */
-static bool packs_rows(const scn_gemm *g)
-{
-    return g->shape.b == SCION_F32 && !g->shape.transpose_b;
-}
-
-/* Rows p .. p + depth - 1 of all strips of `cols` columns of B from `col` on; the strips hold rows `first` .. */
-static void pack_b_rows(const job *t, float *out, int64_t strip, int64_t p, int64_t depth, int64_t first, int64_t col,
-                        int64_t cols)
-{
-    const scn_kernel *k = t->g->kernel;
-    const int64_t nr = k->block_nr, wide = cols / nr * nr, rest = cols - wide;
-    const float *from = (const float *)t->b + (first + p) * t->ldb + col;
-    k->pack_rows(0, out + p * nr, strip, from, t->ldb, depth, wide);
-    if (rest > 0)
-        k->pack_rows(0, out + wide / nr * strip + p * scn_round_up(rest, k->vl), 0, from + wide, t->ldb, depth, rest);
-}
-
-/* The strip of up to block_nr columns of B from `col` on, rows first .. first + depth - 1. */
-static void pack_b_strip(const job *t, float *out, int64_t first, int64_t depth, int64_t col, int64_t cols)
-{
-    const scn_gemm *g = t->g;
-    const scn_kernel *k = g->kernel;
-    const int64_t width = scn_round_up(cols, k->vl);
-    if (g->shape.b == SCION_F32)
-        k->pack_columns(out, width, (const float *)t->b + col * t->ldb + first, t->ldb, depth, cols);
-    else
-        convert_strip(k, out, width, t->b, g->shape.transpose_b, t->ldb, first, depth, col, cols);
-}
-
+/* Packing of the group by tasks: some rows of B, or one strip where its columns lie together. */
 static int64_t pack_tasks(const job *t)
 {
-    return packs_rows(t->g) ? scn_pieces(t->depth, pack_depth) : scn_pieces(t->cols, t->g->kernel->block_nr);
+    return t->b.transposed ? scn_pieces(t->cols, t->g->kernel->nr) : scn_pieces(t->depth, pack_depth);
 }
 
 static void pack_task(const job *t, int64_t i)
 {
-    const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, t->depth), p = i * pack_depth;
-    if (packs_rows(t->g))
-        pack_b_rows(t, t->packed, strip, p, scn_min(pack_depth, t->depth - p), t->first, t->col, t->cols);
-    else
-        pack_b_strip(t, t->packed + i * strip, t->first, t->depth, t->col + i * nr, scn_min(nr, t->cols - i * nr));
+    const int64_t nr = t->g->kernel->nr;
+    const int64_t p = t->b.transposed ? 0 : i * pack_depth, j = t->b.transposed ? i * nr : 0;
+    const int64_t depth = t->b.transposed ? t->depth : scn_min(pack_depth, t->depth - p);
+    const scn_operand b =
+        scn_operand_part(t->b, t->first + p, t->col + j, depth, t->b.transposed ? scn_min(nr, t->cols - j) : t->cols);
+    const scn_packed to = scn_packed_part(t->packed, p, j);
+    t->g->kernel->pack_b(&to, &b);
 }
 
-/* The part of B that a block needs for a pass. */
-static void pack_b(const job *t, float *out, int64_t first, int64_t depth, int64_t col, int64_t cols)
+/* Rows of op(A) from `row` on, at depth `first`: where they are if the kernel reads them there, else packed into
+ * `own`. */
+static scn_packed rows_of_a(const job *t, float *own, int64_t row, int64_t rows, int64_t first, int64_t depth)
 {
-    const int64_t nr = t->g->kernel->block_nr, strip = strip_floats(t->g, depth);
-    if (packs_rows(t->g))
-        pack_b_rows(t, out, strip, 0, depth, first, col, cols);
-    else
-        for (int64_t j = 0; j < cols; j += nr)
-            pack_b_strip(t, out + j / nr * strip, first, depth, col + j, scn_min(nr, cols - j));
+    const scn_kernel *k = t->g->kernel;
+    if (k->reads(&t->a))
+        return scn_packed_part(scn_packed_in_place(&t->a), first, row);
+    const scn_operand a = scn_operand_part(t->a, row, first, rows, depth);
+    const scn_packed to = scn_packed_of(own, depth, rows);
+    k->pack_a(&to, &a);
+    return to;
 }
 
-/* Rows row .. row + rows - 1, depth first .. of op(A), in tiles of block_mr rows. */
-static void pack_a(const job *t, float *out, int64_t row, int64_t rows, int64_t first, int64_t depth)
+/* Columns of op(B) from `col` of the group on, at depth `first` of the group: packed for all, or now into `own`. */
+static scn_packed cols_of_b(const job *t, float *own, int64_t col, int64_t cols, int64_t first, int64_t depth)
 {
-    const scn_gemm *g = t->g;
-    const int64_t mr = g->kernel->block_mr;
-    if (g->shape.a == SCION_F32) {
-        g->kernel->pack_rows(1, out, mr * (depth + SCN_TILE_GAP), (const float *)t->a + first * t->lda + row, t->lda,
-                             depth, rows);
-        return;
-    }
-    for (int64_t i = 0; i < rows; i += mr, out += mr * (depth + SCN_TILE_GAP))
-        convert_strip(g->kernel, out, mr, t->a, !g->shape.transpose_a, t->lda, first, depth, row + i,
-                      scn_min(mr, rows - i));
+    if (!t->g->local)
+        return scn_packed_part(t->packed, first + (t->whole ? t->first : 0), col + (t->whole ? t->col : 0));
+    const scn_operand b = scn_operand_part(t->b, t->first + first, t->col + col, depth, cols);
+    const scn_packed to = scn_packed_of(own, depth, cols);
+    t->g->kernel->pack_b(&to, &b);
+    return to;
 }
 
 /* The sum over `depth` from `first` on (within the group) of a block, added to c or put there. */
@@ -263,29 +216,11 @@ static void sum_block(const job *t, float *own, int64_t row, int64_t rows, int64
                       int64_t depth, bool accumulate, float *c, int64_t ldc)
 {
     const scn_gemm *g = t->g;
-    const scn_kernel *k = g->kernel;
-    /* the last strip may be narrower than block_nr: its rows lie closer */
-    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr, last = scn_round_up(rest, k->vl);
-    float *own_b = own + packed_a_floats(g);
     for (int64_t p = 0; p < depth; p += g->depth) {
-        const int64_t pass = scn_min(g->depth, depth - p), at = t->first + first + p;
-        const int64_t strip = strip_floats(g, g->local ? pass : t->whole ? g->shape.k : t->depth);
-        const int64_t skip = g->local ? 0 : t->whole ? at : first + p;
-        const float *b = g->local   ? own_b
-                         : t->whole ? t->whole + (t->col + col) / k->block_nr * strip
-                                    : t->packed + col / k->block_nr * strip;
-        const float *a = packs_a(g) ? own : (const float *)t->a + row * t->lda + at;
-        const int64_t lda = packs_a(g) ? -(pass + SCN_TILE_GAP) : t->lda;
-        if (g->local)
-            pack_b(t, own_b, at, pass, t->col + col, cols);
-        if (packs_a(g))
-            pack_a(t, own, row, rows, at, pass);
-        if (wide > 0)
-            k->block(rows, wide * k->block_nr, pass, t->alpha, a, lda, b + skip * k->block_nr, strip,
-                     accumulate || p > 0, c, ldc);
-        if (rest > 0)
-            k->block(rows, rest, pass, t->alpha, a, lda, b + wide * strip + skip * last, 0, accumulate || p > 0,
-                     c + wide * k->block_nr, ldc);
+        const int64_t pass = scn_min(g->depth, depth - p);
+        const scn_packed b = cols_of_b(t, own + packed_a_floats(g), col, cols, first + p, pass);
+        const scn_packed a = rows_of_a(t, own, row, rows, t->first + first + p, pass);
+        g->kernel->multiply(rows, cols, pass, t->alpha, &a, &b, accumulate || p > 0, c, ldc);
     }
 }
 
@@ -375,51 +310,57 @@ static void run_group(const job *t, int threads)
 
 /* ---- Few rows -------------------------------------------------------------------------------------------- */
 
-/* Rows first .. first + cols - 1 of B: the elements of C are inner products with them. */
-SCN_CLONES static void dot_columns(int64_t m, int64_t cols, int64_t k, float alpha, const float *a, int64_t lda,
-                                   const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc)
+SCN_INLINE float as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rows of B: the elements of C are inner products with them. half: B is bfloat16; round: operands are rounded to
+ * it. */
+SCN_INLINE void dot_loop(const bool half, const bool round, int64_t m, int64_t cols, int64_t k, float alpha,
+                         const float *a, int64_t lda, const void *b, int64_t ldb, bool accumulate, float *c,
+                         int64_t ldc)
 {
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < m; i++) {
-            const float *x = a + i * lda, *y = b + j * ldb;
+            const float *x = a + i * lda, *y = (const float *)b + (half ? 0 : j * ldb);
+            const uint16_t *z = (const uint16_t *)b + (half ? j * ldb : 0);
             float sum = 0;
             SCN_SIMD_SUM(sum)
-            for (int64_t p = 0; p < k; p++)
-                sum += x[p] * y[p];
+            for (int64_t p = 0; p < k; p++) {
+                const float left = round ? as_float(scn_bf16_nearest(x[p])) : x[p];
+                const float right = half    ? as_float((uint32_t)z[p] << 16)
+                                    : round ? as_float(scn_bf16_nearest(y[p]))
+                                            : y[p];
+                sum += left * right;
+            }
             c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0) + alpha * sum;
         }
 }
 
-/* The same with a bfloat16 B. */
-SCN_CLONES static void dot_columns_bf16(int64_t m, int64_t cols, int64_t k, float alpha, const float *a, int64_t lda,
-                                        const uint16_t *b, int64_t ldb, bool accumulate, float *c, int64_t ldc)
+SCN_CLONES static void dot_columns(bool half, bool round, int64_t m, int64_t cols, int64_t k, float alpha,
+                                   const float *a, int64_t lda, const void *b, int64_t ldb, bool accumulate, float *c,
+                                   int64_t ldc)
 {
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < m; i++) {
-            const float *x = a + i * lda;
-            const uint16_t *y = b + j * ldb;
-            float sum = 0;
-            SCN_SIMD_SUM(sum)
-            for (int64_t p = 0; p < k; p++) {
-                const uint32_t bits = (uint32_t)y[p] << 16;
-                float value;
-                memcpy(&value, &bits, sizeof value);
-                sum += x[p] * value;
-            }
-            c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0) + alpha * sum;
-        }
+    if (round && half)
+        dot_loop(true, true, m, cols, k, alpha, a, lda, b, ldb, accumulate, c, ldc);
+    else if (round)
+        dot_loop(false, true, m, cols, k, alpha, a, lda, b, ldb, accumulate, c, ldc);
+    else if (half)
+        dot_loop(true, false, m, cols, k, alpha, a, lda, b, ldb, accumulate, c, ldc);
+    else
+        dot_loop(false, false, m, cols, k, alpha, a, lda, b, ldb, accumulate, c, ldc);
 }
 
 static void dot_task_of(const job *t, int64_t first, int64_t cols)
 {
     const scn_gemm_shape *s = &t->g->shape;
     float *c = (float *)t->c + first;
-    if (s->b == SCION_F32)
-        dot_columns(s->m, cols, s->k, t->alpha, t->a, t->lda, (const float *)t->b + first * t->ldb, t->ldb,
-                    t->accumulate, c, t->ldc);
-    else
-        dot_columns_bf16(s->m, cols, s->k, t->alpha, t->a, t->lda, (const uint16_t *)t->b + first * t->ldb, t->ldb,
-                         t->accumulate, c, t->ldc);
+    const scn_operand b = scn_operand_part(t->b, 0, first, s->k, cols);
+    dot_columns(s->b == SCION_BF16, s->compute == SCION_BF16, s->m, cols, s->k, t->alpha, t->a.at, t->a.ld, b.at,
+                b.ld, t->accumulate, c, t->ldc);
     finish_rows(t, 0, s->m, first, cols, c, t->ldc);
 }
 
@@ -446,14 +387,14 @@ static void run_empty(const job *t)
 
 size_t scn_gemm_packed_floats(const scn_gemm *g)
 {
-    if (g->depth < 1 || g->local)
-        return 0;
-    return (size_t)(scn_pieces(g->shape.n, g->kernel->block_nr) * strip_floats(g, g->shape.k));
+    return g->depth < 1 || g->local ? 0 : g->kernel->b_floats(g->shape.n, g->shape.k);
 }
 
 void scn_gemm_pack(const scn_gemm *g, const void *b, int64_t ldb, float *packed)
 {
-    const job t = {.g = g, .b = b, .ldb = ldb, .packed = packed, .cols = g->shape.n, .depth = g->shape.k};
+    const scn_gemm_shape *s = &g->shape;
+    const job t = {
+        .g = g, .b = right_of(s, b, ldb), .packed = scn_packed_of(packed, s->k, s->n), .cols = s->n, .depth = s->k};
     const int allowed = scn_threads(g->threads), threads = allowed < g->threads ? allowed : g->threads;
     SCN_PARALLEL(threads, i, pack_tasks(&t), pack_task(&t, i));
 }
@@ -463,7 +404,8 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
 {
     const scn_gemm_shape *s = &g->shape;
     const int allowed = scn_threads(g->threads), threads = allowed < g->threads ? allowed : g->threads;
-    job t = {g, a, b, c, lda, ldb, ldc, alpha, accumulate, epilogue, threads, .packed = workspace};
+    job t = {g,       left_of(s, a, lda), right_of(s, b, ldb), c, ldc, alpha, accumulate, epilogue,
+             threads, .whole = ldb == 0};
     if (s->m < 1 || s->n < 1)
         return;
     if (s->k < 1) {
@@ -474,7 +416,8 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
         run_dots(&t, threads);
         return;
     }
-    t.whole = ldb == 0 ? b : NULL;
+    if (t.whole)
+        t.packed = scn_packed_of((void *)(uintptr_t)b, s->k, s->n);
     t.own = workspace + scn_round_up((int64_t)packed_floats(g), 16);
     t.sliced = t.own + (size_t)g->threads * thread_floats(g);
     for (t.col = 0; t.col < s->n; t.col += g->group_cols)
@@ -482,6 +425,8 @@ void scn_gemm_run(const scn_gemm *g, const void *a, int64_t lda, const void *b, 
             t.cols = scn_min(g->group_cols, s->n - t.col);
             t.depth = scn_min(g->group_depth, s->k - t.first);
             t.slice_depth = scn_round_up(scn_pieces(t.depth, g->slices), g->depth);
+            if (!t.whole)
+                t.packed = scn_packed_of(workspace, t.depth, t.cols);
             run_group(&t, threads);
         }
 }

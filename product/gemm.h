@@ -5,7 +5,8 @@
  *     scn_gemm_run(&g, a, lda, b, ldb, 1, false, c, ldc, NULL, workspace);
  *
  * A plan is a few numbers and has no memory of its own: making one is cheap. The order in which an element is summed
- * depends on m, n, k and the instruction set, never on the number of threads: results are the same bits with any. */
+ * depends on m, n, k, `compute` and the instruction set, never on the number of threads: results are the same bits
+ * with any. */
 #ifndef SCN_GEMM_H
 #define SCN_GEMM_H
 
@@ -20,6 +21,8 @@ typedef struct scn_gemm_shape {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     scion_dtype a, b, c; /* as they are stored */
+    scion_dtype
+        compute; /* SCION_BF16: elements of A and B are rounded to bfloat16, to nearest, before they are multiplied */
 } scn_gemm_shape;
 
 /* Work on a finished piece of a row of C while it is in the cache: columns col .. col + cols - 1. C holds

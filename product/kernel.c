@@ -1,48 +1,103 @@
-/* Chooses among the kernels that this CPU can run. */
+/* Chooses among the instruction sets that this CPU has. */
 #include "product/kernel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const scn_kernel scn_kernel_portable;
-#ifdef __x86_64__
-extern const scn_kernel scn_kernel_avx2, scn_kernel_avx512;
-#endif
+#include "product/cpu.h"
 
-const scn_kernel *scn_kernel_at(int i)
-{
-    const scn_kernel *usable[4] = {NULL};
-    int n = 0;
+extern const scn_kernel scn_kernel_portable, scn_kernel_portable_rounded, scn_kernel_portable_pairs;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        usable[n++] = &scn_kernel_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        usable[n++] = &scn_kernel_avx2;
-#endif
-    usable[n++] = &scn_kernel_portable;
-    return i < n ? usable[i] : NULL;
+extern const scn_kernel scn_kernel_avx2, scn_kernel_avx2_rounded, scn_kernel_avx2_pairs, scn_kernel_avx512,
+    scn_kernel_avx512_rounded, scn_kernel_avx512bf16;
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-const scn_kernel *scn_kernel_named(const char *name)
+static bool has_avx512(void)
 {
-    const scn_kernel *k;
-    for (int i = 0; name && (k = scn_kernel_at(i)) != NULL; i++)
-        if (strcmp(k->name, name) == 0)
-            return k;
-    return scn_kernel_at(0);
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+#endif
+
+static bool always(void)
+{
+    return true;
+}
+
+/* The fastest first; those that only tests want last. */
+static const struct row {
+    scn_isa isa;
+    bool (*usable)(void);
+} rows[] = {
+#ifdef __x86_64__
+    {{"avx512bf16", &scn_kernel_avx512, &scn_kernel_avx512bf16, SCN_ISA_BY_TABLE}, has_avx512bf16},
+    {{"avx512", &scn_kernel_avx512, &scn_kernel_avx512_rounded, SCN_ISA_ALWAYS}, has_avx512},
+    {{"avx2", &scn_kernel_avx2, &scn_kernel_avx2_rounded, SCN_ISA_ALWAYS}, has_avx2},
+#endif
+    {{"portable", &scn_kernel_portable, &scn_kernel_portable_rounded, SCN_ISA_ALWAYS}, always},
+#ifdef __x86_64__
+    {{"avx2_pairs", &scn_kernel_avx2, &scn_kernel_avx2_pairs, SCN_ISA_BY_NAME}, has_avx2},
+#endif
+    {{"portable_pairs", &scn_kernel_portable, &scn_kernel_portable_pairs, SCN_ISA_BY_NAME}, always},
+};
+
+const scn_isa *scn_isa_at(int i)
+{
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        if (rows[r].usable() && i-- == 0)
+            return &rows[r].isa;
+    return NULL;
+}
+
+const scn_kernel *scn_kernel_at(scion_dtype in, int i)
+{
+    const scn_isa *isa;
+    for (int n = 0; (isa = scn_isa_at(n)) != NULL; n++) {
+        /* the others have the float32 kernel of one that is */
+        const bool again = in == SCION_F32 && isa->chosen != SCN_ISA_ALWAYS;
+        if (!again && i-- == 0)
+            return in == SCION_BF16 ? isa->bf16 : isa->f32;
+    }
+    return NULL;
+}
+
+const scn_isa *scn_isa_choose(const char *name, bool fast_pairs)
+{
+    const scn_isa *isa, *first = NULL;
+    for (int i = 0; (isa = scn_isa_at(i)) != NULL; i++) {
+        if (name && strcmp(isa->name, name) == 0)
+            return isa;
+        if (!first && (isa->chosen == SCN_ISA_ALWAYS || (isa->chosen == SCN_ISA_BY_TABLE && fast_pairs)))
+            first = isa;
+    }
+    return first;
 }
 
 /* The answer for this process, once somebody has asked: every thread that asks first finds the same one. */
-static const scn_kernel *_Atomic chosen;
+static const scn_isa *_Atomic chosen;
 
-const scn_kernel *scn_kernel_best(void)
+const scn_isa *scn_isa_used(void)
 {
-    const scn_kernel *k = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (!k) {
-        k = scn_kernel_named(getenv("SCION_ISA"));
-        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+    const scn_isa *isa = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!isa) {
+        const scn_cpu cpu = scn_cpu_here();
+        isa = scn_isa_choose(getenv("SCION_ISA"), scn_cpu_fast_pairs(&cpu));
+        atomic_store_explicit(&chosen, isa, memory_order_relaxed);
     }
-    return k;
+    return isa;
+}
+
+const scn_kernel *scn_kernel_for(scion_dtype compute)
+{
+    return compute == SCION_BF16 ? scn_isa_used()->bf16 : scn_isa_used()->f32;
 }

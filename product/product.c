@@ -20,9 +20,16 @@ enum {
     tasks_per_thread = 6, /* enough for the dynamic schedule to balance a triangle */
 };
 
+/* Words of a column of so many elements. (kr is 1 or 2: this is asked for every tile, and a division takes its
+ * time.) */
+static inline int64_t words(const scn_kernel *k, int64_t rows)
+{
+    return k->kr == 1 ? rows : (rows + 1) / 2;
+}
+
 static size_t scratch_floats(const scn_kernel *k)
 {
-    return (size_t)(scn_round_up(block_rows, k->nr) * scn_round_up(block_cols, k->nr));
+    return (size_t)(scn_round_up(block_rows, k->panel_nr) * scn_round_up(block_cols, k->panel_nr));
 }
 
 scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threads)
@@ -34,7 +41,7 @@ scn_engine scn_engine_take(scn_arena *arena, const scn_kernel *kernel, int threa
 
 scn_panels scn_panels_take(scn_arena *arena, const scn_kernel *kernel, int64_t rows, int64_t cols)
 {
-    size_t floats = (size_t)rows * (size_t)scn_round_up(cols, kernel->nr);
+    size_t floats = (size_t)words(kernel, rows) * (size_t)scn_round_up(cols, kernel->panel_nr);
     return (scn_panels){scn_take(arena, floats * sizeof(float)), rows, cols};
 }
 
@@ -48,45 +55,122 @@ scn_factor scn_factor_of(double value)
     return (scn_factor){ldexpf(1, inside), (float)ldexp(rest, exponent - inside)};
 }
 
-static inline float *strip(scn_panels p, int64_t nr, int64_t col)
+/* The strip of column `col`, from row `row` on, a multiple of kr. */
+static inline float *strip(const scn_kernel *k, scn_panels p, int64_t row, int64_t col)
 {
-    return p.at + col / nr * p.rows * nr;
+    return p.at + col / k->panel_nr * words(k, p.rows) * k->panel_nr + words(k, row) * k->panel_nr;
 }
 
-/* Strip number s of a packed matrix. */
-SCN_CLONES static void pack_strip(float *out, scn_mat from, int64_t col, int64_t nr, scn_factor f)
+int64_t scn_panels_strips(const scn_engine *e, scn_panels p)
 {
-    const int64_t width = scn_min(nr, from.cols - col);
-    for (int64_t i = 0; i < from.rows; i++, out += nr) {
-        const float *in = scn_row(from, i) + col;
-        for (int64_t j = 0; j < width; j++)
-            out[j] = in[j] * f.power * f.rest;
-        for (int64_t j = width; j < nr; j++)
-            out[j] = 0;
+    return scn_pieces(p.cols, e->kernel->panel_nr);
+}
+
+scn_mat scn_panels_strip(const scn_engine *e, scn_panels p, int64_t i)
+{
+    const int64_t nr = e->kernel->panel_nr;
+    return (scn_mat){strip(e->kernel, p, 0, i * nr), p.rows, scn_min(p.cols - i * nr, nr), nr};
+}
+
+scn_panels scn_panels_part(const scn_engine *e, scn_panels p, int64_t row, int64_t col, int64_t cols)
+{
+    return (scn_panels){strip(e->kernel, p, row, col), p.rows, cols};
+}
+
+/* Rounds to bfloat16, in place. */
+SCN_INLINE void round_all(int64_t n, float *t)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = scn_bf16_nearest(t[i]);
+        memcpy(t + i, &bits, sizeof bits);
+    }
+}
+
+/* The word of two rounded floats. */
+SCN_INLINE uint32_t pair(float even, float odd)
+{
+    uint32_t low, high;
+    memcpy(&low, &even, sizeof low);
+    memcpy(&high, &odd, sizeof high);
+    return low >> 16 | high;
+}
+
+/* Stores rows of nr floats as the words of a strip; they are rounded first, in place, if the kernel wants that. */
+SCN_INLINE void put_rows(const scn_kernel *k, int64_t rows, float *t, float *to)
+{
+    const int64_t nr = k->panel_nr;
+    if (k->in == SCION_BF16)
+        round_all(rows * nr, t);
+    if (k->kr == 1) {
+        if (to != t)
+            memcpy(to, t, (size_t)(rows * nr) * sizeof *t);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += 2, to += nr)
+        for (int64_t j = 0; j < nr; j++) {
+            const uint32_t word = pair(t[i * nr + j], i + 1 < rows ? t[(i + 1) * nr + j] : 0);
+            memcpy(to + j, &word, sizeof word);
+        }
+}
+
+/* The opposite. */
+SCN_INLINE void get_rows(const scn_kernel *k, int64_t rows, const float *from, float *t)
+{
+    const int64_t nr = k->panel_nr;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < nr; j++) {
+            uint32_t word;
+            memcpy(&word, from + i / 2 * nr + j, sizeof word);
+            word = i % 2 ? word & 0xffff0000u : word << 16;
+            memcpy(t + i * nr + j, &word, sizeof word);
+        }
+}
+
+enum { pack_rows = 32 }; /* at a time, which stay in the cache while they are scaled */
+
+/* Strip number s of a packed matrix. */
+SCN_CLONES static void pack_strip(const scn_kernel *k, float *out, scn_mat from, int64_t col, scn_factor f)
+{
+    const int64_t nr = k->panel_nr, width = scn_min(nr, from.cols - col);
+    float rows[pack_rows * SCN_KERNEL_MAX_NR];
+    for (int64_t i = 0; i < from.rows; i += pack_rows, out += pack_rows / k->kr * nr) {
+        const int64_t n = scn_min(pack_rows, from.rows - i);
+        float *t = k->in == SCION_F32 ? out : rows;
+        for (int64_t r = 0; r < n; r++) {
+            const float *in = scn_row(from, i + r) + col;
+            for (int64_t j = 0; j < width; j++)
+                t[r * nr + j] = in[j] * f.power * f.rest;
+            for (int64_t j = width; j < nr; j++)
+                t[r * nr + j] = 0;
+        }
+        put_rows(k, n, t, out);
     }
 }
 
 /* The same of the transposed matrix: columns of the strip are rows of `from`. A few columns of `from` at a time
  * are transposed, then scaled while they are in the cache. */
-SCN_CLONES static void pack_transposed_strip(float *out, scn_mat from, int64_t row, int64_t nr, scn_factor f)
+SCN_CLONES static void pack_transposed_strip(const scn_kernel *k, float *out, scn_mat from, int64_t row, scn_factor f)
 {
-    enum { columns = 32 };
-    const int64_t width = scn_min(nr, from.rows - row);
-    for (int64_t i = 0; i < from.cols; i += columns, out += columns * nr) {
-        const int64_t n = scn_min(columns, from.cols - i);
+    const int64_t nr = k->panel_nr, width = scn_min(nr, from.rows - row);
+    float columns[pack_rows * SCN_KERNEL_MAX_NR];
+    for (int64_t i = 0; i < from.cols; i += pack_rows, out += pack_rows / k->kr * nr) {
+        const int64_t n = scn_min(pack_rows, from.cols - i);
+        float *t = k->in == SCION_F32 ? out : columns;
         if (width < nr)
-            memset(out, 0, (size_t)(n * nr) * sizeof *out);
-        scn_transpose(out, nr, scn_row(from, row) + i, from.ld, width, n);
+            memset(t, 0, (size_t)(n * nr) * sizeof *t);
+        scn_transpose(t, nr, scn_row(from, row) + i, from.ld, width, n);
         for (int64_t j = 0; j < n * nr; j++)
-            out[j] = out[j] * f.power * f.rest;
+            t[j] = t[j] * f.power * f.rest;
+        put_rows(k, n, t, out);
     }
 }
 
 void scn_pack(const scn_engine *e, scn_panels to, scn_mat from, bool transpose, scn_factor f)
 {
-    const int64_t nr = e->kernel->nr;
+    const int64_t nr = e->kernel->panel_nr;
     SCN_PARALLEL(e->threads, s, scn_pieces(to.cols, nr),
-                 (transpose ? pack_transposed_strip : pack_strip)(strip(to, nr, s * nr), from, s * nr, nr, f));
+                 (transpose ? pack_transposed_strip : pack_strip)(e->kernel, strip(e->kernel, to, 0, s * nr), from,
+                                                                  s * nr, f));
 }
 
 /* Destination of a finished tile. */
@@ -110,21 +194,41 @@ static inline void scale_add(int64_t n, float *t, double alpha, double beta, con
             t[j] *= al;
 }
 
+/* Writes the mirror image of a tile that put_rows has rounded: element (i, j) becomes (j, i). */
+SCN_INLINE void put_mirrored(const scn_kernel *k, scn_panels c, float *t, int64_t i0, int64_t j0)
+{
+    const int64_t nr = k->panel_nr, mr = k->panel_mr, rows = scn_min(nr, c.rows - j0);
+    float *to = strip(k, c, j0, i0) + i0 % nr, pairs[SCN_KERNEL_MAX_TILE];
+    if (k->kr == 1) {
+        scn_transpose(to, nr, t, nr, mr, rows);
+        return;
+    }
+    for (int64_t i = 0; i < mr; i++)
+        for (int64_t j = 0; j < rows; j += 2) {
+            const uint32_t word = pair(t[i * nr + j], j + 1 < rows ? t[i * nr + j + 1] : 0);
+            memcpy(pairs + i * nr + j / 2, &word, sizeof word);
+        }
+    scn_transpose(to, nr, pairs, nr, mr, words(k, rows));
+}
+
 SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)
 {
-    const int64_t nr = k->nr, rows = scn_min(k->mr, em->c.rows - i0);
-    const int64_t at = i0 * nr;
-    if (em->alpha != 1 || em->add)
-        scale_add(rows * nr, t, em->alpha, em->beta, em->add ? strip(*em->add, nr, j0) + at : NULL);
+    const int64_t nr = k->panel_nr, rows = scn_min(k->panel_mr, em->c.rows - i0);
+    float unpacked[SCN_KERNEL_MAX_TILE];
+    const float *add = em->add ? strip(k, *em->add, i0, j0) : NULL;
+    if (add && k->kr > 1) {
+        get_rows(k, rows, add, unpacked);
+        add = unpacked;
+    }
+    if (em->alpha != 1 || add)
+        scale_add(rows * nr, t, em->alpha, em->beta, add);
     if (em->gamma != 0)
         for (int64_t i = 0; i < rows; i++)
             if (i0 + i >= j0 && i0 + i < j0 + nr)
                 t[i * nr + i0 + i - j0] += (float)em->gamma;
-    memcpy(strip(em->c, nr, j0) + at, t, (size_t)(rows * nr) * sizeof *t);
-    if (em->transposed.at && !(em->symmetric && i0 < j0 + nr)) {
-        float *to = strip(em->transposed, nr, i0) + j0 * nr + i0 % nr;
-        scn_transpose(to, nr, t, nr, k->mr, scn_min(nr, em->transposed.rows - j0));
-    }
+    put_rows(k, rows, t, strip(k, em->c, i0, j0));
+    if (em->transposed.at && !(em->symmetric && i0 < j0 + nr))
+        put_mirrored(k, em->transposed, t, i0, j0);
 }
 
 static inline void emit_row(float *w, const float *t, int64_t n, float beta, float alpha)
@@ -139,7 +243,7 @@ static inline void emit_row(float *w, const float *t, int64_t n, float beta, flo
 
 SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const float *t, int64_t i0, int64_t j0)
 {
-    const int64_t nr = k->nr, mr = k->mr;
+    const int64_t nr = k->panel_nr, mr = k->panel_mr;
     const float beta = (float)em->beta, alpha = (float)em->alpha;
     if (!em->w_transposed) {
         int64_t rows = scn_min(mr, em->w.rows - i0), cols = scn_min(nr, em->w.cols - j0);
@@ -158,15 +262,15 @@ SCN_CLONES static void emit_matrix(const emitter *em, const scn_kernel *k, const
 static void compute_block(const scn_kernel *k, scn_panels a, scn_panels b, const emitter *em, float *scratch,
                           int64_t i0, int64_t j0, int64_t rows, int64_t cols)
 {
-    const int64_t nr = k->nr, mr = k->mr, depth = a.rows;
+    const int64_t nr = k->panel_nr, mr = k->panel_mr, depth = words(k, a.rows);
     const int64_t pieces = scn_pieces(depth, block_depth);
     const int64_t piece = scn_pieces(depth, pieces);
     for (int64_t p0 = 0; p0 < depth; p0 += piece)
         for (int64_t j = 0; j < cols; j += nr) {
-            const float *bs = strip(b, nr, j0 + j) + p0 * nr;
+            const float *bs = strip(k, b, 0, j0 + j) + p0 * nr;
             int64_t first = em->symmetric && j0 + j > i0 ? j0 + j - i0 : 0;
             for (int64_t i = first; i < rows; i += mr) {
-                const float *as = strip(a, nr, i0 + i) + p0 * nr + (i0 + i) % nr;
+                const float *as = strip(k, a, 0, i0 + i) + p0 * nr + (i0 + i) % nr;
                 k->tile(scn_min(piece, depth - p0), as, bs, scratch + j * rows + i * nr, p0 > 0);
             }
         }
@@ -192,12 +296,12 @@ typedef struct cut {
 static cut cut_of(const scn_engine *e, scn_panels a, scn_panels b, const emitter *em)
 {
     const scn_kernel *k = e->kernel;
-    cut c = {.rows = scn_round_up(a.cols, k->mr), .cols = scn_round_up(b.cols, k->nr)};
-    int64_t br = scn_round_up(block_rows, k->nr), bc = block_cols / k->nr * k->nr;
+    cut c = {.rows = scn_round_up(a.cols, k->panel_mr), .cols = scn_round_up(b.cols, k->panel_nr)};
+    int64_t br = scn_round_up(block_rows, k->panel_nr), bc = block_cols / k->panel_nr * k->panel_nr;
     if (e->threads > 1) {
         int64_t half = em->symmetric ? 2 : 1;
-        while ((c.rows / br + 1) * (c.cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->nr) {
-            br = scn_round_up(br / 2, k->nr);
+        while ((c.rows / br + 1) * (c.cols / bc + 1) < half * tasks_per_thread * e->threads && br > 2 * k->panel_nr) {
+            br = scn_round_up(br / 2, k->panel_nr);
             bc = bc > br ? br : bc;
         }
     }

@@ -28,20 +28,24 @@ static const struct {
     {6, 6000, 400, true, false},
 };
 
-enum { form_count = 2 * 2 * 2 * 4 };
+enum { form_count = 2 * 2 * 2 * 2 * 4 };
 
 typedef struct form {
     bool transpose_a, transpose_b, accumulate;
-    scion_dtype operands, result;
+    scion_dtype operands, result, compute;
 } form;
 
 static form form_of(int i)
 {
-    return (form){i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1 ? SCION_BF16 : SCION_F32,
-                  i >> 4 & 1 ? SCION_BF16 : SCION_F32};
+    return (form){i & 1,
+                  i >> 1 & 1,
+                  i >> 2 & 1,
+                  i >> 3 & 1 ? SCION_BF16 : SCION_F32,
+                  i >> 4 & 1 ? SCION_BF16 : SCION_F32,
+                  i >> 5 & 1 ? SCION_BF16 : SCION_F32};
 }
 
-/* A matrix of rows x cols, ld apart: as stored, and in double. */
+/* A matrix of rows x cols, ld apart: as stored, and in double, as it is multiplied. */
 typedef struct matrix {
     int64_t ld, count;
     scion_dtype type;
@@ -50,7 +54,7 @@ typedef struct matrix {
     double *exact;
 } matrix;
 
-static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scion_dtype type)
+static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scion_dtype type, scion_dtype compute)
 {
     matrix a = {.ld = cols + gap, .count = rows * (cols + gap), .type = type};
     a.floats = gaussian(r, a.count);
@@ -59,7 +63,10 @@ static matrix stored_of(rng *r, int64_t rows, int64_t cols, int64_t gap, scion_d
         scn_to_bf16(a.count, a.floats, a.halves);
         scn_from_bf16(a.count, a.halves, a.floats);
     }
-    a.exact = widen(a.count, a.floats);
+    float *rounded = copy_floats(a.count, a.floats);
+    if (compute == SCION_BF16)
+        scn_from_bf16(a.count, bf16_copy(a.count, rounded), rounded);
+    a.exact = widen(a.count, rounded);
     return a;
 }
 
@@ -92,7 +99,8 @@ static double want(const form *f, const matrix *a, const matrix *b, const matrix
 static float *run(const form *f, const matrix *a, const matrix *b, const matrix *c, int64_t m, int64_t n, int64_t k,
                   int threads, bool pack, const scn_gemm_epilogue *epilogue)
 {
-    const scn_gemm_shape shape = {m, n, k, f->transpose_a, f->transpose_b, f->operands, f->operands, f->result};
+    const scn_gemm_shape shape = {m,           n,           k,         f->transpose_a, f->transpose_b,
+                                  f->operands, f->operands, f->result, f->compute};
     const scn_gemm g = scn_gemm_plan(&shape, threads);
     const int64_t size = (int64_t)scn_gemm_floats(&g);
     float *workspace = floats(size + 32), *out = copy_floats(c->count, c->floats);
@@ -125,9 +133,9 @@ static void check_form(int s, int number, rng *r)
 {
     const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k, gap = s % 3 == 0 ? 0 : 3;
     const form f = form_of(number);
-    const matrix a = stored_of(r, f.transpose_a ? k : m, f.transpose_a ? m : k, gap, f.operands);
-    const matrix b = stored_of(r, f.transpose_b ? n : k, f.transpose_b ? k : n, gap, f.operands);
-    const matrix c = stored_of(r, m, n, gap, f.result);
+    const matrix a = stored_of(r, f.transpose_a ? k : m, f.transpose_a ? m : k, gap, f.operands, f.compute);
+    const matrix b = stored_of(r, f.transpose_b ? n : k, f.transpose_b ? k : n, gap, f.operands, f.compute);
+    const matrix c = stored_of(r, m, n, gap, f.result, SCION_F32);
     const float scale = number % 2 ? 0.01f : 0;
     const scn_gemm_epilogue epilogue = {epilogue_row, &scale};
     at("%d x %d x %d, form %d", (int)m, (int)n, (int)k, number);
@@ -155,10 +163,71 @@ static void products_are_products(void **state)
     for (int s = 0; s < COUNT_OF(shapes); s++)
         for (int i = 0; i < form_count; i++) {
             /* large ones: each pair of transpositions once, by another type each time */
-            if (shapes[s].m * shapes[s].n * shapes[s].k > 4000000 && i / 4 != (i + s) % 8)
+            if (shapes[s].m * shapes[s].n * shapes[s].k > 4000000 && i / 4 != (i + s) % 16)
                 continue;
             check_form(s, i, &r);
             release(state);
+        }
+}
+
+/* C = A B' with threads and workspace of its own; entries of A and B are float32. */
+static float *product_of(int64_t m, int64_t n, int64_t k, scion_dtype compute, const float *a, const float *b)
+{
+    const scn_gemm_shape shape = {.m = m, .n = n, .k = k, .transpose_b = true, .compute = compute};
+    const scn_gemm g = scn_gemm_plan(&shape, 2);
+    float *workspace = floats((int64_t)scn_gemm_floats(&g) + 32), *c = floats(m * n);
+    workspace += (16 - (uintptr_t)workspace / sizeof(float) % 16) % 16;
+    scn_gemm_run(&g, a, k, b, k, 1, false, c, n, NULL, workspace);
+    return c;
+}
+
+/* A product in bfloat16 is the float32 product of rounded operands: to the bit where it is computed in float32 words;
+ * else in another order of the sum, and with bits that do not depend on the operands being rounded beforehand.
+ * Operands of 1e-30 and 1e30 neither vanish nor overflow. */
+static void bf16_is_float32_of_rounded(void **state)
+{
+    static const double scales[][2] = {{1, 1}, {1e-30, 1}, {1, 1e30}, {1e-30, 1e30}, {1e30, 1e-30}};
+    const bool words_are_floats = scn_kernel_for(SCION_BF16)->kr == 1;
+    rng r = rng_of(13);
+    for (int s = 0; s < COUNT_OF(shapes); s++)
+        for (int t = 0; t < COUNT_OF(scales); t++) {
+            const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
+            if (m * n * k > 4000000 && t != s % COUNT_OF(scales))
+                continue;
+            float *a = gaussian(&r, m * k), *b = gaussian(&r, n * k), *ra = floats(m * k), *rb = floats(n * k);
+            for (int64_t i = 0; i < m * k; i++)
+                a[i] = (float)((double)a[i] * scales[t][0]);
+            for (int64_t i = 0; i < n * k; i++)
+                b[i] = (float)((double)b[i] * scales[t][1]);
+            scn_from_bf16(m * k, bf16_copy(m * k, a), ra);
+            scn_from_bf16(n * k, bf16_copy(n * k, b), rb);
+            at("%d x %d x %d, scales %g %g", (int)m, (int)n, (int)k, scales[t][0], scales[t][1]);
+            const float *got = product_of(m, n, k, SCION_BF16, a, b), *want = product_of(m, n, k, SCION_F32, ra, rb);
+            check_bits((size_t)(m * n) * sizeof *got, got, product_of(m, n, k, SCION_BF16, ra, rb));
+            if (words_are_floats)
+                check_bits((size_t)(m * n) * sizeof *got, got, want);
+            check_array(m * n, got, widen(m * n, want), tolerance);
+            check_finite(m * n, got);
+            check(got[0] != 0);
+            release(state);
+        }
+}
+
+/* NaN and infinity stay what they are, and touch no other row or column. */
+static void bf16_keeps_nan(void **state)
+{
+    (void)state;
+    enum { m = 9, n = 50, k = 33 };
+    rng r = rng_of(14);
+    float *a = gaussian(&r, m * k), *b = gaussian(&r, n * k);
+    const uint32_t quiet_to_infinity = 0x7f800001u; /* cut to 16 bits it would be infinity */
+    memcpy(a + 4 * k + 32, &quiet_to_infinity, sizeof *a);
+    b[7 * k + 3] = INFINITY;
+    const float *c = product_of(m, n, k, SCION_BF16, a, b);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            at("row %d, column %d", (int)i, (int)j);
+            check(i == 4 ? isnan(c[i * n + j]) : j == 7 ? isinf(c[i * n + j]) : isfinite(c[i * n + j]));
         }
 }
 
@@ -173,7 +242,7 @@ static void rounding_is_fair(void **state)
     rng r = rng_of(12);
     for (int s = 0; s < COUNT_OF(sizes); s++) {
         const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], count = m * n;
-        const scn_gemm_shape plain = {m, n, k, true, false, SCION_F32, SCION_F32, SCION_F32};
+        const scn_gemm_shape plain = {m, n, k, true, false, SCION_F32, SCION_F32, SCION_F32, SCION_F32};
         scn_gemm_shape shape = plain;
         shape.c = SCION_BF16;
         scn_gemm full = scn_gemm_plan(&plain, 2), half[2] = {scn_gemm_plan(&shape, 1), scn_gemm_plan(&shape, 5)};
@@ -216,7 +285,7 @@ static void rounding_is_fair(void **state)
 static void plans_go_every_way(void **state)
 {
     (void)state;
-    const scn_kernel *kernel = scn_kernel_best();
+    const scn_kernel *kernel = scn_kernel_for(SCION_F32);
     for (int s = 0; s < COUNT_OF(shapes); s++) {
         const scn_gemm_shape shape = {.m = shapes[s].m, .n = shapes[s].n, .k = shapes[s].k, .transpose_a = true};
         const scn_gemm g = scn_gemm_plan(&shape, 4);
@@ -255,7 +324,8 @@ static void nothing_is_zero(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(rounding_is_fair), LAW(plans_go_every_way),
-                                       LAW(nothing_is_zero)};
+    const struct CMUnitTest tests[] = {LAW(products_are_products), LAW(bf16_is_float32_of_rounded),
+                                       LAW(bf16_keeps_nan),        LAW(rounding_is_fair),
+                                       LAW(plans_go_every_way),    LAW(nothing_is_zero)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

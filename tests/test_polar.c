@@ -114,7 +114,7 @@ static void check_quintic(spectrum kind, int64_t rows, int64_t cols, const int *
     for (int t = 0; t < count; t++) {
         double *want = quintic(rows, cols, steps[t], in), tol = quintic_tol(rows, cols, steps[t], in, want);
         const scn_kernel *kernel;
-        for (int k = 0; (kernel = scn_kernel_at(k)) != NULL; k++) {
+        for (int k = 0; (kernel = scn_kernel_at(SCION_F32, k)) != NULL; k++) {
             at("%s %lldx%lld, %d steps, kernel %s", spectrum_name[kind], (long long)rows, (long long)cols, steps[t],
                kernel->name);
             float *got = polar_on(kernel, SCION_POLAR_QUINTIC, steps[t], 2, rows, cols, in);
@@ -158,7 +158,7 @@ static void test_every_size(void **state)
             float *in = gaussian(&r, rows * cols);
             double *want = quintic(rows, cols, 5, in), tol = quintic_tol(rows, cols, 5, in, want);
             const scn_kernel *kernel;
-            for (int k = 0; (kernel = scn_kernel_at(k)) != NULL; k++) {
+            for (int k = 0; (kernel = scn_kernel_at(SCION_F32, k)) != NULL; k++) {
                 at("%lldx%lld on kernel %s", (long long)rows, (long long)cols, kernel->name);
                 float *got = polar_on(kernel, SCION_POLAR_QUINTIC, 5, 2, rows, cols, in);
                 check_le(frobenius_error(rows * cols, got, want), tol);
@@ -183,7 +183,7 @@ static void test_threads_do_not_matter(void **state)
             float *one = polar(sets[t], 0, 1, rows, cols, in), *two = polar(sets[t], 0, 2, rows, cols, in);
             check_bits(bytes, one, two);
             check_bits(bytes, one, polar(sets[t], 0, 0, rows, cols, in));
-            check_bits(bytes, one, polar_on(scn_kernel_at(0), sets[t], 0, 2, rows, cols, in));
+            check_bits(bytes, one, polar_on(scn_kernel_at(SCION_F32, 0), sets[t], 0, 2, rows, cols, in));
             release(NULL);
         }
 }
@@ -303,7 +303,7 @@ static void test_cubic(void **state)
                 double *want = doubles(rows * cols);
                 const scn_kernel *kernel;
                 oracle_cubic(rows, cols, widen(rows * cols, in), steps[t], want);
-                for (int k = 0; (kernel = scn_kernel_at(k)) != NULL; k++) {
+                for (int k = 0; (kernel = scn_kernel_at(SCION_F32, k)) != NULL; k++) {
                     at("%s %lldx%lld, %d steps, kernel %s", spectrum_name[kind], (long long)rows, (long long)cols,
                        steps[t], kernel->name);
                     float *got = polar_on(kernel, SCION_POLAR_CUBIC, steps[t], 2, rows, cols, in);

@@ -184,7 +184,7 @@ static void run_registers(void *ctx)
 {
     double *operations = ctx, sum = 0;
 #pragma omp parallel reduction(+ : sum)
-    sum += scn_kernel_best()->registers(10000000);
+    sum += scn_kernel_for(SCION_F32)->limit(10000000);
     *operations = sum;
 }
 
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     }
     omp_set_num_threads(o.threads);
     load_engines(o.threads);
-    printf("%s, %s kernels, %d threads, Gflop/s\n", bench_cpu_name(), scn_kernel_best()->name, o.threads);
+    printf("%s, %s kernels, %d threads, Gflop/s\n", bench_cpu_name(), scn_isa_used()->name, o.threads);
     printf("%-34s %9s %9s %9s %9s %9s %9s\n", "m x n x k", "limit", "ours", "W bf16", "oneDNN", "OpenBLAS", "BLIS");
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         row(&o, i);

@@ -13,7 +13,7 @@
 
 static int64_t block_of(const scn_kernel *k)
 {
-    return k->nr * (48 / k->nr > 0 ? 48 / k->nr : 1);
+    return k->panel_nr * (48 / k->panel_nr > 0 ? 48 / k->panel_nr : 1);
 }
 
 scn_orthogonal_work scn_orthogonal_work_take(scn_arena *arena, int64_t rows, int64_t cols, const scn_kernel *kernel,
@@ -44,7 +44,7 @@ void scn_orthogonal(const scn_orthogonal_work *work, uint64_t seed, uint64_t str
 {
     const scn_engine *e = &work->engine;
     const scn_factor one = scn_factor_of(1);
-    const int64_t m = work->wide.rows, n = work->wide.cols, nr = e->kernel->nr, size = block_of(e->kernel);
+    const int64_t m = work->wide.rows, n = work->wide.cols, size = block_of(e->kernel);
     scn_normals(seed, stream, 0, m * n, work->rows);
     for (int64_t first = 0; first < m; first += size) {
         scn_mat w = {work->rows + first * n, m - first < size ? m - first : size, n, n};
@@ -58,9 +58,7 @@ void scn_orthogonal(const scn_orthogonal_work *work, uint64_t seed, uint64_t str
             }
             inside(w);
         }
-        scn_panels tall = {work->tall.at + first / nr * n * nr, n, w.rows};
-        scn_panels wide = {work->wide.at + first * nr, m, n};
-        scn_pack(e, tall, w, true, one);
-        scn_pack(e, wide, w, false, one);
+        scn_pack(e, scn_panels_part(e, work->tall, 0, first, w.rows), w, true, one);
+        scn_pack(e, scn_panels_part(e, work->wide, first, 0, n), w, false, one);
     }
 }

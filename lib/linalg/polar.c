@@ -120,7 +120,7 @@ scn_polar_work scn_polar_work_take(scn_arena *arena, const scn_polar_plan *plan,
         w.wide = (scn_panels){w.tall.at, m, n};
     }
     if (intervals(plan) == 1)
-        scn_take(arena, (size_t)(kernel->nr * (m + n)) * sizeof(float));
+        scn_take(arena, (size_t)(kernel->panel_nr * (m + n)) * sizeof(float));
     return w;
 }
 
@@ -142,31 +142,23 @@ static void coefficients(const scn_polar_set *set, int i, double size, double c[
         c[j] = step[j] / divisor;
 }
 
-/* Strip k of a symmetric matrix in panels, without its padding. */
-static scn_mat strip_of(const scn_engine *e, scn_panels r, int64_t k)
-{
-    const int64_t nr = e->kernel->nr;
-    return (scn_mat){r.at + k * r.rows * nr, r.rows, scn_min(r.cols - k * nr, nr), nr};
-}
-
 /* ||R||_F^(1/2), the Schatten 4-norm of X. */
 static double schatten4(const scn_engine *e, scn_panels r)
 {
     double sum = 0;
-    for (int64_t k = 0; k < scn_pieces(r.cols, e->kernel->nr); k++)
-        sum += scn_sum_squares_mat(strip_of(e, r, k), 1);
+    for (int64_t k = 0; k < scn_panels_strips(e, r); k++)
+        sum += scn_sum_squares_mat(scn_panels_strip(e, r, k), 1);
     return sqrt(sqrt(sum));
 }
 
 /* A strip of P = aI + bR. */
 static void linear_strip(const scn_engine *e, scn_panels p, const double c[3], scn_panels r, int64_t k)
 {
-    const int64_t nr = e->kernel->nr;
-    float *to = p.at + k * r.rows * nr;
-    memcpy(to, r.at + k * r.rows * nr, (size_t)(r.rows * nr) * sizeof *to);
-    scn_scale(r.rows * nr, c[1], to);
-    for (int64_t j = 0; j < strip_of(e, r, k).cols; j++)
-        to[(k * nr + j) * nr + j] += (float)c[0];
+    const scn_mat to = scn_panels_strip(e, p, k), from = scn_panels_strip(e, r, k);
+    memcpy(to.at, from.at, (size_t)(from.rows * from.ld) * sizeof *to.at);
+    scn_scale(from.rows * from.ld, c[1], to.at);
+    for (int64_t j = 0; j < from.cols; j++)
+        scn_row(to, k * from.ld + j)[j] += (float)c[0];
 }
 
 /* P = aI + bR + cR^2. */
@@ -175,7 +167,7 @@ static void polynomial(const scn_engine *e, scn_panels p, const double c[3], scn
     if (c[2] != 0)
         scn_product_symmetric(e, p, c[2], r, r, c[1], &r, c[0]);
     else
-        SCN_PARALLEL(e->threads, k, scn_pieces(r.cols, e->kernel->nr), linear_strip(e, p, c, r, k));
+        SCN_PARALLEL(e->threads, k, scn_panels_strips(e, r), linear_strip(e, p, c, r, k));
 }
 
 /* R of the present X, then `length` steps; returns Q. eps: added to the set's norm of X in the first step. */

@@ -163,7 +163,7 @@ scn_work scn_work_of(const scion_options *o, int threads)
         .polar_eps = o->polar_eps,
         .set = scn_polar_set_at(o->polar),
         .steps = o->polar_steps,
-        .kernel = scn_kernel_best(),
+        .kernel = scn_kernel_for(SCION_F32),
     };
 }
 

@@ -49,7 +49,7 @@ static heads heads_of(const tape_node *n)
     a.stride = columns(a.time) + SCN_VECTOR; /* rows a power of two apart would share few sets of the cache */
     a.causal = n->ints[1] != 0;
     a.scale = (float)(1 / sqrt((double)a.size));
-    a.kernel = scn_kernel_best();
+    a.kernel = scn_kernel_for(SCION_F32);
     return a;
 }
 

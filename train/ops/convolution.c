@@ -21,7 +21,6 @@ enum {
     max_depth = 256,      /* depth of a product: its part of the weights stays in the second-level cache */
     strips_per_block = 8, /* strips of weights, likewise */
     images_at_once = 64,  /* rows of a product */
-    strip_gap = 16,       /* floats between strips, so that they do not all begin in the same set of the cache */
     max_packed = 1 << 21, /* floats of dy and x together */
     max_slices = 32,      /* slices of the images, each with its own gradient of w, */
     max_sliced = 1 << 24, /* and their floats together */
@@ -85,68 +84,41 @@ static view view_of_dy(const tape_node *n)
                   w[2], w[3], 1,    n->ints[0], w[2] - 1 - pad, w[3] - 1 - pad};
 }
 
-/* ---- Strips (product/kernel.h) -------------------------------------------------------------------------------- */
+/* ---- Products ------------------------------------------------------------------------------------------------- */
 
-/* A matrix of `rows` rows in strips of block_nr columns: `wide` of them, and one of `last` columns for the `rest`. */
-typedef struct strips {
-    float *at;
-    int64_t rows, wide, rest, last, stride;
-} strips;
-
-static strips strips_of(const scn_kernel *k, int64_t rows, int64_t cols, float *at)
+/* C (m x n) += A B, over `depth`; C is overwritten if not accumulate. Column blocks by columns, the depth by
+ * passes. */
+static void multiply(const scn_kernel *k, int64_t m, int64_t n, int64_t depth, scn_packed a, scn_packed b,
+                     bool accumulate, float *c, int64_t ldc)
 {
-    const int64_t wide = cols / k->block_nr, rest = cols - wide * k->block_nr;
-    return (strips){at, rows, wide, rest, scn_round_up(rest, k->vl), k->block_nr * rows + strip_gap};
-}
-
-static int64_t strips_floats(const strips *s)
-{
-    return scn_round_up(s->wide * s->stride + s->last * s->rows, 16) + strip_gap;
-}
-
-/* C (m x all columns of the strips) += A B, B the strips' rows first .. first + depth - 1; C is overwritten if not
- * accumulate. Column blocks by columns, the depth by passes. */
-static void multiply(const scn_kernel *k, const strips *b, int64_t first, int64_t depth, int64_t m, const float *a,
-                     int64_t lda, bool accumulate, float *c, int64_t ldc)
-{
-    const int64_t nr = k->block_nr, pass = scn_pieces(depth, scn_pieces(depth, max_depth));
-    for (int64_t s = 0; s < b->wide; s += strips_per_block)
-        for (int64_t p = 0; p < depth; p += pass)
-            k->block(m, nr * scn_min(strips_per_block, b->wide - s), scn_min(pass, depth - p), 1,
-                     a + p * (lda < 0 ? k->block_mr : 1), lda, b->at + s * b->stride + (first + p) * nr, b->stride,
-                     accumulate || p > 0, c + s * nr, ldc);
-    for (int64_t p = 0; b->rest > 0 && p < depth; p += pass)
-        k->block(m, b->rest, scn_min(pass, depth - p), 1, a + p * (lda < 0 ? k->block_mr : 1), lda,
-                 b->at + b->wide * b->stride + (first + p) * b->last, 0, accumulate || p > 0, c + b->wide * nr, ldc);
+    const int64_t block = k->nr * strips_per_block, pass = scn_pieces(depth, scn_pieces(depth, max_depth));
+    for (int64_t j = 0; j < n; j += block)
+        for (int64_t p = 0; p < depth; p += pass) {
+            const scn_packed left = scn_packed_part(a, p, 0), right = scn_packed_part(b, p, j);
+            k->multiply(m, scn_min(block, n - j), scn_min(pass, depth - p), 1, &left, &right, accumulate || p > 0,
+                        c + j, ldc);
+        }
 }
 
 /* ---- y, and the gradient of x --------------------------------------------------------------------------------- */
 
-/* Address of element (row, col) of the matrix. */
-static float *strip_element(const scn_kernel *k, const strips *s, int64_t row, int64_t col)
-{
-    const int64_t strip = col / k->block_nr, width = strip < s->wide ? k->block_nr : s->last;
-    return s->at + strip * s->stride + row * width + col % k->block_nr;
-}
-
-/* w as rows (u, v, c) of C_out elements; or, rotated by 180 degrees, as rows (u, v, o) of C_in. */
-static void pack_weights(const scn_kernel *k, const strips *s, int threads, const tape_value *w, bool rotated)
+/* w as rows (u, v, c) of C_out elements; or, rotated by 180 degrees, as rows (u, v, o) of C_in: a strip of one tap at
+ * a time, whose elements in memory are as far apart as there are taps. */
+static void pack_tap(const scn_kernel *k, scn_packed to, const tape_value *w, bool rotated, int64_t task)
 {
     const int64_t taps = w->shape[2] * w->shape[3], n = w->shape[rotated ? 1 : 0], c = w->shape[rotated ? 0 : 1];
-    const int64_t by_n = rotated ? taps : w->shape[1] * taps, by_c = rotated ? w->shape[1] * taps : taps;
-    const int64_t width = s->wide * k->block_nr + s->last;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < c; i++)
-        for (int64_t t = 0; t < taps; t++)
-            for (int64_t j = 0; j < width; j++)
-                *strip_element(k, s, t * c + i, j) =
-                    j < n ? w->data[j * by_n + i * by_c + (rotated ? taps - 1 - t : t)] : 0;
+    const int64_t t = task % taps, j = task / taps * k->nr;
+    const scn_operand tap = {
+        w->data + (rotated ? taps - 1 - t : t), SCION_F32, c, n, !rotated, w->shape[1] * taps, taps};
+    const scn_operand strip = scn_operand_part(tap, 0, j, c, scn_min(k->nr, n - j));
+    const scn_packed at = scn_packed_part(to, t * c, j);
+    k->pack_b(&at, &strip);
 }
 
 typedef struct job {
     const scn_kernel *kernel;
     view s;
-    strips weights;
+    scn_packed weights; /* kh kw c x n */
     const float *from, *bias;
     float *to;
     bool accumulate;
@@ -157,15 +129,17 @@ typedef struct job {
 static void convolve_pixel(const job *t, int64_t first, int64_t count, int64_t i, int64_t j)
 {
     const view *s = &t->s;
-    const int64_t lda = s->h * s->w * s->c, ldc = s->rows * s->cols * s->n;
+    const int64_t image = s->h * s->w * s->c, ldc = s->rows * s->cols * s->n;
     float *to = t->to + ((first * s->rows + i) * s->cols + j) * s->n;
     bool begun = t->accumulate;
     for (int64_t u = 0; u < s->kh; u++) {
         const int64_t row = source_row(s, i, u);
         int64_t col, taps;
         for (int64_t v = 0; row >= 0 && (taps = next_taps(s, j, &v, &col)) > 0; v += taps) {
-            multiply(t->kernel, &t->weights, (u * s->kw + v) * s->c, taps * s->c, count,
-                     t->from + ((first * s->h + row) * s->w + col) * s->c, lda, begun, to, ldc);
+            const scn_operand x = {
+                t->from + ((first * s->h + row) * s->w + col) * s->c, SCION_F32, count, taps * s->c, false, image, 1};
+            multiply(t->kernel, count, s->n, taps * s->c, scn_packed_in_place(&x),
+                     scn_packed_part(t->weights, (u * s->kw + v) * s->c, 0), begun, to, ldc);
             begun = true;
         }
     }
@@ -188,11 +162,11 @@ static void convolve_line(const job *t, int64_t task)
 static void convolve(const view *s, const tape_value *w, bool rotated, const float *from, const float *bias,
                      bool accumulate, float *to, const tape_run *run)
 {
-    const scn_kernel *k = scn_kernel_best();
-    const int64_t blocks = scn_pieces(s->images, images_at_once);
-    const job t = {k,  *s,         strips_of(k, s->kh * s->kw * s->c, s->n, run->scratch),  from, bias,
-                   to, accumulate, scn_round_up(scn_pieces(s->images, blocks), k->block_mr)};
-    pack_weights(k, &t.weights, run->threads, w, rotated);
+    const scn_kernel *k = scn_kernel_for(SCION_F32);
+    const int64_t blocks = scn_pieces(s->images, images_at_once), taps = s->kh * s->kw;
+    const job t = {k,  *s,         scn_packed_of(run->scratch, taps * s->c, s->n),    from, bias,
+                   to, accumulate, scn_round_up(scn_pieces(s->images, blocks), k->mr)};
+    SCN_PARALLEL(run->threads, i, taps * scn_pieces(s->n, k->nr), pack_tap(k, t.weights, w, rotated, i));
     SCN_PARALLEL(run->threads, i, scn_pieces(s->images, t.step) * s->rows, convolve_line(&t, i));
 }
 
@@ -208,8 +182,7 @@ typedef struct cut {
 
 static cut cut_of(const scn_kernel *k, const view *s)
 {
-    const int64_t dw = s->n * s->kh * s->kw * s->c, c = scn_round_up(s->c, k->block_nr),
-                  n = scn_round_up(s->n, k->block_mr);
+    const int64_t dw = s->n * s->kh * s->kw * s->c, c = scn_round_up(s->c, k->nr), n = scn_round_up(s->n, k->mr);
     const int64_t image = s->rows * s->cols * n + s->h * s->w * c;
     const int64_t most = scn_min(s->images, 1 + (max_packed - 1) / image);
     const int64_t wanted = scn_pieces(max_depth, s->multiply > 1 ? 4 : s->cols); /* for a sum of about max_depth */
@@ -219,9 +192,8 @@ static cut cut_of(const scn_kernel *k, const view *s)
                   slices = scn_min(scn_min(chunks, max_slices), 1 + max_sliced / dw);
     t.chunks = scn_pieces(chunks, slices);
     t.slices = scn_pieces(chunks, t.chunks);
-    const strips x = strips_of(k, s->h * s->w * t.chunk, s->c, NULL);
-    t.dy = scn_round_up(n * (s->rows * s->cols * t.chunk + SCN_TILE_GAP), 16);
-    t.x = strips_floats(&x);
+    t.dy = scn_round_up((int64_t)k->a_floats(s->n, s->rows * s->cols * t.chunk), 16);
+    t.x = scn_round_up((int64_t)k->b_floats(s->c, s->h * s->w * t.chunk), 16);
     return t;
 }
 
@@ -232,31 +204,30 @@ static size_t gradient_floats(const scn_kernel *k, const view *s, int threads)
     return (size_t)(t.slices * dw + (threads > 1 ? threads : 1) * (t.dy + t.x));
 }
 
-/* Packs dy of a chunk of images as tiles, pixel after pixel; returns the distance of tiles in columns. */
-static int64_t pack_dy(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *dy, float *out)
+/* `count` images from `first` on, pixel after pixel, so that adjacent pixels follow each other in the depth: dy as
+ * rows of channels, x as columns. */
+static void pack_dy(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *dy, scn_packed out)
 {
-    const int64_t pixels = s->rows * s->cols, columns = pixels * count + SCN_TILE_GAP;
-    for (int64_t p = 0; p < pixels; p++)
-        k->pack_rows(1, out + p * count * k->block_mr, columns * k->block_mr, dy + (first * pixels + p) * s->n,
-                     pixels * s->n, count, s->n);
-    return columns;
+    const int64_t pixels = s->rows * s->cols;
+    for (int64_t p = 0; p < pixels; p++) {
+        const scn_packed to = scn_packed_part(out, p * count, 0);
+        k->pack_a(&to,
+                  &(scn_operand){dy + (first * pixels + p) * s->n, SCION_F32, s->n, count, true, pixels * s->n, 1});
+    }
 }
 
-static void pack_x(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *x, const strips *to)
+static void pack_x(const scn_kernel *k, const view *s, int64_t first, int64_t count, const float *x, scn_packed out)
 {
-    const int64_t pixels = s->h * s->w, wide = to->wide * k->block_nr;
+    const int64_t pixels = s->h * s->w;
     for (int64_t p = 0; p < pixels; p++) {
-        const float *from = x + (first * pixels + p) * s->c;
-        k->pack_rows(0, to->at + p * count * k->block_nr, to->stride, from, pixels * s->c, count, wide);
-        if (to->rest > 0)
-            k->pack_rows(0, to->at + to->wide * to->stride + p * count * to->last, 0, from + wide, pixels * s->c,
-                         count, to->rest);
+        const scn_packed to = scn_packed_part(out, p * count, 0);
+        k->pack_b(&to,
+                  &(scn_operand){x + (first * pixels + p) * s->c, SCION_F32, count, s->c, false, pixels * s->c, 1});
     }
 }
 
 /* Adds the products of `count` packed images to dw as rows o of (u, v, c). */
-static void add_chunk(const scn_kernel *k, const view *s, int64_t count, const float *dy, int64_t tile,
-                      const strips *x, float *dw)
+static void add_chunk(const scn_kernel *k, const view *s, int64_t count, scn_packed dy, scn_packed x, float *dw)
 {
     const int64_t row_floats = s->kh * s->kw * s->c;
     for (int64_t u = 0; u < s->kh; u++)
@@ -265,8 +236,8 @@ static void add_chunk(const scn_kernel *k, const view *s, int64_t count, const f
                 const int64_t row = source_row(s, i, u);
                 int64_t col, columns;
                 for (int64_t j = 0; row >= 0 && (columns = next_columns(s, v, &j, &col)) > 0; j += columns)
-                    multiply(k, x, (row * s->w + col) * count, columns * count, s->n,
-                             dy + (i * s->cols + j) * count * k->block_mr, -tile, true, dw + (u * s->kw + v) * s->c,
+                    multiply(k, s->n, s->c, columns * count, scn_packed_part(dy, (i * s->cols + j) * count, 0),
+                             scn_packed_part(x, (row * s->w + col) * count, 0), true, dw + (u * s->kw + v) * s->c,
                              row_floats);
             }
 }
@@ -290,10 +261,11 @@ static void add_slice(const gradient_job *t, int64_t slice)
     memset(dw, 0, (size_t)floats * sizeof *dw);
     for (int64_t i = slice * how->chunks; i < (slice + 1) * how->chunks && i * how->chunk < s->images; i++) {
         const int64_t first = i * how->chunk, count = scn_min(how->chunk, s->images - first);
-        const strips x = strips_of(t->kernel, s->h * s->w * count, s->c, packed + how->dy);
-        const int64_t tile = pack_dy(t->kernel, s, first, count, t->dy, packed);
-        pack_x(t->kernel, s, first, count, t->x, &x);
-        add_chunk(t->kernel, s, count, packed, tile, &x, dw);
+        const scn_packed dy = scn_packed_of(packed, s->rows * s->cols * count, s->n),
+                         x = scn_packed_of(packed + how->dy, s->h * s->w * count, s->c);
+        pack_dy(t->kernel, s, first, count, t->dy, dy);
+        pack_x(t->kernel, s, first, count, t->x, x);
+        add_chunk(t->kernel, s, count, dy, x, dw);
     }
 }
 
@@ -312,7 +284,7 @@ static void add_filter(const gradient_job *t, int64_t o, bool accumulate, float 
 
 static void weight_gradient(const tape_node *n, const tape_run *run)
 {
-    const scn_kernel *k = scn_kernel_best();
+    const scn_kernel *k = scn_kernel_for(SCION_F32);
     const view s = view_of_x(n);
     const cut how = cut_of(k, &s);
     const gradient_job t = {k,
@@ -349,13 +321,12 @@ static void backward(const tape_node *n, const tape_run *run)
 
 static size_t weight_floats(const scn_kernel *k, const view *s)
 {
-    const strips w = strips_of(k, s->kh * s->kw * s->c, s->n, NULL);
-    return (size_t)strips_floats(&w);
+    return k->b_floats(s->n, s->kh * s->kw * s->c);
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    const scn_kernel *k = scn_kernel_best();
+    const scn_kernel *k = scn_kernel_for(SCION_F32);
     const view of_x = view_of_x(n), of_dy = view_of_dy(n);
     size_t floats = weight_floats(k, &of_x);
     if (n->needs_grad[0])

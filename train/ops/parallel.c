@@ -11,7 +11,13 @@ scn_rounding op_rounding(const tape_node *n, const tape_run *run, int64_t part)
 
 static scn_gemm plan_product(const op_product *p, int threads)
 {
-    const scn_gemm_shape shape = {p->m, p->n, p->k, p->transpose_a, p->transpose_b, SCION_F32, p->b_type, p->c_type};
+    const scn_gemm_shape shape = {.m = p->m,
+                                  .n = p->n,
+                                  .k = p->k,
+                                  .transpose_a = p->transpose_a,
+                                  .transpose_b = p->transpose_b,
+                                  .b = p->b_type,
+                                  .c = p->c_type};
     scn_gemm g = scn_gemm_plan(&shape, threads);
     g.rounding = p->rounding;
     return g;

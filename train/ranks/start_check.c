@@ -64,7 +64,7 @@ scion_status start_check_settings(comm *c, const config *settings, scion_error *
 {
     if (c->size == 1)
         return SCION_OK;
-    char *own = start_text(scion_version(), scn_kernel_best()->name, settings);
+    char *own = start_text(scion_version(), scn_kernel_for(SCION_F32)->name, settings);
     const scion_status status = compare_with_first(c, own, err);
     free(own);
     return status;

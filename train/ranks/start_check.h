@@ -7,9 +7,9 @@
 #include "comm/comm.h"
 #include "config/config.h"
 
-/* The version of the program, the kernels of matrix products (sums of other kernels differ in their last bits, so that
- * the result would depend on which rank computed what), and every setting but out and threads, which are a rank's
- * own. */
+/* The version of the program, the kernels of matrix products, and every setting but out and threads, which are a
+ * rank's own. Sums of different kernels differ in their last bits: the result would depend on which rank made
+ * them. */
 scion_status start_check_settings(comm *c, const config *settings, scion_error *err);
 /* The data as they were read. */
 scion_status start_check_data(comm *c, const data_info *data, scion_error *err);

@@ -178,7 +178,7 @@ bool metrics_print_summary(FILE *to, const run_result *r, const config *c, bool 
         return false;
     fprintf(to, "{%s\"state\"%s\"%s\"", begin, colon, r->state == RUN_RUNNING ? "stopped" : run_state_name(r->state));
     metrics_write(to, run_result_metrics, r, METRIC_SUMMARY, config_unit(c), begin, colon);
-    fprintf(to, ",%s\"kernels\"%s\"%s\"", begin, colon, scn_kernel_best()->name);
+    fprintf(to, ",%s\"kernels\"%s\"%s\"", begin, colon, scn_isa_used()->name);
     if (r->changes) {
         fprintf(to, ",%s\"changes\"%s", begin, colon);
         write_quoted(to, r->changes);
