@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the harnesses (corpus/) and the inputs that once failed (regressions/), as each harness describes
 its input. Both are in the repository: this runs only when a harness changes its format."""
-import gzip, json, os, struct, zlib
+import base64, gzip, json, os, struct, zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -225,3 +225,51 @@ failed("ledger_report/coords-step-largest", "coords.step 9223372036854775807\n")
 failed("ledger_report/loss-of-300-decades", "points.val_loss@2 1e-300\n")
 failed("ledger_report/name-no-utf8", b"norms.name '\xff\xfe=cmd\n")
 failed("ledger_report/name-formula", "norms.name '=HYPERLINK(\"x\")\n")
+
+# ---- Tokenizers -----------------------------------------------------------------------------------------------------
+
+printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+letters = [chr(b) if b in printable else chr(256 + sum(c not in printable for c in range(b))) for b in range(256)]
+
+
+def tokenizer(merges, split=None, more={}, model={}):
+    vocab = {c: i for i, c in enumerate(letters)}
+    for a, b in merges:
+        vocab.setdefault(a + b, len(vocab))
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": split is None}
+    if split is not None:
+        level = {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False}, level]}
+    added = [{"id": len(vocab), "content": "<|endoftext|>", "special": True}]
+    return json.dumps({"added_tokens": added, "pre_tokenizer": level, "decoder": {"type": "ByteLevel"}, **more,
+                       "model": {"type": "BPE", "vocab": vocab, "merges": [" ".join(m) for m in merges], **model}},
+                      ensure_ascii=False, separators=(",", ":"))
+
+
+few = [("a", "a"), ("t", "e"), ("s", "t"), ("te", "st"), ("aa", "aa"), ("Ġ", "a")]
+seed("tokenizer_json/usual", tokenizer(few))
+seed("tokenizer_json/out-of-order", tokenizer(few[::-1]).replace('"te st"', '"t e"'))
+seed("tokenizer_json/split", tokenizer(few, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"))
+seed("tokenizer_json/slow-pattern", tokenizer(few, r"(a+)+$"))
+seed("tokenizer_json/ignore-merges", tokenizer([], model={"ignore_merges": True}))
+seed("tokenizer_json/digits", tokenizer(few).replace('{"type":"ByteLevel"', '{"type":"Sequence","pretokenizers":[{"type":'
+     '"Digits","individual_digits":true},{"type":"ByteLevel"', 1).replace('"use_regex":true}', '"use_regex":true}]}', 1))
+seed("tokenizer_json/word-piece", '{"model":{"type":"WordPiece","vocab":{"a":0}}}')
+seed("tokenizer_json/normalizer", tokenizer(few, more={"normalizer": {"type": "NFC"}}))
+seed("tokenizer_json/missing-token", tokenizer(few).replace('"te st"', '"te xx"'))
+seed("tokenizer_json/cut-off", tokenizer(few)[:-40])
+
+base64_of = lambda b: base64.b64encode(b).decode()
+ranks = [bytes([i]) for i in range(256)] + [b"aa", b"st", b"te", b"test", b"aaaa", b"aaa"]
+seed("vocabulary/tiktoken", b"\0" + "".join("%s %d\n" % (base64_of(t), i) for i, t in enumerate(ranks)).encode())
+seed("vocabulary/tiktoken-few", b"\0YQ== 0\nYg== 1\nYWI= 2\n")
+seed("vocabulary/tiktoken-hole", b"\0YQ== 0\nYg== 2\n")
+seed("vocabulary/tiktoken-three-parts", b"\0YQ== 0\nYg== 1\nYWJh 2\nYWI= 3\n")
+seed("vocabulary/pair", b'\1{"a":0,"b":1,"ab":2,"<|endoftext|>":3}\xff#version: 0.2\na b\n')
+seed("vocabulary/pair-missing", b'\1{"a":0,"b":1}\xff#version: 0.2\na b\n')
+seed("vocabulary/pair-no-object", b"\1[]\xffa b\n")
+
+seed("bpe/letters", b"aa" + b"\x80\x80" + b"ab" + b"\x80b" + b"\xff" + b"aaaaaaab aabaab ab aaab")
+seed("bpe/words", b"th\x80e a \x80" + b"in\x83g" + b"\xff" + b"the thing in the air, that's the 2nd th\xc3\xa4ng")
+seed("bpe/out-of-order", b"bc" + b"ab" + b"a\x80" + b"\x81c" + b"ab" + b"\xff" + b"abcabcbcaabbcc")
+seed("bpe/bytes", b"ab\xff" + bytes(range(256)))
