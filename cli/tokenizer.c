@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/atomic_file.h"
 #include "util/clock.h"
@@ -12,7 +13,7 @@
 #include "data/text_files.h"
 #include "text/tokenizer.h"
 
-enum { VOCAB, LONGEST, OUT, TOKENIZER, FIELD, THREADS };
+enum { VOCAB, LONGEST, OUT, TOKENIZER, FIELD, THREADS, TIME };
 
 static const cli_argument arguments[] = {
     [VOCAB] = {"vocab", "N", "train: number of tokens, 512 to 65536 (4096)", .also = "vocab_size"},
@@ -24,6 +25,7 @@ static const cli_argument arguments[] = {
                     "vocab.bpe"),
     [FIELD] = CLI_SETTING("field", "TEXT", "field of JSON Lines that holds the text (text)"),
     [THREADS] = CLI_SETTING("threads", "N", "train: threads; 0: all cores (0)"),
+    [TIME] = CLI_SWITCH("--time", "encode: print the time it took in place of the tokens"),
     {0},
 };
 
@@ -196,8 +198,17 @@ static void print_tokens(const int32_t *tokens, int64_t count)
     putchar('\n');
 }
 
+/* Texts that were encoded so far, and the time that this took. */
+typedef struct encoding {
+    const tokenizer *t;
+    bool quiet; /* prints no tokens */
+    size_t bytes;
+    int64_t tokens;
+    double seconds, cpu; /* on the clock, and of the processor */
+} encoding;
+
 /* Encodes a document. */
-static scion_status encode_text(const tokenizer *t, const data_texts *texts, const data_document *d, scion_error *err)
+static scion_status encode_text(encoding *e, const data_texts *texts, const data_document *d, scion_error *err)
 {
     int32_t *tokens = malloc(d->count * sizeof *tokens);
     scion_error why;
@@ -206,37 +217,51 @@ static scion_status encode_text(const tokenizer *t, const data_texts *texts, con
     scion_status status = SCION_OK;
     if (!tokens)
         return train_fail(err, SCION_ENOMEM, "out of memory for the tokens");
-    const int64_t count = tokenizer_encode(t, (const char *)texts->bytes + d->start, d->count, tokens, &bad, &why);
-    if (bad == d->count) {
-        print_tokens(tokens, count);
-    } else {
+    const double start = clock_now();
+    const clock_t cpu = clock();
+    const int64_t count = tokenizer_encode(e->t, (const char *)texts->bytes + d->start, d->count, tokens, &bad, &why);
+    e->seconds += clock_now() - start;
+    e->cpu += (double)(clock() - cpu) / CLOCKS_PER_SEC;
+    e->bytes += d->count;
+    e->tokens += count;
+    if (bad < d->count) {
         const char *path = data_text_place(texts, d->start + bad, &line, &byte);
         status = train_fail(err, why.status, "%.120s: line %lld: %.120s", path, (long long)line, why.message);
+    } else if (!e->quiet) {
+        print_tokens(tokens, count);
     }
     free(tokens);
     return status;
 }
 
-static int run_encode(const cli_arguments *a)
+static int encode_path(encoding *e, const cli_arguments *a, const char *path, view *v)
 {
     const data_reading how = reading(a, true);
-    view v = {cli_progress_start(stderr), clock_now()};
+    data_texts texts;
     scion_error err;
+    scion_status status = data_read_texts(&texts, path, &how, &err);
+    for (int64_t k = 0; status == SCION_OK && k < texts.document_count; k++) {
+        show(v, path, (double)texts.documents[k].start / (double)texts.count);
+        status = encode_text(e, &texts, &texts.documents[k], &err);
+    }
+    cli_progress_clear(&v->progress);
+    data_free_texts(&texts);
+    return cli_end(status, &err);
+}
+
+static int run_encode(const cli_arguments *a)
+{
+    view v = {cli_progress_start(stderr), clock_now()};
     int end;
     if (a->word_count < 2)
         return cli_error(CLI_USAGE, "name the texts: scion tokenizer encode tokenizer=T FILE ...");
     tokenizer *t = open_tokenizer(a, NULL, &end);
-    for (int i = 1; end == CLI_OK && i < a->word_count; i++) {
-        data_texts texts;
-        scion_status status = data_read_texts(&texts, a->words[i], &how, &err);
-        for (int64_t k = 0; status == SCION_OK && k < texts.document_count; k++) {
-            show(&v, a->words[i], (double)texts.documents[k].start / (double)texts.count);
-            status = encode_text(t, &texts, &texts.documents[k], &err);
-        }
-        cli_progress_clear(&v.progress);
-        end = cli_end(status, &err);
-        data_free_texts(&texts);
-    }
+    encoding e = {.t = t, .quiet = a->values[TIME] != NULL};
+    for (int i = 1; end == CLI_OK && i < a->word_count; i++)
+        end = encode_path(&e, a, a->words[i], &v);
+    if (end == CLI_OK && e.quiet)
+        printf("%zu bytes, %lld tokens, %.4f s, %.4f s of the processor, %.1f MB/s\n", e.bytes, (long long)e.tokens,
+               e.seconds, e.cpu, 1e-6 * (double)e.bytes / (e.seconds > 0 ? e.seconds : 1e-9));
     tokenizer_free(t);
     return end;
 }
