@@ -155,6 +155,7 @@ size_t bpe_gpt2_word(const uint8_t *text, size_t n)
 typedef struct stage {
     char *pattern;
     pcre2_code *code; /* NULL: GPT-2's pattern */
+    bool compiled;    /* to machine code */
 } stage;
 
 struct bpe_split {
@@ -207,7 +208,7 @@ static scion_status compile(stage *s, scion_error *err)
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         return train_fail(err, SCION_EINVAL, "the pattern %.80s is not a regular expression: %s", s->pattern, why);
     }
-    pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE); /* faster; without it patterns are interpreted */
+    s->compiled = pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE) == 0;
     return SCION_OK;
 }
 
@@ -270,8 +271,11 @@ void bpe_walk_end(bpe_walk *w)
 static scion_status find_match(bpe_walk *w, const stage *g, size_t begin, size_t end, size_t *piece, scion_error *err)
 {
     char why[120] = "";
-    const int found = pcre2_match(g->code, w->text + begin, end - begin, w->at - begin,
-                                  PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, w->match, NULL);
+    const uint8_t *text = w->text + begin;
+    const size_t n = end - begin, at = w->at - begin;
+    const int found = g->compiled
+                          ? pcre2_jit_match(g->code, text, n, at, PCRE2_NOTEMPTY, w->match, NULL)
+                          : pcre2_match(g->code, text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, w->match, NULL);
     *piece = end;
     if (found == PCRE2_ERROR_NOMATCH)
         return SCION_OK;

@@ -53,6 +53,7 @@ typedef struct list {
         size_t length;
     } * of;
     int32_t size, count; /* 1 + the largest number; tokens */
+    int64_t most;        /* numbers for which there is space */
 } list;
 
 enum { LONGEST_TOKEN = 1024 }; /* bytes; the time to find a token's merge is quadratic in its length */
@@ -72,6 +73,9 @@ static scion_status read_line(list *all, const char *line, size_t n, int64_t num
     if (id >= BPE_MAX_TOKENS)
         return train_fail(err, SCION_EINVAL, "line %lld has the number %lld; at most %d tokens are possible",
                           (long long)number, (long long)id, (int)BPE_MAX_TOKENS);
+    if (id >= all->most)
+        return train_fail(err, SCION_EINVAL, "line %lld has the number %lld, but the file has fewer lines",
+                          (long long)number, (long long)id);
     if (all->of[id].text)
         return train_fail(err, SCION_EINVAL, "line %lld has the number %lld, which another line has as well",
                           (long long)number, (long long)id);
@@ -202,10 +206,12 @@ static scion_status add_merges(bpe_vocabulary *v, scion_error *err)
 
 scion_status tokenizer_read_tiktoken(bpe_vocabulary *v, const char *bytes, size_t size, scion_error *err)
 {
-    list all = {.of = calloc(BPE_MAX_TOKENS, sizeof *all.of)};
+    list all = {.most = 2}; /* a line more than there are breaks, and one number may be left out */
     const char *pattern = bpe_gpt2_pattern;
     scion_status status = SCION_OK;
-    if (!all.of)
+    for (size_t i = 0; i < size; i++)
+        all.most += bytes[i] == '\n';
+    if (!(all.of = calloc((size_t)all.most, sizeof *all.of)))
         TRY(no_memory(err));
     TRY(read_lines(&all, bytes, size, err));
     int32_t separator = all.size;

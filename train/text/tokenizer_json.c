@@ -19,7 +19,7 @@ typedef struct entry {
 
 typedef struct entries {
     entry *of;
-    int32_t size; /* 1 + the largest number */
+    int32_t size, most; /* 1 + the largest number; tokens that the file has, added ones twice perhaps */
 } entries;
 
 static scion_status no_memory(scion_error *err)
@@ -39,6 +39,9 @@ static scion_status enter(entries *all, const char *text, const json_t *number, 
         return train_fail(err, SCION_EINVAL,
                           "the token \"%.40s\" has the number %lld; at most %d tokens are possible", text,
                           (long long)id, (int)BPE_MAX_TOKENS);
+    if (id >= all->most)
+        return train_fail(err, SCION_EINVAL, "the token \"%.40s\" has the number %lld, but there are only %d tokens",
+                          text, (long long)id, (int)all->most);
     entry *e = &all->of[id];
     if (e->text && !(added && strcmp(e->text, text) == 0))
         return train_fail(err, SCION_EINVAL, "the tokens \"%.40s\" and \"%.40s\" have the same number, %lld", e->text,
@@ -98,14 +101,15 @@ static scion_status add_tokens(bpe_vocabulary *v, const entries *all, scion_erro
 
 static scion_status read_tokens(bpe_vocabulary *v, const json_t *vocab, const json_t *added, scion_error *err)
 {
-    entries all = {.of = calloc(BPE_MAX_TOKENS, sizeof *all.of)};
+    const size_t most = json_object_size(vocab) + json_array_size(added);
+    entries all = {.most = most < BPE_MAX_TOKENS ? (int32_t)most : BPE_MAX_TOKENS};
     const char *text;
     json_t *number;
     scion_status status = SCION_OK;
-    if (!all.of)
-        TRY(no_memory(err));
     if (!json_is_object(vocab))
         TRY(train_fail(err, SCION_EINVAL, "the model has no vocab"));
+    if (!(all.of = calloc(most + 1, sizeof *all.of)))
+        TRY(no_memory(err));
     json_object_foreach((json_t *)(size_t)vocab, text, number) TRY(enter(&all, text, number, false, err));
     TRY(enter_added(&all, added, err));
     TRY(add_tokens(v, &all, err));
