@@ -31,9 +31,9 @@
  * 6. In place. A result moves into the array of its node's first input if the operator allows it and their spans
  *    touch only where the node runs, so that the input is not read afterwards.
  *
- * 7. Offsets. Arrays get offsets in one block, such that no two of them overlap in both time and space. Scratch memory
- *    is behind them: up to there nothing is kept from one run to the next, and plans may share it. Inputs of the tape
- *    and packed weights live as long as the plan, behind that. */
+ * 7. Offsets. Arrays get offsets in one block, such that no two of them overlap in both time and space. Scratch
+ *    memory is behind them: up to there nothing is kept from one run to the next, and plans may share it. Inputs of
+ *    the tape and packed weights live as long as the plan, behind that. */
 #include "tensor/plan_struct.h"
 
 #include <assert.h>

@@ -40,8 +40,8 @@ void plan_free(tape_plan *p);
 /* The tape that it was made of. */
 const tape *plan_tape(const tape_plan *p);
 
-/* Bytes of all but parameters and buffers; how many of them hold nothing between two runs; and how many packed weights
- * take. */
+/* Bytes of all but parameters and buffers; how many of them hold nothing between two runs; and how many packed
+ * weights take. */
 size_t plan_bytes(const tape_plan *p);
 size_t plan_passing_bytes(const tape_plan *p);
 size_t plan_packed_bytes(const tape_plan *p);

@@ -83,8 +83,8 @@ static void score_loss(const trainer *t, const tape_run *run, float *logits, bat
 }
 
 /* Computes the mean logits of the first `count` views of a batch of images into t->class_sums; the first view is the
- * image as it is. sums: scores that one by its loss, NULL: not wanted. Plans share their memory: its logits are copied,
- * behind the sums, before t->eval runs. */
+ * image as it is. sums: scores that one by its loss, NULL: not wanted. Plans share their memory: its logits are
+ * copied, behind the sums, before t->eval runs. */
 static void view_logits(trainer *t, const tape_run *run, const float *from, int count, batch_score *sums)
 {
     const tta *views = trainer_tta(t);
