@@ -226,7 +226,8 @@ static scion_status encode_text(encoding *e, const data_texts *texts, const data
     e->tokens += count;
     if (bad < d->count) {
         const char *path = data_text_place(texts, d->start + bad, &line, &byte);
-        status = train_fail(err, why.status, "%.120s: line %lld: %.120s", path, (long long)line, why.message);
+        status = train_fail(err, (scion_status)why.status, "%.120s: line %lld: %.120s", path, (long long)line,
+                            why.message);
     } else if (!e->quiet) {
         print_tokens(tokens, count);
     }

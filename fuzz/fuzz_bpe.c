@@ -1,6 +1,6 @@
 /* Encoding by byte pairs. Before the first byte 0xff, two bytes each make a merge of two tokens: a byte below 0x80 is
- * itself, others are the tokens that merges made. Then a text. Its tokens are those of merging as it is defined, pair by
- * pair, and decode to the same bytes; as one word, and as the words of GPT-2's pattern. */
+ * itself, others are the tokens that merges made. Then a text. Its tokens are those of merging as it is defined, pair
+ * by pair, and decode to the same bytes; as one word, and as the words of GPT-2's pattern. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -147,8 +147,8 @@ static void test_definition(void **state)
     }
 }
 
-/* A megabyte of one letter, or of two that make long tokens hard to fit, is looked at a few times. Merges in any order
- * go through a heap. */
+/* A megabyte of one letter, or of two that make long tokens hard to fit, is looked at a few times. Merges in any
+ * order go through a heap. */
 static void test_linear(void **state)
 {
     enum { most = 40 };
