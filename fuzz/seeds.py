@@ -273,3 +273,4 @@ seed("bpe/letters", b"aa" + b"\x80\x80" + b"ab" + b"\x80b" + b"\xff" + b"aaaaaaa
 seed("bpe/words", b"th\x80e a \x80" + b"in\x83g" + b"\xff" + b"the thing in the air, that's the 2nd th\xc3\xa4ng")
 seed("bpe/out-of-order", b"bc" + b"ab" + b"a\x80" + b"\x81c" + b"ab" + b"\xff" + b"abcabcbcaabbcc")
 seed("bpe/bytes", b"ab\xff" + bytes(range(256)))
+failed("bpe/merge-across-invalid-utf8", b"b\x90" + b"\xff" + b"ab\x90b\x90")

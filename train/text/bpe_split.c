@@ -331,7 +331,7 @@ static scion_status next_word(bpe_walk *w, scion_error *err)
     for (int k = 0; k < s->count; k++)
         if (begin == w->ends[k])
             RETURN_IF_FAILED(find_piece(w, k, err));
-    w->at = s->count > 0 ? w->ends[s->count - 1] : w->valid_end;
+    w->at = w->ends[s->count - 1];
     return SCION_OK;
 }
 
@@ -341,6 +341,10 @@ scion_status bpe_walk_next(bpe_walk *w, size_t *lengths, int max, int *count, sc
     if (w->split->scanner) {
         for (; *count < max && w->at < w->n; w->at += lengths[(*count)++])
             lengths[*count] = gpt2_word(w->text + w->at, w->n - w->at);
+        return SCION_OK;
+    }
+    if (w->split->count == 0 && w->n > 0 && w->at == 0) {
+        lengths[(*count)++] = w->at = w->n;
         return SCION_OK;
     }
     while (*count < max && w->at < w->n) {
