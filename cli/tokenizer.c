@@ -135,7 +135,7 @@ static scion_status save(const tokenizer *t, const char *path, scion_error *err)
     return status;
 }
 
-static scion_status learn(const cli_arguments *a, tokenizer_options *o, scion_error *err)
+static scion_status learn(const cli_arguments *a, tokenizer_options o, scion_error *err)
 {
     view v = {cli_progress_start(stderr), clock_now()};
     corpus c = {0};
@@ -143,19 +143,19 @@ static scion_status learn(const cli_arguments *a, tokenizer_options *o, scion_er
     scion_status status;
     char size[16], time[16];
     int32_t which = 0;
-    o->progress = show;
-    o->ctx = &v;
+    o.progress = show;
+    o.ctx = &v;
     show(&v, "reading", 0);
     TRY(read_corpus(&c, a, err));
-    TRY(tokenizer_learn(&t, "bpe", c.list, c.documents, o, err));
+    TRY(tokenizer_learn(&t, "bpe", c.list, c.documents, &o, err));
     TRY(save(t, a->values[OUT], err));
     cli_progress_clear(&v.progress);
     cli_print(stdout, "%s: %lld tokens, the longest has %zu bytes\n", a->values[OUT], (long long)tokenizer_size(t),
               longest_token(t, &which));
     cli_print(stdout, "learned from %lld text%s, %s, in %s\n", (long long)c.documents, cli_plural(c.documents),
               cli_bytes((double)c.bytes, size), cli_duration(clock_now() - v.start, time));
-    if (tokenizer_size(t) < o->vocab)
-        cli_print(stdout, "fewer than %lld tokens: no other pair occurs twice\n", (long long)o->vocab);
+    if (tokenizer_size(t) < o.vocab)
+        cli_print(stdout, "fewer than %lld tokens: no other pair occurs twice\n", (long long)o.vocab);
 done:
     cli_progress_clear(&v.progress);
     tokenizer_free(t);
@@ -176,7 +176,7 @@ static int run_train(const cli_arguments *a)
     if (!a->values[OUT])
         return cli_error(CLI_USAGE, "name the file to write: out=tokenizer.json");
     o.threads = (int)threads;
-    return cli_end(learn(a, &o, &err), &err);
+    return cli_end(learn(a, o, &err), &err);
 }
 
 /* ---- encode -------------------------------------------------------------------------------------------------- */

@@ -64,7 +64,6 @@ struct bpe_encoder {
     uint64_t *may_merge; /* a bit for each hash of a pair: most pairs have no merge, and need no more than this */
     uint64_t bit_mask;
     node *nodes;
-    int32_t node_count;
     whole *wholes; /* words that are one token */
     int whole_shift;
     bool ordered; /* every merge comes later than those of its tokens */
@@ -280,11 +279,14 @@ static bool add_block(trie *t)
     if ((t->blocks & (t->blocks - 1)) == 0) { /* the capacity is a power of two */
         const size_t capacity = t->blocks > 0 ? 2 * (size_t)t->blocks : 1;
         node *nodes = realloc(e->nodes, capacity * BLOCK * sizeof *nodes);
-        e->nodes = nodes ? nodes : e->nodes;
+        if (nodes)
+            e->nodes = nodes;
         int32_t *left = realloc(t->free, capacity * sizeof *left);
-        t->free = left ? left : t->free;
+        if (left)
+            t->free = left;
         uint8_t *refused = realloc(t->refused, capacity);
-        t->refused = refused ? refused : t->refused;
+        if (refused)
+            t->refused = refused;
         if (!nodes || !left || !refused)
             return false;
     }
@@ -292,7 +294,6 @@ static bool add_block(trie *t)
         e->nodes[i] = (node){.base = 0, .parent = -1, .token = -1};
     t->free[t->blocks] = BLOCK;
     t->refused[t->blocks++] = 0;
-    e->node_count = t->blocks * BLOCK;
     return true;
 }
 
@@ -592,9 +593,9 @@ static int64_t merge(const bpe_encoder *e, scratch *w, const uint8_t *s, size_t 
     /* Every merge adds at most two candidates and removes one token. */
     int32_t *lists = malloc(3 * n * sizeof *lists);
     candidate *heap = malloc(3 * n * sizeof *heap);
-    merging m = {.tokens = lists, .next = lists + n, .previous = lists + 2 * n, .heap = heap};
     int64_t count = -1;
     if (lists && heap) {
+        merging m = {.tokens = lists, .next = lists + n, .previous = lists + 2 * n, .heap = heap};
         for (size_t i = 0; i < n; i++) {
             m.tokens[i] = e->byte_token[s[i]];
             m.next[i] = i + 1 < n ? (int32_t)i + 1 : -1;

@@ -295,20 +295,16 @@ static pair *pair_of(learner *l, int32_t left, int32_t right)
     return p;
 }
 
-/* Makes capacity for one more element behind `count`. */
-static bool reserve(void *array, int64_t count, int64_t *capacity, size_t bytes)
+/* The array with capacity for one more element than `count`; NULL: out of memory, it is as it was. */
+static void *grown(void *items, int64_t count, int64_t *capacity, size_t bytes)
 {
-    void *items;
-    memcpy(&items, array, sizeof items); /* the caller's pointer, of any element type */
     if (count < *capacity)
-        return true;
+        return items;
     const int64_t more = *capacity > 0 ? 2 * *capacity : 1024;
-    items = realloc(items, (size_t)more * bytes);
-    if (!items)
-        return false;
-    memcpy(array, &items, sizeof items);
-    *capacity = more;
-    return true;
+    void *larger = realloc(items, (size_t)more * bytes);
+    if (larger)
+        *capacity = more;
+    return larger;
 }
 
 /* Adds to the count of a pair in word i. */
@@ -324,10 +320,13 @@ static void add_to_pair(learner *l, int32_t left, int32_t right, uint32_t i, int
         return;
     if (p->raised != l->token + 2) {
         p->raised = l->token + 2;
-        if (!reserve(&l->raised, l->raised_count, &l->raised_capacity, sizeof *l->raised))
+        uint32_t *raised = grown(l->raised, l->raised_count, &l->raised_capacity, sizeof *raised);
+        if (!raised) {
             l->failed = true;
-        else
-            l->raised[l->raised_count++] = (uint32_t)(p - l->pairs);
+            return;
+        }
+        l->raised = raised;
+        raised[l->raised_count++] = (uint32_t)(p - l->pairs);
     }
     if (p->word_count > 0 && p->words[p->word_count - 1] == i)
         return;
@@ -348,10 +347,12 @@ static bool before(candidate a, candidate b)
 static void push(learner *l, uint32_t index)
 {
     const candidate c = {l->pairs[index].count, l->pairs[index].key, index};
-    if (!reserve(&l->heap, l->heap_count, &l->heap_capacity, sizeof *l->heap)) {
+    candidate *heap = grown(l->heap, l->heap_count, &l->heap_capacity, sizeof *heap);
+    if (!heap) {
         l->failed = true;
         return;
     }
+    l->heap = heap;
     int64_t i = l->heap_count++;
     for (; i > 0 && before(c, l->heap[(i - 1) / 2]); i = (i - 1) / 2)
         l->heap[i] = l->heap[(i - 1) / 2];
