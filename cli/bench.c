@@ -8,6 +8,7 @@
 #include "util/array.h"
 #include "util/json.h"
 #include "cli.h"
+#include "record/run_tokenizer.h"
 #include "run/run.h"
 #include "base/thread.h"
 #include "product/cpu.h"
@@ -231,7 +232,8 @@ static void free_model(bench_model *b)
 static scion_status make_model(bench_model *b, const config *c, scion_error *err)
 {
     enum { small = 0x3c }; /* 0.0115 as float32 or bfloat16, if it is in all bytes */
-    const data_context context = {.seed = c->training.seed, .wants = config_model(c)->inputs};
+    const data_context context = {
+        .seed = c->training.seed, .wants = config_model(c)->inputs, .open_tokenizer = run_tokenizer_open};
     scion_status status = SCION_OK;
     if (!config_model(c)->decode)
         return train_fail(err, SCION_EINVAL, "model=%s writes no text", c->model);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "util/clock.h"
 #include "util/number.h"
 #include "util/utf8.h"
 #include "comm/launcher.h"
@@ -277,6 +278,26 @@ static bool file_or_pattern(const char *path)
         return cli_error(CLI_FAILED, "%s: %s", path, strerror(why)) == CLI_OK;
     globfree(&found);
     return true;
+}
+
+void cli_show_work(void *ctx, const char *what, double share)
+{
+    static const double patience = 2; /* seconds */
+    static cli_progress progress;
+    static double began;
+    (void)ctx;
+    if (comm_world()->rank > 0)
+        return;
+    if (began == 0) {
+        began = clock_now();
+        progress = cli_progress_start(stderr);
+    }
+    if (share < 1 && clock_now() - began > patience)
+        cli_progress_show(&progress, CLI_WAITING, "%s: %.0f %%", what, 100 * share);
+    if (share >= 1) {
+        cli_progress_clear(&progress);
+        began = 0;
+    }
 }
 
 bool cli_find_data(const config *c)

@@ -161,6 +161,9 @@ void cli_outlive_reader(void);
 /* True if cli_outlive_reader was called and nobody reads standard output any more. */
 bool cli_reader_gone(void);
 
+/* Shows how far a piece of work is (0 <= share <= 1) if it takes more than two seconds: for data_on_progress. */
+void cli_show_work(void *ctx, const char *what, double share);
+
 /* Checks that the data of a configuration exist, before hours of work. False after printing an error. */
 bool cli_find_data(const config *c);
 

@@ -183,6 +183,7 @@ int main(int argc, char **argv)
     cli_arguments a;
     flush_subnormals();
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a failed write, which is reported */
+    data_on_progress(cli_show_work, NULL);
     const int status = cli_parse(&a, c, argc - 2, argv + 2) ? c->run(&a) : CLI_USAGE;
     cli_parse_free(&a);
     const int end = finish(status);

@@ -65,7 +65,7 @@ static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choic
 
 /* ---- Text that is generated ------------------------------------------------------------------------------------ */
 
-typedef enum sample_end { AT_TOKENS, AT_STOP, AT_SIGNAL } sample_end;
+typedef enum sample_end { AT_TOKENS, AT_STOP, AT_DOCUMENT, AT_SIGNAL } sample_end;
 
 typedef struct sample_text {
     FILE *to;    /* takes what is generated; flushed, it is in `bytes` */
@@ -75,8 +75,22 @@ typedef struct sample_text {
     sample_end end;
 } sample_text;
 
-/* Bytes that can be printed: up to the stop text, or up to an ending that may still become it. *found: the stop text
- * is complete. */
+/* Bytes of whole characters: a token may end inside of one. */
+static size_t whole_characters(const char *bytes, size_t length)
+{
+    for (size_t n = 1; n <= 3 && n <= length; n++) {
+        const unsigned char c = (unsigned char)bytes[length - n];
+        const size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+        if (c >= 0xc0)
+            return wanted > n ? length - n : length;
+        if (c < 0x80)
+            break;
+    }
+    return length;
+}
+
+/* Bytes that can be printed: up to the stop text, or up to an ending that may still become it or is no whole
+ * character. *found: the stop text is complete. */
 static size_t settled(const sample_text *x, const char *stop, bool *found)
 {
     const size_t length = stop ? strlen(stop) : 0, kept = length < x->length ? length : x->length;
@@ -89,7 +103,7 @@ static size_t settled(const sample_text *x, const char *stop, bool *found)
     for (size_t n = kept; n > 0; n--)
         if (memcmp(x->bytes + x->length - n, stop, n) == 0)
             return x->length - n;
-    return x->length;
+    return whole_characters(x->bytes, x->length);
 }
 
 /* Prints what is settled, and flushes. */
@@ -103,32 +117,43 @@ static void print_until(sample_text *x, size_t end, bool print)
         x->printed = end;
 }
 
+/* Appends a token to the text: its bytes, or its number where the tokenizer is not known. */
+static bool put_token(const data_info *d, int32_t token, sample_text *x)
+{
+    size_t n = 0;
+    if (!d->tokenizer)
+        return fprintf(x->to, "%s%d", x->tokens > 0 ? " " : "", (int)token) > 0 && fflush(x->to) == 0;
+    const char *bytes = tokenizer_decode(d->tokenizer, token, &n);
+    return fwrite(bytes, 1, n, x->to) == n && fflush(x->to) == 0;
+}
+
 /* One sample: continues the prompt, printing it as it comes if `print`. */
 static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count,
                     bool print, sample_text *x)
 {
     const model_decode *decode = trainer_about(t).model->row->decode;
-    const int64_t vocab = data_about(trainer_about(t).data)->symbols;
+    const data_info *d = data_about(trainer_about(t).data);
+    const int64_t vocab = d->tokenizer ? d->symbols : d->arrays[d->input].range;
+    const int32_t separator = d->tokenizer ? tokenizer_separator(d->tokenizer) : -1;
     choice *choices = calloc((size_t)vocab, sizeof *choices);
     const float *logits = NULL;
-    char text[DATA_TOKEN_TEXT];
     x->to = open_memstream(&x->bytes, &x->length);
-    bool found = false, memory = choices && x->to, finite = true;
+    bool found = false, ended = false, memory = choices && x->to, finite = true;
     for (int64_t i = 0; memory && i < count && !cli_interrupted(); i++)
         logits = decode->step(decoder, prompt[i]);
-    for (; memory && !found && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
+    for (; memory && !found && !ended && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
         for (int64_t i = 0; i < vocab; i++)
             finite = finite && isfinite(logits[i]);
         if (!finite)
             break;
         const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        const int bytes = data_decode(trainer_about(t).data, token, text);
-        memory = fwrite(text, 1, (size_t)bytes, x->to) == (size_t)bytes && fflush(x->to) == 0;
+        ended = separator >= 0 && token == separator;
+        memory = ended || put_token(d, token, x);
         print_until(x, settled(x, s->stop, &found), print);
-        if (!found)
+        if (!found && !ended)
             logits = decode->step(decoder, token);
     }
-    x->end = found ? AT_STOP : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
+    x->end = found ? AT_STOP : ended ? AT_DOCUMENT : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
     memory = x->to && fclose(x->to) == 0 && memory;
     if (!found)
         print_until(x, x->length, print);
@@ -143,14 +168,24 @@ static int generate(const trainer *t, void *decoder, const sampling *s, const in
 
 /* ---- JSON ------------------------------------------------------------------------------------------------- */
 
-/* A JSON string. A text that is not UTF-8 is of single bytes: these become the characters of the same number. */
+/* A JSON string. In a text of UTF-8, bytes that are none (a token may be half of a character) become U+FFFD; in one
+ * without a character beyond ASCII, which is of single bytes, the characters of the same number. */
 static json_t *text_json(const char *text, size_t length)
 {
     json_t *string = json_stringn(text, length);
-    char *wide = string ? NULL : malloc(2 * length + 1);
+    char *wide = string ? NULL : malloc(3 * length + 1);
+    bool characters = false;
+    uint32_t code;
     size_t at = 0;
     for (size_t i = 0; wide && i < length; i++)
-        at += (size_t)utf8_encode((unsigned char)text[i], wide + at);
+        characters = characters || utf8_decode(text + i, length - i, &code) > 1;
+    for (size_t i = 0, n; wide && i < length; i += n) {
+        n = (size_t)utf8_decode(text + i, length - i, &code);
+        if (n == 0)
+            code = characters ? 0xfffd : (unsigned char)text[i];
+        n = n > 0 ? n : 1;
+        at += (size_t)utf8_encode(code, wide + at);
+    }
     if (wide)
         string = json_stringn(wide, at);
     free(wide);
@@ -171,7 +206,8 @@ static int print_json(json_t *object)
 
 static int print_sample_json(const sampling *s, const char *prompt, const sample_text *x)
 {
-    static const char *const ends[] = {[AT_TOKENS] = "tokens", [AT_STOP] = "stop", [AT_SIGNAL] = "signal"};
+    static const char *const ends[] = {
+        [AT_TOKENS] = "tokens", [AT_STOP] = "stop", [AT_DOCUMENT] = "document", [AT_SIGNAL] = "signal"};
     return print_json(json_pack("{s:I, s:o, s:o, s:I, s:s}", "seed", (json_int_t)s->seed, "prompt",
                                 text_json(prompt, strlen(prompt)), "text", text_json(x->bytes, x->length), "tokens",
                                 (json_int_t)x->tokens, "end", ends[x->end]));
@@ -227,24 +263,54 @@ static char *read_prompt(const char *path)
     return text;
 }
 
-/* The tokens of the prompt; without one (NULL) a line break, or the first symbol of a vocabulary that has none. The
- * caller frees *tokens. Returns their number, or 0 after printing an error. */
-static int64_t encode(const trainer *t, const char *prompt, int32_t **tokens)
+/* Tokens that are given by their numbers, between blanks or commas. Returns how many; -1: these are none. */
+static int64_t read_ids(const char *text, int64_t range, int32_t *tokens)
+{
+    int64_t count = 0;
+    char *end;
+    for (text += strspn(text, " ,\n"); *text; text = end + strspn(end, " ,\n")) {
+        const long id = strtol(text, &end, 10);
+        if (end == text || id < 0 || id >= range || !strchr(" ,\n", *end))
+            return -1;
+        tokens[count++] = (int32_t)id;
+    }
+    return count;
+}
+
+/* The tokens of the prompt; without one (NULL) the separator, a line break, or the first token of a vocabulary that
+ * has neither. The caller frees *tokens. Returns their number, or 0 after printing an error. */
+static int64_t encode(const data_info *d, const char *prompt, int32_t **tokens)
 {
     const char *text = prompt ? prompt : "\n";
-    const size_t capacity = strlen(text) + 1;
-    scion_error err = {.message = "the prompt is empty"};
-    *tokens = calloc(capacity, sizeof **tokens);
+    const size_t length = strlen(text);
+    const tokenizer *known = d->tokenizer;
+    const int64_t range = d->arrays[d->input].range;
+    size_t bad = length;
+    scion_error err = {.message = ""};
+    *tokens = calloc(length + 1, sizeof **tokens);
     if (!*tokens) {
         cli_error(CLI_FAILED, "out of memory");
         return 0;
     }
-    const int64_t count = data_encode(trainer_about(t).data, text, *tokens, (int64_t)capacity, &err);
-    if (count > 0)
+    if (!prompt && known && (**tokens = tokenizer_separator(known)) >= 0)
+        return 1;
+    const int64_t count = known ? tokenizer_encode(known, text, length, *tokens, &bad, &err)
+                                : (prompt ? read_ids(text, range, *tokens) : 0);
+    if (count > 0 && bad == length)
         return count;
-    if (!prompt)
-        return 1; /* token 0 */
-    cli_error(CLI_FAILED, "%s", err.message);
+    if (!prompt) {
+        **tokens = 0;
+        return 1;
+    }
+    if (count < 0)
+        cli_error(CLI_FAILED,
+                  "the tokenizer of the model is not known: expected a prompt of tokens below %lld, such as "
+                  "\"15496 995\", or tokenizer=gpt2|FILE",
+                  (long long)range);
+    else if (bad < length)
+        cli_error(CLI_FAILED, "%s (byte %zu of the prompt)", err.message, bad + 1);
+    else
+        cli_error(CLI_FAILED, "the prompt is empty");
     return 0;
 }
 
@@ -267,7 +333,7 @@ static int write_samples(const trainer *t, const cli_arguments *a, sampling s, i
         if (!json && !quiet && samples > 1)
             printf("%s--- seed %lld\n", written > 0 ? "\n" : "", (long long)s.seed);
         if (!json && !quiet)
-            fputs(prompt, stdout);
+            printf("%s%s", prompt, prompt[0] && !data_about(trainer_about(t).data)->tokenizer ? " " : "");
         status = generate(t, decoder, &s, tokens, count, !json, &x);
         if (status == CLI_OK && json)
             status = print_sample_json(&s, prompt, &x);
@@ -314,7 +380,7 @@ static int run_sample(cli_arguments *a)
     if (status != CLI_OK)
         return status;
     char *text = file ? read_prompt(file) : strdup(given ? given : "");
-    const int64_t count = text ? encode(t, given || file ? text : NULL, &prompt) : 0;
+    const int64_t count = text ? encode(data_about(trainer_about(t).data), given || file ? text : NULL, &prompt) : 0;
     cli_catch_signals();
     status = count > 0 ? write_samples(t, a, s, samples, text, prompt, count, path) : CLI_FAILED;
     free(text);
@@ -327,12 +393,15 @@ const cli_command cli_sample = {
     .name = "sample",
     .usage = "RUN [key=value ...]",
     .summary = "generate text with a trained model",
-    .help = "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The "
-            "training text is not needed. The text is printed as it is generated.\n\n"
-            "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
-            "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
-            "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"
-            "  fortune | scion sample runs/shakespeare prompt=- --json\n",
+    .help =
+        "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The "
+        "training text is not needed. The text is printed as it is generated, up to the end of a document if the "
+        "model knows one. A model of token shards needs tokenizer=gpt2|FILE, unless it learned with one: without, "
+        "tokens are numbers.\n\n"
+        "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
+        "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
+        "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"
+        "  fortune | scion sample runs/shakespeare prompt=- --json\n",
     .run = run_sample,
     .arguments = arguments,
     .options = CLI_EVAL_OPTIONS,

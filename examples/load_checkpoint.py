@@ -65,6 +65,8 @@ def read(path):
         settings = {key: str(value) for key, value in json.loads(meta["config"]).items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not a checkpoint of scion, or damaged ({error})") from None
+    if meta.get("tokenizer") == "chars":
+        meta["vocabulary"] = tensors["tokenizer"].tobytes().decode()  # where version 0.2 had it
     return tensors, settings, meta
 
 
@@ -74,8 +76,10 @@ def is_on(value):
 
 def encode(text, meta):
     """The tokens of a text: the place of each symbol in the vocabulary, which is in ascending order."""
+    if meta.get("tokenizer") == "bytes":
+        return np.frombuffer(text, np.uint8).astype(int)
     if "vocabulary" not in meta:
-        raise ValueError("the model learned from token shards: expected one of those, not a text")
+        raise ValueError("the model does not know characters: expected a token shard, not a text")
     symbols = meta["vocabulary"]
     is_bytes = symbols.startswith("\ufffd\ufffd")
     symbols = symbols[2:] if is_bytes else symbols
@@ -89,11 +93,12 @@ def encode(text, meta):
 
 
 def read_tokens(path, meta):
-    """The tokens of a text, or of a shard: 256 int32 (magic, version, count), then uint16."""
+    """The tokens of a text, or of a shard: 256 int32 (magic, version, count), then uint16 or uint32."""
     with open(path, "rb") as f:
         content = f.read()
-    if np.frombuffer(content[:4].ljust(4, b"\0"), "<i4")[0] == 20240520:
-        return np.frombuffer(content[1024:], "<u2").astype(int)
+    width = {20240520: "<u2", 20240801: "<u4"}.get(int.from_bytes(content[:4], "little"))
+    if width:
+        return np.frombuffer(content[1024:], width).astype(int)
     try:
         return encode(content, meta)
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ data_options fuzz_data_options(const char *kind, const char *path)
     return o;
 }
 
-data_set *fuzz_data_open(const data_options *o, const char *vocabulary)
+data_set *fuzz_data_open(const data_options *o, data_vocabulary vocabulary)
 {
     data_set *d;
     scion_error err = {0};

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_put(name, said < 7 ? file : NULL, bytes > 0 ? (size_t)bytes : 0);
     }
     const data_options o = fuzz_data_options("cifar10", fuzz_folder());
-    data_set *d = fuzz_data_open(&o, NULL);
+    data_set *d = fuzz_data_open(&o, (data_vocabulary){.kind = NULL});
     if (d)
         fuzz_data_read(d);
     data_close(d);

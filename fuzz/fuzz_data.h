@@ -8,7 +8,7 @@
 /* Options of a kind with small blocks. */
 data_options fuzz_data_options(const char *kind, const char *path);
 /* NULL: it was refused, with a sentence. */
-data_set *fuzz_data_open(const data_options *o, const char *vocabulary);
+data_set *fuzz_data_open(const data_options *o, data_vocabulary vocabulary);
 /* Reads a few batches of both parts: tokens are in their range, pixels are finite. */
 void fuzz_data_read(const data_set *d);
 

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         in.left -= taken;
     }
     const data_options o = fuzz_data_options("idx", fuzz_folder());
-    data_set *d = fuzz_data_open(&o, NULL);
+    data_set *d = fuzz_data_open(&o, (data_vocabulary){.kind = NULL});
     if (d)
         fuzz_data_read(d);
     data_close(d);

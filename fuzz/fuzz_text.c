@@ -1,38 +1,42 @@
 /* Texts by characters. The input is a vocabulary and a text behind the first byte 0xff, or only a text, from which
  * the vocabulary comes; a vocabulary alone is opened as well. A vocabulary read back gives the same symbols, and
  * every token is decoded to what is encoded to it. */
-#include <string.h>
-
 #include "fuzz_data.h"
 
 static void round_trip(const data_set *d)
 {
-    char text[DATA_TOKEN_TEXT];
+    const tokenizer *t = data_about(d)->tokenizer;
     int32_t token;
+    size_t n, bad;
     scion_error err = {0};
     const int64_t symbols = data_about(d)->symbols;
-    fuzz_require(symbols > 0);
+    fuzz_require(symbols > 0 && symbols == tokenizer_size(t));
     for (int64_t i = 0; i < symbols; i++) {
-        const int bytes = data_decode(d, (int32_t)i, text);
-        fuzz_require(bytes > 0 && bytes < DATA_TOKEN_TEXT && text[bytes] == '\0');
-        if (text[0] != '\0') /* the symbol 0 is none in a string */
-            fuzz_require(data_encode(d, text, &token, 1, &err) == 1 && token == i);
+        const char *bytes = tokenizer_decode(t, (int32_t)i, &n);
+        fuzz_require(bytes && n > 0 && n <= 4 && n == (size_t)data_about(d)->token_bytes[i]);
+        fuzz_require(tokenizer_encode(t, bytes, n, &token, &bad, &err) == 1 && bad == n && token == i);
     }
-    fuzz_require(data_decode(d, (int32_t)symbols, text) == 0 && data_decode(d, -1, text) == 0);
+    fuzz_require(!tokenizer_decode(t, (int32_t)symbols, &n) && !tokenizer_decode(t, -1, &n));
 }
 
 static void same_symbols(const data_set *d)
 {
-    data_options o = fuzz_data_options("chars", "");
-    data_set *again = fuzz_data_open(&o, data_about(d)->vocabulary);
+    data_options o = fuzz_data_options("text", "");
+    data_vocabulary v = {.kind = "chars"};
+    void *bytes;
+    scion_error err = {0};
+    fuzz_require(tokenizer_save(data_about(d)->tokenizer, &bytes, &v.size, &err) == SCION_OK);
+    v.bytes = bytes;
+    data_set *again = fuzz_data_open(&o, v);
     fuzz_require(again && data_about(again)->symbols == data_about(d)->symbols);
-    fuzz_require(strcmp(data_about(again)->vocabulary, data_about(d)->vocabulary) == 0);
+    fuzz_require(tokenizer_hash(data_about(again)->tokenizer) == tokenizer_hash(data_about(d)->tokenizer));
     data_close(again);
+    free(bytes);
 }
 
-static void open_and_read(const char *path, const char *vocabulary)
+static void open_and_read(const char *path, data_vocabulary vocabulary)
 {
-    const data_options o = fuzz_data_options("chars", path);
+    const data_options o = fuzz_data_options("text", path);
     data_set *d = fuzz_data_open(&o, vocabulary);
     if (d) {
         round_trip(d);
@@ -46,19 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_input in = {data, size};
     const fuzz_input first = fuzz_part(&in, 0xff);
-    if (first.left == size) {
-        open_and_read(fuzz_file(0, data, size), NULL);
-        return 0;
-    }
-    char *vocabulary = malloc(first.left + 1);
-    fuzz_require(vocabulary);
-    if (first.left > 0)
-        memcpy(vocabulary, first.at, first.left);
-    vocabulary[first.left] = '\0';
-    if (in.left > 0)
-        open_and_read(fuzz_file(0, in.at, in.left), vocabulary);
+    if (first.left == size)
+        open_and_read(fuzz_file(0, data, size), (data_vocabulary){.kind = NULL});
     else
-        open_and_read("", vocabulary);
-    free(vocabulary);
+        open_and_read(in.left > 0 ? fuzz_file(0, in.at, in.left) : "",
+                      (data_vocabulary){"chars", first.at, first.left});
     return 0;
 }

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (form == 2)
         snprintf(o.val, sizeof o.val, "%s", shard(1, in.at + half, in.left - half));
     o.vocab = size % 2 ? 300 : 0;
-    data_set *d = fuzz_data_open(&o, NULL);
+    data_set *d = fuzz_data_open(&o, (data_vocabulary){.kind = NULL});
     if (d)
         fuzz_data_read(d);
     data_close(d);

@@ -26,10 +26,10 @@ refused 2 'expected val or all' eval run part=some
 
 # ---- Unknown characters: refused with their place, or left out and counted
 { echo 'ÄÖ'; cat test.txt; } > umlauts.txt
-refused 1 'flip applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
-refused 1 'crop_min applies to images; data of kind chars are not images' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
+refused 1 'flip applies to images; data of kind text are not images' train shakespeare data=text.txt $tiny steps=3 flip=random out=no
+refused 1 'crop_min applies to images; data of kind text are not images' train shakespeare data=text.txt $tiny steps=3 crop_min=0.5 out=no
 refused 1 'mixup applies to images; data of kind synthetic are not images' train shakespeare data_kind=synthetic $tiny steps=3 mixup=0.5 out=no
-refused 1 'line 1 has the character "Ä" (U+00C4), which is not in the model' eval run data=umlauts.txt
+refused 1 'line 1: the character "Ä" (U+00C4) is not in the vocabulary' eval run data=umlauts.txt
 "$scion" eval run data=umlauts.txt skip_unknown=yes > out 2>&1 || fault "skip_unknown: $(cat out)"
 holds out 'skipped: 2 characters'
 
@@ -80,10 +80,10 @@ holds one_line ' on 262144 tokens'
 shard sh.bin 4000
 shard sh_val.bin 400
 "$scion" train data=sh.bin val_data=sh_val.bin vocab=100 $tiny steps=2 lr=0.01 out=tokens > out 2>&1 || fault "shards: $(cat out)"
-refused 1 'data of kind chars, but the model learned from kind tokens' eval tokens data=text.txt
-refused 1 'data of kind chars, but the model learned from kind tokens' resume tokens data=text.txt val_data= steps=4
+refused 1 'data of kind text, but the model learned from kind tokens' eval tokens data=text.txt
+refused 1 'data of kind text, but the model learned from kind tokens' resume tokens data=text.txt val_data= steps=4
 "$scion" train data=text.txt $tiny steps=2 lr=0.01 out=auto > out 2>&1 || fault "auto: $(cat out)"
-refused 1 'token shards of llm.c and modded-nanogpt, but the model learned from a text' eval auto data=sh.bin
+refused 1 'sh.bin: token shards without their tokenizer, but the model learned from a text' eval auto data=sh.bin
 "$scion" eval tokens data=sh_val.bin part=all > out 2>&1 || fault "part=all of shards: $(cat out)"
 holds out 'data: sh_val.bin, all of it; 384 of its 400 tokens'
 refused 1 'part=all measures all data' eval tokens data=sh.bin

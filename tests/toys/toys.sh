@@ -12,7 +12,7 @@ toy='model=linear data_kind=dots norms=image radius_hidden=1 batch=8 lr=0.1'
 tr "\n" " " < folded | tr -s " " > options
 holds options '(gpt; gpt mlp linear)'
 tr -s ' \n' ' ' < options > one_line # lines are broken at 80 columns
-holds one_line '(auto; auto chars synthetic dots)'
+holds one_line '(auto; auto text chars synthetic dots)'
 holds options 'linear: hidden matrices (2)'
 holds options 'dots: images to train (64)'
 holds options 'label smoothing (0)'

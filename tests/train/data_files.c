@@ -183,7 +183,9 @@ void cifar_folder(const char *folder, int records)
 scion_status open_case(data_set **out, const data_case *c, scion_error *err)
 {
     const char *const wants[] = {c->wants, NULL};
-    const data_context context = {.seed = c->seed, .vocabulary = c->vocabulary, .wants = c->wants ? wants : NULL};
+    const char *v = c->vocabulary;
+    const data_context context = {
+        .seed = c->seed, .vocabulary = {v ? "chars" : NULL, v, v ? strlen(v) : 0}, .wants = c->wants ? wants : NULL};
     data_options o = {.val_fraction = c->val_fraction, .vocab = c->vocab, .block = c->block > 0 ? c->block : 1};
     snprintf(o.kind, sizeof o.kind, "%s", c->kind ? c->kind : "auto");
     snprintf(o.path, sizeof o.path, "%s", c->path ? c->path : "");
@@ -200,6 +202,39 @@ scion_status open_pairs(data_set **out, const char *path, const data_context *co
     for (int i = 0; pairs[i]; i++)
         assert_int_equal(config_set_pair(&c, pairs[i], err), SCION_OK);
     return data_open(out, &c.data, context, err);
+}
+
+const char *vocabulary_of(const data_set *d)
+{
+    static char *text;
+    void *bytes;
+    size_t size;
+    scion_error err = {0};
+    assert_int_equal(tokenizer_save(data_about(d)->tokenizer, &bytes, &size, &err), SCION_OK);
+    free(text);
+    text = calloc(1, size + 1);
+    assert_non_null(text);
+    memcpy(text, bytes, size);
+    free(bytes);
+    return text;
+}
+
+int64_t encode_text(const data_set *d, const char *text, int32_t *tokens, scion_error *err)
+{
+    size_t bad;
+    const int64_t count = tokenizer_encode(data_about(d)->tokenizer, text, strlen(text), tokens, &bad, err);
+    return bad == strlen(text) ? count : -1;
+}
+
+int decode_token(const data_set *d, int32_t token, char text[8])
+{
+    size_t n;
+    const char *bytes = tokenizer_decode(data_about(d)->tokenizer, token, &n);
+    assert_true(n < 8);
+    if (n > 0)
+        memcpy(text, bytes, n);
+    text[n] = '\0';
+    return (int)n;
 }
 
 int64_t batches_in(const data_set *d, data_part part, int64_t batch)

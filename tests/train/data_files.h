@@ -46,7 +46,8 @@ typedef struct data_case {
     double val_fraction;
     int64_t vocab, block; /* block 0: 1 */
     uint64_t seed;
-    const char *vocabulary, *wants;
+    const char *vocabulary; /* characters, as a model of them has saved them; NULL: none */
+    const char *wants;
 } data_case;
 
 scion_status open_case(data_set **out, const data_case *c, scion_error *err);
@@ -57,6 +58,13 @@ scion_status open_pairs(data_set **out, const char *path, const data_context *co
 data_set *must_open(const data_case *c);
 /* Must not open; the sentence must have all of the NULL-ended words in it, be whole and end there. */
 void must_refuse(const data_case *c, ...);
+
+/* The vocabulary that a set's tokenizer saves, until the next call. */
+const char *vocabulary_of(const data_set *d);
+/* Encodes a text, as the tokenizer of a set does; returns the number of tokens, -1: err says why not. */
+int64_t encode_text(const data_set *d, const char *text, int32_t *tokens, scion_error *err);
+/* Decodes a token to a string; returns its length, 0: there is no such token. */
+int decode_token(const data_set *d, int32_t token, char text[8]);
 
 /* Batches that cover a part once, rounded up. */
 int64_t batches_in(const data_set *d, data_part part, int64_t batch);

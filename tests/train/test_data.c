@@ -42,8 +42,8 @@ static data_set *must_round_trip(const char *name, const char *bytes, size_t n, 
     size_t at = 0;
     assert_int_equal(count, data_about(d)->units[DATA_VAL]);
     for (int64_t i = 0; i < count; i++) {
-        char text[DATA_TOKEN_TEXT];
-        const int length = data_decode(d, tokens[i], text);
+        char text[8];
+        const int length = decode_token(d, tokens[i], text);
         assert_in_range(length, 1, 4);
         assert_true(at + (size_t)length <= n);
         assert_memory_equal(text, bytes + at, (size_t)length);
@@ -104,10 +104,10 @@ static void test_symbols(void **state)
         assert_string_equal(info->unit, "tokens");
         assert_int_equal(info->symbols, t->vocab);
         assert_int_equal(info->units[DATA_VAL], t->count);
-        assert_string_equal(info->vocabulary, t->vocabulary);
-        data_set *again = must_round_trip("symbols.txt", t->bytes, t->n, info->vocabulary);
+        assert_string_equal(vocabulary_of(d), t->vocabulary);
+        data_set *again = must_round_trip("symbols.txt", t->bytes, t->n, t->vocabulary);
         assert_int_equal(range_of(again), t->vocab);
-        assert_string_equal(data_about(again)->vocabulary, t->vocabulary);
+        assert_string_equal(vocabulary_of(again), t->vocabulary);
         data_close(again);
         data_close(d);
     }
@@ -135,7 +135,7 @@ static void test_many_symbols(void **state)
     data_case o = {.kind = "chars", .path = files_write("many.txt", many, 4 * characters)};
     d = must_open(&o);
     assert_int_equal(range_of(d), characters);
-    assert_int_equal(strlen(data_about(d)->vocabulary), 4 * characters);
+    assert_int_equal(strlen(vocabulary_of(d)), 4 * characters);
     data_close(d);
     o.path = files_write("many.txt", many, 4 * (characters + 1)); /* more than 16 bits can tell apart */
     o.val_fraction = 1;
@@ -157,28 +157,27 @@ static void test_vocabulary_alone(void **state)
     data_set *d = must_open(&o);
     int32_t tokens[8];
     scion_error err = {0};
-    char text[DATA_TOKEN_TEXT];
+    char text[8];
     assert_int_equal(range_of(d), 5);
     assert_int_equal(data_about(d)->units[DATA_TRAIN], 0);
     assert_int_equal(batches_in(d, DATA_TRAIN, 1), 0);
     assert_int_equal(batches_in(d, DATA_VAL, 4), 0);
-    assert_int_equal(data_encode(d, "c\xc3\xa4\n", tokens, 8, &err), 3);
+    assert_int_equal(encode_text(d, "c\xc3\xa4\n", tokens, &err), 3);
     assert_int_equal(tokens[0], 3);
     assert_int_equal(tokens[1], 4);
     assert_int_equal(tokens[2], 0);
-    assert_int_equal(data_encode(d, "abcabc", tokens, 2, &err), 2);
-    assert_int_equal(data_encode(d, "", tokens, 2, &err), 0);
-    assert_int_equal(data_decode(d, 4, text), 2);
+    assert_int_equal(encode_text(d, "abcabc", tokens, &err), 6);
+    assert_int_equal(encode_text(d, "", tokens, &err), 0);
+    assert_int_equal(decode_token(d, 4, text), 2);
     assert_string_equal(text, "\xc3\xa4");
-    assert_int_equal(data_decode(d, 5, text), 0);
-    assert_int_equal(data_decode(d, -1, text), 0);
-    assert_int_equal(data_encode(d, "abz", tokens, 8, &err), -1);
-    assert_string_equal(err.message,
-                        "the character \"z\" (U+007A) is not in the model's vocabulary (byte 3 of the text)");
-    assert_int_equal(data_encode(d, "ab\t", tokens, 8, &err), -1);
-    assert_string_equal(err.message, "the character U+0009 is not in the model's vocabulary (byte 3 of the text)");
-    assert_int_equal(data_encode(d, "a\xff", tokens, 8, &err), -1);
-    assert_string_equal(err.message, "the byte 0xFF is not in the model's vocabulary (byte 2 of the text)");
+    assert_int_equal(decode_token(d, 5, text), 0);
+    assert_int_equal(decode_token(d, -1, text), 0);
+    assert_int_equal(encode_text(d, "abz", tokens, &err), -1);
+    assert_string_equal(err.message, "the character \"z\" (U+007A) is not in the vocabulary");
+    assert_int_equal(encode_text(d, "ab\t", tokens, &err), -1);
+    assert_string_equal(err.message, "the character U+0009 is not in the vocabulary");
+    assert_int_equal(encode_text(d, "a\xff", tokens, &err), -1);
+    assert_string_equal(err.message, "the byte 0xFF is not UTF-8, but the vocabulary is");
     data_close(d);
 }
 
@@ -205,7 +204,7 @@ static void test_vocabulary_errors(void **state)
     o.path = NULL;
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         o.vocabulary = damaged[i];
-        must_refuse(&o, "the model's vocabulary", NULL);
+        must_refuse(&o, "the model's tokenizer: the vocabulary of characters is ", NULL);
     }
     o.vocabulary = NULL;
     must_refuse(&o, "no data are given", NULL);

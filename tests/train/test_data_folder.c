@@ -349,7 +349,7 @@ static void a_text_with_figures_is_a_text(void **state)
     files_text("book/chapter.txt", "It was the best of times, it was the worst of times.");
     image_file("book/figures/map.png", 8, 8, 0);
     assert_int_equal(open_pairs(&d, files_path("book"), &context, OPTIONS("block=2"), &err), SCION_OK);
-    assert_string_equal(data_about(d)->kind, "chars");
+    assert_string_equal(data_about(d)->kind, "text");
     data_close(d);
 }
 

@@ -139,7 +139,7 @@ static void test_chars(void **state)
                 "text.txt"};
     damage(&v, sizeof text - 2); /* any text but the empty one is a text, if need be of bytes */
     data_set *d = must_open(&v.options);
-    v.options.vocabulary = data_about(d)->vocabulary;
+    v.options.vocabulary = vocabulary_of(d);
     damage(&v, sizeof text - 2 - 1 - 1 - 2 - 3); /* but those that end inside of a character */
     data_close(d);
 }

@@ -70,7 +70,7 @@ static void test_shards(void **state)
             way.block = block;
             data_set *d = must_open(&way);
             assert_int_equal(range_of(d), way.vocab ? way.vocab : 50304);
-            assert_null(data_about(d)->vocabulary);
+            assert_null(data_about(d)->tokenizer);
             must_count_on(d, 1 + block % 3, block);
             data_close(d);
         }
@@ -92,10 +92,10 @@ static void test_shard_errors(void **state)
     must_refuse(&o, "none", "no such file", NULL);
     o = (data_case){.kind = "chars", .path = files_path("shards/*.bin")}; /* a preset of text says so */
     must_refuse(&o, "shards/*.bin", "a pattern means token shards of llm.c", "say data_kind=tokens",
-                "(chars takes one file or folder)", NULL);
+                "(text takes one file or folder)", NULL);
     o.path = files_path("shards/x_val_000000.bin");
     must_refuse(&o, "x_val_000000.bin", "token shards of llm.c", "say data_kind=tokens",
-                "(data_kind=chars wants a text, by characters)", NULL);
+                "(data_kind=text wants a text)", NULL);
     o = (data_case){.kind = "tokens"};
     size_t n = shard_bytes(bytes, 20, 0, 1000);
     bytes[4] = 2;

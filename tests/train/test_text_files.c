@@ -24,10 +24,10 @@ static const char *text_of(const data_set *d, data_part part)
     size_t at = 0;
     int32_t token = -1, target = -1;
     text[0] = '\0';
-    for (int64_t i = 0; i <= n && at + DATA_TOKEN_TEXT < sizeof text; i++) {
+    for (int64_t i = 0; i <= n && at + 8 < sizeof text; i++) {
         if (i < n)
             must_fill(d, part, i, 1, &token, &target);
-        at += (size_t)data_decode(d, i < n ? token : target, text + at);
+        at += (size_t)decode_token(d, i < n ? token : target, text + at);
     }
     return text;
 }
@@ -36,7 +36,7 @@ static void must_read(const char *path, const char *text)
 {
     const data_case o = {.path = path, .val_fraction = 1};
     data_set *d = must_open(&o);
-    assert_string_equal(data_about(d)->kind, "chars");
+    assert_string_equal(data_about(d)->kind, "text");
     assert_string_equal(text_of(d, DATA_VAL), text);
     data_close(d);
 }
@@ -277,8 +277,9 @@ static void test_json_line_errors(void **state)
     const char *const pairs[] = {"field=text", NULL};
     scion_error err = {0};
     data_set *d;
-    assert_int_not_equal(open_pairs(&d, path, &(data_context){.vocabulary = "\nab"}, pairs, &err), SCION_OK);
-    assert_non_null(strstr(err.message, "r.jsonl: line 4 has the character \"c\""));
+    assert_int_not_equal(open_pairs(&d, path, &(data_context){.vocabulary = {"chars", "\nab", 3}}, pairs, &err),
+                         SCION_OK);
+    assert_non_null(strstr(err.message, "r.jsonl: line 4: the character \"c\""));
 }
 
 /* val_data: training on all of the one text, validation on all of the other. */
@@ -290,12 +291,12 @@ static void test_val_data(void **state)
     data_set *d = must_open(&o);
     assert_int_equal(data_about(d)->units[DATA_TRAIN], 6);
     assert_string_equal(text_of(d, DATA_VAL), "cab");
-    assert_string_equal(data_about(d)->vocabulary, "abc");
+    assert_string_equal(vocabulary_of(d), "abc");
     data_close(d);
     o.val = files_text("val.txt", "ca\nxb");
-    must_refuse(&o, "val.txt", "line 1", "U+000A", "not in the training text", "skip_unknown=yes", NULL);
+    must_refuse(&o, "val.txt", "line 1: ", "U+000A", "not in the vocabulary", "skip_unknown=yes", NULL);
     o.val = files_text("val.txt", "ca\xff");
-    must_refuse(&o, "val.txt", "line 1 is not UTF-8", NULL);
+    must_refuse(&o, "val.txt", "line 1: the byte 0xFF is not UTF-8", NULL);
     o.val = files_path("absent.txt");
     must_refuse(&o, "absent.txt", "No such file", NULL);
     idx_folder("idx", 4, 2, 2, 2, 2, 0);

@@ -211,7 +211,7 @@ bool config_has(const config *c, const config_option *o)
     const bool images = data_content_of(config_model(c)->inputs[0])->images, any = strcmp(c->data.kind, "auto") == 0;
     bool own = e->of != of_data;
     for (int k = 0; k < e->places && e->of == of_data; k++)
-        own = own || strcmp(e->owner[k], c->data.kind) == 0 ||
+        own = own || data_same_kind(e->owner[k], c->data.kind) ||
               (any && data_needs_path(e->owner[k]) && data_kind_gives(e->owner[k], images));
     return own && has_option(c, e);
 }

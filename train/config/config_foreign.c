@@ -24,7 +24,6 @@ const config_foreign_name config_foreign_names[] = {
     {"patch_size", "patch"},
     {"rand_augment", "randaugment"},
     {"random_erasing", "erase"},
-    {"tokenizer", "there is no tokenizer here: a text is learned by characters, token shards as they are"},
     {"data_dir data_path dataset dataset_name train_data train_file input", "data"},
     {"eval_data validation_file", "val_data"},
     {"num_workers dataloader_num_workers", "there are no data workers here: batches are read ahead by themselves"},

@@ -12,7 +12,7 @@
 
 typedef struct catalogue_set {
     const char *name, *about, *licence;
-    const char *data; /* the file of the folder that data=NAME means; "": the folder */
+    const char *data; /* the file or folder in its folder that data=NAME means; "": the folder */
     int64_t bytes;    /* from its first source */
 } catalogue_set;
 

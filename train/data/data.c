@@ -16,6 +16,7 @@
 #include "data/data_kind.h"
 #include "data/paths.h"
 #include "data/prefetch.h"
+#include "text/tokenizer_row.h"
 
 /* ---- Options ------------------------------------------------------------------------------------------- */
 
@@ -30,14 +31,27 @@ static const data_kind *kind_at(int i)
 static const data_kind *kind_of_name(const char *name)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (strcmp(data_kinds[i]->name, name) == 0)
+        if (strcmp(data_kinds[i]->name, name) == 0 || (data_kinds[i]->also && strcmp(data_kinds[i]->also, name) == 0))
             return data_kinds[i];
     return NULL;
 }
 
 const char *data_kind_name(int i)
 {
-    return i == 0 ? "auto" : kind_at(i - 1) ? kind_at(i - 1)->name : NULL;
+    if (i == 0)
+        return "auto";
+    for (int k = 0; data_kinds[k]; k++) {
+        if (--i == 0)
+            return data_kinds[k]->name;
+        if (data_kinds[k]->also && --i == 0)
+            return data_kinds[k]->also;
+    }
+    return NULL;
+}
+
+bool data_same_kind(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || (kind_of_name(a) && kind_of_name(a) == kind_of_name(b));
 }
 
 const option data_option_rows[] = {
@@ -48,6 +62,9 @@ const option data_option_rows[] = {
                     .change = OPTION_ON_EVAL),
     OPTION_STRING_ROW(data_options, val, "val_data", "",
                       "text or token shards for validation; default: the last val_fraction, shards named *val*",
+                      .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
+    OPTION_STRING_ROW(data_options, tokenizer, "tokenizer", "auto",
+                      "text: chars, bytes, gpt2, a tokenizer.json, a run; auto: chars, for shards the one beside",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
                     "text without val_data, images without val/: the last part, kept for validation",
@@ -126,6 +143,18 @@ void *data_own(data_set *d, size_t bytes, scion_error *err)
     return memory;
 }
 
+scion_status data_adopt(data_set *d, void *memory, size_t bytes, scion_error *err)
+{
+    void **slot = array_append(&d->owned, &d->owned_count, sizeof *slot);
+    if (!slot) {
+        free(memory);
+        return train_fail(err, SCION_ENOMEM, "out of memory for the data");
+    }
+    d->owned_bytes += bytes;
+    *slot = memory;
+    return SCION_OK;
+}
+
 char *data_own_text(data_set *d, const char *text, scion_error *err)
 {
     char *copy = data_own(d, strlen(text) + 1, err);
@@ -179,6 +208,78 @@ void data_add_array(data_set *d, const char *name, data_type type, int ndim, con
         d->info.unit = content->unit;
     if (content->array)
         d->info.input = index;
+}
+
+/* ---- Tokenizers ---------------------------------------------------------------------------------------- */
+
+scion_status data_set_tokenizer(data_set *d, tokenizer *t, scion_error *err)
+{
+    const int64_t count = tokenizer_size(t);
+    int32_t *bytes = data_own(d, (size_t)count * sizeof *bytes, err);
+    if (!bytes) {
+        tokenizer_free(t);
+        return SCION_ENOMEM;
+    }
+    for (int32_t i = 0; i < count; i++) { /* a separator stands for no byte of a text */
+        size_t n;
+        tokenizer_decode(t, i, &n);
+        bytes[i] = i == tokenizer_separator(t) ? 0 : (int32_t)n;
+    }
+    d->info.tokenizer = d->tokenizer = t;
+    d->info.symbols = count;
+    d->info.token_bytes = bytes;
+    return SCION_OK;
+}
+
+bool data_tokenizer_is_auto(const data_options *o)
+{
+    return !o->tokenizer[0] || strcmp(o->tokenizer, "auto") == 0;
+}
+
+scion_status data_find_tokenizer(data_set *d, const char *name, const data_context *context, scion_error *err)
+{
+    const tokenizer_row *row = tokenizer_find_row(name);
+    tokenizer *t = NULL;
+    if (row && row->learn)
+        return train_fail(err, SCION_EINVAL, "tokenizer=%s: it must be learned first%s", name,
+                          row->quick ? " from a text" : ": scion tokenizer train makes a tokenizer.json");
+    if (!row && !context->open_tokenizer)
+        return train_fail(err, SCION_EINVAL, "tokenizer=%.100s: there is no such tokenizer", name);
+    if (row)
+        RETURN_IF_FAILED(tokenizer_open(&t, name, NULL, 0, err));
+    else
+        RETURN_IF_FAILED(context->open_tokenizer(&t, name, err));
+    return data_set_tokenizer(d, t, err);
+}
+
+/* Opens a model's tokenizer. */
+static scion_status take_vocabulary(data_set *d, const data_vocabulary *v, scion_error *err)
+{
+    tokenizer *t;
+    scion_error inner;
+    if (!v->kind)
+        return SCION_OK;
+    const scion_status status = tokenizer_open(&t, v->kind, v->bytes, v->size, &inner);
+    if (status != SCION_OK)
+        return train_fail(err, status, "the model's tokenizer: %.200s", inner.message);
+    return data_set_tokenizer(d, t, err);
+}
+
+static struct {
+    void (*show)(void *ctx, const char *what, double share);
+    void *ctx;
+} listener;
+
+void data_on_progress(void (*show)(void *ctx, const char *what, double share), void *ctx)
+{
+    listener.show = show;
+    listener.ctx = ctx;
+}
+
+void data_progress(const char *what, double share)
+{
+    if (listener.show)
+        listener.show(listener.ctx, what, share);
 }
 
 /* ---- Warnings ------------------------------------------------------------------------------------------ */
@@ -255,12 +356,12 @@ static const data_kind *kind_of_path(const char *path, bool images)
 static const data_kind *default_kind(bool images)
 {
     for (int i = 0; data_kinds[i]; i++)
-        if (images ? data_kinds[i]->default_for_images : data_kinds[i]->encode != NULL)
+        if (images ? data_kinds[i]->default_for_images : data_kinds[i]->default_for_text)
             return data_kinds[i];
     return NULL;
 }
 
-/* Finds the kind by name, else by the model's vocabulary, which the path must not contradict, else by the path. */
+/* Finds the kind by name, else by the path. */
 static const data_kind *find_kind(const data_options *o, const data_context *context, scion_error *err)
 {
     const bool images = context->images || (context->wants && data_content_of(context->wants[0])->images);
@@ -282,18 +383,15 @@ static const data_kind *find_kind(const data_options *o, const data_context *con
                       kind->name);
         return NULL;
     }
-    if (!o->path[0] && !context->vocabulary && !context->images) {
+    if (!o->path[0] && !context->vocabulary.kind && context->range == 0 && !context->images) {
         train_fail(err, SCION_EINVAL, "no data are given");
         return NULL;
     }
     const data_kind *detected = o->path[0] ? kind_of_path(o->path, images) : NULL;
-    kind = detected && !context->vocabulary ? detected : default_kind(images);
+    kind = detected ? detected : default_kind(images);
     if (!kind)
         data_fail(err, SCION_EINVAL, o->path, "in no format that is read");
-    if (!kind || !detected || detected == kind)
-        return kind;
-    data_fail(err, SCION_EINVAL, o->path, "%s, but the model learned from %s", detected->help, kind->help);
-    return NULL;
+    return kind;
 }
 
 /* Refuses a kind that is read from a path if there is none, unless the model has all that is needed. */
@@ -302,7 +400,7 @@ static scion_status check_path(const data_kind *kind, const data_options *o, con
 {
     if (o->val[0] && !kind->takes_val)
         return train_fail(err, SCION_EINVAL, "val_data is for texts and token shards; kind %s has none", kind->name);
-    if (o->path[0] || kind->no_path || (kind->encode && context->vocabulary) ||
+    if (o->path[0] || kind->no_path || (kind->default_for_text && (context->vocabulary.kind || context->range > 0)) ||
         (kind->default_for_images && context->images))
         return SCION_OK;
     return train_fail(err, SCION_EINVAL, "no data are given, expected %s", kind->help);
@@ -359,6 +457,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     d->options = named;
     d->seed = context->seed;
     d->whole = context->whole;
+    d->range = context->range;
     d->info.kind = kind->name;
     d->info.targets = -1;
     d->ahead = context->ahead;
@@ -366,6 +465,7 @@ scion_status data_open(data_set **out, const data_options *o, const data_context
     TRY(make_warnings(d, err));
     d->state = data_own(d, kind->state_bytes, err);
     TRY(d->state ? SCION_OK : SCION_ENOMEM);
+    TRY(take_vocabulary(d, &context->vocabulary, err));
     TRY(kind->open(d, &d->options, context, err));
     TRY(check_options(d, context, err));
     if (d->hashes && context->ranks < 2)
@@ -386,6 +486,7 @@ void data_close(data_set *d)
     data_pool_free(d->pool); /* its threads use all that follows */
     if (d->kind->close && d->state)
         d->kind->close(d);
+    tokenizer_free(d->tokenizer);
     if (d->warnings)
         pthread_mutex_destroy(&d->warnings->lock);
     for (int64_t i = 0; i < d->owned_count; i++)
@@ -407,26 +508,12 @@ int data_find(const data_info *info, const char *name)
     return -1;
 }
 
-int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err)
-{
-    if (d->kind->encode)
-        return d->kind->encode(d, text, tokens, max, err);
-    train_fail(err, SCION_EINVAL, "data of kind %s are not text", d->kind->name);
-    return -1;
-}
-
 int64_t data_raw_bytes(const data_info *info, const int32_t *tokens, int64_t count)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; info->token_bytes && i < count; i++)
         bytes += tokens[i] >= 0 && tokens[i] < info->symbols ? info->token_bytes[tokens[i]] : 0;
     return bytes;
-}
-
-int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT])
-{
-    text[0] = '\0';
-    return d->kind->decode ? d->kind->decode(d, token, text) : 0;
 }
 
 /* ---- Samples ------------------------------------------------------------------------------------------- */

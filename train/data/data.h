@@ -7,6 +7,7 @@
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
 
+#include "text/tokenizer.h"
 #include "util/option.h"
 
 enum { DATA_DIMS = 4, DATA_ARRAYS = 4, DATA_KIND_BYTES = 1024, DATA_CHANNELS = 4 };
@@ -19,9 +20,11 @@ typedef struct data_options {
     char kind[OPTION_NAME]; /* a kind, or "auto": detected from path */
     char val[OPTION_TEXT];  /* text: validation data, none of which is trained on; "": val_fraction of path, or shards
                                named "*val*" */
-    double val_fraction;    /* share at the end that is kept for validation, 0 to 1 */
-    int64_t vocab;          /* text: every token is below it, 0: as the data have it */
-    int64_t block;          /* text: tokens in a sample */
+    char tokenizer[OPTION_TEXT]; /* text: a kind, or a name that data_context.open_tokenizer knows; "", "auto": chars;
+                                    token shards: the one beside them */
+    double val_fraction;         /* share at the end that is kept for validation, 0 to 1 */
+    int64_t vocab;               /* text: every token is below it, 0: as the data have it */
+    int64_t block;               /* text: tokens in a sample */
     /* The kinds' own options, one struct after another. */
     _Alignas(8) unsigned char kinds[DATA_KIND_BYTES];
 } data_options;
@@ -35,6 +38,8 @@ bool data_kind_options(int i, const char **name, const option **rows, size_t *of
 bool data_needs_path(const char *kind);
 /* True if data of this kind may be images (`images`), or else text. Synthetic data are both. */
 bool data_kind_gives(const char *kind, bool images);
+/* True if both are names of one kind. */
+bool data_same_kind(const char *a, const char *b);
 
 /* Content of samples, by the array that a model reads. */
 typedef struct data_content {
@@ -47,11 +52,22 @@ typedef struct data_content {
 /* The row of an array; unknown arrays hold "samples". */
 const data_content *data_content_of(const char *array);
 
-/* Purpose of a set, beside its options. With a vocabulary, or images, the path may be empty: such a set has no
- * samples; it encodes and decodes text, or reads single images. */
+/* A saved tokenizer. */
+typedef struct data_vocabulary {
+    const char *kind; /* NULL: none */
+    const void *bytes;
+    size_t size;
+} data_vocabulary;
+
+/* Purpose of a set, beside its options. With a vocabulary or a range, or images, the path may be empty: such a set
+ * has no samples; it has the tokenizer, or reads single images. */
 typedef struct data_context {
-    uint64_t seed;            /* for the order of samples, augmentation and synthetic data */
-    const char *vocabulary;   /* text: data_info.vocabulary of a model; NULL: made from the text */
+    uint64_t seed;              /* for the order of samples, augmentation and synthetic data */
+    data_vocabulary vocabulary; /* text: the tokenizer of a model */
+    int64_t range;              /* text: tokens that a model knows, where the option vocab is 0; 0: no model */
+    const char *kind;           /* data_info.kind of a model; NULL: no model */
+    /* Opens a tokenizer by a name that is not one of a kind: a file, a run, ...; NULL: there are none. */
+    scion_status (*open_tokenizer)(tokenizer **out, const char *name, scion_error *err);
     const char *const *wants; /* inputs of a model, the first of which decides the content; NULL: any */
     int64_t ahead;            /* samples that data_prefetch may ask for at once; 0: it does nothing */
     int workers;              /* background threads for kinds that decode files; 0: none */
@@ -94,9 +110,9 @@ typedef struct data_info {
     int64_t sample_units;         /* tokens or images in a sample */
     int64_t units[DATA_PARTS];    /* tokens or images in a part */
     int64_t samples[DATA_PARTS];  /* whole samples in a part */
-    int64_t symbols;              /* text: tokens that data_decode knows; 0: no text */
+    int64_t symbols;              /* text: tokens that the tokenizer knows; 0: there is none */
     const int32_t *token_bytes;   /* text: raw bytes of each token below `symbols`; NULL: not known */
-    const char *vocabulary;       /* text: the symbols in UTF-8, in a form of the kind; NULL: none */
+    const tokenizer *tokenizer;   /* text; NULL: not known */
     const data_image_info *image; /* NULL: no images */
     const char *images;           /* image as JSON, for checkpoints */
     char description[200];        /* one line for people: files, sizes */
@@ -159,11 +175,8 @@ bool data_next_warning(const data_set *d, scion_error *warning);
 
 /* Text: raw bytes that tokens stand for; padding and tokens of no text count 0. 0: token_bytes is not known. */
 int64_t data_raw_bytes(const data_info *info, const int32_t *tokens, int64_t count);
-/* Text: encodes the first `max` symbols of a text; returns their number, or -1 with an error that names the first
- * symbol that is not in the vocabulary. */
-int64_t data_encode(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
-/* Text: decodes one token, ended by a 0. Returns its bytes, 1 to DATA_TOKEN_TEXT - 1; 0: there is no such token. */
-enum { DATA_TOKEN_TEXT = 256 };
-int data_decode(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
+/* Calls a function now and then while data_open tokenises a text: `share` of it is done. One for the whole program;
+ * NULL: none. */
+void data_on_progress(void (*show)(void *ctx, const char *what, double share), void *ctx);
 
 #endif

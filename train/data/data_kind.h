@@ -8,10 +8,12 @@
 
 typedef struct data_kind {
     const char *name, *help;
+    const char *also;        /* another name that data_kind takes; NULL: none */
     bool no_path;            /* is made, not read from a path */
     bool takes_val;          /* has the option val_data */
     bool images;             /* gives images, and has their options */
     bool default_for_images; /* takes any path for models of images, or none (data_context.images) */
+    bool default_for_text;   /* takes any path for models of text, or none (data_context.vocabulary, range) */
     /* True if path is of this kind. data_kind=auto asks in the order of the table. NULL: by name, or by default. */
     bool (*detect)(const char *path);
     size_t state_bytes; /* of d->state, which is zeroed and belongs to d */
@@ -19,10 +21,6 @@ typedef struct data_kind {
      * is freed with d, whether or not open succeeds. */
     scion_status (*open)(data_set *d, const data_options *o, const data_context *context, scion_error *err);
     void (*close)(data_set *d); /* frees the rest of the state, also after a failed open; NULL: nothing to free */
-    /* Text with a vocabulary, else NULL; see data_encode and data_decode. The first kind that has them takes any path
-     * for text, and a model's vocabulary. */
-    int64_t (*encode)(const data_set *d, const char *text, int32_t *tokens, int64_t max, scion_error *err);
-    int (*decode)(const data_set *d, int32_t token, char text[DATA_TOKEN_TEXT]);
     /* Options of its own, in a struct; data_own_options gives them to open. */
     const option *options;
     size_t options_size;
@@ -51,7 +49,10 @@ struct data_set {
     const data_kind *kind;
     data_options options;
     uint64_t seed;
-    bool whole; /* of data_context */
+    bool whole;    /* of data_context */
+    int64_t range; /* of data_context */
+    /* Set by data_set_tokenizer, before open if it is a model's; NULL: none */
+    tokenizer *tokenizer;
     /* Set by the kind */
     data_info info;
     data_fetch *fetch;
@@ -77,10 +78,20 @@ struct data_set {
 
 /* Zeroed memory that belongs to d. NULL: out of memory, err says so. */
 void *data_own(data_set *d, size_t bytes, scion_error *err);
+/* Makes memory of malloc d's own; on an error it is freed. */
+scion_status data_adopt(data_set *d, void *memory, size_t bytes, scion_error *err);
 /* A copy of a text in such memory. */
 char *data_own_text(data_set *d, const char *text, scion_error *err);
 /* Adds bytes to the hash of the data. */
 void data_hash(data_set *d, const void *bytes, size_t n);
+/* Makes a tokenizer d's own, which data_info then describes; it is freed with d, or on an error. */
+scion_status data_set_tokenizer(data_set *d, tokenizer *t, scion_error *err);
+/* True if the option `tokenizer` names none. */
+bool data_tokenizer_is_auto(const data_options *o);
+/* Opens the tokenizer of this name: a kind that need not learn, or what context->open_tokenizer finds. */
+scion_status data_find_tokenizer(data_set *d, const char *name, const data_context *context, scion_error *err);
+/* Tells whoever called data_on_progress how far a long piece of work is. */
+void data_progress(const char *what, double share);
 /* Makes the hash of the data that of `count` parts: open fills in each part i with i mod context.ranks ==
  * context.rank. NULL: out of memory. */
 uint64_t *data_own_hashes(data_set *d, int64_t count, scion_error *err);

@@ -138,7 +138,8 @@ static scion_status fetch(const data_set *d, data_part part, int64_t sample, int
 scion_status data_text_ready(data_set *d, int64_t symbols, bool drawn, scion_error *err)
 {
     data_text *t = d->state;
-    const int64_t range = d->options.vocab > 0 ? d->options.vocab : symbols, block = d->options.block;
+    const int64_t own = d->range > 0 ? d->range : symbols, block = d->options.block;
+    const int64_t range = d->options.vocab > 0 ? d->options.vocab : own;
     if (range < symbols)
         return train_fail(err, SCION_EINVAL, "vocab is %lld, but the data have %lld symbols", (long long)range,
                           (long long)symbols);

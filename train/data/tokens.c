@@ -3,9 +3,9 @@
  * order of their names (as bytes, in any locale) and starts again.
  *
  * Opening reads every token of a small shard and some of a large one, for the hash of the data and to find tokens
- * outside of the vocabulary at once. Several ranks share this work, shard by shard; each glances at the first and last
- * tokens of all, so that ranks that see other files notice. Every token is checked again when a sample is read from
- * the file, which stays open. */
+ * outside of the vocabulary at once. Several ranks share this work, shard by shard; each glances at the first and
+ * last tokens of all, so that ranks that see other files notice. Every token is checked again when a sample is read
+ * from the file, which stays open. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,26 +18,8 @@
 #include "util/path.h"
 #include "util/file.h"
 #include "data/paths.h"
+#include "data/shard_file.h"
 #include "data/text.h"
-
-enum { header_ints = 256, header_bytes = header_ints * 4 };
-
-typedef struct shard_form {
-    int32_t magic, version;
-    int width;     /* bytes of a token */
-    int64_t vocab; /* where nothing else says it: GPT-2's padded to a multiple of 128, Llama 3's */
-} shard_form;
-
-static const shard_form forms[] = {{20240520, 1, 2, 50304}, {20240801, 7, 4, 128256}};
-
-/* The form of a file that begins so; NULL: none. */
-static const shard_form *form_of(int32_t magic)
-{
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].magic == magic)
-            return &forms[i];
-    return NULL;
-}
 
 /* Lists the files that `path` means, in order: a file, a folder's *.bin, or a pattern. An existing path is taken
  * literally, so its special characters are escaped. No such files: the list stays empty. */
@@ -72,7 +54,7 @@ static bool starts_with_magic(const char *path)
     int file;
     if (data_open_file(path, &file, &size, NULL) != SCION_OK)
         return false;
-    const bool found = data_read_at(file, path, 0, &first, sizeof first, NULL) == SCION_OK && form_of(first);
+    const bool found = data_read_at(file, path, 0, &first, sizeof first, NULL) == SCION_OK && shard_form_of(first);
     close(file);
     return found;
 }
@@ -148,18 +130,18 @@ static scion_status check_shards(data_set *d, int64_t vocab, const data_context 
 static scion_status read_header(data_segment *s, int64_t size, scion_error *err)
 {
     int32_t head[3];
-    if (size < header_bytes)
+    if (size < SHARD_HEADER)
         return data_fail(err, SCION_EINVAL, s->path, "%lld bytes are too few for a token shard's header of %d",
-                         (long long)size, header_bytes);
+                         (long long)size, SHARD_HEADER);
     RETURN_IF_FAILED(data_read_at(s->file, s->path, 0, head, sizeof head, err));
-    const shard_form *form = form_of(head[0]);
+    const shard_form *form = shard_form_of(head[0]);
     if (!form || head[1] != form->version)
         return data_fail(err, SCION_EINVAL, s->path, "magic %d and version %d, expected %d and %d: not a token shard",
-                         (int)head[0], (int)head[1], (int)(form ? form : forms)->magic,
-                         (int)(form ? form : forms)->version);
+                         (int)head[0], (int)head[1], (int)(form ? form : shard_form_wide(2))->magic,
+                         (int)(form ? form : shard_form_wide(2))->version);
     s->width = form->width;
     s->count = head[2];
-    const int64_t expected = header_bytes + s->width * s->count;
+    const int64_t expected = SHARD_HEADER + s->width * s->count;
     if (s->count < 1)
         return data_fail(err, SCION_EINVAL, s->path, "its header says %lld tokens", (long long)s->count);
     if (size != expected)
@@ -171,7 +153,7 @@ static scion_status read_header(data_segment *s, int64_t size, scion_error *err)
 
 static scion_status add_shard(data_set *d, data_part part, const char *path, scion_error *err)
 {
-    data_segment s = {.offset = header_bytes, .path = data_own_text(d, path, err)};
+    data_segment s = {.offset = SHARD_HEADER, .path = data_own_text(d, path, err)};
     int64_t size;
     scion_status status;
     if (!s.path)
@@ -221,10 +203,31 @@ static int64_t usual_vocab(const data_set *d)
     int64_t vocab = 0;
     for (int part = 0; part < DATA_PARTS; part++)
         for (const data_segment *s = streams[part].first; s; s = s->next)
-            for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-                if (forms[i].width == s->width && forms[i].vocab > vocab)
-                    vocab = forms[i].vocab;
+            vocab = scn_max(vocab, shard_form_wide(s->width)->vocab);
     return vocab;
+}
+
+/* Finds the tokenizer: the one that is named, or that beside the shards. A model has its own, which must have made
+ * the shards if it is one of a text. */
+static scion_status choose_tokenizer(data_set *d, const char *shard, const data_options *o,
+                                     const data_context *context, scion_error *err)
+{
+    const bool learned = context->kind && data_same_kind(context->kind, d->kind->name);
+    tokenizer *beside = NULL;
+    if (!d->tokenizer && !data_tokenizer_is_auto(o))
+        return data_find_tokenizer(d, o->tokenizer, context, err);
+    if (!d->tokenizer && context->kind)
+        return SCION_OK; /* the model never knew it */
+    RETURN_IF_FAILED(shard_tokenizer_open(&beside, shard, err));
+    if (!d->tokenizer)
+        return beside ? data_set_tokenizer(d, beside, err) : SCION_OK;
+    const bool same = beside && tokenizer_hash(beside) == tokenizer_hash(d->tokenizer), known = beside != NULL;
+    tokenizer_free(beside);
+    if (same || (!known && learned))
+        return SCION_OK;
+    return known ? data_fail(err, SCION_EINVAL, shard, "token shards of another tokenizer than the model's")
+                 : data_fail(err, SCION_EINVAL, shard,
+                             "token shards without their tokenizer, but the model learned from a text");
 }
 
 static scion_status open_tokens(data_set *d, const data_options *o, const data_context *context, scion_error *err)
@@ -242,7 +245,9 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
     if (has_val && val.count == 0)
         TRY(data_fail(err, SCION_EINVAL, o->val, "there is no such file"));
     TRY(add_shards(d, &all, &val, err));
-    const int64_t vocab = o->vocab > 0 ? o->vocab : usual_vocab(d);
+    TRY(choose_tokenizer(d, all.name[0], o, context, err));
+    const int64_t own = d->range > 0 ? d->range : d->tokenizer ? d->info.symbols : usual_vocab(d);
+    const int64_t vocab = o->vocab > 0 ? o->vocab : own;
     TRY(check_shards(d, vocab, context, err));
     if (!d->whole && t->streams[DATA_TRAIN].total == 0)
         TRY(data_fail(err, SCION_EINVAL, o->path, "all shards are for validation"));
@@ -255,7 +260,7 @@ static scion_status open_tokens(data_set *d, const data_options *o, const data_c
              : has_val ? "%s"
                        : "%s, *val*",
              path_tail(has_val ? o->val : o->path, 90));
-    status = data_text_ready(d, vocab, false, err);
+    status = data_text_ready(d, scn_max(vocab, d->info.symbols), false, err);
 done:
     data_free_names(&val);
     data_free_names(&all);

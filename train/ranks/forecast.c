@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "config/network.h"
 #include "ranks/shard.h"
+#include "record/run_tokenizer.h"
 #include "util/fail.h"
 #include "util/threads.h"
 
@@ -31,7 +32,8 @@ scion_status forecaster_create(forecaster **out, const config *c, scion_error *e
     f->c.training.deterministic = false;
     f->rule = scion_rule_info(scion_enum_value(SCION_ENUM_RULE, c->optimizer.rule));
     TRY(config_check(&f->c, err));
-    const data_context context = {.seed = c->training.seed, .wants = config_model(c)->inputs};
+    const data_context context = {
+        .seed = c->training.seed, .wants = config_model(c)->inputs, .open_tokenizer = run_tokenizer_open};
     const plan_options o = network_plan_options(c, threads_set((int)c->training.threads), false);
     TRY(data_open(&f->data, &f->c.data, &context, err));
     TRY(network_record(&f->model, &f->c, data_about(f->data), c->training.batch, err));

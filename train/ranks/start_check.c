@@ -72,11 +72,13 @@ scion_status start_check_settings(comm *c, const config *settings, scion_error *
 
 scion_status start_check_data(comm *c, const data_info *d, scion_error *err)
 {
-    char own[256];
+    char own[320];
+    const uint64_t tokens = d->tokenizer ? tokenizer_hash(d->tokenizer) : 0;
     snprintf(own, sizeof own,
-             "data %.60s\ndata of hash %016" PRIx64 "-%016" PRIx64 "\ndata of %lld and %lld units, %lld in a sample",
+             "data %.60s\ndata of hash %016" PRIx64 "-%016" PRIx64
+             "\ndata of %lld and %lld units, %lld in a sample\ntokenizer of hash %016" PRIx64,
              d->description, d->hash, d->glance, (long long)d->units[DATA_TRAIN], (long long)d->units[DATA_VAL],
-             (long long)d->sample_units);
+             (long long)d->sample_units, tokens);
     return c->size == 1 ? SCION_OK : compare_with_first(c, own, err);
 }
 

@@ -36,7 +36,7 @@ static scion_status make(tokenizer **out, const char *kind, scion_error *err)
         free(state);
         return train_fail(err, SCION_ENOMEM, "out of memory for the tokenizer");
     }
-    *t = (tokenizer){.row = row, .state = state, .separator = -1};
+    *t = (tokenizer){.row = row, .state = state, .separator = -1, .unit = "tokens"};
     *out = t;
     return SCION_OK;
 }
@@ -103,6 +103,16 @@ const char *tokenizer_decode(const tokenizer *t, int32_t token, size_t *n)
 {
     *n = 0;
     return token >= 0 && token < t->size ? t->row->decode(t, token, n) : NULL;
+}
+
+size_t tokenizer_cut(const tokenizer *t, const char *text, size_t n)
+{
+    return t->row->cut ? t->row->cut(t, text, n) : 0;
+}
+
+const char *tokenizer_unit(const tokenizer *t)
+{
+    return t->unit;
 }
 
 const char *tokenizer_name(const tokenizer *t)

@@ -47,7 +47,12 @@ int64_t tokenizer_encode(const tokenizer *t, const char *text, size_t n, int32_t
 /* Bytes of a token, which live as long as t; NULL: there is no such token. */
 const char *tokenizer_decode(const tokenizer *t, int32_t token, size_t *n);
 
+/* The last place in a text, at most n bytes from its start and before its end, where it can be cut in two without a
+ * change to its tokens; 0: none is known. */
+size_t tokenizer_cut(const tokenizer *t, const char *text, size_t n);
+
 const char *tokenizer_name(const tokenizer *t);  /* of its kind */
+const char *tokenizer_unit(const tokenizer *t);  /* of counts: "characters", "bytes", "tokens" */
 int64_t tokenizer_size(const tokenizer *t);      /* 1 + the largest token */
 int32_t tokenizer_separator(const tokenizer *t); /* the token between documents, "<|endoftext|>"; -1: none */
 /* Pattern i, from 0, by which a text is split into words before it is encoded; NULL past the last. */

@@ -5,6 +5,7 @@
 #include "util/fail.h"
 #include "text/bpe_encoder.h"
 #include "text/bpe_learn.h"
+#include "text/bpe_split.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_row.h"
 
@@ -84,9 +85,24 @@ static const char *pattern_of_bpe(const tokenizer *t, int i)
     return i < b->v.pattern_count ? b->v.patterns[i] : NULL;
 }
 
+/* Before a blank that stands between a visible character and a letter: there GPT-2's pattern always begins a word,
+ * and nothing before it looks that far. Of other patterns no such place is known. */
+static size_t cut_bpe(const tokenizer *t, const char *text, size_t n)
+{
+    const char *pattern = pattern_of_bpe(t, 0);
+    if (!pattern || pattern_of_bpe(t, 1) || strcmp(pattern, bpe_gpt2_pattern) != 0)
+        return 0;
+    for (size_t i = n - 1; i > 0; i--)
+        if (text[i] == ' ' && text[i - 1] > ' ' && text[i - 1] < 0x7f && (text[i + 1] | 0x20) >= 'a' &&
+            (text[i + 1] | 0x20) <= 'z')
+            return i;
+    return 0;
+}
+
 const tokenizer_row tokenizer_bpe = {
     .name = "bpe",
     .help = "byte pair encoding: frequent sequences of bytes are tokens",
+    .file = "tokenizer.json",
     .state_bytes = sizeof(bpe),
     .learn = learn_bpe,
     .open = open_bpe,
@@ -94,5 +110,6 @@ const tokenizer_row tokenizer_bpe = {
     .encode = encode_bpe,
     .decode = decode_bpe,
     .pattern = pattern_of_bpe,
+    .cut = cut_bpe,
     .close = close_bpe,
 };

@@ -12,6 +12,7 @@ static scion_status open_bytes(tokenizer *t, const void *bytes, size_t size, sci
     for (int i = 0; i < 256; i++)
         values[i] = (uint8_t)i;
     t->size = 256;
+    t->unit = "bytes";
     return SCION_OK;
 }
 
@@ -42,12 +43,21 @@ static const char *decode_bytes(const tokenizer *t, int32_t token, size_t *n)
     return values + token;
 }
 
+static size_t cut_bytes(const tokenizer *t, const char *text, size_t n)
+{
+    (void)t;
+    (void)text;
+    return n;
+}
+
 const tokenizer_row tokenizer_bytes = {
     .name = "bytes",
     .help = "every byte is a token",
     .state_bytes = 256, /* their values in order */
+    .quick = true,
     .open = open_bytes,
     .save = save_bytes,
     .encode = encode_bytes,
     .decode = decode_bytes,
+    .cut = cut_bytes,
 };

@@ -2,11 +2,16 @@
 #ifndef TRAIN_TEXT_TOKENIZER_ROW_H
 #define TRAIN_TEXT_TOKENIZER_ROW_H
 
+#include <stdbool.h>
+
 #include "text/tokenizer.h"
 
 /* Functions as those of tokenizer.h, for one kind. */
 typedef struct tokenizer_row {
     const char *name, *help;
+    /* Learns and encodes as fast as a text is read: from any text in passing, and without a cache. */
+    bool quick;
+    const char *file;   /* name of the file that it is saved in beside token shards; NULL: tokenizer.NAME */
     size_t state_bytes; /* of t->state, which is zeroed and belongs to t */
     /* learn and open set t->size, t->separator and *t->state. Afterwards, failed or not, close is called once. */
     scion_status (*learn)(tokenizer *t, const tokenizer_text *texts, int64_t count, const tokenizer_options *o,
@@ -16,6 +21,7 @@ typedef struct tokenizer_row {
     int64_t (*encode)(const tokenizer *t, const char *text, size_t n, int32_t *tokens, size_t *bad, scion_error *err);
     const char *(*decode)(const tokenizer *t, int32_t token, size_t *n); /* 0 <= token < t->size */
     const char *(*pattern)(const tokenizer *t, int i);                   /* NULL: none */
+    size_t (*cut)(const tokenizer *t, const char *text, size_t n);       /* NULL: no such place is known */
     void (*close)(tokenizer *t);                                         /* NULL: nothing to free */
 } tokenizer_row;
 
@@ -24,6 +30,7 @@ struct tokenizer {
     void *state;
     int64_t size;
     int32_t separator; /* -1 at first */
+    const char *unit;  /* "tokens" at first */
     uint64_t hash;     /* set by tokenizer.c */
 };
 

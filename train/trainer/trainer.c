@@ -6,6 +6,7 @@
 
 #include "config/network.h"
 #include "base/arith.h"
+#include "record/run_tokenizer.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"
 #include "util/number.h"
@@ -184,6 +185,7 @@ scion_status trainer_open_data(trainer *t, const data_context *special, scion_er
     context.seed = t->c.training.seed;
     context.wants = config_model(&t->c)->inputs;
     context.ahead = t->c.training.batch;
+    context.open_tokenizer = run_tokenizer_open;
     context.rank = t->comm->rank;
     context.ranks = t->comm->size;
     context.workers = t->threads < max_workers ? t->threads : max_workers;

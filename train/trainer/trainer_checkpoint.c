@@ -1,8 +1,8 @@
 /* The checkpoint of a trainer: writing and reading it.
  *     tensors    every parameter and buffer under its name; the optimizer's arrays as "optimizer.NAME.PARAMETER"
  *                (scion_optimizer_state; with `light`, the averages that are in the gradients); "optimizer", bytes:
- *                its settings and counters
- *     metadata   format, config (JSON), step, steps, best, data_kind; vocabulary or images, where there are; due =
+ *                its settings and counters; "tokenizer", bytes: the tokenizer of a text, as tokenizer_save writes it
+ *     metadata   format, config (JSON), step, steps, best, data_kind; vocab and tokenizer, or images; due =
  *                validation, if the run was stopped in the validation after `step`; micro, micro_loss, micro_bytes,
  *                if it was stopped in a step with `light`: micro-batches of it that the averages have, the sum of
  *                their losses, raw bytes of their targets; changes, if step sizes were changed on the way
@@ -152,6 +152,7 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
                                      listing *l, scion_error *err)
 {
     char *json = config_to_json(&t->c), step[32], steps[32], best[32], micro[32], micro_loss[32], micro_bytes[32];
+    char vocab[32];
     const data_info *d = data_about(t->data);
     if (!json)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory for the checkpoint", path);
@@ -161,13 +162,15 @@ static scion_status write_checkpoint(const trainer *t, const run_position *posit
     snprintf(micro, sizeof micro, "%lld", (long long)t->micro);
     snprintf(micro_loss, sizeof micro_loss, "%.17g", t->micro_loss);
     snprintf(micro_bytes, sizeof micro_bytes, "%.17g", t->micro_bytes);
+    snprintf(vocab, sizeof vocab, "%lld", (long long)d->arrays[d->input].range);
     const checkpoint_meta meta[] = {{"format", format_name},
                                     {"config", json},
                                     {"step", step},
                                     {"steps", steps},
                                     {"best", best},
                                     {"data_kind", d->kind},
-                                    {"vocabulary", d->vocabulary},
+                                    {"tokenizer", d->tokenizer ? tokenizer_name(d->tokenizer) : NULL},
+                                    {"vocab", d->image ? NULL : vocab},
                                     {"images", d->images},
                                     {"due", position->validation_due ? "validation" : NULL},
                                     {"micro", t->micro > 0 ? micro : NULL},
@@ -193,14 +196,15 @@ static scion_status save_here(const trainer *t, const run_position *position, in
                               const fetcher *from, scion_error *err)
 {
     const size_t max = (size_t)(tape_param_count(t->model.tape) * (FLATS_MAX + max_states) +
-                                tape_buffer_count(t->model.tape) * FLATS_MAX + 1);
+                                tape_buffer_count(t->model.tape) * FLATS_MAX + 2);
     const size_t settings_bytes = scion_optimizer_save_bytes(t->optimizer, SCION_WITHOUT_ARRAYS);
     listing l = {.from = *from,
                  .tensors = calloc(max, sizeof *l.tensors),
                  .names = calloc(max, sizeof *l.names),
                  .sources = calloc(max, sizeof *l.sources),
                  .piece = malloc(from->c->size > 1 ? CHECKPOINT_PIECE : 1)};
-    void *settings = malloc(settings_bytes);
+    void *settings = malloc(settings_bytes), *vocabulary = NULL;
+    size_t vocabulary_bytes = 0;
     scion_status status = SCION_OK;
     TRY(check_finite(t, path, err));
     if (!l.tensors || !l.names || !l.sources || !l.piece || !settings)
@@ -210,8 +214,14 @@ static scion_status save_here(const trainer *t, const run_position *position, in
     list_tensors(&l, t);
     l.tensors[l.count++] =
         (checkpoint_tensor){"optimizer", "U8", 1, {(int64_t)settings_bytes}, settings, settings_bytes};
+    if (data_about(t->data)->tokenizer)
+        TRY(tokenizer_save(data_about(t->data)->tokenizer, &vocabulary, &vocabulary_bytes, err));
+    if (vocabulary_bytes > 0)
+        l.tensors[l.count++] =
+            (checkpoint_tensor){"tokenizer", "U8", 1, {(int64_t)vocabulary_bytes}, vocabulary, vocabulary_bytes};
     TRY(write_checkpoint(t, position, folder, path, &l, err));
 done:
+    free(vocabulary);
     free(settings);
     free(l.params);
     free(l.piece);

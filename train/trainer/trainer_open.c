@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "record/run_dir.h"
+#include "record/run_tokenizer.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"
+#include "util/number.h"
 
 run_position run_position_start(void)
 {
@@ -85,6 +87,15 @@ done:
     return status;
 }
 
+/* Refuses a tokenizer for a model that has one. */
+static scion_status check_tokenizer(const checkpoint *file, const char *path, const char *const *pairs, int count,
+                                    scion_error *err)
+{
+    if (!run_vocabulary(file).kind || !config_given("tokenizer", pairs, count))
+        return SCION_OK;
+    return train_fail(err, SCION_EINVAL, "%.150s: the model has its own tokenizer: leave tokenizer out", path);
+}
+
 /* Notes the step sizes that the pairs change in the course of a run. */
 static scion_status note_changes(const trainer *t, const config *stored, const char *const *pairs, int count,
                                  run_position *position, scion_error *err)
@@ -114,17 +125,33 @@ static scion_status check_kind(const trainer *t, const checkpoint *file, scion_e
 {
     const data_info *d = data_about(t->data);
     const char *kind = checkpoint_get(file, "data_kind");
-    if (kind && strcmp(kind, d->kind) == 0)
+    if (kind && data_same_kind(kind, d->kind))
         return SCION_OK;
     if (d->images && checkpoint_get(file, "images")) /* of one size, whatever they are read from */
+        return SCION_OK;
+    if (d->tokenizer && run_vocabulary(file).kind) /* tokens of the model's tokenizer */
         return SCION_OK;
     return train_fail(err, SCION_EINVAL, "%.150s: data of kind %s, but the model learned from kind %s",
                       t->c.data.path, d->kind, kind ? kind : "unknown");
 }
 
+/* Number of tokens that a model knows; 0: unknown, or the file's vocabulary has it. */
+static int64_t range_of(const checkpoint *file)
+{
+    enum { shards_before = 50304 }; /* up to 0.3, unless vocab said otherwise */
+    const char *text = checkpoint_get(file, "vocab"), *kind = checkpoint_get(file, "data_kind");
+    int64_t range;
+    if (text && number_int(text, &range) && range > 0)
+        return range;
+    return kind && strcmp(kind, "tokens") == 0 ? shards_before : 0;
+}
+
 static data_context stored_context(const checkpoint *file)
 {
-    return (data_context){.vocabulary = checkpoint_get(file, "vocabulary"), .images = checkpoint_get(file, "images")};
+    return (data_context){.vocabulary = run_vocabulary(file),
+                          .range = range_of(file),
+                          .kind = checkpoint_get(file, "data_kind"),
+                          .images = checkpoint_get(file, "images")};
 }
 
 /* Opens the data of a run, which may have moved since. */
@@ -168,6 +195,7 @@ scion_status trainer_resume(trainer **out, const char *path, const char *const *
     TRY(trainer_read_config(file, path, &stored, err));
     c = stored;
     TRY(change_config(&c, pairs, count, OPTION_ON_RESUME | (force ? OPTION_ON_FORCE : 0), path, err));
+    TRY(check_tokenizer(file, path, pairs, count, err));
     if (count > 0)
         TRY(config_check_schedule(&c, err));
     TRY(trainer_new(&t, &c, ranks, err));
@@ -200,8 +228,8 @@ static const use_row uses[] = {
     [TRAINER_CLASSIFY] = {.plans = PLAN_TO_CLASSIFY,
                           .needs = "images",
                           .refused = "only a model that learned from images can classify them"},
-    [TRAINER_GENERATE] = {.needs = "vocabulary",
-                          .refused = "only a model that learned from a text file can write text"},
+    [TRAINER_GENERATE] = {.needs = "data_kind",
+                          .refused = "only a model that learned from a text or from token shards can write"},
 };
 
 /* Settings of a trained model that its use decides. */
@@ -220,6 +248,12 @@ static void settle_use(config *c, const use_row *use, const char *const *pairs, 
         c->run.eval_tokens = c->run.eval_batches = c->run.eval_end = 0; /* measure everything */
 }
 
+/* True if the model writes tokens, and the checkpoint says how many there are. */
+static bool can_write(const config *c, const checkpoint *file)
+{
+    return config_model(c)->decode && (c->data.vocab > 0 || range_of(file) > 0 || run_vocabulary(file).kind);
+}
+
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
                           scion_error *err)
 {
@@ -232,11 +266,12 @@ scion_status trainer_open(trainer **out, const char *path, const char *const *pa
     TRY(checkpoint_open(&file, path, err));
     TRY(trainer_read_config(file, path, &c, err));
     TRY(change_config(&c, pairs, count, OPTION_ON_EVAL, path, err));
-    if (row->needs && (!checkpoint_get(file, row->needs) || (!row->plans && !config_model(&c)->decode)))
+    TRY(check_tokenizer(file, path, pairs, count, err));
+    if (row->needs && (!checkpoint_get(file, row->needs) || (!row->plans && !can_write(&c, file))))
         TRY(train_fail(err, SCION_EINVAL, "%s: %s", path, row->refused));
     settle_use(&c, row, pairs, count);
     TRY(trainer_new(&t, &c, NULL, err));
-    TRY(open_stored_data(t, file, row->whole, row->plans == PLAN_TO_CLASSIFY, err));
+    TRY(open_stored_data(t, file, row->whole, row->plans == PLAN_TO_CLASSIFY || !row->plans, err));
     TRY(trainer_plan(t, row->plans, err));
     TRY(trainer_allocate(t, err));
     TRY(trainer_read_weights(t, file, path, true, err));
@@ -377,6 +412,10 @@ scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t
         TRY(open_init(&file, c->training.init, path, &from, err));
         TRY(check_init(c, &from, err));
         special = stored_context(file);
+        if (special.vocabulary.kind && strcmp(c->data.tokenizer, "auto") != 0 &&
+            strcmp(c->data.tokenizer, from.data.tokenizer) != 0)
+            TRY(train_fail(err, SCION_EINVAL, "init: %.120s has its own tokenizer: leave tokenizer out",
+                           c->training.init));
     }
     TRY(trainer_new(&t, c, ranks, err));
     TRY(trainer_open_data(t, &special, err));
