@@ -10,6 +10,7 @@
 #include "util/fail.h"
 #include "util/utf8.h"
 #include "cli.h"
+#include "record/run_tokenizer.h"
 #include "data/text_files.h"
 #include "text/tokenizer.h"
 
@@ -46,10 +47,10 @@ static tokenizer *open_tokenizer(const cli_arguments *a, const char *name, int *
     if (!name)
         name = a->values[TOKENIZER];
     if (!name) {
-        *status = cli_error(CLI_USAGE, "scion tokenizer %s: name the tokenizer, tokenizer=FILE", a->words[0]);
+        *status = cli_error(CLI_USAGE, "scion tokenizer %s: name the tokenizer, tokenizer=gpt2|FILE|RUN", a->words[0]);
         return NULL;
     }
-    *status = cli_end(tokenizer_open_path(&t, name, &err), &err);
+    *status = cli_end(run_tokenizer_open(&t, name, &err), &err);
     return t;
 }
 
@@ -379,7 +380,9 @@ const cli_command cli_tokenizer = {
         "threads.\n\n"
         "encode prints the tokens of each text on a line, in a .jsonl file of each record. Texts are plain: "
         "<|endoftext|> in a text is encoded as the characters it has. decode reads such lines, from standard input "
-        "if no file is named, and writes the bytes. docs/tokenizers.md has the formats.\n\n"
+        "if no file is named, and writes the bytes. T is gpt2 (scion data get gpt2-bpe), bytes, a tokenizer.json, a "
+        "folder with one or with encoder.json and vocab.bpe, a tiktoken file, or a run. docs/tokenizers.md has the "
+        "formats.\n\n"
         "  scion tokenizer train books/ vocab=4096 out=books.json\n"
         "  scion tokenizer encode tokenizer=books.json page.txt > page.tokens\n"
         "  scion tokenizer decode tokenizer=books.json page.tokens\n"

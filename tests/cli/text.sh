@@ -51,6 +51,12 @@ holds out ' bits per byte'
 "$scion" train data=corpus/a.txt tokenizer=run $tiny out=other > out 2>&1 || fault "tokenizer=RUN: $(cat out)"
 "$scion" train data=corpus/a.txt init=run steps=2 lr=0.01 out=tuned > out 2>&1 || fault "init: $(cat out)"
 mv away tok
+printf 'the the\n' > the.txt
+for t in tok run run/best.safetensors; do # a space and the is one token
+    [ "$("$scion" tokenizer encode tokenizer=$t the.txt 2>&1)" = '257 258 10' ] || fault "tokenizer=$t: another encoding"
+done
+[ "$("$scion" tokenizer encode tokenizer=bytes the.txt 2>&1)" = '116 104 101 32 116 104 101 10' ] || fault 'tokenizer=bytes'
+refused 1 'tokenizer gpt2 is not here' tokenizer encode tokenizer=gpt2 the.txt
 refused 1 'the model has its own tokenizer' sample run tokenizer=tok
 refused 1 'init: run has its own tokenizer' train data=corpus/a.txt init=run tokenizer=bytes steps=1 lr=0.01 out=no
 
