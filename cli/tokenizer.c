@@ -20,10 +20,7 @@ static const cli_argument arguments[] = {
     [VOCAB] = {"vocab", "N", "train: number of tokens, 512 to 65536 (4096)", .also = "vocab_size"},
     [LONGEST] = CLI_SETTING("max_token_length", "N", "train: bytes of the longest token; 0: no limit (0)"),
     [OUT] = CLI_SETTING("out", "FILE", "train: file to write, a tokenizer.json"),
-    [TOKENIZER] =
-        CLI_SETTING("tokenizer", "FILE",
-                    "encode, decode, info: a tokenizer.json, a tiktoken file, or a folder with encoder.json and "
-                    "vocab.bpe"),
+    [TOKENIZER] = CLI_SETTING("tokenizer", "FILE", "encode, decode, info: gpt2, bytes, a file, a folder or a run"),
     [FIELD] = CLI_SETTING("field", "TEXT", "field of JSON Lines that holds the text (text)"),
     [THREADS] = CLI_SETTING("threads", "N", "train: threads; 0: all cores (0)"),
     [TIME] = CLI_SWITCH("--time", "encode: print the time it took in place of the tokens"),
@@ -47,7 +44,8 @@ static tokenizer *open_tokenizer(const cli_arguments *a, const char *name, int *
     if (!name)
         name = a->values[TOKENIZER];
     if (!name) {
-        *status = cli_error(CLI_USAGE, "scion tokenizer %s: name the tokenizer, tokenizer=gpt2|FILE|RUN", a->words[0]);
+        *status =
+            cli_error(CLI_USAGE, "scion tokenizer %s: name the tokenizer, tokenizer=gpt2|FILE|RUN", a->words[0]);
         return NULL;
     }
     *status = cli_end(run_tokenizer_open(&t, name, &err), &err);
@@ -386,7 +384,7 @@ const cli_command cli_tokenizer = {
         "  scion tokenizer train books/ vocab=4096 out=books.json\n"
         "  scion tokenizer encode tokenizer=books.json page.txt > page.tokens\n"
         "  scion tokenizer decode tokenizer=books.json page.tokens\n"
-        "  scion tokenizer info books.json\n",
+        "  scion tokenizer info gpt2\n",
     .run = run_tokenizer,
     .arguments = arguments,
     .words = CLI_FILES,
