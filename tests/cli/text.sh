@@ -57,6 +57,14 @@ for t in tok run run/best.safetensors; do # a space and the is one token
 done
 [ "$("$scion" tokenizer encode tokenizer=bytes the.txt 2>&1)" = '116 104 101 32 116 104 101 10' ] || fault 'tokenizer=bytes'
 refused 1 'tokenizer gpt2 is not here' tokenizer encode tokenizer=gpt2 the.txt
+
+# ---- A tokenizer that the run learns, and resumes with
+"$scion" train data=corpus/a.txt tokenizer=bpe vocab=290 $tiny out=learned > out 2>&1 || fault "tokenizer=bpe: $(cat out)"
+holds out 'tokens of 290 kinds'
+"$scion" tokenizer info learned > before 2>&1 || fault "info: $(cat before)"
+"$scion" resume learned steps=6 > out 2>&1 || fault "resume with tokenizer=bpe: $(cat out)"
+"$scion" tokenizer info learned > after 2>&1
+cmp -s before after || fault 'resuming changed the tokenizer'
 refused 1 'the model has its own tokenizer' sample run tokenizer=tok
 refused 1 'init: run has its own tokenizer' train data=corpus/a.txt init=run tokenizer=bytes steps=1 lr=0.01 out=no
 
@@ -64,7 +72,7 @@ refused 1 'init: run has its own tokenizer' train data=corpus/a.txt init=run tok
 refused 1 'tokenizer gpt2 is not here: scion data get gpt2-bpe brings it' train data=corpus/a.txt tokenizer=gpt2 $tiny out=no
 refused 1 'absent.json' train data=corpus/a.txt tokenizer=absent.json $tiny out=no
 refused 1 'corpus: no tokenizer in this folder' train data=corpus/a.txt tokenizer=corpus $tiny out=no
-refused 1 'scion tokenizer train' train data=corpus/a.txt tokenizer=bpe $tiny out=no
+refused 1 'a vocabulary of 100 tokens' train data=corpus/a.txt tokenizer=bpe vocab=100 $tiny out=no
 refused 1 'vocab is 100, but the data have 260' train data=corpus/a.txt tokenizer=tok vocab=100 $tiny out=no
 refused 1 'b.jsonl.gz: line 1 has no field "text"' train data=corpus tokenizer=tok $tiny out=no
 printf '{"text": "a"}\n{"text": ' > cut.jsonl

@@ -95,7 +95,6 @@ static void test_documents(void **state)
     assert_int_equal(tokens[17], '\n');
     data_close(d);
     tokenizer_free(t);
-    open_text(files_path("folder"), "bpe", NULL, "tokenizer=bpe: it must be learned first: scion tokenizer train");
     open_text(files_path("folder"), files_path("none.json"), NULL, "none.json");
     open_text(files_path("folder"), files_path("bpe/tokenizer.json"), "vocab=261",
               "vocab is 261, but the data have 2");
@@ -260,11 +259,40 @@ static void test_beside_shards(void **state)
     tokenizer_free(other);
 }
 
+/* Byte pairs that a run learns are those of its training part: validation changes nothing. */
+static void test_learned(void **state)
+{
+    (void)state;
+    char text[8 * (sizeof words - 1) + 1] = "", other[sizeof text];
+    for (int i = 0; i < 8; i++)
+        strcat(text, words);
+    const size_t half = strlen(text) / 2;
+    strcpy(other, text);
+    memset(other + half, 'z', half);
+    files_text("learn/a.txt", text);
+    files_text("learn/b.txt", other);
+    tokenizer *t;
+    scion_error err = {0};
+    assert_int_equal(
+        tokenizer_learn(&t, "bpe", &(tokenizer_text){text, half}, 1, &(tokenizer_options){.vocab = 280}, &err),
+        SCION_OK);
+    for (int i = 0; i < 2; i++) {
+        const char *const pairs[] = {"tokenizer=bpe", "vocab=280", "val_fraction=0.5", "block=2", NULL};
+        data_set *d = NULL;
+        assert_int_equal(
+            open_pairs(&d, files_path(i ? "learn/b.txt" : "learn/a.txt"), &(data_context){.seed = 1}, pairs, &err),
+            SCION_OK);
+        assert_int_equal(tokenizer_hash(data_about(d)->tokenizer), tokenizer_hash(t));
+        data_close(d);
+    }
+    tokenizer_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_cuts),          cmocka_unit_test(test_large_text),
-        cmocka_unit_test(test_cache),     cmocka_unit_test(test_beside_shards),
+        cmocka_unit_test(test_learned),    cmocka_unit_test(test_documents), cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_large_text), cmocka_unit_test(test_cache),     cmocka_unit_test(test_beside_shards),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

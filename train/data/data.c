@@ -64,13 +64,14 @@ const option data_option_rows[] = {
                       "text or token shards for validation; default: the last val_fraction, shards named *val*",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_STRING_ROW(data_options, tokenizer, "tokenizer", "auto",
-                      "text: chars, bytes, gpt2, a tokenizer.json, a run; auto: chars, for shards the one beside",
+                      "text: chars, bytes, bpe, gpt2, a tokenizer.json, a run; auto: chars; for shards, beside them",
                       .change = OPTION_ON_RESUME | OPTION_ON_EVAL),
     OPTION_REAL_ROW(data_options, val_fraction, "val_fraction", "0.1", 0, 0.9,
                     "text without val_data, images without val/: the last part, kept for validation",
                     .change = OPTION_ON_EVAL),
     OPTION_INT_ROW(data_options, vocab, "vocab", "0", 0, 0x1p24,
-                   "text: size of the vocabulary, 0: as the data have it", .change = OPTION_FROM_INIT),
+                   "text: size of the vocabulary, 0: as the data have it; of tokenizer=bpe 4096",
+                   .change = OPTION_FROM_INIT),
     OPTION_INT_ROW(data_options, block, "block", "256", 1, OPTION_MANY, "text: tokens in a sequence",
                    .change = OPTION_ON_EVAL | OPTION_FROM_INIT),
     OPTION_END,
@@ -241,8 +242,9 @@ scion_status data_find_tokenizer(data_set *d, const char *name, const data_conte
     const tokenizer_row *row = tokenizer_find_row(name);
     tokenizer *t = NULL;
     if (row && row->learn)
-        return train_fail(err, SCION_EINVAL, "tokenizer=%s: it must be learned first%s", name,
-                          row->quick ? " from a text" : ": scion tokenizer train makes a tokenizer.json");
+        return train_fail(
+            err, SCION_EINVAL,
+            "tokenizer=%s is learned from a text, and there is none; a tokenizer.json or a run would do", name);
     if (!row && !context->open_tokenizer)
         return train_fail(err, SCION_EINVAL, "tokenizer=%.100s: there is no such tokenizer", name);
     if (row)

@@ -105,23 +105,41 @@ static scion_status take_tokens(data_set *d, const data_texts *texts, data_segme
     return data_adopt(d, exact, (size_t)(c.count * c.width), err);
 }
 
-/* Learns a tokenizer from the texts. */
-static scion_status learn(data_set *d, const char *kind, const data_texts *texts, scion_error *err)
+static void show_learning(void *ctx, const char *what, double share)
 {
-    const int64_t count = texts->document_count;
+    (void)ctx;
+    data_progress(what, share);
+}
+
+/* Bytes of the texts that a vocabulary is learned from: characters must all be known, those of validation too; byte
+ * pairs are chosen by the training part alone. */
+static size_t learned_bytes(const data_set *d, const tokenizer_row *row, const data_texts *texts)
+{
+    const bool split = !row->quick && !d->whole && !d->options.val[0];
+    return split ? (size_t)((1 - d->options.val_fraction) * (double)texts->count) : texts->count;
+}
+
+/* Learns a tokenizer from the texts. */
+static scion_status learn(data_set *d, const tokenizer_row *row, const data_texts *texts, scion_error *err)
+{
+    enum { usual_vocab = 4096 };
+    const tokenizer_options how = {.vocab = d->options.vocab > 0 ? d->options.vocab : usual_vocab,
+                                   .progress = show_learning};
+    const size_t bytes = learned_bytes(d, row, texts);
+    int64_t count = 0;
     tokenizer *t = NULL;
-    tokenizer_text *all = malloc((size_t)count * sizeof *all);
+    tokenizer_text *all = malloc((size_t)texts->document_count * sizeof *all);
     scion_status status = SCION_OK;
     if (!all)
         TRY(train_fail(err, SCION_ENOMEM, "out of memory for the data"));
-    for (int64_t i = 0; i < count; i++) { /* with what is between documents */
-        const size_t start = texts->documents[i].start;
-        const size_t end = i + 1 < count ? texts->documents[i + 1].start : texts->count;
-        all[i] = (tokenizer_text){(const char *)texts->bytes + start, end - start};
+    for (size_t start = 0; count < texts->document_count && start < bytes; count++) { /* with what is between them */
+        const size_t next = count + 1 < texts->document_count ? texts->documents[count + 1].start : texts->count;
+        all[count] = (tokenizer_text){(const char *)texts->bytes + start, (next < bytes ? next : bytes) - start};
+        start = next;
     }
-    TRY(tokenizer_learn(&t, kind, all, count, &(tokenizer_options){.vocab = 0}, err));
+    TRY(tokenizer_learn(&t, row->name, all, count, &how, err));
     status = data_set_tokenizer(d, t, err);
-    const size_t good = utf8_bytes((const char *)texts->bytes, texts->count);
+    const size_t good = row->quick ? utf8_bytes((const char *)texts->bytes, texts->count) : texts->count;
     if (status == SCION_OK && good < texts->count) {
         int64_t line;
         size_t byte;
@@ -143,8 +161,8 @@ static scion_status choose_tokenizer(data_set *d, const data_options *o, const d
     const tokenizer_row *row = tokenizer_find_row(automatic ? "chars" : o->tokenizer);
     if (d->tokenizer || (automatic && !o->path[0]))
         return SCION_OK;
-    if (row && row->learn && row->quick && o->path[0])
-        return learn(d, row->name, texts, err);
+    if (row && row->learn && o->path[0])
+        return learn(d, row, texts, err);
     return data_find_tokenizer(d, o->tokenizer, context, err);
 }
 
