@@ -298,7 +298,9 @@ struct scion_options {
     uint64_t seed;             /* of the stochastic rounding */
     const scion_allocator *allocator; /* copied; NULL: malloc and free */
     int32_t rounding;          /* to bfloat16: STOCHASTIC */
-    int32_t reserved;
+    int32_t polar_compute;     /* F32. BF16: products of SPECTRAL's lmo round their operands to bfloat16 and sum in
+                                  float32, as the authors' code runs it; for QUINTIC. Faster where the CPU multiplies
+                                  bfloat16 fast. Norms and dual norms stay in float32 */
 };
 
 #ifdef __cplusplus

@@ -203,6 +203,8 @@ static const wrong_option wrong_options[] = {
     {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, -1e-8}},
     {"polar_eps", SCION_RULE_SCION, {O(polar_eps), DOUBLE, NAN}},
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, -1}},
+    {"polar_compute", SCION_RULE_SCION, {O(polar_compute), INT32, 2}},
+    {"polar_compute", SCION_RULE_SCION, {O(polar_compute), INT32, -1}},
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1000000}},
     {"threads", SCION_RULE_SCION, {O(threads), INT32, -2}},
     {"alloc", SCION_RULE_SCION, {O(allocator), POINTER, 3}}, /* without its free */
@@ -265,6 +267,7 @@ static const wrong_option right_options[] = {
     {"eps", SCION_RULE_SCION, {O(eps), DOUBLE, 0}},
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1000}},
     {"polar_steps", SCION_RULE_SCION, {O(polar_steps), INT32, 1}},
+    {"polar_compute", SCION_RULE_SCION, {O(polar_compute), INT32, SCION_BF16}},
     {"threads", SCION_RULE_SCION, {O(threads), INT32, 4096}},
     {"routing", SCION_RULE_SCION, {O(routing), INT32, SCION_ROUTING_SPECTRAL}},
     {"polar", SCION_RULE_SCION, {O(polar), INT32, SCION_POLAR_CUBIC}},

@@ -120,7 +120,7 @@ static const size_t option_cuts[] = {AT(scion_options, routing),       AT(scion_
                                      AT(scion_options, polar_eps),     AT(scion_options, polar),
                                      AT(scion_options, polar_steps),   AT(scion_options, seed),
                                      AT(scion_options, allocator),     AT(scion_options, rounding),
-                                     AT(scion_options, reserved),      sizeof(scion_options)};
+                                     AT(scion_options, polar_compute), sizeof(scion_options)};
 static const size_t step_cuts[] = {AT(scion_step, momentum), AT(scion_step, next_momentum),
                                    AT(scion_step, grad_scale), AT(scion_step, threads), sizeof(scion_step)};
 static const size_t schedule_cuts[] = {AT(scion_schedule, reserved), AT(scion_schedule, warmup),

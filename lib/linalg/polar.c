@@ -45,10 +45,10 @@ static const double express[][3] = {
 static const double cubic[][3] = {{1.5, -0.5, 0}};
 
 static const scn_polar_set sets[] = {
-    {"quintic", 5, 5, 1.21, 1, false, 1, quintic},
-    {"express", 6, 2, 1.01, 1.01, false, 8, express},
-    {"converged", 12, 1, 1, 1.01, false, 8, express},
-    {"cubic", 9, 9, 1, 1, true, 1, cubic},
+    {"quintic", 5, 5, 2, 1.21, 1, false, 1, quintic},
+    {"express", 6, 2, 0, 1.01, 1.01, false, 8, express},
+    {"converged", 12, 1, 0, 1, 1.01, false, 8, express},
+    {"cubic", 9, 9, 0, 1, 1, true, 1, cubic},
 };
 
 const scn_polar_set *scn_polar_set_at(int set)
@@ -67,18 +67,20 @@ double scn_polar_overshoot(const scn_polar_set *set, int steps)
  * the result for ranks 1 to 4, where a restart leaves 1e-4 or less. Small matrices are cheap: they restart. */
 enum { small = 256, small_interval = 3 };
 
-scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, int64_t rows, int64_t cols)
+scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, scion_dtype compute, int64_t rows,
+                                   int64_t cols)
 {
-    scn_polar_plan plan = {.set = set, .steps = steps > 0 ? steps : set->default_steps};
+    scn_polar_plan plan = {.set = set, .steps = steps > 0 ? steps : set->default_steps, .compute = compute};
     plan.m = rows < cols ? rows : cols;
     plan.n = rows < cols ? cols : rows;
-    plan.restart_interval = plan.m == plan.n ? 1 : set->restart_interval;
+    plan.restart_interval = plan.m == plan.n ? 1 : compute == SCION_BF16 ? set->bf16_interval : set->restart_interval;
     if (plan.m < small && plan.restart_interval > small_interval)
         plan.restart_interval = small_interval;
     return plan;
 }
 
-/* Number of intervals, and the length of number i: as equal as possible, the longer ones last. */
+/* Number of intervals, and the length of number i: as equal as possible. The longer ones come last; in bfloat16
+ * first, where what rounding leaves in R is largest at the start of an interval with large singular values. */
 static int intervals(const scn_polar_plan *plan)
 {
     return (plan->steps + plan->restart_interval - 1) / plan->restart_interval;
@@ -87,7 +89,8 @@ static int intervals(const scn_polar_plan *plan)
 static int interval_length(const scn_polar_plan *plan, int i)
 {
     int count = intervals(plan);
-    return plan->steps / count + (i >= count - plan->steps % count);
+    const int longer = plan->steps % count;
+    return plan->steps / count + (plan->compute == SCION_BF16 ? i < longer : i >= count - longer);
 }
 
 double scn_polar_flops(const scn_polar_plan *plan)

@@ -9,6 +9,7 @@ typedef struct scn_polar_set {
     const char *name;
     int default_steps;
     int restart_interval; /* steps in a row that the Gram form may take without a restart */
+    int bf16_interval;    /* the same in bfloat16; 0: the set computes in float32 alone */
     double overshoot;     /* largest singular value of the result, with the default number of steps */
     double safety;        /* steps before the last listed one take p(x / safety) in place of p(x) */
     bool schatten4;       /* starts from G over its Schatten 4-norm ||GG'||_F^(1/2), not over ||G||_F */
@@ -27,15 +28,17 @@ typedef struct scn_polar_plan {
     int steps;
     int64_t m, n;         /* short and long side */
     int restart_interval; /* steps between restarts; 1: the symmetric form */
+    scion_dtype compute;  /* of the products: the kernel's `in` */
 } scn_polar_plan;
 
-/* steps = 0: the set's own number. */
-scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, int64_t rows, int64_t cols);
+/* steps = 0: the set's own number. SCION_BF16: only if the set has a bf16_interval. */
+scn_polar_plan scn_polar_plan_make(const scn_polar_set *set, int steps, scion_dtype compute, int64_t rows,
+                                   int64_t cols);
 
 /* Operations that the formulation needs (for scheduling and benchmarks). */
 double scn_polar_flops(const scn_polar_plan *plan);
 
-/* Memory of one run with one thread team, taken from the arena. */
+/* Memory of one run with one thread team, taken from the arena. The kernel's `in` is the plan's `compute`. */
 typedef struct scn_polar_work {
     scn_engine engine;
     scn_panels r, p, q, s;       /* m x m */

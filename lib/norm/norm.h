@@ -24,7 +24,8 @@ typedef struct scn_work {
     double eps, polar_eps;
     const scn_polar_set *set;
     int steps;
-    const scn_kernel *kernel;
+    scion_dtype polar_compute;
+    const scn_kernel *kernel, *polar_kernel; /* of float32; of the polar factor in an lmo */
     bool stream; /* lmos that do not read z write past the cache: the result is larger than it */
 } scn_work;
 

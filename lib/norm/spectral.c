@@ -34,7 +34,7 @@ static double size(const scn_block *b, scn_mat x, const scn_work *w)
 
 static scn_polar_plan converged(const scn_block *b)
 {
-    return scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_CONVERGED), 0, b->rows, b->cols);
+    return scn_polar_plan_make(scn_polar_set_at(SCION_POLAR_CONVERGED), 0, SCION_F32, b->rows, b->cols);
 }
 
 /* <S, UV'> is the sum of the singular values. */
@@ -51,8 +51,8 @@ static double dual_size(const scn_block *b, scn_mat s, const scn_work *w)
 static void lmo(const scn_block *b, scn_mat z, double beta, double step, scn_mat s, const scn_work *w)
 {
     scn_arena arena = w->arena;
-    scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, b->rows, b->cols);
-    scn_polar_work work = scn_polar_work_take(&arena, &plan, w->kernel, w->threads);
+    scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, w->polar_compute, b->rows, b->cols);
+    scn_polar_work work = scn_polar_work_take(&arena, &plan, w->polar_kernel, w->threads);
     scn_polar_run(&plan, &work, z, beta, -step * b->c, s, w->polar_eps);
 }
 
@@ -74,7 +74,7 @@ static void init(const scn_block *b, scn_mat z, double radius, scn_start start, 
 
 static double cost(const scn_block *b, const scn_work *w)
 {
-    scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, b->rows, b->cols);
+    scn_polar_plan plan = scn_polar_plan_make(w->set, w->steps, w->polar_compute, b->rows, b->cols);
     return scn_polar_flops(&plan);
 }
 
@@ -95,8 +95,8 @@ static size_t memory(const scn_block *b, scn_use use, const scn_work *w)
     scn_polar_plan plan;
     switch (use) {
     case SCN_USE_LMO:
-        plan = scn_polar_plan_make(w->set, w->steps, b->rows, b->cols);
-        scn_polar_work_take(&count, &plan, w->kernel, w->threads);
+        plan = scn_polar_plan_make(w->set, w->steps, w->polar_compute, b->rows, b->cols);
+        scn_polar_work_take(&count, &plan, w->polar_kernel, w->threads);
         break;
     case SCN_USE_DUAL:
         plan = converged(b);

@@ -114,6 +114,7 @@ scion_status scion_sharp(const scion_param *p, const scion_options *o, const flo
     RETURN_IF_FAILED(scn_options_take(&exact, o, err));
     exact.polar = SCION_POLAR_CONVERGED; /* the lmo is the exact one */
     exact.polar_steps = 0;
+    exact.polar_compute = SCION_F32;
     exact.eps = exact.polar_eps = 0;
     RETURN_IF_FAILED(call_begin(&c, p, &exact, 1u << SCN_USE_LMO | 1u << SCN_USE_DUAL, err));
     lmo(&c, -dual(&c, s), s, out);

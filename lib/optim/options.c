@@ -136,6 +136,11 @@ scion_status scn_options_take(scion_options *copy, const scion_options *o, scion
         return scn_fail(err, SCION_EINVAL, -1, "polar: unknown coefficient set %d", (int)copy->polar);
     if (copy->polar_steps < 0 || copy->polar_steps > 1000)
         return scn_fail(err, SCION_EINVAL, -1, "polar_steps is %d, expected 0 to 1000", (int)copy->polar_steps);
+    if (copy->polar_compute != SCION_F32 && copy->polar_compute != SCION_BF16)
+        return scn_fail(err, SCION_EINVAL, -1, "polar_compute: unknown type %d", (int)copy->polar_compute);
+    if (copy->polar_compute == SCION_BF16 && scn_polar_set_at(copy->polar)->bf16_interval == 0)
+        return scn_fail(err, SCION_EINVAL, -1, "polar_compute is bfloat16, but the set %s computes in float32 only",
+                        scn_polar_set_at(copy->polar)->name);
     if (copy->threads < 0 || copy->threads > 4096)
         return scn_fail(err, SCION_EINVAL, -1, "threads is %d, expected 0 to 4096", (int)copy->threads);
     if (!(copy->eps >= 0) || !(copy->polar_eps >= 0) || isinf(copy->eps) || isinf(copy->polar_eps))
@@ -163,7 +168,9 @@ scn_work scn_work_of(const scion_options *o, int threads)
         .polar_eps = o->polar_eps,
         .set = scn_polar_set_at(o->polar),
         .steps = o->polar_steps,
+        .polar_compute = (scion_dtype)o->polar_compute,
         .kernel = scn_kernel_for(SCION_F32),
+        .polar_kernel = scn_kernel_for((scion_dtype)o->polar_compute),
     };
 }
 

@@ -51,4 +51,19 @@ grep -q 'init=' log || fault "weights=float32 when resuming: $(cat log)"
 # shellcheck disable=SC2086
 "$scion" train shakespeare $tiny steps=2 init=run out=full > log 2>&1 || fault "$(cat log)"
 refused 2 'float32' train shakespeare data=text.txt weights=half
+
+# ---- The spectral lmo in bfloat16: part of the run, which goes on as it began; and another run than in float32
+for compute in float32 bf16; do
+    # shellcheck disable=SC2086
+    "$scion" train shakespeare $tiny steps=20 save_every=10 polar_compute=$compute out=polar-$compute > log 2>&1 ||
+        fault "polar_compute=$compute: $(cat log)"
+done
+mv polar-bf16/step-00000020.safetensors whole
+cmp -s whole polar-float32/step-00000020.safetensors && fault "polar_compute=bf16 changes nothing"
+"$scion" resume polar-bf16/step-00000010.safetensors > log 2>&1 || fault "$(cat log)"
+cmp -s whole polar-bf16/step-00000020.safetensors || fault "a run with polar_compute=bf16 is another when resumed"
+a=$(number '"loss":' polar-float32/summary.json) b=$(number '"loss":' polar-bf16/summary.json)
+awk -v a="$a" -v b="$b" 'BEGIN { exit !(b < 1.05 * a && a < 1.05 * b) }' ||
+    fault "after 20 steps the loss is $a, with polar_compute=bf16 $b"
+refused 2 'float32 only' train shakespeare data=text.txt polar_compute=bf16 polar=cubic
 [ $faults -eq 0 ]

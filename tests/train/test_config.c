@@ -270,7 +270,7 @@ static void runs_before_an_option_keep_their_meaning(void **state)
 static void options_reach_the_library(void **state)
 {
     const config c = with("rule=muon lr=0.5 adam_lr=0.125 first_full=yes polar=cubic"), ssd = with("rule=ssd"),
-                 nsgd = with("rule=nsgd layerwise=yes"), plain = with("rule=muon");
+                 nsgd = with("rule=nsgd layerwise=yes"), plain = with("rule=muon"), half = with("polar_compute=bf16");
     scion_options o;
     scion_error err;
     (void)state;
@@ -281,7 +281,9 @@ static void options_reach_the_library(void **state)
     check_ok(config_optimizer(&ssd, &o, &err), &err);
     check(o.layerwise == 0);
     check_ok(config_optimizer(&nsgd, &o, &err), &err);
-    check(o.layerwise == 1);
+    check(o.layerwise == 1 && o.polar_compute == SCION_F32);
+    check_ok(config_optimizer(&half, &o, &err), &err);
+    check(o.polar_compute == SCION_BF16);
 }
 
 /* A random value in the range of an option, put where it belongs. */
@@ -547,6 +549,8 @@ static void options_that_contradict_are_refused(void **state)
         {"norms=colnorm,spectral,sign", NULL},
         {"model=mlp layers=2 steps=0 epochs=0.5", NULL},
         {"data= data_kind=synthetic", NULL},
+        {"polar_compute=bf16", NULL},
+        {"polar_compute=bf16 polar=cubic", "polar_compute is bfloat16, but the set cubic computes in float32 only"},
         {"width=100", "width is 100, expected a multiple of head_size 64"},
         {"head_size=3 width=9", "head_size is 3, expected an even number"},
         {"model=mlp layers=1", "layers is 1, expected 2 or more"},

@@ -162,6 +162,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     o->polar_eps = from->eps > 0 ? 10 * from->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
     o->polar = polar;
     o->polar_steps = (int32_t)from->polar_steps;
+    o->polar_compute = from->polar_compute;
     o->threads = (int32_t)c->training.threads;
     o->seed = c->training.seed;
     o->rounding = c->training.rounding;

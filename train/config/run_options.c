@@ -177,6 +177,7 @@ const option optimizer_option_rows[] = {
     REAL(eps, "0", 0, 1, "added to the denominators of the norms"),
     ENUM(polar, "quintic", polar_name, "iteration of the spectral norm"),
     INT(polar_steps, "0", 0, 1000, "steps of that iteration, 0: the iteration's default"),
+    CHOICE(polar_compute, "float32", storage, "operands of its products; bf16: quintic only"),
     OPTION_END,
 };
 

@@ -36,6 +36,7 @@ typedef struct optimizer_options {
     double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[OPTION_NAME];
     int64_t polar_steps;
+    int polar_compute; /* scion_dtype */
 } optimizer_options;
 
 typedef struct run_options {
