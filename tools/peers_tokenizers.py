@@ -1,8 +1,8 @@
 """Tokenizers beside Hugging Face's tokenizers and tiktoken (tools/peers):
-    peers_tokenizers.py compare SCION FOLDER STRINGS   GPT-2's vocabulary, and one that we learned
+    peers_tokenizers.py compare SCION FOLDER STRINGS   GPT-2's vocabulary, one that we learned, and tiktoken's larger ones
     peers_tokenizers.py vectors FOLDER                 strings.jsonl by the tokenizer.json there
 """
-import base64, json, os, random, subprocess, sys
+import base64, json, os, random, subprocess, sys, unicodedata
 
 import regex, tiktoken, tokenizers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -69,29 +69,56 @@ def strings(count, seed, words):
 
 # ---- Comparing ------------------------------------------------------------------------------------------------------
 
+def encode(scion, path, texts, folder):
+    """The tokens of all texts, as numbers and as they were printed."""
+    file = os.path.join(folder, "strings.jsonl")
+    with open(file, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps({"text": t}) + "\n" for t in texts)
+    out = subprocess.run([scion, "tokenizer", "encode", "tokenizer=" + path, file], capture_output=True, check=True).stdout
+    return [[int(i) for i in line.split()] for line in out.decode().split("\n")[:-1]], out
+
+
+def other_patterns(scion, folder, count):
+    """cl100k_base and o200k_base, as tiktoken files. Only characters that Unicode 14 has: PCRE2 knows no later ones."""
+    bad = 0
+    for name in ("cl100k_base", "o200k_base"):
+        about = json.load(open(os.path.join(folder, "tiktoken", name + ".json")))
+        ranks = {}
+        for first, *tokens in (line.split(" ")[1:] for line in about["bpe_ranks"].split("\n") if line):
+            ranks |= {base64.b64decode(t): int(first) + i for i, t in enumerate(tokens)}
+        path = os.path.join(folder, name + ".tiktoken")
+        with open(path, "w") as f:
+            f.writelines(f"{base64.b64encode(t).decode()} {i}\n" for t, i in ranks.items())
+        words = [w for w in (t.decode(errors="ignore") for t in ranks) if w]
+        texts = [t for t in strings(count, 3, words) if all(unicodedata.category(c) != "Cn" for c in t)]
+        peer = tiktoken.Encoding(name, pat_str=about["pat_str"], mergeable_ranks=ranks, special_tokens={})
+        got, _ = encode(scion, path, texts, folder)
+        wrong = [i for i, t in enumerate(texts) if i >= len(got) or got[i] != peer.encode_ordinary(t)]
+        print(f"{name}: {len(texts)} strings, {len(wrong)} with other tokens than tiktoken's")
+        for i in wrong[:3]:
+            print(ascii(texts[i]), got[i], peer.encode_ordinary(texts[i]), sep="\n  ")
+        bad += len(wrong) + (len(got) != len(texts))
+    return bad
+
+
 def compare(scion, folder, count):
     docs = json.load(open(os.path.join(folder, "docs.json"), encoding="utf-8"))["model"]
     gpt2 = json.load(open(os.path.join(folder, "gpt2", "encoder.json"), encoding="utf-8"))
     lines = open(os.path.join(folder, "gpt2", "vocab.bpe"), encoding="utf-8").read().split("\n")[1:]
     print(f"tokenizers {tokenizers.__version__}, tiktoken {tiktoken.__version__}")
-    bad = learning(docs)
+    bad = learning(docs) + other_patterns(scion, folder, count // 10)
     for name, path, vocab, merges in (("GPT-2", "gpt2", gpt2, [tuple(l.split()) for l in lines if l]),
                                       ("ours", "docs.json", docs["vocab"], [tuple(m.split(" ")) for m in docs["merges"]])):
         words = [as_bytes(k).decode(errors="ignore") for k in vocab if not k.startswith("<|")]
         texts = strings(count, 1, [w for w in words if w])
-        file = os.path.join(folder, "strings.jsonl")
-        with open(file, "w", encoding="utf-8") as f:
-            f.writelines(json.dumps({"text": t}) + "\n" for t in texts)
-        encode = subprocess.run([scion, "tokenizer", "encode", "tokenizer=" + os.path.join(folder, path), file],
-                                capture_output=True, check=True)
-        got = [[int(i) for i in line.split()] for line in encode.stdout.decode().split("\n")[:-1]]
+        got, printed = encode(scion, os.path.join(folder, path), texts, folder)
         ranks, hf = by_tiktoken(vocab), by_tokenizers(vocab, merges)
         if path == "docs.json":  # the file itself, as they read it
             hf = Tokenizer.from_file(os.path.join(folder, path))
         wrong = [i for i, t in enumerate(texts)
                  if i >= len(got) or got[i] != ranks.encode_ordinary(t) or got[i] != hf.encode(t, add_special_tokens=False).ids]
         back = subprocess.run([scion, "tokenizer", "decode", "tokenizer=" + os.path.join(folder, path)],
-                              input=encode.stdout, capture_output=True, check=True)
+                              input=printed, capture_output=True, check=True)
         same = back.stdout == "".join(texts).encode()
         print(f"{name}: {len(texts)} strings, {len(wrong)} with other tokens; decoded: {'the same' if same else 'DIFFERENT'}")
         for i in wrong[:3]:
