@@ -1,5 +1,5 @@
-/* Vocabularies of other files: the first byte says which. 0: a tiktoken file; else encoder.json and, behind a byte 0xff,
- * vocab.bpe. One that is read has merges whose tokens are its own, and can be written as tokenizer.json. */
+/* Vocabularies of other files: the first byte says which. 0: a tiktoken file; else encoder.json and, behind a byte
+ * 0xff, vocab.bpe. One that is read has merges whose tokens are its own, and can be written as tokenizer.json. */
 #include <string.h>
 
 #include "fuzz.h"
