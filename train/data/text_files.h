@@ -37,6 +37,7 @@ typedef struct data_reading {
     const char *except; /* a file or folder that is left out; NULL, "": none */
     const char *field;  /* of the records in files named *.jsonl and *.ndjson; NULL, "": these are plain texts */
     bool keep_mark;     /* the byte order mark of UTF-8 is a character */
+    bool skip_others;   /* a file that is no text, or has none in it, is no error, as in a folder */
 } data_reading;
 
 /* Reads a text file or a folder of them. Free *t in any case. */

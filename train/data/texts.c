@@ -253,13 +253,14 @@ static bool keeps_mark(const tokenizer *t)
 static scion_status open_texts(data_set *d, const data_options *o, const data_context *context, scion_error *err)
 {
     const texts_options *own = data_own_options(d);
-    const data_reading how = {d->whole ? "" : o->val, own->field, keeps_mark(d->tokenizer)};
+    const data_reading how = {
+        .except = d->whole ? "" : o->val, .field = own->field, .keep_mark = keeps_mark(d->tokenizer)};
     data_texts texts = {.bytes = NULL}, val = {.bytes = NULL};
     scion_status status = SCION_OK;
     if (o->path[0])
         TRY(data_read_texts(&texts, o->path, &how, err));
     if (o->path[0] && how.except[0])
-        TRY(data_read_texts(&val, o->val, &(data_reading){NULL, how.field, how.keep_mark}, err));
+        TRY(data_read_texts(&val, o->val, &(data_reading){.field = how.field, .keep_mark = how.keep_mark}, err));
     TRY(choose_tokenizer(d, o, context, &texts, err));
     if (o->path[0])
         TRY(take_texts(d, &texts, &val, err));
