@@ -147,6 +147,27 @@ static void test_definition(void **state)
     }
 }
 
+/* A merge that comes before that of its left token, or of its right one. */
+static void test_order(void **state)
+{
+    static const char *const lists[][2][2] = {{{"ab", "c"}, {"a", "b"}}, {{"a", "bc"}, {"b", "c"}}};
+    (void)state;
+    rng r = rng_of(5);
+    for (int i = 0; i < COUNT_OF(lists); i++) {
+        bpe_vocabulary v = bytes_only();
+        scion_error err;
+        for (int k = 1; k >= 0; k--) /* tokens; ab before abc */
+            add_pair(&v, bpe_find(&v, lists[i][k][0], strlen(lists[i][k][0])),
+                     bpe_find(&v, lists[i][k][1], strlen(lists[i][k][1])));
+        for (int k = 0; k < 2; k++)
+            check_ok(bpe_add_merge(&v, bpe_find(&v, lists[i][k][0], strlen(lists[i][k][0])),
+                                   bpe_find(&v, lists[i][k][1], strlen(lists[i][k][1])), &err),
+                     &err);
+        same_as_merging(&r, &v, 3, 20);
+        bpe_vocabulary_free(&v);
+    }
+}
+
 /* A megabyte of one letter, or of two that make long tokens hard to fit, is looked at a few times. Merges in any
  * order go through a heap. */
 static void test_linear(void **state)
@@ -624,9 +645,10 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {LAW(test_definition), LAW(test_linear),   LAW(test_words),
-                                       LAW(test_scanner),    LAW(test_vectors),  LAW(test_refused_json),
-                                       LAW(test_read_json),  LAW(test_tiktoken), LAW(test_refused_files),
-                                       LAW(test_folder),     LAW(test_learn),    LAW(test_threads)};
+    const struct CMUnitTest tests[] = {LAW(test_definition),    LAW(test_order),     LAW(test_linear),
+                                       LAW(test_words),         LAW(test_scanner),   LAW(test_vectors),
+                                       LAW(test_refused_json),  LAW(test_read_json), LAW(test_tiktoken),
+                                       LAW(test_refused_files), LAW(test_folder),    LAW(test_learn),
+                                       LAW(test_threads)};
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
