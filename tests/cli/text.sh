@@ -39,7 +39,18 @@ for setting in token_cache=yes token_cache=no; do
 done
 [ "$(ls cache/scion/tokens | wc -l)" -eq 1 ] || fault "the cache has $(ls cache/scion/tokens)"
 
-# ---- The checkpoint has the tokenizer: nothing else is needed
+# ---- The checkpoint has the tokenizer, as bytes: nothing else is needed
+python3 - << 'END' || fault 'the tokenizer in the checkpoint'
+import json, struct
+with open("run/best.safetensors", "rb") as f:
+    header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    start = f.tell()
+    about, tensor = header["__metadata__"], header["tokenizer"]
+    f.seek(start + tensor["data_offsets"][0])
+    saved = json.loads(f.read(tensor["shape"][0]))
+assert about["tokenizer"] == "bpe" and about["vocab"] == "260" and "vocabulary" not in about
+assert tensor["dtype"] == "U8" and saved["model"]["type"] == "BPE"
+END
 mv tok away
 "$scion" sample run prompt='the quick' tokens=8 > out 2>&1 || fault "sample: $(cat out)"
 holds out 'the quick'

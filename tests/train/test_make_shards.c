@@ -202,6 +202,42 @@ static void must_fail(scion_status status, const scion_error *err, const char *w
         fail_msg("%s, expected %s", err->message, words);
 }
 
+/* Changes a file that has not been read yet. */
+static void change_file(void *ctx, const char *what, double share)
+{
+    (void)ctx;
+    (void)what;
+    (void)share;
+    files_text("corpus/07.txt", "longer or shorter than it was\n");
+}
+
+/* A file that changes while others are read is refused; shards that are whole stay, and no half of one does. */
+static void test_changes(void **state)
+{
+    uint16_t tokens[shard_tokens];
+    make_shards_result r;
+    scion_error err = {0};
+    (void)state;
+    write_corpus();
+    tokenizer *t = learn();
+    const char *const inputs[] = {files_path("corpus")};
+    const make_shards_options o = {.inputs = inputs,
+                                   .input_count = 1,
+                                   .out = files_path("changes"),
+                                   .field = "text",
+                                   .tokenizer = t,
+                                   .shard_tokens = shard_tokens,
+                                   .val_tokens = val_tokens,
+                                   .progress = change_file};
+    must_fail(make_shards(&o, &r, &err), &err, "corpus/07.txt: it has changed while it was read");
+    assert_true(read_shard("changes", "val", 0, tokens) > 0);
+    for (int i = 1; i < 9; i++) {
+        const int64_t n = read_shard("changes", "train", i, tokens);
+        assert_true(n == -1 || n == shard_tokens);
+    }
+    tokenizer_free(t);
+}
+
 static void test_refusals(void **state)
 {
     make_shards_result r;
@@ -232,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kills),
         cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
