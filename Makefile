@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test deps-bench deps-fuzz demo test bench asan clang fuzz peers lint fmt check install clean help
+.PHONY: all everything deps deps-test deps-bench deps-fuzz deps-cross demo test bench asan clang cross fuzz peers lint fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -34,6 +34,12 @@ clang: deps-test build-clang/build.ninja
 	@cmake --build build-clang
 	@cd build-clang && ctest --output-on-failure -j2
 
+# The library for 64-bit ARM: its products, polar factor, norms, rules and conformance vectors under qemu.
+cross: deps-cross build-cross/build.ninja
+	@cmake --build build-cross
+	@cd build-cross && ctest --output-on-failure -j2 \
+		-R '^(base|bf16|kernel|kernel_neon_pairs|gemm|gemm_neon_pairs|polar|norms|rules|conform_[^c].*)$$'
+
 # MINUTES in all, shared by the harnesses.
 fuzz: deps-fuzz build-fuzz/build.ninja
 	@cmake --build build-fuzz --target fuzz/all
@@ -61,7 +67,7 @@ install: all
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-lint
+	rm -rf build build-asan build-clang build-cross build-fuzz build-lint
 
 help:
 	@echo "make            build the library and the program into build/"
@@ -70,6 +76,7 @@ help:
 	@echo "make bench      measure; writes build/bench.json"
 	@echo "make asan       run the tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make clang      build with clang, without OpenMP, and run the tests"
+	@echo "make cross      build the library for 64-bit ARM and run its numerical tests under qemu"
 	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
 	@echo "make peers      compare with Hugging Face's tokenizers, tiktoken and tensorboard, which are downloaded"
 	@echo "make lint       cppcheck and clang-tidy"
@@ -91,6 +98,9 @@ deps-bench:
 deps-fuzz:
 	@tools/deps fuzz
 
+deps-cross:
+	@tools/deps cross
+
 # Ninja runs CMake again by itself when a CMake file changes. The order matters only for a fresh machine.
 build/build.ninja: | deps
 	@cmake -S . -B build -G Ninja -DSCION_WERROR=ON -DSCION_TESTS=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
@@ -100,6 +110,10 @@ build-asan/build.ninja: | deps-test
 
 build-clang/build.ninja: | deps-test
 	@cmake -S . -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DSCION_OPENMP=OFF -DSCION_WERROR=ON
+
+build-cross/build.ninja: | deps-cross
+	@cmake -S . -B build-cross -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DSCION_WERROR=ON \
+		-DSCION_PROGRAM=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF
 
 build-fuzz/build.ninja: | deps-fuzz
 	@cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS_RELEASE="-O1 -g" -DSCION_FUZZ=ON \

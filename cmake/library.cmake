@@ -13,6 +13,11 @@ check_c_source_compiles("
 #error other machine
 #endif
 int main(void) { return 0; }" SCION_X86_64)
+check_c_source_compiles("
+#ifndef __aarch64__
+#error other machine
+#endif
+int main(void) { return 0; }" SCION_AARCH64)
 
 # Loops are vectorised, a*b + c is contracted to one FMA where the machine has it, and neither errno nor the
 # floating-point exception flags are kept. NaN, Inf and the order of sums keep their meaning.
@@ -20,26 +25,32 @@ set(scion_math $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast -fno-math-errno 
 
 # The kernels: one source, compiled for each instruction set; the library chooses among them at run time.
 set(isa_flags_portable "")
+set(isa_flags_neon "") # which every CPU of the kind has
 set(isa_flags_avx2 -mavx2 -mfma)
 set(isa_flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
 # The same source for pairs of bfloat16: by an instruction of the CPU, or emulated.
-set(isa_flags_portable_pairs -DSCN_PAIRS ${isa_flags_portable})
+set(isa_flags_portable_pairs -DSCN_PAIRS)
+set(isa_flags_neon_pairs -DSCN_PAIRS)
 set(isa_flags_avx2_pairs -DSCN_PAIRS ${isa_flags_avx2})
 set(isa_flags_avx512bf16 -DSCN_PAIRS ${isa_flags_avx512} -mavx512bf16)
+set(isas portable portable_pairs)
+if(SCION_X86_64)
+    list(APPEND isas avx2 avx2_pairs avx512 avx512bf16)
+elseif(SCION_AARCH64)
+    set(isas neon neon_pairs)
+endif()
 set(kernels "")
-foreach(isa portable portable_pairs avx2 avx2_pairs avx512 avx512bf16)
-    if(isa MATCHES "^portable" OR SCION_X86_64)
-        add_library(scion_kernel_${isa} OBJECT "${product}/kernel_isa.c")
-        set_target_properties(scion_kernel_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-        target_include_directories(scion_kernel_${isa} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
-        target_compile_definitions(scion_kernel_${isa} PRIVATE SCN_ISA=${isa})
-        target_compile_options(scion_kernel_${isa} PRIVATE ${scion_math} ${isa_flags_${isa}})
-        if(SCION_FUZZ) # no file reaches them, and clang takes minutes to sanitize them
-            target_compile_options(scion_kernel_${isa} PRIVATE -fno-sanitize=all)
-        endif()
-        target_link_libraries(scion_kernel_${isa} PRIVATE scion_warnings)
-        list(APPEND kernels $<TARGET_OBJECTS:scion_kernel_${isa}>)
+foreach(isa IN LISTS isas)
+    add_library(scion_kernel_${isa} OBJECT "${product}/kernel_isa.c")
+    set_target_properties(scion_kernel_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_include_directories(scion_kernel_${isa} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+    target_compile_definitions(scion_kernel_${isa} PRIVATE SCN_ISA=${isa})
+    target_compile_options(scion_kernel_${isa} PRIVATE ${scion_math} ${isa_flags_${isa}})
+    if(SCION_FUZZ) # no file reaches them, and clang takes minutes to sanitize them
+        target_compile_options(scion_kernel_${isa} PRIVATE -fno-sanitize=all)
     endif()
+    target_link_libraries(scion_kernel_${isa} PRIVATE scion_warnings)
+    list(APPEND kernels $<TARGET_OBJECTS:scion_kernel_${isa}>)
 endforeach()
 
 add_library(scion_objects OBJECT ${sources})

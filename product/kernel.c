@@ -7,7 +7,13 @@
 
 #include "product/cpu.h"
 
+/* Every CPU of the kind has these. */
+#ifdef __aarch64__
+extern const scn_kernel scn_kernel_neon, scn_kernel_neon_rounded, scn_kernel_neon_pairs;
+#else
 extern const scn_kernel scn_kernel_portable, scn_kernel_portable_rounded, scn_kernel_portable_pairs;
+#endif
+
 #ifdef __x86_64__
 extern const scn_kernel scn_kernel_avx2, scn_kernel_avx2_rounded, scn_kernel_avx2_pairs, scn_kernel_avx512,
     scn_kernel_avx512_rounded, scn_kernel_avx512bf16;
@@ -44,11 +50,16 @@ static const struct row {
     {{"avx512", &scn_kernel_avx512, &scn_kernel_avx512_rounded, SCN_ISA_ALWAYS}, has_avx512},
     {{"avx2", &scn_kernel_avx2, &scn_kernel_avx2_rounded, SCN_ISA_ALWAYS}, has_avx2},
 #endif
+#ifdef __aarch64__
+    {{"neon", &scn_kernel_neon, &scn_kernel_neon_rounded, SCN_ISA_ALWAYS}, always},
+    {{"neon_pairs", &scn_kernel_neon, &scn_kernel_neon_pairs, SCN_ISA_BY_NAME}, always},
+#else
     {{"portable", &scn_kernel_portable, &scn_kernel_portable_rounded, SCN_ISA_ALWAYS}, always},
+    {{"portable_pairs", &scn_kernel_portable, &scn_kernel_portable_pairs, SCN_ISA_BY_NAME}, always},
+#endif
 #ifdef __x86_64__
     {{"avx2_pairs", &scn_kernel_avx2, &scn_kernel_avx2_pairs, SCN_ISA_BY_NAME}, has_avx2},
 #endif
-    {{"portable_pairs", &scn_kernel_portable, &scn_kernel_portable_pairs, SCN_ISA_BY_NAME}, always},
 };
 
 const scn_isa *scn_isa_at(int i)

@@ -1,7 +1,7 @@
 /* The innermost products, written once with vectors of the compiler and compiled once for each instruction set: CMake
- * gives this file the flags of the set and SCN_ISA = avx512, avx2 or portable. (A target attribute in place of flags
- * would not do: GCC lowers vector types before it inlines.) With SCN_PAIRS a word is two bfloat16, else a float32;
- * nearly all code moves words and does not ask.
+ * gives this file the flags of the set and SCN_ISA = avx512, avx2, neon or portable. (A target attribute in place of
+ * flags would not do: GCC lowers vector types before it inlines.) With SCN_PAIRS a word is two bfloat16, else a
+ * float32; nearly all code moves words and does not ask.
  *
  * A tile of C lives in rows x vecs accumulators; for each p, vecs loads of B and `rows` broadcasts of A feed rows *
  * vecs multiply-adds. `rows` and `vecs` are constants where `tile` is inlined, and all loops but the one over p
