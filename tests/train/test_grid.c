@@ -202,7 +202,7 @@ static void numbers_are_exact(void **state)
 static void options_beside_the_run_compute_nothing(void **state)
 {
     static const char beside[] = " preset threads recompute out max_minutes keep log_every eval_every "
-                                 "eval_tokens norm_every save_every comm_timeout ";
+                                 "eval_tokens norm_every save_every comm_timeout token_cache tensorboard report ";
     const config_option *o;
     int found = 0;
     (void)state;
@@ -213,7 +213,7 @@ static void options_beside_the_run_compute_nothing(void **state)
         check(grid_computes(o) == (strstr(beside, word) == NULL));
         found += !grid_computes(o);
     }
-    check(found == 12);
+    check(found == 15);
     check(grid_computes(config_find("lr")) && grid_computes(config_find("eval_batches")));
     check(!grid_computes(config_find("out")) && !grid_computes(config_find("threads")));
 }
