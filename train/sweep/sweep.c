@@ -216,6 +216,7 @@ typedef struct pool {
     double begin;                            /* clock */
     bool empty;                              /* the last worker that asked found no waiting run */
     int pipe[2];                             /* messages of workers, SWEEP_MESSAGE bytes each */
+    char message[SWEEP_MESSAGE];             /* the last of these */
     bool broken;                             /* a worker could not use the ledger */
     char said[DATA_WARNINGS][SWEEP_MESSAGE]; /* warnings that were passed on */
     int said_count;
@@ -379,28 +380,28 @@ static void pass_warning(pool *c, const char *message)
     c->o->warn(c->o->context, message);
 }
 
-/* Reads the next message of a worker; false: none. */
-static bool next_message(const pool *c, char message[SWEEP_MESSAGE])
+/* Reads the next message of a worker into c->message; false: none. */
+static bool next_message(pool *c)
 {
+    char message[SWEEP_MESSAGE];
     if (read(c->pipe[0], message, SWEEP_MESSAGE) != SWEEP_MESSAGE)
         return false;
-    message[SWEEP_MESSAGE - 1] = '\0';
+    snprintf(c->message, SWEEP_MESSAGE, "%.*s", SWEEP_MESSAGE - 1, message);
     return true;
 }
 
 static void pass_warnings(pool *c)
 {
-    for (char message[SWEEP_MESSAGE]; next_message(c, message);)
-        pass_warning(c, message);
+    while (next_message(c))
+        pass_warning(c, c->message);
 }
 
-/* Reports why workers could not go on: their last message says so. */
-static scion_status report_broken(const pool *c, scion_error *err)
+/* Reports why workers could not go on: their last message says so, which may have been passed on already. */
+static scion_status report_broken(pool *c, scion_error *err)
 {
-    char message[SWEEP_MESSAGE] = "a worker could not use the ledger";
-    for (char next[SWEEP_MESSAGE]; next_message(c, next);)
-        memcpy(message, next, sizeof message);
-    return train_fail(err, SCION_EINVAL, "%s", message);
+    while (next_message(c))
+        ;
+    return train_fail(err, SCION_EINVAL, "%s", c->message[0] ? c->message : "a worker could not use the ledger");
 }
 
 /* True if runs are left with other processes, or wait because one of those died. */
