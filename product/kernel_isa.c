@@ -282,7 +282,7 @@ static inline int64_t tile_words(int64_t depth)
     return MR * (words(depth) + TILE_GAP);
 }
 
-/* Of row or column number i of the whole, which begins a tile or strip, at the depth where the part begins. */
+/* Offset of row or column number i of the whole, which begins a tile or strip, at the depth where the part begins. */
 static word *tile_at(const scn_packed *a, int64_t i)
 {
     return (word *)a->at + i / MR * tile_words(a->depth) + a->first / KR * MR;

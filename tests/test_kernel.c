@@ -221,7 +221,7 @@ static void packed_products_are_products(void **state)
     }
 }
 
-/* Of a pair the odd element is added first, as vdpbf16ps does: (1 + 2^-30) - 1 is 0 in float32, (1 - 1) + 2^-30 is
+/* The odd element of a pair is added first, as vdpbf16ps does: (1 + 2^-30) - 1 is 0 in float32, (1 - 1) + 2^-30 is
  * not. */
 static void pairs_have_their_order(void **state)
 {

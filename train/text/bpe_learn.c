@@ -1,7 +1,7 @@
 /* See bpe_learn.h. Texts are split by GPT-2's pattern, equal words are counted, and then, again and again, the
  * pair of neighbouring tokens that occurs most often becomes a token.
  *
- * Of pairs that occur equally often, the one whose left token has the lower number comes first, then the one whose
+ * Among pairs that occur equally often, the one whose left token has the lower number comes first, then the one whose
  * right token has. Bytes are numbered as GPT-2 does it, later tokens in the order in which they are learned. So
  * the result depends on nothing but the words and their counts; it is also the rule of Hugging Face's BpeTrainer,
  * whose merges are the same. In "aaa" the pair "aa" occurs twice.
