@@ -29,7 +29,7 @@ tr -s '\n ' ' ' < out > one_line
 holds one_line 'data: corpus, 201 documents, '
 holds one_line ' tokens of 260 kinds'
 holds one_line ' bits per byte'
-[ "$(ls cache/scion/tokens | wc -l)" -eq 1 ] || fault "the cache has $(ls cache/scion/tokens)"
+[ "$(ls cache/scion/tokens/*.bin | wc -l)" -eq 1 ] || fault "the cache has $(ls cache/scion/tokens)"
 for setting in token_cache=yes token_cache=no; do
     rm -rf again
     "$scion" train data=corpus field=body tokenizer=tok $tiny out=again $setting > out 2>&1 || fault "$setting: $(cat out)"
@@ -37,7 +37,7 @@ for setting in token_cache=yes token_cache=no; do
     json again/metrics.jsonl '[x.get("loss", x.get("val_loss")) for x in o]' > b
     cmp -s a b || fault "$setting: other losses: $(cat b)"
 done
-[ "$(ls cache/scion/tokens | wc -l)" -eq 1 ] || fault "the cache has $(ls cache/scion/tokens)"
+[ "$(ls cache/scion/tokens/*.bin | wc -l)" -eq 1 ] || fault "the cache has $(ls cache/scion/tokens)"
 
 # ---- The checkpoint has the tokenizer, as bytes: nothing else is needed
 python3 - << 'END' || fault 'the tokenizer in the checkpoint'

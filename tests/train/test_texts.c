@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -154,6 +155,46 @@ static void test_large_text(void **state)
     free(text);
 }
 
+/* A process that wants tokens that another one is making waits for them; the right ends with its process. */
+static void test_claim(void **state)
+{
+    enum { key = 12345 };
+    const uint16_t made[] = {3, 1, 4, 1, 5};
+    int ready[2], go[2], status;
+    void *tokens;
+    int64_t count;
+    char byte;
+    (void)state;
+    setenv("XDG_CACHE_HOME", files_path("claimed"), 1);
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(go), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool taken = token_cache_claim(key) >= 0 && write(ready[1], "x", 1) == 1 && read(go[0], &byte, 1) == 1;
+        usleep(200000); /* a parent that does not wait finds nothing */
+        token_cache_write(key, 2, made, 5);
+        _exit(taken ? 0 : 1);
+    }
+    assert_true(child > 0 && read(ready[0], &byte, 1) == 1);
+    assert_false(token_cache_read(key, 2, &tokens, &count));
+    assert_int_equal(write(go[1], "x", 1), 1);
+    const int claim = token_cache_claim(key);
+    assert_true(claim >= 0);
+    assert_true(token_cache_read(key, 2, &tokens, &count));
+    assert_int_equal(count, 5);
+    assert_memory_equal(tokens, made, sizeof made);
+    free(tokens);
+    token_cache_release(claim);
+    assert_true(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < 2; i++) {
+        close(ready[i]);
+        close(go[i]);
+    }
+    setenv("XDG_CACHE_HOME", files_text("claimed_file", "x"), 1);
+    assert_true(token_cache_claim(key) < 0);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 static int64_t file_bytes(const char *path)
 {
     struct stat s;
@@ -291,8 +332,9 @@ static void test_learned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learned),    cmocka_unit_test(test_documents), cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_large_text), cmocka_unit_test(test_cache),     cmocka_unit_test(test_beside_shards),
+        cmocka_unit_test(test_learned),       cmocka_unit_test(test_documents), cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_large_text),    cmocka_unit_test(test_cache),     cmocka_unit_test(test_claim),
+        cmocka_unit_test(test_beside_shards),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

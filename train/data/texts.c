@@ -83,10 +83,15 @@ static scion_status tokenise(data_set *d, const data_texts *texts, collected *c,
         c->width = 2; /* a shard's tokens have at least 2 bytes */
     if (cached && token_cache_read(key, c->width, &c->tokens, &c->count))
         return SCION_OK;
-    RETURN_IF_FAILED(data_tokenize(texts, &how, err));
-    if (cached)
-        token_cache_write(key, c->width, c->tokens, c->count);
-    return SCION_OK;
+    const int claim = cached ? token_cache_claim(key) : -1;
+    scion_status status = SCION_OK;
+    if (claim < 0 || !token_cache_read(key, c->width, &c->tokens, &c->count)) {
+        status = data_tokenize(texts, &how, err);
+        if (cached && status == SCION_OK)
+            token_cache_write(key, c->width, c->tokens, c->count);
+    }
+    token_cache_release(claim);
+    return status;
 }
 
 /* Makes the tokens of the texts d's own. */

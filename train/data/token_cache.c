@@ -1,9 +1,11 @@
 /* See token_cache.h. */
 #include "data/token_cache.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -25,14 +27,13 @@ uint64_t token_cache_key(const data_texts *texts, const tokenizer *t)
     return key;
 }
 
-/* Path of a file of the cache. False: there is no place for it. */
-static bool path_of(uint64_t key, char path[data_path_bytes])
+/* Path of a file of the cache with that ending. False: there is no place for it. */
+static bool path_of(uint64_t key, const char *ending, char path[data_path_bytes])
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     const bool standard = cache && cache[0] == '/'; /* the XDG standard ignores relative paths */
-    return (standard || (home && home[0])) &&
-           data_path(path, "%s%s/scion/tokens/%016llx.bin", standard ? cache : home, standard ? "" : "/.cache",
-                     (unsigned long long)key);
+    return (standard || (home && home[0])) && data_path(path, "%s%s/scion/tokens/%016llx%s", standard ? cache : home,
+                                                        standard ? "" : "/.cache", (unsigned long long)key, ending);
 }
 
 /* The header of a file. The checksum covers the tokens. */
@@ -50,7 +51,7 @@ bool token_cache_read(uint64_t key, int width, void **tokens, int64_t *count)
     int64_t size;
     int file;
     *tokens = NULL;
-    if (!path_of(key, path) || data_open_file(path, &file, &size, NULL) != SCION_OK)
+    if (!path_of(key, ".bin", path) || data_open_file(path, &file, &size, NULL) != SCION_OK)
         return false;
     bool whole = size > SHARD_HEADER && (size - SHARD_HEADER) % width == 0;
     const size_t bytes = whole ? (size_t)(size - SHARD_HEADER) : 0;
@@ -71,15 +72,40 @@ bool token_cache_read(uint64_t key, int width, void **tokens, int64_t *count)
     return whole;
 }
 
+/* Makes the folder of a file of the cache. */
+static bool make_place(const char *path, char folder[data_path_bytes])
+{
+    snprintf(folder, data_path_bytes, "%.*s", (int)(strrchr(path, '/') - path), path);
+    return file_make_folder(folder, NULL) == SCION_OK;
+}
+
+/* A lock ends with its process. Its file stays, since a process that waits for it has it open; all keys share 256
+ * of them. A signal, or a file system without locks, ends the waiting: the text is then tokenised twice. */
+int token_cache_claim(uint64_t key)
+{
+    char path[data_path_bytes], folder[data_path_bytes];
+    if (!path_of(key & 0xff, ".lock", path) || !make_place(path, folder))
+        return -1;
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file >= 0 && flock(file, LOCK_EX) == 0)
+        return file;
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+void token_cache_release(int claim)
+{
+    if (claim >= 0)
+        close(claim);
+}
+
 void token_cache_write(uint64_t key, int width, const void *tokens, int64_t count)
 {
     char path[data_path_bytes], folder[data_path_bytes];
     int32_t head[SHARD_INTS];
     atomic_file f;
-    if (count > INT32_MAX || !path_of(key, path))
-        return;
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (file_make_folder(folder, NULL) != SCION_OK)
+    if (count > INT32_MAX || !path_of(key, ".bin", path) || !make_place(path, folder))
         return;
     atomic_remove_stale(-1, folder);
     make_header(head, key, width, tokens, count);
