@@ -59,16 +59,23 @@ static tokenizer *learn(void)
     return t;
 }
 
+/* Options for the corpus, whose path is put into *input. */
+static make_shards_options options_of(const tokenizer *t, const char *out, int64_t val, const char **input)
+{
+    *input = files_path("corpus");
+    return (make_shards_options){.inputs = input,
+                                 .input_count = 1,
+                                 .out = files_path(out),
+                                 .field = "text",
+                                 .tokenizer = t,
+                                 .shard_tokens = shard_tokens,
+                                 .val_tokens = val};
+}
+
 static scion_status make(const tokenizer *t, const char *out, int64_t val, make_shards_result *r, scion_error *err)
 {
-    const char *const inputs[] = {files_path("corpus")};
-    const make_shards_options o = {.inputs = inputs,
-                                   .input_count = 1,
-                                   .out = files_path(out),
-                                   .field = "text",
-                                   .tokenizer = t,
-                                   .shard_tokens = shard_tokens,
-                                   .val_tokens = val};
+    const char *input;
+    const make_shards_options o = options_of(t, out, val, &input);
     return make_shards(&o, r, err);
 }
 
@@ -161,17 +168,11 @@ static void test_kills(void **state)
     for (int i = 0;; i++) {
         char out[20];
         snprintf(out, sizeof out, "killed%d", i);
-        const char *const inputs[] = {files_path("corpus")};
+        const char *input;
         killer k = {i};
-        const make_shards_options o = {.inputs = inputs,
-                                       .input_count = 1,
-                                       .out = files_path(out),
-                                       .field = "text",
-                                       .tokenizer = t,
-                                       .shard_tokens = shard_tokens,
-                                       .val_tokens = val_tokens,
-                                       .progress = kill_self,
-                                       .ctx = &k};
+        make_shards_options o = options_of(t, out, val_tokens, &input);
+        o.progress = kill_self;
+        o.ctx = &k;
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0)

@@ -107,24 +107,36 @@ static scion_status open_file(metrics *m, scion_error *err)
     return S_ISREG(about.st_mode) ? SCION_OK : train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(m->path));
 }
 
-scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
-                          scion_error *err)
+/* Makes a writer of file `name`, which is not open yet. */
+static scion_status create(metrics **out, int folder, const char *dir, const char *name, scion_error *err)
 {
     metrics *m = *out = calloc(1, sizeof *m);
-    scion_status status = SCION_OK;
     if (!m)
         return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
     m->fd = -1;
     m->folder = folder;
-    TRY(run_dir_file(dir, "metrics.jsonl", m->path, err));
-    TRY(open_file(m, err));
-    TRY(cut(m, step, validation_due, err));
-done:
+    return run_dir_file(dir, name, m->path, err);
+}
+
+/* Frees a writer that could not be opened. */
+static scion_status keep_if(scion_status status, metrics **out)
+{
     if (status != SCION_OK) {
-        metrics_close(m);
+        metrics_close(*out);
         *out = NULL;
     }
     return status;
+}
+
+scion_status metrics_open(metrics **out, int folder, const char *dir, int64_t step, bool validation_due,
+                          scion_error *err)
+{
+    scion_status status = create(out, folder, dir, "metrics.jsonl", err);
+    if (status == SCION_OK)
+        status = open_file(*out, err);
+    if (status == SCION_OK)
+        status = cut(*out, step, validation_due, err);
+    return keep_if(status, out);
 }
 
 scion_status metrics_flush(metrics *m, scion_error *err)
@@ -271,23 +283,13 @@ static scion_status write_before(metrics *m, const run_curves *before, const cha
 scion_status metrics_csv_open(metrics **out, int folder, const char *dir, const run_curves *before, const char *unit,
                               scion_error *err)
 {
-    metrics *m = *out = calloc(1, sizeof *m);
-    scion_status status = SCION_OK;
-    if (!m)
-        return train_fail(err, SCION_ENOMEM, "%s: out of memory", path_end(dir));
-    m->fd = -1;
-    m->folder = folder;
-    TRY(run_dir_file(dir, "metrics.csv", m->path, err));
-    if (before->point_count > 0)
-        TRY(write_before(m, before, unit, err));
-    else if (unlinkat(file_at(folder), file_in(folder, m->path), 0) != 0 && errno != ENOENT)
-        TRY(train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end(m->path), strerror(errno)));
-done:
-    if (status != SCION_OK) {
-        metrics_close(m);
-        *out = NULL;
-    }
-    return status;
+    scion_status status = create(out, folder, dir, "metrics.csv", err);
+    if (status == SCION_OK && before->point_count > 0)
+        status = write_before(*out, before, unit, err);
+    else if (status == SCION_OK && unlinkat(file_at(folder), file_in(folder, (*out)->path), 0) != 0 &&
+             errno != ENOENT)
+        status = train_fail(err, SCION_EINVAL, "%s: cannot be written: %s", path_end((*out)->path), strerror(errno));
+    return keep_if(status, out);
 }
 
 scion_status metrics_csv_point(metrics *m, const run_point *p, scion_error *err)
