@@ -78,7 +78,7 @@ help:
 	@echo "make clang      build with clang, without OpenMP, and run the tests"
 	@echo "make cross      build the library for 64-bit ARM and run its numerical tests under qemu"
 	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
-	@echo "make peers      compare with Hugging Face's tokenizers, tiktoken and tensorboard, which are downloaded"
+	@echo "make peers      compare with transformers, tokenizers, tiktoken, llama.cpp and tensorboard, which are downloaded"
 	@echo "make lint       cppcheck and clang-tidy"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"

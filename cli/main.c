@@ -15,9 +15,9 @@
 #endif
 
 static const cli_command *const commands[] = {
-    &cli_train,     &cli_resume,     &cli_eval,    &cli_predict,    &cli_sample, &cli_sweep,
-    &cli_tune,      &cli_coordcheck, &cli_report,  &cli_reproduce,  &cli_bench,  &cli_data,
-    &cli_tokenizer, &cli_plan,       &cli_presets, &cli_completion, &cli_version};
+    &cli_train, &cli_resume,    &cli_eval,       &cli_predict, &cli_sample,     &cli_export,
+    &cli_sweep, &cli_tune,      &cli_coordcheck, &cli_report,  &cli_reproduce,  &cli_bench,
+    &cli_data,  &cli_tokenizer, &cli_plan,       &cli_presets, &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -39,8 +39,7 @@ static const struct {
     const char *names, *answer;
 } elsewhere[] = {
     {"finetune fine-tune fine_tune tune-model", "scion train init=RUN data=FILE fine-tunes a run"},
-    {"export convert save quantize",
-     "there is no other format yet: a checkpoint is a safetensors file, which other programs read"},
+    {"convert save quantize", "scion export RUN writes a trained model for transformers or llama.cpp"},
     {"encode decode", "scion tokenizer encodes and decodes texts, and learns tokenizers"},
     {"tokenize prepare", "scion data tokenize makes token shards of texts, scion tokenizer encodes them"},
     {"generate inference infer complete chat", "scion sample RUN generates text, scion predict RUN IMAGE classifies"},

@@ -87,8 +87,8 @@ refused 2 'batch_size is called batch here' eval . batch_size=3
 refused 2 'scion eval has no learning_rate; scion help eval says what it takes' eval . learning_rate=3
 refused 2 'scion sample has no quux; scion help sample says what it takes' sample . quux=1
 refused 2 'scion resume has no stpes; did you mean steps=VALUE?' resume . stpes=1
-refused 2 'there is no other format yet' export r1
-refused 2 'there is no other format yet' convert
+refused 2 'name the folder or file to write' export r1
+refused 2 'scion export RUN writes a trained model' convert
 refused 2 'scion data tokenize makes token shards of texts' tokenize text.txt
 refused 2 'scion tokenizer encodes and decodes texts' encode text.txt
 refused 2 'scion train init=RUN data=FILE fine-tunes a run' finetune r1

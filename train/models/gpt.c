@@ -146,6 +146,130 @@ static void radii(const void *from, model_radii *r)
         r->first_scale = "only its ratio to the square of radius_hidden matters";
 }
 
+/* ---- In other programs ---------------------------------------------------------------------------------- */
+
+/* Apertus is this network, with gains in its norms (ones here) and without the factor of an activation, which the
+ * matrix behind it takes. Its q and k rotate the same pairs as ours: nothing is permuted. */
+typedef struct tensor_name {
+    const char *param; /* of a block; NULL: ones, a gain */
+    const char *names[MODEL_FORMATS];
+    bool per_head; /* ones: as many as a head is wide, not the model */
+    bool scaled;   /* takes the activation's factor */
+} tensor_name;
+
+static const tensor_name block_names[] = {
+    {.names = {"attention_layernorm", "attn_norm"}},
+    {.param = "attn.q", .names = {"self_attn.q_proj", "attn_q"}},
+    {.param = "attn.k", .names = {"self_attn.k_proj", "attn_k"}},
+    {.param = "attn.v", .names = {"self_attn.v_proj", "attn_v"}},
+    {.param = "attn.o", .names = {"self_attn.o_proj", "attn_output"}},
+    {.names = {"self_attn.q_norm", "attn_q_norm"}, .per_head = true},
+    {.names = {"self_attn.k_norm", "attn_k_norm"}, .per_head = true},
+    {.names = {"feedforward_layernorm", "ffn_norm"}},
+    {.param = "mlp.up", .names = {"mlp.up_proj", "ffn_up"}},
+    {.param = "mlp.down", .names = {"mlp.down_proj", "ffn_down"}, .scaled = true},
+};
+
+static scion_status list_tensors(const model *m, const gpt_options *o, model_format format, model_outline *out,
+                                 scion_error *err)
+{
+    static const char *const blocks[] = {"model.layers", "blk"},
+                             *const tables[] = {"model.embed_tokens", "token_embd"},
+                             *const norms_last[] = {"model.norm", "output_norm"},
+                             *const heads[] = {"lm_head", "output"};
+    const float factor = activation_find(o->activation)->factor;
+    model_tensor t = {.param = model_param(m, "embedding"), .factor = 1};
+    snprintf(t.name, sizeof t.name, "%s.weight", tables[format]);
+    RETURN_IF_FAILED(model_put_tensor(out, &t, err));
+    for (int64_t i = 0; i < o->layers; i++)
+        for (size_t k = 0; k < sizeof block_names / sizeof *block_names; k++) {
+            const tensor_name *n = &block_names[k];
+            char ours[64];
+            snprintf(ours, sizeof ours, "blocks.%lld.%s", (long long)i, n->param ? n->param : "");
+            t = (model_tensor){.param = n->param ? model_param(m, ours) : NULL,
+                               .ones = n->per_head ? o->head_size : o->width,
+                               .factor = n->scaled ? factor : 1};
+            snprintf(t.name, sizeof t.name, "%s.%lld.%s.weight", blocks[format], (long long)i, n->names[format]);
+            RETURN_IF_FAILED(model_put_tensor(out, &t, err));
+        }
+    t = (model_tensor){.ones = o->width, .factor = 1};
+    snprintf(t.name, sizeof t.name, "%s.weight", norms_last[format]);
+    RETURN_IF_FAILED(model_put_tensor(out, &t, err));
+    if (o->tied && format == MODEL_HF) /* said in its settings */
+        return SCION_OK;
+    t = (model_tensor){.param = model_param(m, o->tied ? "embedding" : "head"), .factor = 1};
+    snprintf(t.name, sizeof t.name, "%s.weight", heads[format]);
+    return model_put_tensor(out, &t, err);
+}
+
+static void list_hf_settings(const model *m, const gpt_options *o, model_outline *out)
+{
+    const data_array *text = model_array(m, "tokens");
+    model_put_int(out, "vocab_size", text->range);
+    model_put_int(out, "hidden_size", o->width);
+    model_put_int(out, "intermediate_size", 4 * o->width);
+    model_put_int(out, "num_hidden_layers", o->layers);
+    model_put_int(out, "num_attention_heads", o->width / o->head_size);
+    model_put_int(out, "num_key_value_heads", o->width / o->head_size);
+    model_put_text(out, "hidden_act", activation_find(o->activation)->plain);
+    model_put_int(out, "max_position_embeddings", text->count);
+    model_put_real(out, "rms_norm_eps", norm_eps);
+    model_put_bool(out, "tie_word_embeddings", o->tied);
+    model_put_text(out, "rope_parameters.rope_type", "default");
+    model_put_real(out, "rope_parameters.rope_theta", o->rotary_base);
+    model_put_bool(out, "attention_bias", false);
+    model_put_real(out, "attention_dropout", 0);
+}
+
+/* The only activation of this architecture is xIELU: a x^2 + b x for x > 0, else c (e^min(x, eps) - 1 - x) + b x. It
+ * is ReLU^2 with a = softplus(alpha_p) = 1, b = 0 and c = softplus(alpha_n) = 0, exactly in float32. */
+static void list_gguf_settings(const model *m, const gpt_options *o, model_outline *out)
+{
+    const data_array *text = model_array(m, "tokens");
+    model_put_int(out, "apertus.context_length", text->count);
+    model_put_int(out, "apertus.embedding_length", o->width);
+    model_put_int(out, "apertus.block_count", o->layers);
+    model_put_int(out, "apertus.feed_forward_length", 4 * o->width);
+    model_put_int(out, "apertus.attention.head_count", o->width / o->head_size);
+    model_put_int(out, "apertus.attention.head_count_kv", o->width / o->head_size);
+    model_put_real(out, "apertus.attention.layer_norm_rms_epsilon", norm_eps);
+    model_put_int(out, "apertus.rope.dimension_count", o->head_size);
+    model_put_real(out, "apertus.rope.freq_base", o->rotary_base);
+    model_put_int(out, "apertus.vocab_size", text->range);
+    model_put_real(out, "xielu.alpha_p", 0.541324854612918);
+    model_put_real(out, "xielu.alpha_n", -1e4);
+    model_put_real(out, "xielu.beta", 0);
+    model_put_real(out, "xielu.eps", -1e-6);
+}
+
+static scion_status list_export(const model *m, const void *from, model_format format, model_outline *out,
+                                scion_error *err)
+{
+    const gpt_options *o = from;
+    const char *plain = activation_find(o->activation)->plain;
+    if (!o->qk_norm)
+        return train_fail(err, SCION_EINVAL,
+                          "a model with qk_norm=no cannot be exported: the architecture there always has norms of "
+                          "queries and keys; train with qk_norm=yes");
+    if (!plain)
+        return train_fail(err, SCION_EINVAL,
+                          "activation=%s cannot be exported: transformers does not have it; train with scaled_relu2",
+                          o->activation);
+    if (format == MODEL_GGUF && strcmp(plain, "relu2") != 0)
+        return train_fail(err, SCION_EINVAL,
+                          "activation=%s cannot be exported to GGUF, where only relu2 and scaled_relu2 can be "
+                          "expressed: export with format=hf, or train with activation=scaled_relu2",
+                          o->activation);
+    if (format == MODEL_HF)
+        list_hf_settings(m, o, out);
+    else
+        list_gguf_settings(m, o, out);
+    return list_tensors(m, o, format, out, err);
+}
+
+static const model_export elsewhere = {
+    .architecture = "apertus", .class_name = "ApertusForCausalLM", .list = list_export};
+
 /* Counts the matrices, a vocabulary of about a hundred symbols, and attention. */
 static double cost(const void *from, int64_t block)
 {
@@ -192,11 +316,10 @@ static const tape_value *param(const model *m, int64_t i, const char *name, scio
     char full[64];
     snprintf(full, sizeof full, "blocks.%lld.%s", (long long)i, name);
     const char *wanted = i < 0 ? name : full;
-    for (int64_t k = 0; k < tape_param_count(m->tape); k++)
-        if (strcmp(tape_param_at(m->tape, k)->name, wanted) == 0)
-            return tape_param_at(m->tape, k);
-    train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, wanted);
-    return NULL;
+    const tape_value *found = model_param(m, wanted);
+    if (!found)
+        train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, wanted);
+    return found;
 }
 
 /* Finds the weights. */
@@ -370,6 +493,7 @@ const model_row model_gpt = {
     .record = record,
     .norms_by = norms,
     .decode = &decode,
+    .to = &elsewhere,
     .radii = radii,
     .proxy_divisor = "head_size",
     .cost = cost,

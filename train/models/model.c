@@ -1,9 +1,12 @@
 /* See model.h. */
 #include "models/model.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/ops.h"
+#include "util/array.h"
 #include "util/fail.h"
 #include "util/utf8.h"
 
@@ -61,6 +64,72 @@ scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *er
                           (long long)head_size);
     return SCION_OK;
 }
+
+const tape_value *model_param(const model *m, const char *name)
+{
+    for (int64_t i = 0; i < tape_param_count(m->tape); i++)
+        if (strcmp(tape_param_at(m->tape, i)->name, name) == 0)
+            return tape_param_at(m->tape, i);
+    return NULL;
+}
+
+/* ---- Outlines for other programs ------------------------------------------------------------------------ */
+
+scion_status model_outline_make(model_outline *out, const model *m, const void *options, model_format format,
+                                scion_error *err)
+{
+    *out = (model_outline){.tensors = NULL};
+    if (!m->row->to)
+        return train_fail(
+            err, SCION_EINVAL,
+            "model %s cannot be exported: transformers and llama.cpp do not have it; its checkpoint is a "
+            "safetensors file, which other programs read",
+            m->row->name);
+    return m->row->to->list(m, options, format, out, err);
+}
+
+void model_outline_free(model_outline *out)
+{
+    free(out->tensors);
+    *out = (model_outline){.tensors = NULL};
+}
+
+static void put(model_outline *out, const model_setting *s)
+{
+    assert(out->setting_count < MODEL_SETTINGS);
+    out->settings[out->setting_count++] = *s;
+}
+
+void model_put_int(model_outline *out, const char *key, int64_t value)
+{
+    put(out, &(model_setting){.key = key, .type = MODEL_INT, .integer = value});
+}
+
+void model_put_real(model_outline *out, const char *key, double value)
+{
+    put(out, &(model_setting){.key = key, .type = MODEL_REAL, .real = value});
+}
+
+void model_put_bool(model_outline *out, const char *key, bool value)
+{
+    put(out, &(model_setting){.key = key, .type = MODEL_BOOL, .integer = value});
+}
+
+void model_put_text(model_outline *out, const char *key, const char *value)
+{
+    put(out, &(model_setting){.key = key, .type = MODEL_TEXT, .text = value});
+}
+
+scion_status model_put_tensor(model_outline *out, const model_tensor *tensor, scion_error *err)
+{
+    model_tensor *to = array_append(&out->tensors, &out->tensor_count, sizeof *to);
+    if (!to)
+        return train_fail(err, SCION_ENOMEM, "out of memory for the list of tensors");
+    *to = *tensor;
+    return SCION_OK;
+}
+
+/* ---- For models ------------------------------------------------------------------------------------------ */
 
 const data_array *model_array(const model *m, const char *name)
 {

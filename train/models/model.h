@@ -31,6 +31,44 @@ typedef struct model_decode {
     void (*free)(void *decoder);
 } model_decode;
 
+/* Files of other programs: a folder for transformers, a file for llama.cpp. */
+typedef enum model_format { MODEL_HF, MODEL_GGUF, MODEL_FORMATS } model_format;
+
+/* A hyperparameter under its key there. */
+typedef struct model_setting {
+    const char *key;
+    enum { MODEL_INT, MODEL_REAL, MODEL_BOOL, MODEL_TEXT } type;
+    int64_t integer; /* of a BOOL too */
+    double real;
+    const char *text;
+} model_setting;
+
+/* A tensor there: `factor` times a parameter, in its shape, or a vector of ones. */
+enum { MODEL_TENSOR_NAME = 64, MODEL_SETTINGS = 24 };
+typedef struct model_tensor {
+    char name[MODEL_TENSOR_NAME];
+    const tape_value *param; /* NULL: `ones` ones */
+    int64_t ones;
+    float factor;
+} model_tensor;
+
+typedef struct model_outline {
+    model_setting settings[MODEL_SETTINGS];
+    int setting_count;
+    model_tensor *tensors;
+    int64_t tensor_count;
+} model_outline;
+
+/* A model in the files of other programs. */
+typedef struct model_export {
+    const char *architecture; /* its name there */
+    const char *class_name;   /* in transformers */
+    /* Lists hyperparameters and tensors with the functions below. EINVAL: the format cannot express the model; err
+     * says why and the way out. */
+    scion_status (*list)(const model *m, const void *options, model_format format, model_outline *out,
+                         scion_error *err);
+} model_export;
+
 /* Reasons why a radius need not be searched; NULL: it must be. */
 typedef struct model_radii {
     const char *first, *hidden; /* no parameter has this radius alone */
@@ -58,6 +96,7 @@ struct model_row {
     const char *(*norms_by)(const void *options);
     bool accuracy;              /* report the share of right answers */
     const model_decode *decode; /* NULL: it writes no text */
+    const model_export *to;     /* NULL: other programs do not know it */
     /* For tuning: names radii that need no search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
     /* For tuning on a proxy of a quarter of the width: the minimum width, and the option that must divide it (NULL:
@@ -79,6 +118,11 @@ const char *model_name(int i); /* NULL past the last */
 scion_status model_record(model *m, const model_row *row, const void *options, const data_info *data, int64_t batch,
                           scion_error *err);
 void model_free(model *m);
+
+/* Lists a model with weights for a format; EINVAL: it cannot be exported, err says why. Free in any case. */
+scion_status model_outline_make(model_outline *out, const model *m, const void *options, model_format format,
+                                scion_error *err);
+void model_outline_free(model_outline *out);
 
 /* ---- For models ---- */
 
@@ -102,6 +146,15 @@ enum { MODEL_MAX_LAYERS = 500 };
                     .neutral = true)
 /* For models with attention: head_size must divide width. */
 scion_status model_check_heads(int64_t width, int64_t head_size, scion_error *err);
+
+/* Parameter of a recorded model by its name; NULL: none. */
+const tape_value *model_param(const model *m, const char *name);
+/* For model_export.list. */
+void model_put_int(model_outline *out, const char *key, int64_t value);
+void model_put_real(model_outline *out, const char *key, double value);
+void model_put_bool(model_outline *out, const char *key, bool value);
+void model_put_text(model_outline *out, const char *key, const char *value);
+scion_status model_put_tensor(model_outline *out, const model_tensor *tensor, scion_error *err);
 
 /* Description of an array of row->inputs, which the data all have. */
 const data_array *model_array(const model *m, const char *name);

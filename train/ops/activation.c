@@ -149,10 +149,13 @@ SCN_CLONES static void tanh_backward(float c, int64_t n, const float *z, const f
 /* ---- The table --------------------------------------------------------------------------------------------- */
 
 static const activation TABLE[] = {
-    {"relu", 1, 1, relu_forward, relu_backward},    {"scaled_relu", SQRT_2, 1, relu_forward, relu_backward},
-    {"relu2", 1, 2, relu2_forward, relu2_backward}, {"scaled_relu2", 2, 2, relu2_forward, relu2_backward},
-    {"gelu", 1, 0, gelu_forward, gelu_backward},    {"sqrt2_gelu", SQRT_2, 0, gelu_forward, gelu_backward},
-    {"tanh", 1, 0, tanh_forward, tanh_backward},
+    {"relu", 1, 1, relu_forward, relu_backward, "relu"},
+    {"scaled_relu", SQRT_2, 1, relu_forward, relu_backward, "relu"},
+    {"relu2", 1, 2, relu2_forward, relu2_backward, "relu2"},
+    {"scaled_relu2", 2, 2, relu2_forward, relu2_backward, "relu2"},
+    {"gelu", 1, 0, gelu_forward, gelu_backward, "gelu"},
+    {"sqrt2_gelu", SQRT_2, 0, gelu_forward, gelu_backward, "gelu"},
+    {"tanh", 1, 0, tanh_forward, tanh_backward, "tanh"},
 };
 
 const activation *activation_row(int i)

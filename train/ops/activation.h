@@ -14,6 +14,7 @@ typedef struct activation {
     /* dz = dy f'(z) for n values, or dz += that; z as given to `forward`. At a kink f' is that of the side where f is
      * constant. dz may be dy if not accumulate. */
     void (*backward)(float factor, int64_t n, const float *z, const float *dy, bool accumulate, float *dz);
+    const char *plain; /* name of f/factor in other programs (transformers); NULL: they do not have it */
 } activation;
 
 /* Row by name, or NULL. */

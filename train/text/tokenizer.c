@@ -139,3 +139,25 @@ uint64_t tokenizer_hash(const tokenizer *t)
 {
     return t->hash;
 }
+
+scion_status tokenizer_json(const tokenizer *t, void **bytes, size_t *size, scion_error *err)
+{
+    *bytes = NULL;
+    *size = 0;
+    return t->row->json(t, bytes, size, err);
+}
+
+bool tokenizer_is_added(const tokenizer *t, int32_t token)
+{
+    return t->row->is_added && t->row->is_added(t, token);
+}
+
+bool tokenizer_merge(const tokenizer *t, int64_t i, tokenizer_pair *p)
+{
+    return t->row->merge && t->row->merge(t, i, p);
+}
+
+const char *tokenizer_unlike_gpt2(const tokenizer *t)
+{
+    return t->row->unlike_gpt2 ? t->row->unlike_gpt2(t) : NULL;
+}

@@ -4,6 +4,7 @@
 #ifndef TRAIN_TEXT_TOKENIZER_H
 #define TRAIN_TEXT_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,5 +59,21 @@ int32_t tokenizer_separator(const tokenizer *t); /* the token between documents,
 /* Pattern i, from 0, by which a text is split into words before it is encoded; NULL past the last. */
 const char *tokenizer_pattern(const tokenizer *t, int i);
 uint64_t tokenizer_hash(const tokenizer *t); /* of its kind and the bytes that save writes */
+
+/* ---- For files of other programs ---- */
+
+/* A tokenizer.json with the same tokens, of any kind; nothing is added to a text. Free *bytes. */
+scion_status tokenizer_json(const tokenizer *t, void **bytes, size_t *size, scion_error *err);
+/* True for a token that stands for something that no text has: the separator, say. */
+bool tokenizer_is_added(const tokenizer *t, int32_t token);
+/* Two sequences of bytes that become one, which need not be a token. */
+typedef struct tokenizer_pair {
+    const char *left, *right;
+    size_t left_bytes, right_bytes;
+} tokenizer_pair;
+/* Pair i, from 0, in the order in which they are merged; one of no bytes is none. False past the last. */
+bool tokenizer_merge(const tokenizer *t, int64_t i, tokenizer_pair *p);
+/* Reason why GPT-2's algorithm (its pattern, then merges by rank) would give other tokens; NULL: it gives these. */
+const char *tokenizer_unlike_gpt2(const tokenizer *t);
 
 #endif

@@ -99,6 +99,37 @@ static size_t cut_bpe(const tokenizer *t, const char *text, size_t n)
     return 0;
 }
 
+/* Written anew: what a file of others adds to texts, and we do not, is left out. */
+static scion_status json_of_bpe(const tokenizer *t, void **bytes, size_t *size, scion_error *err)
+{
+    const bpe *b = t->state;
+    return tokenizer_json_write(&b->v, bytes, size, err);
+}
+
+static bool is_added_in_bpe(const tokenizer *t, int32_t token)
+{
+    const bpe *b = t->state;
+    return b->v.added[token];
+}
+
+static bool merge_of_bpe(const tokenizer *t, int64_t i, tokenizer_pair *p)
+{
+    const bpe *b = t->state;
+    if (i >= b->v.merge_count)
+        return false;
+    p->left = bpe_bytes(&b->v, b->v.merges[i].left, &p->left_bytes);
+    p->right = bpe_bytes(&b->v, b->v.merges[i].right, &p->right_bytes);
+    return true;
+}
+
+static const char *bpe_unlike_gpt2(const tokenizer *t)
+{
+    const bpe *b = t->state;
+    if (b->v.pattern_count != 1 || strcmp(b->v.patterns[0], bpe_gpt2_pattern) != 0)
+        return "it splits texts by another pattern than GPT-2's";
+    return b->v.ignore_merges ? "it looks for whole words before it merges bytes" : NULL;
+}
+
 const tokenizer_row tokenizer_bpe = {
     .name = "bpe",
     .help = "byte pair encoding: frequent sequences of bytes are tokens",
@@ -112,4 +143,8 @@ const tokenizer_row tokenizer_bpe = {
     .pattern = pattern_of_bpe,
     .cut = cut_bpe,
     .close = close_bpe,
+    .json = json_of_bpe,
+    .is_added = is_added_in_bpe,
+    .merge = merge_of_bpe,
+    .unlike_gpt2 = bpe_unlike_gpt2,
 };

@@ -1,5 +1,6 @@
 /* Bytes as tokens: the token of a byte is its value. Nothing to learn, and any text has tokens. */
 #include "util/fail.h"
+#include "text/tokenizer_json.h"
 #include "text/tokenizer_row.h"
 
 static scion_status open_bytes(tokenizer *t, const void *bytes, size_t size, scion_error *err)
@@ -50,6 +51,11 @@ static size_t cut_bytes(const tokenizer *t, const char *text, size_t n)
     return n;
 }
 
+static scion_status json_of_bytes(const tokenizer *t, void **bytes, size_t *size, scion_error *err)
+{
+    return tokenizer_json_write_symbols(t, false, bytes, size, err);
+}
+
 const tokenizer_row tokenizer_bytes = {
     .name = "bytes",
     .help = "every byte is a token",
@@ -60,4 +66,5 @@ const tokenizer_row tokenizer_bytes = {
     .encode = encode_bytes,
     .decode = decode_bytes,
     .cut = cut_bytes,
+    .json = json_of_bytes,
 };

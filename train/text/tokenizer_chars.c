@@ -13,6 +13,7 @@
 
 #include "util/fail.h"
 #include "util/utf8.h"
+#include "text/tokenizer_json.h"
 #include "text/tokenizer_row.h"
 
 static const char mark_bytes[] = "\xef\xbf\xbd\xef\xbf\xbd", mark_zero[] = "\xef\xbf\xbe\xef\xbf\xbe";
@@ -208,6 +209,28 @@ static size_t cut_chars(const tokenizer *t, const char *text, size_t n)
     return n;
 }
 
+static scion_status json_of_chars(const tokenizer *t, void **bytes, size_t *size, scion_error *err)
+{
+    return tokenizer_json_write_symbols(t, ((const chars *)t->state)->utf8, bytes, size, err);
+}
+
+/* Pairs that join the bytes of a character, from its first byte on: at most three of each. Characters are ascending,
+ * so that one with the same first bytes stands directly before. */
+static bool merge_of_chars(const tokenizer *t, int64_t i, tokenizer_pair *p)
+{
+    const chars *c = t->state;
+    const int64_t k = i / 3;
+    const uint32_t n = 1 + (uint32_t)(i % 3);
+    if (k >= t->size)
+        return false;
+    const char *text = c->symbols[k].text;
+    const bool known = k > 0 && c->symbols[k - 1].length > n && memcmp(c->symbols[k - 1].text, text, n + 1) == 0;
+    *p = (tokenizer_pair){.left = text, .right = text + n};
+    if (c->symbols[k].length > n && !known)
+        p->left_bytes = n, p->right_bytes = 1;
+    return true;
+}
+
 static void close_chars(tokenizer *t)
 {
     chars *c = t->state;
@@ -227,4 +250,6 @@ const tokenizer_row tokenizer_chars = {
     .decode = decode_chars,
     .cut = cut_chars,
     .close = close_chars,
+    .json = json_of_chars,
+    .merge = merge_of_chars,
 };

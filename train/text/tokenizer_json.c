@@ -332,21 +332,28 @@ static json_t *added_token(const char *text, int32_t number)
 }
 
 /* Writes a whole file of its parts, to which it takes the references. */
-static scion_status dump(json_t *added, json_t *pre_tokenizer, json_t *vocab, json_t *merges, bool ignore_merges,
-                         void **bytes, size_t *size, scion_error *err)
+static scion_status dump_parts(json_t *added, json_t *pre_tokenizer, json_t *decoder, json_t *model, void **bytes,
+                               size_t *size, scion_error *err)
 {
     json_t *o = json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o}", "version", "1.0", "truncation", "padding",
                           "added_tokens", added, "normalizer", "pre_tokenizer", pre_tokenizer, "post_processor",
-                          "decoder", byte_level(true));
-    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
-                              "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                              "byte_fallback", 0, "ignore_merges", ignore_merges, "vocab", vocab, "merges", merges);
+                          "decoder", decoder);
     *bytes = NULL;
     if (o && json_object_set_new(o, "model", model) == 0)
         *bytes = json_dumps(o, JSON_INDENT(1));
     *size = *bytes ? strlen(*bytes) : 0;
     json_decref(o);
     return *bytes ? SCION_OK : no_memory(err);
+}
+
+/* The same for byte pairs. */
+static scion_status dump(json_t *added, json_t *pre_tokenizer, json_t *vocab, json_t *merges, bool ignore_merges,
+                         void **bytes, size_t *size, scion_error *err)
+{
+    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
+                              "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                              "byte_fallback", 0, "ignore_merges", ignore_merges, "vocab", vocab, "merges", merges);
+    return dump_parts(added, pre_tokenizer, byte_level(true), model, bytes, size, err);
 }
 
 /* Fills the lists of tokens and merges; text has space for two tokens. */
@@ -383,6 +390,53 @@ scion_status tokenizer_json_write(const bpe_vocabulary *v, void **bytes, size_t 
     json_decref(merges);
     *bytes = NULL;
     return no_memory(err);
+}
+
+/* Characters: a model of whole words, which are the characters of a text. Its unknown word is in no vocabulary. */
+static scion_status write_characters(const tokenizer *t, void **bytes, size_t *size, scion_error *err)
+{
+    json_t *vocab = json_object();
+    bool fine = vocab != NULL;
+    for (int32_t i = 0; fine && i < tokenizer_size(t); i++) {
+        size_t n;
+        char text[8] = "";
+        const char *symbol = tokenizer_decode(t, i, &n);
+        memcpy(text, symbol, n);
+        if (!text[0]) {
+            json_decref(vocab);
+            return train_fail(err, SCION_EINVAL,
+                              "the vocabulary has the character U+0000, which a tokenizer.json of characters cannot "
+                              "hold; train with tokenizer=bytes or tokenizer=bpe");
+        }
+        fine = json_object_set_new(vocab, text, json_integer(i)) == 0;
+    }
+    if (!fine) {
+        json_decref(vocab);
+        return no_memory(err);
+    }
+    json_t *split = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[\\s\\S]", "behavior",
+                              "Isolated", "invert", 0);
+    json_t *model =
+        json_pack("{s:s, s:o, s:s}", "type", "WordLevel", "vocab", vocab, "unk_token", "<|not in the vocabulary|>");
+    return dump_parts(json_array(), split, json_pack("{s:s}", "type", "Fuse"), model, bytes, size, err);
+}
+
+scion_status tokenizer_json_write_symbols(const tokenizer *t, bool utf8, void **bytes, size_t *size, scion_error *err)
+{
+    bpe_vocabulary v;
+    scion_status status = SCION_OK;
+    if (utf8)
+        return write_characters(t, bytes, size, err);
+    bpe_vocabulary_init(&v);
+    for (int32_t i = 0; i < tokenizer_size(t); i++) {
+        size_t n;
+        const char *symbol = tokenizer_decode(t, i, &n);
+        TRY(bpe_add_token(&v, symbol, n, false, err));
+    }
+    TRY(tokenizer_json_write(&v, bytes, size, err));
+done:
+    bpe_vocabulary_free(&v);
+    return status;
 }
 
 /* ---- encoder.json and vocab.bpe -------------------------------------------------------------------------- */

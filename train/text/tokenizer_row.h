@@ -23,6 +23,10 @@ typedef struct tokenizer_row {
     const char *(*pattern)(const tokenizer *t, int i);                   /* NULL: none */
     size_t (*cut)(const tokenizer *t, const char *text, size_t n);       /* NULL: no such place is known */
     void (*close)(tokenizer *t);                                         /* NULL: nothing to free */
+    scion_status (*json)(const tokenizer *t, void **bytes, size_t *size, scion_error *err);
+    bool (*is_added)(const tokenizer *t, int32_t token);             /* 0 <= token < t->size; NULL: none is */
+    bool (*merge)(const tokenizer *t, int64_t i, tokenizer_pair *p); /* NULL: there are none */
+    const char *(*unlike_gpt2)(const tokenizer *t);                  /* NULL: it gives the same tokens */
 } tokenizer_row;
 
 struct tokenizer {

@@ -67,7 +67,8 @@ typedef enum trainer_use {
     TRAINER_EVALUATE,       /* on the validation part */
     TRAINER_EVALUATE_WHOLE, /* on all of the data */
     TRAINER_CLASSIFY,       /* image files; the training images are not needed */
-    TRAINER_GENERATE        /* text; the training text is not needed, and nothing is planned */
+    TRAINER_GENERATE,       /* text; the training text is not needed, and nothing is planned */
+    TRAINER_EXPORT          /* the same, for files of other programs */
 } trainer_use;
 
 /* Opens a checkpoint for such a use. Pairs change data, batch, block, threads and the like. */

@@ -230,6 +230,9 @@ static const use_row uses[] = {
                           .refused = "only a model that learned from images can classify them"},
     [TRAINER_GENERATE] = {.needs = "data_kind",
                           .refused = "only a model that learned from a text or from token shards can write"},
+    [TRAINER_EXPORT] = {.needs = "data_kind",
+                        .refused = "only a model of text can be exported; this is a safetensors file, which other "
+                                   "programs read as it is"},
 };
 
 /* Settings of a trained model that its use decides. */
