@@ -258,6 +258,8 @@ static void name_ledger(const char *preset, char path[CONFIG_TEXT])
     snprintf(path, CONFIG_TEXT, "sweeps/%s.db", name);
 }
 
+enum { LEDGER, JOBS, THREADS, BUDGET, JSON, CSV, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
+
 /* The runs that a command is about. */
 typedef struct plan {
     grid g; /* the grid of each preset, one after the other; empty: all of the ledger */
@@ -266,6 +268,15 @@ typedef struct plan {
     sweep_options work;
     FILE *say; /* text for people: standard output, unless JSON goes there */
 } plan;
+
+static bool is_ledger(const char *path)
+{
+    ledger *l = NULL;
+    scion_error err;
+    const bool is = ledger_open(&l, path, false, &err) == SCION_OK;
+    ledger_close(l);
+    return is;
+}
 
 /* Nothing is added to a ledger if a part is wrong. Returns the exit status. */
 static int name_runs(plan *p, const cli_arguments *a)
@@ -277,7 +288,7 @@ static int name_runs(plan *p, const cli_arguments *a)
         status = grid_add(&p->g, a->word_count > 0 ? a->words[i] : NULL, a->pairs, a->pair_count, &err);
     if (status != SCION_OK)
         return cli_error(CLI_USAGE, "%s", err.message);
-    if (p->g.count == 1)
+    if (p->g.count == 1 && !(a->values[LEDGER] && is_ledger(p->ledger))) /* a single run may join others */
         return cli_error(CLI_USAGE,
                          "nothing to sweep: give a setting several values, such as lr=2^-8..2^-3; or did you "
                          "mean scion train?");
@@ -302,8 +313,6 @@ scion_status cli_sweep_others(FILE *to, ledger *l, const char *path, bool all, b
                   (long long)count, cli_plural(count), count == 1 ? "s" : "", path);
     return SCION_OK;
 }
-
-enum { LEDGER, JOBS, THREADS, BUDGET, JSON, CSV, ALL, DROP, RETRY, RETRY_DIVERGED, ADD };
 
 /* Adds the runs to the ledger, and applies the switches to those in it. */
 static scion_status enter(plan *p, const cli_arguments *a, scion_error *err)
@@ -399,15 +408,6 @@ static int work(plan *p, const cli_arguments *a)
     if (launcher_find().rank > 0) /* the first process reports */
         return end.count[RUN_FAILED] > 0 ? CLI_FAILED : CLI_OK;
     return finish(p, files_of(a), &end);
-}
-
-static bool is_ledger(const char *path)
-{
-    ledger *l = NULL;
-    scion_error err;
-    const bool is = ledger_open(&l, path, false, &err) == SCION_OK;
-    ledger_close(l);
-    return is;
 }
 
 static int run_sweep(cli_arguments *a)

@@ -114,6 +114,11 @@ holds out 'rule=adamw'
 "$scion" sweep mlp $tiny width=8,16 > out 2>&1 || fault "without ledger=: $?"
 [ -s sweeps/mlp.db ] || fault 'without ledger= it is sweeps/PRESET.db'
 
+# ---- A single run joins a ledger that exists
+"$scion" sweep $tiny width=8,16 lr=0.1 ledger=single.db > out 2> log || fault "two runs: $? $(cat log)"
+"$scion" sweep $tiny width=8 lr=0.2 ledger=single.db > out 2> log || fault "a single run: $? $(cat log)"
+holds out '1 new run in single.db'
+
 # ---- Runs that diverge or fail are reported, and retried on request only
 "$scion" sweep $tiny width=8 rule=sgd lr=1e-3,1e6 ledger=bad.db > out 2> log || fault "a run that diverges: $?"
 holds out '1 run done, 1 diverged, 0 failed'
