@@ -7,6 +7,7 @@
 
 #include "util/array.h"
 #include "util/json.h"
+#include "bench_cores.h"
 #include "cli.h"
 #include "record/run_tokenizer.h"
 #include "run/run.h"
@@ -20,15 +21,23 @@
 
 enum { max_steps = 64, peak_size = 1536, peak_runs = 7 };
 
-/* A run stops after this many seconds, but not before `min_steps` steps. */
-static const double budget_s = 30;
+/* A run stops after this many seconds, but not before `min_steps` steps, or one if they are long. */
+static const double budget_s = 30, long_s = 60;
 enum { min_steps = 3 };
+
+/* Steps whose loops are watched come after the timed ones: one, and more within this many seconds. */
+static const double watch_budget_s = 5;
+enum { max_watched = 8, max_cores = 8, most_cores = 4096 };
 
 typedef struct timings {
     double forward[max_steps], backward[max_steps], optimizer[max_steps], step[max_steps];
     int count;
     double begin; /* clock */
     cli_progress progress;
+    bool watch_only;    /* after the warm-up */
+    int cores, threads; /* of the plan; that run it */
+    regions *watched;   /* NULL: not yet */
+    int watched_count;  /* steps */
 } timings;
 
 static double median(const double *values, int count)
@@ -112,76 +121,129 @@ static void judge_table(int threads)
     }
 }
 
+static bool timed_enough(const timings *times)
+{
+    const double spent = clock_now() - times->begin;
+    return times->count >= max_steps || spent > long_s || (times->count >= min_steps && spent > budget_s);
+}
+
+static scion_status watch(timings *times, scion_error *err)
+{
+    /* two threads at least: tasks of a loop find out that they are in one by the threads that share it */
+    times->watched = regions_start(times->cores, times->threads > 2 ? times->threads : 2);
+    times->begin = clock_now();
+    return times->watched ? SCION_OK : train_fail(err, SCION_ENOMEM, "out of memory for a record of loops");
+}
+
 static scion_status time_step(void *ctx, const run_event *e, scion_error *err)
 {
     timings *times = ctx;
-    (void)err;
-    if (e->point->step == 1) /* warm-up */
+    if (times->watched) {
+        times->watched_count++;
         return SCION_OK;
+    }
+    if (e->point->step == 1) /* warm-up */
+        return times->watch_only ? watch(times, err) : SCION_OK;
     const int i = times->count++;
     times->step[i] = e->point->seconds;
     times->forward[i] = e->step->forward_s;
     times->backward[i] = e->step->backward_s;
     times->optimizer[i] = e->step->optimizer_s;
     cli_progress_show(&times->progress, CLI_STATUS, "step %d  %.0f ms", i + 1, 1e3 * e->point->seconds);
-    return SCION_OK;
+    return timed_enough(times) ? watch(times, err) : SCION_OK;
 }
 
 static bool enough(void *ctx)
 {
     const timings *times = ctx;
-    return cli_interrupted() || (times->count >= min_steps && clock_now() - times->begin > budget_s);
+    return cli_interrupted() || times->watched_count >= max_watched ||
+           (times->watched_count >= 1 && clock_now() - times->begin > watch_budget_s);
 }
 
 static scion_status measure(trainer *t, timings *times, scion_error *err)
 {
     const run_sink sink = {.on = {[RUN_STEPPED] = time_step}, .ctx = times}, *const sinks[] = {&sink};
-    const run_policy policy = {.steps = 1 + max_steps, .stop = enough, .stop_ctx = times};
+    const run_policy policy = {.steps = 1 + max_steps + max_watched, .stop = enough, .stop_ctx = times};
     run_result r;
     times->progress = cli_progress_start(stderr);
-    cli_progress_show(&times->progress, CLI_STATUS, "step 0, to warm up");
+    if (times->watch_only)
+        cli_progress_show(&times->progress, CLI_STATUS, "planned for %d cores", times->cores);
+    else
+        cli_progress_show(&times->progress, CLI_STATUS, "step 0, to warm up");
     times->begin = clock_now();
     const scion_status status = run_train(t, &policy, sinks, 1, &r, NULL, err);
+    regions_stop(times->watched);
     cli_progress_clear(&times->progress);
     return status;
 }
 
-static int report(const trainer *t, const timings *times, const rulers *r, const char *json_path)
+static void print_report(const trainer *t, const timings *times, const rulers *r, double rate, double bytes)
+{
+    const double step = median(times->step, times->count), samples = (double)trainer_samples(t) / step;
+    const int threads = trainer_about(t).threads;
+    char text[16], peak[80] = "; no memory for a large product";
+    if (!isnan(r->peak))
+        snprintf(peak, sizeof peak, ", %.1f%% of a large product's %.1f", 100 * rate / r->peak, r->peak);
+    cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
+             1e3 * median(times->forward, times->count), 1e3 * median(times->backward, times->count),
+             1e3 * median(times->optimizer, times->count), 1e3 * step, times->count);
+    cli_fill(stdout, 0,
+             "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
+             "reach%s",
+             samples < 10 ? 2 : 0, samples, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, peak);
+    cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_isa_used()->name, threads,
+             cli_plural(threads), (long long)trainer_about(t).parameters, cli_bytes(bytes, text),
+             data_about(trainer_about(t).data)->description);
+    judge_table(threads);
+    if (times->watched_count > 0 && threads > 1)
+        bench_cores_print(times->watched, times->watched_count);
+}
+
+/* Prints the numbers, unless JSON alone is wanted, and returns them. */
+static json_t *report(const trainer *t, const timings *times, const rulers *r, bool print)
 {
     struct rusage usage;
     const double forward = median(times->forward, times->count), backward = median(times->backward, times->count);
     const double optimizer = median(times->optimizer, times->count), step = median(times->step, times->count);
-    const double rate = trainer_flops(t) / (forward + backward) * 1e-9, tokens = (double)trainer_samples(t) / step;
+    const double rate = trainer_flops(t) / (forward + backward) * 1e-9;
     getrusage(RUSAGE_SELF, &usage);
     const double bytes = 1024.0 * (double)usage.ru_maxrss;
-    const int threads = trainer_about(t).threads;
-    char text[16], per_second[32];
-    if (!json_path || strcmp(json_path, "-") != 0) {
-        char peak[80] = "; no memory for a large product";
-        if (!isnan(r->peak))
-            snprintf(peak, sizeof peak, ", %.1f%% of a large product's %.1f", 100 * rate / r->peak, r->peak);
-        cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
-                 1e3 * forward, 1e3 * backward, 1e3 * optimizer, 1e3 * step, times->count);
-        cli_fill(stdout, 0,
-                 "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
-                 "reach%s",
-                 tokens < 10 ? 2 : 0, tokens, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, peak);
-        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_isa_used()->name,
-                 threads, cli_plural(threads), (long long)trainer_about(t).parameters, cli_bytes(bytes, text),
-                 data_about(trainer_about(t).data)->description);
-        judge_table(threads);
-    }
-    if (!json_path)
-        return CLI_OK;
+    char per_second[32];
+    if (print)
+        print_report(t, times, r, rate, bytes);
     snprintf(per_second, sizeof per_second, "%s_per_s", trainer_about(t).unit);
-    json_t *out = json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms", 1e3 * forward,
-        "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms", 1e3 * step, per_second, tokens,
-        "share_of_limit", rate / r->limit, "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak),
-        "peak_gflops", json_number(r->peak), "peak_bytes", bytes, "threads", threads, "kernels", scn_isa_used()->name,
-        "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
-    scion_error err;
-    return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
+    json_t *out =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:s, s:I, s:i}", "forward_ms",
+                  1e3 * forward, "backward_ms", 1e3 * backward, "optimizer_ms", 1e3 * optimizer, "step_ms",
+                  1e3 * step, per_second, (double)trainer_samples(t) / step, "share_of_limit", rate / r->limit,
+                  "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak), "peak_gflops",
+                  json_number(r->peak), "peak_bytes", bytes, "threads", trainer_about(t).threads, "kernels",
+                  scn_isa_used()->name, "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
+    if (times->watched_count > 0)
+        json_object_set_new(out, "watched", bench_cores_json(times->watched, times->watched_count));
+    return out;
+}
+
+/* Watches steps that are planned for so many cores, by the threads that there are. one_core: seconds of a step. */
+static scion_status forecast(const config *c, int cores, int threads, double one_core, bool print, json_t *into,
+                             scion_error *err)
+{
+    config planned = *c;
+    trainer *t = NULL;
+    timings times = {.watch_only = true, .cores = cores, .threads = threads};
+    scion_status status = SCION_OK;
+    planned.training.threads = cores;
+    TRY(trainer_create(&t, &planned, NULL, NULL, err));
+    TRY(measure(t, &times, err));
+    if (times.watched_count < 1)
+        goto done;
+    if (print)
+        bench_forecast_print(times.watched, times.watched_count, cores, one_core);
+    json_array_append_new(into, bench_forecast_json(times.watched, times.watched_count, cores, one_core));
+done:
+    trainer_free(t);
+    regions_free(times.watched);
+    return status;
 }
 
 /* ---- Generating ----------------------------------------------------------------------------------------------- */
@@ -197,8 +259,7 @@ static double read_rate(int threads)
     memset(x, 0, bytes);
     for (int run = 0; run < peak_runs; run++) {
         const double begin = clock_now();
-        SCN_PARALLEL_FOR(threads)
-        for (int i = 0; i < pieces; i++) {
+        SCN_PARALLEL_FOR(threads, i, pieces) {
             float part[lanes] = {0};
             for (const float *p = x + (size_t)i * floats, *end = p + floats; p < end; p += lanes) {
                 SCN_SIMD
@@ -259,7 +320,7 @@ static scion_status time_tokens(const bench_model *b, const config *c, timings *
     if (!decoder)
         return SCION_ENOMEM;
     int32_t token = 0;
-    for (times->begin = clock_now(); times->count < max_steps && !enough(times);) {
+    for (times->begin = clock_now(); !timed_enough(times) && !cli_interrupted();) {
         const double begin = clock_now();
         const float *logits = decode->step(decoder, token);
         times->step[times->count++] = clock_now() - begin;
@@ -290,8 +351,11 @@ static int report_tokens(const bench_model *b, const timings *times, double rate
     return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
 
+enum { JSON, CORES };
+
 static const cli_argument arguments[] = {
-    CLI_JSON,
+    [JSON] = CLI_JSON,
+    [CORES] = CLI_SETTING("cores", "N,...", "train: forecast the step on so many cores"),
     {0},
 };
 
@@ -326,23 +390,43 @@ done:
     return status;
 }
 
-static int bench_train(const config *c, const char *json_path)
+static int bench_train(const config *c, const char *json_path, const int *cores, int count)
 {
+    const bool print = !json_path || strcmp(json_path, "-") != 0;
     trainer *t = NULL;
     timings times = {.count = 0};
     rulers r = {0, NAN};
+    json_t *out = NULL, *forecasts = json_array();
     scion_error err;
     scion_status status = SCION_OK;
     TRY(trainer_create(&t, c, NULL, NULL, &err));
-    cli_catch_signals();                          /* not earlier: Ctrl-C ends the planning of a large model at once */
-    measure_rulers(&r, trainer_about(t).threads); /* before and after: the better ones count */
+    times.cores = times.threads = trainer_about(t).threads;
+    cli_catch_signals();               /* not earlier: Ctrl-C ends the planning of a large model at once */
+    measure_rulers(&r, times.threads); /* before and after: the better ones count */
     TRY(measure(t, &times, &err));
-    if (times.count > 0)
-        measure_rulers(&r, trainer_about(t).threads);
+    if (times.count < 1)
+        goto done;
+    measure_rulers(&r, times.threads);
+    out = report(t, &times, &r, print);
+    trainer_free(t); /* two of them may not fit */
+    t = NULL;
+    for (int i = 0; i < count && times.watched_count > 0 && !cli_interrupted(); i++)
+        TRY(forecast(c, cores[i], times.threads, regions_work(times.watched, REGIONS_PARTS) / times.watched_count,
+                     print, forecasts, &err));
+    if (json_array_size(forecasts) > 0) {
+        json_object_set(out, "forecast", forecasts);
+        if (print)
+            bench_forecast_note();
+    }
+    if (json_path)
+        TRY(json_save(json_incref(out), JSON_INDENT(2), json_path, &err));
 done:;
     const int exit_status = status != SCION_OK ? cli_error(CLI_FAILED, "%s", err.message)
-                            : times.count > 0  ? report(t, &times, &r, json_path)
+                            : times.count > 0  ? CLI_OK
                                                : stopped_early();
+    regions_free(times.watched);
+    json_decref(out);
+    json_decref(forecasts);
     trainer_free(t);
     return exit_status;
 }
@@ -376,19 +460,29 @@ static int run_bench(cli_arguments *a)
                          "say what to measure: scion bench train|sample [PRESET] [key=value ...] [json=FILE]");
     if (read_settings(&c, a, sample, &err) != SCION_OK)
         return cli_error(CLI_USAGE, "%s", err.message);
-    return sample ? bench_sample(&c, a->values[0]) : bench_train(&c, a->values[0]);
+    int cores[max_cores];
+    const int count = cli_get_numbers(a, CORES, "", most_cores, cores, max_cores);
+    if (count < 0)
+        return CLI_USAGE;
+    return sample ? bench_sample(&c, a->values[JSON]) : bench_train(&c, a->values[JSON], cores, count);
 }
 
 const cli_command cli_bench = {
     .name = "bench",
-    .usage = "train|sample [PRESET] [key=value ...] [json=FILE]",
+    .usage = "train|sample [PRESET] [key=value ...] [cores=N,...] [json=FILE]",
     .summary = "measure the speed of training, or of generating",
     .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
             "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
-            "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
+            "operations, with multiply-adds on registers and with a large product in the same run. A few more "
+            "steps show what decides the speed on more cores: the time outside parallel loops, which only "
+            "one core can do, and for the large loops how many tasks they have and how many equal ones would "
+            "take as long.\n\n"
+            "cores=16,64 forecasts the step on so many cores from these, with plans for so many: serial time "
+            "and uneven tasks are counted; memory bandwidth is not.\n\n"
             "sample times the tokens that an untrained model generates, and compares the bytes of its "
             "weights, all of which a token reads, with what reading memory reaches.\n\n"
             "  scion bench train nanogpt-124m batch=4 block=256\n"
+            "  scion bench train nanogpt-124m batch=4 cores=16,64\n"
             "  scion bench sample nanogpt-124m\n"
             "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,

@@ -211,8 +211,7 @@ static void each_head(const tape_node *n, const tape_run *run,
     const heads a = heads_of(n);
     const int64_t count = a.batch * (a.width / a.size);
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < count; i++)
+    SCN_PARALLEL_FOR_STATIC(threads, i, count)
         head(n, &a, i, workspace_of(&a, run->scratch));
 }
 

@@ -77,8 +77,7 @@ static void batch_moments(const tape_node *n, const tape_run *run, float *mean, 
     const op_pieces p = pieces_of(n, run->threads);
     const double N = (double)p.rows, keep = n->reals[0];
     float *moments = run->scratch;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         piece_moments(op_piece_rows(&p, i), C, n->in[X]->data + i * p.step * C, moments + 2 * i * C,
                       moments + (2 * i + 1) * C);
     for (int64_t c = 0; c < C; c++) {
@@ -119,8 +118,7 @@ static void forward(const tape_node *n, const tape_run *run)
         mean[c] = n->in[MEAN]->data[c];
         inverse[c] = (float)(1 / sqrt((double)n->in[VAR]->data[c] + n->reals[1]));
     }
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++) {
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count) {
         const int64_t rows = op_piece_rows(&p, i), at = i * p.step * C;
         float *y = n->out->data + at;
         normalise(rows, C, n->in[X]->data + at, mean, inverse, data_or_null(n->in[SCALE]), data_or_null(n->in[SHIFT]),
@@ -212,8 +210,7 @@ static void backward_pass(const tape_node *n, const tape_run *run, float *sums, 
 {
     const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         backward_piece(n, &p, i, blocks + (p.threads > 1 ? scn_thread_index() : 0) * block_size(C), sums + 2 * i * C,
                        factors);
 }

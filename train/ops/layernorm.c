@@ -81,8 +81,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const int threads = op_split(run->threads, rows, width).threads;
     float *dx = n->needs_grad[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
     memset(sums, 0, (size_t)(parts * 2 * width) * sizeof *sums);
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < parts; i++) {
+    SCN_PARALLEL_FOR_STATIC(threads, i, parts) {
         const int64_t first = i * step, count = rows - first < step ? rows - first : step;
         if (count > 0)
             backward_rows(count, width, n->in[0]->data + first * width, n->in[1]->data, n->out->grad + first * width,

@@ -129,8 +129,7 @@ void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const fl
     const int64_t blocks = (cols + columns_at_once - 1) / columns_at_once;
     if (op_split(threads, rows, cols).threads == 1)
         threads = 1;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR_STATIC(threads, i, blocks) {
         const int64_t first = i * columns_at_once;
         const int64_t width = cols - first < columns_at_once ? cols - first : columns_at_once;
         add_columns(rows, width, cols, factor, x + first, accumulate, sums + first);

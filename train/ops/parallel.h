@@ -49,8 +49,7 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
 #define OP_PIECES(max_threads, rows, width, first, n, ...)                                    \
     do {                                                                                      \
         const op_pieces pieces_ = op_split(max_threads, rows, width);                         \
-        SCN_PARALLEL_FOR_STATIC(pieces_.threads)                                              \
-        for (int64_t piece_ = 0; piece_ < pieces_.count; piece_++) {                          \
+        SCN_PARALLEL_FOR_STATIC(pieces_.threads, piece_, pieces_.count) {                     \
             const int64_t first = piece_ * pieces_.step, n = op_piece_rows(&pieces_, piece_); \
             __VA_ARGS__;                                                                      \
         }                                                                                     \

@@ -91,8 +91,7 @@ static void rotate(const tape_node *n, const tape_run *run, const float *x, floa
     const int64_t spans = (time + span - 1) / span;
     const int threads = op_split(run->threads, batch * time, width).threads;
     const size_t floats = table_floats(n->ints[0]);
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t k = 0; k < spans; k++) {
+    SCN_PARALLEL_FOR_STATIC(threads, k, spans) {
         const int64_t end = (k + 1) * span < time ? (k + 1) * span : time;
         rope_table a = table_at(n, run->scratch + (size_t)scn_thread_index() * floats, k * span);
         for (int64_t t = k * span; t < end; t++) {

@@ -762,8 +762,7 @@ static void convert(const tape_plan *p, const plan_entry *v, bool store, int thr
     uint16_t *stored = (uint16_t *)(void *)(p->memory + v->stored.offset);
     const int64_t count = v->own.count, blocks = scn_pieces(count, STORE_ELEMENTS);
     const int used = blocks < threads ? (int)blocks : threads;
-    SCN_PARALLEL_FOR(used)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR(used, i, blocks) {
         const int64_t first = i * STORE_ELEMENTS, n = scn_min(count - first, STORE_ELEMENTS);
         if (store)
             scn_to_bf16(n, data + first, stored + first);
