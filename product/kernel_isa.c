@@ -504,8 +504,8 @@ static inline __attribute__((always_inline)) void copy_rest(float *out, int64_t 
 }
 #endif
 
-/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Floats that need no change are copied row by
- * row. */
+/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Floats that need no change are copied row
+ * by row. */
 static inline __attribute__((always_inline)) void pack(const int round, const int tiles, const scn_packed *to,
                                                        const scn_operand *o)
 {
