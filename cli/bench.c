@@ -1,5 +1,5 @@
-/* scion bench train: time of a training step and its parts; scion bench sample: time of a generated token. Both
- * beside what the machine can do in the same run. */
+/* scion bench train: time of a training step and its parts; scion bench sample: times of tokens that are generated and of
+ * a prompt that is read. Both beside what the machine can do in the same run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,15 @@
 #include "util/array.h"
 #include "util/json.h"
 #include "cli.h"
+#include "generate/generator.h"
 #include "record/run_tokenizer.h"
 #include "run/run.h"
 #include "base/thread.h"
 #include "product/cpu.h"
 #include "product/gemm.h"
 #include "config/network.h"
+#include "tensor/plan.h"
+#include "trainer/flat.h"
 #include "util/clock.h"
 #include "util/fail.h"
 #include "util/threads.h"
@@ -186,18 +189,18 @@ static int report(const trainer *t, const timings *times, const rulers *r, const
 
 /* ---- Generating ----------------------------------------------------------------------------------------------- */
 
-/* Bytes a second that all threads read of an array far larger than the caches: the best of a few. */
+/* Bytes a second that all threads read of an array far larger than the caches, each an equal run of it: the best of a
+ * few. */
 static double read_rate(int threads)
 {
     enum { bytes = 1 << 28, pieces = 64, floats = bytes / 4 / pieces, lanes = 16 };
-    float *x = aligned_alloc(64, bytes), sums[pieces];
+    float *x = flat_allocate(bytes), sums[pieces];
     double best = 0;
     if (!x)
         return NAN;
-    memset(x, 0, bytes);
     for (int run = 0; run < peak_runs; run++) {
         const double begin = clock_now();
-        SCN_PARALLEL_FOR(threads)
+        SCN_PARALLEL_FOR_STATIC(threads)
         for (int i = 0; i < pieces; i++) {
             float part[lanes] = {0};
             for (const float *p = x + (size_t)i * floats, *end = p + floats; p < end; p += lanes) {
@@ -219,10 +222,14 @@ typedef struct bench_model {
     model model;
     void *weights;
     int threads;
+    generator *g;
 } bench_model;
+
+enum { bench_texts = 8, bench_prompt = 512, bench_tokens = 48 };
 
 static void free_model(bench_model *b)
 {
+    generator_free(b->g);
     model_free(&b->model);
     data_close(b->data);
     free(b->weights);
@@ -235,57 +242,143 @@ static scion_status make_model(bench_model *b, const config *c, scion_error *err
     const data_context context = {
         .seed = c->training.seed, .wants = config_model(c)->inputs, .open_tokenizer = run_tokenizer_open};
     scion_status status = SCION_OK;
-    if (!config_model(c)->decode)
+    if (!config_model(c)->writes)
         return train_fail(err, SCION_EINVAL, "model=%s writes no text", c->model);
     b->threads = threads_set((int)c->training.threads);
     TRY(data_open(&b->data, &c->data, &context, err));
     TRY(network_record(&b->model, c, data_about(b->data), 1, err));
-    const size_t bytes = (tape_weight_bytes(b->model.tape) + 63) / 64 * 64;
-    b->weights = aligned_alloc(64, bytes);
+    b->weights = flat_allocate(tape_weight_bytes(b->model.tape));
     if (!b->weights)
         TRY(train_fail(err, SCION_ENOMEM, "out of memory for the weights"));
-    memset(b->weights, small, bytes);
+    memset(b->weights, small, tape_weight_bytes(b->model.tape));
     tape_bind(b->model.tape, b->weights, NULL, NULL);
+    TRY(generator_create(&b->g, &b->model, c->data.block, bench_texts, b->threads, err));
 done:
     return status;
 }
 
-/* Feeds the decoder the tokens it finds most likely, and times each. */
-static scion_status time_tokens(const bench_model *b, const config *c, timings *times, scion_error *err)
+/* Tokens that follow each other with no pattern. */
+static void fill_tokens(const bench_model *b, int64_t count, int32_t *tokens)
 {
-    const model_decode *decode = config_model(c)->decode;
-    const int64_t vocab = model_array(&b->model, "tokens")->range;
-    void *decoder = decode->create(&b->model, config_model_options(c), c->data.block, err);
-    if (!decoder)
-        return SCION_ENOMEM;
-    int32_t token = 0;
-    for (times->begin = clock_now(); times->count < max_steps && !enough(times);) {
-        const double begin = clock_now();
-        const float *logits = decode->step(decoder, token);
-        times->step[times->count++] = clock_now() - begin;
-        for (int64_t i = token = 0; i < vocab; i++)
-            token = logits[i] > logits[token] ? (int32_t)i : token;
-    }
-    decode->free(decoder);
-    return SCION_OK;
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (int32_t)(i * 7919 % generator_vocab(b->g));
 }
 
-static int report_tokens(const bench_model *b, const timings *times, double rate, const char *json_path)
+/* Writing by `texts` texts at once, from a position on. */
+typedef struct writing_time {
+    int64_t position, texts;
+    int count;      /* tokens of each text */
+    double token_s; /* median time of a token of every text */
+    double bytes;   /* that it reads */
+    double read;    /* bytes a second that memory gives, around it */
+} writing_time;
+
+static void time_writing(const bench_model *b, writing_time *w, const int32_t *tokens)
+{
+    double times[bench_tokens];
+    int64_t slots[bench_texts];
+    w->read = read_rate(b->threads);
+    for (int64_t i = 0; i < w->texts; i++) {
+        slots[i] = i;
+        generator_clear(b->g, i);
+    }
+    if (w->position > 0)
+        generator_read(b->g, 0, w->position, tokens);
+    for (int64_t i = 1; i < w->texts; i++)
+        generator_copy(b->g, 0, i);
+    for (w->count = 0; w->count < bench_tokens && !cli_interrupted();) {
+        const double begin = clock_now();
+        generator_write(b->g, w->texts, slots, tokens + w->count);
+        times[w->count++] = clock_now() - begin;
+    }
+    if (w->count > 0)
+        w->token_s = median(times, w->count);
+    const double weights = generator_bytes(b->g, 0);
+    w->bytes = weights + (double)w->texts * (generator_bytes(b->g, w->position + w->count / 2) - weights);
+    w->read = fmax(w->read, read_rate(b->threads));
+}
+
+/* Tokens a second of a prompt, and of the forward pass of training on as many samples of one context; medians. */
+typedef struct prompt_time {
+    int64_t tokens;
+    double rate, forward;
+} prompt_time;
+
+static scion_status time_prompt(const bench_model *b, prompt_time *p, const int32_t *tokens, scion_error *err)
+{
+    const plan_options how = {.mode = PLAN_INFERENCE, .threads = b->threads};
+    const tape_run run = {.threads = b->threads, .loss_scale = 1};
+    const double samples = (double)model_array(&b->model, "tokens")->count;
+    double prompt[peak_runs], forward[peak_runs];
+    tape_plan *plan = NULL;
+    int count = 0;
+    scion_status status = SCION_OK;
+    TRY(plan_make(&plan, b->model.tape, b->model.loss, &how, err));
+    TRY(plan_commit(plan, NULL, err));
+    plan_forward(plan, &run); /* pages, and what is packed */
+    const double begin = clock_now();
+    while (count < peak_runs && !cli_interrupted() && (count == 0 || clock_now() - begin < budget_s)) {
+        double at = clock_now();
+        plan_forward(plan, &run);
+        forward[count] = clock_now() - at;
+        generator_clear(b->g, 0);
+        at = clock_now();
+        generator_read(b->g, 0, p->tokens, tokens);
+        prompt[count++] = clock_now() - at;
+    }
+    if (count > 0) {
+        p->rate = (double)p->tokens / median(prompt, count);
+        p->forward = samples / median(forward, count);
+    }
+done:
+    plan_free(plan);
+    return status;
+}
+
+static void print_writing(const char *name, const writing_time *w, const writing_time *one)
+{
+    const double rate = (double)w->texts / w->token_s;
+    char times[40] = "";
+    if (w->texts > 1)
+        snprintf(times, sizeof times, ", %.1f times one text", rate * one->token_s);
+    cli_fill(stdout, 0,
+             "%s: %.2f ms a token, %.1f tokens/s%s; %.1f GB/s, %.0f%% of the %.1f that reading memory reaches", name,
+             1e3 * w->token_s, rate, times, 1e-9 * w->bytes / w->token_s, 100 * w->bytes / w->token_s / w->read,
+             1e-9 * w->read);
+}
+
+static int report_writing(const bench_model *b, const writing_time w[4], const prompt_time *p, const char *json_path)
 {
     const int64_t parameters = tape_param_elements(b->model.tape);
-    const double step = median(times->step, times->count), bytes = (double)tape_weight_bytes(b->model.tape);
+    const double weights = generator_bytes(b->g, 0);
     if (!json_path || strcmp(json_path, "-") != 0) {
-        printf("%.1f ms a token, %.1f tokens/s (median of %d)\n", 1e3 * step, 1 / step, times->count);
-        printf("%.1f GB/s of weights, %.0f%% of the %.1f that reading memory reaches\n", 1e-9 * bytes / step,
-               100 * bytes / step / rate, 1e-9 * rate);
-        printf("%s kernels, %d threads, %lld parameters\n", scn_isa_used()->name, b->threads, (long long)parameters);
+        char late[64], several[64], several_late[96];
+        snprintf(late, sizeof late, "writing at position %lld", (long long)w[1].position + bench_tokens / 2);
+        snprintf(several, sizeof several, "%d texts at once, empty contexts", bench_texts);
+        snprintf(several_late, sizeof several_late, "%d texts at once at position %lld", bench_texts,
+                 (long long)w[3].position + bench_tokens / 2);
+        print_writing("writing in an empty context", &w[0], &w[0]);
+        print_writing(late, &w[1], &w[1]);
+        print_writing(several, &w[2], &w[0]);
+        print_writing(several_late, &w[3], &w[1]);
+        cli_fill(stdout, 0, "reading a prompt of %lld tokens: %.0f tokens/s, %.0f%% of the forward pass's %.0f",
+                 (long long)p->tokens, p->rate, 100 * p->rate / p->forward, p->forward);
+        cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, %.1f MB of weights", scn_isa_used()->name,
+                 b->threads, cli_plural(b->threads), (long long)parameters, 1e-6 * weights);
     }
     if (!json_path)
         return CLI_OK;
-    json_t *out =
-        json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:I, s:i}", "token_ms", 1e3 * step, "tokens_per_s", 1 / step,
-                  "share_of_reading", bytes / step / rate, "read_gbytes_per_s", 1e-9 * rate, "threads", b->threads,
-                  "kernels", scn_isa_used()->name, "parameters", (json_int_t)parameters, "tokens", times->count);
+    json_t *out = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:i, s:f, s:f, s:f, s:I, s:f, s:f, s:i, s:s, s:I, s:f, s:i}",
+        "token_ms", 1e3 * w[0].token_s, "tokens_per_s", 1 / w[0].token_s, "share_of_reading",
+        w[0].bytes / w[0].token_s / w[0].read, "read_gbytes_per_s", 1e-9 * w[0].read, "late_token_ms",
+        1e3 * w[1].token_s, "late_tokens_per_s", 1 / w[1].token_s, "late_share_of_reading",
+        w[1].bytes / w[1].token_s / w[1].read, "late_position", (json_int_t)w[1].position + bench_tokens / 2, "texts",
+        bench_texts, "texts_tokens_per_s", bench_texts / w[2].token_s, "texts_speedup",
+        bench_texts * w[0].token_s / w[2].token_s, "late_texts_speedup", bench_texts * w[1].token_s / w[3].token_s,
+        "prompt_tokens", (json_int_t)p->tokens, "prompt_tokens_per_s", p->rate, "forward_tokens_per_s", p->forward,
+        "threads", b->threads, "kernels", scn_isa_used()->name, "parameters", (json_int_t)parameters, "weight_bytes",
+        weights, "tokens", w[0].count);
     scion_error err;
     return cli_end(json_save(out, JSON_INDENT(2), json_path, &err), &err);
 }
@@ -350,19 +443,34 @@ done:;
 static int bench_sample(const config *c, const char *json_path)
 {
     bench_model b = {.data = NULL};
-    timings times = {.count = 0};
-    double rate = 0;
+    const int64_t late = c->data.block > bench_tokens ? c->data.block - bench_tokens : 0;
+    writing_time w[] = {{.texts = 1},
+                        {.position = late, .texts = 1},
+                        {.texts = bench_texts},
+                        {.position = late, .texts = bench_texts}};
+    prompt_time p = {.tokens = c->data.block < bench_prompt ? c->data.block : bench_prompt};
+    int32_t *tokens = calloc((size_t)c->data.block + bench_tokens, sizeof *tokens);
+    cli_progress progress = cli_progress_start(stderr);
     scion_error err;
     scion_status status = SCION_OK;
+    if (!tokens)
+        TRY(train_fail(&err, SCION_ENOMEM, "out of memory"));
     TRY(make_model(&b, c, &err));
     cli_catch_signals();
-    rate = read_rate(b.threads);
-    TRY(time_tokens(&b, c, &times, &err));
-done:;
+    fill_tokens(&b, c->data.block + bench_tokens, tokens);
+    for (size_t i = 0; i < sizeof w / sizeof *w && !cli_interrupted(); i++) {
+        cli_progress_show(&progress, CLI_STATUS, "writing, %d of 4", (int)i + 1);
+        time_writing(&b, &w[i], tokens);
+    }
+    cli_progress_show(&progress, CLI_STATUS, "reading a prompt");
+    TRY(time_prompt(&b, &p, tokens, &err));
+done:
+    cli_progress_clear(&progress);
     const int exit_status = status != SCION_OK ? cli_error(CLI_FAILED, "%s", err.message)
-                            : times.count > 0 ? report_tokens(&b, &times, fmax(rate, read_rate(b.threads)), json_path)
-                                              : stopped_early();
+                            : p.rate > 0       ? report_writing(&b, w, &p, json_path)
+                                               : stopped_early();
     free_model(&b);
+    free(tokens);
     return exit_status;
 }
 
@@ -383,14 +491,16 @@ const cli_command cli_bench = {
     .name = "bench",
     .usage = "train|sample [PRESET] [key=value ...] [json=FILE]",
     .summary = "measure the speed of training, or of generating",
-    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
-            "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
-            "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
-            "sample times the tokens that an untrained model generates, and compares the bytes of its "
-            "weights, all of which a token reads, with what reading memory reaches.\n\n"
-            "  scion bench train nanogpt-124m batch=4 block=256\n"
-            "  scion bench sample nanogpt-124m\n"
-            "  scion bench train shakespeare json=bench.json\n",
+    .help =
+        "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
+        "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
+        "operations, with multiply-adds on registers and with a large product in the same run.\n\n"
+        "sample times the tokens that an untrained model generates, in an empty context and in one that is nearly "
+        "full, one text and eight at once, and compares the bytes that a token reads (all weights, and the keys "
+        "and values of its context) with what reading memory reaches; and a prompt, beside the forward pass.\n\n"
+        "  scion bench train nanogpt-124m batch=4 block=256\n"
+        "  scion bench sample nanogpt-124m\n"
+        "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,

@@ -21,16 +21,6 @@ typedef struct model {
     double smoothing;   /* label smoothing in the loss */
 } model;
 
-/* Writes text with a trained model, one token at a time. */
-typedef struct model_decode {
-    /* Uses the weights of a recorded model, which must outlive it. `context`: positions that it remembers. NULL: err
-     * says why. */
-    void *(*create)(const model *m, const void *options, int64_t context, scion_error *err);
-    /* Appends a token; logits of the next one (the range of the data's tokens), valid until the next call. */
-    const float *(*step)(void *decoder, int32_t token);
-    void (*free)(void *decoder);
-} model_decode;
-
 /* Files of other programs: a folder for transformers, a file for llama.cpp. */
 typedef enum model_format { MODEL_HF, MODEL_GGUF, MODEL_FORMATS } model_format;
 
@@ -94,9 +84,9 @@ struct model_row {
     /* Routing of scion.h that norms=auto stands for: norms_by's result, or norms (NULL: onehot). */
     const char *norms;
     const char *(*norms_by)(const void *options);
-    bool accuracy;              /* report the share of right answers */
-    const model_decode *decode; /* NULL: it writes no text */
-    const model_export *to;     /* NULL: other programs do not know it */
+    bool accuracy;          /* report the share of right answers */
+    bool writes;            /* text: the logits of a position are those of the token that follows (generate/) */
+    const model_export *to; /* NULL: other programs do not know it */
     /* For tuning: names radii that need no search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
     /* For tuning on a proxy of a quarter of the width: the minimum width, and the option that must divide it (NULL:

@@ -254,7 +254,7 @@ static void settle_use(config *c, const use_row *use, const char *const *pairs, 
 /* True if the model writes tokens, and the checkpoint says how many there are. */
 static bool can_write(const config *c, const checkpoint *file)
 {
-    return config_model(c)->decode && (c->data.vocab > 0 || range_of(file) > 0 || run_vocabulary(file).kind);
+    return config_model(c)->writes && (c->data.vocab > 0 || range_of(file) > 0 || run_vocabulary(file).kind);
 }
 
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
