@@ -1,5 +1,5 @@
-/* scion bench train: time of a training step and its parts; scion bench sample: times of tokens that are generated and of
- * a prompt that is read. Both beside what the machine can do in the same run. */
+/* scion bench train: time of a training step and its parts; scion bench sample: times of tokens that are generated
+ * and of a prompt that is read. Both beside what the machine can do in the same run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

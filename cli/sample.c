@@ -119,8 +119,8 @@ static void print_head(const writing *w, const text_job *j)
     printf("%s%s", j->from->text, j->from->text[0] && !w->data->tokenizer ? " " : "");
 }
 
-/* Prints what is settled of the present text, and of those after it as far as they have ended. begun: the index of the
- * first text that was not begun. */
+/* Prints what is settled of the present text, and of those after it as far as they have ended. begun: the index of
+ * the first text that was not begun. */
 static int print_settled(writing *w, int64_t begun)
 {
     int status = CLI_OK;
@@ -180,8 +180,8 @@ static int not_finite(const text_job *j)
                      (long long)(j->from->count + j->tokens));
 }
 
-/* Reads the prompts of texts `first` to first + count - 1 into sequences 0 to count - 1. With several texts, the prompt
- * that was read last is kept in a sequence of its own, behind those of the texts. */
+/* Reads the prompts of texts `first` to first + count - 1 into sequences 0 to count - 1. With several texts, the
+ * prompt that was read last is kept in a sequence of its own, behind those of the texts. */
 static void read_prompts(writing *w, int64_t first, int64_t count, float *logits)
 {
     const int64_t vocab = generator_vocab(w->g), home = w->count > 1 ? w->batch : 0;

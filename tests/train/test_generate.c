@@ -1,5 +1,5 @@
-/* The generator against the tape's forward pass: the same logits at every position, however the prompt is cut, with any
- * number of sequences; and what happens when a context is full. */
+/* The generator against the tape's forward pass: the same logits at every position, however the prompt is cut, with
+ * any number of sequences; and what happens when a context is full. */
 #include "tiny.h"
 
 #include "base/random.h"

@@ -239,7 +239,8 @@ static void logits_that_are_not_finite_are_refused(void **state)
 
 /* ---- Stop texts ----------------------------------------------------------------------------------------------- */
 
-/* The text in tokens of `size` bytes: ends before the first stop text, and nothing is settled that the end takes back. */
+/* The text in tokens of `size` bytes: ends before the first stop text, and nothing is settled that the end takes
+ * back. */
 static void check_stop(const char *text, const char *const *stops, const char *want, bool stopped)
 {
     for (size_t size = 1; size <= strlen(text); size++) {

@@ -1,5 +1,5 @@
-/* A text that grows token by token: bytes that are settled, and the end. A stop text ends it, and does not belong to it;
- * it may begin in one token and end in another. */
+/* A text that grows token by token: bytes that are settled, and the end. A stop text ends it, and does not belong to
+ * it; it may begin in one token and end in another. */
 #ifndef TRAIN_GENERATE_GENERATED_TEXT_H
 #define TRAIN_GENERATE_GENERATED_TEXT_H
 

@@ -182,8 +182,8 @@ static void find_uses(generator *g)
         }
 }
 
-/* Gives the result of node n a buffer: its first input's, if nobody else reads that and the operator may work in place;
- * or one that is free. */
+/* Gives the result of node n a buffer: its first input's, if nobody else reads that and the operator may work in
+ * place; or one that is free. */
 static void take_buffer(generator *g, const tape_node *n, buffer *buffers, int64_t *count)
 {
     array_use *out = &g->use[n->out->index], *in = &g->use[n->in[0]->index];

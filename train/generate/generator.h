@@ -25,8 +25,8 @@ scion_status generator_create(generator **out, const model *m, int64_t context, 
                               scion_error *err);
 void generator_free(generator *g);
 
-/* Appends `count` >= 1 tokens to a sequence. Returns the logits of the next token (as many as the range of the model's
- * tokens), valid until the next call. */
+/* Appends `count` >= 1 tokens to a sequence. Returns the logits of the next token (as many as the range of the
+ * model's tokens), valid until the next call. */
 const float *generator_read(generator *g, int64_t sequence, int64_t count, const int32_t *tokens);
 /* Appends tokens[i] to sequences[i], all different, i < count. Returns their logits, one row each. */
 const float *generator_write(generator *g, int64_t count, const int64_t *sequences, const int32_t *tokens);

@@ -8,7 +8,8 @@
 #include "base/random.h"
 #include "ops/vectorise.h"
 
-/* A token and its weight as one number, so that order is that of numbers: the weight's bits, then the token, inverted. */
+/* A token and its weight as one number, so that order is that of numbers: the weight's bits, then the token,
+ * inverted. */
 typedef uint64_t choice;
 
 struct sampler {
@@ -99,8 +100,9 @@ static choice middle(choice a, choice b, choice c)
     return a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
 }
 
-/* Moves to the front the first choices, as few as are `count` in number or `weight` in sum, whichever comes first, but
- * at least one; the last of them is the last in the front. Returns their number (n: all of them do not suffice). */
+/* Moves to the front the first choices, as few as are `count` in number or `weight` in sum, whichever comes first,
+ * but at least one; the last of them is the last in the front. Returns their number (n: all
+ * do not suffice). */
 static int64_t select_first(choice *c, int64_t n, int64_t count, double weight)
 {
     int64_t begin = 0, end = n; /* those before begin belong to the front, those from end on do not */

@@ -1,5 +1,5 @@
-/* Chooses the next token from logits. With w_i = e^(logit_i / temperature), and tokens ordered by w, the largest first,
- * equal ones by their number:
+/* Chooses the next token from logits. With w_i = e^(logit_i / temperature), and tokens ordered by w, the largest
+ * first, equal ones by their number:
  *
  *     repetition  logits of tokens that the text has already are divided by it (multiplied, if negative)
  *     top_k       keeps the k first

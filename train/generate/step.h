@@ -1,7 +1,7 @@
 /* Steps of a generator: operators of a recorded model in the form that continues sequences.
  *
- * A row is the next position of some sequence; arrays have a row for each. An operator that computes a row, or a run of
- * `unit` elements of a row, from the same elements of its inputs runs its own forward pass on them. Only products,
+ * A row is the next position of some sequence; arrays have a row for each. An operator that computes a row, or a run
+ * of `unit` elements of a row, from the same elements of its inputs runs its own forward pass on them. Only products,
  * embeddings, rotation and attention have a form of their own here. A model whose operators all have a row in the
  * table of step_rows.c writes text: nothing describes it a second time. */
 #ifndef TRAIN_GENERATE_STEP_H
@@ -34,8 +34,8 @@ typedef struct step_memory {
 
 typedef struct generator_step generator_step;
 
-/* How the work of a step is divided among threads: by columns of all rows; or by cells, runs of `unit` elements, row by
- * row. Steps with the same division, width and unit need not wait for each other. */
+/* How the work of a step is divided among threads: by columns of all rows; or by cells, runs of `unit` elements, row
+ * by row. Steps with the same division, width and unit need not wait for each other. */
 typedef enum step_division { STEP_COLUMNS, STEP_CELLS } step_division;
 
 typedef struct step_form {
@@ -45,7 +45,8 @@ typedef struct step_form {
     /* Checks the node. NULL: all can be run. EINVAL: err says what cannot. */
     scion_status (*check)(const tape_node *n, scion_error *err);
     int64_t (*unit)(const tape_node *n); /* elements that are computed together */
-    /* Floats that the step keeps: for itself, for each sequence; and those it needs of each thread while it runs. NULL: 0. */
+    /* Floats that the step keeps: for itself, for each sequence; and those it needs of each thread while it runs.
+     * NULL: 0. */
     size_t (*table)(const tape_node *n, int64_t context);
     void (*fill)(const tape_node *n, int64_t context, float *table);
     size_t (*cache)(const tape_node *n, int64_t context);

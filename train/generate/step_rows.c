@@ -71,7 +71,7 @@ static int64_t unit_row(const tape_node *n)
 static const step_form runs = {.division = STEP_CELLS, .unit = unit_given, .run = run_cells};
 static const step_form elements = {.division = STEP_COLUMNS, .unit = unit_one, .run = run_columns};
 
-/* ---- Embedding -------------------------------------------------------------------------------------------------- */
+/* ---- Embedding ----------------------------------------------------------------------------------------------- */
 
 static void run_embedding(const generator_step *s, const step_memory *m, const step_rows *r, int64_t part,
                           int64_t parts)
@@ -91,7 +91,7 @@ static void run_embedding(const generator_step *s, const step_memory *m, const s
 
 static const step_form embedding = {.division = STEP_CELLS, .unit = unit_row, .run = run_embedding};
 
-/* ---- Products ---------------------------------------------------------------------------------------------------- */
+/* ---- Products ------------------------------------------------------------------------------------------------ */
 
 static scion_status check_linear(const tape_node *n, scion_error *err)
 {
@@ -146,7 +146,7 @@ static const step_form linear = {.division = STEP_COLUMNS,
                                  .run = run_linear,
                                  .run_many = run_linear_many};
 
-/* ---- Rotary embedding ------------------------------------------------------------------------------------------- */
+/* ---- Rotary embedding ---------------------------------------------------------------------------------------- */
 
 /* For each position D/2 cosines, then D/2 sines: the angles of op_rotary, once for all tokens. */
 static size_t rotary_table(const tape_node *n, int64_t context)
@@ -189,7 +189,7 @@ static void run_rotary(const generator_step *s, const step_memory *m, const step
 static const step_form rotary = {
     .division = STEP_CELLS, .unit = unit_given, .table = rotary_table, .fill = fill_rotary, .run = run_rotary};
 
-/* ---- The table ---------------------------------------------------------------------------------------------------- */
+/* ---- The table ----------------------------------------------------------------------------------------------- */
 
 static const step_row table[] = {
     {&op_linear_row, {&linear}},

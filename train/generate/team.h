@@ -32,8 +32,8 @@
     } while (0)
 #endif
 
-/* A place where the threads of a team wait for each other: all zeros at first. OpenMP's own lets threads sleep after a
- * few microseconds, and waking them takes longer than a token's matrices do; here they give way to others, but stay
+/* A place where the threads of a team wait for each other: all zeros at first. OpenMP's own lets threads sleep after
+ * a few microseconds, and waking them takes longer than a token's matrices do; here they give way to others, but stay
  * awake. */
 typedef struct team_meeting {
     atomic_int arrived, round;
