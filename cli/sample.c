@@ -560,7 +560,7 @@ const cli_command cli_sample = {
         "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
         "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
         "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"
-        "  scion sample runs/shakespeare prompts=lines.txt min_p=0.05 repetition_penalty=1.1 --json\n"
+        "  scion sample runs/shakespeare prompts=lines.txt min_p=0.05 --json\n"
         "  fortune | scion sample runs/shakespeare prompt=- --json\n",
     .run = run_sample,
     .arguments = arguments,

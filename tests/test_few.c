@@ -8,7 +8,7 @@
 
 #include "product/few.h"
 
-/* Sums of up to 131 terms of size 1, relative to the largest entry. */
+/* Sums of up to 3000 terms of size 1 in vectors, relative to the largest entry. */
 static const double tolerance = 4e-6;
 
 static void check_few(const scn_kernel *kernel, scion_dtype type, int64_t m, int64_t n, int64_t k, int accumulate,
@@ -64,6 +64,10 @@ static void few_vectors_are_products(void **state)
                 for (int64_t k = 1; k <= 131; k += 26)
                     for (int form = 0; form < 4; form++)
                         check_few(kernel, form % 2 ? SCION_BF16 : SCION_F32, m, n, k, form / 2, &r);
+    for (int i = 0; (kernel = scn_kernel_at(SCION_F32, i)) != NULL; i++)
+        for (int64_t m = 1; m <= 5; m += 4)
+            for (int64_t k = 760; k < 3000; k += 743) /* one block and several */
+                check_few(kernel, k % 2 ? SCION_BF16 : SCION_F32, m, 13, k, 1, &r);
 }
 
 int main(void)

@@ -63,15 +63,15 @@ done
 refused 2 'texts_at_once=0' sample run texts_at_once=0
 
 # ---- Several prompts: the texts of each one
-printf 'the quick\n\nover the \nlazy' > lines.txt
-for prompt in 'the quick' 'over the ' lazy; do
+printf 'the quick\n\nfox jum\nbrown' > lines.txt
+for prompt in 'the quick' 'fox jum' brown; do
     "$scion" sample run prompt="$prompt" tokens=40 seed=3 samples=2 --json | head -2
 done > want
 "$scion" sample run prompts=lines.txt tokens=40 seed=3 samples=2 --json > got || fault "prompts: $?"
 head -6 got | cmp -s want - || fault "prompts: $(cat got), expected $(cat want)"
 "$scion" sample run prompts=- tokens=40 seed=3 samples=2 --json < lines.txt | head -6 | cmp -s want - || fault 'prompts=-'
 "$scion" sample run prompts=lines.txt tokens=5 > got || fault "prompts: $?"
-holds got '^--- prompt 3, seed 1$'
+holds got '--- prompt 3, seed 1'
 refused 2 'not both' sample run prompts=lines.txt prompt=a
 refused 1 'holds no prompt' sample run prompts=empty.txt
 
@@ -108,8 +108,4 @@ printf 'caf\351 caf\351 caf\351 na\357ve\n%.0s' $(seq 200) > bytes.txt
     out=bytes --quiet 2> log || fault "bytes: $(cat log)"
 "$scion" sample bytes tokens=60 temperature=0 --json > got || fault "bytes: $?"
 holds got "$(printf '\303\251')"
-# ---- Weights so large that what they compute is not finite: a sentence, not a text
-"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=1 block=32 batch=8 eval_batches=2 threads=1 rule=uscion \
-    activation=scaled_relu2 boundary_init=no lr=1e6 radius_hidden=1e9 steps=1 out=huge > log 2>&1 || fault "huge: $(cat log)"
-refused 1 'not finite' sample huge prompt=the tokens=20 --quiet
 [ $faults -eq 0 ]

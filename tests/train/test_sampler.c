@@ -234,6 +234,14 @@ static void logits_that_are_not_finite_are_refused(void **state)
     assert_int_equal(sampler_draw(s, (float[]){-INFINITY, 2, 1}, seed, 0), -1);
     assert_in_range(sampler_draw(s, (float[]){-3e38f, 3e38f, 1}, seed, 0), 0, 2);
     sampler_free(s);
+    for (int at = 0; at < 40; at++) { /* wherever it is */
+        float x[40] = {0};
+        s = sampler_create(&plain, 40);
+        assert_non_null(s);
+        x[at] = at % 2 ? NAN : -INFINITY;
+        assert_int_equal(sampler_draw(s, x, seed, 0), -1);
+        sampler_free(s);
+    }
     sampler_free(NULL);
 }
 
