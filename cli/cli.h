@@ -89,7 +89,7 @@ const cli_command *cli_find_command(const char *name);
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
     cli_coordcheck, cli_tune, cli_report, cli_reproduce, cli_completion, cli_data, cli_predict, cli_plan,
-    cli_tokenizer, cli_export;
+    cli_tokenizer, cli_export, cli_info;
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
