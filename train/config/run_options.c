@@ -125,7 +125,9 @@ const option training_option_rows[] = {
     REAL(lr_end, "0", 0, 1e6, "cosine: step size at the end", .change = OPTION_ON_FORCE),
     OPTION_SEED_ROW(OWNER, seed, "seed", "1", "random seed of weights, batches, dropout and rounding"),
     STRING(init, "",
-           "fine-tuning: run or checkpoint to start from: its weights, model, rule and radii, a tenth of its lr"),
+           "fine-tuning: run, checkpoint or Hugging Face folder to start from: its weights and model; of a run also "
+           "rule, "
+           "radii and a tenth of its lr"),
     CHOICE(weights, "float32", storage, "storage of matrices; bf16 takes half the memory"),
     CHOICE(grads, "float32", storage, "storage of their gradients; with light this is the average"),
     CHOICE(activations, "float32", storage, "storage of activations until the backward pass"),

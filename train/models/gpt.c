@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "product/gemm.h"
 #include "util/fail.h"
+#include "util/number.h"
 
 typedef struct gpt_options {
     int64_t layers, width, head_size;
@@ -267,8 +268,130 @@ static scion_status list_export(const model *m, const void *from, model_format f
     return list_tensors(m, o, format, out, err);
 }
 
+/* A whole number of config.json; -1: it has none above 0. */
+static int64_t whole(const json_t *file, const char *key)
+{
+    const json_t *value = json_object_get(file, key);
+    return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : -1;
+}
+
+static bool is_off(const json_t *value)
+{
+    return !value || json_is_null(value) || json_is_false(value);
+}
+
+/* The theta of a rotary embedding without scaling; NAN: there is another, or none. Up to version 4 of transformers it
+ * has a key of its own. The class's default scales positions, so that a missing one is not ours. */
+static double rotary_of(const json_t *file)
+{
+    const json_t *rope = json_object_get(file, "rope_parameters");
+    const json_t *theta = json_object_get(json_is_object(rope) ? rope : file, "rope_theta");
+    const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    const json_t *part = json_object_get(json_is_object(rope) ? rope : file, "partial_rotary_factor");
+    const bool plain = json_is_object(rope)
+                           ? type && strcmp(type, "default") == 0
+                           : is_off(json_object_get(file, "rope_scaling")) && json_object_get(file, "rope_scaling");
+    if (!plain || !json_is_number(theta) || !(json_number_value(theta) >= 1) ||
+        (part && json_number_value(part) != 1))
+        return NAN;
+    return json_number_value(theta);
+}
+
+static const char *activation_of(const json_t *file, const char *wanted)
+{
+    const char *name = json_string_value(json_object_get(file, "hidden_act"));
+    const activation *f = wanted ? activation_find(wanted) : NULL;
+    if (name && f && f->plain && strcmp(f->plain, name) == 0)
+        return wanted;
+    for (int i = 0; name && (f = activation_row(i)) != NULL; i++)
+        if (f->plain && strcmp(f->plain, name) == 0 && f->factor == 1)
+            return f->name;
+    return NULL;
+}
+
+static scion_status unlike(const char *key, const json_t *file, const char *expected, scion_error *err)
+{
+    const json_t *found = json_object_get(file, key);
+    char *text = found ? json_dumps(found, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    train_fail(err, SCION_EINVAL, "config.json: %s is %.60s; expected %s", key, text ? text : "missing", expected);
+    free(text);
+    return SCION_EINVAL;
+}
+
+/* Refuses what this network does not have. */
+static scion_status check_file(const json_t *file, int64_t width, int64_t heads, scion_error *err)
+{
+    static const char *const off[] = {"attention_bias", "mlp_bias", "quantization_config", "sliding_window"};
+    const json_t *eps = json_object_get(file, "rms_norm_eps"), *tied = json_object_get(file, "tie_word_embeddings");
+    const json_t *groups = json_object_get(file, "num_key_value_heads"), *head = json_object_get(file, "head_dim");
+    char expected[80];
+    if (whole(file, "intermediate_size") % 4 != 0 || whole(file, "intermediate_size") / 4 != width)
+        return unlike("intermediate_size", file, "4 times hidden_size", err);
+    if (groups && !json_is_null(groups) && whole(file, "num_key_value_heads") != heads)
+        return unlike("num_key_value_heads", file, "num_attention_heads: heads that share keys are not possible here",
+                      err);
+    snprintf(expected, sizeof expected, "hidden_size / num_attention_heads, %lld", (long long)(width / heads));
+    if (head && !json_is_null(head) && whole(file, "head_dim") != width / heads)
+        return unlike("head_dim", file, expected, err);
+    if (!json_is_number(eps) || (float)json_number_value(eps) != (float)norm_eps)
+        return unlike("rms_norm_eps", file, "2^-23 = 1.1920929e-07, which all norms here have", err);
+    if (tied && !json_is_boolean(tied) && !json_is_null(tied))
+        return unlike("tie_word_embeddings", file, "true or false", err);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (!is_off(json_object_get(file, off[i])))
+            return unlike(off[i], file, "none: this network has nothing like it", err);
+    return SCION_OK;
+}
+
+static void choose(model_taken *choices, int *count, const char *key, const char *value)
+{
+    choices[*count].key = key;
+    snprintf(choices[*count].value, sizeof choices->value, "%s", value);
+    ++*count;
+}
+
+static void choose_number(model_taken *choices, int *count, const char *key, double value)
+{
+    char text[NUMBER_TEXT];
+    number_write(value, text);
+    choose(choices, count, key, text);
+}
+
+static scion_status take_hf(const json_t *file, const char *wanted, model_taken *choices, int *count,
+                            scion_error *err)
+{
+    const int64_t width = whole(file, "hidden_size"), heads = whole(file, "num_attention_heads");
+    const int64_t layers = whole(file, "num_hidden_layers"), block = whole(file, "max_position_embeddings");
+    const char *f = activation_of(file, wanted);
+    const double theta = rotary_of(file);
+    *count = 0;
+    if (width < 0 || (double)width > OPTION_MANY)
+        return unlike("hidden_size", file, "the width of the layers", err);
+    if (heads < 0 || width % heads != 0)
+        return unlike("num_attention_heads", file, "a number that divides hidden_size", err);
+    if (layers < 0 || layers > MODEL_MAX_LAYERS)
+        return unlike("num_hidden_layers", file, "the number of layers, at most 500", err);
+    if (block < 0 || (double)block > OPTION_MANY)
+        return unlike("max_position_embeddings", file, "the length of the context", err);
+    if (!f)
+        return unlike("hidden_act", file, "relu2, gelu, relu or tanh", err);
+    if (isnan(theta))
+        return unlike("rope_parameters", file, "rope_type default with its rope_theta: positions are not scaled here",
+                      err);
+    RETURN_IF_FAILED(check_file(file, width, heads, err));
+    choose_number(choices, count, "layers", (double)layers);
+    choose_number(choices, count, "width", (double)width);
+    choose_number(choices, count, "head_size", (double)(width / heads));
+    choose_number(choices, count, "block", (double)block);
+    choose_number(choices, count, "rotary_base", theta);
+    choose(choices, count, "activation", f);
+    choose(choices, count, "tied", json_is_true(json_object_get(file, "tie_word_embeddings")) ? "yes" : "no");
+    choose(choices, count, "qk_norm", "yes");
+    return SCION_OK;
+}
+
 static const model_export elsewhere = {
-    .architecture = "apertus", .class_name = "ApertusForCausalLM", .list = list_export};
+    .architecture = "apertus", .class_name = "ApertusForCausalLM", .list = list_export, .take = take_hf};
 
 /* Counts the matrices, a vocabulary of about a hundred symbols, and attention. */
 static double cost(const void *from, int64_t block)

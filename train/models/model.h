@@ -3,6 +3,8 @@
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
+#include <jansson.h>
+
 #include "util/option.h"
 #include "data/data.h"
 #include "tensor/tape.h"
@@ -59,6 +61,13 @@ typedef struct model_outline {
     int64_t tensor_count;
 } model_outline;
 
+/* An option of a model, as text, that a file of another program decides. */
+enum { MODEL_TAKEN = 8 };
+typedef struct model_taken {
+    const char *key;
+    char value[OPTION_NAME];
+} model_taken;
+
 /* A model in the files of other programs. */
 typedef struct model_export {
     const char *architecture; /* its name there */
@@ -66,6 +75,11 @@ typedef struct model_export {
     /* Lists hyperparameters and tensors with the functions below. EINVAL: the format cannot express the model; err
      * says why and the way out. */
     scion_status (*list)(const model *m, const void *options, model_format format, model_outline *out,
+                         scion_error *err);
+    /* The reverse for transformers: options of the network that a config.json of class_name describes, at most
+     * MODEL_TAKEN. `activation`: the one that is wanted, if it is that of the file up to a factor (NULL: the file's
+     * own). EINVAL: another network; err says why. */
+    scion_status (*take)(const json_t *file, const char *activation, model_taken *choices, int *count,
                          scion_error *err);
 } model_export;
 
