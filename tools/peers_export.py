@@ -164,7 +164,9 @@ def compare_llama(run, model, text, ids):
 
 
 def compare_losses(run, model, text, ids):
-    """The loss of a text here and in llama.cpp, for each type of file."""
+    """The loss of a text here and in llama.cpp, for each type of file. Here a text begins with the separator."""
+    if model.config.eos_token_id is not None:
+        ids = [model.config.eos_token_id, *ids]
     mine, parts = our_loss(run, text), []
     for kind in ("float32", "bf16", "q8_0"):
         path = f"{run}.gguf" if kind == "float32" else f"{run}-{kind}.gguf"
