@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all everything deps deps-test deps-bench deps-fuzz deps-cross demo test bench asan clang cross fuzz peers lint fmt check install clean help
+.PHONY: all everything deps deps-test deps-bench deps-fuzz deps-cross deps-wheel deps-deb demo test bench asan clang cross fuzz peers wheel test-python deb lint fmt check install clean help
 
 # The library and the program. Once the tests were built in build/, they are kept up to date too.
 all: deps build/build.ninja
@@ -49,6 +49,18 @@ fuzz: deps-fuzz build-fuzz/build.ninja
 peers: all
 	@tools/peers build
 
+# The Python package: build/dist/*.whl and the source archive. Needs the network.
+wheel: deps-wheel
+	@tools/wheel
+
+# All tests of the Python package, with torch and the trainers around it. Needs the network and 6 GB.
+test-python: deps-wheel
+	@tools/wheel --test
+
+# Debian packages, in build/deb: make deb PROGRAM=another-name
+deb: deps-deb
+	@packaging/build-deb build/deb $(or $(PROGRAM),scion)
+
 lint: deps-test build-lint/build.ninja
 	@tools/lint build-lint
 
@@ -79,6 +91,9 @@ help:
 	@echo "make cross      build the library for 64-bit ARM and run its numerical tests under qemu"
 	@echo "make fuzz       feed damaged files to every reader and parser for MINUTES=10"
 	@echo "make peers      compare with transformers, tokenizers, tiktoken, llama.cpp and tensorboard, which are downloaded"
+	@echo "make wheel      build the Python package libscion into build/dist"
+	@echo "make test-python  test it with torch, transformers, lightning and accelerate, which are downloaded"
+	@echo "make deb        Debian packages in build/deb; PROGRAM=NAME calls the program otherwise"
 	@echo "make lint       cppcheck and clang-tidy"
 	@echo "make fmt        format the sources"
 	@echo "make check      check format, layers and exported symbols"
@@ -100,6 +115,12 @@ deps-fuzz:
 
 deps-cross:
 	@tools/deps cross
+
+deps-wheel:
+	@tools/deps wheel
+
+deps-deb:
+	@tools/deps deb
 
 # Ninja runs CMake again by itself when a CMake file changes. The order matters only for a fresh machine.
 build/build.ninja: | deps

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/arith.h"
+#include "base/thread.h"
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -39,7 +42,27 @@ void scn_large_pages(void *memory, size_t bytes)
 #endif
 }
 
+void scn_zero(void *memory, size_t bytes, int threads)
+{
+    enum { piece = 1 << 18, least = 4 }; /* to zero fewer pieces takes no longer than to wake threads */
+    const int64_t pieces = scn_pieces((int64_t)bytes, piece);
+    const int used = pieces < least ? 1 : (int)scn_min(pieces, threads);
+    if (used < 2) {
+        memset(memory, 0, bytes);
+        return;
+    }
+    SCN_PARALLEL_FOR_STATIC(used, i, pieces) {
+        const size_t first = (size_t)i * piece, left = bytes - first;
+        memset((char *)memory + first, 0, left < piece ? left : piece);
+    }
+}
+
 void *scn_alloc(const scion_allocator *a, size_t bytes)
+{
+    return scn_alloc_shared(a, bytes, 1);
+}
+
+void *scn_alloc_shared(const scion_allocator *a, size_t bytes, int threads)
 {
     const size_t extra = SCN_ALIGN + sizeof(void *);
     if (bytes > SIZE_MAX - extra)
@@ -53,7 +76,7 @@ void *scn_alloc(const scion_allocator *a, size_t bytes)
     memcpy(memory - sizeof(void *), &raw, sizeof raw);
     if (a == &default_allocator)
         scn_large_pages(memory, bytes);
-    memset(memory, 0, bytes);
+    scn_zero(memory, bytes, threads);
     return memory;
 }
 

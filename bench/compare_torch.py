@@ -5,7 +5,8 @@
         times training steps on random tokens; prints medians of their parts as JSON, with the keys of `scion bench`;
         --compile: the network and the Newton-Schulz iteration by torch.compile
     compare_torch.py --train FILE [--seed N] [--steps N] [--lr X]
-        learns a text as `scion train shakespeare steps=122` does; prints losses, and the validation loss as JSON
+        learns a text as `scion train shakespeare activation=sqrt2_gelu steps=122` does; prints losses, and the validation
+        loss as JSON
     compare_torch.py --cnn CHECKPOINT FOLDER
         the loss and the accuracy of a checkpoint of model cnn on the test images of CIFAR-10, as `scion eval` has them
     compare_torch.py --core

@@ -329,6 +329,26 @@ bool cli_get_real(const cli_arguments *a, int argument, double min, double max, 
                      max);
 }
 
+int cli_get_numbers(const cli_arguments *a, int argument, const char *absent, int most, int *numbers, int capacity)
+{
+    const char *text = a->values[argument] ? a->values[argument] : absent;
+    int count = 0;
+    for (const char *at = text; *at;) {
+        char number[NUMBER_TEXT];
+        int64_t n;
+        const size_t length = strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        if (length >= sizeof number || !number_int(number, &n) || n < 1 || n > most || count == capacity) {
+            cli_error(CLI_USAGE, "%s=%.60s: expected up to %d numbers from 1 to %d, separated by commas",
+                      a->command->arguments[argument].name, text, capacity, most);
+            return -1;
+        }
+        numbers[count++] = (int)n;
+        at += length + (at[length] == ',');
+    }
+    return count;
+}
+
 bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes)
 {
     const char *text = a->values[argument];

@@ -89,7 +89,7 @@ const cli_command *cli_find_command(const char *name);
 
 extern const cli_command cli_train, cli_resume, cli_eval, cli_sample, cli_bench, cli_presets, cli_version, cli_sweep,
     cli_coordcheck, cli_tune, cli_report, cli_reproduce, cli_completion, cli_data, cli_predict, cli_plan,
-    cli_tokenizer, cli_export;
+    cli_tokenizer, cli_export, cli_info;
 
 /* Prints "scion: " and a sentence to standard error; returns `status`. */
 int cli_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -140,6 +140,9 @@ bool cli_get_int(const cli_arguments *a, int argument, int64_t min, int64_t max,
 bool cli_get_real(const cli_arguments *a, int argument, double min, double max, double *value);
 bool cli_get_seconds(const cli_arguments *a, int argument, double *value); /* 90s, 20m, 1h30m */
 bool cli_get_text(const cli_arguments *a, int argument, char *value, size_t bytes);
+/* Whole numbers from 1 to `most`, separated by commas; `absent` if the argument was not given. Their count, at most
+ * `capacity`; -1 after printing an error. */
+int cli_get_numbers(const cli_arguments *a, int argument, const char *absent, int most, int *numbers, int capacity);
 
 /* scion --complete WORD ...: what the last word may become (completion.c). Returns the exit status. */
 int cli_complete(int count, char **words);

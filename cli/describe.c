@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "util/utf8.h"
 #include "base/arith.h"
+#include "product/kernel.h"
 
 /* ---- Parameters -----------------------------------------------------------------------------------------------
  * A row per parameter; equal ones of repeated blocks share one, "blocks.0-11.attn.q". */
@@ -229,6 +230,23 @@ static void print_first_layer(const trainer *t)
                  (long long)m->width, smaller, (double)(m->height * m->width) / (smaller * smaller));
 }
 
+/* Says that a run of minutes would be faster in bfloat16, or that this CPU does not make it so. By operations, not by
+ * a measurement: some 50 Gflop/s a thread. */
+static void print_compute(const trainer *t)
+{
+    static const double slow = 120, speed = 50e9; /* seconds; operations per second and thread */
+    const trainer_info about = trainer_about(t);
+    const bool pairs = scn_kernel_for(SCION_BF16)->kr > 1;
+    const bool bf16 = (scion_dtype)about.config->training.compute == SCION_BF16;
+    const double flops = trainer_flops(t) * (double)about.steps / about.comm->size;
+    if (bf16 && !pairs)
+        cli_fill(stdout, 6,
+                 "note: compute=bf16 is not faster here: the %s kernels multiply the rounded numbers in float32",
+                 scn_isa_used()->name);
+    if (!bf16 && pairs && about.step == 0 && flops > slow * speed * about.threads)
+        cli_fill(stdout, 6, "note: compute=bf16 would be faster on this CPU, with products in mixed precision");
+}
+
 void describe_run(const trainer *t)
 {
     const config *c = trainer_about(t).config;
@@ -242,6 +260,7 @@ void describe_run(const trainer *t)
              config_norms_text(c), c->training.lr, c->training.schedule, (long long)trainer_about(t).steps,
              cli_plural(trainer_about(t).steps), (long long)trainer_samples(t), d->unit, threads, cli_plural(threads),
              c->run.out);
+    print_compute(t);
     print_ranks(t);
     print_validation(t);
     if (c->run.report > 0)

@@ -15,9 +15,9 @@
 #endif
 
 static const cli_command *const commands[] = {
-    &cli_train, &cli_resume,    &cli_eval,       &cli_predict, &cli_sample,     &cli_export,
-    &cli_sweep, &cli_tune,      &cli_coordcheck, &cli_report,  &cli_reproduce,  &cli_bench,
-    &cli_data,  &cli_tokenizer, &cli_plan,       &cli_presets, &cli_completion, &cli_version};
+    &cli_train,     &cli_resume,     &cli_eval,    &cli_predict,    &cli_sample, &cli_export, &cli_sweep,
+    &cli_tune,      &cli_coordcheck, &cli_report,  &cli_reproduce,  &cli_bench,  &cli_info,   &cli_data,
+    &cli_tokenizer, &cli_plan,       &cli_presets, &cli_completion, &cli_version};
 
 enum { count = sizeof commands / sizeof *commands };
 
@@ -45,6 +45,7 @@ static const struct {
     {"generate inference infer complete chat", "scion sample RUN generates text, scion predict RUN IMAGE classifies"},
     {"evaluate validate test", "scion eval RUN measures a trained model"},
     {"continue restart", "scion resume RUN resumes a run that was stopped"},
+    {"inspect show describe dump", "scion info FILE says what a file or folder holds"},
     {"download fetch", "scion data get NAME fetches a data set"},
 };
 

@@ -22,25 +22,6 @@ static const cli_argument arguments[] = {
     {0},
 };
 
-/* Numbers of ranks, separated by commas; their count, 0 after printing an error. */
-static int read_ranks(const char *text, int ranks[ranks_max])
-{
-    enum { most = 1 << 20 };
-    int count = 0;
-    for (const char *at = text; *at;) {
-        char number[NUMBER_TEXT];
-        int64_t n;
-        const size_t length = strcspn(at, ",");
-        snprintf(number, sizeof number, "%.*s", (int)length, at);
-        if (length >= sizeof number || !number_int(number, &n) || n < 1 || n > most || count == ranks_max)
-            return cli_wrong("ranks=%.60s: expected up to %d numbers from 1 to %d, separated by commas", text,
-                             ranks_max, most);
-        ranks[count++] = (int)n;
-        at += length + (at[length] == ',');
-    }
-    return count;
-}
-
 /* Data are not needed: synthetic ones have the same shape, where the settings fix the vocabulary or the size of
  * images; but these have ten classes. */
 static void take_synthetic(config *c, const cli_arguments *a)
@@ -163,8 +144,9 @@ static int run_plan(cli_arguments *a)
     int ranks[ranks_max], status = CLI_OK;
     figure f[picture_count];
     scion_error err;
-    const int count = read_ranks(a->values[RANKS] ? a->values[RANKS] : "1,2,4,8", ranks);
-    if (count == 0 || !cli_get_real(a, BANDWIDTH, 1e-6, 1e6, &bandwidth) ||
+    enum { most_ranks = 1 << 20 };
+    const int count = cli_get_numbers(a, RANKS, "1,2,4,8", most_ranks, ranks, ranks_max);
+    if (count < 1 || !cli_get_real(a, BANDWIDTH, 1e-6, 1e6, &bandwidth) ||
         !cli_get_real(a, LATENCY, 0, 1e9, &latency) || !cli_get_real(a, GFLOPS, 1e-3, 1e9, &gflops) ||
         !cli_get_text(a, SVG, svg, sizeof svg))
         return CLI_USAGE;

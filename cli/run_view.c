@@ -215,7 +215,7 @@ static void print_done(const run_view *v, const trainer *t, const run_result *r,
                (long long)r->skipped, cli_plural(r->skipped));
     if (d->classes > 0 && trainer_about(t).comm->size > 1)
         cli_fill(stdout, 4, "mistakes, for the report: scion eval %s mistakes=%s/mistakes.json", out, out);
-    if (trainer_about(t).model->row->decode && d->tokenizer)
+    if (trainer_about(t).model->row->writes && d->tokenizer)
         cli_print(stdout, "generate text: scion sample %s\n", out);
 }
 

@@ -4,166 +4,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+#include "cli.h"
+#include "generate/generated_text.h"
+#include "generate/generator.h"
+#include "generate/sampler.h"
+#include "record/run_dir.h"
 #include "util/clock.h"
 #include "util/json.h"
 #include "util/utf8.h"
-#include "base/random.h"
-#include "cli.h"
-#include "record/run_dir.h"
 
-typedef struct sampling {
-    double temperature, top_p;
-    int64_t top_k, tokens, seed;
-    const char *stop; /* NULL: none */
-} sampling;
+typedef enum text_end { AT_TOKENS, AT_STOP, AT_DOCUMENT, AT_SIGNAL } text_end;
 
-typedef struct choice {
-    double weight;
-    int32_t token;
-} choice;
+typedef struct text_prompt {
+    char *text;
+    int32_t *tokens;
+    int64_t count;
+} text_prompt;
 
-static int by_weight(const void *x, const void *y)
-{
-    const choice *a = x, *b = y;
-    if (a->weight != b->weight)
-        return a->weight < b->weight ? 1 : -1;
-    return (a->token > b->token) - (a->token < b->token);
-}
-
-/* A token from softmax(logits / temperature), among the top_k most likely ones, and among as many of these as have
- * the probability top_p together. */
-static int32_t draw(const sampling *s, const float *logits, int64_t vocab, choice *choices, uint64_t number)
-{
-    double max = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < vocab; i++)
-        max = fmax(max, (double)logits[i]);
-    for (int64_t i = 0; i < vocab; i++)
-        choices[i] =
-            (choice){s->temperature > 0 ? exp(((double)logits[i] - max) / s->temperature) : (double)logits[i] == max,
-                     (int32_t)i};
-    qsort(choices, (size_t)vocab, sizeof *choices, by_weight);
-    int64_t kept = s->top_k > 0 && s->top_k < vocab ? s->top_k : vocab;
-    for (int64_t i = 0; i < kept; i++)
-        sum += choices[i].weight;
-    double within = 0;
-    for (int64_t i = 0; i < kept; i++) {
-        within += choices[i].weight;
-        if (within >= s->top_p * sum) {
-            kept = i + 1;
-            sum = within;
-            break;
-        }
-    }
-    double at = scn_uniform((uint64_t)s->seed, SCN_STREAM_GENERATE, number) * sum;
-    for (int64_t i = 0; i < kept; i++) {
-        at -= choices[i].weight;
-        if (at < 0)
-            return choices[i].token;
-    }
-    return choices[kept - 1].token;
-}
-
-/* ---- Text that is generated ------------------------------------------------------------------------------------ */
-
-typedef enum sample_end { AT_TOKENS, AT_STOP, AT_DOCUMENT, AT_SIGNAL } sample_end;
-
-typedef struct sample_text {
-    FILE *to;    /* takes what is generated; flushed, it is in `bytes` */
-    char *bytes; /* ended by a zero byte */
-    size_t length, printed;
+/* A text to write. */
+typedef struct text_job {
+    const text_prompt *from;
+    int64_t seed;
+    generated_text text;
     int64_t tokens;
-    sample_end end;
-} sample_text;
+    int32_t next; /* the token that was drawn last */
+    bool ended;
+    text_end end;
+} text_job;
 
-/* Bytes of whole characters: a token may end inside of one. */
-static size_t whole_characters(const char *bytes, size_t length)
-{
-    for (size_t n = 1; n <= 3 && n <= length; n++) {
-        const unsigned char c = (unsigned char)bytes[length - n];
-        const size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-        if (c >= 0xc0)
-            return wanted > n ? length - n : length;
-        if (c < 0x80)
-            break;
-    }
-    return length;
-}
+/* Everything that one command writes. */
+typedef struct writing {
+    const trainer *trainer;
+    const data_info *data;
+    generator *g;
+    sampler **samplers; /* one for each text at a time */
+    sampler_options how;
+    const char **stops; /* ended by NULL; NULL: none */
+    int64_t tokens, seed, samples, batch;
+    text_prompt *prompts;
+    int64_t prompt_count;
+    text_job *jobs;      /* all texts, in order */
+    int64_t count, done; /* of them; those that are printed to their end */
+    size_t printed;      /* bytes of the present one */
+    bool json, quiet;
+    float *logits; /* after the prompt that was read last */
+} writing;
 
-/* Bytes that can be printed: up to the stop text, or up to an ending that may still become it or is no whole
- * character. *found: the stop text is complete. */
-static size_t settled(const sample_text *x, const char *stop, bool *found)
+/* Symbols that can be drawn. */
+static int64_t symbols_of(const data_info *d)
 {
-    const size_t length = stop ? strlen(stop) : 0, kept = length < x->length ? length : x->length;
-    *found = false;
-    for (size_t at = x->printed; length > 0 && at + length <= x->length; at++)
-        if (memcmp(x->bytes + at, stop, length) == 0) {
-            *found = true;
-            return at;
-        }
-    for (size_t n = kept; n > 0; n--)
-        if (memcmp(x->bytes + x->length - n, stop, n) == 0)
-            return x->length - n;
-    return whole_characters(x->bytes, x->length);
-}
-
-/* Prints what is settled, and flushes. */
-static void print_until(sample_text *x, size_t end, bool print)
-{
-    if (print && end > x->printed) {
-        fwrite(x->bytes + x->printed, 1, end - x->printed, stdout);
-        fflush(stdout);
-    }
-    if (end > x->printed)
-        x->printed = end;
-}
-
-/* Appends a token to the text: its bytes, or its number where the tokenizer is not known. */
-static bool put_token(const data_info *d, int32_t token, sample_text *x)
-{
-    size_t n = 0;
-    if (!d->tokenizer)
-        return fprintf(x->to, "%s%d", x->tokens > 0 ? " " : "", (int)token) > 0 && fflush(x->to) == 0;
-    const char *bytes = tokenizer_decode(d->tokenizer, token, &n);
-    return fwrite(bytes, 1, n, x->to) == n && fflush(x->to) == 0;
-}
-
-/* One sample: continues the prompt, printing it as it comes if `print`. */
-static int generate(const trainer *t, void *decoder, const sampling *s, const int32_t *prompt, int64_t count,
-                    bool print, sample_text *x)
-{
-    const model_decode *decode = trainer_about(t).model->row->decode;
-    const data_info *d = data_about(trainer_about(t).data);
-    const int64_t vocab = d->tokenizer ? d->symbols : d->arrays[d->input].range;
-    const int32_t separator = d->tokenizer ? tokenizer_separator(d->tokenizer) : -1;
-    choice *choices = calloc((size_t)vocab, sizeof *choices);
-    const float *logits = NULL;
-    x->to = open_memstream(&x->bytes, &x->length);
-    bool found = false, ended = false, memory = choices && x->to, finite = true;
-    for (int64_t i = 0; memory && i < count && !cli_interrupted(); i++)
-        logits = decode->step(decoder, prompt[i]);
-    for (; memory && !found && !ended && x->tokens < s->tokens && !cli_interrupted(); x->tokens++) {
-        for (int64_t i = 0; i < vocab; i++)
-            finite = finite && isfinite(logits[i]);
-        if (!finite)
-            break;
-        const int32_t token = draw(s, logits, vocab, choices, (uint64_t)x->tokens);
-        ended = separator >= 0 && token == separator;
-        memory = ended || put_token(d, token, x);
-        print_until(x, settled(x, s->stop, &found), print);
-        if (!found && !ended)
-            logits = decode->step(decoder, token);
-    }
-    x->end = found ? AT_STOP : ended ? AT_DOCUMENT : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
-    memory = x->to && fclose(x->to) == 0 && memory;
-    if (!found)
-        print_until(x, x->length, print);
-    else if (memory)
-        x->bytes[x->length = x->printed] = '\0';
-    free(choices);
-    if (!finite)
-        return cli_error(CLI_FAILED, "the model's output is not finite after %lld tokens: it is of no use",
-                         (long long)(count + x->tokens));
-    return memory ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
+    return d->tokenizer ? d->symbols : d->arrays[d->input].range;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------- */
@@ -204,32 +95,265 @@ static int print_json(json_t *object)
     return CLI_OK;
 }
 
-static int print_sample_json(const sampling *s, const char *prompt, const sample_text *x)
+static int print_job_json(const text_job *j)
 {
     static const char *const ends[] = {
         [AT_TOKENS] = "tokens", [AT_STOP] = "stop", [AT_DOCUMENT] = "document", [AT_SIGNAL] = "signal"};
-    return print_json(json_pack("{s:I, s:o, s:o, s:I, s:s}", "seed", (json_int_t)s->seed, "prompt",
-                                text_json(prompt, strlen(prompt)), "text", text_json(x->bytes, x->length), "tokens",
-                                (json_int_t)x->tokens, "end", ends[x->end]));
+    const char *text = j->text.bytes ? j->text.bytes : "";
+    return print_json(json_pack("{s:I, s:o, s:o, s:I, s:s}", "seed", (json_int_t)j->seed, "prompt",
+                                text_json(j->from->text, strlen(j->from->text)), "text",
+                                text_json(text, j->text.length), "tokens", (json_int_t)j->tokens, "end",
+                                ends[j->end]));
+}
+
+/* ---- Writing ---------------------------------------------------------------------------------------------- */
+
+/* The line before a text, and its prompt. */
+static void print_head(const writing *w, const text_job *j)
+{
+    const char *between = j > w->jobs ? "\n" : "";
+    if (w->prompt_count > 1)
+        printf("%s--- prompt %lld, seed %lld\n", between, (long long)(j->from - w->prompts + 1), (long long)j->seed);
+    else if (w->samples > 1)
+        printf("%s--- seed %lld\n", between, (long long)j->seed);
+    printf("%s%s", j->from->text, j->from->text[0] && !w->data->tokenizer ? " " : "");
+}
+
+/* Prints what is settled of the present text, and of those after it as far as they have ended. begun: the index of
+ * the first text that was not begun. */
+static int print_settled(writing *w, int64_t begun)
+{
+    int status = CLI_OK;
+    for (; status == CLI_OK && w->done < begun; w->done++, w->printed = 0) {
+        text_job *j = &w->jobs[w->done];
+        if (j->ended)
+            generated_text_end(&j->text);
+        if (!w->json && w->printed < j->text.settled) {
+            fwrite(j->text.bytes + w->printed, 1, j->text.settled - w->printed, stdout);
+            fflush(stdout);
+            w->printed = j->text.settled;
+        }
+        if (!j->ended)
+            break;
+        if (w->json)
+            status = print_job_json(j);
+        else
+            putchar('\n');
+        generated_text_free(&j->text);
+        if (!w->json && !w->quiet && w->done + 1 < begun)
+            print_head(w, j + 1);
+    }
+    fflush(stdout);
+    return status;
+}
+
+/* Appends a token to the text: its bytes, or its number where the tokenizer is not known. */
+static bool put_token(const writing *w, text_job *j)
+{
+    size_t n = 0;
+    char number[16];
+    const char *bytes = number;
+    if (w->data->tokenizer)
+        bytes = tokenizer_decode(w->data->tokenizer, j->next, &n);
+    else
+        n = (size_t)snprintf(number, sizeof number, "%s%d", j->tokens > 0 ? " " : "", (int)j->next);
+    return generated_text_add(&j->text, bytes, n, w->stops);
+}
+
+/* Takes the token that was drawn for a text; false: out of memory. */
+static bool take_token(const writing *w, text_job *j, sampler *s)
+{
+    const int32_t separator = w->data->tokenizer ? tokenizer_separator(w->data->tokenizer) : -1;
+    const bool document = separator >= 0 && j->next == separator;
+    if (!document && !put_token(w, j))
+        return false;
+    j->tokens++;
+    sampler_saw(s, 1, &j->next);
+    j->ended = document || j->text.stopped || j->tokens == w->tokens || cli_interrupted();
+    j->end = document ? AT_DOCUMENT : j->text.stopped ? AT_STOP : cli_interrupted() ? AT_SIGNAL : AT_TOKENS;
+    return true;
+}
+
+static int not_finite(const text_job *j)
+{
+    return cli_error(CLI_FAILED, "the model's output is not finite after %lld tokens: it is of no use",
+                     (long long)(j->from->count + j->tokens));
+}
+
+/* Reads the prompts of texts `first` to first + count - 1 into sequences 0 to count - 1. With several texts, the
+ * prompt that was read last is kept in a sequence of its own, behind those of the texts. */
+static void read_prompts(writing *w, int64_t first, int64_t count, float *logits)
+{
+    const int64_t vocab = generator_vocab(w->g), home = w->count > 1 ? w->batch : 0;
+    for (int64_t i = 0; i < count && !cli_interrupted(); i++) {
+        const text_job *j = &w->jobs[first + i];
+        if (j == w->jobs || j->from != j[-1].from) {
+            generator_clear(w->g, home);
+            memcpy(w->logits, generator_read(w->g, home, j->from->count, j->from->tokens),
+                   (size_t)vocab * sizeof *logits);
+        }
+        generator_copy(w->g, home, i);
+        memcpy(logits + i * vocab, w->logits, (size_t)vocab * sizeof *logits);
+        sampler_forget(w->samplers[i]);
+        sampler_saw(w->samplers[i], j->from->count, j->from->tokens);
+    }
+}
+
+/* The texts from `first` on, `count` at a time, until all have ended. */
+static int write_group(writing *w, int64_t first, int64_t count)
+{
+    const int64_t vocab = generator_vocab(w->g);
+    const int threads = trainer_about(w->trainer).threads;
+    int64_t *slots = calloc((size_t)count, sizeof *slots), running = count;
+    int32_t *tokens = calloc((size_t)count, sizeof *tokens);
+    float *own = calloc((size_t)(count * vocab), sizeof *own);
+    const float *logits = own;
+    int status = slots && tokens && own ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
+    if (status == CLI_OK && !w->json && !w->quiet && w->done == first)
+        print_head(w, &w->jobs[first]);
+    fflush(stdout);
+    if (status == CLI_OK)
+        read_prompts(w, first, count, own);
+    for (int64_t i = 0; status == CLI_OK && i < count; i++)
+        slots[i] = i;
+    while (status == CLI_OK && running > 0 && !cli_interrupted()) {
+        SCN_PARALLEL(running > 1 ? threads : 1, i, running,
+                     w->jobs[first + slots[i]].next = sampler_draw(w->samplers[slots[i]], logits + i * vocab,
+                                                                   (uint64_t)w->jobs[first + slots[i]].seed,
+                                                                   (uint64_t)w->jobs[first + slots[i]].tokens));
+        int64_t left = 0;
+        for (int64_t i = 0; status == CLI_OK && i < running; i++) {
+            text_job *j = &w->jobs[first + slots[i]];
+            if (j->next < 0)
+                status = not_finite(j);
+            else if (!take_token(w, j, w->samplers[slots[i]]))
+                status = cli_error(CLI_FAILED, "out of memory");
+            else if (!j->ended) {
+                tokens[left] = j->next;
+                slots[left++] = slots[i];
+            }
+        }
+        running = left;
+        if (status == CLI_OK)
+            status = print_settled(w, first + count);
+        if (status == CLI_OK && running > 0)
+            logits = generator_write(w->g, running, slots, tokens);
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!w->jobs[first + i].ended) {
+            w->jobs[first + i].ended = true;
+            w->jobs[first + i].end = AT_SIGNAL;
+        }
+    if (status == CLI_OK)
+        status = print_settled(w, first + count);
+    free(slots);
+    free(tokens);
+    free(own);
+    return status;
+}
+
+/* Lists the texts, and makes what writes them. */
+static int start_writing(writing *w)
+{
+    scion_error err;
+    const trainer_info about = trainer_about(w->trainer);
+    w->count = w->prompt_count * w->samples;
+    w->batch = w->count < w->batch ? w->count : w->batch;
+    w->jobs = calloc((size_t)w->count, sizeof *w->jobs);
+    w->samplers = calloc((size_t)w->batch, sizeof(sampler *));
+    if (generator_create(&w->g, about.model, about.config->data.block, w->batch + (w->count > 1), about.threads,
+                         &err) != SCION_OK)
+        return cli_error(CLI_FAILED, "%s", err.message);
+    w->logits = calloc((size_t)generator_vocab(w->g), sizeof *w->logits);
+    bool made = w->jobs && w->samplers && w->logits;
+    for (int64_t i = 0; made && i < w->batch; i++)
+        made = (w->samplers[i] = sampler_create(&w->how, symbols_of(w->data))) != NULL;
+    for (int64_t i = 0; made && i < w->count; i++)
+        w->jobs[i] = (text_job){.from = &w->prompts[i / w->samples], .seed = w->seed + i % w->samples};
+    return made ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
+}
+
+static void end_writing(writing *w)
+{
+    for (int64_t i = 0; w->jobs && i < w->count; i++)
+        generated_text_free(&w->jobs[i].text);
+    for (int64_t i = 0; w->samplers && i < w->batch; i++)
+        sampler_free(w->samplers[i]);
+    for (int64_t i = 0; w->prompts && i < w->prompt_count; i++) {
+        free(w->prompts[i].text);
+        free(w->prompts[i].tokens);
+    }
+    generator_free(w->g);
+    free(w->samplers);
+    free(w->jobs);
+    free(w->logits);
+    free(w->prompts);
+    free(w->stops);
+}
+
+static int write_texts(writing *w, const char *path)
+{
+    const double begin = clock_now();
+    int64_t sum = 0, first = 0;
+    int status = start_writing(w);
+    while (status == CLI_OK && first < w->count && !cli_interrupted()) {
+        const int64_t n = w->count - first < w->batch ? w->count - first : w->batch;
+        status = write_group(w, first, n);
+        first += n;
+    }
+    for (int64_t i = 0; status == CLI_OK && i < first; i++)
+        sum += w->jobs[i].tokens;
+    if (status == CLI_OK && w->json) {
+        const double seconds = clock_now() - begin;
+        status = print_json(json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "samples", (json_int_t)first, "tokens",
+                                      (json_int_t)sum, "seconds", json_number(seconds), "tokens_per_s",
+                                      json_number((double)sum / seconds), "step",
+                                      (json_int_t)trainer_about(w->trainer).step, "checkpoint", path));
+    }
+    return status;
 }
 
 /* ---- The command ------------------------------------------------------------------------------------------ */
 
-enum { PROMPT, PROMPT_FILE, TOKENS, SAMPLES, STOP, TEMPERATURE, TOP_K, TOP_P, SEED, JSON, QUIET };
+enum {
+    PROMPT,
+    PROMPT_FILE,
+    PROMPTS,
+    TOKENS,
+    SAMPLES,
+    BATCH,
+    STOP,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    MIN_P,
+    REPETITION,
+    SEED,
+    JSON,
+    QUIET
+};
 
 static const cli_argument arguments[] = {
     [PROMPT] = {"prompt", "TEXT", "text to continue; -: standard input (a line break)",
                 .also = "start text input context"},
     [PROMPT_FILE] = CLI_SETTING("prompt_file", "FILE", "the text to continue, from a file"),
+    [PROMPTS] = CLI_SETTING("prompts", "FILE", "several prompts, one per line; -: standard input"),
     [TOKENS] = {"tokens", "N", "tokens to generate, at most (500)",
                 .also = "max_new_tokens max_tokens num_tokens n_tokens n_predict max_length length"},
     [SAMPLES] = {"samples", "N", "several texts, with the seeds seed, seed + 1, ... (1)",
                  .also = "num_samples n num_return_sequences n_samples count"},
-    [STOP] = {"stop", "TEXT", "end a text before this (nothing)", .also = "stop_sequence stop_string eos end"},
+    [BATCH] = {"texts_at_once", "N", "texts that are written together, faster than one by one (8)",
+               .also = "batch_size parallel"},
+    [STOP] = {"stop", "TEXT", "end a text before this; several as a JSON list: [\"A\", \"B\"] (nothing)",
+              .also = "stop_sequence stop_string eos end"},
     [TEMPERATURE] = {"temperature", "X", "0: always the most likely token (0.8)", .also = "temp"},
     [TOP_K] = {"top_k", "N", "sample among the N most likely tokens (0: all)", .also = "topk k"},
     [TOP_P] = {"top_p", "X", "sample among the most likely tokens that have probability X together (1)",
                .also = "topp nucleus"},
+    [MIN_P] = {"min_p", "X", "sample among tokens at least X times as likely as the most likely one (0)",
+               .also = "minp"},
+    [REPETITION] = {"repetition_penalty", "X", "divides the logits of tokens that were there already (1)",
+                    .also = "repeat_penalty penalty"},
     [SEED] = {"seed", "N", "the same seed gives the same text (1)", .also = "random_seed manual_seed"},
     [JSON] = CLI_SWITCH("--json", "one JSON object per text, then a summary"),
     [QUIET] = CLI_SWITCH("--quiet", "print generated text only"),
@@ -314,77 +438,112 @@ static int64_t encode(const data_info *d, const char *prompt, int32_t **tokens)
     return 0;
 }
 
-/* The texts, one after the other, each with a seed of its own. */
-static int write_samples(const trainer *t, const cli_arguments *a, sampling s, int64_t samples, const char *prompt,
-                         const int32_t *tokens, int64_t count, const char *path)
+/* Cuts a text into lines, which become prompts. */
+static bool split_prompts(writing *w, char *text)
 {
-    const model_decode *decode = trainer_about(t).model->row->decode;
-    const bool json = a->values[JSON] != NULL, quiet = a->values[QUIET] != NULL;
-    const double begin = clock_now();
-    int64_t sum = 0, written = 0;
-    int status = CLI_OK;
-    for (; status == CLI_OK && written < samples && !cli_interrupted(); written++, s.seed++) {
-        sample_text x = {.bytes = NULL};
-        scion_error err;
-        void *decoder = decode->create(trainer_about(t).model, config_model_options(trainer_about(t).config),
-                                       trainer_about(t).config->data.block, &err);
-        if (!decoder)
-            return cli_error(CLI_FAILED, "%s", err.message);
-        if (!json && !quiet && samples > 1)
-            printf("%s--- seed %lld\n", written > 0 ? "\n" : "", (long long)s.seed);
-        if (!json && !quiet)
-            printf("%s%s", prompt, prompt[0] && !data_about(trainer_about(t).data)->tokenizer ? " " : "");
-        status = generate(t, decoder, &s, tokens, count, !json, &x);
-        if (status == CLI_OK && json)
-            status = print_sample_json(&s, prompt, &x);
-        else if (status == CLI_OK)
-            putchar('\n');
-        sum += x.tokens;
-        free(x.bytes);
-        decode->free(decoder);
+    int64_t lines = 1;
+    for (const char *at = text; *at; at++)
+        lines += *at == '\n';
+    w->prompts = calloc((size_t)lines, sizeof *w->prompts);
+    bool memory = w->prompts != NULL;
+    for (char *line = strtok(text, "\n"); memory && line; line = strtok(NULL, "\n"))
+        memory = (w->prompts[w->prompt_count++].text = strdup(line)) != NULL;
+    return memory;
+}
+
+/* The prompts and their tokens. */
+static int read_all_prompts(writing *w, const cli_arguments *a)
+{
+    const char *given = a->values[PROMPT], *file = a->values[PROMPT_FILE], *list = a->values[PROMPTS];
+    if (given && strcmp(given, "-") == 0)
+        file = given;
+    char *text = list ? read_prompt(list) : file ? read_prompt(file) : strdup(given ? given : "");
+    if (!text)
+        return CLI_FAILED;
+    if (list) {
+        const bool memory = split_prompts(w, text);
+        free(text);
+        if (!memory)
+            return cli_error(CLI_FAILED, "out of memory");
+        if (w->prompt_count == 0)
+            return cli_error(CLI_FAILED, "%s: holds no prompt", strcmp(list, "-") == 0 ? "standard input" : list);
+    } else {
+        w->prompts = calloc(1, sizeof *w->prompts);
+        if (!w->prompts) {
+            free(text);
+            return cli_error(CLI_FAILED, "out of memory");
+        }
+        w->prompts[w->prompt_count++].text = text;
     }
-    if (status == CLI_OK && json) {
-        const double seconds = clock_now() - begin;
-        status = print_json(json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "samples", (json_int_t)written, "tokens",
-                                      (json_int_t)sum, "seconds", json_number(seconds), "tokens_per_s",
-                                      json_number((double)sum / seconds), "step", (json_int_t)trainer_about(t).step,
-                                      "checkpoint", path));
+    for (int64_t i = 0; i < w->prompt_count; i++) {
+        text_prompt *p = &w->prompts[i];
+        p->count = encode(w->data, given || file || list ? p->text : NULL, &p->tokens);
+        if (p->count < 1)
+            return CLI_FAILED;
     }
-    return status;
+    return CLI_OK;
+}
+
+/* The stop texts: one, or a JSON list of some; *json: owns them. */
+static int read_stops(writing *w, const char *text, json_t **json)
+{
+    *json = text && text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
+    if (!text)
+        return CLI_OK;
+    const size_t count = *json ? json_array_size(*json) : 1;
+    w->stops = calloc(count + 1, sizeof *w->stops);
+    if (!w->stops)
+        return cli_error(CLI_FAILED, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        w->stops[i] = *json ? json_string_value(json_array_get(*json, i)) : text;
+        if (!w->stops[i])
+            return cli_error(CLI_USAGE, "stop=%s: expected a list of texts", text);
+        if (!w->stops[i][0])
+            return cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
+    }
+    return CLI_OK;
 }
 
 static int run_sample(cli_arguments *a)
 {
     char path[RUN_PATH];
     trainer *t = NULL;
-    int32_t *prompt = NULL;
-    sampling s = {.temperature = 0.8, .top_p = 1, .tokens = 500, .seed = 1, .stop = a->values[STOP]};
-    int64_t samples = 1;
-    const char *given = a->values[PROMPT], *file = a->values[PROMPT_FILE];
+    json_t *stops = NULL;
+    writing w = {.how = {.temperature = 0.8, .top_p = 1, .repetition = 1},
+                 .tokens = 500,
+                 .seed = 1,
+                 .samples = 1,
+                 .batch = 8,
+                 .json = a->values[JSON] != NULL,
+                 .quiet = a->values[QUIET] != NULL};
     cli_progress progress = cli_progress_start(stderr);
-    if (!cli_get_int(a, TOKENS, 1, 1000000000, &s.tokens) || !cli_get_real(a, TEMPERATURE, 0, 100, &s.temperature) ||
-        !cli_get_int(a, TOP_K, 0, 1000000000, &s.top_k) || !cli_get_real(a, TOP_P, 0, 1, &s.top_p) ||
-        !cli_get_int(a, SEED, 0, INT64_MAX / 2, &s.seed) || !cli_get_int(a, SAMPLES, 1, 1000000, &samples) ||
-        !cli_one_run(a))
+    if (!cli_get_int(a, TOKENS, 1, 1000000000, &w.tokens) ||
+        !cli_get_real(a, TEMPERATURE, 0, 100, &w.how.temperature) ||
+        !cli_get_int(a, TOP_K, 0, 1000000000, &w.how.top_k) || !cli_get_real(a, TOP_P, 0, 1, &w.how.top_p) ||
+        !cli_get_real(a, MIN_P, 0, 1, &w.how.min_p) || !cli_get_real(a, REPETITION, 0.01, 100, &w.how.repetition) ||
+        !cli_get_int(a, SEED, 0, INT64_MAX / 2, &w.seed) || !cli_get_int(a, SAMPLES, 1, 1000000, &w.samples) ||
+        !cli_get_int(a, BATCH, 1, 4096, &w.batch) || !cli_one_run(a))
         return CLI_USAGE;
-    if (s.stop && !s.stop[0])
-        return cli_error(CLI_USAGE, "stop is empty, expected the text to stop at");
-    if (given && file)
-        return cli_error(CLI_USAGE, "give prompt or prompt_file, not both");
-    if (given && strcmp(given, "-") == 0)
-        file = given;
-    cli_progress_show(&progress, CLI_STATUS, "reading %s ...", a->words[0]); /* a large checkpoint takes a while */
-    int status = cli_open_run(&t, a, TRAINER_GENERATE, path);
-    cli_progress_clear(&progress);
-    fflush(stderr);
-    if (status != CLI_OK)
-        return status;
-    char *text = file ? read_prompt(file) : strdup(given ? given : "");
-    const int64_t count = text ? encode(data_about(trainer_about(t).data), given || file ? text : NULL, &prompt) : 0;
-    cli_catch_signals();
-    status = count > 0 ? write_samples(t, a, s, samples, text, prompt, count, path) : CLI_FAILED;
-    free(text);
-    free(prompt);
+    if ((a->values[PROMPT] != NULL) + (a->values[PROMPT_FILE] != NULL) + (a->values[PROMPTS] != NULL) > 1)
+        return cli_error(CLI_USAGE, "give one of prompt, prompt_file and prompts, not both");
+    int status = read_stops(&w, a->values[STOP], &stops);
+    if (status == CLI_OK) { /* a large checkpoint takes a while */
+        cli_progress_show(&progress, CLI_STATUS, "reading %s ...", a->words[0]);
+        status = cli_open_run(&t, a, TRAINER_GENERATE, path);
+        cli_progress_clear(&progress);
+        fflush(stderr);
+    }
+    if (status == CLI_OK) {
+        w.trainer = t;
+        w.data = data_about(trainer_about(t).data);
+        status = read_all_prompts(&w, a);
+    }
+    if (status == CLI_OK) {
+        cli_catch_signals();
+        status = write_texts(&w, path);
+    }
+    end_writing(&w);
+    json_decref(stops);
     trainer_free(t);
     return status;
 }
@@ -401,6 +560,7 @@ const cli_command cli_sample = {
         "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
         "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
         "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"
+        "  scion sample runs/shakespeare prompts=lines.txt min_p=0.05 --json\n"
         "  fortune | scion sample runs/shakespeare prompt=- --json\n",
     .run = run_sample,
     .arguments = arguments,

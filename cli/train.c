@@ -178,6 +178,7 @@ static const char first_steps[] = "usage: scion train [PRESET] [key=value ...]\n
 typedef struct found_settings {
     config init;        /* of the run that init names */
     bool optimizer;     /* the optimizer is that run's too, except for options given */
+    bool trained;       /* init names a run of ours, not a folder of transformers */
     int64_t preset_end; /* eval_end of the preset, where the run measures less; else 0 */
 } found_settings;
 
@@ -187,8 +188,8 @@ static scion_status read_init(config *c, const char *init, const cli_arguments *
                               scion_error *err)
 {
     const char *rule = cli_option(a, "rule");
-    const scion_status status = trainer_model_of(c, init, &f->init, err);
-    f->optimizer = status == SCION_OK && !a->words[0];
+    const scion_status status = trainer_model_of(c, init, &f->init, &f->trained, err);
+    f->optimizer = status == SCION_OK && f->trained && !a->words[0];
     if (!f->optimizer)
         return status;
     if (rule && strcmp(rule, f->init.optimizer.rule) != 0 && !cli_option(a, "lr"))
@@ -239,7 +240,15 @@ static void print_init(const config *c, const cli_arguments *a, const found_sett
 {
     char given[CONFIG_TEXT] = "";
     const char *run = c->training.init;
-    cli_fill(stdout, 6, "init: weights of %s, after its step %lld", run, (long long)step);
+    if (f->trained)
+        cli_fill(stdout, 6, "init: weights of %s, after its step %lld", run, (long long)step);
+    else
+        cli_fill(stdout, 6, "init: weights of %s, a folder of transformers", run);
+    if (!f->trained && !c->preset[0]) {
+        cli_fill(stdout, 6, "init: rule %s, norms %s and lr %g are those of the command line, else the defaults",
+                 c->optimizer.rule, c->optimizer.norms, c->training.lr);
+        return;
+    }
     if (!f->optimizer) {
         cli_fill(stdout, 6, "init: optimizer and lr of preset %s and of the command line, not of %s", c->preset, run);
         return;
@@ -369,10 +378,11 @@ static scion_status open_run(trainer **t, cli_arguments *a, comm *ranks, resumpt
 static void read_timeout(config *c, const cli_arguments *a)
 {
     config run;
+    bool trained;
     const char *given = cli_option(a, "comm_timeout");
     scion_error ignored;
     config_init(c);
-    if (trainer_model_of(c, a->words[0], &run, &ignored) == SCION_OK)
+    if (trainer_model_of(c, a->words[0], &run, &trained, &ignored) == SCION_OK)
         c->training.comm_timeout = run.training.comm_timeout;
     if (given)
         config_set(c, "comm_timeout", given, "", &ignored);
@@ -483,7 +493,8 @@ const cli_command cli_train = {
         "init=RUN starts from the weights of a run (fine-tuning): model, rule, norms and radii are that run's, and "
         "lr is a tenth of its peak, unless an option or a named preset says otherwise. The first lines of the run "
         "say "
-        "where each came from.\n\n"
+        "where each came from. init=FOLDER takes a folder of Hugging Face's transformers, as scion export writes it: "
+        "weights, model and tokenizer; rule, norms and lr are then the preset's or the command line's.\n\n"
         "scion presets lists the presets, scion presets --options all settings.\n",
     .run = train_command,
     .arguments = arguments,

@@ -43,8 +43,16 @@ install(FILES "${PROJECT_BINARY_DIR}/scionConfig.cmake" "${PROJECT_BINARY_DIR}/s
     DESTINATION "${package_dir}")
 install(EXPORT scionTargets NAMESPACE scion:: DESTINATION "${package_dir}")
 
-file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/*.1")
-install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+# The program's page, under the program's name.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/man/scion.1")
+file(READ "${PROJECT_SOURCE_DIR}/man/scion.1" page)
+string(TOUPPER "${SCION_PROGRAM_NAME}" title)
+string(REPLACE ".Dt SCION 1" ".Dt ${title} 1" page "${page}")
+string(REPLACE ".Nm scion" ".Nm ${SCION_PROGRAM_NAME}" page "${page}")
+string(REPLACE "$ scion " "$ ${SCION_PROGRAM_NAME} " page "${page}")
+set(page_file "${PROJECT_BINARY_DIR}/man1/${SCION_PROGRAM_NAME}.1")
+file(WRITE "${page_file}" "${page}")
+install(FILES "${page_file}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 
 # scion(3) is made from the headers; every function has a page that points to it.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers} "${PROJECT_SOURCE_DIR}/tools/man3")

@@ -5,7 +5,7 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/base/*.c" "${PROJECT_
     "${PROJECT_SOURCE_DIR}/lib/*/*.c")
 set(product "${PROJECT_SOURCE_DIR}/product")
 
-list(REMOVE_ITEM sources "${product}/kernel_isa.c")
+list(REMOVE_ITEM sources "${product}/kernel_isa.c" "${product}/few_isa.c")
 
 include(CheckCSourceCompiles)
 check_c_source_compiles("
@@ -42,6 +42,9 @@ endif()
 set(kernels "")
 foreach(isa IN LISTS isas)
     add_library(scion_kernel_${isa} OBJECT "${product}/kernel_isa.c")
+    if(NOT isa_flags_${isa} MATCHES SCN_PAIRS) # matrices times few vectors: float32 and bfloat16 in one
+        target_sources(scion_kernel_${isa} PRIVATE "${product}/few_isa.c")
+    endif()
     set_target_properties(scion_kernel_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_include_directories(scion_kernel_${isa} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
     target_compile_definitions(scion_kernel_${isa} PRIVATE SCN_ISA=${isa})

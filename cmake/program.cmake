@@ -29,9 +29,18 @@ else()
     list(FILTER train_sources EXCLUDE REGEX "/comm_mpi\\.c$")
 endif()
 
+# Completions call the program by its name.
+set(completion "${PROJECT_BINARY_DIR}/completion")
+foreach(shell bash fish zsh)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/completion/${shell}")
+    file(READ "${PROJECT_SOURCE_DIR}/cli/completion/${shell}" text)
+    string(REPLACE scion "${SCION_PROGRAM_NAME}" text "${text}")
+    file(WRITE "${completion}/${shell}" "${text}")
+endforeach()
+
 # Files that the program holds as strings, so that it needs none of them beside it: draw_page_css, completion_bash, ...
-file(GLOB embedded CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/draw/*.css" "${PROJECT_SOURCE_DIR}/train/draw/*.js"
-    "${PROJECT_SOURCE_DIR}/cli/completion/*")
+file(GLOB embedded CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/train/draw/*.css" "${PROJECT_SOURCE_DIR}/train/draw/*.js")
+list(APPEND embedded "${completion}/bash" "${completion}/fish" "${completion}/zsh")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${embedded})
 set(strings "")
 foreach(file IN LISTS embedded)
@@ -66,7 +75,7 @@ endif()
 
 file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.c")
 add_executable(scion_program ${cli_sources})
-set_target_properties(scion_program PROPERTIES OUTPUT_NAME scion RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+set_target_properties(scion_program PROPERTIES OUTPUT_NAME "${SCION_PROGRAM_NAME}" RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 target_include_directories(scion_program PRIVATE "${PROJECT_SOURCE_DIR}/cli")
 # libgomp inside the program, where the compiler has it as an archive: train/util/threads.c says why.
 if(scion_openmp AND CMAKE_C_COMPILER_ID STREQUAL GNU)
@@ -82,7 +91,9 @@ install(TARGETS scion_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/presets/" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion/presets")
 install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/get-data" DESTINATION "${CMAKE_INSTALL_DATADIR}/scion")
 
-set(completion "${PROJECT_SOURCE_DIR}/cli/completion")
-install(FILES "${completion}/bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME scion)
-install(FILES "${completion}/zsh" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" RENAME _scion)
-install(FILES "${completion}/fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" RENAME scion.fish)
+install(FILES "${completion}/bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+    RENAME "${SCION_PROGRAM_NAME}")
+install(FILES "${completion}/zsh" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions"
+    RENAME "_${SCION_PROGRAM_NAME}")
+install(FILES "${completion}/fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d"
+    RENAME "${SCION_PROGRAM_NAME}.fish")

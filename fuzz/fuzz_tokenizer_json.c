@@ -1,5 +1,6 @@
-/* tokenizer.json. One that opens is saved as it was; written anew, it has the same tokens and merges; it encodes some
- * text, which decodes to the same bytes. */
+/* tokenizer.json. One of characters is a saved tokenizer of them, and is written anew as the same one. One that opens
+ * is saved as it was; written anew, it has the same tokens and merges; it encodes some text, which decodes to the
+ * same bytes. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -46,12 +47,40 @@ static void write_anew(const void *data, size_t size)
     bpe_vocabulary_free(&again);
 }
 
+static void read_characters(const uint8_t *data, size_t size)
+{
+    char *text, *again;
+    void *json;
+    size_t n, m, bytes;
+    tokenizer *t;
+    scion_error err = {0};
+    if (tokenizer_json_read_symbols(data, size, &text, &n, &err) != SCION_OK) {
+        fuzz_require(!text);
+        fuzz_require_sentence(&err);
+        return;
+    }
+    if (!text)
+        return;
+    if (tokenizer_open(&t, "chars", text, n, &err) == SCION_OK) {
+        fuzz_require(tokenizer_json(t, &json, &bytes, &err) == SCION_OK);
+        fuzz_require(tokenizer_json_read_symbols(json, bytes, &again, &m, &err) == SCION_OK);
+        fuzz_require(again && m == n && memcmp(again, text, n) == 0);
+        free(json);
+        free(again);
+        tokenizer_free(t);
+    } else {
+        fuzz_require_sentence(&err);
+    }
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char text[] =
         "it's a test: naive, na\xc3\xafve 123 \xff\xfe  \t\n aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa <|endoftext|>";
     tokenizer *t;
     scion_error err = {0};
+    read_characters(data, size);
     if (tokenizer_open(&t, "bpe", data, size, &err) == SCION_OK) {
         round_trip(t, text, sizeof text - 1);
         round_trip(t, (const char *)data, size < 2000 ? size : 2000);

@@ -42,6 +42,77 @@ seed("checkpoint/other-program", checkpoint(weights, None, False))
 seed("checkpoint/scalar-and-empty", checkpoint({"s": ("I64", [], 8 * b"\1"), "e": ("BF16", [0, 4], b"")}, {}))
 seed("checkpoint/cut-off", checkpoint(weights, sums)[:-3])
 
+# ---- GGUF -----------------------------------------------------------------------------------------------------------
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text)) + (text if isinstance(text, bytes) else text.encode())
+
+
+def gguf(pairs, tensors, version=3, alignment=32, data=None):
+    """pairs: key to (type, bytes); tensors: name to (dimensions, type, offset, bytes)."""
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(pairs))
+    for key, (kind, raw) in pairs:
+        head += gguf_text(key) + struct.pack("<I", kind) + raw
+    end = 0
+    for name, (shape, kind, offset, size) in tensors:
+        head += gguf_text(name) + struct.pack("<I%dQIQ" % len(shape), len(shape), *shape, kind, offset)
+        end = max(end, offset + size)
+    head += b"\0" * (-len(head) % alignment)
+    return head + (bytes(i % 251 for i in range(end)) if data is None else data)
+
+
+gguf_pairs = [("general.architecture", (8, gguf_text("apertus"))), ("a.count", (4, struct.pack("<I", 2))),
+              ("a.real", (6, struct.pack("<f", 0.5))), ("a.small", (1, b"\xff")), ("a.yes", (7, b"\1")),
+              ("a.list", (9, struct.pack("<IQ3i", 5, 3, -1, 2, 3))),
+              ("a.words", (9, struct.pack("<IQ", 8, 2) + gguf_text("one") + gguf_text(b"\xfftwo")))]
+gguf_tensors = [("token_embd.weight", ([4, 3], 0, 0, 48)), ("blk.0.attn_q.weight", ([32, 2], 8, 64, 68)),
+                ("blk.0.attn_norm.weight", ([2], 30, 160, 4))]
+seed("gguf/usual", gguf(gguf_pairs, gguf_tensors))
+seed("gguf/empty", gguf([], []))
+seed("gguf/version-2", gguf(gguf_pairs[:2], gguf_tensors[:1], version=2))
+seed("gguf/version-1", gguf([], [], version=1))
+seed("gguf/big-endian", b"GGUF" + struct.pack(">IQQ", 3, 1, 1))
+seed("gguf/aligned-64", gguf([("general.alignment", (4, struct.pack("<I", 64)))], [("t", ([3], 0, 64, 12))], alignment=64))
+seed("gguf/alignment-0", gguf([("general.alignment", (4, struct.pack("<I", 0)))], []))
+seed("gguf/cut-off", gguf(gguf_pairs, gguf_tensors)[:-9])
+seed("gguf/cut-in-pairs", gguf(gguf_pairs, gguf_tensors)[:100])
+seed("gguf/many", b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 40))
+seed("gguf/long-array", gguf([("a", (9, struct.pack("<IQ", 8, 1 << 62)))], []))
+seed("gguf/nested", gguf([("a", (9, struct.pack("<IQ", 9, 1)))], []))
+seed("gguf/twice", gguf(2 * [("a", (7, b"\0"))], []))
+seed("gguf/overlap", gguf([], [("a", ([16], 0, 0, 64)), ("b", ([8], 0, 32, 32))]))
+seed("gguf/huge-shape", gguf([], [("a", ([1 << 40, 1 << 40], 0, 0, 4))]))
+seed("gguf/part-of-block", gguf([], [("a", ([33], 8, 0, 68))]))
+seed("gguf/unknown-type", gguf([], [("a", ([8], 77, 0, 32))]))
+seed("gguf/key-no-text", gguf([(b"\xff\0", (7, b"\0"))], []))
+
+# ---- Folders of transformers: config.json, the index and a file of weights, with bytes 0xff between ---------------------
+
+apertus = {"architectures": ["ApertusForCausalLM"], "model_type": "apertus", "vocab_size": 3, "hidden_size": 4,
+           "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+           "hidden_act": "relu2", "max_position_embeddings": 8, "rms_norm_eps": 2.0**-23, "tie_word_embeddings": False,
+           "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "attention_bias": False}
+one_file = checkpoint({"model.norm.weight": ("F32", [4], struct.pack("<4f", 1, 1, 1, 1))}, {"format": "pt"})
+
+
+def folder(config, index, weights):
+    text = config if isinstance(config, str) else json.dumps(config)
+    return text.encode() + b"\xff" + (json.dumps(index) if index is not None else "").encode() + b"\xff" + weights
+
+
+seed("hf_folder/usual", folder(apertus, None, one_file))
+seed("hf_folder/index", folder(apertus, {"weight_map": {"model.norm.weight": "part.safetensors"}}, one_file))
+seed("hf_folder/index-other", folder(apertus, {"weight_map": {"lm_head.weight": "part.safetensors"}}, one_file))
+seed("hf_folder/index-outside", folder(apertus, {"weight_map": {"model.norm.weight": "../part.safetensors"}}, one_file))
+seed("hf_folder/index-empty", folder(apertus, {"weight_map": {}}, one_file))
+seed("hf_folder/grouped", folder({**apertus, "num_key_value_heads": 1}, None, one_file))
+seed("hf_folder/old-rope", folder({**apertus, "rope_parameters": None, "rope_theta": 500.0}, None, one_file))
+seed("hf_folder/scaled-rope", folder({**apertus, "rope_parameters": {"rope_type": "llama3", "factor": 8}}, None, one_file))
+seed("hf_folder/wide", folder({**apertus, "hidden_size": 1 << 60, "num_attention_heads": 1}, None, one_file))
+seed("hf_folder/xielu", folder({**apertus, "hidden_act": "xielu"}, None, one_file))
+seed("hf_folder/llama", folder({"architectures": ["LlamaForCausalLM"], "hidden_size": "4"}, None, one_file))
+seed("hf_folder/no-object", folder("[1, 2", None, one_file))
+
 # ---- Data -----------------------------------------------------------------------------------------------------------
 
 def shard(tokens, magic=20240520, version=1, count=None):
@@ -258,6 +329,20 @@ seed("tokenizer_json/word-piece", '{"model":{"type":"WordPiece","vocab":{"a":0}}
 seed("tokenizer_json/normalizer", tokenizer(few, more={"normalizer": {"type": "NFC"}}))
 seed("tokenizer_json/missing-token", tokenizer(few).replace('"te st"', '"te xx"'))
 seed("tokenizer_json/cut-off", tokenizer(few)[:-40])
+
+
+
+def characters(vocab):
+    return json.dumps({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {
+        "type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": False},
+        "decoder": {"type": "Fuse"}, "model": {"type": "WordLevel", "vocab": vocab, "unk_token": "?"}})
+
+
+seed("tokenizer_json/characters", characters({"\n": 0, "a": 1, "b": 2, "\u00fc": 3, "\U0001f600": 4}))
+seed("tokenizer_json/characters-order", characters({"b": 0, "a": 1}))
+seed("tokenizer_json/characters-hole", characters({"a": 0, "b": 2}))
+seed("tokenizer_json/characters-word", characters({"a": 0, "ab": 1}))
+seed("tokenizer_json/characters-none", characters({}))
 
 base64_of = lambda b: base64.b64encode(b).decode()
 ranks = [bytes([i]) for i in range(256)] + [b"aa", b"st", b"te", b"test", b"aaaa", b"aaa"]

@@ -107,7 +107,9 @@ typedef enum scion_setting {
     SCION_SET_LR_SCALE,
     SCION_SET_WEIGHT_DECAY,
     SCION_SET_MOMENTUM, /* constant alpha from now on */
-    SCION_SET_FROZEN    /* 0 or 1 */
+    SCION_SET_FROZEN,   /* 0 or 1 */
+    SCION_SET_STEPS     /* steps that the parameter has taken part in; of SCION_ALL, and the optimizer's as well: for
+                           callers who keep the state arrays, and make the optimizer of a resumed run from them */
 } scion_setting;
 
 #define SCION_ALL (-1)

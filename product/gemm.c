@@ -22,7 +22,9 @@ enum {
     max_block_rows = 256,
     single_pass_rows = 64, /* blocks of one pass find B in their cache however small they are */
     max_local_rows = 512,
+    min_local_rows = 64,
     tasks_per_thread = 4,
+    local_tasks_per_thread = 2,
     max_group = 1 << 21, /* floats of B */
     min_group_cols = 768,
     max_dot_rows = 3,
@@ -77,7 +79,8 @@ static void cut_blocks(scn_gemm *g)
         g->block_rows = scn_round_up(g->block_rows / 2, mr);
 }
 
-/* Blocks as large as local packing likes them; slices, if there are too few. */
+/* Blocks as large as local packing likes them; slices, if there are too few, and fewer rows, if there are still too
+ * few for all threads. */
 static void cut_local(scn_gemm *g)
 {
     const scn_gemm_shape *s = &g->shape;
@@ -86,9 +89,13 @@ static void cut_local(scn_gemm *g)
     g->group_depth = s->k;
     g->block_cols = scn_round_up(even(s->n, strips_per_block * nr), nr);
     g->max_rows = g->block_rows = scn_round_up(even(s->m, max_local_rows), mr);
-    const int64_t blocks = scn_pieces(s->m, g->block_rows) * scn_pieces(s->n, g->block_cols);
+    const int64_t across = scn_pieces(s->n, g->block_cols), blocks = scn_pieces(s->m, g->block_rows) * across;
     if (blocks < max_slices && s->m * s->n <= max_sliced)
         g->slices = scn_max(1, scn_min(scn_pieces(max_slices, blocks), s->k / min_slice));
+    /* Each block packs its part of B: with fewer rows that takes a larger share of the time. */
+    while (g->block_rows > min_local_rows &&
+           scn_pieces(s->m, g->block_rows) * across * g->slices < (int64_t)local_tasks_per_thread * g->threads)
+        g->block_rows = scn_round_up(g->block_rows / 2, mr);
 }
 
 scn_gemm scn_gemm_plan(const scn_gemm_shape *s, int threads)

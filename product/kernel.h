@@ -64,8 +64,9 @@ typedef struct scn_kernel {
     size_t (*b_floats)(int64_t n, int64_t k);
     /* True if op(A) can be read where it is. */
     bool (*reads)(const scn_operand *a);
-    /* Pack `from`, which becomes the part of the whole that begins where `to` does: at a multiple of kr in the depth
-     * (and of an odd depth only the end may be packed), at a multiple of mr in the rows or of nr in the columns. */
+    /* Pack `from`, which becomes the part of the whole that begins where `to` does: at a multiple of kr in the depth,
+     * at a multiple of mr in the rows or of nr in the columns. A part whose depth is no multiple of kr ends with
+     * zeros up to one: what follows it begins there. */
     void (*pack_a)(const scn_packed *to, const scn_operand *from);
     void (*pack_b)(const scn_packed *to, const scn_operand *from);
     /* C (+)= alpha times the product of m rows of a and n columns of b, over k of the depth. The parts begin as

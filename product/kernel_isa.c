@@ -304,28 +304,37 @@ static word *strip_at(const scn_packed *b, int64_t j)
     return (word *)b->at + j / NR * strip_words(b->depth) + b->first / KR * strip_width(b, j);
 }
 
+/* Addresses of tiles and strips are found once: with a short depth a tile takes hardly longer than it would take to
+ * find them each time. */
 static void multiply(int64_t m, int64_t n, int64_t k, float alpha, const scn_packed *a, const scn_packed *b,
                      int accumulate, float *c, int64_t ldc)
 {
     const int packed = a->ld == 0;
-    const int64_t lda = a->ld / KR, depth = words(k);
+    const int64_t lda = a->ld / KR, depth = words(k), next = packed ? tile_words(a->depth) : MR * lda;
+    const int64_t stride = strip_words(b->depth), wide = n / NR * NR;
+    const int64_t ahead = (depth / scn_max(n / NR, 1) + 16) / 16 * 16; /* of the next rows, with each strip */
+    const word *const first = strip_at(b, b->from), *const last = wide < n ? strip_at(b, b->from + wide) : NULL;
+    const word *rows_of_a = packed ? tile_at(a, a->from) : (const word *)a->at + a->from * lda + a->first / KR;
     strip_tile *const full = packed ? full_packed : full_direct;
-    for (int64_t i = 0; i < m; i += MR, c += MR * ldc) {
-        const int64_t rows = scn_min(MR, m - i), strips = scn_pieces(n, NR), ahead = (depth / strips + 16) / 16 * 16;
-        const word *rows_of_a =
-            packed ? tile_at(a, a->from + i) : (const word *)a->at + (a->from + i) * lda + a->first / KR;
-        for (int64_t j = 0; j < n; j += NR) {
-            const word *strip = strip_at(b, b->from + j);
+    for (int64_t i = 0; i < m; i += MR, c += MR * ldc, rows_of_a += next) {
+        const int64_t rows = scn_min(MR, m - i);
+        const word *strip = first;
+        for (int64_t j = 0, p = 0; j < wide; j += NR, strip += stride, p += ahead) {
             if (!packed && i + 2 * MR <= m)
-                expect_rows(rows_of_a + MR * lda, lda, j / NR * ahead, ahead, depth);
-            if (rows == MR && n - j >= NR)
+                expect_rows(rows_of_a + next, lda, p, ahead, depth);
+            if (rows == MR)
                 full(depth, alpha, rows_of_a, lda, strip, accumulate, c + j, ldc);
-            else if (n - j >= NR || (n - j) % VL == 0)
-                (packed ? strip_packed : strip_direct)(scn_min(n - j, NR) / VL, rows, depth, alpha, rows_of_a, lda,
-                                                       strip, accumulate, c + j, ldc);
             else
-                partial_strip(packed, n - j, rows, depth, alpha, rows_of_a, lda, strip, accumulate, c + j, ldc);
+                (packed ? strip_packed : strip_direct)(NV, rows, depth, alpha, rows_of_a, lda, strip, accumulate,
+                                                       c + j, ldc);
         }
+        if (wide == n)
+            continue;
+        if ((n - wide) % VL == 0)
+            (packed ? strip_packed : strip_direct)((n - wide) / VL, rows, depth, alpha, rows_of_a, lda, last,
+                                                   accumulate, c + wide, ldc);
+        else
+            partial_strip(packed, n - wide, rows, depth, alpha, rows_of_a, lda, last, accumulate, c + wide, ldc);
     }
 }
 
@@ -466,21 +475,37 @@ static inline __attribute__((always_inline)) void copy_run(const int64_t n, floa
     }
 }
 
-/* All whole strips of `width` columns, a constant, that begin `stride` apart; o's rows are rows in memory. */
+/* All whole strips of `width` columns, a constant, that begin `stride` apart; o's rows are rows in memory. (o is read
+ * first: for all that the compiler knows the copies may write to it.) */
 static inline __attribute__((always_inline)) void copy_strips(const int64_t width, float *out, int64_t stride,
                                                               const scn_operand *o)
 {
     const float *from = o->at;
-    for (int64_t p = 0; p < o->rows; p++, from += o->ld, out += width)
-        for (int64_t s = 0; s < o->cols / width; s++) {
-            __builtin_prefetch(from + s * width + 4 * o->ld);
+    const int64_t ld = o->ld, rows = o->rows, strips = o->cols / width;
+    for (int64_t p = 0; p < rows; p++, from += ld, out += width)
+        for (int64_t s = 0; s < strips; s++) {
+            __builtin_prefetch(from + s * width + 4 * ld);
             copy_run(width, out + s * stride, from + s * width);
         }
 }
+
+/* The columns from `first` on, fewer than a strip has, to rows of `width`. */
+static inline __attribute__((always_inline)) void copy_rest(float *out, int64_t width, const scn_operand *o,
+                                                            int64_t first)
+{
+    const float *from = (const float *)o->at + first;
+    const int64_t ld = o->ld, rows = o->rows, cols = o->cols - first, whole = cols / VL * VL;
+    for (int64_t p = 0; p < rows; p++, from += ld, out += width) {
+        for (int64_t j = 0; j < whole; j += VL)
+            *(memory_vec *)(out + j) = *(const memory_vec *)(from + j);
+        for (int64_t j = whole; j < width; j++)
+            out[j] = j < cols ? from[j] : 0;
+    }
+}
 #endif
 
-/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Columns that fill strips are copied row
- * by row where that is possible. */
+/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Floats that need no change are copied row
+ * by row. */
 static inline __attribute__((always_inline)) void pack(const int round, const int tiles, const scn_packed *to,
                                                        const scn_operand *o)
 {
@@ -493,6 +518,11 @@ static inline __attribute__((always_inline)) void pack(const int round, const in
             copy_strips(MR, tile_at(to, to->from), tile_words(to->depth), o);
         else if (j > 0)
             copy_strips(NR, strip_at(to, to->from), strip_words(to->depth), o);
+        if (j < o->cols && tiles)
+            copy_rest(tile_at(to, to->from + j), MR, o, j);
+        else if (j < o->cols)
+            copy_rest(strip_at(to, to->from + j), strip_width(to, to->from + j), o, j);
+        return;
     }
 #endif
     for (; j < o->cols; j += width) {

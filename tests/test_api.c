@@ -324,7 +324,11 @@ static void test_settings_at_the_edge(void **state)
         {SCION_RULE_SCION, SCION_SET_FROZEN, 0, NULL},
         {SCION_RULE_SCION, SCION_SET_FROZEN, 0.5, "frozen 0 or 1"},
         {SCION_RULE_SCION, SCION_SET_FROZEN, -1, "frozen 0 or 1"},
-        {SCION_RULE_SCION, (scion_setting)(SCION_SET_FROZEN + 1), 1, "no setting"},
+        {SCION_RULE_SCION, SCION_SET_STEPS, 0x1p53, NULL},
+        {SCION_RULE_SCION, SCION_SET_STEPS, 1.5, "a number of steps"},
+        {SCION_RULE_SCION, SCION_SET_STEPS, -1, "a number of steps"},
+        {SCION_RULE_SCION, SCION_SET_STEPS, NAN, "a number of steps"},
+        {SCION_RULE_SCION, (scion_setting)(SCION_SET_STEPS + 1), 1, "no setting"},
         {SCION_RULE_SCION, (scion_setting)-1, 1, "no setting"},
     };
     for (int64_t t = 0; t < COUNT_OF(cases); t++) {

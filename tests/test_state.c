@@ -562,6 +562,37 @@ static void test_foreign_arrays(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* A caller who kept the state arrays and the number of steps goes on without a saved state. */
+static void test_arrays_and_steps_go_on(void **state)
+{
+    (void)state;
+    for (int rule = 0; scion_enum_name(SCION_ENUM_RULE, rule); rule++) {
+        scion_options o = options_of((scion_rule)rule, 0, scion_rule_info(rule)->averages);
+        at("rule %s", scion_enum_name(SCION_ENUM_RULE, rule));
+        run *a = make(&o), *b = make(&o);
+        steps(a, 3);
+        for (int i = 0; i < PARAMS; i++) {
+            scion_array from, to;
+            scion_array_init(&from);
+            scion_array_init(&to);
+            memcpy(b->p[i].weight, a->p[i].weight, weight_bytes(a, i));
+            for (int k = 0; scion_optimizer_state(a->opt, i, k, &from) && scion_optimizer_state(b->opt, i, k, &to);
+                 k++)
+                memcpy(to.data, from.data, (size_t)from.count * (from.type == SCION_BF16 ? 2 : 4));
+        }
+        b->r = a->r;
+        check_ok(scion_optimizer_set(b->opt, SCION_ALL, SCION_SET_STEPS, 3, &err), &err);
+        assert_int_equal(scion_optimizer_steps(b->opt), 3);
+        steps(a, 3);
+        steps(b, 3);
+        for (int i = 0; i < PARAMS; i++)
+            check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
+        scion_optimizer_free(a->opt);
+        scion_optimizer_free(b->opt);
+        release(NULL);
+    }
+}
+
 /* Settings that were changed on the way are part of the run. */
 static void test_settings_travel(void **state)
 {
@@ -672,23 +703,15 @@ static void test_save_needs_its_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAW(test_every_rule_goes_on),
-        LAW(test_round_trip),
-        LAW(test_bounds_travel),
-        LAW(test_damage),
-        LAW(test_other_versions),
-        LAW(test_longer_records),
-        LAW(test_values_out_of_range),
-        LAW(test_counters_out_of_range),
-        LAW(test_forged_arrays),
-        LAW(test_forged_lengths),
-        LAW(test_nonfinite_arrays),
-        LAW(test_settings_travel),
-        LAW(test_flags_out_of_range),
-        LAW(test_refusal_changes_nothing),
-        LAW(test_misfits),
-        LAW(test_foreign_arrays),
-        LAW(test_save_needs_its_size),
+        LAW(test_every_rule_goes_on),      LAW(test_round_trip),
+        LAW(test_bounds_travel),           LAW(test_damage),
+        LAW(test_other_versions),          LAW(test_longer_records),
+        LAW(test_values_out_of_range),     LAW(test_counters_out_of_range),
+        LAW(test_forged_arrays),           LAW(test_forged_lengths),
+        LAW(test_nonfinite_arrays),        LAW(test_arrays_and_steps_go_on),
+        LAW(test_settings_travel),         LAW(test_flags_out_of_range),
+        LAW(test_refusal_changes_nothing), LAW(test_misfits),
+        LAW(test_foreign_arrays),          LAW(test_save_needs_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

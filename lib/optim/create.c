@@ -170,7 +170,9 @@ static scion_status make_states(const scion_optimizer *opt, scn_tensor *t, const
             return scn_fail(err, SCION_EINVAL, i, "%s: the state array %s is not aligned to its type", t->name,
                             about.name);
         t->borrowed[index] = theirs != NULL;
-        t->state[index] = theirs ? theirs : scn_alloc(opt->o.allocator, scn_stored_bytes(about.type, about.count));
+        t->state[index] =
+            theirs ? theirs
+                   : scn_alloc_shared(opt->o.allocator, scn_stored_bytes(about.type, about.count), opt->threads);
         if (!t->state[index])
             return SCION_ENOMEM;
     }

@@ -32,13 +32,14 @@ const char *scn_setting_expected(const scn_tensor *t, int32_t what, double value
             return NULL;
         return "momentum in (0, 1], 1 where the rule has none";
     case SCION_SET_FROZEN: return value == 0 || value == 1 ? NULL : "frozen 0 or 1";
-    default: return "one of radius, lr_scale, weight_decay, momentum, frozen";
+    case SCION_SET_STEPS: return value >= 0 && value <= 0x1p53 && value == floor(value) ? NULL : "a number of steps";
+    default: return "one of radius, lr_scale, weight_decay, momentum, frozen, steps";
     }
 }
 
 static scion_status check_value(const scn_tensor *t, int64_t i, int32_t what, double value, scion_error *err)
 {
-    if (what < SCION_SET_RADIUS || what > SCION_SET_FROZEN)
+    if (what < SCION_SET_RADIUS || what > SCION_SET_STEPS)
         return scn_fail(err, SCION_EINVAL, i, "%d is no setting", (int)what);
     const char *expected = scn_setting_expected(t, what, value);
     if (expected)
@@ -78,6 +79,7 @@ static void apply(scion_optimizer *opt, scn_tensor *t, int32_t what, double valu
         t->vanishing = false;
         break;
     case SCION_SET_FROZEN: t->frozen = value != 0; break;
+    case SCION_SET_STEPS: t->steps = (int64_t)value; break;
     }
 }
 
@@ -102,7 +104,10 @@ static scion_status set_chosen(scion_optimizer *opt, int64_t only, bool by_group
 scion_status scion_optimizer_set(scion_optimizer *opt, int64_t i, int32_t what, double value, scion_error *err)
 {
     RETURN_IF_FAILED(scn_check_index(opt, i == SCION_ALL ? 0 : i, err));
-    return set_chosen(opt, i, false, 0, what, value, err);
+    RETURN_IF_FAILED(set_chosen(opt, i, false, 0, what, value, err));
+    if (i == SCION_ALL && what == SCION_SET_STEPS)
+        opt->steps = (int64_t)value;
+    return SCION_OK;
 }
 
 scion_status scion_optimizer_set_group(scion_optimizer *opt, int32_t group, int32_t what, double value,

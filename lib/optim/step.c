@@ -859,20 +859,22 @@ scion_status scion_optimizer_step(scion_optimizer *opt, double lr, scion_error *
     return scion_optimizer_step_with(opt, &s, err);
 }
 
-static void zero_grads(scn_tensor *t, int64_t first, int64_t end)
+static void zero_grads(scn_tensor *t, int64_t first, int64_t end, int threads)
 {
-    memset((char *)t->grad + scn_stored_bytes(t->grad_type, first), 0, scn_stored_bytes(t->grad_type, end - first));
+    scn_zero((char *)t->grad + scn_stored_bytes(t->grad_type, first), scn_stored_bytes(t->grad_type, end - first),
+             threads);
 }
 
 /* With light the average is in the gradients of what is owned here, and there only. */
 void scion_optimizer_begin(scion_optimizer *opt)
 {
+    const int threads = opt ? scn_threads(opt->threads) : 1;
     for (int64_t i = 0; opt && i < opt->count; i++) {
         scn_tensor *t = &opt->tensors[i];
         const int64_t kept = opt->o.light ? t->own_count : 0;
         if (t->grad && kept < t->layout.count) {
-            zero_grads(t, 0, kept > 0 ? t->own_first : 0);
-            zero_grads(t, kept > 0 ? t->own_first + kept : 0, t->layout.count);
+            zero_grads(t, 0, kept > 0 ? t->own_first : 0, threads);
+            zero_grads(t, kept > 0 ? t->own_first + kept : 0, t->layout.count, threads);
         }
     }
 }

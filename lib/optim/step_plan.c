@@ -134,7 +134,7 @@ static bool plan_memory(scion_optimizer *opt)
     opt->thread_bytes = scratch.used + one;
     opt->memory_bytes = scn_max_size(opt->thread_bytes * (size_t)opt->threads, scratch.used + team);
     if (opt->memory_bytes > 0)
-        opt->memory = scn_alloc(opt->o.allocator, opt->memory_bytes);
+        opt->memory = scn_alloc_shared(opt->o.allocator, opt->memory_bytes, opt->threads);
     return opt->memory_bytes == 0 || opt->memory;
 }
 

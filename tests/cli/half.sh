@@ -66,4 +66,41 @@ a=$(number '"loss":' polar-float32/summary.json) b=$(number '"loss":' polar-bf16
 awk -v a="$a" -v b="$b" 'BEGIN { exit !(b < 1.05 * a && a < 1.05 * b) }' ||
     fault "after 20 steps the loss is $a, with polar_compute=bf16 $b"
 refused 2 'float32 only' train shakespeare data=text.txt polar_compute=bf16 polar=cubic
+
+# ---- Mixed precision: part of the run, which goes on as it began; another run than in float32, whose spectral lmo follows
+# shellcheck disable=SC2086
+"$scion" train shakespeare $tiny steps=20 save_every=10 compute=bf16 out=mixed > log 2>&1 || fault "compute=bf16: $(cat log)"
+grep -q '"polar_compute": *"bf16"' mixed/summary.json || fault "polar_compute does not follow compute"
+mv mixed/step-00000020.safetensors whole
+"$scion" resume mixed/step-00000010.safetensors > log 2>&1 || fault "$(cat log)"
+cmp -s whole mixed/step-00000020.safetensors || fault "a run with compute=bf16 is another when resumed"
+"$scion" resume mixed compute=float32 > log 2>&1 && fault "compute=float32 was taken when resuming"
+grep -q 'init=' log || fault "compute=float32 when resuming: $(cat log)"
+b=$(number '"loss":' mixed/summary.json)
+awk -v a="$a" -v b="$b" 'BEGIN { exit !(a != b && b < 1.05 * a && a < 1.05 * b) }' ||
+    fault "after 20 steps the loss is $a, with compute=bf16 $b"
+# It is measured as it was trained, or in float32.
+"$scion" eval mixed > as-trained 2>&1 || fault "$(cat as-trained)"
+"$scion" eval mixed compute=float32 > in-float32 2>&1 || fault "$(cat in-float32)"
+cmp -s as-trained in-float32 && fault "eval in float32 gives the same: $(cat in-float32)"
+"$scion" sample mixed tokens=20 > log 2>&1 || fault "$(cat log)"
+refused 2 'compute' train shakespeare data=text.txt autocast=yes
+refused 2 'float32 bf16' train shakespeare data=text.txt compute=fp16
+# The one line: a long run where pairs are multiplied (it is stopped after its first step), a short one, and where they
+# are not.
+for isa in portable_pairs neon_pairs; do # one of them is there
+    SCION_ISA=$isa "$scion" version | grep -q pairs || continue
+    # shellcheck disable=SC2086
+    SCION_ISA=$isa "$scion" train shakespeare $tiny steps=1000000000 max_minutes=1e-9 out=long > log 2>&1
+    grep -q 'note: compute=bf16 would be faster' log || fault "nothing is said of compute=bf16: $(cat log)"
+    # shellcheck disable=SC2086
+    SCION_ISA=$isa "$scion" train shakespeare $tiny steps=1 out=short > log 2>&1 || fault "$(cat log)"
+    grep -q 'would be faster' log && fault "a short run should be in bf16: $(cat log)"
+done
+for isa in portable neon; do
+    SCION_ISA=$isa "$scion" version | grep -q "kernels *$isa\$" || continue
+    # shellcheck disable=SC2086
+    SCION_ISA=$isa "$scion" train shakespeare $tiny steps=1 compute=bf16 out=slow > log 2>&1 || fault "$(cat log)"
+    grep -q 'note: compute=bf16 is not faster here' log || fault "nothing is said of slow bf16: $(cat log)"
+done
 [ $faults -eq 0 ]

@@ -25,7 +25,7 @@ kind=0
 both='weights=bf16 grads=bf16'
 for setting in 'rule=scion' 'rule=scion light=1' 'rule=adamw clip_norm=1 lr=2^-8' 'rule=mars' 'rule=mnsgd lr=2^-8' \
     'norms=sign width=192 head_size=64' "$both" "$both light=1" "$both norms=sign width=192 head_size=64" \
-    "$both rule=mars" 'grads=bf16 rounding=nearest light=1'; do
+    "$both rule=mars" 'grads=bf16 rounding=nearest light=1' 'compute=bf16' "compute=bf16 $both light=1"; do
     kind=$((kind + 1))
     for number in 1 2 4; do
         # shellcheck disable=SC2086
@@ -81,6 +81,11 @@ for number in 1 2 4; do
 done
 same images1 images2
 same images1 images4
+for number in 1 2; do
+    ranks $number train airbench data= data_kind=synthetic image_size=28 width=8 batch=8 accum=4 steps=4 deterministic=yes \
+        compute=bf16 tta=none comm_timeout=100 out=mixed$number > log 2>&1 || fault "compute=bf16 on $number ranks: $(cat log)"
+done
+same mixed1 mixed2
 # ... mistakes are collected by one rank alone, and by eval
 [ -e images4/mistakes.json ] && fault '4 ranks wrote mistakes.json'
 "$scion" eval images4/$last mistakes=found.json > log 2>&1 || fault "eval of 4 ranks' run: $(cat log)"

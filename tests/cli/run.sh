@@ -123,7 +123,8 @@ for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_pea
     holds bench.json "\"$key\":"
 done
 "$scion" bench sample $tiny vocab=64 json=bench.json > out 2>&1 || fault 'bench sample'
-for key in token_ms tokens_per_s share_of_reading read_gbytes_per_s; do
+for key in token_ms tokens_per_s share_of_reading read_gbytes_per_s late_share_of_reading texts_speedup \
+    prompt_tokens_per_s forward_tokens_per_s; do
     holds bench.json "\"$key\":"
 done
 "$scion" bench sample model=mlp norms=image > out 2>&1 && fault 'bench sample of an mlp'

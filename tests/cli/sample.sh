@@ -45,6 +45,51 @@ for stop in 'o' 'fox' 'brown fox ju' 'not there'; do
     cmp -s want got || fault "stop='$stop': '$(cat got)', expected '$(cat want)'"
 done
 refused 2 'stop is empty' sample run stop=
+# the first of several
+"$scion" sample run prompt='the ' tokens=200 stop='["not there", "ump", "fox"]' --quiet > got || fault "stops: $?"
+awk 'BEGIN { RS = "\001" } { n = length($0); split("ump fox", s, " ")
+    for (i in s) if ((at = index($0, s[i])) && at - 1 < n) n = at - 1
+    printf "%s", n < length($0) ? substr($0, 1, n) "\n" : $0 }' whole > want
+cmp -s want got || fault "several stops: '$(cat got)', expected '$(cat want)'"
+refused 2 'expected a list of texts' sample run stop='["a", 1]'
+refused 2 'stop is empty' sample run stop='["a", ""]'
+
+# ---- The same texts however many are written at once, and by however many threads
+"$scion" sample run prompt='the ' tokens=60 samples=11 texts_at_once=1 threads=1 > want || fault "one at a time: $?"
+for at_once in 2 8 11 50; do
+    "$scion" sample run prompt='the ' tokens=60 samples=11 texts_at_once=$at_once threads=2 > got || fault "$at_once: $?"
+    cmp -s want got || fault "texts_at_once=$at_once: $(cat got), expected $(cat want)"
+done
+refused 2 'texts_at_once=0' sample run texts_at_once=0
+
+# ---- Several prompts: the texts of each one
+printf 'the quick\n\nfox jum\nbrown' > lines.txt
+for prompt in 'the quick' 'fox jum' brown; do
+    "$scion" sample run prompt="$prompt" tokens=40 seed=3 samples=2 --json | head -2
+done > want
+"$scion" sample run prompts=lines.txt tokens=40 seed=3 samples=2 --json > got || fault "prompts: $?"
+head -6 got | cmp -s want - || fault "prompts: $(cat got), expected $(cat want)"
+"$scion" sample run prompts=- tokens=40 seed=3 samples=2 --json < lines.txt | head -6 | cmp -s want - || fault 'prompts=-'
+"$scion" sample run prompts=lines.txt tokens=5 > got || fault "prompts: $?"
+holds got '--- prompt 3, seed 1'
+refused 2 'not both' sample run prompts=lines.txt prompt=a
+refused 1 'holds no prompt' sample run prompts=empty.txt
+
+# ---- A prompt longer than the context, as the model trained (block=32)
+"$scion" sample run prompt="$(cat whole)" tokens=40 temperature=0 --quiet > got || fault "a long prompt: $?"
+[ "$(wc -c < got)" -eq 41 ] || fault "a long prompt: $(cat got)"
+
+# ---- Ways to draw: the likeliest of one, whichever way only one is left
+"$scion" sample run prompt='the ' tokens=40 temperature=0 --quiet > want
+for how in top_k=1 top_p=0 min_p=1; do
+    "$scion" sample run prompt='the ' tokens=40 seed=9 $how --quiet > got || fault "$how: $?"
+    cmp -s want got || fault "$how: $(cat got), expected $(cat want)"
+done
+"$scion" sample run prompt='the ' tokens=40 temperature=0 repetition_penalty=5 --quiet > got || fault "penalty: $?"
+cmp -s want got && fault 'repetition_penalty=5 changes nothing'
+refused 2 'min_p=2: expected' sample run min_p=2
+refused 2 'repetition_penalty=0: expected' sample run repetition_penalty=0
+refused 2 'repeat_penalty is called repetition_penalty here' sample run repeat_penalty=1.1
 
 # ---- JSON: a line for each text, and one about them all
 "$scion" sample run prompt='the ' tokens=40 seed=2 samples=2 stop=fox --json > got || fault "--json: $?"
@@ -63,8 +108,4 @@ printf 'caf\351 caf\351 caf\351 na\357ve\n%.0s' $(seq 200) > bytes.txt
     out=bytes --quiet 2> log || fault "bytes: $(cat log)"
 "$scion" sample bytes tokens=60 temperature=0 --json > got || fault "bytes: $?"
 holds got "$(printf '\303\251')"
-# ---- Weights so large that what they compute is not finite: a sentence, not a text
-"$scion" train shakespeare data=text.txt width=32 head_size=16 layers=1 block=32 batch=8 eval_batches=2 threads=1 rule=uscion \
-    activation=scaled_relu2 boundary_init=no lr=1e6 radius_hidden=1e9 steps=1 out=huge > log 2>&1 || fault "huge: $(cat log)"
-refused 1 'not finite' sample huge prompt=the tokens=20 --quiet
 [ $faults -eq 0 ]

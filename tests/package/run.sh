@@ -57,6 +57,23 @@ if [ -e "$prefix/bin/scion" ]; then
     done
 fi
 
+# Under another name: the man page and the completions follow, which is decided before anything is compiled.
+source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
+off='-DSCION_TESTS=OFF -DSCION_EXAMPLES=OFF -DSCION_BENCH=OFF'
+if [ -e "$prefix/bin/scion" ]; then
+    # shellcheck disable=SC2086 # one word per setting
+    quietly "$cmake" -S "$source" -B "$work/named" -G Ninja $off -DSCION_PROGRAM_NAME=scion-lmo
+    grep -qx '.Nm scion-lmo' "$work/named/man1/scion-lmo.1" && grep -q '^\$ scion-lmo train' "$work/named/man1/scion-lmo.1" ||
+        { echo 'the man page does not follow SCION_PROGRAM_NAME'; exit 1; }
+    for line in bash:'complete -F _scion-lmo scion-lmo' zsh:'#compdef scion-lmo' fish:"complete -c scion-lmo -f -a '(__scion-lmo_complete)'"; do
+        grep -qxF "${line#*:}" "$work/named/completion/${line%%:*}" || { echo "completion/${line%%:*}: no $line"; exit 1; }
+    done
+    grep -q 'build scion-lmo: ' "$work/named/build.ninja" || { echo 'the program does not follow SCION_PROGRAM_NAME'; exit 1; }
+    # shellcheck disable=SC2086
+    ! "$cmake" -S "$source" -B "$work/wrong" -G Ninja $off '-DSCION_PROGRAM_NAME=../scion' > "$work/log" 2>&1 ||
+        { echo 'a path as SCION_PROGRAM_NAME'; exit 1; }
+fi
+
 # The commands of the document, for its $HOME/opt.
 sed -n '/^export PKG_CONFIG_PATH/,/^```/{/^```/!p;}' "$doc/docs/installing.md" > "$work/environment"
 [ -s "$work/environment" ] || { echo 'docs/installing.md does not set PKG_CONFIG_PATH'; exit 1; }

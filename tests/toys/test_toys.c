@@ -61,6 +61,7 @@ static void values_of_new_options_are_stored(void **state)
     check_ok(config_set(&c, "dots", "77", "test", &err), &err);
     check_ok(config_set(&c, "smoothing", "0.5", "test", &err), &err);
     check_ok(config_set(&c, "norms", "sign", "test", &err), &err); /* "auto" would be stored as what it stands for */
+    check_ok(config_set(&c, "polar_compute", "float32", "test", &err), &err);
     char *json = config_to_json(&c);
     check(json != NULL);
     check_ok(config_from_json(&back, json, &err), &err);

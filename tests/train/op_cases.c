@@ -154,11 +154,11 @@ static tape_value *build_drop_samples(tape *t, const op_case *c, const op_sizes 
 /* ---- The table: sizes are {B, T, C, D, V} -------------------------------------------------------------------- */
 
 #define ELEMENTWISE .small = {{1, 1, 1}, {2, 3, 5}, {1, 1, 67}, {3, 7, 16}}, .wide = {4, 64, 257}
-#define MATRICES                                                                                          \
-    .small = {{1, 1, 1, 0, 1}, {1, 1, 5, 0, 1}, {2, 3, 7, 0, 5}, {1, 17, 16, 0, 33}, {3, 5, 19, 0, 130}}, \
+#define MATRICES                                                                                                     \
+    .bf16 = 8, .small = {{1, 1, 1, 0, 1}, {1, 1, 5, 0, 1}, {2, 3, 7, 0, 5}, {1, 17, 16, 0, 33}, {3, 5, 19, 0, 130}}, \
     .wide = {4, 65, 131, 0, 257}
 #define HEADS .small = {{1, 1, 4, 4}, {2, 5, 6, 6}, {2, 7, 12, 4}, {1, 33, 10, 2}, {1, 97, 24, 12}, {1, 130, 4, 2}}
-#define CONVOLUTION build_convolution, oracle_convolution
+#define CONVOLUTION build_convolution, oracle_convolution, .bf16 = 8
 #define SAME_3X3 .stride = 1, .pad = 1, .small = {{1, 1, 1, 3, 1}, {2, 3, 5, 3, 7}, {1, 8, 16, 3, 49}}
 #define BATCHNORM \
     build_batchnorm, oracle_batchnorm, .small = {{6, 1, 1}, {2, 2, 5}, {3, 5, 16}, {1, 7, 67}}, .wide = {9, 31, 24}
@@ -181,15 +181,15 @@ static const op_case TABLE[] = {
      .small = {{1, 1, 1}, {1, 1, 2}, {2, 3, 5}, {9, 5, 19}}},
     {"rotary", build_rotary, oracle_rotary, .real = 10000, HEADS, .wide = {3, 70, 192, 24},
      .timing = {4, 256, 768, 64}},
-    {"attention_causal", build_attention, oracle_attention, .flag = true, HEADS, .wide = {2, 130, 48, 12},
+    {"attention_causal", build_attention, oracle_attention, .bf16 = 32, .flag = true, HEADS, .wide = {2, 130, 48, 12},
      .timing = {4, 256, 768, 64}},
-    {"attention_full", build_attention, oracle_attention, HEADS, .wide = {2, 130, 48, 12},
+    {"attention_full", build_attention, oracle_attention, .bf16 = 32, HEADS, .wide = {2, 130, 48, 12},
      .timing = {4, 256, 768, 64}},
     /* as in vision transformers: a class token and 8 x 8 or 14 x 14 patches */
-    {"attention_65", build_attention, oracle_attention, .wide = {4, 65, 64, 32}, .timing = {100, 65, 128, 64},
-     .small = {{1, 65, 8, 4}, {2, 65, 64, 64}, {1, 64, 32, 32}}},
-    {"attention_197", build_attention, oracle_attention, .wide = {2, 197, 64, 32}, .timing = {16, 197, 768, 64},
-     .small = {{1, 197, 8, 8}}},
+    {"attention_65", build_attention, oracle_attention, .bf16 = 32, .wide = {4, 65, 64, 32},
+     .timing = {100, 65, 128, 64}, .small = {{1, 65, 8, 4}, {2, 65, 64, 64}, {1, 64, 32, 32}}},
+    {"attention_197", build_attention, oracle_attention, .bf16 = 32, .wide = {2, 197, 64, 32},
+     .timing = {16, 197, 768, 64}, .small = {{1, 197, 8, 8}}},
     {"relu", build_activation, oracle_activation, .function = "relu", ELEMENTWISE, MLP_WIDTH},
     {"scaled_relu", build_activation, oracle_activation, .function = "scaled_relu", ELEMENTWISE, MLP_WIDTH},
     {"relu2", build_activation, oracle_activation, .function = "relu2", ELEMENTWISE, MLP_WIDTH},
@@ -313,7 +313,39 @@ static void seed_loss(op_fixture *f)
     f->out.grad[0] = 1;
 }
 
-op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, uint64_t seed)
+static uint16_t *halves_of(int64_t n)
+{
+    return (uint16_t *)(void *)floats_of((size_t)(n + 1) / 2);
+}
+
+/* Arrays of bfloat16 beside those of float32, or in place of the result's. */
+static bool furnish_halves(op_fixture *f, op_halves halves)
+{
+    for (int i = 0; i < f->node.inputs; i++) {
+        tape_value *v = &f->value[i];
+        if (f->node.in[i] && (f->node.op->operands >> i & 1) && v->kind == TAPE_FLOATS) {
+            v->has_half = true;
+            v->half = halves_of(v->count);
+            if (!v->half)
+                return false;
+        }
+    }
+    const bool reads_out = f->node.op->backward_reads & ~f->node.op->float_reads & TAPE_READS_OUT;
+    f->out.has_half = f->node.op->half_out;
+    f->out.half_only = f->out.has_half && halves == OP_HALVES_ONLY && !reads_out;
+    f->out.half = f->out.has_half ? halves_of(f->out.count) : NULL;
+    return !f->out.has_half || f->out.half;
+}
+
+void op_fixture_round(op_fixture *f)
+{
+    for (int i = 0; i < TAPE_INPUTS; i++)
+        if (f->value[i].has_half)
+            scn_to_bf16(f->value[i].count, f->value[i].data, f->value[i].half);
+}
+
+static op_fixture *make(const op_case *c, const op_sizes *s, int threads, uint64_t seed, scion_dtype compute,
+                        op_halves halves)
 {
     op_fixture *f = calloc(1, sizeof *f);
     if (!f)
@@ -325,6 +357,7 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
     f->node = *tape_node_at(f->tape, 0);
     f->out = *f->node.out;
     f->node.out = &f->out;
+    f->node.compute = compute;
     f->run = (tape_run){.threads = threads, .training = true, .loss_scale = 1};
     for (int i = 0; i < f->node.inputs; i++) {
         if (!f->node.in[i])
@@ -338,17 +371,35 @@ op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, 
         if (!furnish(&f->value[i], s->V, f->out.ndim == 1, &state))
             goto failed;
     }
+    if (halves != OP_HALVES_NONE && !furnish_halves(f, halves))
+        goto failed;
+    op_fixture_round(f);
     f->saved = f->node.op->saved ? f->node.op->saved(&f->node) : 0;
     f->scratch = f->node.op->scratch ? f->node.op->scratch(&f->node, threads) : 0;
     f->node.saved = floats_of(f->saved);
     f->run.scratch = floats_of(f->scratch);
     if (!furnish(&f->out, 0, false, &state) || !f->node.saved || !f->run.scratch)
         goto failed;
+    memset(f->run.scratch, 0xFF, f->scratch * sizeof(float)); /* NaN: nobody has written it yet */
+    if (f->out.half_only) {
+        free(f->out.data);
+        f->out.data = NULL;
+    }
     seed_loss(f);
     return f;
 failed:
     op_fixture_free(f);
     return NULL;
+}
+
+op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, uint64_t seed)
+{
+    return make(c, s, threads, seed, SCION_F32, OP_HALVES_NONE);
+}
+
+op_fixture *op_fixture_rounded(const op_case *c, const op_sizes *s, int threads, uint64_t seed, op_halves halves)
+{
+    return make(c, s, threads, seed, SCION_BF16, halves);
 }
 
 void op_fixture_train(op_fixture *f)
@@ -370,8 +421,10 @@ void op_fixture_free(op_fixture *f)
         free(f->value[i].data);
         free(f->value[i].grad);
         free(f->value[i].ints);
+        free(f->value[i].half);
     }
     free(f->out.data);
+    free(f->out.half);
     free(f->out.grad);
     free(f->node.saved);
     free(f->run.scratch);

@@ -30,6 +30,7 @@ struct op_case {
     bool oblong;          /* images and kernels are wider than high, by 2 and by 1 */
     int64_t stride, pad;  /* of a convolution */
     bool soft;            /* targets have weights per class */
+    double bf16;          /* computed in bfloat16: error of result and gradients, in units of 2^-9 of the largest */
     op_sizes small[7];    /* for comparisons; ends with zeros */
     op_sizes wide;        /* large enough that all threads take part, small enough for a test */
     op_sizes timing;      /* as in GPT-2 of 124M parameters, 4 x 256 tokens; images: as in airbench, 500 of them;
@@ -41,7 +42,7 @@ const op_case *op_case_at(int i);
 const op_case *op_case_find(const char *name);
 
 /* One operation with memory of its own, filled at random: floats are Gaussian (none within 1e-3 of 0, where relu
- * has its kink), tokens within the vocabulary, one target in eight negative. */
+ * has its kink), tokens within the vocabulary, one target in eight negative. Backward may overwrite out.grad. */
 typedef struct op_fixture {
     tape *tape;
     tape_value value[TAPE_INPUTS], out;
@@ -52,6 +53,12 @@ typedef struct op_fixture {
 
 /* NULL: out of memory, or the builder refused. */
 op_fixture *op_fixture_create(const op_case *c, const op_sizes *s, int threads, uint64_t seed);
+/* The same, computed in bfloat16. As a plan does it: with the operands of products rounded in an array of their own,
+ * and where the operator can, the result too, or that alone, unless backward reads it. */
+typedef enum op_halves { OP_HALVES_NONE, OP_HALVES_BOTH, OP_HALVES_ONLY } op_halves;
+op_fixture *op_fixture_rounded(const op_case *c, const op_sizes *s, int threads, uint64_t seed, op_halves halves);
+/* Rounds the inputs again, after a test has changed them. */
+void op_fixture_round(op_fixture *f);
 void op_fixture_free(op_fixture *f);
 
 /* Forward and backward, or forward_backward where the operator has it. */

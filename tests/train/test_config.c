@@ -286,6 +286,44 @@ static void options_reach_the_library(void **state)
     check(o.polar_compute == SCION_BF16);
 }
 
+/* polar_compute follows compute where the set of coefficients can; it is stored and identified by its meaning, so
+ * that runs in float32 are those that they were. */
+static void polar_compute_follows_compute(void **state)
+{
+    static const struct {
+        const char *pairs, *polar, *line; /* in the identity; NULL: none */
+    } cases[] = {
+        {"lr=0.5", "float32", NULL},
+        {"polar_compute=auto", "float32", NULL},
+        {"polar_compute=float32", "float32", NULL},
+        {"polar_compute=bf16", "bf16", "polar_compute=bf16\n"},
+        {"compute=bf16", "bf16", "polar_compute=bf16\n"},
+        {"compute=bf16 polar_compute=float32", "float32", NULL},
+        {"compute=bf16 polar=cubic", "float32", NULL},
+    };
+    (void)state;
+    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+        config c = with(cases[i].pairs), back;
+        snprintf(c.data.kind, sizeof c.data.kind, "synthetic");
+        c.training.steps = 10;
+        scion_options o;
+        scion_error err;
+        char text[CONFIG_TEXT];
+        config_get(&c, config_find("polar_compute"), text, sizeof text);
+        at("%s: %s", cases[i].pairs, text);
+        check(strcmp(text, cases[i].polar) == 0);
+        check_ok(config_optimizer(&c, &o, &err), &err);
+        check(o.polar_compute == (strcmp(text, "bf16") == 0 ? SCION_BF16 : SCION_F32));
+        check_ok(config_check(&c, &err), &err);
+        char *json = config_to_json(&c);
+        check_ok(config_from_json(&back, json, &err), &err);
+        free(json);
+        check(config_same(&c, &back, config_find("polar_compute")) && back.training.compute == c.training.compute);
+        check_identity(&c, cases[i].line ? cases[i].line : "polar_compute", cases[i].line != NULL);
+        check_identity(&c, "compute=bf16\n", strstr(cases[i].pairs, "compute=bf16") == cases[i].pairs);
+    }
+}
+
 /* A random value in the range of an option, put where it belongs. */
 static void randomize(config *c, const config_option *o, rng *r)
 {
@@ -625,6 +663,7 @@ int main(void)
         LAW(norms_follow_the_model),
         LAW(runs_before_an_option_keep_their_meaning),
         LAW(options_reach_the_library),
+        LAW(polar_compute_follows_compute),
         LAW(every_option_goes_through_text_and_back),
         LAW(switches_have_four_pairs_of_words),
         LAW(foreign_names_point_to_options),

@@ -111,6 +111,7 @@ static config shuffled(rng *r)
     c.optimizer.eps = 1e-8 * rng_uniform(r);
     strcpy(c.optimizer.rule, rng_uniform(r) < 0.5 ? "muon" : "scion");
     strcpy(c.optimizer.norms, "shared"); /* "auto" is written as its meaning */
+    c.optimizer.polar_compute = SCION_BF16;
     memset(c.data.path, 'd', (size_t)(rng_uniform(r) * CONFIG_TEXT));
     memset(c.run.out, '=', (size_t)(rng_uniform(r) * CONFIG_TEXT));
     return c;

@@ -1,6 +1,6 @@
 /* `threads=N` is the number of threads: of the operators' loops, of the products, of the optimizer; and results are
- * the same bits with any. Each
- * run is a process of its own, this program with arguments, since threads that were started stay. */
+ * the same bits with any, more than there are cores too. Each run is a process of its own, this program with
+ * arguments, since threads that were started stay. */
 #include "tiny.h"
 
 #include <dirent.h>
@@ -20,15 +20,23 @@ static int tasks(void)
     return count;
 }
 
-/* Trains a few steps with threads=N and writes the weights to a file; returns the number of tasks. The model is large
- * enough that threads share its products. */
-static int train(const char *threads, const char *path)
+/* Models large enough that threads share their products, and that plans for more threads cut them finer. */
+static const struct {
+    const char *name, *pairs;
+} models[] = {
+    {"gpt", TINY_GPT "layers=1 width=128 head_size=32 block=64 steps=3"},
+    {"cnn", TINY_CNN "steps=3"},
+};
+
+/* Trains a few steps with threads=N and writes the weights to a file; returns the number of tasks. */
+static int train(const char *kind, const char *threads, const char *path)
 {
     char pairs[256];
+    const int m = strcmp(kind, models[0].name) == 0 ? 0 : 1;
     trainer *t;
     scion_error err;
     double loss;
-    snprintf(pairs, sizeof pairs, TINY_GPT "layers=1 width=128 head_size=32 block=64 steps=3 threads=%s", threads);
+    snprintf(pairs, sizeof pairs, "%s threads=%s", models[m].pairs, threads);
     config c = tiny(pairs);
     if (tiny_create(&t, &c, &err) != SCION_OK)
         return 100;
@@ -46,13 +54,13 @@ static int train(const char *threads, const char *path)
 static char self[4096];
 
 /* The same in another process under OMP_NUM_THREADS; the weights come back in *weights (to be freed). */
-static int run(const char *omp, const char *threads, char **weights, size_t *bytes)
+static int run(const char *omp, const char *kind, const char *threads, char **weights, size_t *bytes)
 {
     char path[] = "/tmp/scion-threads-XXXXXX", command[4300];
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    snprintf(command, sizeof command, "OMP_NUM_THREADS=%s '%s' %s %s", omp, self, threads, path);
+    snprintf(command, sizeof command, "OMP_NUM_THREADS=%s '%s' %s %s %s", omp, self, kind, threads, path);
     const int status = system(command);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
@@ -83,7 +91,7 @@ static void the_number_of_threads_is_the_one_asked_for(void **state)
     size_t bytes[CASES];
     (void)state;
     for (int i = 0; i < CASES; i++)
-        assert_int_equal(run(cases[i].omp, cases[i].threads, &weights[i], &bytes[i]), cases[i].tasks);
+        assert_int_equal(run(cases[i].omp, "gpt", cases[i].threads, &weights[i], &bytes[i]), cases[i].tasks);
     for (int i = 1; i < CASES; i++) {
         assert_int_equal(bytes[0], bytes[i]);
         assert_memory_equal(weights[0], weights[i], bytes[i]);
@@ -92,12 +100,32 @@ static void the_number_of_threads_is_the_one_asked_for(void **state)
         free(weights[i]);
 }
 
+static void many_threads_on_few_cores_change_no_bit(void **state)
+{
+    static const char *const threads[] = {"1", "2", "16", "61"};
+    enum { counts = sizeof threads / sizeof *threads };
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char *weights[counts];
+        size_t bytes[counts];
+        for (int i = 0; i < counts; i++)
+            assert_true(run("2", models[m].name, threads[i], &weights[i], &bytes[i]) < 100);
+        for (int i = 1; i < counts; i++) {
+            assert_int_equal(bytes[0], bytes[i]);
+            assert_memory_equal(weights[0], weights[i], bytes[i]);
+        }
+        for (int i = 0; i < counts; i++)
+            free(weights[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 3)
-        return train(argv[1], argv[2]);
+    if (argc == 4)
+        return train(argv[1], argv[2], argv[3]);
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_number_of_threads_is_the_one_asked_for)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_number_of_threads_is_the_one_asked_for),
+                                       cmocka_unit_test(many_threads_on_few_cores_change_no_bit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -649,7 +649,9 @@ static void a_run_starts_from_the_weights_of_another(void **state)
     assert_int_equal(tiny_create(&then, &c, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "width="));
     config from;
-    OK(trainer_model_of(&c, path, &from, &err));
+    bool trained = false;
+    OK(trainer_model_of(&c, path, &from, &trained, &err));
+    assert_true(trained);
     OK(tiny_create(&then, &c, &err));
     trainer_free(then);
     trainer_free(t);

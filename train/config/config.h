@@ -106,6 +106,8 @@ scion_status config_check_schedule(const config *c, scion_error *err);
 /* Value of `norms`, and its norms of the first, hidden and last layers: SCION_NORM_AUTO if it names a routing. */
 const char *config_norms_text(const config *c);
 scion_status config_norms(const config *c, int32_t norm[3], scion_error *err);
+/* Type of the operands of the products of the spectral lmo. */
+scion_dtype config_polar_compute(const config *c);
 /* The optimizer's options as the library takes them. */
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err);
 

@@ -131,6 +131,20 @@ static scion_status check_radii(const config *c, scion_error *err)
     return SCION_OK;
 }
 
+/* `auto`: as the other products, if the library takes that with this set of coefficients. */
+scion_dtype config_polar_compute(const config *c)
+{
+    scion_options o;
+    if (c->optimizer.polar_compute != POLAR_COMPUTE_AUTO)
+        return (scion_dtype)c->optimizer.polar_compute;
+    if ((scion_dtype)c->training.compute == SCION_F32)
+        return SCION_F32;
+    scion_options_init(&o, SCION_RULE_SCION);
+    o.polar = scion_enum_value(SCION_ENUM_POLAR, c->optimizer.polar);
+    o.polar_compute = SCION_BF16;
+    return scion_options_check(&o, NULL) == SCION_OK ? SCION_BF16 : SCION_F32;
+}
+
 scion_status config_optimizer(const config *c, scion_options *o, scion_error *err)
 {
     const optimizer_options *from = &c->optimizer;
@@ -162,7 +176,7 @@ scion_status config_optimizer(const config *c, scion_options *o, scion_error *er
     o->polar_eps = from->eps > 0 ? 10 * from->eps : 0; /* the reference's pair is 1e-8 and 1e-7 */
     o->polar = polar;
     o->polar_steps = (int32_t)from->polar_steps;
-    o->polar_compute = from->polar_compute;
+    o->polar_compute = (int32_t)config_polar_compute(c);
     o->threads = (int32_t)c->training.threads;
     o->seed = c->training.seed;
     o->rounding = c->training.rounding;

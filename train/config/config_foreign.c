@@ -62,7 +62,9 @@ const config_foreign_name config_foreign_names[] = {
     {"eval_only", "scion eval RUN measures a trained model"},
     {"backend cuda device gpu gpus", "there is no device here: training runs on the CPU"},
     {"compile", "there is nothing to compile here"},
-    {"amp bf16 dtype fp16 precision", "there is no choice of precision here: training computes in float32"},
+    {"amp autocast dtype mixed_precision precision torch_dtype", "compute"},
+    {"bf16 fp16", "compute=bf16 computes in mixed precision; weights, grads and activations choose the storage"},
+    {"grad_scaler loss_scale", "there is no loss scaling here: bfloat16 has the range of float32"},
     {"logdir log_dir logging_dir tensorboard_dir tensorboard_log_dir", "tensorboard"},
     {"report_to wandb wandb_log wandb_project wandb_run_name",
      "there is no logging service here: metrics.csv in the run's folder can be imported, tensorboard=DIR writes "

@@ -106,5 +106,6 @@ plan_options network_plan_options(const config *c, int threads, bool pack)
     return (plan_options){.mode = PLAN_TRAINING,
                           .threads = threads,
                           .pack = pack,
-                          .bf16 = (scion_dtype)c->training.activations == SCION_BF16};
+                          .bf16 = (scion_dtype)c->training.activations == SCION_BF16,
+                          .compute = (scion_dtype)c->training.compute};
 }

@@ -24,6 +24,8 @@ static const char *schedule_name(int i)
 }
 
 static const char *const storage[] = {[SCION_F32] = "float32", [SCION_BF16] = "bf16", NULL};
+static const char *const polar_compute[] = {
+    [SCION_F32] = "float32", [SCION_BF16] = "bf16", [POLAR_COMPUTE_AUTO] = "auto", NULL};
 static const char *const rounding[] = {
     [SCION_ROUNDING_STOCHASTIC] = "stochastic", [SCION_ROUNDING_NEAREST] = "nearest", NULL};
 static const char *const input_scale[] = {[INPUT_SCALE_MAX] = "max", [INPUT_SCALE_PLAIN] = "plain", NULL};
@@ -34,6 +36,18 @@ static const char *norms_of_model(const void *configuration)
     if (row->norms_by)
         return row->norms_by(config_model_options(configuration));
     return row->norms ? row->norms : "onehot";
+}
+
+static const char *polar_compute_of(const void *configuration)
+{
+    return storage[config_polar_compute(configuration)];
+}
+
+/* "auto" is float32 too where it means that. */
+static const char *polar_compute_origin(const void *configuration)
+{
+    (void)configuration;
+    return storage[SCION_F32];
 }
 
 /* Before the option existed, each layer had its own norm where the step grows with the dual norm (ssd), and all
@@ -125,7 +139,11 @@ const option training_option_rows[] = {
     REAL(lr_end, "0", 0, 1e6, "cosine: step size at the end", .change = OPTION_ON_FORCE),
     OPTION_SEED_ROW(OWNER, seed, "seed", "1", "random seed of weights, batches, dropout and rounding"),
     STRING(init, "",
-           "fine-tuning: run or checkpoint to start from: its weights, model, rule and radii, a tenth of its lr"),
+           "fine-tuning: run, checkpoint or Hugging Face folder to start from: its weights and model; of a run also "
+           "rule, radii and a tenth of its lr"),
+    CHOICE(compute, "float32", storage,
+           "operands of products; bf16: mixed precision, sums and all else in float32 (see scion version)",
+           .change = OPTION_ON_EVAL),
     CHOICE(weights, "float32", storage, "storage of matrices; bf16 takes half the memory"),
     CHOICE(grads, "float32", storage, "storage of their gradients; with light this is the average"),
     CHOICE(activations, "float32", storage, "storage of activations until the backward pass"),
@@ -177,7 +195,9 @@ const option optimizer_option_rows[] = {
     REAL(eps, "0", 0, 1, "added to the denominators of the norms"),
     ENUM(polar, "quintic", polar_name, "iteration of the spectral norm"),
     INT(polar_steps, "0", 0, 1000, "steps of that iteration, 0: the iteration's default"),
-    CHOICE(polar_compute, "float32", storage, "operands of its products; bf16: quintic only"),
+    CHOICE(polar_compute, "auto", polar_compute,
+           "operands of its products; auto: as compute, if polar=quintic; bf16: quintic only", .origin = "float32",
+           .origin_of = polar_compute_origin, .derive = polar_compute_of),
     OPTION_END,
 };
 

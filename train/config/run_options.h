@@ -19,12 +19,16 @@ typedef struct training_options {
     int wire;                        /* scion_dtype of gradients between ranks */
     double comm_timeout;             /* seconds after which a silent rank ends the run; 0: never */
     int weights, grads, activations; /* scion_dtype of storage */
+    int compute;                     /* scion_dtype of the operands of products */
     int rounding;                    /* scion_rounding of weights and grads to bfloat16 */
     char init[OPTION_TEXT];          /* run or checkpoint whose weights the run starts from, "": random weights */
 } training_options;
 
 /* Factor of the spectral norm of a first layer of images: max(1, sqrt(d_out/d_in)), or without the max. */
 enum { INPUT_SCALE_MAX, INPUT_SCALE_PLAIN };
+
+/* As `compute`, unless the set of coefficients computes in float32 only. */
+enum { POLAR_COMPUTE_AUTO = SCION_BF16 + 1 };
 
 typedef struct optimizer_options {
     char rule[OPTION_NAME], norms[OPTION_TEXT]; /* norms: a routing of scion.h, "first,hidden,last",
@@ -36,7 +40,7 @@ typedef struct optimizer_options {
     double muon_multiplier, adam_lr, beta1, beta2, adam_eps, clip_norm, eps;
     char polar[OPTION_NAME];
     int64_t polar_steps;
-    int polar_compute; /* scion_dtype */
+    int polar_compute; /* scion_dtype, or POLAR_COMPUTE_AUTO (config_polar_compute) */
 } optimizer_options;
 
 typedef struct run_options {

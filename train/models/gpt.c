@@ -8,14 +8,12 @@
  * output). With `zero_init` the projections back into the residual (O, W_2) start at zero. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/thread.h"
 #include "models/model.h"
 #include "ops/ops.h"
-#include "product/gemm.h"
 #include "util/fail.h"
+#include "util/number.h"
 
 typedef struct gpt_options {
     int64_t layers, width, head_size;
@@ -267,8 +265,130 @@ static scion_status list_export(const model *m, const void *from, model_format f
     return list_tensors(m, o, format, out, err);
 }
 
+/* A whole number of config.json; -1: it has none above 0. */
+static int64_t whole(const json_t *file, const char *key)
+{
+    const json_t *value = json_object_get(file, key);
+    return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : -1;
+}
+
+static bool is_off(const json_t *value)
+{
+    return !value || json_is_null(value) || json_is_false(value);
+}
+
+/* The theta of a rotary embedding without scaling; NAN: there is another, or none. Up to version 4 of transformers it
+ * has a key of its own. The class's default scales positions, so that a missing one is not ours. */
+static double rotary_of(const json_t *file)
+{
+    const json_t *rope = json_object_get(file, "rope_parameters");
+    const json_t *theta = json_object_get(json_is_object(rope) ? rope : file, "rope_theta");
+    const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    const json_t *part = json_object_get(json_is_object(rope) ? rope : file, "partial_rotary_factor");
+    const bool plain = json_is_object(rope)
+                           ? type && strcmp(type, "default") == 0
+                           : is_off(json_object_get(file, "rope_scaling")) && json_object_get(file, "rope_scaling");
+    if (!plain || !json_is_number(theta) || !(json_number_value(theta) >= 1) ||
+        (part && json_number_value(part) != 1))
+        return NAN;
+    return json_number_value(theta);
+}
+
+static const char *activation_of(const json_t *file, const char *wanted)
+{
+    const char *name = json_string_value(json_object_get(file, "hidden_act"));
+    const activation *f = wanted ? activation_find(wanted) : NULL;
+    if (name && f && f->plain && strcmp(f->plain, name) == 0)
+        return wanted;
+    for (int i = 0; name && (f = activation_row(i)) != NULL; i++)
+        if (f->plain && strcmp(f->plain, name) == 0 && f->factor == 1)
+            return f->name;
+    return NULL;
+}
+
+static scion_status unlike(const char *key, const json_t *file, const char *expected, scion_error *err)
+{
+    const json_t *found = json_object_get(file, key);
+    char *text = found ? json_dumps(found, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    train_fail(err, SCION_EINVAL, "config.json: %s is %.60s; expected %s", key, text ? text : "missing", expected);
+    free(text);
+    return SCION_EINVAL;
+}
+
+/* Refuses what this network does not have. */
+static scion_status check_file(const json_t *file, int64_t width, int64_t heads, scion_error *err)
+{
+    static const char *const off[] = {"attention_bias", "mlp_bias", "quantization_config", "sliding_window"};
+    const json_t *eps = json_object_get(file, "rms_norm_eps"), *tied = json_object_get(file, "tie_word_embeddings");
+    const json_t *groups = json_object_get(file, "num_key_value_heads"), *head = json_object_get(file, "head_dim");
+    char expected[80];
+    if (whole(file, "intermediate_size") % 4 != 0 || whole(file, "intermediate_size") / 4 != width)
+        return unlike("intermediate_size", file, "4 times hidden_size", err);
+    if (groups && !json_is_null(groups) && whole(file, "num_key_value_heads") != heads)
+        return unlike("num_key_value_heads", file, "num_attention_heads: heads that share keys are not possible here",
+                      err);
+    snprintf(expected, sizeof expected, "hidden_size / num_attention_heads, %lld", (long long)(width / heads));
+    if (head && !json_is_null(head) && whole(file, "head_dim") != width / heads)
+        return unlike("head_dim", file, expected, err);
+    if (!json_is_number(eps) || (float)json_number_value(eps) != (float)norm_eps)
+        return unlike("rms_norm_eps", file, "2^-23 = 1.1920929e-07, which all norms here have", err);
+    if (tied && !json_is_boolean(tied) && !json_is_null(tied))
+        return unlike("tie_word_embeddings", file, "true or false", err);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (!is_off(json_object_get(file, off[i])))
+            return unlike(off[i], file, "none: this network has nothing like it", err);
+    return SCION_OK;
+}
+
+static void choose(model_taken *choices, int *count, const char *key, const char *value)
+{
+    choices[*count].key = key;
+    snprintf(choices[*count].value, sizeof choices->value, "%s", value);
+    ++*count;
+}
+
+static void choose_number(model_taken *choices, int *count, const char *key, double value)
+{
+    char text[NUMBER_TEXT];
+    number_write(value, text);
+    choose(choices, count, key, text);
+}
+
+static scion_status take_hf(const json_t *file, const char *wanted, model_taken *choices, int *count,
+                            scion_error *err)
+{
+    const int64_t width = whole(file, "hidden_size"), heads = whole(file, "num_attention_heads");
+    const int64_t layers = whole(file, "num_hidden_layers"), block = whole(file, "max_position_embeddings");
+    const char *f = activation_of(file, wanted);
+    const double theta = rotary_of(file);
+    *count = 0;
+    if (width < 0 || (double)width > OPTION_MANY)
+        return unlike("hidden_size", file, "the width of the layers", err);
+    if (heads < 0 || width % heads != 0)
+        return unlike("num_attention_heads", file, "a number that divides hidden_size", err);
+    if (layers < 0 || layers > MODEL_MAX_LAYERS)
+        return unlike("num_hidden_layers", file, "the number of layers, at most 500", err);
+    if (block < 0 || (double)block > OPTION_MANY)
+        return unlike("max_position_embeddings", file, "the length of the context", err);
+    if (!f)
+        return unlike("hidden_act", file, "relu2, gelu, relu or tanh", err);
+    if (isnan(theta))
+        return unlike("rope_parameters", file, "rope_type default with its rope_theta: positions are not scaled here",
+                      err);
+    RETURN_IF_FAILED(check_file(file, width, heads, err));
+    choose_number(choices, count, "layers", (double)layers);
+    choose_number(choices, count, "width", (double)width);
+    choose_number(choices, count, "head_size", (double)(width / heads));
+    choose_number(choices, count, "block", (double)block);
+    choose_number(choices, count, "rotary_base", theta);
+    choose(choices, count, "activation", f);
+    choose(choices, count, "tied", json_is_true(json_object_get(file, "tie_word_embeddings")) ? "yes" : "no");
+    choose(choices, count, "qk_norm", "yes");
+    return SCION_OK;
+}
+
 static const model_export elsewhere = {
-    .architecture = "apertus", .class_name = "ApertusForCausalLM", .list = list_export};
+    .architecture = "apertus", .class_name = "ApertusForCausalLM", .list = list_export, .take = take_hf};
 
 /* Counts the matrices, a vocabulary of about a hundred symbols, and attention. */
 static double cost(const void *from, int64_t block)
@@ -277,211 +397,6 @@ static double cost(const void *from, int64_t block)
     const double width = (double)o->width, layers = (double)o->layers;
     return (12 * layers * width * width + 130 * width + layers * (double)block * width) * (double)block;
 }
-
-/* ---- Writing text -------------------------------------------------------------------------------------- */
-
-/* The same forward pass for one position: rows instead of matrices, and attention over a cache of the keys and values
- * of earlier positions. When the context is full, its second half is fed again from position 0 and the first half is
- * dropped. A test compares it with the tape. */
-typedef struct decoder_block {
-    const tape_value *q, *k, *v, *o, *up, *down;
-    float *keys, *values; /* block x C each */
-} decoder_block;
-
-typedef struct decoder {
-    gpt_options o;
-    int64_t context, vocab, position;
-    const activation *f;
-    const tape_value *table, *head;
-    decoder_block *blocks;
-    int32_t *tokens; /* fed so far, in this context */
-    float *memory;   /* everything below, and the keys and values */
-    float *x, *y, *q, *mixed, *hidden, *scores, *logits;
-} decoder;
-
-static void destroy(void *from)
-{
-    decoder *d = from;
-    if (!d)
-        return;
-    free(d->blocks);
-    free(d->tokens);
-    free(d->memory);
-    free(d);
-}
-
-/* Parameter `name`, or that of block i (i >= 0); NULL: none. */
-static const tape_value *param(const model *m, int64_t i, const char *name, scion_error *err)
-{
-    char full[64];
-    snprintf(full, sizeof full, "blocks.%lld.%s", (long long)i, name);
-    const char *wanted = i < 0 ? name : full;
-    const tape_value *found = model_param(m, wanted);
-    if (!found)
-        train_fail(err, SCION_EINVAL, "model %s has no parameter %s", m->row->name, wanted);
-    return found;
-}
-
-/* Finds the weights. */
-static bool bind(decoder *d, const model *m, scion_error *err)
-{
-    d->table = param(m, -1, "embedding", err);
-    d->head = d->o.tied ? d->table : param(m, -1, "head", err);
-    bool found = d->table && d->head;
-    for (int64_t i = 0; found && i < d->o.layers; i++) {
-        decoder_block *b = &d->blocks[i];
-        found = (b->q = param(m, i, "attn.q", err)) && (b->k = param(m, i, "attn.k", err)) &&
-                (b->v = param(m, i, "attn.v", err)) && (b->o = param(m, i, "attn.o", err)) &&
-                (b->up = param(m, i, "mlp.up", err)) && (b->down = param(m, i, "mlp.down", err));
-    }
-    return found;
-}
-
-static void *create(const model *m, const void *from, int64_t T, scion_error *err)
-{
-    const gpt_options *o = from;
-    const int64_t C = o->width, vocab = model_array(m, "tokens")->range;
-    const size_t floats = (size_t)(2 * o->layers * T * C + 4 * C + 4 * C + T + vocab);
-    decoder *d = calloc(1, sizeof *d);
-    if (d) {
-        *d = (decoder){.o = *o, .context = T, .vocab = vocab, .f = activation_find(o->activation)};
-        d->blocks = calloc((size_t)o->layers, sizeof *d->blocks);
-        d->tokens = calloc((size_t)T, sizeof *d->tokens);
-        d->memory = calloc(floats, sizeof *d->memory);
-    }
-    const bool allocated = d && d->blocks && d->tokens && d->memory;
-    if (!allocated)
-        train_fail(err, SCION_ENOMEM, "out of memory");
-    if (!allocated || !bind(d, m, err)) {
-        destroy(d);
-        return NULL;
-    }
-    float *at = d->memory;
-    d->x = at, at += C;
-    d->y = at, at += C;
-    d->q = at, at += C;
-    d->mixed = at, at += C;
-    d->hidden = at, at += 4 * C;
-    d->scores = at, at += T;
-    d->logits = at, at += vocab;
-    for (int64_t i = 0; i < o->layers; i++) {
-        d->blocks[i].keys = at;
-        d->blocks[i].values = at + T * C;
-        at += 2 * T * C;
-    }
-    return d;
-}
-
-static void rmsnorm(int64_t width, const float *x, float *y)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < width; i++)
-        sum += (double)x[i] * (double)x[i];
-    const float r = (float)(1 / sqrt(sum / (double)width + norm_eps));
-    for (int64_t i = 0; i < width; i++)
-        y[i] = x[i] * r;
-}
-
-/* y = W x, or y + that; W out x in. A product of one row needs no workspace. */
-static void apply(int64_t out, int64_t in, const tape_value *w, const float *x, bool accumulate, float *y)
-{
-    const scn_gemm_shape shape = {.m = 1, .n = out, .k = in, .transpose_b = true, .b = w->weight_type};
-    const scn_gemm g = scn_gemm_plan(&shape, scn_threads(0));
-    scn_gemm_run(&g, x, in, tape_weights(w), in, 1, accumulate, y, out, NULL, NULL);
-}
-
-/* QK-norm and rotary embedding of every head of one row, in place. */
-static void add_position(const decoder *d, float *x)
-{
-    const int64_t D = d->o.head_size;
-    for (float *h = x; h < x + d->o.width; h += D) {
-        if (d->o.qk_norm)
-            rmsnorm(D, h, h);
-        for (int64_t i = 0; i < D / 2; i++) {
-            double angle = (double)d->position * pow(d->o.rotary_base, -2.0 * (double)i / (double)D);
-            float cosine = (float)cos(angle), sine = (float)sin(angle), a = h[i], b = h[i + D / 2];
-            h[i] = a * cosine - b * sine;
-            h[i + D / 2] = a * sine + b * cosine;
-        }
-    }
-}
-
-/* mixed = attention of the present query over all positions so far. */
-static void attend(decoder *d, const decoder_block *b)
-{
-    const int64_t C = d->o.width, D = d->o.head_size, n = d->position + 1;
-    const float scale = (float)(1 / sqrt((double)D));
-    for (int64_t h = 0; h < C; h += D) {
-        float max = -INFINITY;
-        double sum = 0;
-        for (int64_t p = 0; p < n; p++) {
-            float s = 0;
-            for (int64_t i = 0; i < D; i++)
-                s += d->q[h + i] * b->keys[p * C + h + i];
-            d->scores[p] = s * scale;
-            max = fmaxf(max, d->scores[p]);
-        }
-        for (int64_t p = 0; p < n; p++) {
-            d->scores[p] = expf(d->scores[p] - max);
-            sum += (double)d->scores[p];
-        }
-        memset(d->mixed + h, 0, (size_t)D * sizeof(float));
-        for (int64_t p = 0; p < n; p++) {
-            const float weight = (float)((double)d->scores[p] / sum);
-            for (int64_t i = 0; i < D; i++)
-                d->mixed[h + i] += weight * b->values[p * C + h + i];
-        }
-    }
-}
-
-static void run_block(decoder *d, const decoder_block *b)
-{
-    const int64_t C = d->o.width;
-    float *key = b->keys + d->position * C;
-    rmsnorm(C, d->x, d->y);
-    apply(C, C, b->q, d->y, false, d->q);
-    apply(C, C, b->k, d->y, false, key);
-    apply(C, C, b->v, d->y, false, b->values + d->position * C);
-    add_position(d, d->q);
-    add_position(d, key);
-    attend(d, b);
-    apply(C, C, b->o, d->mixed, true, d->x);
-    rmsnorm(C, d->x, d->y);
-    apply(4 * C, C, b->up, d->y, false, d->hidden);
-    d->f->forward(d->f->factor, 4 * C, d->hidden, d->hidden);
-    apply(C, 4 * C, b->down, d->hidden, true, d->x);
-}
-
-static void feed(decoder *d, int32_t token)
-{
-    const int64_t C = d->o.width;
-    d->tokens[d->position] = token;
-    const float *row = tape_floats_of(d->table, token * C, C, d->x);
-    if (row != d->x)
-        memcpy(d->x, row, (size_t)C * sizeof(float));
-    for (int64_t i = 0; i < d->o.layers; i++)
-        run_block(d, &d->blocks[i]);
-    d->position++;
-}
-
-static const float *step(void *from, int32_t token)
-{
-    decoder *d = from;
-    const int64_t T = d->context;
-    if (d->position == T) {
-        const int64_t half = T / 2;
-        memmove(d->tokens, d->tokens + T - half, (size_t)half * sizeof *d->tokens);
-        d->position = 0;
-        for (int64_t i = 0; i < half; i++)
-            feed(d, d->tokens[i]);
-    }
-    feed(d, token);
-    rmsnorm(d->o.width, d->x, d->y);
-    apply(d->vocab, d->o.width, d->head, d->y, false, d->logits);
-    return d->logits;
-}
-
-static const model_decode decode = {.create = create, .step = step, .free = destroy};
 
 const model_row model_gpt = {
     .name = "gpt",
@@ -492,7 +407,7 @@ const model_row model_gpt = {
     .check = check,
     .record = record,
     .norms_by = norms,
-    .decode = &decode,
+    .writes = true,
     .to = &elsewhere,
     .radii = radii,
     .proxy_divisor = "head_size",

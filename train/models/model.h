@@ -3,6 +3,8 @@
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
+#include <jansson.h>
+
 #include "util/option.h"
 #include "data/data.h"
 #include "tensor/tape.h"
@@ -20,16 +22,6 @@ typedef struct model {
     tape_value *logits; /* for evaluation; the loss does not need it */
     double smoothing;   /* label smoothing in the loss */
 } model;
-
-/* Writes text with a trained model, one token at a time. */
-typedef struct model_decode {
-    /* Uses the weights of a recorded model, which must outlive it. `context`: positions that it remembers. NULL: err
-     * says why. */
-    void *(*create)(const model *m, const void *options, int64_t context, scion_error *err);
-    /* Appends a token; logits of the next one (the range of the data's tokens), valid until the next call. */
-    const float *(*step)(void *decoder, int32_t token);
-    void (*free)(void *decoder);
-} model_decode;
 
 /* Files of other programs: a folder for transformers, a file for llama.cpp. */
 typedef enum model_format { MODEL_HF, MODEL_GGUF, MODEL_FORMATS } model_format;
@@ -59,6 +51,13 @@ typedef struct model_outline {
     int64_t tensor_count;
 } model_outline;
 
+/* An option of a model, as text, that a file of another program decides. */
+enum { MODEL_TAKEN = 8 };
+typedef struct model_taken {
+    const char *key;
+    char value[OPTION_NAME];
+} model_taken;
+
 /* A model in the files of other programs. */
 typedef struct model_export {
     const char *architecture; /* its name there */
@@ -66,6 +65,11 @@ typedef struct model_export {
     /* Lists hyperparameters and tensors with the functions below. EINVAL: the format cannot express the model; err
      * says why and the way out. */
     scion_status (*list)(const model *m, const void *options, model_format format, model_outline *out,
+                         scion_error *err);
+    /* The reverse for transformers: options of the network that a config.json of class_name describes, at most
+     * MODEL_TAKEN. `activation`: the one that is wanted, if it is that of the file up to a factor (NULL: the file's
+     * own). EINVAL: another network; err says why. */
+    scion_status (*take)(const json_t *file, const char *activation, model_taken *choices, int *count,
                          scion_error *err);
 } model_export;
 
@@ -94,9 +98,9 @@ struct model_row {
     /* Routing of scion.h that norms=auto stands for: norms_by's result, or norms (NULL: onehot). */
     const char *norms;
     const char *(*norms_by)(const void *options);
-    bool accuracy;              /* report the share of right answers */
-    const model_decode *decode; /* NULL: it writes no text */
-    const model_export *to;     /* NULL: other programs do not know it */
+    bool accuracy;          /* report the share of right answers */
+    bool writes;            /* text: the logits of a position are those of the token that follows (generate/) */
+    const model_export *to; /* NULL: other programs do not know it */
     /* For tuning: names radii that need no search. NULL: all are searched. */
     void (*radii)(const void *options, model_radii *r);
     /* For tuning on a proxy of a quarter of the width: the minimum width, and the option that must divide it (NULL:

@@ -60,8 +60,7 @@ static void add_slices(const patches *p, int64_t count, int64_t slice, const flo
     const int64_t pixels = p->channels * p->height * p->width;
     const int threads = scn_threads(0);
     memset(sums, 0, (size_t)(slices * stride) * sizeof *sums);
-    SCN_PARALLEL_FOR(threads)
-    for (int64_t s = 0; s < slices; s++)
+    SCN_PARALLEL_FOR(threads, s, slices)
         for (int64_t i = s * slice; i < count && i < (s + 1) * slice; i++)
             add_image(p, images + i * pixels, sums + s * stride + p->size * p->size, sums + s * stride);
 }

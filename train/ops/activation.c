@@ -178,12 +178,30 @@ const activation *activation_find(const char *name)
 
 /* ---- The operator ------------------------------------------------------------------------------------------- */
 
+/* y of n elements as bfloat16 and, unless y is NULL, as float32. */
+static void forward_rounded(const activation *f, int64_t n, const float *x, float *y, uint16_t *half)
+{
+    enum { at_once = 1024 };
+    float block[at_once];
+    for (int64_t i = 0; i < n; i += at_once) {
+        const int64_t count = scn_min(at_once, n - i);
+        float *to = y ? y + i : block;
+        f->forward(f->factor, count, x + i, to);
+        scn_to_bf16(count, to, half + i);
+    }
+}
+
 static void forward(const tape_node *n, const tape_run *run)
 {
     const activation *f = n->fixed;
     const float *x = n->in[0]->data;
     float *y = n->out->data;
-    OP_PIECES(run->threads, n->out->count, 1, at, count, f->forward(f->factor, count, x + at, y + at));
+    uint16_t *half = n->out->half;
+    if (half)
+        OP_PIECES(run->threads, n->out->count, 1, at, count,
+                  forward_rounded(f, count, x + at, y ? y + at : NULL, half + at));
+    else
+        OP_PIECES(run->threads, n->out->count, 1, at, count, f->forward(f->factor, count, x + at, y + at));
 }
 
 static void backward(const tape_node *n, const tape_run *run)
@@ -201,6 +219,7 @@ const tape_op op_activation_row = {
     .forward = forward,
     .backward = backward,
     .backward_reads = 1 << 0,
+    .half_out = true,
     .in_place = true,
 };
 

@@ -7,7 +7,11 @@
  * heads and in them blocks of queries against all the keys that these see, so that it holds one or two blocks of
  * rows of P, which stay in its cache. Heads are read and written where they are, as strided views of (B, T, C);
  * only k' and v' are laid out once per head, for the products with them. Blocks are taken from the last to the
- * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing. */
+ * first in backward: the first product then reaches all keys, and the keys' gradients need no clearing.
+ *
+ * Computed in bfloat16, the operands of the products are rounded (q, k, v, P, dy, dS) and packed as the kernel likes
+ * them; those that meet all blocks once per head. Softmax, and rowsum(dy * y) as rowsum(P * dP), which does not need
+ * y, stay float32. */
 #include "ops/ops.h"
 
 #include <math.h>
@@ -49,9 +53,11 @@ static heads heads_of(const tape_node *n)
     a.stride = columns(a.time) + SCN_VECTOR; /* rows a power of two apart would share few sets of the cache */
     a.causal = n->ints[1] != 0;
     a.scale = (float)(1 / sqrt((double)a.size));
-    a.kernel = scn_kernel_for(SCION_F32);
+    a.kernel = scn_kernel_for(n->compute);
     return a;
 }
+
+/* ---- In float32 ----------------------------------------------------------------------------------------------- */
 
 /* One thread's memory: rows of a->stride floats. */
 typedef struct workspace {
@@ -65,9 +71,8 @@ static size_t scratch_each(const heads *a)
     return (size_t)(2 * (a->size + a->block) * a->stride);
 }
 
-static workspace workspace_of(const heads *a, float *scratch)
+static workspace workspace_at(const heads *a, float *own)
 {
-    float *own = scratch + (size_t)scn_thread_index() * scratch_each(a);
     workspace m = {.k = own, .v = own + a->size * a->stride};
     m.p = m.v + a->size * a->stride;
     m.ds = m.p + a->block * a->stride;
@@ -138,8 +143,9 @@ SCN_CLONES static void scale_rows(int64_t rows, int64_t cols, int64_t stride, co
     }
 }
 
-static void forward_head(const tape_node *n, const heads *a, int64_t index, workspace m)
+static void forward_head(const tape_node *n, const heads *a, int64_t index, float *own)
 {
+    workspace m = workspace_at(a, own);
     const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
     const float *q = n->in[0]->data + at, *v = n->in[2]->data + at;
     float *y = n->out->data + at;
@@ -181,8 +187,9 @@ SCN_CLONES static void score_grads(const heads *a, int64_t rows, int64_t keys, c
     }
 }
 
-static void backward_head(const tape_node *n, const heads *a, int64_t index, workspace m)
+static void backward_head(const tape_node *n, const heads *a, int64_t index, float *own)
 {
+    const workspace m = workspace_at(a, own);
     const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
     const float *q = n->in[0]->data + at, *k = n->in[1]->data + at, *v = n->in[2]->data + at;
     transpose_head(a, k, m.k);
@@ -205,25 +212,226 @@ static void backward_head(const tape_node *n, const heads *a, int64_t index, wor
     }
 }
 
-static void each_head(const tape_node *n, const tape_run *run,
-                      void (*head)(const tape_node *n, const heads *a, int64_t index, workspace m))
+/* ---- In bfloat16 ---------------------------------------------------------------------------------------------- */
+
+/* Operands that meet all blocks, packed; those that belong to a block are `left`. */
+typedef struct rounded_workspace {
+    scn_packed k_t, v_t;                  /* k' and v': D deep, T columns */
+    scn_packed k, v, q, dy;               /* T deep, D columns; v in forward alone */
+    float *p, *ds;                        /* blocks of P and of dP or dS, rows of a->stride floats */
+    uint16_t *p_half, *ds_half, *dy_half; /* the same rounded, in rows of a->stride; dy of the head in rows of D */
+    float *left;
+    float *y; /* a block of the result where it has no float32 */
+    float inverse[max_queries];
+    size_t floats; /* all of them */
+} rounded_workspace;
+
+static size_t lines(size_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
+static size_t left_floats(const heads *a)
+{
+    const scn_kernel *k = a->kernel;
+    const size_t queries = k->a_floats(a->block, scn_max(a->size, a->time + 1)),
+                 keys = k->a_floats(a->time, a->block);
+    return lines(scn_max_size(queries, keys));
+}
+
+/* The next `floats` of a thread's memory; NULL, which is only counted, stays NULL. */
+static void *take(float *own, size_t *taken, size_t floats)
+{
+    float *at = own ? own + *taken : NULL;
+    *taken += lines(floats);
+    return at;
+}
+
+static rounded_workspace rounded_workspace_at(const tape_node *n, const heads *a, float *own)
+{
+    const scn_kernel *k = a->kernel;
+    const size_t across = k->b_floats(a->time, a->size), down = k->b_floats(a->size, a->time),
+                 block = (size_t)(a->block * a->stride);
+    rounded_workspace m = {.floats = 0};
+    m.k_t = scn_packed_of(take(own, &m.floats, across), a->size, a->time);
+    m.v_t = scn_packed_of(take(own, &m.floats, across), a->size, a->time);
+    m.k = scn_packed_of(take(own, &m.floats, down), a->time, a->size);
+    m.v = m.q = scn_packed_of(take(own, &m.floats, down), a->time, a->size); /* not both are wanted */
+    m.dy = scn_packed_of(take(own, &m.floats, down), a->time, a->size);
+    m.p = take(own, &m.floats, block);
+    m.ds = take(own, &m.floats, block);
+    m.p_half = take(own, &m.floats, block / 2);
+    m.ds_half = take(own, &m.floats, block / 2);
+    m.dy_half = take(own, &m.floats, (size_t)(a->time * a->size + 1) / 2);
+    m.left = take(own, &m.floats, left_floats(a));
+    if (n->out->half_only)
+        m.y = take(own, &m.floats, (size_t)(a->block * a->size));
+    return m;
+}
+
+/* Rows of op(A) where they are if the kernel reads them there, else packed. */
+static scn_packed left_of(const heads *a, const rounded_workspace *m, scn_operand x)
+{
+    if (a->kernel->reads(&x))
+        return scn_packed_in_place(&x);
+    const scn_packed to = scn_packed_of(m->left, x.cols, x.rows);
+    a->kernel->pack_a(&to, &x);
+    return to;
+}
+
+/* C = alpha A B, or C + that: n columns of b over a depth of k. */
+static void multiply(const heads *a, const rounded_workspace *m, scn_operand left, int64_t n, int64_t k, float alpha,
+                     scn_packed right, bool accumulate, float *c, int64_t ldc)
+{
+    const scn_packed packed = left_of(a, m, left);
+    a->kernel->multiply(left.rows, n, k, alpha, &packed, &right, accumulate, c, ldc);
+}
+
+/* A head of (B, T, C), and rows of it. */
+static scn_operand head_of(const heads *a, const tape_value *v, int64_t at)
+{
+    return (scn_operand){op_operand(v, at), op_operand_type(v), a->time, a->size, false, a->width, 1};
+}
+
+static scn_operand rows_of(scn_operand head, int64_t first, int64_t rows)
+{
+    return scn_operand_part(head, first, 0, rows, head.cols);
+}
+
+static scn_operand transposed(scn_operand x)
+{
+    const int64_t rows = x.rows;
+    x.rows = x.cols;
+    x.cols = rows;
+    x.transposed = !x.transposed;
+    return x;
+}
+
+static void pack(const heads *a, const scn_packed *to, scn_operand x)
+{
+    a->kernel->pack_b(to, &x);
+}
+
+/* Columns of a product with k' or v' that reaches `keys`: whole strips, or the last. */
+static int64_t strips(const heads *a, int64_t keys)
+{
+    return scn_min(a->time, scn_round_up(keys, a->kernel->nr));
+}
+
+/* Pairs along the keys: a block of P or dS is a multiple of two wide, its last column zero if `keys` is odd. */
+static int64_t even(int64_t keys)
+{
+    return (keys + 1) / 2 * 2;
+}
+
+/* A block of P or dS, rounded. */
+static scn_operand round_block(const heads *a, int64_t rows, int64_t keys, const float *x, uint16_t *half)
+{
+    for (int64_t i = 0; i < rows; i++)
+        scn_to_bf16(even(keys), x + i * a->stride, half + i * a->stride);
+    return (scn_operand){half, SCION_BF16, rows, even(keys), false, a->stride, 1};
+}
+
+static void round_result(const tape_node *n, int64_t rows, int64_t at, const float *y, int64_t stride, int64_t size)
+{
+    for (int64_t i = 0; i < rows; i++)
+        scn_to_bf16(size, y + i * stride, n->out->half + at + i * n->out->shape[2]);
+}
+
+static void forward_head_rounded(const tape_node *n, const heads *a, int64_t index, float *own)
+{
+    const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
+    rounded_workspace m = rounded_workspace_at(n, a, own);
+    const scn_operand q = head_of(a, n->in[0], at);
+    pack(a, &m.k_t, transposed(head_of(a, n->in[1], at)));
+    pack(a, &m.v, head_of(a, n->in[2], at));
+    for (int64_t i = 0; i < T; i += a->block) {
+        const int64_t rows = scn_min(T - i, a->block), keys = a->causal ? i + rows : T, ldy = m.y ? D : C;
+        float *y = m.y ? m.y : n->out->data + at + i * C;
+        multiply(a, &m, rows_of(q, i, rows), strips(a, keys), D, a->scale, m.k_t, false, m.p, ld);
+        exp_rows(a, i, rows, even(keys), m.p, m.inverse, n->saved ? n->saved + index * T + i : NULL);
+        multiply(a, &m, round_block(a, rows, keys, m.p, m.p_half), D, keys, 1, m.v, false, y, ldy);
+        scale_rows(rows, D, ldy, m.inverse, y);
+        if (n->out->has_half)
+            round_result(n, rows, at + i * C, y, ldy, D);
+    }
+}
+
+/* dp becomes dS / sqrt(D), zero behind the last key up to a whole pair. */
+SCN_CLONES static void score_grads_rounded(const heads *a, int64_t rows, int64_t keys, const float *p, float *dp)
+{
+    for (int64_t i = 0; i < rows; i++, p += a->stride, dp += a->stride) {
+        float sum = 0;
+        SCN_SIMD_SUM(sum)
+        for (int64_t j = 0; j < keys; j++)
+            sum += p[j] * dp[j];
+        SCN_SIMD
+        for (int64_t j = 0; j < keys; j++)
+            dp[j] = a->scale * p[j] * (dp[j] - sum);
+        if (keys % 2)
+            dp[keys] = 0;
+    }
+}
+
+static void backward_head_rounded(const tape_node *n, const heads *a, int64_t index, float *own)
+{
+    const int64_t T = a->time, C = a->width, D = a->size, at = head_offset(a, index), ld = a->stride;
+    const rounded_workspace m = rounded_workspace_at(n, a, own);
+    const scn_operand q = head_of(a, n->in[0], at), k = head_of(a, n->in[1], at),
+                      dy = {m.dy_half, SCION_BF16, T, D, false, D, 1};
+    for (int64_t t = 0; t < T; t++)
+        scn_to_bf16(D, n->out->grad + at + t * C, m.dy_half + t * D);
+    pack(a, &m.k_t, transposed(k));
+    pack(a, &m.v_t, transposed(head_of(a, n->in[2], at)));
+    pack(a, &m.k, k);
+    pack(a, &m.q, q);
+    pack(a, &m.dy, dy);
+    for (int64_t i = (T - 1) / a->block * a->block, last = 1; i >= 0; i -= a->block, last = 0) {
+        const int64_t rows = scn_min(T - i, a->block), keys = a->causal ? i + rows : T;
+        const bool add_k = !last || n->accumulate[1], add_v = !last || n->accumulate[2];
+        multiply(a, &m, rows_of(q, i, rows), strips(a, keys), D, a->scale, m.k_t, false, m.p, ld);
+        recompute_weights(a, i, rows, even(keys), n->saved + index * T + i, m.p);
+        const scn_operand p = scn_operand_part(round_block(a, rows, keys, m.p, m.p_half), 0, 0, rows, keys);
+        if (n->needs_grad[2])
+            multiply(a, &m, transposed(p), D, rows, 1, scn_packed_part(m.dy, i, 0), add_v, n->in[2]->grad + at, C);
+        multiply(a, &m, rows_of(dy, i, rows), strips(a, keys), D, 1, m.v_t, false, m.ds, ld);
+        score_grads_rounded(a, rows, keys, m.p, m.ds);
+        const scn_operand ds = round_block(a, rows, keys, m.ds, m.ds_half);
+        if (n->needs_grad[0])
+            multiply(a, &m, ds, D, keys, 1, m.k, n->accumulate[0], n->in[0]->grad + at + i * C, C);
+        if (n->needs_grad[1])
+            multiply(a, &m, transposed(scn_operand_part(ds, 0, 0, rows, keys)), D, rows, 1,
+                     scn_packed_part(m.q, i, 0), add_k, n->in[1]->grad + at, C);
+    }
+}
+
+/* ---- The operator --------------------------------------------------------------------------------------------- */
+
+static size_t scratch_of_thread(const tape_node *n, const heads *a)
+{
+    return n->compute == SCION_BF16 ? rounded_workspace_at(n, a, NULL).floats : scratch_each(a);
+}
+
+typedef void head_pass(const tape_node *n, const heads *a, int64_t index, float *own);
+
+static void each_head(const tape_node *n, const tape_run *run, head_pass *head)
 {
     const heads a = heads_of(n);
     const int64_t count = a.batch * (a.width / a.size);
+    const size_t floats = scratch_of_thread(n, &a);
     const int threads = op_split(run->threads, count * a.time, a.time + a.size).threads;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < count; i++)
-        head(n, &a, i, workspace_of(&a, run->scratch));
+    SCN_PARALLEL_FOR_STATIC(threads, i, count)
+        head(n, &a, i, run->scratch + (size_t)scn_thread_index() * floats);
 }
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    each_head(n, run, forward_head);
+    each_head(n, run, n->compute == SCION_BF16 ? forward_head_rounded : forward_head);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
-    each_head(n, run, backward_head);
+    each_head(n, run, n->compute == SCION_BF16 ? backward_head_rounded : backward_head);
 }
 
 static size_t saved(const tape_node *n)
@@ -234,7 +442,7 @@ static size_t saved(const tape_node *n)
 static size_t scratch(const tape_node *n, int threads)
 {
     const heads a = heads_of(n);
-    return (size_t)(threads > 1 ? threads : 1) * scratch_each(&a);
+    return (size_t)(threads > 1 ? threads : 1) * scratch_of_thread(n, &a);
 }
 
 /* Two products of D multiply-adds for each pair of a query and a key that it sees. */
@@ -253,6 +461,9 @@ const tape_op op_attention_row = {
     .scratch = scratch,
     .flops = flops,
     .backward_reads = 1 << 0 | 1 << 1 | 1 << 2 | TAPE_READS_OUT,
+    .float_reads = TAPE_READS_OUT,
+    .operands = 1 << 0 | 1 << 1 | 1 << 2,
+    .half_out = true,
 };
 
 tape_value *op_attention(tape *t, tape_value *q, tape_value *k, tape_value *v, int64_t head_size, bool causal)

@@ -33,6 +33,19 @@ static op_pieces pieces_of(const tape_node *n, int threads)
     return op_split(threads, op_rows(n->out), op_width(n->out));
 }
 
+/* Rows per chunk: what is computed of them stays in the cache until its use. */
+enum { block_floats = 2048 };
+
+static int64_t block_rows(int64_t C)
+{
+    return C < block_floats ? block_floats / C : 1;
+}
+
+static int64_t block_size(int64_t C)
+{
+    return (block_rows(C) * C + 15) / 16 * 16;
+}
+
 /* ---- Statistics ----------------------------------------------------------------------------------------------- */
 
 /* Means of a piece's channels, and sums of squares around them. */
@@ -77,8 +90,7 @@ static void batch_moments(const tape_node *n, const tape_run *run, float *mean, 
     const op_pieces p = pieces_of(n, run->threads);
     const double N = (double)p.rows, keep = n->reals[0];
     float *moments = run->scratch;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         piece_moments(op_piece_rows(&p, i), C, n->in[X]->data + i * p.step * C, moments + 2 * i * C,
                       moments + (2 * i + 1) * C);
     for (int64_t c = 0; c < C; c++) {
@@ -107,11 +119,35 @@ SCN_CLONES static void normalise(int64_t rows, int64_t C, const float *x, const 
     }
 }
 
+/* y of `rows` rows from `first` on. */
+static void forward_rows(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t rows,
+                         float *y)
+{
+    const int64_t C = op_width(n->out);
+    const activation *f = n->fixed;
+    normalise(rows, C, n->in[X]->data + first * C, mean, inverse, data_or_null(n->in[SCALE]),
+              data_or_null(n->in[SHIFT]), y);
+    if (f)
+        f->forward(f->factor, rows * C, y, y);
+}
+
+/* The same up to row `end`, as bfloat16 and, unless half_only, as float32. `block`: block_size floats. */
+static void forward_rounded(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t end,
+                            float *block)
+{
+    const int64_t C = op_width(n->out), step = block_rows(C);
+    for (int64_t r = first; r < end; r += step) {
+        const int64_t rows = end - r < step ? end - r : step;
+        float *y = n->out->half_only ? block : n->out->data + r * C;
+        forward_rows(n, mean, inverse, r, rows, y);
+        scn_to_bf16(rows * C, y, n->out->half + r * C);
+    }
+}
+
 static void forward(const tape_node *n, const tape_run *run)
 {
     const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
-    const activation *f = n->fixed;
     float *mean = n->saved ? n->saved : run->scratch + 2 * p.count * C, *inverse = mean + C;
     if (run->training)
         batch_moments(n, run, mean, inverse);
@@ -119,31 +155,18 @@ static void forward(const tape_node *n, const tape_run *run)
         mean[c] = n->in[MEAN]->data[c];
         inverse[c] = (float)(1 / sqrt((double)n->in[VAR]->data[c] + n->reals[1]));
     }
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++) {
-        const int64_t rows = op_piece_rows(&p, i), at = i * p.step * C;
-        float *y = n->out->data + at;
-        normalise(rows, C, n->in[X]->data + at, mean, inverse, data_or_null(n->in[SCALE]), data_or_null(n->in[SHIFT]),
-                  y);
-        if (f)
-            f->forward(f->factor, rows * C, y, y);
+    float *blocks = run->scratch + (2 * p.count + 3) * C;
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count) {
+        const int64_t first = i * p.step, end = first + op_piece_rows(&p, i);
+        if (n->out->has_half)
+            forward_rounded(n, mean, inverse, first, end,
+                            blocks + (p.threads > 1 ? scn_thread_index() : 0) * block_size(C));
+        else
+            forward_rows(n, mean, inverse, first, end - first, n->out->data + first * C);
     }
 }
 
 /* ---- Backward ------------------------------------------------------------------------------------------------- */
-
-/* Rows per chunk: their dz stays in the cache between its computation and its use. */
-enum { block_floats = 2048 };
-
-static int64_t block_rows(int64_t C)
-{
-    return C < block_floats ? block_floats / C : 1;
-}
-
-static int64_t block_size(int64_t C)
-{
-    return (block_rows(C) * C + 15) / 16 * 16;
-}
 
 /* dz of the given rows, computed in `dz` by way of z; dy itself where there is no activation. */
 static const float *gradient_of_z(const tape_node *n, int64_t rows, int64_t at, float *dz)
@@ -212,8 +235,7 @@ static void backward_pass(const tape_node *n, const tape_run *run, float *sums, 
 {
     const int64_t C = op_width(n->out);
     const op_pieces p = pieces_of(n, run->threads);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         backward_piece(n, &p, i, blocks + (p.threads > 1 ? scn_thread_index() : 0) * block_size(C), sums + 2 * i * C,
                        factors);
 }
@@ -273,6 +295,7 @@ const tape_op op_batchnorm_row = {
     .saved = saved,
     .scratch = scratch,
     .backward_reads = 1 << X | 1 << SCALE | 1 << SHIFT,
+    .half_out = true,
     .in_place = true,
 };
 

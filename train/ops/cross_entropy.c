@@ -14,6 +14,9 @@
  * z of all rows would be the largest array of the program. It exists for a chunk of rows at a time, and
  * forward_backward computes the gradients while it is there: backward would have to compute z again.
  *
+ * Computed in bfloat16, x and w are rounded, and dz once, row by row in its own place, before dx and dw; loss and
+ * dbias take the z and dz of float32.
+ *
  * The result has three elements: the loss, the number of rows whose largest logit (the first of equals) is the
  * target's, and the number of rows that count. Row losses are summed in double, in order. */
 #include "ops/ops.h"
@@ -44,6 +47,7 @@ typedef struct row_task {
     int64_t vocab;
     double smoothing;
     float weight; /* 1/rows, or 0: no gradient */
+    bool round;   /* dz to bfloat16 */
 } row_task;
 
 /* True if the target's logit is the largest, and the first of equals. */
@@ -130,9 +134,12 @@ static void chunk_loss(const row_task *k, int threads, int64_t rows, const int32
                        float *z, float *loss, float *hit)
 {
     const int64_t V = k->vocab;
-    OP_ROWS(threads, rows, V, r,
-            loss[r] = weights ? soft_row_loss(k, z + r * V, targets[r], weights + r * V, hit + r)
-                              : row_loss(k, z + r * V, targets[r], hit + r));
+    OP_ROWS(threads, rows, V, r, {
+        loss[r] = weights ? soft_row_loss(k, z + r * V, targets[r], weights + r * V, hit + r)
+                          : row_loss(k, z + r * V, targets[r], hit + r);
+        if (k->round)
+            op_round_row(V, z + r * V);
+    });
 }
 
 /* The products of `rows` rows from `first` on. dx is not yet multiplied by loss_scale where it is not accumulated:
@@ -159,7 +166,9 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients, flo
 {
     const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *targets = n->in[3], *weights = n->in[4];
     const int64_t V = w->shape[0], C = w->shape[1], chunk = chunk_rows(n), count = counting_rows(targets);
-    const row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0};
+    const bool with_bias = bias && n->needs_grad[2];
+    row_task k = {V, n->reals[0], gradients && count > 0 ? 1 / (float)count : 0, false};
+    k.round = n->compute == SCION_BF16 && k.weight != 0 && !with_bias;
     float *loss = run->scratch + chunk * V, *hit = loss + chunk;
     float *workspace = run->scratch + chunk_floats(n);
     double sum = 0, hits = 0;
@@ -177,13 +186,15 @@ static void compute(const tape_node *n, const tape_run *run, bool gradients, flo
         }
         if (k.weight == 0)
             continue;
+        if (with_bias)
+            op_sum_rows(run->threads, rows, V, run->loss_scale, z, true, bias->grad);
+        if (n->compute == SCION_BF16 && !k.round)
+            op_round_rows(run->threads, rows, V, z);
         if (n->needs_grad[0])
             op_multiply(&p.dx, run->threads, workspace);
         p.dw.rounding = op_rounding(n, run, first / chunk);
         if (n->needs_grad[1])
             op_multiply(&p.dw, run->threads, workspace);
-        if (bias && n->needs_grad[2])
-            op_sum_rows(run->threads, rows, V, run->loss_scale, z, true, bias->grad);
     }
     n->out->data[0] = count > 0 ? (float)(sum / (double)count) : 0;
     n->out->data[1] = (float)hits;
@@ -248,6 +259,7 @@ const tape_op op_cross_entropy_row = {
     .flops = flops,
     .score = score,
     .half_params = 1 << 1,
+    .operands = 1 << 0 | 1 << 1,
     .matrix = 1,
     .fused_layer = true,
 };

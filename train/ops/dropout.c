@@ -60,8 +60,7 @@ static void drop_entries(const tape_node *n, const tape_run *run, const float *x
     const int64_t batch = n->out->shape[0], own = n->out->count / batch;
     const int64_t chunks = (own + chunk - 1) / chunk, blocks = (own + lanes - 1) / lanes;
     const op_pieces p = op_split(run->threads, batch * chunks, chunk);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         for (int64_t k = i * p.step; k < i * p.step + op_piece_rows(&p, i); k++) {
             const int64_t b = k / chunks, first = k % chunks * chunk, at = b * own + first;
             const int64_t count = own - first < chunk ? own - first : chunk;
@@ -76,8 +75,7 @@ static void drop_whole(const tape_node *n, const tape_run *run, const float *x, 
     const uint64_t stream = scn_stream_dropped(n->out->index);
     const int64_t batch = n->out->shape[0], own = n->out->count / batch;
     const op_pieces p = op_split(run->threads, batch, own);
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         for (int64_t b = i * p.step; b < i * p.step + op_piece_rows(&p, i); b++) {
             const bool kept = scn_uniform(run->seed, stream, (uint64_t)(run->sample + b)) >= n->reals[0];
             if (kept)

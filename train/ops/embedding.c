@@ -90,8 +90,7 @@ static void backward(const tape_node *n, const tape_run *run)
         link_rows(tokens, vocab, first, next);
     else if (!n->accumulate[1])
         memset(table->grad, 0, (size_t)table->count * sizeof(float));
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR_STATIC(threads, i, blocks) {
         const int64_t at = i * step, cols = scn_min(width - at, step);
         for (int64_t r = 0; r < tokens->count; r++) {
             const int64_t token = tokens->ints[r];

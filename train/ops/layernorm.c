@@ -12,10 +12,11 @@
 
 enum { parts = 32 };
 
+/* half: y rounded to bfloat16, or NULL; y may be NULL then. */
 SCN_CLONES static void forward_rows(int64_t rows, int64_t width, double eps, const float *x, const float *gain,
-                                    const float *shift, float *y, float *saved)
+                                    const float *shift, float *y, uint16_t *half, float *saved)
 {
-    for (int64_t k = 0; k < rows; k++, x += width, y += width) {
+    for (int64_t k = 0; k < rows; k++, x += width) {
         float sum = 0, squares = 0;
         SCN_SIMD_SUM(sum)
         for (int64_t i = 0; i < width; i++)
@@ -25,9 +26,17 @@ SCN_CLONES static void forward_rows(int64_t rows, int64_t width, double eps, con
         for (int64_t i = 0; i < width; i++)
             squares += (x[i] - mean) * (x[i] - mean);
         const float r = (float)(1 / sqrt((double)squares / (double)width + eps));
-        SCN_SIMD
-        for (int64_t i = 0; i < width; i++)
-            y[i] = gain[i] * (r * (x[i] - mean)) + (shift ? shift[i] : 0);
+        if (half) {
+            SCN_SIMD
+            for (int64_t i = 0; i < width; i++)
+                half[k * width + i] =
+                    (uint16_t)(scn_bf16_nearest(gain[i] * (r * (x[i] - mean)) + (shift ? shift[i] : 0)) >> 16);
+        }
+        if (y) {
+            SCN_SIMD
+            for (int64_t i = 0; i < width; i++)
+                y[k * width + i] = gain[i] * (r * (x[i] - mean)) + (shift ? shift[i] : 0);
+        }
         if (saved) {
             saved[2 * k] = mean;
             saved[2 * k + 1] = r;
@@ -39,9 +48,12 @@ static void forward(const tape_node *n, const tape_run *run)
 {
     const int64_t width = op_width(n->out);
     const float *shift = n->in[2] ? n->in[2]->data : NULL;
+    float *y = n->out->data;
+    uint16_t *half = n->out->half;
     OP_PIECES(run->threads, op_rows(n->out), width, first, rows,
               forward_rows(rows, width, n->reals[0], n->in[0]->data + first * width, n->in[1]->data, shift,
-                           n->out->data + first * width, n->saved ? n->saved + 2 * first : NULL));
+                           y ? y + first * width : NULL, half ? half + first * width : NULL,
+                           n->saved ? n->saved + 2 * first : NULL));
 }
 
 /* dgain and dshift are this part's sums; dx may be NULL. */
@@ -81,8 +93,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const int threads = op_split(run->threads, rows, width).threads;
     float *dx = n->needs_grad[0] ? n->in[0]->grad : NULL, *sums = run->scratch;
     memset(sums, 0, (size_t)(parts * 2 * width) * sizeof *sums);
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < parts; i++) {
+    SCN_PARALLEL_FOR_STATIC(threads, i, parts) {
         const int64_t first = i * step, count = rows - first < step ? rows - first : step;
         if (count > 0)
             backward_rows(count, width, n->in[0]->data + first * width, n->in[1]->data, n->out->grad + first * width,
@@ -115,6 +126,7 @@ const tape_op op_layernorm_row = {
     .saved = saved,
     .scratch = scratch,
     .backward_reads = 1 << 0 | 1 << 1,
+    .half_out = true,
     .in_place = true,
 };
 

@@ -5,15 +5,26 @@
  * x (N, C_in), w (C_out, C_in), y (N, C_out): three matrix products. The bias is added to rows of y while they are
  * in the cache. dw goes straight into the parameter's gradient. w and dw may be bfloat16: w is converted as it is
  * packed, a strip at a time, and dw is summed in float32 and rounded once. Where the plan has the memory, w is
- * packed once for all micro-batches of a step, for y and for dx. */
+ * packed once for all micro-batches of a step, for y and for dx.
+ *
+ * Computed in bfloat16, w is rounded as it is packed, x before (the plan has it so), and dy once, in its own place,
+ * for dx and dw; dbias is the sum of what dy was. */
 #include "ops/ops.h"
 
 #include "ops/parallel.h"
 
-/* All rows. */
+/* All rows. y as bfloat16 goes there at once, or is rounded as soon as its rows are complete. */
 static op_layer products_of(const tape_node *n)
 {
-    return op_layer_products(n, 0, op_rows(n->in[0]), n->out->data, n->out->grad);
+    const tape_value *y = n->out;
+    op_layer p = op_layer_products(n, 0, op_rows(n->in[0]), y->data, y->grad);
+    if (y->half_only) {
+        p.y.c = y->half;
+        p.y.c_type = SCION_BF16;
+    } else {
+        p.y.half = y->half;
+    }
+    return p;
 }
 
 /* With w packed where possible, for y, then for dx. */
@@ -37,12 +48,14 @@ static void backward(const tape_node *n, const tape_run *run)
     op_layer p = packed_products(n, run);
     const tape_value *bias = n->in[2];
     p.dw.rounding = op_rounding(n, run, 0);
+    if (bias && n->needs_grad[2])
+        op_sum_rows(run->threads, p.y.m, p.y.n, 1, n->out->grad, n->accumulate[2], bias->grad);
+    if (n->compute == SCION_BF16)
+        op_round_rows(run->threads, p.y.m, p.y.n, n->out->grad);
     if (n->needs_grad[0])
         op_multiply(&p.dx, run->threads, run->scratch);
     if (n->needs_grad[1])
         op_multiply(&p.dw, run->threads, run->scratch);
-    if (bias && n->needs_grad[2])
-        op_sum_rows(run->threads, p.y.m, p.y.n, 1, p.dx.a, n->accumulate[2], bias->grad);
 }
 
 static size_t scratch(const tape_node *n, int threads)
@@ -80,6 +93,8 @@ const tape_op op_linear_row = {
     .half_params = 1 << 1,
     .matrix = 1,
     .backward_reads = 1 << 0 | 1 << 1,
+    .operands = 1 << 0 | 1 << 1,
+    .half_out = true,
 };
 
 tape_value *op_linear(tape *t, tape_value *x, tape_value *w, tape_value *bias)

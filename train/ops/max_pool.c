@@ -102,8 +102,7 @@ static void backward(const tape_node *n, const tape_run *run)
     const op_pieces p = op_split(run->threads, n->in[0]->count / line, line);
     if (!n->needs_grad[0])
         return;
-    SCN_PARALLEL_FOR_STATIC(p.threads)
-    for (int64_t i = 0; i < p.count; i++)
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
         for (int64_t r = i * p.step; r < i * p.step + op_piece_rows(&p, i); r++) {
             const int64_t y = r % s.h, at = (r / s.h * s.out_h + y / s.size) * out_line;
             float *dx = n->in[0]->grad + r * line;

@@ -16,8 +16,10 @@ static scn_gemm plan_product(const op_product *p, int threads)
                                   .k = p->k,
                                   .transpose_a = p->transpose_a,
                                   .transpose_b = p->transpose_b,
+                                  .a = p->a_type,
                                   .b = p->b_type,
-                                  .c = p->c_type};
+                                  .c = p->c_type,
+                                  .compute = p->compute};
     scn_gemm g = scn_gemm_plan(&shape, threads);
     g.rounding = p->rounding;
     return g;
@@ -35,45 +37,53 @@ size_t op_packed_floats(const op_product *p, int threads)
     return (scn_gemm_packed_floats(&g) + 15) / 16 * 16;
 }
 
-static void add_bias(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *c)
+static void finish(const scn_gemm_epilogue *e, int64_t row, int64_t col, int64_t cols, float *c)
 {
-    const float *bias = e->context;
-    (void)row;
-    op_add_to(cols, bias + col, c);
+    const op_product *p = e->context;
+    if (p->bias)
+        op_add_to(cols, p->bias + col, c);
+    if (p->half)
+        scn_to_bf16(cols, c, p->half + row * p->n + col);
 }
 
 void op_multiply(const op_product *p, int threads, float *workspace)
 {
-    const scn_gemm_epilogue epilogue = {add_bias, p->bias};
+    const scn_gemm_epilogue epilogue = {finish, p};
     const scn_gemm g = plan_product(p, threads);
-    const int64_t ldb = p->transpose_b ? p->k : p->n;
+    const int64_t lda = p->lda > 0 ? p->lda : p->transpose_a ? p->m : p->k, ldb = p->transpose_b ? p->k : p->n;
     const bool packed = p->packed && scn_gemm_packed_floats(&g) > 0;
     if (packed && !p->packed_before)
         scn_gemm_pack(&g, p->b, ldb, p->packed);
-    scn_gemm_run(&g, p->a, p->transpose_a ? p->m : p->k, packed ? p->packed : p->b, packed ? 0 : ldb,
-                 p->alpha != 0 ? p->alpha : 1, p->accumulate, p->c, p->n, p->bias ? &epilogue : NULL, workspace);
+    scn_gemm_run(&g, p->a, lda, packed ? p->packed : p->b, packed ? 0 : ldb, p->alpha != 0 ? p->alpha : 1,
+                 p->accumulate, p->c, p->n, p->bias || p->half ? &epilogue : NULL, workspace);
 }
 
 op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy)
 {
     const tape_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
     const int64_t c_in = w->shape[1], c_out = w->shape[0], at = first * c_in;
+    const bool rounded = n->compute == SCION_BF16;
     return (op_layer){
         .y = {.m = rows,
               .n = c_out,
               .k = c_in,
               .transpose_b = true,
-              .a = x->data + at,
-              .b = tape_weights(w),
-              .b_type = w->weight_type,
+              .a = op_operand(x, at),
+              .a_type = op_operand_type(x),
+              .b = op_operand(w, 0),
+              .b_type = op_operand_type(w),
+              .compute = n->compute,
               .c = y,
               .bias = bias ? bias->data : NULL},
         .dx = {.m = rows,
                .n = c_in,
                .k = c_out,
                .a = dy,
-               .b = tape_weights(w),
-               .b_type = w->weight_type,
+               .a_type = n->compute,
+               .lda = rounded ? 2 * c_out : c_out,
+               .b = op_operand(w, 0),
+               .b_type = op_operand_type(w),
+               .compute = n->compute,
                .c = x->grad ? x->grad + at : NULL,
                .accumulate = n->accumulate[0]},
         .dw = {.m = c_out,
@@ -81,11 +91,31 @@ op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, floa
                .k = rows,
                .transpose_a = true,
                .a = dy,
-               .b = x->data + at,
+               .a_type = n->compute,
+               .lda = rounded ? 2 * c_out : c_out,
+               .b = op_operand(x, at),
+               .b_type = op_operand_type(x),
+               .compute = n->compute,
                .c = tape_grads(w),
                .c_type = w->grad_type,
                .accumulate = n->accumulate[1]},
     };
+}
+
+void op_round_row(int64_t n, float *x)
+{
+    enum { at_once = 1024 };
+    uint16_t rounded[at_once];
+    for (int64_t i = 0; i < n; i += at_once) {
+        const int64_t count = scn_min(at_once, n - i);
+        scn_to_bf16(count, x + i, rounded);
+        memcpy((uint16_t *)(void *)x + i, rounded, (size_t)count * sizeof *rounded);
+    }
+}
+
+void op_round_rows(int threads, int64_t rows, int64_t cols, float *x)
+{
+    OP_ROWS(threads, rows, cols, r, op_round_row(cols, x + r * cols));
 }
 
 SCN_CLONES static void sum(int64_t n, const float *a, const float *b, float *y)
@@ -129,8 +159,7 @@ void op_sum_rows(int threads, int64_t rows, int64_t cols, float factor, const fl
     const int64_t blocks = (cols + columns_at_once - 1) / columns_at_once;
     if (op_split(threads, rows, cols).threads == 1)
         threads = 1;
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR_STATIC(threads, i, blocks) {
         const int64_t first = i * columns_at_once;
         const int64_t width = cols - first < columns_at_once ? cols - first : columns_at_once;
         add_columns(rows, width, cols, factor, x + first, accumulate, sums + first);

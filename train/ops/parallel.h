@@ -49,8 +49,7 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
 #define OP_PIECES(max_threads, rows, width, first, n, ...)                                    \
     do {                                                                                      \
         const op_pieces pieces_ = op_split(max_threads, rows, width);                         \
-        SCN_PARALLEL_FOR_STATIC(pieces_.threads)                                              \
-        for (int64_t piece_ = 0; piece_ < pieces_.count; piece_++) {                          \
+        SCN_PARALLEL_FOR_STATIC(pieces_.threads, piece_, pieces_.count) {                     \
             const int64_t first = piece_ * pieces_.step, n = op_piece_rows(&pieces_, piece_); \
             __VA_ARGS__;                                                                      \
         }                                                                                     \
@@ -58,19 +57,34 @@ static inline int64_t op_piece_rows(const op_pieces *p, int64_t i)
 #define OP_ROWS(max_threads, rows, width, r, ...) \
     OP_PIECES(max_threads, rows, width, first_, n_, for (int64_t r = first_; r < first_ + n_; r++) __VA_ARGS__)
 
-/* C = alpha op(A) op(B) or C + that (product/gemm.h), all arrays dense, in float32; B or C may be a
- * parameter's bfloat16 array. `workspace` has op_product_floats floats. */
+/* Type and address of an operand of products that is a value: a parameter as it is stored, a result as the plan has
+ * it, rounded or not. */
+static inline scion_dtype op_operand_type(const tape_value *v)
+{
+    return v->has_half ? SCION_BF16 : v->kind == TAPE_PARAM ? v->weight_type : SCION_F32;
+}
+
+static inline const void *op_operand(const tape_value *v, int64_t first)
+{
+    const scion_dtype type = op_operand_type(v);
+    const char *at = type == SCION_BF16 ? (const char *)v->half : (const char *)v->data;
+    return at ? at + scn_stored_bytes(type, first) : NULL;
+}
+
+/* C = alpha op(A) op(B) or C + that (product/gemm.h), arrays dense unless lda says otherwise. `workspace` has
+ * op_product_floats floats. */
 typedef struct op_product {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
-    const float *a;
-    const void *b;
+    const void *a, *b;
     void *c;
-    scion_dtype b_type, c_type;
+    int64_t lda; /* distance of A's rows as stored, in elements; 0: dense */
+    scion_dtype a_type, b_type, c_type, compute;
     scn_rounding rounding; /* of a bfloat16 C */
     bool accumulate;
     float alpha;        /* 0 means 1 */
     const float *bias;  /* added to every row of C while it is in the cache; NULL: none */
+    uint16_t *half;     /* takes C rounded to bfloat16 too; NULL: not wanted */
     float *packed;      /* op_packed_floats floats for B in packed form, or NULL */
     bool packed_before; /* ... filled by an earlier product */
 } op_product;
@@ -84,11 +98,17 @@ size_t op_packed_floats(const op_product *p, int threads);
 void op_multiply(const op_product *p, int threads, float *workspace);
 
 /* The products of a layer y = x w' + bias, a node whose first inputs are x, w and bias (or NULL), for `rows` rows
- * from `first` on: y, dx = dy w and dw = dy' x. y and dy begin at that row. */
+ * from `first` on: y, dx = dy w and dw = dy' x. y and dy begin at that row. If the node computes in bfloat16, dy is
+ * rounded in its place (op_round_rows) before dx and dw. */
 typedef struct op_layer {
     op_product y, dx, dw;
 } op_layer;
 op_layer op_layer_products(const tape_node *n, int64_t first, int64_t rows, float *y, const float *dy);
+
+/* Rounds each row of x (rows x cols) to bfloat16 in the first half of its own memory: rows are then 2 cols apart. */
+void op_round_rows(int threads, int64_t rows, int64_t cols, float *x);
+/* One row, by the calling thread. */
+void op_round_row(int64_t n, float *x);
 
 /* y = a + b for n elements, by the calling thread; y may be a or b. */
 void op_sum(int64_t n, const float *a, const float *b, float *y);

@@ -9,17 +9,26 @@
 
 #include "ops/parallel.h"
 
-SCN_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, float *saved)
+/* half: y rounded to bfloat16, or NULL; y may be NULL then. */
+SCN_CLONES static void forward_runs(int64_t runs, int64_t width, double eps, const float *x, float *y, uint16_t *half,
+                                    float *saved)
 {
-    for (int64_t k = 0; k < runs; k++, x += width, y += width) {
+    for (int64_t k = 0; k < runs; k++, x += width) {
         float sum = 0;
         SCN_SIMD_SUM(sum)
         for (int64_t i = 0; i < width; i++)
             sum += x[i] * x[i];
         const float r = (float)(1 / sqrt((double)sum / (double)width + eps));
-        SCN_SIMD
-        for (int64_t i = 0; i < width; i++)
-            y[i] = r * x[i];
+        if (half) {
+            SCN_SIMD
+            for (int64_t i = 0; i < width; i++)
+                half[k * width + i] = (uint16_t)(scn_bf16_nearest(r * x[i]) >> 16);
+        }
+        if (y) {
+            SCN_SIMD
+            for (int64_t i = 0; i < width; i++)
+                y[k * width + i] = r * x[i];
+        }
         if (saved)
             saved[k] = r;
     }
@@ -52,9 +61,10 @@ static void forward(const tape_node *n, const tape_run *run)
     const int64_t width = n->ints[0];
     const float *x = n->in[0]->data;
     float *y = n->out->data;
+    uint16_t *half = n->out->half;
     OP_PIECES(run->threads, n->out->count / width, width, first, runs,
-              forward_runs(runs, width, n->reals[0], x + first * width, y + first * width,
-                           n->saved ? n->saved + first : NULL));
+              forward_runs(runs, width, n->reals[0], x + first * width, y ? y + first * width : NULL,
+                           half ? half + first * width : NULL, n->saved ? n->saved + first : NULL));
 }
 
 static void backward(const tape_node *n, const tape_run *run)
@@ -79,6 +89,7 @@ const tape_op op_rmsnorm_row = {
     .backward = backward,
     .saved = saved,
     .backward_reads = TAPE_READS_OUT,
+    .half_out = true,
     .in_place = true,
 };
 

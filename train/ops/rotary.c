@@ -85,19 +85,42 @@ SCN_CLONES static void rotate_rows(const rope_table *a, int64_t rows, int64_t st
     OP_WITH_FLAG(accumulate, rotate_loop, a, rows, stride, width, x, y);
 }
 
-static void rotate(const tape_node *n, const tape_run *run, const float *x, float sign, bool accumulate, float *y)
+/* Rows of one position, as bfloat16 and, unless y is NULL, as float32; `row`: `width` floats. */
+static void rotate_rounded(const rope_table *a, int64_t rows, int64_t stride, int64_t width, const float *x, float *y,
+                           uint16_t *half, float *row)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float *to = y ? y + r * stride : row;
+        rotate_rows(a, 1, 0, width, x + r * stride, false, to);
+        scn_to_bf16(width, to, half + r * stride);
+    }
+}
+
+/* One thread's memory: its tables, and a row if the result is rounded. */
+static size_t thread_floats(const tape_node *n)
+{
+    return table_floats(n->ints[0]) + (n->out->has_half ? (size_t)scn_round_up(op_width(n->out), 16) : 0);
+}
+
+/* half: y rounded to bfloat16, or NULL; y may be NULL then. */
+static void rotate(const tape_node *n, const tape_run *run, const float *x, float sign, bool accumulate, float *y,
+                   uint16_t *half)
 {
     const int64_t batch = n->out->shape[0], time = n->out->shape[1], width = n->out->shape[2];
     const int64_t spans = (time + span - 1) / span;
     const int threads = op_split(run->threads, batch * time, width).threads;
-    const size_t floats = table_floats(n->ints[0]);
-    SCN_PARALLEL_FOR_STATIC(threads)
-    for (int64_t k = 0; k < spans; k++) {
+    const size_t floats = thread_floats(n);
+    SCN_PARALLEL_FOR_STATIC(threads, k, spans) {
         const int64_t end = (k + 1) * span < time ? (k + 1) * span : time;
-        rope_table a = table_at(n, run->scratch + (size_t)scn_thread_index() * floats, k * span);
+        float *own = run->scratch + (size_t)scn_thread_index() * floats;
+        rope_table a = table_at(n, own, k * span);
         for (int64_t t = k * span; t < end; t++) {
             table_to_float(&a, sign);
-            rotate_rows(&a, batch, time * width, width, x + t * width, accumulate, y + t * width);
+            if (half)
+                rotate_rounded(&a, batch, time * width, width, x + t * width, y ? y + t * width : NULL,
+                               half + t * width, own + table_floats(n->ints[0]));
+            else
+                rotate_rows(&a, batch, time * width, width, x + t * width, accumulate, y + t * width);
             table_next(&a);
         }
     }
@@ -105,18 +128,18 @@ static void rotate(const tape_node *n, const tape_run *run, const float *x, floa
 
 static void forward(const tape_node *n, const tape_run *run)
 {
-    rotate(n, run, n->in[0]->data, 1, false, n->out->data);
+    rotate(n, run, n->in[0]->data, 1, false, n->out->data, n->out->half);
 }
 
 static void backward(const tape_node *n, const tape_run *run)
 {
     if (n->needs_grad[0])
-        rotate(n, run, n->out->grad, -1, n->accumulate[0], n->in[0]->grad);
+        rotate(n, run, n->out->grad, -1, n->accumulate[0], n->in[0]->grad, NULL);
 }
 
 static size_t scratch(const tape_node *n, int threads)
 {
-    return (size_t)(threads > 1 ? threads : 1) * table_floats(n->ints[0]);
+    return (size_t)(threads > 1 ? threads : 1) * thread_floats(n);
 }
 
 const tape_op op_rotary_row = {
@@ -124,6 +147,7 @@ const tape_op op_rotary_row = {
     .forward = forward,
     .backward = backward,
     .scratch = scratch,
+    .half_out = true,
     .in_place = true,
 };
 

@@ -92,8 +92,7 @@ static void add(const reducer *r, scion_dtype type, int64_t sequence, int64_t en
         how = scn_rounding_by(r->o->seed, scn_stream_meeting(r->step, sequence));
     const int64_t blocks = scn_pieces(n, add_entries);
     const int used = (int)scn_min(blocks, r->threads);
-    SCN_PARALLEL_FOR_STATIC(used)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR_STATIC(used, i, blocks) {
         const int64_t at = i * add_entries, now = scn_min(n - at, add_entries);
         if (type == SCION_BF16)
             add_halves(&how, entry + at, now, (const uint16_t *)from + at, (uint16_t *)to + at);

@@ -65,7 +65,8 @@ scion_status start_check_settings(comm *c, const config *settings, scion_error *
     if (c->size == 1)
         return SCION_OK;
     /* a set that only multiplies bfloat16 otherwise is the same if nothing is computed in that */
-    const bool bf16 = settings->optimizer.polar_compute == SCION_BF16;
+    const bool bf16 =
+        (scion_dtype)settings->training.compute == SCION_BF16 || config_polar_compute(settings) == SCION_BF16;
     char *own = start_text(scion_version(), bf16 ? scn_isa_used()->name : scn_kernel_for(SCION_F32)->name, settings);
     const scion_status status = compare_with_first(c, own, err);
     free(own);

@@ -3,21 +3,17 @@
 #define _GNU_SOURCE 1 /* asprintf, memmem */
 #include "record/checkpoint.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <jansson.h>
 #include <xxhash.h>
 
 #include "util/atomic_file.h"
 #include "util/fail.h"
+#include "util/file.h"
 #include "util/path.h"
 #include "util/utf8.h"
 
@@ -324,25 +320,11 @@ static scion_status bad_tensor(const char *path, const char *name, const char *w
 
 static scion_status map_file(checkpoint *c, const char *path, scion_error *err)
 {
-    struct stat about;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
-    scion_status status = SCION_OK;
-    if (fd < 0 || fstat(fd, &about) != 0)
-        TRY(train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno)));
-    if (!S_ISREG(about.st_mode))
-        TRY(train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path)));
-    if (about.st_size <= prefix_bytes)
-        TRY(train_fail(err, SCION_ESTATE, "%s: has only %lld bytes: truncated, or not a safetensors file",
-                       path_end(path), (long long)about.st_size));
-    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes == MAP_FAILED)
-        TRY(train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno)));
-    c->bytes = bytes;
-    c->size = (size_t)about.st_size;
-done:
-    if (fd >= 0)
-        close(fd);
-    return status;
+    RETURN_IF_FAILED(file_map(path, &c->bytes, &c->size, err));
+    if (c->size <= prefix_bytes)
+        return train_fail(err, SCION_ESTATE, "%s: has only %zu bytes: truncated, or not a safetensors file",
+                          path_end(path), c->size);
+    return SCION_OK;
 }
 
 static scion_status read_header(checkpoint *c, const char *path, scion_error *err)
@@ -510,8 +492,7 @@ void checkpoint_close(checkpoint *c)
         return;
     json_decref(c->root);
     free(c->tensors);
-    if (c->bytes)
-        munmap(c->bytes, c->size);
+    file_unmap(c->bytes, c->size);
     free(c);
 }
 

@@ -178,9 +178,13 @@ static const void *fetch(void *ctx, int i, size_t at, size_t bytes)
     return w->piece;
 }
 
-static scion_status save_weights(const folder *f, const model_outline *o, const export_type *type, scion_error *err)
+/* The metadata has "format", by which transformers knows the file, and the activation with its factor: config.json
+ * has the function alone. */
+static scion_status save_weights(const folder *f, const export_source *s, const model_outline *o,
+                                 const export_type *type, scion_error *err)
 {
-    static const checkpoint_meta meta[] = {{"format", "pt"}}; /* by which transformers knows the file */
+    char activation[CONFIG_TEXT];
+    const checkpoint_meta meta[] = {{"format", "pt"}, {"activation", activation}};
     char path[PATH_MAX];
     checkpoint_tensor *list = calloc((size_t)o->tensor_count, sizeof *list);
     weights w = {.tensors = o->tensors, .type = type, .piece = malloc(CHECKPOINT_PIECE)};
@@ -195,7 +199,8 @@ static scion_status save_weights(const folder *f, const model_outline *o, const 
         t->ndim = export_shape(&o->tensors[i], t->shape);
     }
     TRY(file_path(f, "model.safetensors", path, err));
-    const checkpoint_contents all = {list, (int)o->tensor_count, meta, 1, fetch, &w};
+    config_get(s->config, config_find("activation"), activation, sizeof activation);
+    const checkpoint_contents all = {list, (int)o->tensor_count, meta, sizeof meta / sizeof *meta, fetch, &w};
     TRY(checkpoint_write(f->fd, path, &all, err));
 done:
     free(list);
@@ -313,7 +318,7 @@ static scion_status write_hf(const char *out, const export_source *s, const mode
     TRY(save_json(&f, "config.json", make_config(s, o, type), err));
     TRY(save_json(&f, "generation_config.json", make_generation(s), err));
     TRY(save_card(&f, s, type, err));
-    TRY(save_weights(&f, o, type, err));
+    TRY(save_weights(&f, s, o, type, err));
     TRY(export_go_on(s, err));
     TRY(name_folder(&f, err));
     named = true;

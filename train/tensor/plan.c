@@ -5,6 +5,9 @@
  * 2. Gradients. A value requires a gradient if the target depends on it and it depends on a parameter; exactly the
  *    nodes that compute such values run backwards.
  *
+ *    With compute = SCION_BF16 the results that are operands of products get a copy as bfloat16, and those that are
+ *    nothing else only that.
+ *
  * 3. Events. A pass is a list of events: first the forward pass of every node, in order, then (in training) the
  *    backward pass of the nodes in reverse. Where the reverse walk reaches the end of a segment of recomputation, the
  *    segment's nodes run forward again before the first of them runs backward, as far as their result or `saved` will
@@ -13,12 +16,14 @@
  *        event  0   1   2   3  |  4   5   6   7   8
  *        node   A   B   C   D  |  D'  C'  A   B'  A'       (X' is the backward pass of X)
  *
- *    A target with forward_backward runs it as the last event of the forward pass, and has no backward event.
+ *    A target with forward_backward runs it as the last event of the forward pass, and has no backward event. A
+ *    result that its operator does not write as bfloat16 itself is rounded in an event of its own, right behind.
  *
  * 4. Liveness. The list of events is walked once. A write to an array opens a span of time, each read extends
  *    it. Above, A's result lives in the spans [0,1], for B, and [6,7], for B' (if B' reads it at all): in between its
  *    memory belongs to others. Recomputation needs no other rule.
  *        data    written by forward, read by forward of its users, and by backward where backward_reads says so
+ *        stored  (bfloat16) written by forward or by rounding, read where the value is an operand of products
  *        saved   written by forward, read by backward of the same node
  *        grad    written by backward of its users (the first overwrites, the others accumulate), read by backward of
  *                its maker; the target's is written before the first backward event
@@ -26,7 +31,8 @@
  *
  * 5. Storage (bf16). Data for the backward pass is stored as bfloat16 after its last use in the forward pass and
  *    loaded before its first use in the backward pass. These are events too, a read of one array and a write of
- *    another, and the list is walked again: the float32 array then has two spans, as if it were recomputed.
+ *    another, and the list is walked again: the float32 array then has two spans, as if it were recomputed. A value
+ *    that products read is there already and is only loaded.
  *
  * 6. In place. A result moves into the array of its node's first input if the operator allows it and their spans
  *    touch only where the node runs, so that the input is not read afterwards.
@@ -52,6 +58,12 @@
 static size_t array_bytes(size_t n)
 {
     return (size_t)scn_round_up((int64_t)(n * sizeof(float)), PLAN_ALIGN);
+}
+
+/* Bytes of an array of n bfloat16. */
+static size_t half_bytes(int64_t n)
+{
+    return (size_t)scn_round_up((int64_t)scn_stored_bytes(SCION_BF16, n), PLAN_ALIGN);
 }
 
 static scion_status no_memory(scion_error *err)
@@ -105,6 +117,7 @@ static void copy_nodes(tape_plan *p)
         }
         tape_node *n = &p->node[p->nodes].own;
         *n = *from;
+        n->compute = p->options.compute;
         n->out = &out->own;
         for (int k = 0; k < n->inputs; k++)
             n->in[k] = n->in[k] ? plan_value(p, n->in[k]) : NULL;
@@ -137,6 +150,50 @@ static scion_status find_gradients(tape_plan *p, scion_error *err)
     return SCION_OK;
 }
 
+/* Inputs that backward reads, and perhaps the result. */
+static unsigned backward_reads(const tape_plan *p, const tape_node *n)
+{
+    return n->op->backward_reads & ~(p->options.compute == SCION_BF16 ? n->op->float_reads : 0);
+}
+
+/* True if a node reads its input k as bfloat16. */
+static bool reads_half(const tape_node *n, int k)
+{
+    return n->in[k] && n->in[k]->has_half && (n->op->operands >> k & 1);
+}
+
+/* True if a result is rounded by an event of its own. */
+static bool rounds_after(const tape_node *n)
+{
+    return n->out->has_half && !n->op->half_out;
+}
+
+/* Finds the results that exist as bfloat16. Flags are kept with the root, then copied to its views. */
+static void find_halves(tape_plan *p)
+{
+    entry_of(p, &p->value[p->target].own)->floats = true;
+    for (int64_t i = 0; i < p->nodes; i++) {
+        const tape_node *n = &p->node[i].own;
+        for (int k = 0; k < n->inputs; k++) {
+            plan_entry *in = n->in[k] ? entry_of(p, n->in[k]) : NULL;
+            if (in && (n->op->operands >> k & 1))
+                in->own.has_half = in->maker >= 0;
+            else if (in)
+                in->floats = true;
+        }
+        if (p->node[i].backward && (backward_reads(p, n) & TAPE_READS_OUT))
+            entry_of(p, n->out)->floats = true;
+    }
+    for (int64_t i = 0; i < p->values; i++) {
+        plan_entry *v = &p->value[i];
+        const plan_entry *root = &p->value[v->root];
+        if (v == root)
+            v->own.half_only = v->own.has_half && !v->floats && p->node[v->maker].own.op->half_out;
+        v->own.has_half = root->own.has_half;
+        v->own.half_only = root->own.half_only;
+    }
+}
+
 /* ---- 3. Events ----------------------------------------------------------------------------------------- */
 
 static bool ends_segment(const tape_plan *p, int64_t i)
@@ -157,7 +214,7 @@ static scion_status find_recomputed(tape_plan *p, scion_error *err)
         const tape_node *n = &pn->own;
         if (!n->segment)
             continue;
-        unsigned reads = pn->backward ? n->op->backward_reads : 0;
+        unsigned reads = pn->backward ? backward_reads(p, n) : 0;
         pn->recompute = !pn->fused && (read[n->out->index] || (pn->backward && pn->saved.bytes) ||
                                        ((reads & TAPE_READS_OUT) && !ends_segment(p, i)));
         for (int k = 0; k < n->inputs; k++) {
@@ -178,17 +235,24 @@ static void add_event(tape_plan *p, plan_event_kind kind, int64_t index)
 
 static void list_events(tape_plan *p)
 {
-    for (int64_t i = 0; i < p->nodes; i++)
+    for (int64_t i = 0; i < p->nodes; i++) {
         add_event(p, p->node[i].fused ? PLAN_FUSED : PLAN_FORWARD, i);
+        if (rounds_after(&p->node[i].own))
+            add_event(p, PLAN_STORE, p->node[i].own.out->index);
+    }
     p->forward = p->events;
     for (int64_t i = p->nodes - 1; i >= 0 && p->options.mode == PLAN_TRAINING; i--) {
         if (ends_segment(p, i)) {
             int64_t first = i;
             while (first > 0 && p->node[first - 1].own.segment == p->node[i].own.segment)
                 first--;
-            for (int64_t j = first; j <= i; j++)
-                if (p->node[j].recompute)
-                    add_event(p, PLAN_RECOMPUTE, j);
+            for (int64_t j = first; j <= i; j++) {
+                if (!p->node[j].recompute)
+                    continue;
+                add_event(p, PLAN_RECOMPUTE, j);
+                if (rounds_after(&p->node[j].own))
+                    add_event(p, PLAN_STORE, p->node[j].own.out->index);
+            }
         }
         if (p->node[i].backward)
             add_event(p, PLAN_BACKWARD, i);
@@ -221,15 +285,25 @@ static void read_data(tape_plan *p, plan_entry *v, int64_t event)
         v->first_backward = event;
 }
 
+/* Reads input k, in the type that the operator wants. */
+static void read_input(tape_plan *p, const tape_node *n, int k, int64_t event)
+{
+    if (reads_half(n, k))
+        read_at(&entry_of(p, n->in[k])->stored, event);
+    else if (n->in[k])
+        read_data(p, entry_of(p, n->in[k]), event);
+}
+
 static void live_forward(tape_plan *p, plan_node *pn, int64_t event)
 {
     const tape_node *n = &pn->own;
     for (int k = 0; k < n->inputs; k++)
-        if (n->in[k])
-            read_data(p, entry_of(p, n->in[k]), event);
+        read_input(p, n, k, event);
     plan_entry *out = entry_of(p, n->out);
     write_at(&out->data, event);
     read_data(p, out, event);
+    if (n->out->has_half && n->op->half_out)
+        write_at(&out->stored, event);
     if (pn->saved.bytes)
         write_at(&pn->saved, event);
 }
@@ -260,11 +334,11 @@ static void live_backward(tape_plan *p, plan_node *pn, int64_t event)
     plan_entry *out = entry_of(p, n->out);
     read_at(&out->grad, event);
     read_at(&pn->saved, event);
-    if (n->op->backward_reads & TAPE_READS_OUT)
+    if (backward_reads(p, n) & TAPE_READS_OUT)
         read_data(p, out, event);
     for (int k = 0; k < n->inputs; k++)
-        if (n->in[k] && (n->op->backward_reads >> k & 1))
-            read_data(p, entry_of(p, n->in[k]), event);
+        if (backward_reads(p, n) >> k & 1)
+            read_input(p, n, k, event);
     live_gradients(p, pn, event);
 }
 
@@ -319,22 +393,26 @@ static void choose_stored(tape_plan *p)
 {
     for (int64_t i = 0; i < p->values; i++) {
         plan_entry *v = &p->value[i];
-        if (v->data.bytes && v->first_backward > v->last_forward + 1 && i != p->value[p->target].root)
-            v->stored.bytes = (size_t)scn_round_up(2 * v->own.count, PLAN_ALIGN);
+        v->loaded = v->data.bytes && v->first_backward > v->last_forward + 1 && i != p->value[p->target].root;
+        if (v->loaded)
+            v->stored.bytes = half_bytes(v->own.count);
     }
 }
 
 static void add_storage(tape_plan *p, const tape_value *v, int64_t event, bool before)
 {
     const plan_entry *in = v ? entry_of(p, v) : NULL;
-    if (in && in->stored.bytes && (before ? in->first_backward : in->last_forward) == event)
+    if (in && in->loaded && (before || !in->own.has_half) &&
+        (before ? in->first_backward : in->last_forward) == event)
         add_event(p, before ? PLAN_LOAD : PLAN_STORE, in->own.index);
 }
 
 /* Adds the loads before, or the stores after, event e of the old list. */
 static void add_storage_of(tape_plan *p, plan_event old, int64_t e, bool before)
 {
-    const tape_node *n = &p->node[old.index].own;
+    const tape_node *n = old.kind == PLAN_STORE ? NULL : &p->node[old.index].own;
+    if (!n)
+        return; /* rounds a result; it is not read otherwise there */
     for (int k = 0; k < n->inputs; k++)
         if (!is_repeated(p, n, k))
             add_storage(p, n->in[k], e, before);
@@ -404,7 +482,7 @@ static void share_in_place(tape_plan *p)
     for (int64_t i = 0; i < p->nodes; i++) {
         const tape_node *n = &p->node[i].own;
         plan_entry *in = n->inputs && n->in[0] ? entry_of(p, n->in[0]) : NULL, *out = entry_of(p, n->out);
-        bool may = n->op->in_place && in && in->maker >= 0 && in->own.count == n->out->count;
+        bool may = n->op->in_place && in && in->maker >= 0 && in->own.count == n->out->count && !n->out->half_only;
         for (int k = 1; k < n->inputs && may; k++)
             may = !n->in[k] || entry_of(p, n->in[k]) != in; /* it would be overwritten while it is read */
         if (!may)
@@ -548,8 +626,10 @@ static size_t find_sizes(tape_plan *p)
         const tape_node *n = &pn->own;
         plan_entry *out = entry_of(p, n->out);
         pn->saved.bytes = pn->backward && n->op->saved ? array_bytes(n->op->saved(n)) : 0;
-        out->data.bytes = array_bytes((size_t)n->out->count);
-        out->grad.bytes = pn->backward ? out->data.bytes : 0;
+        const size_t bytes = array_bytes((size_t)n->out->count);
+        out->data.bytes = n->out->half_only ? 0 : bytes;
+        out->stored.bytes = n->out->has_half ? half_bytes(n->out->count) : 0;
+        out->grad.bytes = pn->backward ? bytes : 0;
         const bool packs = p->options.pack && n->op->packed;
         pn->packed.bytes = packs ? array_bytes(n->op->packed(n, p->options.threads)) : 0;
         if (n->op->scratch)
@@ -567,6 +647,8 @@ static scion_status make_steps(tape_plan *p, const tape_value *target, scion_err
         return train_fail(err, SCION_EINVAL, "%s is not the result of an operation", target->name);
     if (training)
         RETURN_IF_FAILED(find_gradients(p, err));
+    if (p->options.compute == SCION_BF16)
+        find_halves(p);
     const size_t scratch = find_sizes(p);
     if (training)
         RETURN_IF_FAILED(find_recomputed(p, err));
@@ -594,7 +676,7 @@ scion_status plan_make(tape_plan **out, const tape *t, const tape_value *target,
     *p = (tape_plan){.tape = t, .options = *o, .values = tape_value_count(t), .target = target->index};
     p->value = calloc((size_t)p->values, sizeof *p->value);
     p->node = calloc(nodes + 1, sizeof *p->node);
-    p->event = calloc(nodes + 1, 3 * sizeof *p->event); /* forward, recompute, backward */
+    p->event = calloc(nodes + 1, 5 * sizeof *p->event); /* forward, recompute, backward, and rounding after two */
     const scion_status status = p->value && p->node && p->event ? make_steps(p, target, err) : no_memory(err);
     if (status == SCION_OK)
         *out = p;
@@ -648,8 +730,10 @@ static void set_pointers(tape_plan *p, plan_entry *v)
         v->own.ints = memset(address(p, &v->data), 0, bytes);
     if (v->own.kind == TAPE_FLOATS)
         v->own.data = memset(address(p, &v->data), 0, bytes);
-    if (v->own.kind == TAPE_ACTIVATION)
+    if (v->own.kind == TAPE_ACTIVATION && !v->own.half_only)
         v->own.data = address(p, &p->value[v->home].data);
+    if (v->own.has_half)
+        v->own.half = (uint16_t *)(void *)(p->memory + v->stored.offset);
     v->own.grad = v->grad.bytes ? address(p, &v->grad) : NULL;
 }
 
@@ -664,6 +748,8 @@ static void set_views(tape_plan *p)
         v->data = root->data;
         v->grad = root->grad;
         v->ints = root->ints;
+        if (v->has_half)
+            v->half = root->half;
     }
 }
 
@@ -762,8 +848,7 @@ static void convert(const tape_plan *p, const plan_entry *v, bool store, int thr
     uint16_t *stored = (uint16_t *)(void *)(p->memory + v->stored.offset);
     const int64_t count = v->own.count, blocks = scn_pieces(count, STORE_ELEMENTS);
     const int used = blocks < threads ? (int)blocks : threads;
-    SCN_PARALLEL_FOR(used)
-    for (int64_t i = 0; i < blocks; i++) {
+    SCN_PARALLEL_FOR(used, i, blocks) {
         const int64_t first = i * STORE_ELEMENTS, n = scn_min(count - first, STORE_ELEMENTS);
         if (store)
             scn_to_bf16(n, data + first, stored + first);
@@ -850,8 +935,12 @@ const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_watcher *wat
 {
     tape_run now = plan_prepare(p, run);
     now.update_buffers = false;
-    for (int64_t i = 0; i < p->nodes; i++) {
-        const tape_node *n = &p->node[i].own;
+    for (int64_t e = 0; e < p->forward; e++) {
+        const tape_node *n = p->event[e].kind == PLAN_STORE ? NULL : &p->node[p->event[e].index].own;
+        if (!n) {
+            plan_run_event(p, e, &now);
+            continue;
+        }
         n->op->forward(n, &now);
         if (!watch(context, n))
             return n;
@@ -862,6 +951,8 @@ const tape_node *plan_watch(tape_plan *p, const tape_run *run, plan_watcher *wat
 static bool is_finite(void *context, const tape_node *n)
 {
     (void)context;
+    if (n->out->half_only)
+        return scn_all_finite_bf16(n->out->count, n->out->half);
     for (int64_t k = 0; k < n->out->count; k++)
         if (!isfinite(n->out->data[k]))
             return false;

@@ -26,6 +26,7 @@ typedef struct plan_options {
     int threads;
     bool pack; /* keep packed weights from run to run, valid until the weights change (tape_run.same_weights) */
     bool bf16; /* training: store activations as bfloat16 until the backward pass, in half the memory */
+    scion_dtype compute; /* SCION_BF16: products round their operands to bfloat16 (tape_op) */
 } plan_options;
 
 typedef struct tape_plan tape_plan;

@@ -14,7 +14,7 @@ typedef enum plan_event_kind {
     PLAN_FUSED,     /* forward_backward of the target */
     PLAN_RECOMPUTE, /* forward again, in the backward pass */
     PLAN_BACKWARD,
-    PLAN_STORE, /* a value's data to bfloat16 */
+    PLAN_STORE, /* a value's data to bfloat16: for products, or to wait for the backward pass */
     PLAN_LOAD   /* and back */
 } plan_event_kind;
 
@@ -42,6 +42,8 @@ typedef struct plan_entry {
     tape_value own; /* the copy with this plan's pointers */
     plan_array data, grad;
     plan_array stored;  /* data as bfloat16 */
+    bool loaded;        /* data waits in `stored` for the backward pass */
+    bool floats;        /* data is read as float32 */
     int64_t root;       /* the value that it is a view of; itself: no view */
     int64_t home;       /* the value whose data array holds this one: itself, or another (in place) */
     int64_t maker;      /* the node that computes it; -1: an input, a parameter or a buffer */

@@ -301,7 +301,7 @@ void tape_bind(tape *t, void *weights, void *grads, float *buffers)
 
 const float *tape_floats_of(const tape_value *v, int64_t first, int64_t n, float *buffer)
 {
-    if (!v->half)
+    if (v->data)
         return v->data + first;
     scn_from_bf16(n, v->half + first, buffer);
     return buffer;

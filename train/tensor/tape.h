@@ -44,8 +44,9 @@ typedef struct tape_value {
     float *grad;   /* NULL: not computed */
     int32_t *ints; /* TAPE_INTS: filled by the caller */
     /* Weights and gradient of a parameter stored as bfloat16; data or grad is NULL then, so that code without support
-     * for it does not read something else. */
+     * for it does not read something else. half of a result: data rounded to nearest, for products. */
     uint16_t *half, *half_grad;
+    bool has_half, half_only; /* the plan's copy of a result has half; has it in place of data */
     /* Parameters and buffers */
     scion_role role;
     scion_role layer; /* a bias: role of its layer, HIDDEN unless set */
@@ -82,9 +83,14 @@ typedef struct tape_run {
 } tape_run;
 
 /* One row per operator. forward reads in[]->data and writes out->data (and saved, which is NULL if no backward
- * follows); backward reads out->grad and writes in[i]->grad where needs_grad[i], or adds to it where accumulate[i]
- * (else it does not read it). A value may be several inputs of a node, so gradients are written in the order of the
- * inputs, one after another. saved and scratch are called once per plan and may read needs_grad. */
+ * follows); backward reads out->grad, which it may overwrite, and writes in[i]->grad where needs_grad[i], or adds to
+ * it where accumulate[i] (else it does not read it). A value may be several inputs of a node, so gradients are
+ * written in the order of the inputs, one after another. saved and scratch are called once per plan and may read
+ * needs_grad, compute, has_half and half_only.
+ *
+ * With compute = SCION_BF16 products round their operands to bfloat16. Results that are such operands exist rounded
+ * (half) as soon as they are computed: the operator writes them so (half_out), or the plan rounds its float32. Where
+ * nobody else reads a result, and its operator has half_out, it has no float32. */
 typedef struct tape_op {
     const char *name;
     /* Writes an input of kind TAPE_BUFFER only if run->update_buffers. With run->training the result must not depend
@@ -104,6 +110,9 @@ typedef struct tape_op {
     /* Loss, after forward: rows that counted, and how many of them were predicted right. NULL: one row, not right. */
     void (*score)(const tape_node *n, double *hits, double *rows);
     unsigned backward_reads; /* bit i: in[i]->data; TAPE_READS_OUT: out->data */
+    unsigned float_reads;    /* those of them that it does not read with compute = SCION_BF16 */
+    unsigned operands;       /* bit i: in[i] is read by products alone: with SCION_BF16 its half, if has_half */
+    bool half_out;           /* forward writes out->half too if has_half, and out->data unless half_only */
     unsigned half_params;    /* bit i: in[i] may be a parameter with bfloat16 weights or gradient */
     int matrix;              /* the input that is the layer's matrix, 0: none */
     bool fused_layer;        /* out is the loss, not the layer's result in[0] in[matrix]' + in[matrix + 1] */
@@ -123,6 +132,7 @@ struct tape_node {
     const void *fixed; /* e.g. the activation's row */
     int segment;       /* of recomputation, from 1; 0: none */
     /* Set in the plan's copy of the node */
+    scion_dtype compute;          /* type of the operands of products; sums are float32 */
     float *saved;                 /* NULL: none */
     float *packed;                /* tape_op.packed floats; NULL: none, weights are packed each time */
     bool needs_grad[TAPE_INPUTS]; /* backward writes the gradient of in[i] */
@@ -188,7 +198,8 @@ static inline void *tape_grads(const tape_value *v)
 {
     return v->half_grad ? (void *)v->half_grad : v->grad;
 }
-/* n elements of a value from `first` on as float32: in place, or converted into `buffer`. */
+/* n elements of a value from `first` on as float32: in place, or converted into `buffer`. A result's are those of the
+ * plan's copy. */
 const float *tape_floats_of(const tape_value *v, int64_t first, int64_t n, float *buffer);
 /* Gives the bound buffers their initial values. */
 void tape_init_buffers(tape *t);

@@ -272,9 +272,9 @@ static scion_status in_file(const char *path, scion_status status, scion_error *
 
 static scion_status open_file(tokenizer **out, const char *path, scion_error *err)
 {
-    char *bytes = NULL;
+    char *bytes = NULL, *characters = NULL;
     void *json = NULL;
-    size_t size;
+    size_t size, character_bytes;
     bpe_vocabulary v;
     scion_status status;
     bpe_vocabulary_init(&v);
@@ -282,7 +282,9 @@ static scion_status open_file(tokenizer **out, const char *path, scion_error *er
     if (size == 0)
         TRY(train_fail(err, SCION_EINVAL, "the file is empty"));
     if (bytes[0] == '{') {
-        status = tokenizer_open(out, "bpe", bytes, size, err);
+        TRY(tokenizer_json_read_symbols(bytes, size, &characters, &character_bytes, err));
+        status = characters ? tokenizer_open(out, "chars", characters, character_bytes, err)
+                            : tokenizer_open(out, "bpe", bytes, size, err);
     } else {
         TRY(tokenizer_read_tiktoken(&v, bytes, size, err));
         TRY(tokenizer_json_write(&v, &json, &size, err));
@@ -291,6 +293,7 @@ static scion_status open_file(tokenizer **out, const char *path, scion_error *er
 done:
     bpe_vocabulary_free(&v);
     free(bytes);
+    free(characters);
     free(json);
     return in_file(path, status, err);
 }

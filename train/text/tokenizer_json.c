@@ -8,6 +8,10 @@
 #include <string.h>
 
 #include "util/fail.h"
+#include "util/utf8.h"
+
+/* Splits a text into its characters. */
+static const char each_character[] = "[\\s\\S]";
 
 /* ---- Reading: tokens ----------------------------------------------------------------------------------- */
 
@@ -293,6 +297,73 @@ done:
     return status;
 }
 
+/* ---- Reading: characters ------------------------------------------------------------------------------- */
+
+/* True for a model of words that are single characters, as write_characters makes it. */
+static bool is_characters(const json_t *o)
+{
+    const json_t *split = json_object_get(o, "pre_tokenizer");
+    const char *pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
+    return strcmp(type_of(json_object_get(o, "model")), "WordLevel") == 0 && pattern &&
+           strcmp(pattern, each_character) == 0 && is_nothing(json_object_get(o, "normalizer"), "normalizers") &&
+           json_array_size(json_object_get(o, "added_tokens")) == 0;
+}
+
+/* Puts the characters in the order of their numbers; each has space for 4 bytes and a 0 in `symbols`. */
+static scion_status order_characters(const json_t *vocab, size_t count, char (*symbols)[5], scion_error *err)
+{
+    const char *text;
+    json_t *number;
+    json_object_foreach((json_t *)(size_t)vocab, text, number)
+    {
+        const json_int_t id = json_is_integer(number) ? json_integer_value(number) : -1;
+        const int length = utf8_length(text);
+        if (length == 0 || text[length])
+            return train_fail(err, SCION_EINVAL, "the token \"%.40s\" is not one character", text);
+        if (id < 0 || id >= (json_int_t)count || symbols[id][0])
+            return train_fail(err, SCION_EINVAL,
+                              "the character \"%s\" has the number %lld; expected 0 to %zu, each once", text,
+                              (long long)id, count - 1);
+        memcpy(symbols[id], text, (size_t)length);
+    }
+    return SCION_OK;
+}
+
+scion_status tokenizer_json_read_symbols(const void *bytes, size_t size, char **text, size_t *text_size,
+                                         scion_error *err)
+{
+    json_t *o = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *vocab = json_object_get(json_object_get(o, "model"), "vocab");
+    const size_t count = json_object_size(vocab);
+    char(*symbols)[5] = NULL;
+    scion_status status = SCION_OK;
+    *text = NULL;
+    *text_size = 0;
+    if (!is_characters(o)) /* damage is reported by the reader of byte pairs */
+        goto done;
+    if (count == 0 || count >= UTF8_CODE_POINTS)
+        TRY(train_fail(err, SCION_EINVAL, "its vocabulary of characters has %zu of them", count));
+    symbols = calloc(count, sizeof *symbols);
+    *text = malloc(4 * count + 1);
+    if (!symbols || !*text)
+        TRY(no_memory(err));
+    TRY(order_characters(vocab, count, symbols, err));
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && strcmp(symbols[i - 1], symbols[i]) >= 0) /* UTF-8 sorts as its code points do */
+            TRY(train_fail(err, SCION_EINVAL, "its characters are not in the order of their code points"));
+        memcpy(*text + *text_size, symbols[i], strlen(symbols[i]));
+        *text_size += strlen(symbols[i]);
+    }
+done:
+    if (status != SCION_OK) {
+        free(*text);
+        *text = NULL;
+    }
+    free(symbols);
+    json_decref(o);
+    return status;
+}
+
 /* ---- Writing ------------------------------------------------------------------------------------------- */
 
 static json_t *byte_level(bool scanner)
@@ -414,8 +485,8 @@ static scion_status write_characters(const tokenizer *t, void **bytes, size_t *s
         json_decref(vocab);
         return no_memory(err);
     }
-    json_t *split = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[\\s\\S]", "behavior",
-                              "Isolated", "invert", 0);
+    json_t *split = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", each_character,
+                              "behavior", "Isolated", "invert", 0);
     json_t *model =
         json_pack("{s:s, s:o, s:s}", "type", "WordLevel", "vocab", vocab, "unk_token", "<|not in the vocabulary|>");
     return dump_parts(json_array(), split, json_pack("{s:s}", "type", "Fuse"), model, bytes, size, err);

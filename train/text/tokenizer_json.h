@@ -14,6 +14,11 @@ scion_status tokenizer_json_write(const bpe_vocabulary *v, void **bytes, size_t 
  * character is refused by readers of the first, as it is here; EINVAL: it has the character U+0000. */
 scion_status tokenizer_json_write_symbols(const tokenizer *t, bool utf8, void **bytes, size_t *size,
                                           scion_error *err);
+/* The reverse for characters: *text (free it) becomes the bytes of a saved tokenizer `chars`, in *size; NULL: the
+ * file is not one of characters. EINVAL: it is, but its characters are not numbered by their code points from 0 on.
+ * */
+scion_status tokenizer_json_read_symbols(const void *bytes, size_t size, char **text, size_t *text_size,
+                                         scion_error *err);
 /* Joins encoder.json, which has the numbers of all tokens, and vocab.bpe, which has a merge in each line, to a
  * tokenizer.json with GPT-2's pattern. */
 scion_status tokenizer_json_join(const char *encoder, size_t encoder_size, const char *merges, size_t merges_size,

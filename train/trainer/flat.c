@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/thread.h"
 
 size_t flat_bytes(const tape *t, flat_like like)
 {
@@ -31,7 +32,9 @@ void *flat_allocate(size_t bytes)
     const size_t rounded = (bytes + 63) / 64 * 64;
     void *x = aligned_alloc(64, rounded);
     scn_large_pages(x, rounded);
-    return x ? memset(x, 0, rounded) : NULL;
+    if (x)
+        scn_zero(x, rounded, scn_threads(0));
+    return x;
 }
 
 bool flat_wants_grads_before(const config *c)

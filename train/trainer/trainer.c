@@ -389,7 +389,8 @@ static scion_status plan_logits(trainer *t, const plan_options *o, scion_error *
 scion_status trainer_plan(trainer *t, unsigned plans, scion_error *err)
 {
     const data_info *d = data_about(t->data);
-    const plan_options evaluate = {.mode = PLAN_INFERENCE, .threads = t->threads};
+    const plan_options evaluate = {
+        .mode = PLAN_INFERENCE, .threads = t->threads, .compute = (scion_dtype)t->c.training.compute};
     const int mixed = data_find(d, "target_weights");
     scion_status status = SCION_OK;
     if (plans & PLAN_TO_TRAIN && d->samples[DATA_TRAIN] < 1)

@@ -36,9 +36,9 @@ typedef struct trainer_memory {
  * Each function below composes checkpoint -> configuration -> data -> model -> weights [-> optimizer -> position] and
  * stops where it has enough. On failure *out is NULL. */
 
-/* A new run with settings that passed config_check. The option `init` names a run to take weights and vocabulary
- * from; its model must be the same, and *init_step (may be NULL) is its step, else -1. `ranks`: those that train
- * together; NULL: this process alone. */
+/* A new run with settings that passed config_check. The option `init` names a run, or a folder of transformers, to
+ * take weights and vocabulary from; its model must be the same, and *init_step (may be NULL) is its step (0 for a
+ * folder), else -1. `ranks`: those that train together; NULL: this process alone. */
 scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err);
 
 /* The part of a run's position that is the loop's, not the trainer's; checkpoints carry it. */
@@ -75,9 +75,9 @@ typedef enum trainer_use {
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
                           scion_error *err);
 
-/* For `init`: sets the model, and the settings that its weights depend on, to those of a run; *from gets that run's
- * whole configuration. */
-scion_status trainer_model_of(config *c, const char *run, config *from, scion_error *err);
+/* For `init`: sets the model, and the settings that its weights depend on, to those of a run or of a folder of
+ * transformers; *from gets that run's whole configuration. *trained: it is a run, which has an optimizer. */
+scion_status trainer_model_of(config *c, const char *run, config *from, bool *trained, scion_error *err);
 /* For `init`: sets the optimizer to that of the run, with a tenth of its peak learning rate. The weights have learned
  * already: steps as large as those of their start would undo it. */
 #define TRAINER_INIT_LR 0.1

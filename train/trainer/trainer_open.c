@@ -9,6 +9,7 @@
 
 #include "record/run_dir.h"
 #include "record/run_tokenizer.h"
+#include "trainer/trainer_hf.h"
 #include "trainer/trainer_struct.h"
 #include "util/fail.h"
 #include "util/number.h"
@@ -254,7 +255,7 @@ static void settle_use(config *c, const use_row *use, const char *const *pairs, 
 /* True if the model writes tokens, and the checkpoint says how many there are. */
 static bool can_write(const config *c, const checkpoint *file)
 {
-    return config_model(c)->decode && (c->data.vocab > 0 || range_of(file) > 0 || run_vocabulary(file).kind);
+    return config_model(c)->writes && (c->data.vocab > 0 || range_of(file) > 0 || run_vocabulary(file).kind);
 }
 
 scion_status trainer_open(trainer **out, const char *path, const char *const *pairs, int count, trainer_use use,
@@ -300,31 +301,55 @@ static const config_option *init_option(const config *c, int i)
     return NULL;
 }
 
-/* Opens the best checkpoint of the run that init names. */
-static scion_status open_init(checkpoint **file, const char *run, char path[RUN_PATH], config *c, scion_error *err)
+/* The run or the folder that init names. */
+typedef struct init_source {
+    checkpoint *file;  /* best checkpoint of a run; NULL: a folder */
+    hf_folder *folder; /* of transformers; NULL: a run */
+    char path[RUN_PATH];
+    config c;    /* of the run, or the network of the folder */
+    void *saved; /* tokenizer of the folder, for data */
+} init_source;
+
+static void close_init(init_source *s)
+{
+    checkpoint_close(s->file);
+    hf_folder_close(s->folder);
+    free(s->saved);
+}
+
+/* activation: see trainer_hf_config. Close in any case. */
+static scion_status open_init(init_source *s, const char *init, const char *activation, scion_error *err)
 {
     scion_status status = SCION_OK;
-    TRY(run_dir_best(run, path, err));
-    TRY(checkpoint_open(file, path, err));
-    TRY(trainer_read_config(*file, path, c, err));
+    *s = (init_source){.file = NULL};
+    if (trainer_hf_is(init)) {
+        TRY(hf_folder_open(&s->folder, init, true, err));
+        TRY(trainer_hf_config(s->folder, activation, &s->c, err));
+    } else {
+        TRY(run_dir_best(init, s->path, err));
+        TRY(checkpoint_open(&s->file, s->path, err));
+        TRY(trainer_read_config(s->file, s->path, &s->c, err));
+    }
 done:
     return status;
 }
 
-scion_status trainer_model_of(config *c, const char *run, config *from, scion_error *err)
+scion_status trainer_model_of(config *c, const char *run, config *from, bool *trained, scion_error *err)
 {
-    char path[RUN_PATH], value[CONFIG_TEXT];
-    checkpoint *file = NULL;
+    char value[CONFIG_TEXT];
+    init_source source;
     const config_option *o;
     scion_status status = SCION_OK;
-    TRY(open_init(&file, run, path, from, err));
-    TRY(config_set(c, "model", from->model, path, err));
+    TRY(open_init(&source, run, NULL, err));
+    *from = source.c;
+    *trained = source.file != NULL;
+    TRY(config_set(c, "model", from->model, run, err));
     for (int i = 0; (o = init_option(from, i)) != NULL; i++) {
         config_get(from, o, value, sizeof value);
-        TRY(config_set(c, o->key, value, path, err));
+        TRY(config_set(c, o->key, value, run, err));
     }
 done:
-    checkpoint_close(file);
+    close_init(&source);
     return status;
 }
 
@@ -399,40 +424,64 @@ void trainer_share_hashes(trainer *t)
     data_join_hashes(t->data);
 }
 
+/* Context of data for a model that starts from these weights. */
+static scion_status init_context(init_source *s, const config *c, data_context *special, scion_error *err)
+{
+    if (s->folder)
+        return trainer_hf_context(s->folder, c, special, &s->saved, err);
+    *special = stored_context(s->file);
+    if (special->vocabulary.kind && strcmp(c->data.tokenizer, "auto") != 0 &&
+        strcmp(c->data.tokenizer, s->c.data.tokenizer) != 0)
+        return train_fail(err, SCION_EINVAL, "init: %.120s has its own tokenizer: leave tokenizer out",
+                          c->training.init);
+    return SCION_OK;
+}
+
+static scion_status init_weights(trainer *t, const init_source *s, int64_t *step, scion_error *err)
+{
+    int64_t steps;
+    scion_status status = SCION_OK;
+    *step = 0;
+    if (s->folder) {
+        TRY(trainer_hf_weights(t, s->folder, err));
+    } else {
+        TRY(trainer_read_weights(t, s->file, s->path, true, err));
+        TRY(trainer_read_steps(s->file, s->path, step, &steps, err));
+    }
+    TRY(scion_optimizer_mark_start(t->optimizer, err)); /* bounds are counted from there */
+done:
+    return status;
+}
+
 scion_status trainer_create(trainer **out, const config *c, comm *ranks, int64_t *init_step, scion_error *err)
 {
     const bool init = c->training.init[0] != '\0';
     data_context special = {.seed = 0};
+    init_source source = {.file = NULL};
     trainer *t = NULL;
-    checkpoint *file = NULL;
-    char path[RUN_PATH];
-    int64_t ignored;
-    config from;
+    int64_t step = -1;
     scion_status status = SCION_OK;
-    if (init_step)
-        *init_step = -1;
     if (init) {
-        TRY(open_init(&file, c->training.init, path, &from, err));
-        TRY(check_init(c, &from, err));
-        special = stored_context(file);
-        if (special.vocabulary.kind && strcmp(c->data.tokenizer, "auto") != 0 &&
-            strcmp(c->data.tokenizer, from.data.tokenizer) != 0)
-            TRY(train_fail(err, SCION_EINVAL, "init: %.120s has its own tokenizer: leave tokenizer out",
-                           c->training.init));
+        const config_option *activation = config_find("activation");
+        char wanted[CONFIG_TEXT] = "";
+        config_get(c, activation, wanted, sizeof wanted);
+        TRY(open_init(&source, c->training.init, wanted, err));
+        TRY(check_init(c, &source.c, err));
+        TRY(init_context(&source, c, &special, err));
     }
     TRY(trainer_new(&t, c, ranks, err));
     TRY(trainer_open_data(t, &special, err));
-    if (init)
-        TRY(check_kind(t, file, err));
+    if (source.file)
+        TRY(check_kind(t, source.file, err));
     TRY(make_training(t, err));
-    if (init) {
-        TRY(trainer_read_weights(t, file, path, true, err));
-        TRY(scion_optimizer_mark_start(t->optimizer, err)); /* bounds are counted from there */
-        TRY(trainer_read_steps(file, path, init_step ? init_step : &ignored, &ignored, err));
-    } else {
+    if (init)
+        TRY(init_weights(t, &source, &step, err));
+    else
         TRY(start_weights(t, err));
-    }
     start_copies(t);
 done:
-    return hand_over(out, t, file, status);
+    if (init_step)
+        *init_step = step;
+    close_init(&source);
+    return hand_over(out, t, NULL, status);
 }

@@ -7,6 +7,7 @@
 #include "trainer/trainer_struct.h"
 #include "util/clock.h"
 #include "util/fail.h"
+#include "util/regions.h"
 
 /* All ranks exchange one at the end of a step. */
 struct step_message {
@@ -74,7 +75,9 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
     if (update)
         running_clear(&t->running);
     const double start = clock_now();
+    regions_mark(REGIONS_FORWARD);
     *loss = (double)plan_forward(s->plan, &run);
+    regions_mark(REGIONS_BACKWARD);
     const double middle = clock_now();
     if (!isfinite(*loss)) {
         const char *bad = plan_first_nonfinite(s->plan, &run);
@@ -85,6 +88,7 @@ static scion_status compute(trainer *t, int64_t k, int64_t begin, bool update, d
     message_of(t, t->comm->rank)->bytes += trainer_target_bytes(t, s->model, s->plan);
     reducer_watch(t->reducer, k, &run);
     plan_backward(s->plan, &run);
+    regions_mark(REGIONS_OTHER);
     if (update)
         running_keep(&t->running, k);
     report->forward_s += middle - start;
@@ -260,20 +264,26 @@ scion_status trainer_step(trainer *t, const trainer_watch *w, step_report *repor
     copy_buffers(t, FLAT_BUFFERS_BEFORE, FLAT_BUFFERS);
     scion_status status = gradients_before(t, w, report, &why);
     double clock = clock_now();
+    regions_mark(REGIONS_OPTIMIZER);
     scion_optimizer_begin(t->optimizer);
+    regions_mark(REGIONS_OTHER);
     lap(&clock, &report->optimizer_s);
     status = gradients(t, t->flats[FLAT_GRADS], true, w, report, status, &why);
     clock = clock_now();
+    regions_mark(REGIONS_OPTIMIZER);
     if (status == SCION_OK) {
         reducer_add_to_average(t->reducer, t->flats[FLAT_GRADS]);
         status = scion_optimizer_check(t->optimizer, &s, &why);
     }
+    regions_mark(REGIONS_OTHER);
     lap(&clock, &report->optimizer_s);
     TRY(agree_on_step(t, status, w, report, &why)); /* all ranks have one status from here on */
     running_apply(&t->running, t->comm, t->flats[FLAT_BUFFERS_BEFORE], t->micro);
     TRY(check_buffers(t, &why));
     lap(&clock, &report->comm_s);
+    regions_mark(REGIONS_OPTIMIZER);
     TRY(step_owned(t, &s, &why));
+    regions_mark(REGIONS_OTHER);
     lap(&clock, &report->optimizer_s);
     reducer_spread(t->reducer, t->flats[FLAT_WEIGHTS]);
     lap(&clock, &report->comm_s);

@@ -91,14 +91,22 @@ static bool add_result(meter *m, const char *name, const tape_value *v)
 {
     const int64_t C = v->shape[v->ndim - 1], rows = v->count / C, sample = sampled_rows(rows, kept_values / C);
     kept_rows *k = kept_of(m, sample * C);
+    float *buffer = malloc((size_t)C * sizeof *buffer);
     double sum = 0, changed = 0;
-    m->failed = !k;
-    if (!k)
+    m->failed = !k || !buffer;
+    for (int64_t r = 0; !m->failed && r < rows; r++) {
+        const float *x = tape_floats_of(v, r * C, C, buffer);
+        for (int64_t i = 0; i < C; i++)
+            sum += (double)x[i] * (double)x[i];
+    }
+    for (int64_t r = 0; !m->failed && r < sample; r++) {
+        const float *x = tape_floats_of(v, r * rows / sample * C, C, buffer);
+        for (int64_t i = 0; i < C; i++)
+            changed += replace(&k->values[r * C + i], x[i]);
+    }
+    free(buffer);
+    if (m->failed)
         return false;
-    for (int64_t i = 0; i < v->count; i++)
-        sum += (double)v->data[i] * (double)v->data[i];
-    for (int64_t i = 0; i < sample * C; i++)
-        changed += replace(&k->values[i], v->data[i / C * rows / sample * C + i % C]);
     return add_coord(m, name, sqrt(sum / (double)v->count), m->step > 0 ? sqrt(changed / (double)(sample * C)) : NAN);
 }
 
@@ -116,16 +124,17 @@ static bool add_logits(meter *m, const tape_value *x, const tape_value *w, const
     const int64_t V = w->shape[0], C = w->shape[1], rows = x->count / C;
     const int64_t sample = sampled_rows(rows, logit_products / (V * C));
     kept_rows *k = kept_of(m, sample * V);
-    float *buffer = malloc((size_t)C * sizeof *buffer);
+    float *buffer = malloc((size_t)(2 * C) * sizeof *buffer);
     double sum = 0, changed = 0;
     m->failed = !k || !buffer;
-    for (int64_t i = 0; !m->failed && i < sample; i++)
+    for (int64_t i = 0; !m->failed && i < sample; i++) {
+        const float *row = tape_floats_of(x, i * rows / sample * C, C, buffer + C);
         for (int64_t v = 0; v < V; v++) {
-            const double z = dot(C, x->data + i * rows / sample * C, tape_floats_of(w, v * C, C, buffer)) +
-                             (bias ? (double)bias->data[v] : 0);
+            const double z = dot(C, row, tape_floats_of(w, v * C, C, buffer)) + (bias ? (double)bias->data[v] : 0);
             sum += z * z;
             changed += replace(&k->values[i * V + v], (float)z);
         }
+    }
     free(buffer);
     if (m->failed)
         return false;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,36 @@ DIR *file_list(int folder, const char *path)
     if (fd >= 0 && !list)
         close(fd);
     return list;
+}
+
+scion_status file_map(const char *path, char **bytes, size_t *size, scion_error *err)
+{
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+    scion_status status = SCION_OK;
+    *bytes = NULL;
+    *size = 0;
+    if (fd < 0 || fstat(fd, &about) != 0)
+        TRY(train_fail(err, SCION_EINVAL, "%s: %s", path_end(path), strerror(errno)));
+    if (!S_ISREG(about.st_mode))
+        TRY(train_fail(err, SCION_EINVAL, "%s: is not a file", path_end(path)));
+    if (about.st_size == 0)
+        goto done;
+    void *mapped = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapped == MAP_FAILED)
+        TRY(train_fail(err, SCION_EINVAL, "%s: cannot be mapped: %s", path_end(path), strerror(errno)));
+    *bytes = mapped;
+    *size = (size_t)about.st_size;
+done:
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+void file_unmap(char *bytes, size_t size)
+{
+    if (bytes)
+        munmap(bytes, size);
 }
 
 int file_flush(int fd)

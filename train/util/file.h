@@ -22,6 +22,10 @@ bool file_folder_gone(int folder);
 /* Opens a folder for readdir, given open (>= 0) or by its path. NULL: it cannot be read. */
 DIR *file_list(int folder, const char *path);
 
+/* Maps a regular file to read; *bytes is NULL if it is empty. Errors name the file. file_unmap takes NULL too. */
+scion_status file_map(const char *path, char **bytes, size_t *size, scion_error *err);
+void file_unmap(char *bytes, size_t size);
+
 /* fsync, repeated when interrupted: of an open file, and of the folder of a path. */
 int file_flush(int fd);
 void file_flush_folder(const char *path);

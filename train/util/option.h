@@ -56,7 +56,8 @@ typedef struct option {
      * changes, so that runs keep their identity. origin_of, if not NULL, computes it from other options. */
     const char *origin;
     const char *(*origin_of)(const void *configuration);
-    /* STRING: the value that "auto" stands for; this is what is compared and stored. NULL: "auto" has no meaning. */
+    /* STRING, CHOICE: the value that "auto" stands for; this is what is compared and stored. NULL: "auto" has no
+     * meaning. */
     const char *(*derive)(const void *configuration);
     /* Replaces the value as text by that which counts in the identity of a run; NULL: the text itself. */
     void (*meaning)(const void *configuration, char *text, size_t bytes);
