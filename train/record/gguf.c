@@ -94,7 +94,7 @@ static void take_scalar(reader *r, gguf_type type, gguf_value *v)
     v->whole = take_number(r, value_bytes[type]);
     float single;
     switch (type) {
-    case GGUF_I8: v->sign = (int8_t)v->whole; break;
+    case GGUF_I8: v->sign = (int64_t)v->whole - (v->whole < 128 ? 0 : 256); break;
     case GGUF_I16: v->sign = (int16_t)v->whole; break;
     case GGUF_I32: v->sign = (int32_t)v->whole; break;
     case GGUF_I64: v->sign = (int64_t)v->whole; break;
