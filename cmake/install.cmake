@@ -15,6 +15,8 @@ endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.csv" PATTERN "*.py" PATTERN "*.[ch]"
     PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}/python"
+    PATTERN "__pycache__" EXCLUDE)
 
 # ${name} is for pkg-config to replace, hence the brackets.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
