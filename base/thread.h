@@ -149,4 +149,29 @@ static inline void scn_task_end(const scn_region *r, scn_task *t)
         }                                         \
     } while (0)
 
+/* SCN_TEAM(threads, part, parts, call(..., part, parts, ...)) makes the call once in each thread of a team of up to
+ * `threads`, at the same time: part is the thread's number, parts how many there are. */
+#ifdef _OPENMP
+#define SCN_TEAM(threads, part, parts, ...)                                           \
+    do {                                                                              \
+        if ((threads) > 1) {                                                          \
+            SCN_PRAGMA(omp parallel num_threads(threads))                             \
+            {                                                                         \
+                const int part = omp_get_thread_num(), parts = omp_get_num_threads(); \
+                __VA_ARGS__;                                                          \
+            }                                                                         \
+        } else {                                                                      \
+            const int part = 0, parts = 1;                                            \
+            __VA_ARGS__;                                                              \
+        }                                                                             \
+    } while (0)
+#else
+#define SCN_TEAM(threads, part, parts, ...) \
+    do {                                    \
+        const int part = 0, parts = 1;      \
+        (void)(threads);                    \
+        __VA_ARGS__;                        \
+    } while (0)
+#endif
+
 #endif

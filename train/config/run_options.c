@@ -139,8 +139,7 @@ const option training_option_rows[] = {
     REAL(lr_end, "0", 0, 1e6, "cosine: step size at the end", .change = OPTION_ON_FORCE),
     OPTION_SEED_ROW(OWNER, seed, "seed", "1", "random seed of weights, batches, dropout and rounding"),
     STRING(init, "",
-           "fine-tuning: run, checkpoint or Hugging Face folder to start from: its weights and model; of a run also "
-           "rule, radii and a tenth of its lr"),
+           "fine-tuning: start from a run or checkpoint (also its rule, radii, lr/10) or a Hugging Face folder"),
     CHOICE(compute, "float32", storage,
            "operands of products; bf16: mixed precision, sums and all else in float32 (see scion version)",
            .change = OPTION_ON_EVAL),

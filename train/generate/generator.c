@@ -372,7 +372,7 @@ static void run_few(const generator *g, int64_t first, const step_rows *all, con
 {
     team_meeting meeting = {0};
     const int threads = scn_threads(g->team) < g->team ? 1 : g->team;
-    TEAM_RUN(threads, part, parts, run_share(g, first, all, wanted, part, parts, &meeting));
+    SCN_TEAM(threads, part, parts, run_share(g, first, all, wanted, part, parts, &meeting));
 }
 
 /* The steps up to the last attention, for many rows of one sequence. */
