@@ -362,13 +362,13 @@ static scion_status take_hf(const json_t *file, const char *wanted, model_taken 
     const char *f = activation_of(file, wanted);
     const double theta = rotary_of(file);
     *count = 0;
-    if (width < 0 || (double)width > OPTION_MANY)
+    if (width < 1 || (double)width > OPTION_MANY)
         return unlike("hidden_size", file, "the width of the layers", err);
-    if (heads < 0 || width % heads != 0)
+    if (heads < 1 || width % heads != 0)
         return unlike("num_attention_heads", file, "a number that divides hidden_size", err);
-    if (layers < 0 || layers > MODEL_MAX_LAYERS)
+    if (layers < 1 || layers > MODEL_MAX_LAYERS)
         return unlike("num_hidden_layers", file, "the number of layers, at most 500", err);
-    if (block < 0 || (double)block > OPTION_MANY)
+    if (block < 1 || (double)block > OPTION_MANY)
         return unlike("max_position_embeddings", file, "the length of the context", err);
     if (!f)
         return unlike("hidden_act", file, "relu2, gelu, relu or tanh", err);

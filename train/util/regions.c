@@ -64,8 +64,10 @@ static void begin_loop(scn_watch *w, const scn_loop *loop)
     r->loop = *loop;
     if (loop->tasks > r->task_capacity) {
         double *more = realloc(r->task, (size_t)loop->tasks * sizeof *more);
-        r->task = more ? more : r->task;
-        r->task_capacity = more ? loop->tasks : r->task_capacity;
+        if (more) {
+            r->task = more;
+            r->task_capacity = loop->tasks;
+        }
     }
     r->loop.tasks = scn_min(loop->tasks, r->task_capacity);
 }
