@@ -12,6 +12,7 @@
 #include "product/few.h"
 
 #include "base/arith.h"
+#include "base/simd.h"
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -37,6 +38,13 @@ typedef float memory_vec __attribute__((vector_size(VL * 4), aligned(4), may_ali
 typedef uint16_t memory_halves __attribute__((vector_size(VL * 2), aligned(2), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* Under AddressSanitizer every access of an unrolled tile is checked: gcc would compile for many minutes. */
+#ifdef __SANITIZE_ADDRESS__
+#define UNROLL(pragma)
+#else
+#define UNROLL(pragma) SCN_PRAGMA(pragma)
+#endif
 
 /* VL elements of w from element `at` on, and one. */
 INLINE vec load(const bool half, const void *w, int64_t at)
@@ -68,11 +76,11 @@ INLINE float add_up(vec sum)
 {
     float part[VL];
     memcpy(part, &sum, sizeof part);
-#pragma GCC unroll 8
+    UNROLL(GCC unroll 8)
     for (int width = VL / 2; width > 0; width /= 2)
-#pragma GCC unroll 16
-        for (int i = 0; i < width; i++)
-            part[i] += part[i + width];
+        UNROLL(GCC unroll 16)
+    for (int i = 0; i < width; i++)
+        part[i] += part[i + width];
     return part[0];
 }
 
@@ -81,13 +89,13 @@ INLINE void add_step(const bool half, const int xs, const int ws, int64_t p, con
                      const void *w, int64_t ldw, vec sum[MAX_X][GROUP])
 {
     vec right[GROUP];
-#pragma GCC unroll 16
+    UNROLL(GCC unroll 16)
     for (int j = 0; j < ws; j++)
         right[j] = load(half, w, j * ldw + p);
-#pragma GCC unroll 8
+    UNROLL(GCC unroll 8)
     for (int i = 0; i < xs; i++) {
         const vec left = *(const memory_vec *)(x + i * ldx + p);
-#pragma GCC unroll 16
+        UNROLL(GCC unroll 16)
         for (int j = 0; j < ws; j++)
             sum[i][j] += left * right[j];
     }
@@ -99,32 +107,32 @@ INLINE void tile(const bool half, const int xs, const int ws, int64_t k, const f
 {
     const int size = half ? 2 : 4, line = LINE / size;
     vec sum[MAX_X][GROUP];
-#pragma GCC unroll 8
+    UNROLL(GCC unroll 8)
     for (int i = 0; i < xs; i++)
-#pragma GCC unroll 16
-        for (int j = 0; j < ws; j++)
-            sum[i][j] = (vec){0};
+        UNROLL(GCC unroll 16)
+    for (int j = 0; j < ws; j++)
+        sum[i][j] = (vec){0};
     int64_t p = 0;
     for (; p + line <= k; p += line) {
-#pragma GCC unroll 16
+        UNROLL(GCC unroll 16)
         for (int j = 0; j < ws; j++)
             __builtin_prefetch((const char *)w + (j * ldw + p + ahead) * size, 0, 2);
-#pragma GCC unroll 8
+        UNROLL(GCC unroll 8)
         for (int u = 0; u < line; u += VL)
             add_step(half, xs, ws, p + u, x, ldx, w, ldw, sum);
     }
     for (; p + VL <= k; p += VL)
         add_step(half, xs, ws, p, x, ldx, w, ldw, sum);
-#pragma GCC unroll 8
+    UNROLL(GCC unroll 8)
     for (int i = 0; i < xs; i++)
-#pragma GCC unroll 16
-        for (int j = 0; j < ws; j++) {
-            float total = add_up(sum[i][j]);
-            for (int64_t q = p; q < k; q++)
-                total += x[i * ldx + q] * element(half, w, j * ldw + q);
-            float *to = y + i * ldy + j;
-            *to = accumulate ? *to + total : total;
-        }
+        UNROLL(GCC unroll 16)
+    for (int j = 0; j < ws; j++) {
+        float total = add_up(sum[i][j]);
+        for (int64_t q = p; q < k; q++)
+            total += x[i * ldx + q] * element(half, w, j * ldw + q);
+        float *to = y + i * ldy + j;
+        *to = accumulate ? *to + total : total;
+    }
 }
 
 /* Up to MAX_X rows of x by ws rows of w. */
