@@ -124,7 +124,7 @@ static void top_p_keeps_the_smallest_set(void **state)
     }
 }
 
-/* Of the k first, as few as have the share p of them. */
+/* top_p counts what top_k has left: the fewest of those that have the share p of their sum. */
 static void top_p_is_a_share_of_top_k(void **state)
 {
     const float x[] = {logf(4), logf(3), logf(2), logf(1), logf(10)};
@@ -152,7 +152,7 @@ static void min_p_compares_with_the_likeliest(void **state)
     check_kept(&o, x, 5, order, 1);
 }
 
-/* What was there already is less likely, whatever the sign of its logit; until it is forgotten. */
+/* Tokens of the text so far become less likely, whatever the sign of their logits, until they are forgotten. */
 static void repetition_divides_and_multiplies(void **state)
 {
     const float x[] = {2, 1.5f, -1, -1.5f};
