@@ -562,6 +562,17 @@ static void test_foreign_arrays(void **state)
     scion_optimizer_free(a->opt);
 }
 
+/* Three more steps of both give the same weights; frees both. */
+static void must_go_on_alike(run *a, run *b)
+{
+    steps(a, 3);
+    steps(b, 3);
+    for (int i = 0; i < PARAMS; i++)
+        check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
+    scion_optimizer_free(a->opt);
+    scion_optimizer_free(b->opt);
+}
+
 /* A caller who kept the state arrays and the number of steps goes on without a saved state. */
 static void test_arrays_and_steps_go_on(void **state)
 {
@@ -583,12 +594,7 @@ static void test_arrays_and_steps_go_on(void **state)
         b->r = a->r;
         check_ok(scion_optimizer_set(b->opt, SCION_ALL, SCION_SET_STEPS, 3, &err), &err);
         assert_int_equal(scion_optimizer_steps(b->opt), 3);
-        steps(a, 3);
-        steps(b, 3);
-        for (int i = 0; i < PARAMS; i++)
-            check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
-        scion_optimizer_free(a->opt);
-        scion_optimizer_free(b->opt);
+        must_go_on_alike(a, b);
         release(NULL);
     }
 }
@@ -611,12 +617,7 @@ static void test_settings_travel(void **state)
     for (int i = 0; i < PARAMS; i++)
         memcpy(b->p[i].weight, a->p[i].weight, weight_bytes(a, i));
     b->r = a->r;
-    steps(a, 3);
-    steps(b, 3);
-    for (int i = 0; i < PARAMS; i++)
-        check_bits(weight_bytes(a, i), b->p[i].weight, a->p[i].weight);
-    scion_optimizer_free(a->opt);
-    scion_optimizer_free(b->opt);
+    must_go_on_alike(a, b);
 }
 
 /* Weights, gradients and the run after a refusal are those of a run that never tried. */
