@@ -2,11 +2,8 @@
 # The tests that need NumPy alone, by Debian's python3-numpy and python3-pytest, on the package of a build.
 #     run.sh BUILD [LIBASAN]     LIBASAN: the sanitizer's library, which must be loaded before Python
 set -eu
-python=
-for candidate in python3 /usr/bin/python3; do # Debian's packages are for Debian's own
-    [ -n "$python" ] || ! $candidate -c 'import numpy, pytest' 2> /dev/null || python=$candidate
-done
-[ -n "$python" ] || { echo 'python3-numpy or python3-pytest is not here'; exit 77; }
+modules='numpy, pytest'
+. "${0%/*}/../../tests/find_python"
 export PYTHONPATH="$1/python" PYTHONDONTWRITEBYTECODE=1
 if [ $# -gt 1 ]; then # Python itself leaks, on purpose
     export LD_PRELOAD="$2" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"

@@ -2,11 +2,8 @@
 # Exported models, read by the formats alone (read_export.py): every tensor, key and factor; refusals; nothing overwritten.
 #     export.sh PATH-OF-SCION PRESETS
 here=$(cd "${0%/*}" && pwd) || exit 1
-python=
-for candidate in python3 /usr/bin/python3; do # Debian's package is for Debian's own
-    [ -n "$python" ] || ! $candidate -c 'import numpy' 2> /dev/null || python=$candidate
-done
-[ -n "$python" ] || { echo 'python3-numpy is not here'; exit 77; }
+modules=numpy
+. "$here/../find_python"
 . "${0%/*}/opening"
 
 # RUN FORMAT TYPE: exports, and reads the export.

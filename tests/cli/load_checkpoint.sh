@@ -3,11 +3,8 @@
 # every option that changes what the networks compute.
 #     load_checkpoint.sh PATH-OF-SCION PRESETS
 root=$(cd "${0%/*}/../.." && pwd) || exit 1
-python=
-for candidate in python3 /usr/bin/python3; do # Debian's package is for Debian's own
-    [ -n "$python" ] || ! $candidate -c 'import numpy' 2> /dev/null || python=$candidate
-done
-[ -n "$python" ] || { echo 'python3-numpy is not here'; exit 77; }
+modules=numpy
+. "$root/tests/find_python"
 . "${0%/*}/opening"
 
 load() { $python "$root/examples/load_checkpoint.py" "$@"; }
