@@ -108,4 +108,7 @@ printf 'caf\351 caf\351 caf\351 na\357ve\n%.0s' $(seq 200) > bytes.txt
     out=bytes --quiet 2> log || fault "bytes: $(cat log)"
 "$scion" sample bytes tokens=60 temperature=0 --json > got || fault "bytes: $?"
 holds got "$(printf '\303\251')"
+# ---- Weights so large that the logits are not finite: a sentence, not a text
+"$SCION_SPOIL" "$(ls run/step-*.safetensors | tail -n 1)" head spoilt.safetensors || fault 'no checkpoint of large weights'
+refused 1 'not finite' sample spoilt.safetensors prompt=the tokens=20 --quiet
 [ $faults -eq 0 ]
