@@ -282,6 +282,7 @@ typedef struct bench_model {
     data_set *data;
     model model;
     void *weights;
+    scion_dtype compute;
     int threads;
     generator *g;
 } bench_model;
@@ -306,6 +307,7 @@ static scion_status make_model(bench_model *b, const config *c, scion_error *err
     if (!config_model(c)->writes)
         return train_fail(err, SCION_EINVAL, "model=%s writes no text", c->model);
     b->threads = threads_set((int)c->training.threads);
+    b->compute = (scion_dtype)c->training.compute;
     TRY(data_open(&b->data, &c->data, &context, err));
     TRY(network_record(&b->model, c, data_about(b->data), 1, err));
     b->weights = flat_allocate(tape_weight_bytes(b->model.tape));
@@ -313,7 +315,7 @@ static scion_status make_model(bench_model *b, const config *c, scion_error *err
         TRY(train_fail(err, SCION_ENOMEM, "out of memory for the weights"));
     memset(b->weights, small, tape_weight_bytes(b->model.tape));
     tape_bind(b->model.tape, b->weights, NULL, NULL);
-    TRY(generator_create(&b->g, &b->model, c->data.block, bench_texts, b->threads, err));
+    TRY(generator_create(&b->g, &b->model, b->compute, c->data.block, bench_texts, b->threads, err));
 done:
     return status;
 }
@@ -367,7 +369,7 @@ typedef struct prompt_time {
 
 static scion_status time_prompt(const bench_model *b, prompt_time *p, const int32_t *tokens, scion_error *err)
 {
-    const plan_options how = {.mode = PLAN_INFERENCE, .threads = b->threads};
+    const plan_options how = {.mode = PLAN_INFERENCE, .threads = b->threads, .compute = b->compute};
     const tape_run run = {.threads = b->threads, .loss_scale = 1};
     const double samples = (double)model_array(&b->model, "tokens")->count;
     double prompt[peak_runs], forward[peak_runs];

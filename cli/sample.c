@@ -261,8 +261,8 @@ static int start_writing(writing *w)
     w->batch = w->count < w->batch ? w->count : w->batch;
     w->jobs = calloc((size_t)w->count, sizeof *w->jobs);
     w->samplers = calloc((size_t)w->batch, sizeof(sampler *));
-    if (generator_create(&w->g, about.model, about.config->data.block, w->batch + (w->count > 1), about.threads,
-                         &err) != SCION_OK)
+    if (generator_create(&w->g, about.model, (scion_dtype)about.config->training.compute, about.config->data.block,
+                         w->batch + (w->count > 1), about.threads, &err) != SCION_OK)
         return cli_error(CLI_FAILED, "%s", err.message);
     w->logits = calloc((size_t)generator_vocab(w->g), sizeof *w->logits);
     bool made = w->jobs && w->samplers && w->logits;
@@ -556,7 +556,8 @@ const cli_command cli_sample = {
         "RUN is the folder of a run (its best checkpoint is used, else the newest) or a checkpoint. The "
         "training text is not needed. The text is printed as it is generated, up to the end of a document if the "
         "model knows one. A model of token shards needs tokenizer=gpt2|FILE, unless it learned with one: without, "
-        "tokens are numbers.\n\n"
+        "tokens are numbers. compute=bf16 rounds the operands of products to bfloat16, and reads half as much memory "
+        "for each token of a model with float32 weights.\n\n"
         "  scion sample runs/shakespeare prompt=\"ROMEO:\" tokens=1k\n"
         "  scion sample runs/shakespeare temperature=0.5 top_k=10 seed=7\n"
         "  scion sample runs/shakespeare prompt_file=scene.txt samples=3 stop=\"JULIET:\"\n"

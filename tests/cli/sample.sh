@@ -16,6 +16,8 @@ for other in b c d; do cmp -s a $other || fault "another text with another way t
 "$scion" sample run prompt='the quick' tokens=60 --quiet > f
 [ "$(cat a)" = "the quick$(cat f)" ] || fault "--quiet is the text without the prompt: $(cat f)"
 refused 2 "did you mean prompt='the quick'?" sample run the quick
+"$scion" sample run prompt='the quick' tokens=60 compute=bf16 threads=1 > half || fault "compute=bf16: $?"
+"$scion" sample run prompt='the quick' tokens=60 compute=bf16 threads=2 | cmp -s half - || fault 'compute=bf16: threads'
 refused 2 'not both' sample run prompt=a prompt_file=prompt.txt
 refused 1 'absent: cannot open' sample run prompt_file=absent
 refused 1 'cannot be read: Is a directory' sample run prompt_file=run

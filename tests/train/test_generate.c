@@ -16,6 +16,7 @@ typedef struct bench {
     model m;
     tape_plan *p;
     void *weights;
+    scion_dtype compute; /* of generators */
 } bench;
 
 static bench *start_on(const char *pairs, scion_dtype type)
@@ -55,7 +56,7 @@ static generator *create(const bench *b, int64_t context, int64_t sequences, int
 {
     scion_error err = {0};
     generator *g = NULL;
-    OK(generator_create(&g, &b->m, context, sequences, threads, &err));
+    OK(generator_create(&g, &b->m, b->compute, context, sequences, threads, &err));
     return g;
 }
 
@@ -186,6 +187,89 @@ static void texts_do_not_see_each_other(void **state)
     }
 }
 
+/* Root mean square of the differences of two arrays. */
+static double distance(int64_t n, const float *a, const float *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sqrt(sum / (double)n);
+}
+
+/* The logits of text 3, token by token. */
+static void write_all(const bench *b, float *logits)
+{
+    generator *g = create(b, block, 1, 2);
+    for (int64_t at = 0; at < block; at++)
+        memcpy(logits + at * vocab, generator_write(g, 1, &(int64_t){0}, &(int32_t){token_of(3, at)}),
+               vocab * sizeof *logits);
+    generator_free(g);
+}
+
+/* compute = SCION_BF16 rounds as the tape's pass in mixed precision does, except in attention: logits are about as far
+ * from the float32 ones as the tape's, and nearer to these than one rounding more would be. A prompt of many rows is
+ * rounded as its tokens one by one. */
+static void products_in_mixed_precision(void **state)
+{
+    int32_t tokens[block];
+    (void)state;
+    for (int i = 0; i < block; i++)
+        tokens[i] = token_of(3, i);
+    for (int i = 0; i < case_count; i++) {
+        const plan_options how = {.mode = PLAN_INFERENCE, .threads = 2, .compute = SCION_BF16};
+        float exact[block * vocab], written[block * vocab];
+        scion_error err;
+        bench *b = start(cases[i]);
+        memcpy(exact, uncached(b, 3), sizeof exact);
+        plan_free(b->p);
+        OK(plan_make(&b->p, b->m.tape, b->m.logits, &how, &err));
+        OK(plan_commit(b->p, NULL, &err));
+        b->compute = SCION_BF16;
+        write_all(b, written);
+        generator *g = create(b, block, 1, 2);
+        const double prompt = distance(vocab, generator_read(g, 0, block, tokens), written + (block - 1) * vocab);
+        const float *mixed = uncached(b, 3);
+        const double far = distance(block * vocab, written, exact), tape_far = distance(block * vocab, mixed, exact);
+        const double apart = distance(block * vocab, written, mixed);
+        if (far < 0.5 * tape_far || far > 1.25 * tape_far || tape_far < 1e-3 || apart > 1.25 * tape_far ||
+            prompt > far)
+            fail_msg("%s: %g from float32, the tape %g; %g apart; a prompt differs by %g", cases[i], far, tape_far,
+                     apart, prompt);
+        generator_free(g);
+        stop(b);
+    }
+}
+
+/* compute = SCION_BF16 rounds float32 weights to nearest: the bits are those of weights that were rounded before, stored
+ * as float32 or as bfloat16. */
+static void weights_are_rounded_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < case_count; i++) {
+        float stored[block * vocab], rounded[block * vocab];
+        bench *b = start_on(cases[i], SCION_BF16);
+        b->compute = SCION_BF16;
+        write_all(b, stored);
+        stop(b);
+        b = start(cases[i]);
+        b->compute = SCION_BF16;
+        write_all(b, rounded);
+        /* An embedding is read as it is stored: only a model whose embedding is rounded has the same logits. */
+        assert_true(distance(block * vocab, stored, rounded) > 0);
+        for (int64_t k = 0; k < tape_param_count(b->m.tape); k++) {
+            const tape_value *v = tape_param_at(b->m.tape, k);
+            uint16_t *half = calloc((size_t)v->count, sizeof *half);
+            assert_non_null(half);
+            scn_to_bf16(v->count, v->data, half);
+            scn_from_bf16(v->count, half, v->data);
+            free(half);
+        }
+        write_all(b, rounded);
+        assert_memory_equal(stored, rounded, sizeof stored);
+        stop(b);
+    }
+}
+
 /* A copy goes on as its original does. */
 static void a_copy_goes_on_as_its_original(void **state)
 {
@@ -269,13 +353,13 @@ static void other_models_write_no_text(void **state)
     generator *g = NULL;
     (void)state;
     OK(model_record(&m, config_model(&c), config_model_options(&c), &images, 1, &err));
-    assert_int_equal(generator_create(&g, &m, 8, 1, 1, &err), SCION_EINVAL);
+    assert_int_equal(generator_create(&g, &m, SCION_F32, 8, 1, 1, &err), SCION_EINVAL);
     assert_null(g);
     assert_string_equal(err.message, "model=vit writes no text");
     model_row row = *m.row; /* one that only says so */
     row.writes = true;
     m.row = &row;
-    assert_int_equal(generator_create(&g, &m, 8, 1, 1, &err), SCION_EINVAL);
+    assert_int_equal(generator_create(&g, &m, SCION_F32, 8, 1, 1, &err), SCION_EINVAL);
     assert_non_null(strstr(err.message, "model=vit writes no text: it has"));
     generator_free(NULL);
     model_free(&m);
@@ -287,6 +371,8 @@ int main(void)
         cmocka_unit_test(cached_logits_are_those_of_the_tape),
         cmocka_unit_test(a_prompt_can_be_cut_anywhere),
         cmocka_unit_test(texts_do_not_see_each_other),
+        cmocka_unit_test(products_in_mixed_precision),
+        cmocka_unit_test(weights_are_rounded_once),
         cmocka_unit_test(a_copy_goes_on_as_its_original),
         cmocka_unit_test(a_full_context_goes_on_with_its_second_half),
         cmocka_unit_test(a_long_prompt_is_as_its_tokens_one_by_one),

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/bf16.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "generate/step.h"
@@ -59,6 +60,8 @@ struct generator {
     int64_t *position, *owner; /* of each row */
     int64_t *rows;
     float *arrays, *tables, *logits;
+    void *rounded_weights; /* bfloat16: */
+    int64_t rounded_count; /* elements */
     int32_t *token_memory;
 };
 
@@ -270,9 +273,9 @@ static bool place_extras(generator *g)
         } else if (i > 0 && s->node[0] == s[-1].node[0])
             s->at = s[-1].at;
         if (f->scratch)
-            m->scratch_floats = scn_max_size(m->scratch_floats, f->scratch(s->node[0], m->context));
+            m->scratch_floats = scn_max_size(m->scratch_floats, f->scratch(s->node[0], m));
         for (int64_t rows = 1; f->workspace && rows <= m->rows; rows++)
-            workspace = scn_max_size(workspace, f->workspace(s->node[0], rows, m->threads));
+            workspace = scn_max_size(workspace, f->workspace(s->node[0], m, rows));
     }
     m->cache = allocate((size_t)m->sequences * m->cache_floats);
     m->scratch = allocate((size_t)m->threads * m->scratch_floats);
@@ -291,6 +294,29 @@ static bool place_extras(generator *g)
     return m->cache && m->scratch && m->workspace && g->tables;
 }
 
+/* Rounds the float32 operands of products to bfloat16, once. */
+static bool round_weights(generator *g)
+{
+    step_memory *m = &g->memory;
+    const tape *t = g->model->tape;
+    uint16_t *at = NULL;
+    m->rounded = calloc((size_t)tape_value_count(t), sizeof *m->rounded);
+    if (!m->rounded || m->compute != SCION_BF16)
+        return m->rounded;
+    at = g->rounded_weights = allocate(tape_weight_bytes(t) / sizeof(uint16_t) / 2 + 1); /* pages unused take none */
+    for (int64_t i = 0; at && i < g->count; i++)
+        for (int n = 0; g->steps[i].form->operand && n < g->steps[i].nodes; n++) {
+            const tape_value *w = g->steps[i].form->operand(g->steps[i].node[n]);
+            if (w->weight_type == SCION_BF16 || m->rounded[w->index])
+                continue;
+            m->rounded[w->index] = at;
+            scn_to_bf16(w->count, w->data, at);
+            at += w->count;
+            g->rounded_count += w->count;
+        }
+    return at;
+}
+
 static bool place_sequences(generator *g)
 {
     const step_memory *m = &g->memory;
@@ -305,8 +331,8 @@ static bool place_sequences(generator *g)
     return g->sequences && g->token_memory && g->rows;
 }
 
-scion_status generator_create(generator **out, const model *m, int64_t context, int64_t sequences, int threads,
-                              scion_error *err)
+scion_status generator_create(generator **out, const model *m, scion_dtype compute, int64_t context,
+                              int64_t sequences, int threads, scion_error *err)
 {
     generator *g = calloc(1, sizeof *g);
     scion_status status = SCION_OK;
@@ -318,12 +344,14 @@ scion_status generator_create(generator **out, const model *m, int64_t context, 
     g->memory = (step_memory){.context = context,
                               .rows = chunk > sequences ? chunk : sequences,
                               .sequences = sequences,
+                              .few = few_rows > sequences ? few_rows : sequences,
+                              .compute = compute,
                               .threads = threads > 1 ? threads : 1,
                               .logits = m->logits};
     if (!m->row->writes)
         TRY(train_fail(err, SCION_EINVAL, "model=%s writes no text", m->row->name));
     TRY(list_steps(g, err));
-    if (!place_arrays(g) || !place_extras(g) || !place_sequences(g))
+    if (!place_arrays(g) || !place_extras(g) || !round_weights(g) || !place_sequences(g))
         TRY(train_fail(err, SCION_ENOMEM, "out of memory for %lld sequences of %lld tokens", (long long)sequences,
                        (long long)context));
     const size_t wanted = 1 + tape_weight_bytes(m->tape) / thread_bytes;
@@ -347,6 +375,8 @@ void generator_free(generator *g)
     free(g->memory.cache);
     free(g->memory.scratch);
     free(g->memory.workspace);
+    free(g->memory.rounded);
+    free(g->rounded_weights);
     free(g->tables);
     free(g->sequences);
     free(g->token_memory);
@@ -504,6 +534,6 @@ int64_t generator_vocab(const generator *g)
 double generator_bytes(const generator *g, int64_t length)
 {
     const step_memory *m = &g->memory;
-    return (double)tape_weight_bytes(g->model->tape) +
+    return (double)tape_weight_bytes(g->model->tape) - (double)scn_stored_bytes(SCION_BF16, g->rounded_count) +
            (double)m->cache_floats * sizeof(float) * (double)length / (double)m->context;
 }

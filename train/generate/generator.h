@@ -1,7 +1,7 @@
 /* Writing text: a recorded model continues sequences of tokens, and remembers the keys and values of every position.
  *
  *     generator *g;
- *     generator_create(&g, &model, context, sequences, threads, &err);
+ *     generator_create(&g, &model, SCION_F32, context, sequences, threads, &err);
  *     logits = generator_read(g, 0, count, prompt);                       a prompt, or a part of it
  *     for (;;) logits = generator_write(g, 1, &(int64_t){0}, &token);     a token more
  *
@@ -20,9 +20,11 @@
 typedef struct generator generator;
 
 /* For up to `sequences` sequences of `context` positions, by up to `threads` threads. The model and its weights must
- * outlive it; weights may be float32 or bfloat16. EINVAL: the model writes no text, err says why. */
-scion_status generator_create(generator **out, const model *m, int64_t context, int64_t sequences, int threads,
-                              scion_error *err);
+ * outlive it, and stay as they are; weights may be float32 or bfloat16. compute = SCION_BF16: products with weights
+ * round both operands to bfloat16, as in training; float32 weights are rounded here, once, so that a token reads half
+ * as much. Attention is float32. EINVAL: the model writes no text, err says why. */
+scion_status generator_create(generator **out, const model *m, scion_dtype compute, int64_t context,
+                              int64_t sequences, int threads, scion_error *err);
 void generator_free(generator *g);
 
 /* Appends `count` >= 1 tokens to a sequence. Returns the logits of the next token (as many as the range of the

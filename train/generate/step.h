@@ -22,6 +22,7 @@ typedef struct step_rows {
 /* Memory that steps share. */
 typedef struct step_memory {
     int64_t context, rows, sequences; /* positions of a sequence; rows of an array; sequences */
+    int64_t few;                      /* rows that a share (step_form.run) of a product has, at most */
     int threads;
     float **data;             /* of each value of the tape; NULL: none */
     const tape_value *logits; /* its rows begin with those of the run, not with row 0 */
@@ -29,7 +30,9 @@ typedef struct step_memory {
     size_t cache_floats;
     float *scratch; /* scratch_floats for each thread */
     size_t scratch_floats;
-    float *workspace; /* of products */
+    float *workspace;    /* of products */
+    scion_dtype compute; /* SCION_BF16: operands of products with parameters are rounded to bfloat16 */
+    uint16_t **rounded;  /* of each value of the tape, the parameter as bfloat16; NULL: it is so, or is no operand */
 } step_memory;
 
 typedef struct generator_step generator_step;
@@ -50,9 +53,11 @@ typedef struct step_form {
     size_t (*table)(const tape_node *n, int64_t context);
     void (*fill)(const tape_node *n, int64_t context, float *table);
     size_t (*cache)(const tape_node *n, int64_t context);
-    size_t (*scratch)(const tape_node *n, int64_t context);
+    size_t (*scratch)(const tape_node *n, const step_memory *m);
     /* Floats of workspace for a product of that many rows. NULL: 0. */
-    size_t (*workspace)(const tape_node *n, int64_t rows, int threads);
+    size_t (*workspace)(const tape_node *n, const step_memory *m, int64_t rows);
+    /* The parameter that is an operand of a product. NULL: none. */
+    const tape_value *(*operand)(const tape_node *n);
     /* The share `part` of `parts` of the work. */
     void (*run)(const generator_step *s, const step_memory *m, const step_rows *r, int64_t part, int64_t parts);
     /* All of the work, by all threads, for many rows of one sequence. NULL: run does, in pieces. */

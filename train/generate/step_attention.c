@@ -141,9 +141,9 @@ static int64_t stride_of(int64_t context)
 }
 
 /* K' and a block of scores; or the scores of one query. */
-static size_t scratch(const tape_node *n, int64_t context)
+static size_t scratch(const tape_node *n, const step_memory *m)
 {
-    return (size_t)((n->ints[0] + max_queries) * stride_of(context));
+    return (size_t)((n->ints[0] + max_queries) * stride_of(m->context));
 }
 
 /* Each row sees one key more than the row before it; the first sees `seen`. Rows end at a whole vector, and are zero

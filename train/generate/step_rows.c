@@ -100,31 +100,77 @@ static scion_status check_linear(const tape_node *n, scion_error *err)
     return SCION_OK;
 }
 
+static const tape_value *matrix_of(const tape_node *n)
+{
+    return n->in[1];
+}
+
+/* The matrix as it is multiplied. */
+static const void *operand_of(const step_memory *m, const tape_value *w)
+{
+    return m->rounded[w->index] ? m->rounded[w->index] : tape_weights(w);
+}
+
+static scion_dtype operand_type(const step_memory *m, const tape_value *w)
+{
+    return m->compute == SCION_BF16 ? SCION_BF16 : w->weight_type;
+}
+
+SCN_CLONES static void round_floats(int64_t n, const float *from, float *to)
+{
+    SCN_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = scn_bf16_nearest(from[i]);
+        memcpy(to + i, &bits, sizeof *to);
+    }
+}
+
+/* Rows of the input, rounded to bfloat16 if products are. */
+static const float *input_rows(const step_memory *m, const step_rows *r, const tape_value *v, float *scratch)
+{
+    const float *x = step_data(m, r, v);
+    if (m->compute != SCION_BF16)
+        return x;
+    round_floats(r->count * width_of(v), x, scratch);
+    return scratch;
+}
+
+static size_t linear_scratch(const tape_node *n, const step_memory *m)
+{
+    return m->compute == SCION_BF16 ? (size_t)(m->few * width_of(n->in[0])) : 0;
+}
+
+/* Parts of a generator_step have the same input. */
 static void run_linear(const generator_step *s, const step_memory *m, const step_rows *r, int64_t part, int64_t parts)
 {
     scn_few *few = scn_few_of(scn_kernel_for(SCION_F32));
+    const float *x = input_rows(m, r, s->node[0]->in[0], m->scratch + (size_t)part * m->scratch_floats);
     const int64_t first = step_share(s->width, line_columns, part, parts),
                   count = step_share(s->width, line_columns, part + 1, parts) - first;
     for (int i = 0; i < s->nodes && count > 0; i++) {
         const tape_node *n = s->node[i];
         const int64_t k = width_of(n->in[0]);
         const tape_value *w = n->in[1];
-        const char *rows = (const char *)tape_weights(w) + scn_stored_bytes(w->weight_type, first * k);
-        few(r->count, count, k, step_data(m, r, n->in[0]), k, rows, w->weight_type, k, 0,
-            step_data(m, r, n->out) + first, s->width);
+        const scion_dtype type = operand_type(m, w);
+        const char *rows = (const char *)operand_of(m, w) + scn_stored_bytes(type, first * k);
+        few(r->count, count, k, x, k, rows, type, k, 0, step_data(m, r, n->out) + first, s->width);
     }
 }
 
-static scn_gemm product_of(const tape_node *n, int64_t rows, int threads)
+static scn_gemm product_of(const tape_node *n, const step_memory *m, int64_t rows)
 {
-    const scn_gemm_shape shape = {
-        .m = rows, .n = width_of(n->out), .k = width_of(n->in[0]), .transpose_b = true, .b = n->in[1]->weight_type};
-    return scn_gemm_plan(&shape, threads);
+    const scn_gemm_shape shape = {.m = rows,
+                                  .n = width_of(n->out),
+                                  .k = width_of(n->in[0]),
+                                  .transpose_b = true,
+                                  .b = operand_type(m, n->in[1]),
+                                  .compute = m->compute};
+    return scn_gemm_plan(&shape, m->threads);
 }
 
-static size_t linear_workspace(const tape_node *n, int64_t rows, int threads)
+static size_t linear_workspace(const tape_node *n, const step_memory *m, int64_t rows)
 {
-    const scn_gemm g = product_of(n, rows, threads);
+    const scn_gemm g = product_of(n, m, rows);
     return scn_gemm_floats(&g);
 }
 
@@ -132,8 +178,8 @@ static void run_linear_many(const generator_step *s, const step_memory *m, const
 {
     for (int i = 0; i < s->nodes; i++) {
         const tape_node *n = s->node[i];
-        const scn_gemm g = product_of(n, r->count, m->threads);
-        scn_gemm_run(&g, step_data(m, r, n->in[0]), g.shape.k, tape_weights(n->in[1]), g.shape.k, 1, false,
+        const scn_gemm g = product_of(n, m, r->count);
+        scn_gemm_run(&g, step_data(m, r, n->in[0]), g.shape.k, operand_of(m, n->in[1]), g.shape.k, 1, false,
                      step_data(m, r, n->out), g.shape.n, NULL, m->workspace);
     }
 }
@@ -142,7 +188,9 @@ static const step_form linear = {.division = STEP_COLUMNS,
                                  .whole_rows = true,
                                  .check = check_linear,
                                  .unit = unit_one,
+                                 .scratch = linear_scratch,
                                  .workspace = linear_workspace,
+                                 .operand = matrix_of,
                                  .run = run_linear,
                                  .run_many = run_linear_many};
 
