@@ -206,9 +206,8 @@ static void write_all(const bench *b, float *logits)
     generator_free(g);
 }
 
-/* compute = SCION_BF16 rounds as the tape's pass in mixed precision does, except in attention: logits are about as far
- * from the float32 ones as the tape's, and nearer to these than one rounding more would be. A prompt of many rows is
- * rounded as its tokens one by one. */
+/* compute = SCION_BF16 rounds as the tape's pass in mixed precision does, except in attention: logits are about as
+ * far from the float32 ones as the tape's are. A prompt of many rows is rounded as its tokens one by one. */
 static void products_in_mixed_precision(void **state)
 {
     int32_t tokens[block];
@@ -240,8 +239,8 @@ static void products_in_mixed_precision(void **state)
     }
 }
 
-/* compute = SCION_BF16 rounds float32 weights to nearest: the bits are those of weights that were rounded before, stored
- * as float32 or as bfloat16. */
+/* compute = SCION_BF16 rounds float32 weights to nearest: the bits are those of weights that were rounded before,
+ * stored as float32 or as bfloat16. */
 static void weights_are_rounded_once(void **state)
 {
     (void)state;

@@ -60,8 +60,8 @@ struct generator {
     int64_t *position, *owner; /* of each row */
     int64_t *rows;
     float *arrays, *tables, *logits;
-    void *rounded_weights; /* bfloat16: */
-    int64_t rounded_count; /* elements */
+    void *rounded_weights; /* operands of products, as bfloat16 */
+    int64_t rounded_count; /* their elements */
     int32_t *token_memory;
 };
 
@@ -299,11 +299,11 @@ static bool round_weights(generator *g)
 {
     step_memory *m = &g->memory;
     const tape *t = g->model->tape;
-    uint16_t *at = NULL;
     m->rounded = calloc((size_t)tape_value_count(t), sizeof *m->rounded);
     if (!m->rounded || m->compute != SCION_BF16)
         return m->rounded;
-    at = g->rounded_weights = allocate(tape_weight_bytes(t) / sizeof(uint16_t) / 2 + 1); /* pages unused take none */
+    g->rounded_weights = allocate(tape_weight_bytes(t) / (2 * sizeof(float)) + 1); /* all of them, if float32 */
+    uint16_t *at = g->rounded_weights;
     for (int64_t i = 0; at && i < g->count; i++)
         for (int n = 0; g->steps[i].form->operand && n < g->steps[i].nodes; n++) {
             const tape_value *w = g->steps[i].form->operand(g->steps[i].node[n]);
