@@ -89,7 +89,7 @@ refused 2 'float32 bf16' train shakespeare data=text.txt compute=fp16
 # The one line: a long run where pairs are multiplied (it is stopped after its first step), a short one, and where they
 # are not.
 for isa in portable_pairs neon_pairs; do # one of them is there
-    SCION_ISA=$isa "$scion" version | grep -q pairs || continue
+    SCION_ISA=$isa "$scion" version | grep -q "kernels *$isa\$" || continue
     # shellcheck disable=SC2086
     SCION_ISA=$isa "$scion" train shakespeare $tiny steps=1000000000 max_minutes=1e-9 out=long > log 2>&1
     grep -q 'note: compute=bf16 would be faster' log || fault "nothing is said of compute=bf16: $(cat log)"

@@ -131,16 +131,19 @@ static void forward_rows(const tape_node *n, const float *mean, const float *inv
         f->forward(f->factor, rows * C, y, y);
 }
 
-/* The same up to row `end`, as bfloat16 and, unless half_only, as float32. `block`: block_size floats. */
-static void forward_rounded(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t end,
-                            float *block)
+/* The result of the rows of a piece, as float32 unless half_only, and as bfloat16 where it is wanted. By blocks in any
+ * case: where a vector ends within a block decides the last bit of an activation, so results agree with and without
+ * bfloat16. `block`: block_size floats. */
+static void forward_piece(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t end,
+                          float *block)
 {
     const int64_t C = op_width(n->out), step = block_rows(C);
     for (int64_t r = first; r < end; r += step) {
         const int64_t rows = end - r < step ? end - r : step;
         float *y = n->out->half_only ? block : n->out->data + r * C;
         forward_rows(n, mean, inverse, r, rows, y);
-        scn_to_bf16(rows * C, y, n->out->half + r * C);
+        if (n->out->has_half)
+            scn_to_bf16(rows * C, y, n->out->half + r * C);
     }
 }
 
@@ -156,14 +159,9 @@ static void forward(const tape_node *n, const tape_run *run)
         inverse[c] = (float)(1 / sqrt((double)n->in[VAR]->data[c] + n->reals[1]));
     }
     float *blocks = run->scratch + (2 * p.count + 3) * C;
-    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count) {
-        const int64_t first = i * p.step, end = first + op_piece_rows(&p, i);
-        if (n->out->has_half)
-            forward_rounded(n, mean, inverse, first, end,
-                            blocks + (p.threads > 1 ? scn_thread_index() : 0) * block_size(C));
-        else
-            forward_rows(n, mean, inverse, first, end - first, n->out->data + first * C);
-    }
+    SCN_PARALLEL_FOR_STATIC(p.threads, i, p.count)
+        forward_piece(n, mean, inverse, i * p.step, i * p.step + op_piece_rows(&p, i),
+                      blocks + (p.threads > 1 ? scn_thread_index() : 0) * block_size(C));
 }
 
 /* ---- Backward ------------------------------------------------------------------------------------------------- */
