@@ -426,35 +426,66 @@ static inline __attribute__((always_inline)) void convert_rows(const int round, 
     }
 }
 
+#ifdef SCN_PAIRS
+/* n floats rounded, as halves of words. */
+static inline __attribute__((always_inline)) void round_halves(int64_t n, const float *restrict from,
+                                                               uint16_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint16_t)(scn_bf16_nearest(from[i]) >> 16);
+}
+
+/* n elements that follow each other in memory, as halves; in whole words. */
+static inline __attribute__((always_inline)) void halves_of(const int round, const scn_operand *o, int64_t skip,
+                                                            int64_t n, uint16_t *to)
+{
+    if (n % 2)
+        to[n] = 0;
+    if (o->type == SCION_F32 && o->step <= 1 && n == chunk_depth)
+        round_halves(chunk_depth, (const float *)o->at + skip, to);
+    else if (o->type == SCION_F32 && o->step <= 1)
+        round_halves(n, (const float *)o->at + skip, to);
+    else {
+        float row[chunk_depth];
+        load_row(round, o, skip, n, row);
+        round_halves(n, row, to);
+    }
+}
+#endif
+
 /* The columns of a strip are rows in memory. */
 static inline __attribute__((always_inline)) void convert_columns(const int round, float *out, int64_t width,
                                                                   const scn_operand *o)
 {
     const int64_t step = o->step > 0 ? o->step : 1;
-    float rows[NR * chunk_depth];
+    float rows[NR * chunk_depth / KR];
     for (int64_t p = 0; p < o->rows; p += chunk_depth) {
         const int64_t n = scn_min(chunk_depth, o->rows - p), length = words(n);
-        for (int64_t j = 0; j < o->cols; j++) {
+        for (int64_t j = 0; j < o->cols; j++)
 #ifdef SCN_PAIRS
-            float row[chunk_depth];
-            if (n % 2)
-                row[n] = 0;
-            load_row(round, o, j * o->ld + p * step, n, row);
-            join(length, row, row + 1, 2, (word *)rows + j * length);
+            halves_of(round, o, j * o->ld + p * step, n, (uint16_t *)(rows + j * length));
 #else
             load_row(round, o, j * o->ld + p * step, n, rows + j * length);
 #endif
-        }
         pack_columns(out + p / KR * width, width, rows, length, length, o->cols);
     }
+}
+
+/* True if what follow each other in memory along the depth are words. */
+static inline __attribute__((always_inline)) bool words_in_place(const int round, const scn_operand *o)
+{
+    if (KR == 1)
+        return !round && o->type == SCION_F32 && o->step <= 1;
+    return o->type == SCION_BF16 && o->step <= 1 && o->rows % 2 == 0 && o->ld % 2 == 0 &&
+           (uintptr_t)o->at % sizeof(word) == 0;
 }
 
 /* One strip or tile of up to `width` columns: o has its depth as rows. */
 static inline __attribute__((always_inline)) void pack_strip(const int round, float *out, int64_t width,
                                                              const scn_operand *o)
 {
-    if (o->transposed && KR == 1 && !round && o->type == SCION_F32 && o->step <= 1)
-        pack_columns(out, width, o->at, o->ld, o->rows, o->cols);
+    if (o->transposed && words_in_place(round, o))
+        pack_columns(out, width, o->at, o->ld / KR, o->rows / KR, o->cols);
     else if (o->transposed)
         convert_columns(round, out, width, o);
     else
@@ -504,6 +535,37 @@ static inline __attribute__((always_inline)) void copy_rest(float *out, int64_t 
 }
 #endif
 
+#ifdef SCN_PAIRS
+/* n words of two rows of the depth. */
+static inline __attribute__((always_inline)) void
+join_rows(const int half, const int64_t n, const void *restrict even, const void *restrict odd, word *restrict to)
+{
+    if (half)
+        for (int64_t j = 0; j < n; j++)
+            to[j] = (word)((const uint16_t *)even)[j] | (word)((const uint16_t *)odd)[j] << 16;
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j] = scn_bf16_nearest(((const float *)even)[j]) >> 16 | scn_bf16_nearest(((const float *)odd)[j]);
+}
+
+/* All whole strips of `width` columns, a constant, that begin `stride` apart; o's rows are rows in memory, an even
+ * number of them. */
+static inline __attribute__((always_inline)) void join_strips(const int half, const int64_t width, word *out,
+                                                              int64_t stride, const scn_operand *o)
+{
+    const int64_t size = half ? sizeof(uint16_t) : sizeof(float), ld = o->ld * size, rows = o->rows,
+                  strips = o->cols / width;
+    const char *from = o->at;
+    for (int64_t p = 0; p < rows; p += 2, from += 2 * ld, out += width)
+        for (int64_t s = 0; s < strips; s++) {
+            const char *even = from + s * width * size;
+            __builtin_prefetch(even + 4 * ld);
+            __builtin_prefetch(even + 5 * ld);
+            join_rows(half, width, even, even + ld, out + s * stride);
+        }
+}
+#endif
+
 /* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Floats that need no change are copied row
  * by row. */
 static inline __attribute__((always_inline)) void pack(const int round, const int tiles, const scn_packed *to,
@@ -523,6 +585,16 @@ static inline __attribute__((always_inline)) void pack(const int round, const in
         else if (j < o->cols)
             copy_rest(strip_at(to, to->from + j), strip_width(to, to->from + j), o, j);
         return;
+    }
+#else
+    if (o->step <= 1 && !o->transposed && o->rows % 2 == 0) {
+        j = o->cols / width * width;
+        word *const out = tiles ? tile_at(to, to->from) : strip_at(to, to->from);
+        const int64_t stride = tiles ? tile_words(to->depth) : strip_words(to->depth);
+        if (j > 0 && o->type == SCION_BF16)
+            join_strips(1, tiles ? MR : NR, out, stride, o);
+        else if (j > 0)
+            join_strips(0, tiles ? MR : NR, out, stride, o);
     }
 #endif
     for (; j < o->cols; j += width) {

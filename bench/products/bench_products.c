@@ -1,9 +1,10 @@
 /* bench_products - the matrix products of training by several engines, in turn, with the same threads:
  *     bench_products [--threads N] [--quick]
- * ours is product/gemm.h, in float32 and with weights (the operand W, or the result dW, rounded at random) in
- * bfloat16; the others are what this machine has of OpenBLAS, BLIS and oneDNN, loaded by name when the program
+ * ours is product/gemm.h, in float32, with weights (the operand W, or the result dW, rounded at random) in bfloat16,
+ * and as compute=bf16 has it (mixed: x and dy are stored in bfloat16, W is rounded while it is packed); the others are what this machine has of OpenBLAS, BLIS and oneDNN, loaded by name when the program
  * runs: nothing is linked to them (Debian's BLIS needs LD_LIBRARY_PATH to name its folder blis-openmp). A number is
- * Gflop/s by the median time; `limit` is what multiply-adds on registers reach in the same run. Where OpenBLAS may
+ * Gflop/s by the median time; `limit` and `limit 16` are what multiply-adds on registers reach in the same run, in
+ * float32 and as `mixed` computes. Where OpenBLAS may
  * not know the CPU it is told to take its AVX-512 or AVX2 kernels, unless OPENBLAS_CORETYPE is set. */
 #define _POSIX_C_SOURCE 200809L
 #include "../bench.h"
@@ -60,7 +61,8 @@ typedef struct problem {
     int64_t m, n, k, lda, ldb;
     float *a, *b, *c, *workspace;
     uint16_t *halves; /* b, or of a gradient of weights c: what belongs to the weights, in bfloat16 */
-    scn_gemm plan, plan_half;
+    uint16_t *x, *y;  /* a, and of a gradient of weights b, in bfloat16 */
+    scn_gemm plan, plan_half, plan_mixed;
 } problem;
 
 static cblas_sgemm_fn *openblas, *blis;
@@ -78,6 +80,13 @@ static void run_half(void *ctx)
     const bool result = p->plan_half.shape.c == SCION_BF16;
     scn_gemm_run(&p->plan_half, p->a, p->lda, result ? (void *)p->b : p->halves, p->ldb, 1, p->accumulate,
                  result ? (void *)p->halves : p->c, p->n, NULL, p->workspace);
+}
+
+static void run_mixed(void *ctx)
+{
+    const problem *p = ctx;
+    scn_gemm_run(&p->plan_mixed, p->x, p->lda, p->y ? (void *)p->y : p->b, p->ldb, 1, p->accumulate, p->c, p->n, NULL,
+                 p->workspace);
 }
 
 static void run_cblas(const problem *p, cblas_sgemm_fn *sgemm)
@@ -140,6 +149,13 @@ static void load_engines(int threads)
 
 /* ---- Rows of the table ------------------------------------------------------------------------------------- */
 
+static uint16_t *halves_of(int64_t n, const float *from)
+{
+    uint16_t *to = (uint16_t *)(void *)bench_floats(n / 2 + 1);
+    scn_to_bf16(n, from, to);
+    return to;
+}
+
 static problem problem_of(int i, int threads)
 {
     problem p = {.threads = threads, .m = cases[i].m, .n = cases[i].n, .k = cases[i].k};
@@ -148,8 +164,11 @@ static problem problem_of(int i, int threads)
     p.accumulate = cases[i].form != FORWARD;
     p.lda = p.ta ? p.m : p.k;
     p.ldb = p.tb ? p.k : p.n;
-    scn_gemm_shape s = {.m = p.m, .n = p.n, .k = p.k, .transpose_a = p.ta, .transpose_b = p.tb};
+    scn_gemm_shape s = {.m = p.m, .n = p.n, .k = p.k, .transpose_a = p.ta, .transpose_b = p.tb}, mixed = s;
     p.plan = scn_gemm_plan(&s, threads);
+    mixed.compute = mixed.a = SCION_BF16;
+    mixed.b = p.ta ? SCION_BF16 : SCION_F32;
+    p.plan_mixed = scn_gemm_plan(&mixed, threads);
     if (cases[i].form == WEIGHT_GRADIENT)
         s.c = SCION_BF16;
     else
@@ -159,14 +178,17 @@ static problem problem_of(int i, int threads)
     p.a = bench_floats(p.m * p.k);
     p.b = bench_floats(p.k * p.n);
     p.c = bench_floats(p.m * p.n);
-    const size_t floats = scn_gemm_floats(&p.plan), half = scn_gemm_floats(&p.plan_half);
-    p.workspace = bench_floats((int64_t)(floats > half ? floats : half) + 16);
-    const int64_t halves = cases[i].form == WEIGHT_GRADIENT ? p.m * p.n : p.k * p.n;
-    p.halves = (uint16_t *)(void *)bench_floats(halves / 2 + 1);
+    size_t floats = 0;
+    const scn_gemm *plans[] = {&p.plan, &p.plan_half, &p.plan_mixed};
+    for (int k = 0; k < 3; k++)
+        floats = scn_gemm_floats(plans[k]) > floats ? scn_gemm_floats(plans[k]) : floats;
+    p.workspace = bench_floats((int64_t)floats + 16);
     bench_fill(p.a, p.m * p.k, 1);
     bench_fill(p.b, p.k * p.n, 2);
     bench_fill(p.c, p.m * p.n, 3);
-    scn_to_bf16(halves, cases[i].form == WEIGHT_GRADIENT ? p.c : p.b, p.halves);
+    p.halves = p.ta ? halves_of(p.m * p.n, p.c) : halves_of(p.k * p.n, p.b);
+    p.x = halves_of(p.m * p.k, p.a);
+    p.y = p.ta ? halves_of(p.k * p.n, p.b) : NULL;
     return p;
 }
 
@@ -177,25 +199,35 @@ static void free_problem(problem *p)
     free(p->c);
     free(p->workspace);
     free(p->halves);
+    free(p->x);
+    free(p->y);
 }
 
 /* Multiply-adds on registers by all threads, for about a tenth of a second. */
+typedef struct registers {
+    scion_dtype compute;
+    double operations;
+} registers;
+
 static void run_registers(void *ctx)
 {
-    double *operations = ctx, sum = 0;
+    registers *r = ctx;
+    double sum = 0;
 #pragma omp parallel reduction(+ : sum)
-    sum += scn_kernel_for(SCION_F32)->limit(10000000);
-    *operations = sum;
+    sum += scn_kernel_for(r->compute)->limit(10000000);
+    r->operations = sum;
 }
 
 static void row(const bench_options *o, int i)
 {
     problem p = problem_of(i, o->threads);
-    double operations = 0;
+    registers limit[] = {{.compute = SCION_F32}, {.compute = SCION_BF16}};
     bench_entry race[] = {
-        {.run = run_registers, .ctx = &operations},
+        {.run = run_registers, .ctx = &limit[0]},
         {.run = run_ours, .ctx = &p},
         {.run = run_half, .ctx = &p},
+        {.run = run_registers, .ctx = &limit[1]},
+        {.run = run_mixed, .ctx = &p},
         {.run = run_onednn, .ctx = &p, .skip = !onednn},
         {.run = run_openblas, .ctx = &p, .skip = !openblas},
         {.run = run_blis, .ctx = &p, .skip = !blis},
@@ -207,7 +239,8 @@ static void row(const bench_options *o, int i)
              cases[i].text);
     printf("%-34s", shape);
     for (int e = 0; e < entries; e++) {
-        const double flop = e == 0 ? operations : 2.0 * (double)p.m * (double)p.n * (double)p.k;
+        const double flop = race[e].run == run_registers ? ((const registers *)race[e].ctx)->operations
+                                                         : 2.0 * (double)p.m * (double)p.n * (double)p.k;
         if (race[e].skip)
             printf(" %9s", "-");
         else
@@ -232,7 +265,8 @@ int main(int argc, char **argv)
     omp_set_num_threads(o.threads);
     load_engines(o.threads);
     printf("%s, %s kernels, %d threads, Gflop/s\n", bench_cpu_name(), scn_isa_used()->name, o.threads);
-    printf("%-34s %9s %9s %9s %9s %9s %9s\n", "m x n x k", "limit", "ours", "W bf16", "oneDNN", "OpenBLAS", "BLIS");
+    printf("%-34s %9s %9s %9s %9s %9s %9s %9s %9s\n", "m x n x k", "limit", "ours", "W bf16", "limit 16", "mixed",
+           "oneDNN", "OpenBLAS", "BLIS");
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         row(&o, i);
     return 0;
