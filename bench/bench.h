@@ -118,8 +118,8 @@ void bench_peak_free(bench_peak *p);
 void bench_peak_sample(void *peak);
 /* Median rate, in Gflop/s, over the whole run. */
 double bench_peak_gflops(const bench_peak *p);
-/* The same of multiply-adds on registers. */
-double bench_limit_gflops(const bench_peak *p);
+/* The same of multiply-adds on registers, as products compute in float32 or in bfloat16. */
+double bench_limit_gflops(const bench_peak *p, scion_dtype compute);
 
 /* Finds the fastest of several ways to copy `count` floats (a multiple of 64) from src to dst. */
 bench_copy *bench_copy_create(const bench_options *o, const float *src, float *dst, int64_t count);
@@ -165,11 +165,14 @@ void plain_adamw(plain_param *p);
 
 /* ---- Results (bench_report.c) ------------------------------------------------------------------------ */
 
+/* What a row is measured by: sgemm and the limit in float32, the limit in bfloat16, or the copy. */
+typedef enum bench_ruler { BENCH_BY_PEAK, BENCH_BY_BF16, BENCH_BY_COPY } bench_ruler;
+
 typedef struct bench_row {
     const char *name;
     double ms, plain_ms;
     int rounds;
-    int memory_bound;            /* measured by the copy, else by sgemm */
+    bench_ruler ruler;
     double work;                 /* Gflop that our formulation needs, or GB that must move */
     double ratio_bar, share_bar; /* what is asked for; 0: nothing */
     char note[160];
@@ -179,9 +182,9 @@ typedef struct bench_report {
     const bench_options *options;
     int count;
     bench_row row[BENCH_ROWS_MAX];
-    double limit_gflops, peak_gflops; /* 0: not measured */
-    double copy_gbytes;               /* 0: not measured */
-    double load;                      /* processes that wanted the CPU when the run started */
+    /* 0: not measured */
+    double limit_gflops, bf16_limit_gflops, peak_gflops, copy_gbytes;
+    double load; /* processes that wanted the CPU when the run started */
 } bench_report;
 
 /* A new row; `ours` and `plain` have raced. */

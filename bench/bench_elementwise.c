@@ -233,7 +233,7 @@ static void run_case(const bench_options *o, bench_report *r, bench_copy *copy, 
     bench_race(o, race, 3);
     bench_copy_add(copy, &race[1]);
     bench_row *row = bench_report_add(r, c->name, &race[0], &race[2]);
-    row->memory_bound = 1;
+    row->ruler = BENCH_BY_COPY;
     row->work = 1e-9 * c->bytes * (double)a->rows * (double)a->cols;
     row->share_bar = SHARE_BAR;
     snprintf(row->note, sizeof row->note, "%dx%d, %g bytes per element", (int)a->rows, (int)a->cols, c->bytes);

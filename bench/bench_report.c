@@ -25,13 +25,15 @@ static double ratio_of(const bench_row *row)
 
 static double share_of(const bench_report *r, const bench_row *row)
 {
-    double ruler = row->memory_bound ? r->copy_gbytes : r->peak_gflops;
-    return row->work / (1e-3 * row->ms) / ruler;
+    const double rulers[] = {
+        [BENCH_BY_PEAK] = r->peak_gflops, [BENCH_BY_BF16] = r->bf16_limit_gflops, [BENCH_BY_COPY] = r->copy_gbytes};
+    return row->work / (1e-3 * row->ms) / rulers[row->ruler];
 }
 
+/* In the type in which the row computes. */
 static double share_of_limit(const bench_report *r, const bench_row *row)
 {
-    return row->work / (1e-3 * row->ms) / r->limit_gflops;
+    return row->work / (1e-3 * row->ms) / (row->ruler == BENCH_BY_BF16 ? r->bf16_limit_gflops : r->limit_gflops);
 }
 
 static int reaches(double value, double bar)
@@ -52,7 +54,8 @@ void bench_report_print(const bench_report *r)
 {
     printf("CPU     %s\nBLAS    %s\nthreads %d\n", bench_cpu_name(), blas_library(), r->options->threads);
     if (r->limit_gflops > 0)
-        printf("limit   %.1f Gflop/s by multiply-adds on registers\n", r->limit_gflops);
+        printf("limit   %.1f Gflop/s by multiply-adds on registers, %.1f in bfloat16\n", r->limit_gflops,
+               r->bf16_limit_gflops);
     if (r->peak_gflops > 0)
         printf("peak    %.1f Gflop/s by sgemm\n", r->peak_gflops);
     if (r->copy_gbytes > 0)
@@ -67,13 +70,15 @@ void bench_report_print(const bench_report *r)
         printf("%-24s %10.3f %10.3f", row->name, row->ms, row->plain_ms);
         print_against(ratio_of(row), row->ratio_bar);
         print_against(share_of(r, row), row->share_bar);
-        printf(" %s", row->memory_bound ? "copy" : "peak");
-        if (!row->memory_bound)
+        static const char *const names[] = {
+            [BENCH_BY_PEAK] = "peak", [BENCH_BY_BF16] = "limit in bfloat16", [BENCH_BY_COPY] = "copy"};
+        printf(" %s", names[row->ruler]);
+        if (row->ruler == BENCH_BY_PEAK)
             printf(", %.2f of limit", share_of_limit(r, row));
         printf("%s%s\n", row->note[0] ? "; " : "", row->note);
     }
-    printf("\nms: median of interleaved runs. ratio: plain / ours. share: of the peak, of\n"
-           "the limit or of the copy's bandwidth.\n");
+    printf("\nms: median of interleaved runs. ratio: plain / ours; of lmo-bf16, ours in\n"
+           "float32 / ours. share: of the peak, of the limit or of the copy's bandwidth.\n");
 }
 
 static void json_string(FILE *f, const char *s)
@@ -90,13 +95,15 @@ static void json_string(FILE *f, const char *s)
 
 static void json_row(FILE *f, const bench_report *r, const bench_row *row)
 {
+    static const char *const keys[] = {
+        [BENCH_BY_PEAK] = "share_of_peak", [BENCH_BY_BF16] = "share_of_limit", [BENCH_BY_COPY] = "share_of_copy"};
     fputs("    {\"name\": ", f);
     json_string(f, row->name);
     fprintf(f, ", \"ms\": %.6g, \"plain_ms\": %.6g, \"ratio_plain\": %.4f, \"%s\": %.4f", row->ms, row->plain_ms,
-            ratio_of(row), row->memory_bound ? "share_of_copy" : "share_of_peak", share_of(r, row));
-    if (!row->memory_bound)
+            ratio_of(row), keys[row->ruler], share_of(r, row));
+    if (row->ruler == BENCH_BY_PEAK)
         fprintf(f, ", \"share_of_limit\": %.4f", share_of_limit(r, row));
-    fprintf(f, ", \"%s\": %.6g", row->memory_bound ? "gbytes" : "gflop", row->work);
+    fprintf(f, ", \"%s\": %.6g", row->ruler == BENCH_BY_COPY ? "gbytes" : "gflop", row->work);
     if (row->ratio_bar > 0)
         fprintf(f, ", \"ratio_bar\": %.2f", row->ratio_bar);
     if (row->share_bar > 0)
@@ -128,6 +135,7 @@ void bench_report_json(const bench_report *r)
     json_string(f, bench_cpu_name());
     fputs(",\n", f);
     json_ruler(f, "limit_gflops", r->limit_gflops);
+    json_ruler(f, "bf16_limit_gflops", r->bf16_limit_gflops);
     json_ruler(f, "peak_gflops", r->peak_gflops);
     json_ruler(f, "copy_gbytes_per_s", r->copy_gbytes);
     fprintf(f, "  \"load\": %.2f,\n", r->load);

@@ -36,22 +36,26 @@ struct bench_peak {
     int kinds;
     gemm_kind kind[GEMM_KINDS];
     int best;
-    bench_pool gflops; /* of the best */
-    bench_pool limit;  /* of multiply-adds on registers */
+    bench_pool gflops;   /* of the best */
+    bench_pool limit[2]; /* of multiply-adds on registers, by type */
 };
 
 /* Multiply-adds on registers, on all threads at once. */
+typedef struct registers {
+    int threads;
+    const scn_kernel *kernel;
+} registers;
+
 static void registers_run(void *ctx)
 {
-    const bench_peak *p = ctx;
-    const scn_kernel *k = scn_kernel_for(SCION_F32);
-#pragma omp parallel num_threads(p->threads)
-    k->limit(LIMIT_ROUNDS);
+    const registers *r = ctx;
+#pragma omp parallel num_threads(r->threads)
+    r->kernel->limit(LIMIT_ROUNDS);
 }
 
-static double registers_gflops(const bench_peak *p, double ms)
+static double registers_gflops(const registers *r, double ms)
 {
-    return 1e-6 * p->threads * scn_kernel_for(SCION_F32)->limit(1) * LIMIT_ROUNDS / ms;
+    return 1e-6 * r->threads * r->kernel->limit(1) * LIMIT_ROUNDS / ms;
 }
 
 static void gemm_once(const gemm_kind *k, int thread)
@@ -132,10 +136,14 @@ void bench_peak_free(bench_peak *p)
 void bench_peak_sample(void *peak)
 {
     bench_peak *p = peak;
-    bench_entry e = {.run = gemm_run, .ctx = &p->kind[p->best]}, limit = {.run = registers_run, .ctx = p};
+    const bench_entry e = {.run = gemm_run, .ctx = &p->kind[p->best]};
     for (int i = 0; i < PEAK_SAMPLES; i++) {
         bench_pool_add(&p->gflops, gemm_gflops(&p->kind[p->best], bench_time(&e)));
-        bench_pool_add(&p->limit, registers_gflops(p, bench_time(&limit)));
+        for (int type = 0; type < 2; type++) {
+            registers r = {p->threads, scn_kernel_for(type == 0 ? SCION_F32 : SCION_BF16)};
+            const bench_entry limit = {.run = registers_run, .ctx = &r};
+            bench_pool_add(&p->limit[type], registers_gflops(&r, bench_time(&limit)));
+        }
     }
 }
 
@@ -144,9 +152,9 @@ double bench_peak_gflops(const bench_peak *p)
     return p ? bench_pool_median(&p->gflops) : 0;
 }
 
-double bench_limit_gflops(const bench_peak *p)
+double bench_limit_gflops(const bench_peak *p, scion_dtype compute)
 {
-    return p ? bench_pool_median(&p->limit) : 0;
+    return p ? bench_pool_median(&p->limit[compute == SCION_BF16]) : 0;
 }
 
 /* ---- copy -------------------------------------------------------------------------------------------- */

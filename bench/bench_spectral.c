@@ -1,4 +1,5 @@
-/* bench_spectral.c - the spectral lmo against the plain iteration and against sgemm.
+/* bench_spectral.c - the spectral lmo against the plain iteration and against sgemm; in bfloat16 (polar_compute,
+ * rows lmo-bf16/...) against our own in float32.
  *
  * One matrix: scion_lmo as a user calls it, with an allocator that recycles, so that the workspace is found
  * and not made (an optimizer plans it once as well). The plain iteration has its buffers too.
@@ -6,9 +7,10 @@
  * the averages, the 72 lmos and the update of the weights; the plain version does its 72 polar factors and
  * nothing else, threaded in BLAS or with one matrix per thread, whichever is faster.
  *
- * Operations that our formulation needs, m <= n, 5 steps (docs/numerics.md derives them):
- *     n = m   5 (3 m^2 n + m^3)     triangles of XX' and of its square, one full product
- *     n > m   17 m^3 + 3 m^2 n      the iteration on the m x m Gram matrix */
+ * Operations that our formulation needs, m <= n, 5 steps in I intervals between restarts (docs/numerics.md derives
+ * them):
+ *     (20 - 3 I) m^3 + 3 I m^2 n
+ * I = 5 for n = m, else 1, and 3 in bfloat16. */
 #include "bench.h"
 #include "bench_blas.h"
 
@@ -25,24 +27,29 @@ typedef struct shape_case {
     const char *name;
     int64_t rows, cols;
     double ratio_bar;
+    scion_dtype compute;
 } shape_case;
 
 static const shape_case SHAPES[] = {
-    {"lmo/256x256", 256, 256, 1.15},  {"lmo/256x1024", 256, 1024, 2.2}, {"lmo/768x768", 768, 768, 1.45},
-    {"lmo/768x3072", 768, 3072, 2.8}, {"lmo/3072x768", 3072, 768, 2.8}, {"lmo/2560x2560", 2560, 2560, 1.4},
+    {"lmo/256x256", 256, 256, 1.15, SCION_F32},      {"lmo/256x1024", 256, 1024, 2.2, SCION_F32},
+    {"lmo/768x768", 768, 768, 1.45, SCION_F32},      {"lmo/768x3072", 768, 3072, 2.8, SCION_F32},
+    {"lmo/3072x768", 3072, 768, 2.8, SCION_F32},     {"lmo/2560x2560", 2560, 2560, 1.4, SCION_F32},
+    {"lmo-bf16/768x768", 768, 768, 0, SCION_BF16},   {"lmo-bf16/768x3072", 768, 3072, 0, SCION_BF16},
+    {"lmo-bf16/3072x768", 3072, 768, 0, SCION_BF16},
 };
 
-static double gflop_needed(int64_t rows, int64_t cols)
+static double gflop_needed(int64_t rows, int64_t cols, scion_dtype compute)
 {
-    double m = (double)(rows < cols ? rows : cols), n = (double)(rows < cols ? cols : rows);
-    return 1e-9 * (n > m ? 17 * m * m * m + 3 * m * m * n : 5 * (3 * m * m * n + m * m * m));
+    const double m = (double)(rows < cols ? rows : cols), n = (double)(rows < cols ? cols : rows);
+    const double intervals = n <= m ? 5 : compute == SCION_BF16 ? 3 : 1;
+    return 1e-9 * ((20 - 3 * intervals) * m * m * m + 3 * intervals * m * m * n);
 }
 
 /* ---- one matrix -------------------------------------------------------------------------------------- */
 
 typedef struct single {
     scion_param param;
-    scion_options options;
+    scion_options options, in_float32;
     bench_recycler recycler;
     scion_allocator allocator;
     plain_work *plain;
@@ -55,6 +62,13 @@ static void single_ours(void *ctx)
     single *s = ctx;
     scion_error err;
     bench_check(scion_lmo(&s->param, &s->options, s->g, s->ours, &err), &err);
+}
+
+static void single_float32(void *ctx)
+{
+    single *s = ctx;
+    scion_error err;
+    bench_check(scion_lmo(&s->param, &s->in_float32, s->g, s->reference, &err), &err);
 }
 
 static void single_plain(void *ctx)
@@ -77,6 +91,8 @@ static void single_create(single *s, const bench_options *o, const shape_case *c
     s->options.threads = o->threads;
     s->allocator = bench_recycler_allocator(&s->recycler);
     s->options.allocator = &s->allocator;
+    s->in_float32 = s->options;
+    s->options.polar_compute = c->compute;
     s->threads = o->threads;
     s->plain = plain_create(count, c->rows < c->cols ? c->rows : c->cols);
     s->g = bench_floats(count);
@@ -110,15 +126,17 @@ static void run_shape(const bench_options *o, bench_report *r, bench_peak *peak,
     fprintf(stderr, "%s\n", c->name);
     single_create(s, o, c);
     race[0] = (bench_entry){.run = single_ours, .ctx = s};
-    race[1] = (bench_entry){.run = single_plain, .ctx = s};
+    race[1] = (bench_entry){.run = c->compute == SCION_BF16 ? single_float32 : single_plain, .ctx = s};
     race[0].run(s);
     race[1].run(s);
-    check_agreement(c->name, s->ours, s->reference, 1, c->rows * c->cols);
+    if (c->compute == SCION_F32) /* how near bfloat16 comes is a test: test_polar.c */
+        check_agreement(c->name, s->ours, s->reference, 1, c->rows * c->cols);
     bench_peak_sample(peak);
     bench_race(o, race, 2);
     bench_peak_sample(peak);
     bench_row *row = bench_report_add(r, c->name, &race[0], &race[1]);
-    row->work = gflop_needed(c->rows, c->cols);
+    row->work = gflop_needed(c->rows, c->cols, c->compute);
+    row->ruler = c->compute == SCION_BF16 ? BENCH_BY_BF16 : BENCH_BY_PEAK;
     row->ratio_bar = c->ratio_bar;
     single_free(s);
     free(race);
@@ -128,15 +146,15 @@ static void run_shape(const bench_options *o, bench_report *r, bench_peak *peak,
 /* ---- GPT-2 124M -------------------------------------------------------------------------------------- */
 
 enum { LAYERS = 12, DIM = 768, WIDE = 3072, MATRICES = 6 * LAYERS, WIDES = 2 * LAYERS };
-static const char GPT2_NAME[] = "lmo/gpt2-124m";
-static const double GPT2_RATIO_BAR = 2, GPT2_SHARE_BAR = 0.85;
+static const char GPT2_NAME[] = "lmo/gpt2-124m", GPT2_BF16_NAME[] = "lmo-bf16/gpt2-124m";
+static const double GPT2_RATIO_BAR = 2, GPT2_SHARE_BAR = 0.85, GPT2_BF16_RATIO_BAR = 1.35;
 static const double GPT2_LR = 1e-4;
 /* A plain threading slower than the other by this factor in the warm-up is not timed further. */
 static const double HOPELESS = 1.15;
 
 typedef struct gpt2 {
     scion_param param[MATRICES]; /* the wide ones first, so that dynamic scheduling ends evenly */
-    scion_optimizer *opt;
+    scion_optimizer *opt, *in_bf16;
     double lr;
     int threads;
     plain_work **plain; /* one for each thread */
@@ -148,6 +166,13 @@ static void gpt2_ours(void *ctx)
     gpt2 *s = ctx;
     scion_error err;
     bench_check(scion_optimizer_step(s->opt, s->lr, &err), &err);
+}
+
+static void gpt2_bf16(void *ctx)
+{
+    gpt2 *s = ctx;
+    scion_error err;
+    bench_check(scion_optimizer_step(s->in_bf16, s->lr, &err), &err);
 }
 
 static void gpt2_plain_blas(void *ctx)
@@ -199,11 +224,14 @@ static void gpt2_create(gpt2 *s, const bench_options *o)
     scion_options_init(&options, SCION_RULE_USCION);
     options.threads = o->threads;
     bench_check(scion_optimizer_create(&s->opt, &options, s->param, MATRICES, &err), &err);
+    options.polar_compute = SCION_BF16;
+    bench_check(scion_optimizer_create(&s->in_bf16, &options, s->param, MATRICES, &err), &err);
 }
 
 static void gpt2_free(gpt2 *s)
 {
     scion_optimizer_free(s->opt);
+    scion_optimizer_free(s->in_bf16);
     for (int i = 0; i < MATRICES; i++) {
         free(s->param[i].weight);
         free(s->param[i].grad);
@@ -232,7 +260,7 @@ static void gpt2_verify(gpt2 *s)
 static void run_gpt2(const bench_options *o, bench_report *r, bench_peak *peak)
 {
     gpt2 *s = calloc(1, sizeof *s);
-    bench_entry *race = calloc(4, sizeof *race);
+    bench_entry *race = calloc(5, sizeof *race);
     if (!s || !race)
         bench_die("out of memory");
     fprintf(stderr, "%s\n", GPT2_NAME);
@@ -241,6 +269,7 @@ static void run_gpt2(const bench_options *o, bench_report *r, bench_peak *peak)
     race[1] = (bench_entry){.run = gpt2_plain_blas, .ctx = s};
     race[2] = (bench_entry){.run = gpt2_plain_matrices, .ctx = s, .skip = o->threads == 1};
     race[3] = (bench_entry){.run = bench_peak_sample, .ctx = peak}; /* the race is long: the ruler takes part */
+    race[4] = (bench_entry){.run = gpt2_bf16, .ctx = s};
     s->lr = 1;
     race[0].warm_ms = bench_time(&race[0]);
     gpt2_verify(s);
@@ -249,11 +278,16 @@ static void run_gpt2(const bench_options *o, bench_report *r, bench_peak *peak)
         race[i].warm_ms = race[i].skip ? INFINITY : bench_time(&race[i]);
     race[1].skip |= race[1].warm_ms > HOPELESS * race[2].warm_ms;
     race[2].skip |= race[2].warm_ms > HOPELESS * race[1].warm_ms;
-    bench_race(o, race, 4);
+    bench_race(o, race, 5);
     int best = race[1].skip || (!race[2].skip && bench_entry_median(&race[2]) < bench_entry_median(&race[1])) ? 2 : 1;
     bench_row *row = bench_report_add(r, GPT2_NAME, &race[0], &race[best]);
-    for (int i = 0; i < MATRICES; i++)
-        row->work += gflop_needed(s->param[i].shape[0], s->param[i].shape[1]);
+    bench_row *bf16 = bench_report_add(r, GPT2_BF16_NAME, &race[4], &race[0]);
+    for (int i = 0; i < MATRICES; i++) {
+        row->work += gflop_needed(s->param[i].shape[0], s->param[i].shape[1], SCION_F32);
+        bf16->work += gflop_needed(s->param[i].shape[0], s->param[i].shape[1], SCION_BF16);
+    }
+    bf16->ruler = BENCH_BY_BF16;
+    bf16->ratio_bar = GPT2_BF16_RATIO_BAR;
     row->ratio_bar = GPT2_RATIO_BAR;
     row->share_bar = GPT2_SHARE_BAR;
     snprintf(row->note, sizeof row->note, "plain at its best: %s",
@@ -272,11 +306,12 @@ void bench_spectral(const bench_options *o, bench_report *r)
         peak = peak ? peak : bench_peak_create(o);
         run_shape(o, r, peak, &SHAPES[i]);
     }
-    if (bench_wanted(o, GPT2_NAME)) {
+    if (bench_wanted(o, GPT2_NAME) || bench_wanted(o, GPT2_BF16_NAME)) {
         peak = peak ? peak : bench_peak_create(o);
         run_gpt2(o, r, peak);
     }
     r->peak_gflops = bench_peak_gflops(peak);
-    r->limit_gflops = bench_limit_gflops(peak);
+    r->limit_gflops = bench_limit_gflops(peak, SCION_F32);
+    r->bf16_limit_gflops = bench_limit_gflops(peak, SCION_BF16);
     bench_peak_free(peak);
 }

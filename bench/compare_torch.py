@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The same network and the same optimizers in PyTorch, for bench/compare and for a look at learning curves.
 
-    compare_torch.py CASE [--optimizer scion|muon|adamw] [--steps N] [--threads N] [--compile]
+    compare_torch.py CASE [--optimizer scion|muon|adamw] [--steps N] [--threads N] [--compile] [--autocast]
         times training steps on random tokens; prints medians of their parts as JSON, with the keys of `scion bench`;
         --compile: the network and the Newton-Schulz iteration by torch.compile
+        --autocast: forward pass and loss under torch.autocast in bfloat16, Scion's Newton-Schulz iteration in it too
     compare_torch.py --train FILE [--seed N] [--steps N] [--lr X]
         learns a text as `scion train shakespeare activation=sqrt2_gelu steps=122` does; prints losses, and the validation
         loss as JSON
@@ -29,8 +30,16 @@ Scion as a textbook writes it: d = (1-alpha)d + alpha g, W = (1-lr)W + lr rho lm
     Sign      lmo(d) = -sign(d)/d_in
     RMS       lmo(d) = -d/rms(d)                    shifts; Spectral of a convolution: of the matrix (out, in x 9), / 9
 Muon is torch.optim.Muon for the hidden matrices, whose iteration runs in bfloat16, and AdamW for the others. Where
-PyTorch has a fused attention, it is used. Needs torch alone (tested with 1.13 and 2.15)."""
+PyTorch has a fused attention, it is used.
+
+--autocast is mixed precision as PyTorch's documentation has it. The backward pass runs outside of autocast, with the
+types of the forward pass. Weights, their gradients and the optimizers' averages are float32; in the network, autocast
+alone decides what is. Scion rounds its average to bfloat16 and iterates in that, norm included, as its authors do;
+the result goes back to float32.
+
+Needs torch alone (tested with 1.13 and 2.15, --autocast with 2.15)."""
 import argparse
+import contextlib
 import ctypes
 import json
 import math
@@ -250,6 +259,10 @@ def cubic(g):
     return x.t() if g.shape[0] > g.shape[1] else x
 
 
+def in_bfloat16(iterate):
+    return lambda g: iterate(g.bfloat16()).float()
+
+
 def rows_normalised(g):
     return g / (g.norm(dim=1, keepdim=True) + 1e-8)
 
@@ -336,11 +349,15 @@ def random_batch(s):
     return (text[:, :-1].contiguous(), text[:, 1:]), s.batch * s.block
 
 
-def time_steps(name, optimizer_name, steps, compiled):
+def time_steps(name, optimizer_name, steps, compiled, autocast):
     global polar, cubic
     s = CASES[name]
     model = CNN(s) if isinstance(s, Picture) else GPT(s)
     model.init()
+    precision = contextlib.nullcontext()
+    if autocast:
+        precision = torch.autocast("cpu", dtype=torch.bfloat16)
+        polar, cubic = in_bfloat16(polar), in_bfloat16(cubic)
     if compiled:
         model.loss = torch.compile(model.loss)
         polar, cubic = torch.compile(polar), torch.compile(cubic)
@@ -349,7 +366,8 @@ def time_steps(name, optimizer_name, steps, compiled):
     for _ in range(steps + 1):  # the first is the warm-up
         batch, units = random_batch(s)
         t = [time.perf_counter()]
-        loss = model.loss(*batch)
+        with precision:
+            loss = model.loss(*batch)
         t.append(time.perf_counter())
         loss.backward()
         t.append(time.perf_counter())
@@ -466,6 +484,7 @@ def main():
     p.add_argument("case", nargs="?", choices=sorted(CASES))
     p.add_argument("--optimizer", choices=("scion", "muon", "adamw"), default="scion")
     p.add_argument("--compile", action="store_true")
+    p.add_argument("--autocast", action="store_true")
     p.add_argument("--steps", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--train", metavar="FILE")
@@ -483,7 +502,7 @@ def main():
         print(json.dumps(train(a.train, a.seed, a.steps or 122, a.lr), indent=2))
     elif a.case:
         torch.manual_seed(a.seed)
-        print(json.dumps(time_steps(a.case, a.optimizer, a.steps or 3, a.compile), indent=2))
+        print(json.dumps(time_steps(a.case, a.optimizer, a.steps or 3, a.compile, a.autocast), indent=2))
     else:
         p.error("name a case, or --train FILE")
 

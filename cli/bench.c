@@ -51,8 +51,9 @@ static double median(const double *values, int count)
     return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
 }
 
-/* Speeds of the machine, measured in the same run. */
+/* Speeds of the machine, measured in the same run, in the type in which the run's products compute. */
 typedef struct rulers {
+    scion_dtype compute;
     double limit; /* GFLOP/s of multiply-adds on registers alone */
     double peak;  /* of a large square product; NAN: out of memory */
 } rulers;
@@ -81,7 +82,7 @@ static double product_rate(const scn_gemm *g, float *m)
 static void measure_rulers(rulers *r, int threads)
 {
     const int64_t n = peak_size;
-    const scn_gemm_shape shape = {.m = n, .n = n, .k = n, .transpose_b = true};
+    const scn_gemm_shape shape = {.m = n, .n = n, .k = n, .transpose_b = true, .compute = r->compute};
     const scn_gemm g = scn_gemm_plan(&shape, threads);
     double limit[peak_runs], peak[peak_runs];
     float *m = aligned_alloc(64, (3 * (size_t)(n * n) + scn_gemm_floats(&g) + 15) / 16 * 64);
@@ -90,7 +91,7 @@ static void measure_rulers(rulers *r, int threads)
     if (m)
         product_rate(&g, m);
     for (int i = 0; i < peak_runs; i++) {
-        limit[i] = register_rate(scn_kernel_for(SCION_F32), threads);
+        limit[i] = register_rate(scn_kernel_for(r->compute), threads);
         peak[i] = m ? product_rate(&g, m) : NAN;
     }
     free(m);
@@ -185,6 +186,7 @@ static void print_report(const trainer *t, const timings *times, const rulers *r
     const double step = median(times->step, times->count), samples = (double)trainer_samples(t) / step;
     const int threads = trainer_about(t).threads;
     char text[16], peak[80] = "; no memory for a large product";
+    const char *const type = r->compute == SCION_BF16 ? " in bfloat16" : "";
     if (!isnan(r->peak))
         snprintf(peak, sizeof peak, ", %.1f%% of a large product's %.1f", 100 * rate / r->peak, r->peak);
     cli_fill(stdout, 0, "forward %.1f ms, backward %.1f ms, optimizer %.1f ms, step %.1f ms (medians of %d)",
@@ -192,14 +194,21 @@ static void print_report(const trainer *t, const timings *times, const rulers *r
              1e3 * median(times->optimizer, times->count), 1e3 * step, times->count);
     cli_fill(stdout, 0,
              "%.*f %s/s; forward and backward %.1f GFLOP/s, %.1f%% of the %.1f that multiply-adds on registers "
-             "reach%s",
-             samples < 10 ? 2 : 0, samples, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, peak);
+             "reach%s%s",
+             samples < 10 ? 2 : 0, samples, trainer_about(t).unit, rate, 100 * rate / r->limit, r->limit, type, peak);
     cli_fill(stdout, 0, "%s kernels, %d thread%s, %lld parameters, peak memory %s; %s", scn_isa_used()->name, threads,
              cli_plural(threads), (long long)trainer_about(t).parameters, cli_bytes(bytes, text),
              data_about(trainer_about(t).data)->description);
     judge_table(threads);
-    if (times->watched_count > 0 && threads > 1)
-        bench_cores_print(times->watched, times->watched_count);
+    if (times->watched_count < 1 || threads < 2)
+        return;
+    const bench_products p = bench_products_of(times->watched, times->watched_count);
+    cli_fill(stdout, 0,
+             "products take %.1f%% of forward and backward, at %.1f GFLOP/s, %.1f%% of the limit; the rest, mostly "
+             "reading and writing memory, %.1f%%",
+             100 * p.share, trainer_flops(t) / p.one_core * threads * 1e-9,
+             100 * trainer_flops(t) / p.one_core * threads * 1e-9 / r->limit, 100 * (1 - p.share));
+    bench_cores_print(times->watched, times->watched_count);
 }
 
 /* Prints the numbers, unless JSON alone is wanted, and returns them. */
@@ -222,8 +231,12 @@ static json_t *report(const trainer *t, const timings *times, const rulers *r, b
                   "limit_gflops", r->limit, "share_of_peak", json_number(rate / r->peak), "peak_gflops",
                   json_number(r->peak), "peak_bytes", bytes, "threads", trainer_about(t).threads, "kernels",
                   scn_isa_used()->name, "parameters", (json_int_t)trainer_about(t).parameters, "steps", times->count);
-    if (times->watched_count > 0)
+    json_object_set_new(out, "compute", json_string(r->compute == SCION_BF16 ? "bf16" : "float32"));
+    if (times->watched_count > 0) {
+        const bench_products p = bench_products_of(times->watched, times->watched_count);
+        json_object_set_new(out, "share_of_products", json_real(p.share));
         json_object_set_new(out, "watched", bench_cores_json(times->watched, times->watched_count));
+    }
     return out;
 }
 
@@ -490,7 +503,7 @@ static int bench_train(const config *c, const char *json_path, const int *cores,
     const bool print = !json_path || strcmp(json_path, "-") != 0;
     trainer *t = NULL;
     timings times = {.count = 0};
-    rulers r = {0, NAN};
+    rulers r = {(scion_dtype)c->training.compute, 0, NAN};
     json_t *out = NULL, *forecasts = json_array();
     scion_error err;
     scion_status status = SCION_OK;
@@ -583,8 +596,9 @@ const cli_command cli_bench = {
     .summary = "measure the speed of training, or of generating",
     .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
             "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
-            "operations, with multiply-adds on registers and with a large product in the same run. A few more "
-            "steps show what decides the speed on more cores: the time outside parallel loops, which only "
+            "operations, with multiply-adds on registers and with a large product in the same run, in the type of "
+            "compute=. A few more steps show how much of it products take (with packing, convolution and attention), "
+            "what memory does, and what decides the speed on more cores: the time outside parallel loops, which only "
             "one core can do, and for the large loops how many tasks they have and how many equal ones would "
             "take as long.\n\n"
             "cores=16,64 forecasts the step on so many cores from these, with plans for so many: serial time "

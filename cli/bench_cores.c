@@ -56,6 +56,30 @@ static loop *sort_loops(const regions *r, int cores)
     return sorted;
 }
 
+/* Their loops are in these files; all other loops read and write memory, and compute little. */
+static bool multiplies(const regions_row *row)
+{
+    static const char *const files[] = {"/gemm.c", "/attention.c", "/convolution.c"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *at = strstr(row->file, files[i]);
+        if (at && at[strlen(files[i])] == '\0')
+            return true;
+    }
+    return false;
+}
+
+bench_products bench_products_of(const regions *r, int steps)
+{
+    double products = 0;
+    for (int i = 0; i < regions_count(r); i++) {
+        const regions_row *row = regions_at(r, i);
+        if ((row->part == REGIONS_FORWARD || row->part == REGIONS_BACKWARD) && multiplies(row))
+            products += row->work;
+    }
+    return (bench_products){products / steps,
+                            products / (regions_work(r, REGIONS_FORWARD) + regions_work(r, REGIONS_BACKWARD))};
+}
+
 static double equal_tasks(const regions_row *row)
 {
     return row->longest > 0 ? row->work / row->longest : 0;

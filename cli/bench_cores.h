@@ -6,6 +6,14 @@
 
 #include "util/regions.h"
 
+/* Forward and backward pass: the loops that multiply matrices, packing and softmax included. */
+typedef struct bench_products {
+    double one_core; /* seconds of a step */
+    double share;    /* of all loops' */
+} bench_products;
+
+bench_products bench_products_of(const regions *r, int steps);
+
 /* Prints the share of each part of a step that only one core can do, and the loops with most work. `steps` steps were
  * watched. */
 void bench_cores_print(const regions *r, int steps);

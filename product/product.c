@@ -113,16 +113,18 @@ SCN_INLINE void put_rows(const scn_kernel *k, int64_t rows, float *t, float *to)
         }
 }
 
-/* The opposite. */
+/* The opposite, to an even number of rows. */
 SCN_INLINE void get_rows(const scn_kernel *k, int64_t rows, const float *from, float *t)
 {
     const int64_t nr = k->panel_nr;
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i += 2, from += nr, t += 2 * nr)
         for (int64_t j = 0; j < nr; j++) {
-            uint32_t word;
-            memcpy(&word, from + i / 2 * nr + j, sizeof word);
-            word = i % 2 ? word & 0xffff0000u : word << 16;
-            memcpy(t + i * nr + j, &word, sizeof word);
+            uint32_t word, even, odd;
+            memcpy(&word, from + j, sizeof word);
+            even = word << 16;
+            odd = word & 0xffff0000u;
+            memcpy(t + j, &even, sizeof even);
+            memcpy(t + nr + j, &odd, sizeof odd);
         }
 }
 
@@ -198,17 +200,24 @@ static inline void scale_add(int64_t n, float *t, double alpha, double beta, con
 SCN_INLINE void put_mirrored(const scn_kernel *k, scn_panels c, float *t, int64_t i0, int64_t j0)
 {
     const int64_t nr = k->panel_nr, mr = k->panel_mr, rows = scn_min(nr, c.rows - j0);
-    float *to = strip(k, c, j0, i0) + i0 % nr, pairs[SCN_KERNEL_MAX_TILE];
+    float *to = strip(k, c, j0, i0) + i0 % nr;
     if (k->kr == 1) {
         scn_transpose(to, nr, t, nr, mr, rows);
         return;
     }
-    for (int64_t i = 0; i < mr; i++)
-        for (int64_t j = 0; j < rows; j += 2) {
-            const uint32_t word = pair(t[i * nr + j], j + 1 < rows ? t[i * nr + j + 1] : 0);
-            memcpy(pairs + i * nr + j / 2, &word, sizeof word);
-        }
-    scn_transpose(to, nr, pairs, nr, mr, words(k, rows));
+    /* neighbours in a row, halves of 16 bits, are words; the row that follows the last is zero */
+    union {
+        uint16_t half[SCN_KERNEL_MAX_TILE];
+        float word[SCN_KERNEL_MAX_TILE / 2];
+    } tile;
+    for (int64_t i = 0; i < mr * nr; i++) {
+        uint32_t bits;
+        memcpy(&bits, t + i, sizeof bits);
+        tile.half[i] = (uint16_t)(bits >> 16);
+    }
+    for (int64_t i = 0; i < mr && rows % 2; i++)
+        tile.half[i * nr + rows] = 0;
+    scn_transpose(to, nr, tile.word, nr / 2, mr, words(k, rows));
 }
 
 SCN_CLONES static void emit_panels(const emitter *em, const scn_kernel *k, float *t, int64_t i0, int64_t j0)

@@ -119,7 +119,7 @@ holds out 'accuracy'
 "$scion" sample mlp > out 2>&1 && fault 'sample of an mlp'
 holds out 'only a model that learned from a text'
 "$scion" bench train $tiny vocab=64 steps=2 --json bench.json > out 2>&1 || fault 'bench'
-for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes; do
+for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes compute; do
     holds bench.json "\"$key\":"
 done
 "$scion" bench sample $tiny vocab=64 json=bench.json > out 2>&1 || fault 'bench sample'
