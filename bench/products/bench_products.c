@@ -1,11 +1,12 @@
 /* bench_products - the matrix products of training by several engines, in turn, with the same threads:
  *     bench_products [--threads N] [--quick]
- * ours is product/gemm.h, in float32, with weights (the operand W, or the result dW, rounded at random) in bfloat16,
- * and as compute=bf16 has it (mixed: x and dy are stored in bfloat16, W is rounded while it is packed); the others are what this machine has of OpenBLAS, BLIS and oneDNN, loaded by name when the program
- * runs: nothing is linked to them (Debian's BLIS needs LD_LIBRARY_PATH to name its folder blis-openmp). A number is
- * Gflop/s by the median time; `limit` and `limit 16` are what multiply-adds on registers reach in the same run, in
- * float32 and as `mixed` computes. Where OpenBLAS may
- * not know the CPU it is told to take its AVX-512 or AVX2 kernels, unless OPENBLAS_CORETYPE is set. */
+ * ours is product/gemm.h, in float32, with weights (the operand W, or the result dW, rounded at random) in
+ * bfloat16, and as compute=bf16 has it (mixed: x and dy are stored in bfloat16, W is rounded while it is packed).
+ * The others are what this machine has of OpenBLAS, BLIS and oneDNN, loaded by name when the program runs: nothing
+ * is linked to them (Debian's BLIS needs LD_LIBRARY_PATH to name its folder blis-openmp). A number is Gflop/s by
+ * the median time; `limit` and `limit 16` are what multiply-adds on registers reach in the same run, in float32
+ * and as `mixed` computes. Where OpenBLAS may not know the CPU it is told to take its AVX-512 or AVX2 kernels,
+ * unless OPENBLAS_CORETYPE is set. */
 #define _POSIX_C_SOURCE 200809L
 #include "../bench.h"
 

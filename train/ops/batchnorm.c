@@ -131,8 +131,8 @@ static void forward_rows(const tape_node *n, const float *mean, const float *inv
         f->forward(f->factor, rows * C, y, y);
 }
 
-/* The result of the rows of a piece, as float32 unless half_only, and as bfloat16 where it is wanted. By blocks in any
- * case: where a vector ends within a block decides the last bit of an activation, so results agree with and without
+/* The result of the rows of a piece, as float32 unless half_only, and as bfloat16 where it is wanted. By blocks in
+ * any case: the last bit of an activation depends on its place in a vector, so that results agree with and without
  * bfloat16. `block`: block_size floats. */
 static void forward_piece(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t end,
                           float *block)
