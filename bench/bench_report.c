@@ -30,10 +30,9 @@ static double share_of(const bench_report *r, const bench_row *row)
     return row->work / (1e-3 * row->ms) / rulers[row->ruler];
 }
 
-/* In the type in which the row computes. */
 static double share_of_limit(const bench_report *r, const bench_row *row)
 {
-    return row->work / (1e-3 * row->ms) / (row->ruler == BENCH_BY_BF16 ? r->bf16_limit_gflops : r->limit_gflops);
+    return row->work / (1e-3 * row->ms) / r->limit_gflops;
 }
 
 static int reaches(double value, double bar)

@@ -78,7 +78,7 @@ function ratios(case_, precision,    p, best, ours)
     printf "  (%s / %s)\n", title(best), title(ours)
 }
 
-function table(case_,    i)
+function table(case_,    i, p)
 {
     printf "%s, %d threads, ms\n  %-31s %10s %10s %10s %10s %10s\n", case_, threads, "", "forward", "backward",
         "optimizer", "step", "GiB"
@@ -103,7 +103,7 @@ function table(case_,    i)
     if (ran(case_, "ours-bf16")) {
         printf "  ours bf16: %.1f%% of what multiply-adds in bfloat16 reach, in forward and backward",
             100 * share(case_, "ours-bf16")
-        bf16_verdict(case_, best_of(case_, 0, "either"), share(case_, "ours-bf16"))
+        bf16_verdict(case_, both_ran(case_) ? best_of(case_, 0, "either") : "", share(case_, "ours-bf16"))
         printf "\n"
     }
     if (case_ == "llmc-adamw")

@@ -203,11 +203,13 @@ static void print_report(const trainer *t, const timings *times, const rulers *r
     if (times->watched_count < 1 || threads < 2)
         return;
     const bench_products p = bench_products_of(times->watched, times->watched_count);
-    cli_fill(stdout, 0,
-             "products take %.1f%% of forward and backward, at %.1f GFLOP/s, %.1f%% of the limit; the rest, mostly "
-             "reading and writing memory, %.1f%%",
-             100 * p.share, trainer_flops(t) / p.one_core * threads * 1e-9,
-             100 * trainer_flops(t) / p.one_core * threads * 1e-9 / r->limit, 100 * (1 - p.share));
+    if (p.share > 0)
+        cli_fill(
+            stdout, 0,
+            "products take %.1f%% of forward and backward, at %.1f GFLOP/s, %.1f%% of the limit; the rest, mostly "
+            "reading and writing memory, %.1f%%",
+            100 * p.share, trainer_flops(t) / p.one_core * threads * 1e-9,
+            100 * trainer_flops(t) / p.one_core * threads * 1e-9 / r->limit, 100 * (1 - p.share));
     bench_cores_print(times->watched, times->watched_count);
 }
 
@@ -234,7 +236,8 @@ static json_t *report(const trainer *t, const timings *times, const rulers *r, b
     json_object_set_new(out, "compute", json_string(r->compute == SCION_BF16 ? "bf16" : "float32"));
     if (times->watched_count > 0) {
         const bench_products p = bench_products_of(times->watched, times->watched_count);
-        json_object_set_new(out, "share_of_products", json_real(p.share));
+        if (p.share > 0)
+            json_object_set_new(out, "share_of_products", json_real(p.share));
         json_object_set_new(out, "watched", bench_cores_json(times->watched, times->watched_count));
     }
     return out;
@@ -594,23 +597,24 @@ const cli_command cli_bench = {
     .name = "bench",
     .usage = "train|sample [PRESET] [key=value ...] [cores=N,...] [json=FILE]",
     .summary = "measure the speed of training, or of generating",
-    .help = "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
-            "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
-            "operations, with multiply-adds on registers and with a large product in the same run, in the type of "
-            "compute=. A few more steps show how much of it products take (with packing, convolution and attention), "
-            "what memory does, and what decides the speed on more cores: the time outside parallel loops, which only "
-            "one core can do, and for the large loops how many tasks they have and how many equal ones would "
-            "take as long.\n\n"
-            "cores=16,64 forecasts the step on so many cores from these, with plans for so many: serial time "
-            "and uneven tasks are counted; memory bandwidth is not.\n\n"
-            "sample times the tokens that an untrained model generates, in an empty context and in one that is "
-            "nearly full, one text and eight at once, and compares the bytes that a token reads (all weights, and "
-            "the keys and values of its context) with what reading memory reaches; and a prompt, beside the forward "
-            "pass.\n\n"
-            "  scion bench train nanogpt-124m batch=4 block=256\n"
-            "  scion bench train nanogpt-124m batch=4 cores=16,64\n"
-            "  scion bench sample nanogpt-124m\n"
-            "  scion bench train shakespeare json=bench.json\n",
+    .help =
+        "Times the forward pass, the backward pass, the optimizer and the whole step (medians), on "
+        "synthetic data unless data= is given, and compares forward and backward pass, by the model's "
+        "operations, with multiply-adds on registers and with a large product in the same run, in the type of "
+        "compute=. A few more steps show how much of both passes is products (with packing and softmax), how much "
+        "the rest, and what decides the speed on more cores: the time outside parallel loops, which only "
+        "one core can do, and for the large loops how many tasks they have and how many equal ones would "
+        "take as long.\n\n"
+        "cores=16,64 forecasts the step on so many cores from these, with plans for so many: serial time "
+        "and uneven tasks are counted; memory bandwidth is not.\n\n"
+        "sample times the tokens that an untrained model generates, in an empty context and in one that is "
+        "nearly full, one text and eight at once, and compares the bytes that a token reads (all weights, and "
+        "the keys and values of its context) with what reading memory reaches; and a prompt, beside the forward "
+        "pass.\n\n"
+        "  scion bench train nanogpt-124m batch=4 block=256\n"
+        "  scion bench train nanogpt-124m batch=4 cores=16,64\n"
+        "  scion bench sample nanogpt-124m\n"
+        "  scion bench train shakespeare json=bench.json\n",
     .run = run_bench,
     .arguments = arguments,
     .options = CLI_ALL_OPTIONS,

@@ -56,7 +56,7 @@ static loop *sort_loops(const regions *r, int cores)
     return sorted;
 }
 
-/* Their loops are in these files; all other loops read and write memory, and compute little. */
+/* True of loops that multiply matrices, which are in these files; all others mostly read and write memory. */
 static bool multiplies(const regions_row *row)
 {
     static const char *const files[] = {"/gemm.c", "/attention.c", "/convolution.c"};
@@ -76,8 +76,8 @@ bench_products bench_products_of(const regions *r, int steps)
         if ((row->part == REGIONS_FORWARD || row->part == REGIONS_BACKWARD) && multiplies(row))
             products += row->work;
     }
-    return (bench_products){products / steps,
-                            products / (regions_work(r, REGIONS_FORWARD) + regions_work(r, REGIONS_BACKWARD))};
+    const double all = regions_work(r, REGIONS_FORWARD) + regions_work(r, REGIONS_BACKWARD);
+    return (bench_products){products / steps, all > 0 ? products / all : 0};
 }
 
 static double equal_tasks(const regions_row *row)

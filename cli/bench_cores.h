@@ -1,4 +1,5 @@
-/* The part of `scion bench train` about more cores: time outside parallel loops, tasks of large loops, forecast. */
+/* The part of `scion bench train` about parallel loops: which multiply matrices, time outside them, tasks of the large
+ * ones, forecast for more cores. */
 #ifndef CLI_BENCH_CORES_H
 #define CLI_BENCH_CORES_H
 
@@ -9,7 +10,7 @@
 /* Forward and backward pass: the loops that multiply matrices, packing and softmax included. */
 typedef struct bench_products {
     double one_core; /* seconds of a step */
-    double share;    /* of all loops' */
+    double share;    /* of all time of both passes; 0: no loop was watched */
 } bench_products;
 
 bench_products bench_products_of(const regions *r, int steps);

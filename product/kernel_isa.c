@@ -341,7 +341,7 @@ static void multiply(int64_t m, int64_t n, int64_t k, float alpha, const scn_pac
 /* ---- Packing ---------------------------------------------------------------------------------------------- */
 
 /* `depth` words of `cols` columns, which lie ld apart, to rows of `width`; the other columns are zero. Sixteen words
- * of each column at a time, which is a cache line; the lines after it are fetched meanwhile. Floats are only
+ * of each column at a time, which is a cache line; the lines after it are fetched meanwhile. Words are only
  * moved. */
 static void pack_columns(float *out, int64_t width, const float *from, int64_t ld, int64_t depth, int64_t cols)
 {
@@ -394,12 +394,11 @@ static inline __attribute__((always_inline)) void load_row(const int round, cons
 }
 
 #ifdef SCN_PAIRS
-/* Words of the elements even[0], odd[0], even[step], odd[step], ..., which are rounded. */
-static inline __attribute__((always_inline)) void join(int64_t n, const float *even, const float *odd, int64_t step,
-                                                       word *to)
+/* Words of n elements of two rows of the depth, which are rounded already. */
+static inline __attribute__((always_inline)) void join(int64_t n, const float *even, const float *odd, word *to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = ((const word *)even)[i * step] >> 16 | ((const word *)odd)[i * step];
+        to[i] = ((const word *)even)[i] >> 16 | ((const word *)odd)[i];
 }
 #endif
 
@@ -417,7 +416,7 @@ static inline __attribute__((always_inline)) void convert_rows(const int round, 
             load_row(round, o, (p + 1) * o->ld, o->cols, odd);
         else
             memset(odd, 0, sizeof odd);
-        join(o->cols, even, odd, 1, (word *)out);
+        join(o->cols, even, odd, (word *)out);
 #else
         load_row(round, o, p * o->ld, o->cols, out);
 #endif
@@ -427,17 +426,23 @@ static inline __attribute__((always_inline)) void convert_rows(const int round, 
 }
 
 #ifdef SCN_PAIRS
-/* n floats rounded, as halves of words. */
+/* The first of a word is its lower half. */
+typedef uint16_t half_word __attribute__((may_alias));
+#ifdef __BYTE_ORDER__
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "neighbours of 16 bits in memory are a word");
+#endif
+
+/* n floats, rounded. */
 static inline __attribute__((always_inline)) void round_halves(int64_t n, const float *restrict from,
-                                                               uint16_t *restrict to)
+                                                               half_word *restrict to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = (uint16_t)(scn_bf16_nearest(from[i]) >> 16);
+        to[i] = (half_word)(scn_bf16_nearest(from[i]) >> 16);
 }
 
-/* n elements that follow each other in memory, as halves; in whole words. */
+/* n elements that follow each other in memory, rounded; an odd one at the end has zero beside it. */
 static inline __attribute__((always_inline)) void halves_of(const int round, const scn_operand *o, int64_t skip,
-                                                            int64_t n, uint16_t *to)
+                                                            int64_t n, half_word *to)
 {
     if (n % 2)
         to[n] = 0;
@@ -463,7 +468,7 @@ static inline __attribute__((always_inline)) void convert_columns(const int roun
         const int64_t n = scn_min(chunk_depth, o->rows - p), length = words(n);
         for (int64_t j = 0; j < o->cols; j++)
 #ifdef SCN_PAIRS
-            halves_of(round, o, j * o->ld + p * step, n, (uint16_t *)(rows + j * length));
+            halves_of(round, o, j * o->ld + p * step, n, (half_word *)(rows + j * length));
 #else
             load_row(round, o, j * o->ld + p * step, n, rows + j * length);
 #endif
@@ -471,7 +476,7 @@ static inline __attribute__((always_inline)) void convert_columns(const int roun
     }
 }
 
-/* True if what follow each other in memory along the depth are words. */
+/* True if neighbours along the depth are whole words in memory. */
 static inline __attribute__((always_inline)) bool words_in_place(const int round, const scn_operand *o)
 {
     if (KR == 1)
@@ -566,8 +571,8 @@ static inline __attribute__((always_inline)) void join_strips(const int half, co
 }
 #endif
 
-/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Floats that need no change are copied row
- * by row. */
+/* Strips (or tiles of A) of NR (MR) columns of o, whose rows are the depth. Where they are rows in memory, they are
+ * read row by row: floats that need no change are copied, pairs are made of two rows. */
 static inline __attribute__((always_inline)) void pack(const int round, const int tiles, const scn_packed *to,
                                                        const scn_operand *o)
 {

@@ -205,7 +205,8 @@ SCN_INLINE void put_mirrored(const scn_kernel *k, scn_panels c, float *t, int64_
         scn_transpose(to, nr, t, nr, mr, rows);
         return;
     }
-    /* neighbours in a row, halves of 16 bits, are words; the row that follows the last is zero */
+    /* in the mirror image neighbours of a row follow each other along the depth: as 16 bits each they are words; an
+     * odd one at the end has zero beside it */
     union {
         uint16_t half[SCN_KERNEL_MAX_TILE];
         float word[SCN_KERNEL_MAX_TILE / 2];

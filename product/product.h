@@ -22,8 +22,8 @@
  *   - work on a finished tile (a bias, an activation, a rounding to another type): a field of `emitter`, its code in
  *     emit_panels or emit_matrix, and a function here that sets it. The tile is in the first-level cache there, and
  *     the sum is complete.
- *   - operands of another type: the kernel's `in` and `kr`. put_rows and get_rows convert between float32 and its
- *     words; all other code moves words.
+ *   - operands of another type: the kernel's `in` and `kr`. put_rows, get_rows and put_mirrored convert between
+ *     float32 and its words; all other code moves words.
  *   - a product whose operand is used many times (weights of a linear layer): keep its scn_panels and pack once.
  *   - the division of a result for threads and caches: cut_of, and the sizes at the top of product.c.
  *   - another instruction set: kernel.h says how. */

@@ -170,8 +170,9 @@ static void pack_in_pieces(const scn_kernel *k, scn_packed to, scn_operand b)
 static void check_packed(const scn_kernel *k, int64_t m, int64_t n, int64_t depth, int form, rng *r)
 {
     const int64_t ldc = n + 3, step = form & 64 ? 3 : 1;
-    const random_operand a = random_of(r, m, depth, form & 1, form & 4 ? SCION_BF16 : SCION_F32, step, 1 + depth % 2);
-    const random_operand b = random_of(r, depth, n, form & 2, form & 8 ? SCION_BF16 : SCION_F32, step, 5);
+    const random_operand a =
+        random_of(r, m, depth, form & 1, form & 4 ? SCION_BF16 : SCION_F32, step, 1 + (depth + n) % 2);
+    const random_operand b = random_of(r, depth, n, form & 2, form & 8 ? SCION_BF16 : SCION_F32, step, 5 + m % 2);
     const size_t a_floats = k->a_floats(m, depth), b_floats = k->b_floats(n, depth);
     float *left = marked(a_floats), *right = marked(b_floats), *c = gaussian(r, m * ldc);
     double *want = widen(m * ldc, c);
@@ -211,7 +212,7 @@ static void packed_products_are_products(void **state)
     static const int64_t depths[] = {1, 2, 3, 7, 16, 17, 63, 64, 65, 131};
     for (int t = 0; (k = kernel_number(t)) != NULL; t++) {
         const int64_t ms[] = {1, k->mr - 1, k->mr, k->mr + 1, 2 * k->mr + 3};
-        const int64_t ns[] = {1, k->vl, k->vl + 1, k->nr - 1, k->nr, k->nr + 1, 2 * k->nr + k->vl + 1};
+        const int64_t ns[] = {1, k->vl, k->vl + 1, k->nr - 1, k->nr, k->nr + 1, 3 * k->nr + k->vl + 1};
         int form = 0;
         for (int64_t i = 0; i < COUNT_OF(ms); i++)
             for (int64_t j = 0; j < COUNT_OF(ns); j++)

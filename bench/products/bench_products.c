@@ -204,12 +204,13 @@ static void free_problem(problem *p)
     free(p->y);
 }
 
-/* Multiply-adds on registers by all threads, for about a tenth of a second. */
+/* Multiply-adds on registers, and how many they were. */
 typedef struct registers {
     scion_dtype compute;
     double operations;
 } registers;
 
+/* By all threads, for about a tenth of a second. */
 static void run_registers(void *ctx)
 {
     registers *r = ctx;

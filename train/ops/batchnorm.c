@@ -41,9 +41,19 @@ static int64_t block_rows(int64_t C)
     return C < block_floats ? block_floats / C : 1;
 }
 
+/* The same in the forward pass, whole vectors: the last bit of an activation depends on its place in a vector, so that
+ * blocks change no bit. */
+static int64_t forward_rows_of(int64_t C)
+{
+    int64_t whole = 1;
+    while (whole * C % 16 != 0)
+        whole *= 2;
+    return scn_round_up(block_rows(C), whole);
+}
+
 static int64_t block_size(int64_t C)
 {
-    return (block_rows(C) * C + 15) / 16 * 16;
+    return forward_rows_of(C) * C;
 }
 
 /* ---- Statistics ----------------------------------------------------------------------------------------------- */
@@ -131,13 +141,12 @@ static void forward_rows(const tape_node *n, const float *mean, const float *inv
         f->forward(f->factor, rows * C, y, y);
 }
 
-/* The result of the rows of a piece, as float32 unless half_only, and as bfloat16 where it is wanted. By blocks in
- * any case: the last bit of an activation depends on its place in a vector, so that results agree with and without
- * bfloat16. `block`: block_size floats. */
+/* The result of the rows of a piece, as float32 unless half_only, and as bfloat16 where it is wanted. `block`:
+ * block_size floats. */
 static void forward_piece(const tape_node *n, const float *mean, const float *inverse, int64_t first, int64_t end,
                           float *block)
 {
-    const int64_t C = op_width(n->out), step = block_rows(C);
+    const int64_t C = op_width(n->out), step = forward_rows_of(C);
     for (int64_t r = first; r < end; r += step) {
         const int64_t rows = end - r < step ? end - r : step;
         float *y = n->out->half_only ? block : n->out->data + r * C;
