@@ -1,5 +1,5 @@
-/* The part of `scion bench train` about parallel loops: which multiply matrices, time outside them, tasks of the large
- * ones, forecast for more cores. */
+/* The part of `scion bench train` about parallel loops: which of them multiply matrices, time outside them, tasks of
+ * the large ones, forecast for more cores. */
 #ifndef CLI_BENCH_CORES_H
 #define CLI_BENCH_CORES_H
 

@@ -8,8 +8,8 @@
  * The network is the one that the model has recorded on its tape; its operators run in another form (step.h), so that
  * a token costs one pass over the weights. generator_write appends a token to each of several sequences for about
  * the price of one. Logits are those of the tape's forward pass to rounding, but that attention is float32 with
- * compute=bf16 too; their bits depend on the tokens of a sequence and on how they were passed to generator_read, not on
- * other sequences nor on the number of threads.
+ * compute=bf16 too; their bits depend on the tokens of a sequence and on how they were passed to generator_read, not
+ * on other sequences nor on the number of threads.
  *
  * A full context goes on with its second half: when a sequence has `context` tokens, the next one follows the last
  * context / 2 of them, which are read again from position 0; the others are forgotten. */

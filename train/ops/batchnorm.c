@@ -41,8 +41,8 @@ static int64_t block_rows(int64_t C)
     return C < block_floats ? block_floats / C : 1;
 }
 
-/* The same in the forward pass, whole vectors: the last bit of an activation depends on its place in a vector, so that
- * blocks change no bit. */
+/* The same in the forward pass, whole vectors: the last bit of an activation depends on its place in a vector, and
+ * blocks change none of them so. */
 static int64_t forward_rows_of(int64_t C)
 {
     int64_t whole = 1;
