@@ -165,7 +165,7 @@ void plain_adamw(plain_param *p);
 
 /* ---- Results (bench_report.c) ------------------------------------------------------------------------ */
 
-/* What a row is measured by: sgemm and the limit in float32, the limit in bfloat16, or the copy. */
+/* Yardstick of a row: sgemm and the limit in float32, the limit in bfloat16, or the copy. */
 typedef enum bench_ruler { BENCH_BY_PEAK, BENCH_BY_BF16, BENCH_BY_COPY } bench_ruler;
 
 typedef struct bench_row {

@@ -40,7 +40,7 @@ struct bench_peak {
     bench_pool limit[2]; /* of multiply-adds on registers, by type */
 };
 
-/* Multiply-adds on registers, on all threads at once. */
+/* Multiply-adds on registers by a kernel, on all threads at once. */
 typedef struct registers {
     int threads;
     const scn_kernel *kernel;
