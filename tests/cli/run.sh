@@ -119,9 +119,13 @@ holds out 'accuracy'
 "$scion" sample mlp > out 2>&1 && fault 'sample of an mlp'
 holds out 'only a model that learned from a text'
 "$scion" bench train $tiny vocab=64 steps=2 --json bench.json > out 2>&1 || fault 'bench'
-for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes compute; do
+for key in forward_ms backward_ms optimizer_ms step_ms tokens_per_s share_of_peak peak_bytes; do
     holds bench.json "\"$key\":"
 done
+holds bench.json '"compute": "float32"'
+"$scion" bench train $tiny vocab=64 steps=2 compute=bf16 threads=2 json=bench.json > out 2>&1 || fault 'bench in bf16'
+holds bench.json '"compute": "bf16"'
+tr '\n' ' ' < out | grep -q 'reach in bfloat16' || fault "the limit is not that of bfloat16: $(cat out)" # lines break anywhere
 "$scion" bench sample $tiny vocab=64 json=bench.json > out 2>&1 || fault 'bench sample'
 for key in token_ms tokens_per_s share_of_reading read_gbytes_per_s late_share_of_reading texts_speedup \
     prompt_tokens_per_s forward_tokens_per_s; do
